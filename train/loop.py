@@ -8,6 +8,7 @@ from functools import cached_property
 
 from clozeline.errors import DivergedError
 from clozeline.train.checkpoint.checkpoints import Checkpoints, load
+from clozeline.train.checkpoint.save_pace import SavePace
 from clozeline.train.checkpoint.state import TrainState, read_state
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.global_batch import MicroBatch, MovableSource, next_batch_of_tokens
@@ -34,6 +35,7 @@ class Run:
     recorder: Recorder
     watchdog: Watchdog
     stop: StopRequest
+    pace: SavePace
     profiler: Profiler | None = None
 
     @cached_property
@@ -52,7 +54,10 @@ class Run:
         config = self.config.checkpoint
         evaluated = self.config.early_stop is not None and _due(state.step, self.config.evaluate.every)
         passed = any(tokens < limit <= state.tokens for limit in config.milestones)
-        return evaluated or passed or _due(state.step, config.every)
+        by_step = config.every != "auto" and _due(state.step, config.every)
+        # by time: not while a divergence may go on, of which checkpoints would then be
+        diverges = self.config.on_divergence is not None and (state.skipped_in_a_row or self.recorder.spiking)
+        return evaluated or passed or by_step or (self.pace.is_agreed and not diverges)
 
     def find_divergence(self, state: TrainState) -> tuple[int, str] | None:
         """Return the steps and the reason of a divergence that ends at this step; None without one."""
@@ -114,9 +119,11 @@ def train(run: Run, state: TrainState) -> TrainState:
         # save
         if saved < state.step and (last or due):
             wait = last or not run.config.checkpoint.asynchronous
+            began = time.monotonic()
             while not (done := run.checkpoints.save(run.engine, state, wait=wait)) and last:
                 run.watchdog.beat()  # retry the last save until it succeeds, or three failures in a row end the run
             saved = state.step if done else saved
+            run.pace.note_save(time.monotonic() - began)
             if not last:  # the end of the run writes its own report
                 run.recorder.saved()
             run.watchdog.beat()
@@ -168,9 +175,12 @@ def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
     if profiler is not None:
         profiler.begin(state.step + 1)
     began, worked = time.perf_counter(), time.process_time()
-    batch = next_batch_of_tokens(run.stream, engine.counted, run.world, run.stop, config.data.batch_tokens)
+    batch = next_batch_of_tokens(
+        run.stream, engine.counted, run.world, run.stop, config.data.batch_tokens, save=run.pace.is_due()
+    )
     if batch.stop:
         return state, True
+    run.pace.is_agreed = batch.save
     # update the weights
     step = state.step + 1
     peak = config.data.learning_rate_at(state.samples) or config.optimizer.options.learning_rate

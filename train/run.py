@@ -5,6 +5,7 @@ from functools import partial
 
 from clozeline.command import Detail
 from clozeline.train.checkpoint.checkpoints import Checkpoints, restore
+from clozeline.train.checkpoint.save_pace import SavePace
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.engine_config import placement_of
 from clozeline.train.data.sets.passes import describe_rereading
@@ -124,7 +125,8 @@ def _train(checked: CheckedStart, world: World, journal: Journal, display: Displ
     if config.profile is not None and world.rank == 0:
         profiler = Profiler(config.profile, config.output, world.device, announce)
         resources.callback(profiler.close)
-    job = Run(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop, profiler)
+    pace = SavePace(world.rank, by_time=config.checkpoint.every == "auto")
+    job = Run(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop, pace, profiler)
     with without_startup_garbage():
         state = train(job, state)
     return recorder.end(state, job.is_complete(state), stop.reason)

@@ -7,6 +7,7 @@ import pytest
 
 from clozeline.errors import DivergedError
 from clozeline.train import loop
+from clozeline.train.checkpoint.save_pace import SavePace
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.distributed.stopping import StopRequest
@@ -18,7 +19,7 @@ from tests.train.synthetic import tiny
 START = TrainState(step=0, samples=0)
 
 
-def run_of(monkeypatch, *, saves="", skipped=False, losses=(), **changes):
+def run_of(monkeypatch, *, saves="", skipped=False, losses=(), pace=None, **changes):
     """A run whose parts write into `.log`; `saves` tells of each save whether it works (+) or fails (-)."""
     heldout_losses = iter(losses)
     log = []
@@ -64,6 +65,7 @@ def run_of(monkeypatch, *, saves="", skipped=False, losses=(), **changes):
             step=ignore, heldout=ignore, saved=ignore, averaging=lambda _: log.append("averaging")
         ),
         "watchdog": SimpleNamespace(beat=lambda: None),
+        "pace": pace or SavePace(0, by_time=False),
     }
     run = Run(tiny(**changes), ALONE, stop=StopRequest(), **parts)
     return SimpleNamespace(run=run, log=log, told=told)
@@ -164,3 +166,52 @@ def test_steps_that_reach_a_number_of_tokens_are_saved(monkeypatch, at, done, sa
     found = run_of(monkeypatch, steps=4, checkpoint__every=None, checkpoint__at=at, checkpoint__tokens_per_word=2.0)
     assert train(found.run, TrainState(step=done, samples=8 * done, tokens=132 * done)).tokens == 528
     assert [entry for entry in found.log if entry.startswith("save")] == [f"save {step}" for step in saves]
+
+
+class Clock:
+    """A clock that a save moves by 3 seconds, and a step by 30."""
+
+    def __init__(self, monkeypatch):
+        self.now = 0.0
+        monkeypatch.setattr("clozeline.train.checkpoint.save_pace.time.monotonic", lambda: self.now)
+
+
+def test_saves_by_time_come_after_a_minute_and_then_take_two_per_cent(monkeypatch):
+    """Steps of 30 seconds: the first save after 60 of them, the next after 49 times its 3 seconds, 147: 5 steps."""
+    clock = Clock(monkeypatch)
+    pace = SavePace(0, by_time=True)
+    found = run_of(monkeypatch, pace=pace, steps=14, evaluate__max_rows=0)
+    step, save = found.run.engine.step, found.run.checkpoints.save
+
+    def slow_step(*arguments, **options):
+        clock.now += 30
+        return step(*arguments, **options)
+
+    def slow_save(*arguments, **options):
+        clock.now += 3
+        return save(*arguments, **options)
+
+    found.run.engine.step, found.run.checkpoints.save = slow_step, slow_save
+    train(replace(found.run, heldout=[]), START)
+    assert [entry for entry in found.log if entry.startswith("save")] == ["save 3", "save 9", "save 14"]
+
+
+def test_other_ranks_never_ask(monkeypatch):
+    clock = Clock(monkeypatch)
+    paces = [SavePace(0, by_time=True), SavePace(1, by_time=True), SavePace(0, by_time=False)]
+    clock.now = 1e6
+    assert [pace.is_due() for pace in paces] == [True, False, False]
+    paces[0].note_save(0.001)
+    clock.now += 59
+    assert not paces[0].is_due(), "a minute at least"
+    clock.now += 1
+    assert paces[0].is_due()
+
+
+def test_no_save_by_time_while_a_divergence_may_go_on(monkeypatch):
+    """Else the checkpoint to return to would be pruned."""
+    found = run_of(monkeypatch, skipped=True, steps=9, max_consecutive_skips=9, on_divergence={})
+    found.run.pace.is_agreed = True
+    assert not found.run.owes_save(replace(START, step=1, skipped_in_a_row=1), 0)
+    found.run.recorder.spiking = 0
+    assert found.run.owes_save(replace(START, step=1), 0)

@@ -2,11 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
 
 import pytest
 
 from clozeline.configuration.config import load_config
+from clozeline.train.checkpoint import save_pace
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.stopping import StopRequest
@@ -152,3 +154,37 @@ def test_the_best_evaluated_step_is_kept_whatever_else_is_saved(two_ranks, tmp_p
         assert {path.name for path in (output / "checkpoints").glob("step-*")} == {f"step-{best:08d}", "step-00000011"}
         state = Index.read(output / "checkpoints" / f"step-{best:08d}").state
         assert state["heldout_loss"] == losses[best]
+
+
+def start_with_pace(world, config, least):
+    """A run whose first rank asks for saves after `least` seconds; the second one would never ask."""
+    save_pace.LEAST_SECONDS = least if world.rank == 0 else 1e9
+    save_pace.LARGEST_SHARE = 1.0
+    try:
+        return runs.start(world, config, ["checkpoint.every=auto", "checkpoint.keep_last=99"])
+    finally:
+        save_pace.LEAST_SECONDS, save_pace.LARGEST_SHARE = 60.0, 0.02
+
+
+def test_saves_by_time_are_those_of_the_first_rank_and_change_no_result(two_ranks, tmp_path, shards):
+    logs, steps_saved = [], []
+    for name, least in (("often", 0.0), ("never", 1e9)):
+        config = write_config(tmp_path / f"{name}.yaml", shards, tmp_path / name, zero__stage=1)
+        assert two_ranks.run(start_with_pace, config, least) == [(0, "")] * 2
+        logs.append(logged(tmp_path / name))
+        steps_saved.append(len(list((tmp_path / name / "checkpoints").glob("step-*"))))
+    assert logs[0] == logs[1]
+    assert steps_saved == [8, 1]
+
+
+def test_a_start_after_a_run_without_a_checkpoint_says_so(one_rank, tmp_path, shards):
+    config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run")
+    assert one_rank.run(start, config, []) == [(0, "")]
+    for path in (tmp_path / "run" / "checkpoints").iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert one_rank.run(runs.start, config, []) == [(0, "")]
+    (event,) = events(tmp_path / "run", "nothing_saved")
+    assert event["steps"] == 8
+    new = write_config(tmp_path / "b.yaml", shards, tmp_path / "new")
+    assert one_rank.run(start, new, []) == [(0, "")]
+    assert not events(tmp_path / "new", "nothing_saved")

@@ -19,8 +19,9 @@ _UNITS: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 class CheckpointConfig:
     """Saving and retention of checkpoints."""
 
-    every: Positive | None = 1000
-    """steps between checkpoints; the end of the run and a stop request always save; null: only those"""
+    every: Positive | Literal["auto"] | None = "auto"
+    """steps between checkpoints; the end of the run and a stop request always save; null: only those; auto: by time,
+    first after a minute, then one a minute at most, and so rarely that saves take 2 % of the time at most"""
     at: tuple[str, ...] = ()
     """also save, and keep, the first step after so many words or tokens: [1M words, 10M tokens], with k, M or G"""
     tokens_per_word: Annotated[float, Field(gt=0.0)] | None = None

@@ -199,7 +199,7 @@ class TrainConfig:
             raise ValueError("on_divergence: returns to a checkpoint: expected checkpoint.every, got null")
         # a checkpoint from before a divergence is kept until the divergence is noticed: count the saves meanwhile
         steps = max(self.max_consecutive_skips, (rollback.spikes or 0) * self.log.every)
-        saves = steps // self.checkpoint.every
+        saves = 0 if self.checkpoint.every == "auto" else steps // self.checkpoint.every
         if (kept := self.checkpoint.keep_last) < (needed := rollback.rollback + 1 + saves):
             why = f"rollback {rollback.rollback}, and {saves} saves in the {steps} steps of a divergence"
             raise ValueError(f"checkpoint.keep_last: on_divergence needs {needed} or more ({why}), got {kept}")

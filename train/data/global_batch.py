@@ -1,6 +1,6 @@
 """Get the next global batch: this rank's micro-batches, and label counts over all ranks.
 
-Label counts, tokens, stop requests and failed reads share one collective per step.
+Label counts, tokens, stop requests, requests to save and failed reads share one collective per step.
 """
 
 import time
@@ -71,6 +71,8 @@ class GlobalBatch(Generic[B]):
     """some rank was asked to stop, so no rank trains on this batch"""
     waited: float
     """seconds that the slowest rank waited for its micro-batches"""
+    save: bool = False
+    """some rank asked to save after the step"""
     padded_tokens: int = 0
     """positions computed over all ranks: real tokens, padding and filler rows"""
     real_rows: int = 0
@@ -94,9 +96,14 @@ class GlobalBatch(Generic[B]):
 
 
 def next_global_batch(
-    source: BatchSource[B], heads: Mapping[str, CountingHead], world: World, stop: StopRequest
+    source: BatchSource[B],
+    heads: Mapping[str, CountingHead],
+    world: World,
+    stop: StopRequest,
+    *,
+    save: bool = False,
 ) -> GlobalBatch[B]:
-    """Return the next global batch; after a stop request no rank waits for data.
+    """Return the next global batch; after a stop request no rank waits for data. `save`: this rank asks for a save.
 
     Raises:
         ClozelineError: reading failed on some rank; raised on all of them, naming rank and cause.
@@ -114,10 +121,10 @@ def next_global_batch(
     waited = [0.0] * world.size
     waited[world.rank] = time.perf_counter() - began
     labels = [count_labels(head, micro_batches) for head in heads.values()]
-    flags = [float(stop.reason is not None), float(problem is not None)]
+    flags = [float(stop.reason is not None), float(problem is not None), float(save)]
     sizes = [count_real_tokens(micro_batches), count_positions(micro_batches), *count_rows(micro_batches)]
     totals = world.total([*waited, *flags, *sizes, *labels])
-    stops, problems, tokens, padded, real_rows, all_rows, *counts = totals[world.size :]
+    stops, problems, saves, tokens, padded, real_rows, all_rows, *counts = totals[world.size :]
     if problems:
         world.raise_everywhere(problem)
     return GlobalBatch(
@@ -126,6 +133,7 @@ def next_global_batch(
         int(tokens),
         stop=stops > 0,
         waited=max(totals[: world.size]),
+        save=saves > 0,
         padded_tokens=int(padded),
         real_rows=int(real_rows),
         all_rows=int(all_rows),
@@ -133,13 +141,19 @@ def next_global_batch(
 
 
 def next_batch_of_tokens(
-    source: BatchSource[B], heads: Mapping[str, CountingHead], world: World, stop: StopRequest, tokens: int | None
+    source: BatchSource[B],
+    heads: Mapping[str, CountingHead],
+    world: World,
+    stop: StopRequest,
+    tokens: int | None,
+    *,
+    save: bool = False,
 ) -> GlobalBatch[B]:
     """Return a global batch with at least `tokens` real tokens, joined from several of the source; None: one.
 
     How many are joined depends on tokens over all ranks, so it is the same at every world size.
     """
-    batch = next_global_batch(source, heads, world, stop)
+    batch = next_global_batch(source, heads, world, stop, save=save)
     while tokens is not None and batch.tokens < tokens and not batch.stop:
         more = next_global_batch(source, heads, world, stop)
         batch = GlobalBatch(
@@ -148,6 +162,7 @@ def next_batch_of_tokens(
             batch.tokens + more.tokens,
             more.stop,
             batch.waited + more.waited,
+            batch.save,
             batch.padded_tokens + more.padded_tokens,
             batch.real_rows + more.real_rows,
             batch.all_rows + more.all_rows,

@@ -32,6 +32,7 @@ _SENTENCES: Final = {
 """Events that are not printed, or that the caller prints."""
 _PRINTED: Final = {
     "lost": "the previous start was killed, or ended by the watchdog ({process})",
+    "nothing_saved": "no checkpoint was saved: from step 1; the previous start did {steps:,} steps",
     "latest_ignored": "checkpoints/latest does not say what to resume from: {reason}; the newest valid one is used",
     "metrics_dropped": "metrics.jsonl: {lines} unreadable lines at its end are cut off",
     "records_lost": "{file} is missing or empty: its records of the {steps} steps before are lost",

@@ -99,6 +99,8 @@ def prepare_directory(
     # announce what a person should know
     if before is not None and before.state == "running":
         announce("lost", process=before.process, step=before.step)
+    if before is not None and before.step and point.saved is None:
+        announce("nothing_saved", steps=before.step)
     for file in missing:
         announce("records_lost", file=file, steps=state.step)
     if problem:

@@ -97,6 +97,8 @@ class StartingPoint:
     def lines(self, status: RunStatus | None) -> list[str]:
         """Return what a dry run prints about a run that exists; `status` is its status.json, if there is one."""
         report = [] if status is None else [f"run        {status.text}"]
+        if status is not None and status.step and self.saved is None:
+            report.append("start      no checkpoint was saved: from step 1")
         if self.saved is not None:
             report = report or ["run        not known, status.json is missing; a start writes it again"]
             steps, horizon = self.config.last_step, self.config.schedule.options.steps

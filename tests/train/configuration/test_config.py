@@ -136,7 +136,10 @@ def test_other_entries_are_refused(entry):
             r"checkpoint.keep_last: on_divergence needs 4 or more \(rollback 1, and 2 saves in the 20 steps of a "
             r"divergence\), got 2",
         ),
-        ({"on_divergence": {"spikes": 9}, "log__every": 120}, r"needs 3 or more \(rollback 1, and 1 saves in the 1080"),
+        (
+            {"on_divergence": {"spikes": 9}, "log__every": 120, "checkpoint__every": 1000},
+            r"needs 3 or more \(rollback 1, and 1 saves in the 1080",
+        ),
         (
             {"on_divergence": {"spikes": 9}, "log__spike": None},
             "on_divergence.spikes: counts spikes of the loss, which",
