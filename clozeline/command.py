@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, NoReturn, TextIO, TypeAlias
 from clozeline import plugins
 from clozeline.configuration.config import describe
 from clozeline.configuration.overrides import parse_words
+from clozeline.configuration.paths import refusal_of_special
 from clozeline.configuration.words_elsewhere import translate_key
 from clozeline.errors import ClozelineError, ConfigurationError, message_text, show_controls
 from clozeline.process import READER_GONE, STOPS, ReaderGone, catch, guard_streams
@@ -47,6 +48,8 @@ class Parser(argparse.ArgumentParser):
         for word in words:
             if any("\ud800" <= letter <= "\udfff" for letter in word):
                 raise ConfigurationError(f"argument {word!r}: expected UTF-8; rename the file or folder")
+            if (refusal := refusal_of_special(word.partition("=")[2] or word)) is not None:
+                raise ConfigurationError(f"argument {refusal}")
         end = words.index("--") if "--" in words else len(words)
         return super().parse_known_args([*self._in_own_style(words[:end]), *words[end:]], namespace)
 

@@ -149,6 +149,8 @@ def parse_json(text: str | bytes) -> Any:
 
 def read_json(path: Path) -> dict[str, Any] | None:
     """Return the object in a JSON file; None where the file is missing or holds something else."""
+    if not path.is_file():  # a pipe would be waited for
+        return None
     try:
         data = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -26,7 +26,7 @@ from types import NoneType
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, cast, dataclass_transform, get_args, get_origin
 
 import yaml
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from clozeline import HOME, plugins
@@ -40,6 +40,8 @@ from clozeline.configuration.overrides import (
     parse_words,
     parse_yaml,
 )
+from clozeline.configuration.paths import HOME_EXPANDED as HOME_EXPANDED
+from clozeline.configuration.paths import refusal_of_special
 from clozeline.configuration.redaction import redact, remember, without_masks
 from clozeline.configuration.words_elsewhere import translate_key
 from clozeline.errors import ConfigurationError
@@ -75,22 +77,6 @@ class NoOptions:
     """Options of an algorithm that has none."""
 
 
-def _expand(value: Any) -> Any:
-    """Return a path, or the paths in a list or mapping, with `~` or `~user` replaced by the home folder."""
-    if isinstance(value, list):
-        return [_expand(item) for item in value]
-    if isinstance(value, Mapping):
-        return {key: _expand(item) for key, item in value.items()}
-    if value is None or not str(value).startswith("~"):
-        return value
-    try:
-        return type(value)(Path(value).expanduser())
-    except RuntimeError as error:
-        raise ValueError(f"{value}: there is no such home folder; write ./{value} for a file of this name") from error
-
-
-HOME_EXPANDED: Final = AfterValidator(_expand)
-"""Annotation of a key that holds paths: shells do not expand `~` in `output=~/data`."""
 ONE_OR_MORE: Final = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
 """Annotation of a key with a list of texts or paths, which may also be one of them."""
 Names: TypeAlias = Annotated[list[str], ONE_OR_MORE]
@@ -130,6 +116,10 @@ def read_mapping(path: Path) -> dict[str, Any]:
 
     ConfigurationError if it is missing or holds anything else.
     """
+    if (refusal := refusal_of_special(path)) is not None:
+        raise ConfigurationError(f"--config {refusal}")
+    if path.is_dir():
+        raise ConfigurationError(f"--config {path}: expected a YAML file, got a folder; name the file in it")
     try:
         data = parse_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:

@@ -40,6 +40,8 @@ def read_tensors(folder: Path) -> tuple[dict[str, Tensor], list[Path]]:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Return the keys of a JSON file; refuse one that is too large, not JSON, or no mapping."""
+    if path.exists() and not path.is_file():
+        raise WeightsError(f"{path}: expected a file, got a folder, pipe, socket or device; take another copy")
     if (size := path.stat().st_size) > INDEX_LIMIT:
         raise WeightsError(f"{path}: {size} bytes, expected at most {INDEX_LIMIT}; take another copy")
     try:

@@ -1,0 +1,53 @@
+"""Paths that a user gives: a home folder is expanded, and what is neither a file nor a folder is refused.
+
+A pipe without a writer would be waited for without end, and a device such as `/dev/zero` read without end.
+"""
+
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import AfterValidator
+
+_KINDS: Final = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def special_kind(path: Path | str) -> str | None:
+    """Return what a path is that is neither a file nor a folder, such as `a pipe`; None otherwise."""
+    try:
+        return _KINDS.get(stat.S_IFMT(Path(path).stat().st_mode))
+    except (OSError, ValueError):  # nothing is there, or the text is no path
+        return None
+
+
+def refusal_of_special(path: Path | str) -> str | None:
+    """Return the message about a path that is neither a file nor a folder; None if it is one, or nothing is there."""
+    kind = special_kind(path)
+    return None if kind is None else f"{path}: expected a file or folder, got {kind}; write its content to a file first"
+
+
+def _expand(value: Any) -> Any:
+    """Return a path, or the paths in a list or mapping, with `~` or `~user` replaced by the home folder."""
+    if isinstance(value, list):
+        return [_expand(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _expand(item) for key, item in value.items()}
+    if value is None:
+        return None
+    try:
+        expanded = type(value)(Path(value).expanduser()) if str(value).startswith("~") else value
+    except RuntimeError as error:
+        raise ValueError(f"{value}: there is no such home folder; write ./{value} for a file of this name") from error
+    if (refusal := refusal_of_special(expanded)) is not None:
+        raise ValueError(refusal)
+    return expanded
+
+
+HOME_EXPANDED: Final = AfterValidator(_expand)
+"""Annotation of a key that holds paths: shells do not expand `~` in `output=~/data`."""

@@ -1,0 +1,90 @@
+"""Paths to what is neither a file nor a folder: refused by kind, at once, wherever a user names them."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clozeline.command import Parser
+from clozeline.configuration.config import HOME_EXPANDED, load_config, read_mapping, validate
+from clozeline.configuration.paths import special_kind
+from clozeline.errors import ConfigurationError, WeightsError
+from clozeline.files import read_json
+from clozeline.model.checkpoints._conversion import tensor_files
+from clozeline.pipeline.recipe import Recipe
+
+
+@pytest.fixture(params=["a pipe", "a socket", "a device"])
+def special(request, tmp_path):
+    """A path and its kind; a link to it counts as what it leads to."""
+    path = tmp_path / "special"
+    if request.param == "a pipe":
+        os.mkfifo(path)
+    elif request.param == "a device":
+        path.symlink_to("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as listener:
+        if request.param == "a socket":
+            listener.bind(os.fspath(path))
+        yield path, request.param
+
+
+def test_kinds(special, tmp_path):
+    path, kind = special
+    assert special_kind(path) == kind
+    assert special_kind(tmp_path) is None
+    assert special_kind(__file__) is None
+    assert special_kind(tmp_path / "nothing") is None
+    assert special_kind("a text\0 that is no path") is None
+
+
+def test_a_configuration_is_a_file(special, tmp_path):
+    path, kind = special
+    with pytest.raises(ConfigurationError, match=f"--config {path}: expected a file or folder, got {kind}"):
+        read_mapping(path)
+    with pytest.raises(ConfigurationError, match="expected a YAML file, got a folder"):
+        read_mapping(tmp_path)
+    (tmp_path / "new.yaml").write_text("base: special.yaml")
+    path.rename(tmp_path / "special.yaml")
+    with pytest.raises(ConfigurationError, match=r"special.yaml: no such file"):
+        load_config(Recipe, tmp_path / "new.yaml")
+
+
+@pytest.mark.parametrize("shape", ["{}", "input={}", "--config={}"])
+def test_a_word_of_the_command_line_names_a_file(special, shape):
+    path, kind = special
+    with pytest.raises(ConfigurationError, match=f"argument {path}: expected a file or folder, got {kind}"):
+        Parser().parse_known_args([shape.format(path)])
+
+
+def test_a_key_of_a_configuration_names_a_file(special):
+    from typing import Annotated
+
+    path, kind = special
+    for type_, value in ((Path, str(path)), (list[Path], [str(path)]), (dict[str, Path], {"a": str(path)})):
+        with pytest.raises(ConfigurationError, match=f"got {kind}"):
+            validate(Annotated[type_, HOME_EXPANDED], value, "FILE")
+
+
+def test_a_file_of_a_folder_is_one(special):
+    path, _ = special
+    assert read_json(path) is None
+    with pytest.raises(WeightsError, match="expected a file, got"):
+        tensor_files.read_json(path)
+
+
+def test_a_command_with_a_pipe_ends_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe.yaml")
+    for words in (
+        ["pipeline", "--config", "pipe.yaml"],
+        ["train", "--config", "pipe.yaml"],
+        ["clean", "input=pipe.yaml"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "clozeline", *words], cwd=tmp_path, capture_output=True, text=True, check=False,
+            timeout=120,
+        )  # fmt: skip
+        assert done.returncode == 64
+        assert "got a pipe" in done.stderr
