@@ -44,7 +44,7 @@ from clozeline.pipeline.tokenize.unknown_text import UNKNOWN_COUNTS, UnknownShar
 from clozeline.recorded_file import check_files
 from clozeline.seeding import hash64
 
-_VERSION: Final = 3
+_VERSION: Final = 4
 _LOG: Final = logging.getLogger(__name__)
 _DETAILS: Final = 3
 """Different rejected rows that an error message shows."""

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from clozeline.arrays import Int64
-from clozeline.pipeline.rows import UNDO, Feature, Role
+from clozeline.pipeline.rows import UNDO, Feature, Role, Rows
 from clozeline.pipeline.tasks.readers import Question, TaggedWords, TaskFacts
 from clozeline.pipeline.tasks.task_rows import (
     INPUT_IDS,
@@ -24,6 +24,8 @@ from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 NO_WORD: Final = 65_535
 """Word index of a token without a word."""
+NO_ENTITY: Final = "O"
+"""Class of a word, or a blank, that is no part of an entity."""
 _QUESTION: Final = 64
 """Tokens of a question that are kept (arXiv 1810.04805); at most half of a row."""
 _SPAN: Final = Feature(
@@ -38,7 +40,10 @@ _POSITIONS: Final = Feature(
 _OWNED: Final = Feature("owned_places", "uint16", UNDO, "those of them that have most context in this window")
 _OFFSETS: Final = Feature("offsets", "uint32", UNDO, "each token's first character, and that after its last")
 _TAG_AT: Final = Feature(
-    "tag_positions", "uint16", Role("position", "input_ids", head="tagging"), "tokens of words with a tag"
+    "tag_positions",
+    "uint16",
+    Role("position", "input_ids", head="tagging"),
+    "tokens with a tag: of words, and blanks",
 )
 _TAGS: Final = Feature(
     "tags", "uint16", Role("label", "tag_positions", head="tagging", below="classes"), "numbers of their classes"
@@ -218,7 +223,9 @@ class AnswerRows(TaskRows[Question]):
 class TaggedRows(TaskRows[TaggedWords]):
     """Rows for the head tagging (BERT, arXiv 1810.04805 §5.3): each word is labeled at its first token.
 
-    A decoder has read the entire word at its last token only, so there it is labeled at that one.
+    The first one with a glyph: a token that is a blank alone belongs to no word, but other programs read a tag there.
+    So it learns the one under which the next word, if it continues an entity, stays with it. A decoder has read the
+    entire word at its last token only, so there it is labeled at that one.
 
     A sentence is encoded as its words joined by single spaces. If it exceeds `max_length`, it becomes windows that
     start and end between words; each word is labeled once, in the window where it has the most context. `record` holds
@@ -266,11 +273,15 @@ class TaggedRows(TaskRows[TaggedWords]):
             if frame.architecture == "decoder":
                 positions = len(kept) - 1 - np.unique(kept[::-1], return_index=True)[1]
             is_own = np.isin(words, own)
-            tagged, positions = words[is_own], positions[is_own] + len(frame.head)
+            tagged = words[is_own]
+            tags = dict(zip(positions[is_own].tolist(), (item.tags[word] for word in tagged), strict=True))
+            if frame.architecture != "decoder":
+                tags |= self._tags_of_blanks(item, kept, own)
+            places = np.array(sorted(tags), np.int64)
             columns = {
                 "input_ids": framed.ids,
-                "tag_positions": positions,
-                "tags": [item.tags[word] for word in tagged],
+                "tag_positions": places + len(frame.head),
+                "tags": [tags[place] for place in places.tolist()],
                 "word_numbers": [*[NO_WORD] * len(frame.head), *kept, *[NO_WORD] * len(frame.tail)],
                 "record": record_bytes({
                     "first": int(own[0]),
@@ -282,3 +293,38 @@ class TaggedRows(TaskRows[TaggedWords]):
             notes = {"words_without_tokens": len(own) - len(tagged)} if len(tagged) < len(own) else {}
             rows.append(BuiltExample(columns, int(own[0]), framed.cut, labels=labels, notes=notes))
         return rows
+
+    def _tags_of_blanks(self, item: TaggedWords, numbers: Int64, own: Int64) -> dict[int, int]:
+        """Return the tags of the blank tokens of a window by place, for those before a word that the window labels.
+
+        Args:
+            item: the sentence.
+            numbers: word of each token of the window, [tokens]; `NO_WORD` for blank ones.
+            own: words that the window labels.
+        """
+        filled = np.flatnonzero(numbers != NO_WORD)
+        blanks = np.flatnonzero(numbers == NO_WORD)
+        blanks = blanks[blanks < filled[-1]] if len(filled) else blanks[:0]
+        order = np.searchsorted(filled, blanks)
+        tags: dict[int, int] = {}
+        for place, number in zip(blanks.tolist(), order.tolist(), strict=True):
+            word = int(numbers[filled[number]])
+            is_inside = number > 0 and numbers[filled[number - 1]] == word
+            label = self._label_before(self.facts.labels[item.tags[word]], is_inside=is_inside)
+            if label in self.facts.labels and word in own:
+                tags[place] = self.facts.labels.index(label)
+        return tags
+
+    def _label_before(self, label: str, *, is_inside: bool) -> str:
+        """Return the class of a blank before the rest of a word, or between it and the word before."""
+        if "entity_f1" not in self.facts.metrics or not label.startswith("B-"):
+            return label
+        return f"I-{label[2:]}" if is_inside else NO_ENTITY
+
+
+def words_with_tags(rows: Rows, row: int) -> tuple[Int64, Int64]:
+    """Return the places among the tags of a row that are those of words, and the words; blank tokens have tags, too."""
+    positions = rows.columns["tag_positions"][row].astype(np.int64)
+    words = rows.columns["word_numbers"][row][positions].astype(np.int64)
+    places = np.flatnonzero(words != NO_WORD)
+    return places, words[places]

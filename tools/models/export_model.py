@@ -28,7 +28,7 @@ from clozeline.tools.command import (
     run_tool,
     some_path,
 )
-from clozeline.tools.models.export.model_card import model_card
+from clozeline.tools.models.export.model_card import model_card, words_section
 from clozeline.tools.models.export.sentence_embeddings import POOLINGS, check_pooling, write_modules
 from clozeline.train.startup.open_run import Run, open_run
 
@@ -94,7 +94,13 @@ def _write_exports(run: Run, options: argparse.Namespace, quantization: Quantiza
 
 
 def _export_tokenizer(folder: Path, run: Run, model: Mapping[str, Any]) -> str:
-    from clozeline.tools.models.export.exportable import frame_of, reads_task_rows, role_before_texts, row_length
+    from clozeline.tools.models.export.exportable import (
+        blanks_of,
+        frame_of,
+        reads_task_rows,
+        role_before_texts,
+        row_length,
+    )
 
     if run.tokenizer_folder is None:
         return "without a tokenizer: none was found"
@@ -104,7 +110,8 @@ def _export_tokenizer(folder: Path, run: Run, model: Mapping[str, Any]) -> str:
         frame = Frame() if config.architecture == "decoder" else END if config.position.kind == "t5" else None
     report = export_tokenizer(
         run.tokenizer_folder, folder, frame=frame, start=role_before_texts(run.recorded[0]) if run.recorded else "bos",
-        max_length=row_length(run), cuts_texts=reads_task_rows(run), type_ids=config.type_vocab_size > 1, model=model,
+        max_length=row_length(run), cuts_texts=reads_task_rows(run), blanks=blanks_of(run),
+        type_ids=config.type_vocab_size > 1, model=model,
     )  # fmt: skip
     first = f", such as {report.differing[0][:_SHOWN]!r}" if report.differing else ""
     compared = f"{report.texts} texts compared with split_special_tokens=True"
@@ -155,9 +162,11 @@ def _write_folder(
         specials = run.tokenizer.vocabulary.specials
         mark = run.tokenizer.piece(specials.get("mask", next(iter(specials.values()))))
     languages = tuple(options.language) or (run.recorded[0].languages if run.recorded else ())
+    config = run.checkpoint.config
+    words = words_section(config.architecture) if "tagging" in config.heads and not options.pooling else ""
     card = model_card(
         folder.name, export.loader, parameters, card_rows(run), licence=options.licence, languages=languages,
-        mark=mark, options=export.loader_options,
+        mark=mark, options=export.loader_options, words=words,
     )  # fmt: skip
     publish_text(folder / "README.md", card)
     if not _changed_keys(published, export):

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -17,11 +17,10 @@ from clozeline.pipeline.tasks.readers._labels import words_of
 from clozeline.pipeline.tasks.readers.conll import Conll
 from clozeline.pipeline.tasks.readers.conllu import Conllu
 from clozeline.pipeline.tasks.task_rows import record_of
+from clozeline.pipeline.tasks.window_rows import NO_ENTITY, words_with_tags
 from clozeline.train.answers._answer import Record, Scored, TaskAnswer, TaskModel, finite, mean, windows_of
 
 Tags: TypeAlias = list[list[str]]
-_NONE: Final = "O"
-"""Tag of a word without tokens: no entity; where tags are plain classes, it is wrong."""
 _BEST, _SEQUENCE = 0, 1
 
 
@@ -53,8 +52,13 @@ class Tagging(TaskAnswer):
             yield row, f"expected a word number for each of {sizes[row]} tokens"
 
     def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[Any]:
-        # scores of the tagged words only [N, C], split by row
-        index, labels = tensors["label_index"], self.facts.labels
+        # scores of the tagged words only [N, C], split by row; label_index also has blank tokens, row by row
+        index, labels, start = tensors["label_index"], self.facts.labels, 0
+        chosen: list[int] = []
+        for row in range(len(rows)):
+            chosen += (words_with_tags(rows, row)[0] + start).tolist()
+            start += len(rows.columns["tag_positions"][row])
+        index = index[torch.tensor(chosen, dtype=torch.int64)]
         flat = finite(scores.flatten(0, 1)[index])
         counts = torch.bincount(index // scores.shape[1], minlength=len(scores))
         parts = torch.split(flat, counts.tolist())
@@ -78,7 +82,9 @@ class Tagging(TaskAnswer):
 
     def empty(self, item: TaskItem | Rejected) -> Record:
         """Return a tag for every word, as a score counts them."""
-        return {"words": list(item.words), "tags": [_NONE] * len(item.words)} if isinstance(item, TaggedWords) else {}
+        if not isinstance(item, TaggedWords):
+            return {}
+        return {"words": list(item.words), "tags": [NO_ENTITY] * len(item.words)}
 
     def item(
         self, values: Mapping[str, Sequence[Any]], reader: TaskReader, index: int, key: Any
@@ -106,7 +112,7 @@ class Tagging(TaskAnswer):
             yield pair[:1], pair[1:]
 
     def score(self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, Any]) -> Scored:
-        """Return the scores of all words; words without tokens get the tag O.
+        """Return the scores of all words; words without tokens get the tag O, which is wrong among plain classes.
 
         In addition to the task's metrics: `argmax_entity_f1`, of the best tag of each word by itself, and for plain
         classes `unknown_accuracy`, on the words that the training set lacks.
@@ -145,7 +151,7 @@ class Tagging(TaskAnswer):
         if not self._has_entities:
             return {"accuracy": accuracy}
         sides = [[list(tags) for tags in side] for side in (gold, predicted)]
-        if not any(tag != _NONE for side in sides for tags in side for tag in tags):
+        if not any(tag != NO_ENTITY for side in sides for tags in side for tag in tags):
             return {"entity_f1": 0.0, "strict_entity_f1": 0.0, "accuracy": accuracy}
         return {
             "entity_f1": float(f1_score(*sides, zero_division=0)),
@@ -187,11 +193,10 @@ class Tagging(TaskAnswer):
 
     def _collect(self, sentence: Sentence, rows: Rows, predicted: Mapping[int, Any], way: int) -> list[str]:
         """Return the predicted tags of a sentence, over its windows."""
-        tags = [_NONE] * len(sentence.words)
+        tags = [NO_ENTITY] * len(sentence.words)
         for row in sentence.rows:
-            positions = rows.columns["tag_positions"][row].astype(int)
-            words = rows.columns["word_numbers"][row][positions].tolist()
-            for word, tag in zip(words, predicted[row][way], strict=True):
+            _, words = words_with_tags(rows, row)
+            for word, tag in zip(words.tolist(), predicted[row][way], strict=True):
                 tags[word] = self.facts.labels[tag]
         return tags
 

@@ -1,15 +1,16 @@
 """Export a tokenizer for other libraries: `tokenizer.json` and `tokenizer_config.json`."""
 
 import json
+import re
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import tokenizers
-from tokenizers import AddedToken, processors
+from tokenizers import AddedToken, Regex, normalizers, processors
 
 from clozeline.errors import IntegrityError
 from clozeline.files import parse_json, publish, publish_text
@@ -33,6 +34,14 @@ PAIR: Final = Frame(("cls",), ("sep",), ("sep",))
 END: Final = Frame((), ("eos",), ("eos",))
 """`a </s>`, as in T5."""
 
+Blanks: TypeAlias = Literal["kept", "stripped", "single"]
+_STRIPPED: Final = ((r"\A[\t-\r ]+", ""), (r"[\t-\r ]+\Z", ""))
+_BLANKS: Final[Mapping[Blanks, Sequence[tuple[str, str]]]] = {
+    "kept": (),
+    "stripped": _STRIPPED,
+    "single": (*_STRIPPED, (r"[\t-\r ]+", " ")),
+}
+"""What is replaced in a text, in order: a regular expression, for Python and for the library, and its replacement."""
 _CONFIG_FILE: Final = "tokenizer_config.json"
 _MODEL_FILE: Final = "tokenizer.json"
 _LENGTH: Final = "model_max_length"
@@ -70,6 +79,7 @@ def export_tokenizer(
     start: str | None = "bos",
     max_length: int | None = None,
     cuts_texts: bool = False,
+    blanks: Blanks = "kept",
     type_ids: bool = False,
     texts: Sequence[str] = PROBE_TEXTS,
     model: Mapping[str, Any] | None = None,
@@ -93,6 +103,8 @@ def export_tokenizer(
         start: role of the special token that programs may put before a text, to record as `bos_token`; None: none. The
             publisher's files keep theirs.
         max_length: tokens of a row that the model reads, to record as `model_max_length`.
+        blanks: how the rows have the blanks of a text: as they are, without those at its ends, or single ones between
+            words. The written tokenizer reads any text so, unless the publisher's files are written back.
         cuts_texts: record it in the publisher's files, too, because the model was trained on texts cut there.
         type_ids: whether the model reads segment ids, as BERT does.
         texts: texts to compare; default: 200 in many scripts.
@@ -135,6 +147,8 @@ def export_tokenizer(
         frame = PAIR if not own and {"cls", "sep"} <= vocabulary.specials.keys() else Frame()
     if any(frame):
         library.post_processor = _make_template(tokenizer, frame)
+    _trim_offsets(library, framed=any(frame))
+    _read_blanks(library, blanks)
     library.no_truncation()
     library.no_padding()
     config = _config(tokenizer, published, start if not kept else "bos", type_ids=type_ids)
@@ -148,7 +162,7 @@ def export_tokenizer(
     publish_text(out / _CONFIG_FILE, text + "\n")
     written = tokenizers.Tokenizer.from_file(str(out / _MODEL_FILE))
     beside = _compare_special_tokens(written, folder / SOURCE) if kept else {}
-    differing = _differing(tokenizer, written, texts)
+    differing = _differing(tokenizer, written, texts, blanks)
     return ProbeReport(
         texts=len(texts) + len(beside),
         differing=[*differing, *(text for text, same in beside.items() if not same)],
@@ -257,8 +271,44 @@ def _config(tokenizer: Tokenizer, published: Published, start: str | None, *, ty
     return config if published.max_length is None else {**config, _LENGTH: published.max_length}
 
 
-def _differing(tokenizer: Tokenizer, model: tokenizers.Tokenizer, texts: Sequence[str]) -> list[str]:
+def _trim_offsets(library: tokenizers.Tokenizer, *, framed: bool) -> None:
+    """Let the offsets of byte-level tokens begin and end at visible characters, where readers of entities look.
+
+    A published template of its own keeps its offsets.
+    """
+    if library.post_processor is not None and not framed:
+        return
+    splitter = json.loads(library.to_str())["pre_tokenizer"] or {}
+    for part in (splitter, *splitter.get("pretokenizers", ())):
+        if part["type"] == "ByteLevel":
+            trimming = processors.ByteLevel(trim_offsets=True, add_prefix_space=part["add_prefix_space"])
+            template = library.post_processor
+            library.post_processor = trimming if template is None else processors.Sequence([trimming, template])
+
+
+def _read_blanks(library: tokenizers.Tokenizer, blanks: Blanks) -> None:
+    """Normalize the blanks of texts, if the tokenizer does not read them so already."""
+    if _ids(library, _spread(blanks)) == _ids(library, _prepare(_spread(blanks), blanks)):
+        return
+    steps = [normalizers.Replace(Regex(pattern), content) for pattern, content in _BLANKS[blanks]]
+    before = library.normalizer
+    library.normalizer = normalizers.Sequence([*steps, *([] if before is None else [before])])
+
+
+def _spread(blanks: Blanks) -> str:
+    return " a " if blanks == "stripped" else " a  \n a "
+
+
+def _prepare(text: str, blanks: Blanks) -> str:
+    for pattern, content in _BLANKS[blanks]:
+        text = re.sub(pattern, content, text)
+    return text
+
+
+def _differing(
+    tokenizer: Tokenizer, model: tokenizers.Tokenizer, texts: Sequence[str], blanks: Blanks = "kept"
+) -> list[str]:
     """Return the texts with other ids in an exported model; special tokens in a text are text, as in shards."""
     model.encode_special_tokens = True  # `split_special_tokens` of transformers
-    pairs = zip(texts, tokenizer.encode(texts), strict=True)
+    pairs = zip(texts, tokenizer.encode([_prepare(text, blanks) for text in texts]), strict=True)
     return [text for text, each in pairs if each.ids.tolist() != _ids(model, text)]

@@ -5,7 +5,7 @@ import pytest
 
 from clozeline.pipeline.tasks.readers import Question, TaggedWords, TaskFacts
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
-from clozeline.pipeline.tasks.window_rows import AnswerRows, TaggedRows
+from clozeline.pipeline.tasks.window_rows import NO_WORD, AnswerRows, TaggedRows
 from clozeline.pipeline.tokenize.tokenizers._pieces import byte_alphabet
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 
@@ -42,7 +42,8 @@ def test_words_and_answers_have_all_their_bytes(trained, sentence):
         tagging = TaggedRows(TAGGING, Form(FRAMES[frame], 1024), trained, "corpus", "f.txt")
         tagged = TaggedWords(tuple(words), (1,) * len(words), 0)
         (built,) = tagging.build(tagged, trained.encode(tagging.texts(tagged)))
-        assert list(built.columns["tag_positions"]) == expected
+        numbers = built.columns["word_numbers"]
+        assert [place for place in built.columns["tag_positions"] if numbers[place] != NO_WORD] == expected
     kind = AnswerRows(ASKING, Form(FRAMES["bert"], 1024), trained, "corpus", "f.json")
     for word, start, first, last in zip(words, starts, firsts, lasts, strict=True):
         item = Question("?", sentence, ((start, word),), "k", 0)
@@ -51,3 +52,23 @@ def test_words_and_answers_have_all_their_bytes(trained, sentence):
         assert [index - begin for index in built.columns["answer_span"]] == [first, last]
         offsets = built.columns["offsets"].reshape(-1, 2)
         assert sentence[offsets[begin + first][0] : offsets[begin + last][1]] == word
+
+
+@pytest.mark.parametrize(
+    ("tags", "metric", "expected"),
+    [
+        ("B-X I-X I-X O", "entity_f1", ["B-X", "I-X", "I-X", "I-X", "I-X", "O", "O"]),
+        ("O B-X B-X I-X", "entity_f1", ["O", "O", "B-X", "O", "B-X", "I-X", "I-X"]),
+        ("O B-X I-X I-X", "accuracy", ["O", "B-X", "B-X", "I-X", "I-X", "I-X", "I-X"]),
+    ],
+)
+def test_a_blank_token_joins_the_rest_of_an_entity(tmp_path, tags, metric, expected):
+    """`( & ) %` are seven tokens: other programs read each blank as a word, which must not cut or begin an entity."""
+    tokenizer = ByteBpe.train(["a"], ByteBpe.Options(size=420, reserved=0), tmp_path)
+    labels = ("O", "B-X", "I-X")
+    facts = TaskFacts(name="toy", head="tagging", labels=labels, metrics=(metric,))
+    rows = TaggedRows(facts, Form(FRAMES["bert"], 64), tokenizer, "corpus", "f.txt")
+    item = TaggedWords(("(", "&", ")", "%"), tuple(labels.index(tag) for tag in tags.split()), 0)
+    (built,) = rows.build(item, tokenizer.encode(rows.texts(item)))
+    assert [labels[tag] for tag in built.columns["tags"]] == expected
+    assert list(built.columns["tag_positions"]) == list(range(1, 8))

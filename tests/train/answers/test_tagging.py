@@ -1,13 +1,14 @@
 """Scores of tags: golden cases of seqeval's two modes, sentences put together from windows, and the baselines."""
 
+import numpy as np
 import pytest
 import torch
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import TaggedWords, TaskFacts
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
-from clozeline.pipeline.tasks.window_rows import TaggedRows
+from clozeline.pipeline.tasks.window_rows import NO_WORD, TaggedRows
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.train.answers.tagging import Sentence, Tagging
 from tests.pipeline.task_files import write_vocabulary
@@ -15,7 +16,6 @@ from tests.pipeline.task_files import write_vocabulary
 LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 FACTS = TaskFacts(name="ner", head="tagging", labels=LABELS, metrics=("entity_f1", "strict_entity_f1", "accuracy"))
 POS = TaskFacts(name="pos", head="tagging", labels=("NOUN", "PROPN", "VERB"), metrics=("accuracy",))
-ROWS = Rows({})
 
 
 @pytest.mark.parametrize(
@@ -68,16 +68,18 @@ def test_right_predictions_score_one_but_for_words_without_tokens(tmp_path):
 
 
 def test_the_best_word_by_word_and_the_best_sequence():
-    """Two rows of 2 and 0 tagged words: I-PER cannot begin, so the second best is taken."""
+    """Two rows of 2 and 0 tagged words: I-PER cannot begin, so the second best is taken. No blank is read."""
     scores = torch.full((2, 4, 5), -1.0)
     scores[0, 1] = torch.tensor([1.0, 2.0, 3.0, 0.0, 0.0])
-    scores[0, 2] = torch.tensor([1.0, 0.0, 3.0, 0.0, 0.0])
-    tensors = {"label_index": torch.tensor([1, 2])}
-    assert Tagging(FACTS).read(scores, tensors, ROWS) == [[[2, 2], [1, 2]], [[], []]]
-    assert Tagging(POS).read(scores[:, :, :3], tensors, ROWS) == [[[2, 2], [2, 2]], [[], []]]
+    scores[0, 3] = torch.tensor([1.0, 0.0, 3.0, 0.0, 0.0])
+    tensors = {"label_index": torch.tensor([1, 2, 3])}
+    columns = {"tag_positions": [[1, 2, 3], []], "word_numbers": [[NO_WORD, 0, NO_WORD, 1], [NO_WORD] * 4]}
+    rows = Rows({}, {name: Ragged.from_lists(values, np.uint16) for name, values in columns.items()})
+    assert Tagging(FACTS).read(scores, tensors, rows) == [[[2, 2], [1, 2]], [[], []]]
+    assert Tagging(POS).read(scores[:, :, :3], tensors, rows) == [[[2, 2], [2, 2]], [[], []]]
     scores[0, 1, 0] = torch.nan
     with pytest.raises(IntegrityError, match="no finite score"):
-        Tagging(FACTS).read(scores, tensors, ROWS)
+        Tagging(FACTS).read(scores, tensors, rows)
 
 
 def test_baselines():

@@ -13,7 +13,7 @@ from clozeline.model.build import Model, merge_adapter
 from clozeline.model.checkpoints import Checkpoint, build_checkpoint, continue_published, find_published, map_for
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.pipeline.tasks.task_rows import FRAMES
-from clozeline.pipeline.tokenize.published.exporting import END, Frame
+from clozeline.pipeline.tokenize.published.exporting import END, Blanks, Frame
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.tools.runs.inference.text_likelihoods import first_role
 from clozeline.train.configuration.checkpoint import StepChoice
@@ -126,6 +126,14 @@ def role_before_texts(trained_on: RecordedSet) -> str | None:
 def reads_task_rows(run: Run) -> bool:
     """Return whether the model was trained on rows of a task, which are cut at a length where predictions are, too."""
     return bool(run.recorded) and "frame" in run.recorded[0].objective.options
+
+
+def blanks_of(run: Run) -> Blanks:
+    """Return how the rows of a task have the blanks of a text; those of other training keep them."""
+    heads = run.recorded[0].objective.heads if reads_task_rows(run) else ()
+    if "tagging" in heads:
+        return "single"
+    return "stripped" if set(heads) & {"classification", "regression", "similarity"} else "kept"
 
 
 def row_length(run: Run) -> int | None:

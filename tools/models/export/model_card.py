@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.tools.models.export.quiet_transformers import import_transformers
@@ -38,16 +38,44 @@ The model was trained on text in which special tokens that a text spells out, su
 Read text of unknown origin the same way: `tokenizer(text, split_special_tokens=True)`. Without it they become the
 special tokens themselves, which a prompt with `{mark}` in it needs. A unigram model joins them in either case.
 """
+_WORDS: Final = """
+## Words
+
+The model was trained on words joined by single blanks. The tag of a word is that of its first token that is more than a
+blank, as with `aggregation_strategy="first"` in a pipeline. Words that are encoded one by one, as with
+`is_split_into_words=True`, can have other tokens: join them.
+
+```python
+encoded = tokenizer(" ".join(words), return_offsets_mapping=True, return_tensors="pt", truncation=True)
+ends = [end if end > start else 0 for start, end in encoded.pop("offset_mapping")[0].tolist()]
+numbers = model(**encoded).logits[0].argmax(-1).tolist()
+tags, start = [], 0
+for word in words:
+    first = next(place for place, end in enumerate(ends) if end > start)
+    tags.append(model.config.id2label[numbers[first]])
+    start += len(word) + 1
+```
+"""
+_LAST: Final = """
+## Words
+
+The model was trained on words joined by single blanks. The tag of a word is that of its last token.
+"""
+
+
+def words_section(architecture: str) -> str:
+    """Return what the card of a tagger says of words; a decoder has read a word at its last token."""
+    return _LAST if architecture == "decoder" else _WORDS
 
 
 def model_card(
     title: str, loader: str, parameters: int, facts: Mapping[str, str], *, licence: str = "unknown",
-    languages: Sequence[str] = (), mark: str | None = None, options: Mapping[str, Any] | None = None,
+    languages: Sequence[str] = (), mark: str | None = None, options: Mapping[str, Any] | None = None, words: str = "",
 ) -> str:  # fmt: skip
     """Return the text of a model card.
 
     `mark` is a special token of the tokenizer in the folder, None without one; `options` are more arguments of
-    `from_pretrained`.
+    `from_pretrained`; `words` is the section of a tagger.
     """
     listed = {"licence": licence, "languages": ", ".join(languages) or "unknown", **facts}
     rows = "\n".join(f"| {_cell(key)} | {_cell(value)} |" for key, value in listed.items())
@@ -58,7 +86,7 @@ def model_card(
     }  # fmt: skip
     more = "".join(f", {name}={value!r}" for name, value in (options or {}).items())
     body = _BODY.format(title=_cell(title), parameters=parameters, rows=rows, loader=loader, options=more, **lines)
-    return front + body + ("" if mark is None else _LITERAL.format(mark=mark))
+    return front + body + words + ("" if mark is None else _LITERAL.format(mark=mark))
 
 
 def _cell(text: str) -> str:

@@ -19,6 +19,7 @@ from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.features import token_vectors
 from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.tasks.window_rows import words_with_tags
 from clozeline.tools.runs.evaluation.task_run import open_split, set_rows
 from clozeline.train.answers import answer_of
 from clozeline.train.answers.tagging import Tagging
@@ -111,10 +112,10 @@ def _words_of(rows: Rows, answer: Tagging, most: int | None) -> _Words:
     word_positions: list[tuple[int, int]] = []
     for sentence in answer.sentences(rows):
         for row in sentence.rows:
-            positions = rows.columns["tag_positions"][row].astype(int)
-            words = rows.columns["word_numbers"][row][positions].tolist()
-            texts += [sentence.words[word] for word in words]
-            classes += rows.columns["tags"][row].tolist()
+            places, words = words_with_tags(rows, row)
+            positions = rows.columns["tag_positions"][row][places]
+            texts += [sentence.words[word] for word in words.tolist()]
+            classes += rows.columns["tags"][row][places].tolist()
             word_positions += [(row, position) for position in positions.tolist()]
         if most is not None and len(texts) >= most:
             break
