@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,10 @@ from clozeline.model.families import Family
 from clozeline.model.parameters.initial_values import Draw
 from clozeline.model.parameters.sharding import WHOLE, Placement
 
+_UNMERGED: Final = (
+    "model.adapter: it adds a computation to the model, which cannot be merged into its weights: export the adapter "
+    "with clozeline export-adapter, or train lora or bitfit"
+)
 Undo: TypeAlias = Callable[[], None]
 """Undo one change of the model."""
 
@@ -86,10 +90,13 @@ class Adapter(nn.Module):
 
     def merge(self, family: Family) -> dict[str, Tensor]:
         """Return the parameters of the family, by name, with which it computes the same without the adapter."""
-        raise ConfigurationError(
-            f"adapter {type(self).__name__}: it adds a computation to the model, which cannot be merged into its "
-            "weights: export the adapter with the model"
-        )
+        raise ConfigurationError(_UNMERGED)
+
+    @classmethod
+    def check_merge(cls) -> None:
+        """Raise ConfigurationError if no weights of a model can hold what the adapter computes."""
+        if cls.merge is Adapter.merge:
+            raise ConfigurationError(_UNMERGED)
 
 
 class Rows(nn.Module):

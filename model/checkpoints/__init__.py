@@ -10,6 +10,7 @@ from clozeline.model.checkpoints._conversion.checkpoint import (
     build_checkpoint,
     read_checkpoint,
 )
+from clozeline.model.checkpoints._conversion.class_fit import fit_to_class
 from clozeline.model.checkpoints._conversion.config_keys import computation, differences
 from clozeline.model.checkpoints._conversion.export import (
     Export,
@@ -17,6 +18,12 @@ from clozeline.model.checkpoints._conversion.export import (
     export_checkpoint,
     split,
     with_heads,
+)
+from clozeline.model.checkpoints._conversion.export_plan import (
+    ExportPlan,
+    describe_plans,
+    model_without_weights,
+    plan_exports,
 )
 from clozeline.model.checkpoints._conversion.import_record import (
     IMPORT_RECORD,
@@ -32,8 +39,9 @@ from clozeline.model.checkpoints._conversion.type_selection import build_heads_o
 
 __all__ = [
     "IMPORT_RECORD", "IMPORT_RECORD_FORMAT", "MODEL", "PEFT_CONFIG", "UNREAD", "WEIGHTS", "AdapterExport",
-    "Checkpoint", "Export", "KeyMap", "Slice", "build_checkpoint", "build_heads_of_class", "computation",
-    "continue_published", "differences", "export_adapter", "export_checkpoint", "find_imported_tokenizer",
-    "find_published", "import_adapter", "keep_published", "map_for", "map_of_type", "parameter_shapes",
-    "read_checkpoint", "split", "with_heads",
+    "Checkpoint", "Export", "ExportPlan", "KeyMap", "Slice", "build_checkpoint", "build_heads_of_class",
+    "computation", "continue_published", "describe_plans", "differences", "export_adapter", "export_checkpoint",
+    "find_imported_tokenizer", "find_published", "fit_to_class", "import_adapter", "keep_published", "map_for",
+    "map_of_type", "model_without_weights", "parameter_shapes", "plan_exports", "read_checkpoint", "split",
+    "with_heads",
 ]  # fmt: skip

@@ -66,6 +66,7 @@ class Deberta(MaskedLMHead):
         "lm_predictions.lm_head.": "cls.predictions.",
     }
     only_trained = (r"\.places\.weight$",)
+    training_key = "position.disentangled.mask_decoder"
     left_out = (r"^(deberta\.)?pooler\.", r"embeddings\.position_embeddings\.weight$", r"^mask_predictions\.")
     buffers = (r"embeddings\.position_ids$",)
 

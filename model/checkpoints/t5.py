@@ -126,7 +126,8 @@ class T5(KeyMap):
             next((tensor for key, tensor in tensors.items() if key.endswith(name)), None)
             for name in ("shared.weight", "lm_head.weight")
         )
-        own_head = table is not None and head is not None and not torch.equal(table, head)
+        # without values, before a training, only a head of its own is there
+        own_head = table is not None and head is not None and (head.is_meta or not torch.equal(table, head))
         return {"gated": gated, "activation": act, "tied": tied and not own_head, "out_scale": scaled}
 
     def has_output_scale(self, plain: Keys, tied: bool) -> bool:

@@ -1,6 +1,6 @@
 """Configuration of positions: how they enter the model, and how far a token sees."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -9,6 +9,8 @@ from clozeline.model.configuration.key_types import Depth, Width, list_to_tuple,
 
 Divisors = Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(list_to_tuple)]
 LayerType = Literal["full_attention", "sliding_attention"]
+MOST_OFFSET: Final = 64
+"""Rows that a table of learned positions may have before position 0."""
 
 
 @config_class
@@ -173,7 +175,7 @@ class PositionConfig:
     maximum: Width = 512
     """learned: positions of the table; a position id beyond it is an error. Other kinds: the longest row that an export
     declares."""
-    offset: Annotated[int, Field(ge=0, le=64)] = 0
+    offset: Annotated[int, Field(ge=0, le=MOST_OFFSET)] = 0
     """learned: rows of the table before position 0 (RoBERTa pad_id + 1, BART 2); it has maximum + offset rows."""
     waves: Literal["interleaved", "halves"] = "interleaved"
     """sinusoidal: sines in even and cosines in odd columns, or sines in the first half of the columns and cosines in

@@ -32,15 +32,14 @@ model = PeftModel.from_pretrained(base, "path/to/this/folder").eval()
 
 
 def _export(options: argparse.Namespace) -> None:
-    from clozeline.model.checkpoints import export_adapter, map_for
+    from clozeline.model.checkpoints import export_adapter, fit_to_class
     from clozeline.tools.model_folder import require_empty, write_tensors
     from clozeline.tools.models.export.exportable import open_adapted
 
     require_empty(options.output)
     adapted = open_adapted(options.run, options.step)
-    original = adapted.original
+    original, key_map = fit_to_class(adapted.original, options.type or adapted.original.model_type, body_alone=True)
     config, ids = original.config, original.token_ids
-    key_map = map_for(config, ids, options.type or original.model_type)
     export = export_adapter(adapted.base, adapted.adapter, adapted.trained, model_type=key_map.model_type)
     options.output.mkdir(parents=True, exist_ok=True)
     write_tensors(options.output / "adapter_model.safetensors", export.tensors, export.metadata)

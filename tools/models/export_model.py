@@ -56,8 +56,9 @@ def _write_exports(run: Run, options: argparse.Namespace, quantization: Quantiza
     """Write the folders of a model, and load each once."""
     from clozeline.model.checkpoints import export_checkpoint, split, with_heads
     from clozeline.tools.model_folder import write_weights
-    from clozeline.tools.models.export.exportable import exported_form, without_off_ramps
+    from clozeline.tools.models.export.exportable import exported_form
     from clozeline.tools.models.export.model_card import load_and_call
+    from clozeline.train.startup.exported_form import without_off_ramps
 
     checkpoint = without_off_ramps(exported_form(run))
     if options.head:

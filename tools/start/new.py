@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from clozeline.configuration.config import config_class, validate
+from clozeline.configuration.config import config_class, load_config, validate
 from clozeline.configuration.overrides import parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
@@ -30,6 +30,7 @@ from clozeline.tools.start.project.templates import (
     pipeline_yaml,
     train_yaml,
 )
+from clozeline.train.configuration.config import TrainConfig
 
 _MODELS: Final = "\n".join(f"  {name}: {family.use}" for name, family in MODELS.items())
 
@@ -110,8 +111,14 @@ def _measure_kind(source: Any) -> str:
     return kind
 
 
-def write_project(folder: Path, project: Project) -> None:
-    """Write the two files of a project; ConfigurationError if the folder has one already, or the recipe is wrong."""
+def write_project(folder: Path, project: Project) -> list[str]:
+    """Write the two files of a project; return the lines that say as what its model can be exported.
+
+    Raises:
+        ConfigurationError: the folder has such a file already, or the recipe is wrong.
+    """
+    from clozeline.train.startup.exported_form import plan_lines  # imports torch
+
     folder = folder.expanduser().absolute()
     for name in ("pipeline.yaml", "train.yaml"):
         if (folder / name).exists():
@@ -122,6 +129,8 @@ def write_project(folder: Path, project: Project) -> None:
     check_recipe(recipe)
     publish_text(folder / "pipeline.yaml", text)
     publish_text(folder / "train.yaml", train_yaml(folder, model, language, grouping_of(recipe), size))
+    training: TrainConfig = load_config(TrainConfig, folder / "train.yaml")
+    return plan_lines(training.model, tokenizer_stage(recipe).foreseen_tokenizer().vocabulary.specials)
 
 
 def grouping_of(recipe: Recipe) -> str:
@@ -138,7 +147,8 @@ def main(arguments: Sequence[str]) -> int:
 
     def action(options: argparse.Namespace) -> None:
         settings = settings_of(ProjectSettings, options.overrides)
-        write_project(options.folder, _choose(settings, ask=sys.stdin.isatty()))
+        for line in write_project(options.folder, _choose(settings, ask=sys.stdin.isatty())):
+            print(line)
         print(f"Read and change both files, then:\n  clozeline pipeline --config {options.folder}/pipeline.yaml")
         print(f"  clozeline train --config {options.folder}/train.yaml")
 

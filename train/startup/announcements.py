@@ -20,6 +20,7 @@ from clozeline.train.logs.cost_estimate import Peak, estimate_cost, operations_p
 from clozeline.train.logs.display import Display, describe_event
 from clozeline.train.logs.journal import Journal, read_status
 from clozeline.train.startup.checks import check_start
+from clozeline.train.startup.exported_form import export_lines
 from clozeline.train.startup.run_directory import refuse_output
 from clozeline.train.startup.start_or_resume import StartingPoint, find_starting_point
 from clozeline.train.startup.starting_model import StartingModel, build_starting_model
@@ -28,11 +29,12 @@ from clozeline.train.startup.starting_model import StartingModel, build_starting
 def describe_model(
     config: TrainConfig, left_out: Sequence[str], starting: StartingModel, datasets: Datasets
 ) -> list[str]:
-    """Return the lines about the initialization, untrained heads of the model in `init_from`, and unread columns."""
+    """Return the lines about a model: untrained heads, initialization, unread columns, its class in an export."""
     source, heads = config.model.init_from, ", ".join(left_out)
     lines = [f"not trained, for no training set serves it: {heads} of {source}"] if heads else []
     manifests = [shards.manifest for shards in distinct_sets(datasets.phases)]
-    return [*lines, *starting.lines, *filter(None, [starting.unread]), *unread_lines(manifests, config.model)]
+    unread = [*filter(None, [starting.unread]), *unread_lines(manifests, config.model)]
+    return [*lines, *starting.lines, *unread, *export_lines(config, datasets)]
 
 
 def announce_start(

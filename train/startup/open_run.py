@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xxhash import xxh3_128
 
@@ -18,7 +18,7 @@ from clozeline.configuration.config import load_config
 from clozeline.errors import CheckpointError, ConfigurationError, reading_run
 from clozeline.files import file_hash
 from clozeline.pipeline.shards import ShardSet
-from clozeline.pipeline.shards.manifest import FrameFacts, ObjectiveFacts
+from clozeline.pipeline.shards.manifest import FrameFacts, ObjectiveFacts, TokenizerFacts
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.train.checkpoint.format import INDEX
 from clozeline.train.configuration.checkpoint import StepChoice
@@ -216,14 +216,22 @@ def _open_checkpoint(folder: Path, step: StepChoice) -> Run:
         weights |= _read_base(directory, config, state.base, {name: shapes[name] for name in shapes.keys() - weights})
     if shapes != {name: tensor.shape for name, tensor in weights.items()}:
         raise CheckpointError(f"{directory}: holds another model than {folder / 'config.yaml'} describes")
-    # where each row has a start of its own, callers of `generate` give it
-    ids = {f"{name}_token_id": number for name, number in trained_on.tokenizer.special_ids.items()}
-    if isinstance(start := trained_on.objective.frame.decoder_start, int):
-        ids["decoder_start_token_id"] = start
+    ids = token_ids(trained_on.tokenizer, trained_on.objective)
     # under an adapter only parameters of heads are trained with it
     trained = tuple(name for name in index.parameters if not name.startswith("adapters.")) if adapted else ()
     checkpoint = Checkpoint(config.model, trained_on.tokenizer.vocab_size, weights, ids, None, (), trained=trained)
     return Run(folder, checkpoint, sets, config, state, directory / INDEX)
+
+
+def token_ids(tokenizer: TokenizerFacts, objective: ObjectiveFacts) -> dict[str, Any]:
+    """Return the special ids that a model is exported with, by their keys of config.json.
+
+    Where each row has a start of its own, callers of `generate` give it.
+    """
+    ids: dict[str, Any] = {f"{name}_token_id": number for name, number in tokenizer.special_ids.items()}
+    if isinstance(start := objective.frame.decoder_start, int):
+        ids["decoder_start_token_id"] = start
+    return ids
 
 
 def _read_base(

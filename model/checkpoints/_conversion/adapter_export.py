@@ -18,7 +18,7 @@ from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint
 from clozeline.model.checkpoints._conversion.export import export_checkpoint
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tensor_layouts import Update, join_updates, linear_maps_of_class
-from clozeline.model.checkpoints._conversion.type_selection import map_for
+from clozeline.model.checkpoints._conversion.type_selection import find_form
 from clozeline.model.configuration.model_config import ModelConfig
 
 _TASKS: Final[Mapping[tuple[str, str], str]] = {
@@ -73,7 +73,7 @@ def export_adapter(
     """
     export = export_checkpoint(checkpoint, model_type=model_type)
     config = checkpoint.config
-    key_map = map_for(config, checkpoint.token_ids, model_type or checkpoint.model_type)
+    _, key_map = find_form(config, checkpoint.token_ids, model_type or checkpoint.model_type)
     task = _TASKS.get((config.architecture, "" if len(config.heads) > 1 else next(iter(config.heads))))
     inside = "base_model."
     if isinstance(adapter, Lora):

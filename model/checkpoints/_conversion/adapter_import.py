@@ -35,7 +35,7 @@ from clozeline.model.checkpoints._conversion.tensor_layouts import (
     to_theirs,
 )
 from clozeline.model.checkpoints._conversion.tensor_names import join_names
-from clozeline.model.checkpoints._conversion.type_selection import map_for
+from clozeline.model.checkpoints._conversion.type_selection import find_form
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.registry import choose
 
@@ -120,7 +120,7 @@ def import_adapter(folder: Path, base: Checkpoint, *, model_type: str | None = N
         why = "it changes what the adapter computes, and is not built: merge the adapter with peft, import the model"
         raise ConfigurationError(f"{folder / PEFT_CONFIG}: {others[0]}: expected none, got {keys[others[0]]!r}: {why}")
     # read the tensors, first those of the adapter, then those of the head
-    key_map = map_for(base.config, base.token_ids, model_type or base.model_type)
+    _, key_map = find_form(base.config, base.token_ids, model_type or base.model_type)
     tensors, path = _read_weights(folder)
     prefix = "base_model." if "prompt_embeddings" in tensors else "base_model.model."
     tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}

@@ -108,7 +108,10 @@ def _local_layers(config: ModelConfig) -> dict[str, Any]:
 def differences(ours: ModelConfig, other: ModelConfig) -> dict[str, tuple[Any, Any]]:
     """Return the keys of the computation that differ, with both values; None for a key that one of them lacks."""
     here, there = computation(ours), computation(other)
-    pairs = {key: (here.get(key), there.get(key)) for key in {**here, **there}}
+    same_positions = ours.position.kind == other.position.kind
+    # another kind of position has other keys, which follow from the kind
+    keys = {**here, **there} if same_positions else [key for key in here if key in there]
+    pairs = {key: (here.get(key), there.get(key)) for key in keys}
     return {
         key: (a, b)
         for key, (a, b) in pairs.items()

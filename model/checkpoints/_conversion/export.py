@@ -13,19 +13,18 @@ from torch import Tensor
 
 from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint
+from clozeline.model.checkpoints._conversion.class_fit import fit_to_class
 from clozeline.model.checkpoints._conversion.import_record import CONFIG
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.task_heads import differing_head_keys
 from clozeline.model.checkpoints._conversion.tensor_layouts import to_theirs
 from clozeline.model.checkpoints._conversion.tensor_names import join_names
-from clozeline.model.checkpoints._conversion.type_selection import map_for, map_of_class
+from clozeline.model.checkpoints._conversion.type_selection import map_of_class
 from clozeline.registry import find
 
 _GENERATION: Final = tuple(
     f"{name}_token_id" for name in ("bos", "eos", "pad", "decoder_start", "forced_bos", "forced_eos")
 )
-
-_TYPES: Final = "family.stack.embeddings.types.weight"
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, 
         ConfigurationError: no model type, or not the requested one, computes what the model does.
         WeightsError: the head is requested but missing.
     """
-    checkpoint, key_map = _find_map(checkpoint, model_type or checkpoint.model_type)
+    checkpoint, key_map = fit_to_class(checkpoint, model_type or checkpoint.model_type, body_alone=body_alone)
     config = checkpoint.config
     # cut the rows that pad the vocabulary
     tensors = {
@@ -89,31 +88,16 @@ def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, 
     return Export(plain, theirs, ids if generates else {}, loader, {"add_pooling_layer": False} if undrawn else {})
 
 
-def _find_map(checkpoint: Checkpoint, model_type: str | None) -> tuple[Checkpoint, KeyMap]:
-    """Return the map of a type that can hold a model, and the model; one that has no segment types gets a row of zeros.
-
-    Classes such as BERT's add a row to each token; they hold the model where no class does without.
-    """
-    config = checkpoint.config
-    try:
-        return checkpoint, map_for(config, checkpoint.token_ids, model_type)
-    except ConfigurationError:
-        if config.type_vocab_size or config.architecture != "encoder":
-            raise
-    config = replace(config, type_vocab_size=1)
-    key_map = map_for(config, checkpoint.token_ids, model_type)
-    zeros = torch.zeros(1, config.embedding_width, dtype=checkpoint.tensors["family.tokens.weight"].dtype)
-    return replace(checkpoint, config=config, tensors={**checkpoint.tensors, _TYPES: zeros}), key_map
-
-
 def _export_with_head(
     checkpoint: Checkpoint, key_map: KeyMap, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]
 ) -> dict[str, Tensor]:
     if checkpoint.absent:
         raise WeightsError(f"the head is not there ({join_names(checkpoint.absent)}): export the body alone")
-    if unknown := _training_only(key_map, tensors):
-        why = f"{join_names(unknown)}; export the body alone"
-        raise ConfigurationError(f"a model of type {key_map.model_type} lacks what the head reads: {why}")
+    if _training_only(key_map, tensors):
+        raise ConfigurationError(
+            f"model.{key_map.training_key}: expected null in a model of type {key_map.model_type} with its head, got "
+            "another value; export the body alone"
+        )
     theirs = to_theirs(key_map, checkpoint.config, tensors)
     read, of_task = key_map.read_config(plain, theirs).heads, key_map.task(checkpoint.config) is not None
     for name, head in checkpoint.config.heads.items():
@@ -203,11 +187,14 @@ def continue_published(checkpoint: Checkpoint, texts: Mapping[str, str]) -> Chec
         new = {key: value for key, value in trained.items() if key == _START or value >= published["vocab_size"]}
         trained = ids | new
     kind = published["model_type"]
+    checkpoint = replace(checkpoint, token_ids=trained)
     try:
-        map_for(checkpoint.config, trained, kind).class_with(checkpoint.config.heads)
+        _, key_map = fit_to_class(checkpoint, kind)
     except ConfigurationError:
         kind = None
-    return replace(checkpoint, model_type=kind, token_ids=trained, published=texts)
+    else:
+        kind = kind if key_map.has_class(checkpoint.config.heads) else None
+    return replace(checkpoint, model_type=kind, published=texts)
 
 
 def _token_ids(published: Mapping[str, Any]) -> dict[str, Any]:

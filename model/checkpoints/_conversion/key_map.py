@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Final, NoReturn, TypeAlias
+from dataclasses import replace
+from typing import Any, ClassVar, Final, NamedTuple, NoReturn, TypeAlias
 
 from pydantic import ValidationError
 from torch import Tensor
@@ -27,6 +28,16 @@ from clozeline.model.checkpoints._conversion.task_heads import (
 from clozeline.model.checkpoints._conversion.tensor_names import Renaming
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
+
+
+class Problems(NamedTuple):
+    """Why a type cannot hold a model."""
+
+    reasons: list[str]
+    """our keys, each with the value that the type has; empty: it can"""
+    is_complete: bool = True
+    """false: its class refused a key, and nothing after that is known"""
+
 
 Keys: TypeAlias = Mapping[str, Any]
 """Content of config.json."""
@@ -100,6 +111,8 @@ class KeyMap:
     """Starts of names in some files, and ours for the same tensors; the first match counts."""
     only_trained: ClassVar[tuple[str, ...]] = ()
     """Patterns of parameters of our body that only training reads: an export of the body omits them."""
+    training_key: ClassVar[str] = ""
+    """Our key that adds these parameters."""
 
     def variants(self) -> tuple[KeyMap, ...]:
         """Return the maps of classes of the type in another family: the encoder alone, or a causal encoder."""
@@ -249,9 +262,17 @@ class KeyMap:
             return fitting
         known = " or ".join(" and ".join(headed.heads) for headed in self.classes) or "none"
         raise ConfigurationError(
-            f"a model of type {self.model_type} has the heads {known}, this one {' and '.join(heads)}: export some "
-            "of them, or the body alone"
+            f"model.heads: a model of type {self.model_type} has the heads {known}, this one {' and '.join(heads)}: "
+            "export some of them, or the body alone"
         )
+
+    def has_class(self, heads: Iterable[str]) -> bool:
+        """Return whether a class of transformers has these heads."""
+        try:
+            self.class_with(heads)
+        except ConfigurationError:
+            return False
+        return True
 
     def vocab_size(self, plain: Keys) -> int:
         rows = plain.get("vocab_size")
@@ -259,17 +280,21 @@ class KeyMap:
             raise ConfigurationError(f"config.json: vocab_size: expected a number of rows, got {rows!r}")
         return rows
 
-    def problems(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> list[str]:
+    def problems(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> Problems:
         """Return the reasons why the type cannot hold a model; only the body is compared."""
         if config.family != self.fixed["family"]:
-            return [f"family: expected {self.fixed['family']}, got {config.family}"]
-        ids = {key: value for key, value in token_ids.items() if value is not None}
+            return Problems([f"model.family: expected {self.fixed['family']}, got {config.family}"])
+        known, ids = [], {key: value for key, value in token_ids.items() if value is not None}
+        if self.activation is not None and self.activation_name(config) is None:
+            names = list(dict.fromkeys(self.activations.values()))
+            known.append(f"model.activation: expected {' or '.join(names)}, got {config.activation}")
+            config = replace(config, activation=names[0])  # type: ignore[arg-type]  # to find what else differs
         try:
             back = self.read_config(self.write_config(config, 8, ids), {})
         except ConfigurationError as error:
-            return [str(error)]
+            return Problems([*known, str(error)], is_complete=False)
         pairs = differences(config, back).items()
-        return [f"{key}: expected {expected}, got {actual}" for key, (actual, expected) in pairs]
+        return Problems([*known, *(f"model.{key}: expected {there}, got {here}" for key, (here, there) in pairs)])
 
     def likeness(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> tuple[bool, ...]:
         """Return how well the type suits a model whose body it can hold: larger is better."""

@@ -10,25 +10,25 @@ from clozeline.errors import ConfigurationError
 from clozeline.hub import origin_of
 from clozeline.model.adapters import Adapter
 from clozeline.model.build import Model, merge_adapter
-from clozeline.model.checkpoints import Checkpoint, build_checkpoint, continue_published, find_published, map_for
+from clozeline.model.checkpoints import Checkpoint, build_checkpoint, find_published, fit_to_class
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.pipeline.tasks.task_rows import FRAMES
+from clozeline.pipeline.tasks.task_rows import Frame as TaskFrame
 from clozeline.pipeline.tokenize.published.exporting import END, Blanks, Frame
-from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.tools.runs.inference.text_likelihoods import first_role
 from clozeline.train.configuration.checkpoint import StepChoice
 from clozeline.train.data.sets.recorded_sets import RecordedSet
+from clozeline.train.startup.exported_form import with_published, with_row_length
 from clozeline.train.startup.open_run import Run, open_run
 
 _MASKED_INPUT: Final = ("mass", "masked_encoder_decoder")
 """Objectives of encoder-decoders whose inputs are those of BERT."""
+_FRAMES: Final = {**FRAMES, "xlnet": TaskFrame("encoder", (), ("sep",), ("sep", "cls"), segments=True)}
+"""Frames by the option `frame` of objectives: those of tasks, and `a [SEP] b [SEP] [CLS]` of permuted_lm."""
 
 
 def exported_form(run: Run) -> Checkpoint:
-    """Return the model as it is exported, with an adapter merged, and with the texts that its source was published by.
-
-    The id of a pad token that only ends texts is left out: transformers would give it no gradient.
-    """
+    """Return the model as it is exported, an adapter merged, with the texts that its source was published by."""
     checkpoint = _with_row_length(run)
     if run.recorded:
         role, special_ids = role_before_texts(run.recorded[0]), run.recorded[0].tokenizer.special_ids
@@ -44,25 +44,7 @@ def exported_form(run: Run) -> Checkpoint:
     published = find_published(run.folder)
     if run.config is None:
         return replace(checkpoint, published=published)
-    pads = {key: value for key, value in checkpoint.token_ids.items() if key == "pad_token_id"}
-    if run.tokenizer_folder is not None and Published.find(run.tokenizer_folder).pad_by_eos:
-        checkpoint = replace(checkpoint, token_ids={**checkpoint.token_ids, "pad_token_id": None})
-    checkpoint = continue_published(checkpoint, published) if published else checkpoint
-    if checkpoint.config.architecture == "decoder" and checkpoint.config.heads.keys() != {"lm"}:
-        # classes with heads of rows read the state before the first pad
-        checkpoint = replace(checkpoint, token_ids={**checkpoint.token_ids, **pads})
-    return checkpoint
-
-
-def without_off_ramps(checkpoint: Checkpoint) -> Checkpoint:
-    """Return the model without the classifiers at which rows leave early, which no class of transformers has."""
-    config = checkpoint.config
-    if not (names := [name for name, head in config.heads.items() if head.exits is not None]):
-        return checkpoint
-    heads = {name: replace(head, exits=None) for name, head in config.heads.items()}
-    tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if ".off_ramps." not in name}
-    note = f"without the off-ramps of {', '.join(names)}: these weights let no row leave early"
-    return replace(checkpoint, config=replace(config, heads=heads), tensors=tensors, notes=(*checkpoint.notes, note))
+    return with_published(checkpoint, published, run.tokenizer_folder)
 
 
 def card_rows(run: Run) -> dict[str, str]:
@@ -97,7 +79,7 @@ def frame_of(trained_on: RecordedSet) -> Frame | None:
     """
     objective, options = trained_on.objective, trained_on.objective.options
     if (name := options.get("frame")) is not None:
-        rows = FRAMES[name].without_pad(trained_on.tokenizer.special_ids)
+        rows = _FRAMES[name].without_pad(trained_on.tokenizer.special_ids)
         frame = Frame(rows.head, rows.between, rows.tail)
     elif objective.architecture == "decoder":
         frame = Frame(("bos",) if options.get("add_bos") else ())
@@ -181,7 +163,7 @@ def open_adapted(folder: Path, step: StepChoice = None) -> Adapted:
         source = run.config.model.init_from.expanduser()
         original = exported_form(open_run(source, quantized=False))
     elif checkpoint.trained:  # the base came without this head
-        key_map = map_for(config, base.token_ids, base.model_type)
+        _, key_map = fit_to_class(base, base.model_type, body_alone=True)
         original = replace(base, config=replace(config, heads={name: HeadConfig() for name in key_map.heads}))
     return Adapted(base, adapter, checkpoint.trained, original, source, run.step)
 
@@ -191,9 +173,4 @@ def _base_weights(model: Model) -> dict[str, Tensor]:
 
 
 def _with_row_length(run: Run) -> Checkpoint:
-    """Return the model; without a position table, `position.maximum` records the longest training rows."""
-    position = run.checkpoint.config.position
-    if position.kind != "rope" or run.config is None:
-        return run.checkpoint
-    longest = replace(position, maximum=max(position.maximum, run.sets[0].max_length))
-    return replace(run.checkpoint, config=replace(run.checkpoint.config, position=longest))
+    return run.checkpoint if run.config is None else with_row_length(run.checkpoint, run.sets[0].max_length)

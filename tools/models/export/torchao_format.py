@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import Checkpoint, Export, map_for, split
+from clozeline.model.checkpoints import Checkpoint, Export, fit_to_class, split
 from clozeline.model.compression import integer_weights
 from clozeline.model.configuration.model_config import Quantization
 from clozeline.model.layers.quantization import flatten_integers, quantize_weight, torchao_config
@@ -19,7 +19,7 @@ def integers_of_class(checkpoint: Checkpoint, quantization: Quantization) -> set
     """
     if len(split(checkpoint)) > 1:
         raise ConfigurationError("no class of transformers holds a generator and a discriminator")
-    key_map = map_for(checkpoint.config, checkpoint.token_ids, checkpoint.model_type)
+    checkpoint, key_map = fit_to_class(checkpoint, checkpoint.model_type)
     targets = key_map.targets(checkpoint.config, integer_weights(checkpoint, quantization)).values()
     if any(target.transposed or target.shape is not None for target in targets):
         raise ConfigurationError(f"the class of type {key_map.model_type} multiplies by transposed weights")

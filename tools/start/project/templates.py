@@ -22,6 +22,15 @@ from clozeline.train.configuration.config import TrainConfig
 _ROW: Final = "max_length: 128"
 _MASKED: Final = f"{{name: masked_lm, {_ROW}, mask_rate: 0.3}}"
 _CAUSAL: Final = f"{{name: causal_lm, {_ROW}}}"
+_LEARNED: Final = {"position": {"kind": "learned", "maximum": 128}}
+"""Positions of BERT's relatives. The small variants of some recipes have rotary ones, with which 300 steps are enough,
+and which no class of transformers has."""
+_RELATIVE: Final = {
+    "bias": {},
+    "position": {"kind": "none", "maximum": 128, "disentangled": {
+        "max_distance": 128, "buckets": 32, "shared_projections": True, "norm": True}},
+}  # fmt: skip
+"""Relative positions of DeBERTa v2 and v3."""
 _RESTORED: Final = "steps: [{name: sentence_reordering}, {name: text_infilling}]"
 
 
@@ -37,6 +46,8 @@ class Family(NamedTuple):
     """learning rate for the optimizer and the batches of the demo's recipe, in place of its own"""
     sentinels: int = 0
     """sentinels that its rows may hold"""
+    keys: Mapping[str, Any] = {}
+    """keys of the model in place of the recipe's, with which a class of transformers computes the same"""
 
 
 MODELS: Final[Mapping[str, Family]] = {
@@ -53,12 +64,13 @@ MODELS: Final[Mapping[str, Family]] = {
     "roberta": Family("roberta", _MASKED, "BERT without sentence pairs"),
     "xlm_r": Family("roberta", _MASKED, "RoBERTa for many languages"),
     "albert": Family("albert", f"{{name: sentence_order_prediction, {_ROW}}}",
-                     "an encoder whose layers share their weights"),
+                     "an encoder whose layers share their weights", keys=_LEARNED),
     "electra": Family("electra", f"{{name: replaced_token_detection, {_ROW}, cross_documents: false}}",
-                      "an encoder that finds replaced tokens"),
-    "deberta": Family("deberta", _MASKED, "an encoder with relative positions"),
-    "deberta_v2": Family("deberta", _MASKED, "DeBERTa with shared projections"),
-    "deberta_v3": Family("deberta", _MASKED, "DeBERTa v3, on masks alone"),
+                      "an encoder that finds replaced tokens", keys=_LEARNED),
+    "deberta": Family("deberta", _MASKED, "an encoder with relative positions", keys={
+        "position": {"kind": "none", "maximum": 128, "disentangled": {"max_distance": 128}}}),
+    "deberta_v2": Family("deberta", _MASKED, "DeBERTa with shared projections", keys=_RELATIVE),
+    "deberta_v3": Family("deberta", _MASKED, "DeBERTa v3, on masks alone", keys=_RELATIVE),
     "modernbert": Family("demo", _MASKED, "an encoder with rotary positions, for long texts"),
     "mobilebert": Family("mobilebert", _MASKED, "an encoder of narrow layers, for small devices"),
     "megatron_bert": Family("demo", _MASKED, "a large BERT"),
@@ -67,9 +79,9 @@ MODELS: Final[Mapping[str, Family]] = {
                     f"{{name: next_sentence_prediction, label: both, weight: 2, {_ROW}}}, "
                     f"{{name: next_sentence_prediction, label: prefix, weight: 2, attention: prefix, {_ROW}}}, "
                     f"{{name: masked_lm, attention: left_to_right, grouping: sentence_pair, {_ROW}}}]}}",
-                    "an encoder that also continues text"),
+                    "an encoder that also continues text", keys=_LEARNED),
     "xlm": Family("xlm", f"{{name: masked_lm, {_ROW}, grouping: document, mask_rate: 0.3, languages: true}}",
-                  "an encoder that knows the language of each text"),
+                  "an encoder that knows the language of each text", keys=_LEARNED),
     "xlnet": Family("xlnet", f"{{name: permuted_lm, {_ROW}, frame: xlnet}}",
                     "an encoder that predicts tokens in any order"),
     "elmo": Family("elmo", _CAUSAL, "two LSTMs that read from both sides"),
@@ -245,6 +257,7 @@ def train_yaml(folder: Path, model: str, language: str, grouping: str, size: str
         demo = read_composed(TrainConfig, _CONFIGS / "recipes" / "demo" / "train.yaml")
         training |= {"data": demo["data"], "optimizer": {**demo["optimizer"], "learning_rate": family.rate}}
         training |= {"schedule": demo["schedule"]}
+    training["model"] |= family.keys
     small, optimizer = training["model"], training["optimizer"]
     if size or model == "llama":
         training["model"] = {"size": size} if size else {"size": "llama_tiny", **_LLAMA}

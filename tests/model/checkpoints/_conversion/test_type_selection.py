@@ -14,7 +14,7 @@ TYPES = {
     "albert": "albert", "rembert": "rembert", "deberta_v": "deberta-v2", "deberta": "deberta",
     **{family: family for family in ("bert", "modernbert", "mobilebert", "roberta", "gpt2", "llama", "t5", "bart")},
     "distilbert": "distilbert", "gpt1": "openai-gpt", "gpt3": "gpt2", "mbart": "mbart",
-    "xlm_r": "roberta", "xlm": "xlm", "unilm": "bert", "mass": None, "electra": None,
+    "xlm_r": "roberta", "xlm": "xlm", "unilm": "bert", "mass": "marian", "electra": None,
     "xlnet": "xlnet", "elmo": None, "awd": None,
 }  # fmt: skip
 """Beginnings of the names of presets, and their types; None: transformers has none."""
@@ -38,9 +38,9 @@ def test_the_head_decides_where_bodies_are_alike():
 
 
 def test_no_type_fits():
-    with pytest.raises(ConfigurationError, match=r"bert, the nearest, differs: norm_place: expected post, got pre"):
+    with pytest.raises(ConfigurationError, match=r"bert, the nearest, differs: model.norm_place: expected post"):
         map_for(replace(load("bert_base"), norm_place="pre"), {})
-    with pytest.raises(ConfigurationError, match="gpt2, the nearest, differs: family"):
+    with pytest.raises(ConfigurationError, match=r"model\.family: expected decoder, got encoder"):
         map_for(load("bert_base"), {}, "gpt2")
 
 
