@@ -6,6 +6,8 @@ in a text, fitted on the training rows (for numbers and choices a ridge regressi
 Several ranks share the rows; the JSON is the same as from one process. `predictions=FILE` writes each prediction with
 its answer; `errors=true` shows the confusion of classes, scores by class and the worst predictions.
 
+A run that is trained on texts has no task: its loss and perplexity on its held-out sets are computed.
+
 Any run: `perplexity=SET_OR_TEXT` computes the perplexity of texts, or with `score=pll` the pseudo-perplexity of a
 masked model, `suite=blimp input=FOLDER` the accuracy on minimal pairs, `probe=layers task=FOLDER` what each layer knows
 of tagged words.
@@ -235,6 +237,21 @@ def evaluate_mode(run: Path, options: PerplexityOptions | SuiteOptions | ProbeOp
     return to_json({**facts, **scores}), lines
 
 
+def score_heldout(run: Path, options: EvaluateOptions, set_paths: SetPaths) -> tuple[str, list[str]]:
+    """Return the losses of a run that is trained on texts as JSON text and as lines, with what its training says."""
+    from clozeline.tools.runs.evaluation.heldout_losses import heldout_lines, heldout_losses
+    from clozeline.tools.runs.evaluation.scores import to_json
+
+    if options != EvaluateOptions(step=options.step, output=options.output):
+        raise ConfigurationError(
+            f"{run}: is trained on texts: expected step and output alone, which give its loss on held-out rows; name a "
+            "task (task=FOLDER) to score it on, or texts (perplexity=TEXTS)"
+        )
+    trained = open_run(run, options.step)
+    scores = heldout_losses(trained, set_paths)
+    return to_json(scores), [*heldout_lines(scores), *training_lines(run, trained.step)]
+
+
 def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
     parser.add_argument("run", type=model_path, metavar="RUN", help="a run directory of train/main.py")
@@ -248,6 +265,7 @@ def main(arguments: Sequence[str]) -> int:
         modes = [schema for key, schema in _MODES.items() if any(word.startswith(f"{key}=") for word in words)]
         schema: type[Any] = modes[0] if modes else EvaluateOptions
         chosen = settings_of(schema, words)
+        from clozeline.tools.runs.evaluation.heldout_losses import is_trained_on_texts
         from clozeline.tools.runs.evaluation.scores import lines_of, write_scores
         from clozeline.train.distributed.launcher import describe_environment
         from clozeline.train.distributed.process_group import start
@@ -257,6 +275,10 @@ def main(arguments: Sequence[str]) -> int:
                 raise ConfigurationError("data.shards, data.heldout: are read to score a task; remove them")
             text, shown = evaluate_mode(options.run, chosen)
             write_scores(text, chosen.output, None if options.json else shown)
+            return
+        if chosen.task is None and is_trained_on_texts(options.run):
+            text, told = score_heldout(options.run, chosen, set_paths)
+            write_scores(text, chosen.output, None if options.json else told)
             return
         _, size = describe_environment(os.environ)
         world = start() if size > 1 else None

@@ -1,8 +1,8 @@
-"""Fill masks with a trained model: `clozeline fill-mask RUN [text="a <mask> word"] [heldout=N]`.
+"""Fill masks with a trained model: `clozeline fill-mask RUN ["a <mask> word"] [heldout=N]`.
 
-With `text`, the model predicts the `<mask>` of a sentence. Several masks are filled one after another, the most
-certain one first; `beam=W` keeps the W best fillings meanwhile. With `heldout`, it predicts one masked word in each
-of N held-out rows, and the original word is printed as well.
+The model predicts the `<mask>` of each sentence, also given as `text=`. Several masks are filled one after another,
+the most certain one first; `beam=W` keeps the W best fillings meanwhile. With `heldout`, it predicts one masked word in
+each of N held-out rows, and the original word is printed as well.
 """
 
 import argparse
@@ -116,14 +116,18 @@ def _decode_line(tokenizer: Tokenizer, ids: NDArray[Any]) -> str:
 def _fill(options: argparse.Namespace) -> None:
     console = Terminal()
     set_paths, words = run_sets.split_set_paths(options.overrides)
-    if words:
-        raise ConfigurationError(f"argument {words[0]!r}: expected data.shards=MANIFEST or data.heldout=MANIFEST")
+    if unknown := [word for word in words if "=" in word.split(" ")[0]]:
+        raise ConfigurationError(f"argument {unknown[0]!r}: expected data.shards=MANIFEST or data.heldout=MANIFEST")
+    texts = [*options.text, *words]  # as `generate` takes its text
     trained = open_run(options.run, options.step)
     from clozeline.tools.runs.inference.masked_text import encode_masked_text
 
     if "masked_lm" not in trained.model.heads:
-        raise ConfigurationError(f"{options.run}: fill_mask needs a head masked_lm, the model has others")
-    for text in options.text:
+        what = f"it has {', '.join(trained.model.heads)}"
+        if any(head.target == "lm" for head in trained.model.heads.values()):
+            what = f"it predicts the next token: clozeline generate {options.run} 'a text'"
+        raise ConfigurationError(f"{options.run}: expected a model that fills masks (a head masked_lm), {what}")
+    for text in texts:
         ids, positions = encode_masked_text(trained, text)
         if len(positions) == 1:
             _show(console, trained, ids, positions[0], options.top, answer=False)
@@ -163,7 +167,8 @@ def main(arguments: Sequence[str]) -> int:
     step_help = "step of the checkpoint; best: the one with the lowest held-out loss (the newest complete one)"
     parser.add_argument("--step", type=checkpoint_step, metavar="N", help=step_help)
     parser.add_argument("--heldout", type=natural, default=0, metavar="N", help="mask one word in each of N rows")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help=run_sets.SET_PATHS_HELP)
+    words_help = f"sentences with <mask>s, as with --text; {run_sets.SET_PATHS_HELP}"
+    parser.add_argument("overrides", nargs="*", metavar="TEXT", help=words_help)
     parser.add_argument("--top", type=positive, default=5, metavar="N", help="predictions to show (%(default)s)")
     return run_tool(parser, arguments, _fill, prints=True)
 

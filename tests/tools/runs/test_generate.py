@@ -199,6 +199,10 @@ def test_the_commands_fill_several_masks(encoder, capsys):
     assert printed == "".join(
         f"{''.join(part for part, _ in parts_of(trained, each)).strip()} ({each.score:.3f})\n" for each in wanted
     )
+    assert fill_mask([str(run), text, "--beam", "3"]) == 0, "a text without a key, as generate takes it"
+    assert capsys.readouterr().out == printed
+    assert fill_mask([str(run), "data.helout=x"]) == 64
+    assert "data.heldout=MANIFEST" in capsys.readouterr().err
     assert generate([str(run), text, "mode=unmask", "width=3", "samples=3"]) == 0
     assert capsys.readouterr().out.split() == printed.split()
     assert generate([str(run), text, "mode=unmask", "samples=2"]) != 0

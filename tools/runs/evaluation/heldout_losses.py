@@ -1,0 +1,78 @@
+"""Compute the loss and the perplexity of a run on its held-out sets, as its own evaluations do."""
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.tasks.readers import TASK
+from clozeline.tools.runs.data.run_sets import SetPaths, explain_missing_sets, locate_sets
+from clozeline.train.data.sets.datasets import Datasets, open_datasets, open_stream
+from clozeline.train.data.sets.recorded_sets import read_sets
+from clozeline.train.evaluate import batches_of_pass
+from clozeline.train.startup.open_run import Run
+
+
+def is_trained_on_texts(run: Path) -> bool:
+    """Return whether a folder is a run whose training sets are no rows of a task."""
+    if (run / "checkpoints").is_dir():
+        with suppress(IntegrityError):
+            return not any(TASK in recorded.objective.options for recorded in read_sets(run))
+    return False
+
+
+def heldout_losses(trained: Run, set_paths: SetPaths | None = None) -> dict[str, Any]:
+    """Return, by held-out set, the loss in nats, the losses and labels of its heads, and the perplexity of one head.
+
+    Raises:
+        ConfigurationError: the run has no held-out set.
+    """
+    config = trained.require_config()
+    data = locate_sets(trained.folder, config.data, set_paths or SetPaths())
+    with explain_missing_sets(trained.folder, data):
+        datasets = open_datasets(replace(config, data=data))
+    if not datasets.heldout:
+        raise ConfigurationError(
+            f"{trained.folder}: has no held-out set: name one by data.heldout=MANIFEST, or texts by perplexity=TEXTS"
+        )
+    return {"step": trained.step, "sets": {name: _losses(trained, datasets, name) for name in datasets.heldout}}
+
+
+def _losses(trained: Run, datasets: Datasets, name: str) -> dict[str, Any]:
+    """Return the losses on one held-out set, over the rows that the training evaluates."""
+    config, model = trained.require_config(), trained.model
+    batches = batches_of_pass(len(datasets.heldout[name]), config.data.global_batch, config.evaluate.max_rows)
+    sums, counts = dict.fromkeys(model.heads, 0.0), dict.fromkeys(model.heads, 0)
+    with closing(open_stream(config.data, [datasets.heldout_phase(name)], 0, 1)) as stream, torch.no_grad():
+        for micro_batches in stream.one_pass(config.data.global_batch, batches or None):
+            for micro_batch in micro_batches:
+                for head, loss in model(micro_batch.tensors).items():
+                    if head in sums:
+                        sums[head] += float(loss.total)
+                        counts[head] += int(loss.count)
+    losses = {head: sums[head] / max(1, counts[head]) for head in sums}
+    loss = sum(weight * losses[head] for head, weight in config.model.head_weights.items())
+    alone = model.heads[next(iter(losses))] if len(losses) == 1 else None
+    of_tokens = alone is not None and alone.target in ("masked_lm", "lm")
+    return {
+        "loss": loss,
+        "losses": losses,
+        "labels": counts,
+        **({"perplexity": math.exp(min(loss, 700.0))} if of_tokens else {}),
+    }
+
+
+def heldout_lines(scores: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each held-out set."""
+    for name, found in scores["sets"].items():
+        title = "held-out" if name == "heldout" else f"held-out {name}"
+        perplexity = f", perplexity {found['perplexity']:.2f}" if "perplexity" in found else ""
+        labels = f"{sum(found['labels'].values()):,} labels"
+        yield f"{title} at step {scores['step']:,}: loss {found['loss']:.4f} nats{perplexity}, over {labels}"
+        if len(found["losses"]) > 1:
+            yield "  " + ", ".join(f"{head} {loss:.4f}" for head, loss in found["losses"].items())
