@@ -6,14 +6,9 @@ from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 from pydantic import BeforeValidator, Field, PlainSerializer
 
 from clozeline.configuration.config import config_class
+from clozeline.configuration.unread_keys import non_default_keys, refuse_unread_keys
 from clozeline.errors import ConfigurationError
-from clozeline.model.configuration.key_types import (
-    Probability,
-    Width,
-    list_to_tuple,
-    non_default_keys,
-    refuse_unread_keys,
-)
+from clozeline.model.configuration.key_types import Probability, Width, list_to_tuple
 
 _POOLS: Final = {"encoder": "cls", "decoder": "last", "encoder_decoder": "decoder_last"}
 

@@ -5,7 +5,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.model.configuration.key_types import Depth, Probability, Width, non_default_keys, refuse_unread_keys
+from clozeline.configuration.unread_keys import non_default_keys, refuse_unread_keys
+from clozeline.model.configuration.key_types import Depth, Probability, Width
 
 
 @config_class

@@ -12,8 +12,9 @@ from pydantic import Field, GetCoreSchemaHandler, ValidatorFunctionWrapHandler
 from pydantic_core import CoreSchema, core_schema
 
 from clozeline.configuration.config import adapter_of, config_class
+from clozeline.configuration.unread_keys import non_default_keys
 from clozeline.model.configuration.head import HeadEntry
-from clozeline.model.configuration.key_types import Depth, Width, non_default_keys
+from clozeline.model.configuration.key_types import Depth, Width
 from clozeline.model.configuration.layer import BiasConfig, ConnectorConfig, DropoutConfig, InitConfig, ShareConfig
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
 from clozeline.plugins import is_own

@@ -5,7 +5,8 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import BeforeValidator, Field
 
 from clozeline.configuration.config import config_class
-from clozeline.model.configuration.key_types import Depth, Width, list_to_tuple, refuse_unread_keys
+from clozeline.configuration.unread_keys import refuse_unread_keys
+from clozeline.model.configuration.key_types import Depth, Width, list_to_tuple
 
 Divisors = Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(list_to_tuple)]
 LayerType = Literal["full_attention", "sliding_attention"]

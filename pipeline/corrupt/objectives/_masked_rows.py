@@ -14,6 +14,7 @@ from pydantic import Field
 
 from clozeline.arrays import Int64, UInt8, UInt64
 from clozeline.configuration.config import config_class
+from clozeline.configuration.unread_keys import refuse_unread_keys
 from clozeline.pipeline.corrupt.objectives import Draws, Objective, Skip
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
 from clozeline.pipeline.kernels.distributions import powers
@@ -74,6 +75,9 @@ RowGrouping: TypeAlias = Annotated[
 class RowOptions:
     """Options that all objectives over single rows share."""
 
+    WITH_SEPARATOR: ClassVar = {"packed": ("separator",), "full_sentences": ("separator",)}
+    """Groupings whose rows hold several documents, and the key that they read."""
+
     max_length: Annotated[int, Field(ge=3, description="Tokens in a full row, [CLS] and [SEP] included.")] = 512
     grouping: RowGrouping = "packed"
     separator: Separator = "sep"
@@ -84,6 +88,7 @@ class RowOptions:
     def __post_init__(self) -> None:
         if not self.cross_documents and self.grouping == "document":
             raise ValueError("cross_documents: false concerns packed rows; a document row holds one document")
+        refuse_unread_keys(self, "grouping", self.WITH_SEPARATOR)
 
 
 @config_class

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
+from clozeline.configuration.unread_keys import refuse_unread_keys
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES, LANGUAGE_FEATURES
 from clozeline.pipeline.group.groupings import MinimumRow, starts_dtype
@@ -77,6 +78,8 @@ class CausalLM(Objective):
                 raise ValueError("cross_documents: false concerns packed rows; a document row holds one document")
             if self.languages and (self.architecture != "encoder" or self.grouping != "document"):
                 raise ValueError("languages: true is for an encoder, and needs grouping: document")
+            refuse_unread_keys(self, "grouping", {"packed": ("separator",)})
+            refuse_unread_keys(self, "architecture", {"encoder_decoder": ("decoder_start",)})
 
     options: Options
 

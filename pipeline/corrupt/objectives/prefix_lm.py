@@ -9,6 +9,7 @@ from pydantic import Field
 
 from clozeline.arrays import Int64
 from clozeline.configuration.config import config_class
+from clozeline.configuration.unread_keys import refuse_unread_keys
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
 from clozeline.pipeline.group.groupings import MinimumRow
@@ -61,6 +62,8 @@ class PrefixLM(Objective):
                 raise ValueError("suffix_rate 0 leaves no target; expected more than 0, or none")
             if not self.cross_documents and (self.grouping != "packed" or self.architecture != "decoder"):
                 raise ValueError("cross_documents: false concerns packed rows of a decoder")
+            refuse_unread_keys(self, "grouping", {"packed": ("separator",)})
+            refuse_unread_keys(self, "architecture", {"encoder_decoder": ("decoder_start",)})
 
     options: Options
 
