@@ -29,7 +29,7 @@ from clozeline.tools.command import (
     some_path,
 )
 from clozeline.tools.models.export.model_card import model_card, words_section
-from clozeline.tools.models.export.sentence_embeddings import POOLINGS, check_pooling, write_modules
+from clozeline.tools.models.export.sentence_embeddings import POOLINGS, choose_pooling, write_modules
 from clozeline.train.startup.open_run import Run, open_run
 
 if TYPE_CHECKING:
@@ -61,11 +61,11 @@ def _write_exports(run: Run, options: argparse.Namespace, quantization: Quantiza
     from clozeline.train.startup.exported_form import without_off_ramps
 
     checkpoint = without_off_ramps(exported_form(run))
-    if options.head:
-        checkpoint = with_heads(checkpoint, options.head)
     if options.pooling:
         alone, named = options.parts == "encoder", run.tokenizer_folder is not None
-        check_pooling(checkpoint.config, encoder_alone=alone, tokenizer=named)
+        options.pooling = choose_pooling(checkpoint, options.pooling, encoder_alone=alone, tokenizer=named)
+    if options.head:
+        checkpoint = with_heads(checkpoint, options.head)
     exports = {
         options.output / name: export_checkpoint(part, model_type=options.type, body_alone=options.parts == "encoder")
         for name, part in split(checkpoint).items()
@@ -152,7 +152,7 @@ def _write_folder(
     from clozeline.tools.models.export.exportable import card_rows, row_length
 
     if options.pooling:
-        write_modules(folder, options.pooling, run.checkpoint.config, row_length(run))
+        write_modules(folder, options.pooling, run.checkpoint, row_length(run))
     if export.generation and not (folder / GENERATION).exists():  # a published tokenizer brings its publisher's
         if GENERATION in published:
             publish_text(folder / GENERATION, published[GENERATION])
@@ -189,7 +189,9 @@ def _arguments() -> Arguments:
     parser.add_argument("output", type=some_path, metavar="DIR_OUT", help="new folder")
     parser.add_argument("--parts", choices=["all", "encoder"], default="all", help="encoder: the model without heads")
     parser.add_argument("--head", action="append", default=[], metavar="NAME", help="a head; may be repeated (all)")
-    parser.add_argument("--pooling", choices=POOLINGS, help="with parts=encoder: for sentence-transformers")
+    parser.add_argument(
+        "--pooling", choices=POOLINGS, help="with parts=encoder: for sentence-transformers; run: as trained"
+    )
     size = "largest file of weights (%(default)s)"
     parser.add_argument("--max-shard-size", type=byte_count, default="50GB", metavar="SIZE", help=size)
     parser.add_argument("--type", metavar="TYPE", help="model type of transformers (default: the one that fits)")

@@ -9,7 +9,7 @@ import transformers
 from transformers import AutoTokenizer
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
+from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, model_without_weights, read_checkpoint
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.layers.quantization import holds_integers
 from clozeline.pipeline.shards import open_shards
@@ -19,7 +19,7 @@ from clozeline.registry import choose, find
 from clozeline.tools.model_folder import write_imported
 from clozeline.tools.models.export.exportable import frame_of
 from clozeline.tools.models.export.framed_rows import compare_frames
-from clozeline.tools.models.export.sentence_embeddings import check_pooling, write_modules
+from clozeline.tools.models.export.sentence_embeddings import choose_pooling, write_modules
 from clozeline.tools.models.export.torchao_format import integers_of_class, write_torchao
 from clozeline.tools.runs.inference.generation import prompt_ids
 from clozeline.train.configuration.data import DataConfig
@@ -36,7 +36,8 @@ def content(path):
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_the_files_are_those_of_the_format(tmp_path, pooling):
-    write_modules(tmp_path, pooling, small_config("encoder", position=PositionConfig(maximum=64)), 40)
+    model = model_without_weights(small_config("encoder", position=PositionConfig(maximum=64)), 60, {})
+    write_modules(tmp_path, pooling, model, 40)
     assert content(tmp_path / "modules.json") == [
         {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
         {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
@@ -61,7 +62,7 @@ def test_the_files_are_those_of_the_format(tmp_path, pooling):
 )
 def test_models_that_cannot_be_pooled(config, encoder_alone, tokenizer, words):
     with pytest.raises(ConfigurationError, match=words):
-        check_pooling(config, encoder_alone=encoder_alone, tokenizer=tokenizer)
+        choose_pooling(model_without_weights(config, 60, {}), "mean", encoder_alone=encoder_alone, tokenizer=tokenizer)
 
 
 @pytest.fixture(scope="module")
