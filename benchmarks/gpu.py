@@ -143,7 +143,7 @@ def steps(experiment: Experiment, device: torch.device, tiny: bool) -> tuple[Ste
     read: Callable[[dict[str, Tensor]], Mapping[str, Tensor]] = dict
     if experiment.scores is not None:
         student, read, running = give_scores(experiment, model, device_batches[0], device, tiny)
-        operations += sum(own.flops(length, 0, labels / len(lengths)) / 3 for own in running for length in lengths)
+        operations += sum(own.forward_flops(length, 0, labels / len(lengths)) for own in running for length in lengths)
 
     def step() -> None:
         for batch in device_batches:

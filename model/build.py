@@ -12,6 +12,7 @@ from clozeline.model.adapters import Adapter
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import Family, View
+from clozeline.model.flop_counts import FlopCounts
 from clozeline.model.heads import Head
 from clozeline.model.initialization import SkipInitialValues, initialize_parameters
 from clozeline.model.layers.masks import real_tokens
@@ -36,7 +37,7 @@ class TokenCount:
         return int(real_tokens(tensors).sum())
 
 
-class Model(nn.Module):
+class Model(FlopCounts, nn.Module):
     """A family that computes hidden states, and heads that compute losses from them.
 
     A new one has no values: `build_model` draws them, or a checkpoint has them.
@@ -106,7 +107,7 @@ class Model(nn.Module):
         """Replace the heads by those of a configuration with the same body."""
         self.config = config
         self.heads = cast("Mapping[str, Head]", heads)
-        self._head_flops = [(head.flops_unit, head.flops()) for head in self.heads.values()]
+        self.head_flops = [(head.flops_unit, head.flops()) for head in self.heads.values()]
 
     def use_adapter(self, name: str | None) -> None:
         """Activate an adapter instead of the previous one; None: compute without adapters."""
@@ -194,21 +195,6 @@ class Model(nn.Module):
     def num_parameters(self) -> int:
         """Return the number of parameters, tied ones once."""
         return sum(self.parameters_by_part.values())
-
-    def flops(self, tokens_per_row: int, target_tokens_per_row: int = 0, labels_per_row: float | None = None) -> float:
-        """Return the FLOPs of one row's forward and backward pass, matrix products only.
-
-        Args:
-            tokens_per_row: tokens of the row; of the encoder's row in an encoder_decoder.
-            target_tokens_per_row: encoder_decoder: tokens of the decoder's row.
-            labels_per_row: positions that reach the heads; None = every token of the labeled row.
-        """
-        tokens = target_tokens_per_row or tokens_per_row
-        units = {"label": tokens if labels_per_row is None else labels_per_row, "token": tokens, "row": 1}
-        forward = self.family.flops(tokens_per_row, target_tokens_per_row)
-        forward += units["label"] * self.family.label_flops(tokens)
-        forward += sum(units[unit] * flops for unit, flops in self._head_flops)
-        return 3.0 * forward  # the backward pass costs two products for each of the forward's
 
 
 def _ponder_loss(output: Sequence[Tensor], weights: Tensor) -> Loss:

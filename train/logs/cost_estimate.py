@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -10,7 +11,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import torch
 
+from clozeline.arrays import Int64
 from clozeline.model.build import Model
+from clozeline.model.flop_counts import Documents
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import ShardSet
 from clozeline.terminal import duration_text
@@ -73,6 +76,24 @@ class MemoryEstimate:
 
 
 @dataclass(frozen=True)
+class SetCost:
+    """Cost of a set of a phase."""
+
+    weight: float
+    """share of the rows of a batch, filler included"""
+    rows: int
+    epoch_rows: int
+    """with the filler rows at the end of an epoch"""
+    flops_per_row: float
+    """mean of the real rows"""
+
+    def count_real(self, rows: float) -> float:
+        """Return how many of the first `rows` rows of the set are no filler."""
+        epochs, rest = divmod(rows, self.epoch_rows)
+        return epochs * self.rows + min(rest, self.rows)
+
+
+@dataclass(frozen=True)
 class PhaseCost:
     """Steps in one phase of the data, and means over the rows of its mixture."""
 
@@ -82,6 +103,14 @@ class PhaseCost:
     flops_per_row: float
     shares: dict[str, float]
     """set → its share of the rows"""
+    sets: tuple[SetCost, ...] = ()
+    """what each set costs; empty: every row costs the mean"""
+
+    def flops_of(self, rows: float) -> float:
+        """Return the FLOPs of the first `rows` rows of the phase; filler, at the end of an epoch, costs nothing."""
+        if not self.sets:
+            return rows * self.flops_per_row
+        return sum(each.flops_per_row * each.count_real(rows * each.weight) for each in self.sets)
 
     @property
     def rows(self) -> int:
@@ -120,13 +149,13 @@ class CostEstimate:
         total, last = 0.0, self.phases[-1]
         for phase in self.phases:
             rows = samples if phase is last else min(samples, phase.rows)
-            total, samples = total + rows * phase.flops_per_row, samples - rows
+            total, samples = total + phase.flops_of(rows), samples - rows
         return total - left_out
 
     @property
     def training_flops(self) -> float:
         """FLOPs of all steps."""
-        return sum(phase.rows * phase.flops_per_row for phase in self.phases)
+        return sum(phase.flops_of(phase.rows) for phase in self.phases)
 
     def least_seconds(self, operations: float) -> float:
         """Return the lower bound on the time of steps and evaluations, at `operations` per second of one rank."""
@@ -198,8 +227,9 @@ def estimate_cost(
     batch, read, flops = config.data.global_batch, 0, 0.0
     for name, shards in datasets.heldout.items():
         in_pass = batch * batches_of_pass(len(shards), batch, config.evaluate.max_rows)
-        _, own, theirs = _cost_of_row(Input(shards, datasets.corruptions[name]), config, model, teacher)
-        read, flops = read + in_pass, flops + min(len(shards), in_pass) * (own / 3 + theirs)
+        source = Input(shards, datasets.corruptions[name])
+        _, own, theirs = _cost_of_row(source, config, model, teacher, forward=True)
+        read, flops = read + in_pass, flops + min(len(shards), in_pass) * (own + theirs)
     phases = tuple(_phase_costs(config, model, datasets, teacher))
     return CostEstimate(config, model, datasets, world_size, phases, read, flops)
 
@@ -213,15 +243,21 @@ def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets, teacher:
         # tokens and FLOPs per row, averaged over the mixture
         figures = np.array([_cost_of_row(source, config, model, teacher) for source in phase.sources])
         sets = [source.shards for source in phase.sources]
-        figures *= [[len(shards) / _epoch_rows(shards, config)] for shards in sets]  # filler has no tokens
         mixture = phase.mixture()
+        weights = (mixture.counts / mixture.period).tolist()
+        of_sets = tuple(
+            SetCost(weight, len(shards), _epoch_rows(shards, config), float(own + theirs))
+            for weight, shards, (_, own, theirs) in zip(weights, sets, figures, strict=True)
+        )
+        figures *= [[each.rows / each.epoch_rows] for each in of_sets]  # filler has no tokens
         tokens, *flops = np.average(figures, axis=0, weights=mixture.counts).tolist()
         # steps until the phase or the run ends
         batch = phase.global_batch or config.data.global_batch
         batch *= max(1, math.ceil((config.data.batch_tokens or 0) / (batch * tokens)))
         steps = remaining if end is None else min(remaining, -(-(end - position) // batch))
         shares = mixture.row_shares([len(shards) for shards in sets], config.data.lane_count)
-        yield PhaseCost(steps, batch, tokens, sum(flops), dict(zip(set_labels(sets), shares, strict=True)))
+        labeled = dict(zip(set_labels(sets), shares, strict=True))
+        yield PhaseCost(steps, batch, tokens, sum(flops), labeled, of_sets)
         remaining, position = remaining - steps, position + steps * batch
 
 
@@ -231,9 +267,12 @@ def _epoch_rows(shards: ShardSet, config: TrainConfig) -> int:
 
 
 def _cost_of_row(
-    source: Input, config: TrainConfig, model: Model, teacher: Teacher | None
+    source: Input, config: TrainConfig, model: Model, teacher: Teacher | None, *, forward: bool = False
 ) -> tuple[float, float, float]:
-    """Return tokens, FLOPs, and those of the teacher per row, means over a set's first block."""
+    """Return tokens, FLOPs, and those of the teacher per row, means over a set's first block.
+
+    `forward`: FLOPs of the forward pass alone.
+    """
     rows = read_first_block(source.shards, skip_damaged=config.data.max_damaged_fraction > 0)
     if source.corruption is not None:
         rows, _ = source.corruption(rows, np.zeros(len(rows), np.uint16))
@@ -245,13 +284,39 @@ def _cost_of_row(
     target = columns.get("target_ids", tokens if model.family.architecture == "encoder_decoder" else 0.0)
     choices = columns.get("choice_starts", 1.0)
     sizes = max(1, round(tokens / choices)), round(target / choices), _labels_per_row(rows, source)
-    flops, theirs = choices * model.flops(*sizes), choices * teacher.flops(*sizes) if teacher is not None else 0.0
+    documents, count = _documents_per_row(rows, source), model.forward_flops if forward else model.flops
+    flops = choices * count(*sizes, documents)
+    theirs = choices * teacher.flops(*sizes, documents) if teacher is not None else 0.0
     second = columns.get("input_ids_b", 0.0)
     if "crop_length" in columns:  # a view with its special tokens
         second = float(rows.columns["crop_length"].values.mean()) + 2
     if second and "input_ids_b" in model.needs:
-        return tokens + target + second, flops + 3.0 * model.family.flops(max(1, round(second)), 0), theirs
+        length = max(1, round(second))
+        view = model.family.flops(length, 0)
+        view += 0.0 if forward else model.body_backward_flops(length, view)
+        return tokens + target + second, flops + view, theirs
     return tokens + target, flops, theirs
+
+
+def _documents_per_row(rows: Rows, source: Input) -> Documents | None:
+    """Return how many documents of each length a row has on average; None where they are not kept apart."""
+    roles = source.manifest.roles
+    if "document_starts" not in roles:
+        return None
+    tokens = _document_lengths(rows, "input_ids", "document_starts")
+    targets = np.zeros_like(tokens)
+    if "target_document_starts" in roles:
+        targets = _document_lengths(rows, "target_ids", "target_document_starts")
+    pairs = Counter(zip(tokens.tolist(), targets.tolist(), strict=True))
+    return {pair: number / len(rows) for pair, number in pairs.items()}
+
+
+def _document_lengths(rows: Rows, ids: str, starts: str) -> Int64:
+    """Return the tokens of each document of all rows, which start at `starts` in their row."""
+    tokens, places = rows.columns[ids], rows.columns[starts]
+    first = np.repeat(tokens.offsets[:-1], places.lengths) + places.values.astype(np.int64)
+    lengths: Int64 = np.diff(np.append(first, tokens.offsets[-1]))
+    return lengths
 
 
 def _labels_per_row(rows: Rows, source: Input) -> float | None:

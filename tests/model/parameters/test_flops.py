@@ -1,5 +1,7 @@
 """Arithmetic of a row, against the products that a forward really computes."""
 
+import re
+
 import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -56,3 +58,55 @@ def test_labels_cost_the_heads_matrices_and_training_three_forwards():
     row = network.family.flops(11, 0)
     assert network.flops(11, labels_per_row=2) == 3 * (row + 2 * head)
     assert network.flops(11) == 3 * (row + 11 * head)
+
+
+def counted_in_training(network, tensors):
+    """Products of a forward and backward pass of the body as torch counts them."""
+    family, tensors = network.to("meta").family, add_host_shapes(tensors, None)
+    tensors = {name: value.to("meta") for name, value in tensors.items()}
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        states = family(tensors)
+        if states.requires_grad:
+            states.sum().backward()
+    return counter.get_total_flops()
+
+
+QKV = 2 * 11 * 3 * 24 * 24
+"""The products for the input of the lowest trained layer, which torch leaves out where nothing below it trains."""
+
+
+@pytest.mark.parametrize(
+    ("frozen", "left_out"),
+    [
+        ("nothing", 0),
+        (r"stack\.layers\.1\.", 0),
+        (r"tokens|stack\.(embeddings|position)", QKV),
+        (r"tokens|stack\.(embeddings|position)|stack\.layers\.[01]\.", QKV),
+        (r".*", 0),
+    ],
+)
+def test_what_is_frozen_has_no_gradients(frozen, left_out):
+    """A frozen layer above a trained one passes gradients on; frozen ones below all others have no backward pass."""
+    network = built("encoder", layers=3)
+    for name, parameter in network.family.named_parameters():
+        parameter.requires_grad_(re.match(frozen, name) is None)
+    found = counted_in_training(network, batch_for("encoder", lengths=[11]))
+    assert network.flops(11, labels_per_row=0) - left_out == found
+
+
+def test_a_frozen_body_leaves_the_backward_pass_to_the_head():
+    network = built("encoder")
+    network.family.requires_grad_(False)
+    row, head = network.family.flops(11, 0), network.heads["masked_lm"].flops()
+    assert network.flops(11, labels_per_row=2) == row + 3 * 2 * head
+    network.heads["masked_lm"].requires_grad_(False)
+    assert network.flops(11, labels_per_row=2) == network.forward_flops(11, labels_per_row=2) == row + 2 * head
+
+
+@pytest.mark.parametrize("family", ["encoder", "decoder"])
+def test_documents_that_are_kept_apart_cost_what_they_cost_alone(family):
+    network, lengths = built(family), [3, 7, 1]
+    alone = sum(network.flops(length, 0, 0.0) for length in lengths)
+    documents = {(length, 0): 1.0 for length in lengths}
+    assert network.flops(11, 0, 0.0, documents) == pytest.approx(alone, rel=1e-12)
+    assert network.flops(11, 0, 0.0, documents) < network.flops(11, 0, 0.0)

@@ -1,10 +1,13 @@
+import numpy as np
 import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.logs.cost_estimate import CostEstimate, PhaseCost, estimate_cost, estimate_memory, peak_of
+from tests.shard_sets import IDS, fixed, ids_of, list_column, objective, write_set
 from tests.train.objective_sets import write_objective_sets
 from tests.train.synthetic import tiny
 
@@ -111,3 +114,40 @@ def test_rows_that_an_objective_makes_too_long_are_refused(tmp_path):
     datasets.corruptions.update(dict.fromkeys(datasets.heldout, lambda rows, _: (rows, None)))
     with pytest.raises(ConfigurationError, match=r"up to \d+ tokens, the model has 16 positions"):
         estimate_cost(tiny(**data), None, datasets, 1)
+
+
+def packed_set(folder, *, apart):
+    """20 rows of 12 tokens, of documents of 5, 4 and 3."""
+    lists = [ids_of(uid, 12) for uid in range(1, 21)]
+    starts = [np.array([0, 5, 9])] * 20
+    places = [np.array([2, 7])] * 20
+    columns = {
+        "input_ids": Ragged.from_lists(lists, np.uint16),
+        "label_positions": Ragged.from_lists(places, np.uint16),
+        "label_ids": Ragged.from_lists([ids[[2, 7]] for ids in lists], np.uint16),
+    }
+    names = ["label_positions", "label_ids"]
+    if apart:
+        columns["document_starts"] = Ragged.from_lists(starts, np.uint16)
+        names.append("document_starts")
+    facts = {**objective("encoder"), "heads": ["masked_lm"]}
+    content = Rows(fixed(np.arange(1, 21)), columns)
+    return write_set(folder, [content], columns=(IDS, *map(list_column, names)), objective=facts).path
+
+
+def test_attention_of_documents_is_counted_by_document_and_filler_not_at_all(tmp_path):
+    """20 rows over 8 lanes are 24 with filler, which ends the epoch: 4 of the last 8 rows are real."""
+    found = {}
+    for apart in (False, True):
+        manifest = packed_set(tmp_path / str(apart), apart=apart)
+        changes = {"data__lanes": 8, "evaluate__max_rows": 0, "data__shards": str(manifest), "output": str(tmp_path)}
+        config = tiny(**changes)
+        datasets = open_datasets(config)
+        model = build_model(config.model, 1000, {})
+        found[apart] = (estimate_cost(config, model, datasets, 1), model)
+    cost, model = found[True]
+    row = model.flops(12, 0, 2.0)
+    attention = 3 * 2 * 4 * 20 * (12 * 12 - 5 * 5 - 4 * 4 - 3 * 3)  # 3 passes, 2 layers, 4 products of width 20
+    assert found[False][0].flops_until(16) == pytest.approx(16 * row)
+    assert cost.flops_until(16) == pytest.approx(16 * (row - attention))
+    assert [cost.flops_until(rows) / (row - attention) for rows in (20, 24, 40, 48)] == pytest.approx([20, 20, 36, 40])

@@ -56,7 +56,7 @@ def measure_sizes(run: Run, length: int) -> Sizes:
     weights = (tensor.dequantize() if holds_integers(tensor) else tensor for tensor in checkpoint.tensors.values())
     nonzero = sum(int(torch.count_nonzero(weight)) for weight in weights)
     target = length if checkpoint.config.architecture == "encoder_decoder" else 0
-    forward = model.flops(length, target) / 3  # it counts the backward pass, too
+    forward = model.forward_flops(length, target)
     # off-ramps read nothing where no row leaves early
     forward -= sum(matrix_flops(head.off_ramps) for head in model.heads.values() if head.off_ramps is not None)
     if isinstance(model, TokenPruning):

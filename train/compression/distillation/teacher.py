@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from clozeline.model.build import Model
+from clozeline.model.flop_counts import Documents
 from clozeline.train.compression.distillation.observation import label_logits, observe
 from clozeline.train.compression.distillation.student import OF_TEACHER
 
@@ -41,11 +42,12 @@ class Teacher:
         self.model.to(device, _TYPES[precision])
         return self
 
-    def flops(self, tokens: int, target_tokens: int, labels: float | None) -> float:
+    def flops(self, tokens: int, target_tokens: int, labels: float | None, documents: Documents | None) -> float:
         """Return the FLOPs of a forward pass of one row; see `Model.flops`."""
         if self._reads_heads:
-            return self.model.flops(tokens, target_tokens, labels) / 3
-        return self.model.family.flops(tokens, target_tokens)
+            return self.model.forward_flops(tokens, target_tokens, labels, documents)
+        alone = {(tokens, target_tokens): 1.0} if documents is None else documents
+        return sum(count * self.model.family.flops(*lengths) for lengths, count in alone.items())
 
     def __call__(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the wanted tensors of a batch, each under its name after `teacher_`."""

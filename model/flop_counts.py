@@ -1,0 +1,131 @@
+"""Count the FLOPs of a model. No backward pass is below the lowest trained parameter, nor for frozen matrices."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from torch import nn
+
+from clozeline.model.layers.stack import Stack
+from clozeline.model.parameters.sharding import full_shape
+
+Documents: TypeAlias = Mapping[tuple[int, int], float]
+"""Mean number of documents in a row by their tokens and target tokens."""
+
+
+class FlopCounts:
+    """The part of a model that counts matrix products from its modules."""
+
+    family: Any
+    heads: Mapping[str, Any]
+    head_flops: list[tuple[str, float]]
+    """FLOPs of the forward pass of each head, and the unit that they are for"""
+    adapter_in_use: str | None
+
+    def flops(
+        self,
+        tokens_per_row: int,
+        target_tokens_per_row: int = 0,
+        labels_per_row: float | None = None,
+        documents: Documents | None = None,
+    ) -> float:
+        """Return the FLOPs of one row's forward and backward pass, matrix products only.
+
+        Frozen matrices have no gradients, and nothing below the lowest trained parameter has a backward pass.
+
+        Args:
+            tokens_per_row: tokens of the row; of the encoder's row in an encoder_decoder.
+            target_tokens_per_row: encoder_decoder: tokens of the decoder's row.
+            labels_per_row: positions that reach the heads; None = every token of the labeled row.
+            documents: how many documents of each length, in tokens and target tokens, a row has that do not see each
+                other; None = one of the entire row.
+        """
+        body, *heads = self._forward_flops(tokens_per_row, target_tokens_per_row, labels_per_row, documents)
+        below = passes_body(self.family, adapted=self.adapter_in_use is not None)
+        total = body + self.body_backward_flops(tokens_per_row, body)
+        for head, forward in zip(self.heads.values(), heads, strict=True):
+            total += forward + head_backward_flops(head, forward, below=below)
+        return total
+
+    def body_backward_flops(self, tokens: int, forward: float) -> float:
+        """Return the FLOPs of the backward pass of the body, whose forward pass takes `forward` for so many tokens."""
+        return body_backward_flops(self.family, tokens, forward, adapted=self.adapter_in_use is not None)
+
+    def forward_flops(
+        self,
+        tokens_per_row: int,
+        target_tokens_per_row: int = 0,
+        labels_per_row: float | None = None,
+        documents: Documents | None = None,
+    ) -> float:
+        """Return the FLOPs of one row's forward pass alone; the arguments are those of `flops`."""
+        return sum(self._forward_flops(tokens_per_row, target_tokens_per_row, labels_per_row, documents))
+
+    def _forward_flops(
+        self, tokens: int, target_tokens: int, labels: float | None, documents: Documents | None
+    ) -> list[float]:
+        """Return the FLOPs of the body, and of each head."""
+        labeled = target_tokens or tokens
+        units = {"label": labeled if labels is None else labels, "token": labeled, "row": 1}
+        alone = {(tokens, target_tokens): 1.0} if documents is None else documents
+        body = sum(count * self.family.flops(*lengths) for lengths, count in alone.items())
+        body += units["label"] * self.family.label_flops(labeled)
+        return [body, *(units[unit] * flops for unit, flops in self.head_flops)]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A layer: entries of its matrices, of those that train, and whether gradients pass through it."""
+
+    entries: int
+    trained: int
+    is_passed: bool
+
+
+def body_backward_flops(family: nn.Module, tokens: float, forward: float, *, adapted: bool) -> float:
+    """Return the FLOPs of the backward pass of a family, whose forward pass takes `forward` for so many tokens.
+
+    A product of the forward pass has two in the backward pass: for its input, where gradients pass, and for its matrix,
+    where that trains. Products of two states, in attention, have both. `adapted`: parameters outside of the family
+    train in its lowest layer.
+    """
+    parts = _parts_of(family, adapted=adapted)
+    of_matrices = 2.0 * tokens * sum(part.entries for part in parts)
+    passed = [part for part in parts if part.is_passed]
+    of_states = 2.0 * (forward - of_matrices) * len(passed) / len(parts)
+    return of_states + 2.0 * tokens * sum(part.entries + part.trained for part in passed)
+
+
+def head_backward_flops(head: nn.Module, forward: float, *, below: bool) -> float:
+    """Return the same of a head; `below`: gradients pass on to the body."""
+    matrices = [parameter for parameter in head.parameters() if len(full_shape(parameter)) > 1]
+    trained = any(parameter.requires_grad for parameter in matrices) if matrices else below
+    passes = below or (trained and len(matrices) > 1)
+    return forward * (trained + passes)
+
+
+def passes_body(family: nn.Module, *, adapted: bool) -> bool:
+    """Return whether some parameter below the heads trains."""
+    return adapted or any(parameter.requires_grad for parameter in family.parameters())
+
+
+def _parts_of(family: nn.Module, *, adapted: bool) -> list[_Part]:
+    """Return the layers of all stacks from the bottom; a family without stacks is one part."""
+    stacks = [module for module in family.modules() if isinstance(module, Stack)]
+    layers: list[nn.Module] = [layer for stack in stacks for layer in stack.layers]
+    above = [parameter for stack in stacks for parameter in stack.norm.parameters()]
+    inside = {id(parameter) for layer in layers for parameter in layer.parameters()} | set(map(id, above))
+    passed = adapted or any(one.requires_grad for one in family.parameters() if id(one) not in inside)
+    parts = []
+    for layer in layers or [family]:
+        passed = passed or any(parameter.requires_grad for parameter in layer.parameters())
+        tables = {id(module.weight) for module in layer.modules() if isinstance(module, nn.Embedding)}
+        matrices = [one for one in layer.parameters() if id(one) not in tables]
+        trained = [one for one in matrices if one.requires_grad]
+        parts.append(_Part(_entries(matrices), _entries(trained), passed))
+    return parts
+
+
+def _entries(parameters: Iterable[nn.Parameter]) -> int:
+    shapes = map(full_shape, parameters)
+    return sum(shape.numel() for shape in shapes if len(shape) == 2)
