@@ -38,8 +38,8 @@ def _expand(value: Any) -> Any:
         return [_expand(item) for item in value]
     if isinstance(value, Mapping):
         return {key: _expand(item) for key, item in value.items()}
-    if value is None:
-        return None
+    if not isinstance(value, (str, Path)):  # nothing, or an object whose own paths are expanded already
+        return value
     try:
         expanded = type(value)(Path(value).expanduser()) if str(value).startswith("~") else value
     except RuntimeError as error:

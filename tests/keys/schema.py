@@ -6,6 +6,7 @@ from clozeline.configuration.config import describe
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.registry import find, names
+from clozeline.train.configuration.config import TrainConfig
 
 FAMILIES, HEADS, ADAPTERS = (f"clozeline.model.{folder}" for folder in ("families", "heads", "adapters"))
 
@@ -46,3 +47,8 @@ def head_keys():
 def all_head_keys():
     """Return the keys that some head may read."""
     return {field.name for field in dataclasses.fields(HeadConfig)}
+
+
+def training_keys():
+    """Return the keys of a training, without those of its model."""
+    return {key for key in keys_of(TrainConfig) if not key.startswith("model.")}

@@ -40,6 +40,11 @@ class CheckpointConfig:
 
     def __post_init__(self) -> None:
         _ = self.milestones
+        if self.tokens_per_word is not None and not any(entry.endswith("words") for entry in self.at):
+            raise ValueError(
+                "checkpoint.tokens_per_word: has no effect without words in checkpoint.at: remove the key, or give at "
+                "entries such as 10M words"
+            )
 
     @property
     def milestones(self) -> list[float]:

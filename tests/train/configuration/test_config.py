@@ -30,6 +30,7 @@ ON = {"on_divergence": {}, "max_consecutive_skips": 20}
         ({"optimizer": {"name": "nt_asgd"}}, "evaluate: nt_asgd follows the held-out loss: set evaluate.every"),
         ({"early_stop": {"metric": "heldout/loss"}}, "early_stop: set evaluate.every"),
         ({"checkpoint__at": ["1M words"]}, "needs checkpoint.tokens_per_word"),
+        ({"checkpoint__tokens_per_word": 2.0}, "tokens_per_word: has no effect without words in checkpoint.at"),
         ({"model__adapter": "lora"}, "model.adapter: expected model.init_from"),
         ({"model__adapter": "lora", "model__init_from": "m", "freeze": "body"}, "the model is frozen already"),
         ({"profile": {"from": 6, "steps": 4}}, "profile: steps 6 to 9 cannot be profiled in a run of 8 steps"),
@@ -246,3 +247,9 @@ def test_urls_keep_their_double_slash_when_written():
     plain = to_plain(data(**given))
     assert (plain["shards"], plain["heldout"]) == (given["shards"], given["heldout"])
     assert to_plain(validate(DataConfig, plain, "test")) == plain
+
+
+def test_a_set_may_stand_with_columns_of_another():
+    config = tiny(data__shards={"path": "~/one", "columns": ["two"]})
+    assert config.data.first_set == Path("~/one").expanduser()
+    assert config.data.all_phases["data.shards"].columns == [(Path("two"),)]
