@@ -186,7 +186,7 @@ def test_steps_of_samples_and_of_larger_sets(tmp_path):
 
     def of_tokens(tokens, architecture="encoder"):
         totals = SimpleNamespace(samples=tokens // 100, tokens=tokens)
-        objective = SimpleNamespace(name="masked_lm", architecture=architecture)
+        objective = SimpleNamespace(name="masked_lm", architecture=architecture, options={})
         manifest = SimpleNamespace(totals=totals, variants=1, objective=objective)
         phase = SimpleNamespace(sources=[SimpleNamespace(manifest=manifest, corruption=True)])
         return plan_steps(config.data, [phase])
