@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.errors import ClozelineError
 from clozeline.model.checkpoints import (
     Checkpoint,
     ExportPlan,
@@ -71,14 +71,17 @@ def plan_of_run(config: TrainConfig, datasets: Datasets) -> list[ExportPlan]:
         tokenizer = find_tokenizer(first.shards.path, manifest.tokenizer.fingerprint)
     except ClozelineError:  # the sets came without it
         tokenizer = None
-    published = {} if source is None else find_published(source.expanduser())
     ids = token_ids(manifest.tokenizer, manifest.objective)
     try:
+        # a resumed run has its own copy: its source may be gone
+        published = find_published(config.output)
+        if not published and source is not None:
+            published = find_published(source.expanduser())
         checkpoint = model_without_weights(config.model, manifest.tokenizer.vocab_size, ids)
-    except ConfigurationError as error:
+        checkpoint = with_published(with_row_length(checkpoint, manifest.max_length), published, tokenizer)
+        return plan_exports(without_off_ramps(checkpoint))
+    except ClozelineError as error:  # it says what an export would say, and stops no training
         return [ExportPlan("", "", str(error))]
-    checkpoint = with_published(with_row_length(checkpoint, manifest.max_length), published, tokenizer)
-    return plan_exports(without_off_ramps(checkpoint))
 
 
 def plan_lines(model: ModelConfig, special_ids: Mapping[str, int]) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ClozelineError
 from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint
 from clozeline.model.checkpoints._conversion.export import export_checkpoint, split, with_heads
 from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes
@@ -54,7 +54,7 @@ def plan_exports(checkpoint: Checkpoint) -> list[ExportPlan]:
 def _plan_part(name: str, part: Checkpoint) -> ExportPlan:
     try:
         return ExportPlan(name, _architecture(part))
-    except ConfigurationError as error:
+    except ClozelineError as error:
         return ExportPlan(name, "", str(error), dict(_other_exports(part)))
 
 
@@ -65,7 +65,7 @@ def _other_exports(part: Checkpoint) -> Iterator[tuple[str, str]]:
     for words, model, body_alone in [*attempts, ("parts=encoder", part, True)]:
         try:
             yield words, _architecture(model, body_alone=body_alone)
-        except ConfigurationError:
+        except ClozelineError:
             continue
 
 
