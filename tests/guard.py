@@ -102,6 +102,7 @@ class Guard:
         (train,) = (self.folder / "sets" / head / "tasks").glob("*/train")
         of_run = ("model.init_from=masked", f"data.shards={train}", f"output=tasks/{head}")
         small = ("steps=4", "schedule.warmup=1", "log.tensorboard=false", "evaluate.every=null", "checkpoint.every=4")
+        small += ("checkpoint.keep_best=false",)  # no evaluation compares them
         self.run("train", "--config", f"recipe:tasks/{recipe}", *of_run, *small)
         return self.run("evaluate", f"tasks/{head}")
 
