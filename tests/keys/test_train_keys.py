@@ -6,8 +6,10 @@ import json
 import pytest
 import yaml
 
+from clozeline.registry import names
 from tests.keys.effects import REFUSED, with_keys
-from tests.keys.schema import training_keys
+from tests.keys.schema import own_keys, training_keys
+from tests.keys.train_algorithm_cases import ALGORITHMS, BESIDE
 from tests.keys.train_cases import BASE, ENTRIES, Key
 from tests.train.masked_set import write_masked_sets
 from tests.train.runs import saved, start
@@ -25,6 +27,15 @@ def folder(tmp_path_factory):
     write_masked_sets(folder / "sets", rows=64, heldout=32)
     write_masked_sets(folder / "sets" / "other", rows=80, heldout=24, name="other")
     return folder
+
+
+@pytest.fixture(scope="module")
+def base(folder, one_rank):
+    """A run to start from, and to learn from."""
+    plain = plain_config(data__shards=str(folder / "sets" / "train" / "manifest.json"), output=str(folder / "base"))
+    config = folder / "base.yaml"
+    config.write_text(yaml.safe_dump(plain | BASE | {"steps": 1, "seed": 3}), encoding="utf-8")
+    assert one_rank.run(start, config) == [(0, "")]
 
 
 def result_of(output):
@@ -49,7 +60,8 @@ def run_with(folder, pool, changes):
     if not kept.exists():
         output.parent.mkdir(exist_ok=True)
         plain = plain_config(data__shards="{sets}/train/manifest.json", output=str(output)) | BASE
-        text = yaml.safe_dump(with_keys(plain, changes)).replace("{sets}", str(folder / "sets"))
+        text = yaml.safe_dump(with_keys(plain, changes))
+        text = text.replace("{sets}", str(folder / "sets")).replace("{base}", str(folder / "base"))
         config = output.with_suffix(".yaml")
         config.write_text(text, encoding="utf-8")
         ((code, message),) = pool.run(start, config)
@@ -57,6 +69,9 @@ def run_with(folder, pool, changes):
         kept.write_text(json.dumps([REFUSED if code else result_of(output), message]), encoding="utf-8")
     return json.loads(kept.read_text(encoding="utf-8"))
 
+
+LISTS = ("hooks", "distil.losses")
+"""Keys that choose several algorithms."""
 
 CASES = {key: entry for key, entry in ENTRIES.items() if isinstance(entry, Key)}
 
@@ -71,3 +86,42 @@ def test_every_key_of_a_training_changes_a_bit_or_is_refused(folder, one_rank, k
     if read_with and not reason:
         alone, _ = run_with(folder, one_rank, {key: value})
         assert alone != run_with(folder, one_rank, {})[0], "refuse the key without those that must stand next to it"
+
+
+OF_ALGORITHMS = [
+    (package, chooser, name, key)
+    for (package, chooser), algorithms in ALGORITHMS.items()
+    for name, (_, entries) in algorithms.items()
+    for key, entry in entries.items()
+    if isinstance(entry, Key)
+]
+
+
+def test_every_key_of_what_a_training_chooses_has_an_entry():
+    for (package, _), algorithms in ALGORITHMS.items():
+        assert algorithms.keys() == {*names(f"clozeline.train.{package}")}
+        entries = {f"{name}.{key}" for name, (_, of) in algorithms.items() for key in of}
+        assert entries == own_keys(f"clozeline.train.{package}")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("base")
+@pytest.mark.parametrize(("package", "chooser", "name", "key"), OF_ALGORITHMS)
+def test_every_key_of_what_a_training_chooses_changes_a_bit(folder, one_rank, package, chooser, name, key):
+    options, entries = ALGORITHMS[package, chooser][name]
+    value, read_with, _ = entries[key]
+
+    def chosen(**changes):
+        one = {"name": name, **options, **changes}
+        one = {option: given for option, given in one.items() if given is not None}
+        return BESIDE.get(chooser, {}) | {chooser: [one] if chooser in LISTS else one}
+
+    unchanged, problem = run_with(folder, one_rank, chosen(**read_with))
+    assert unchanged != REFUSED, problem
+    changed, message = run_with(folder, one_rank, chosen(**{**read_with, key: value}))
+    assert changed not in (unchanged, REFUSED), message
+    if read_with:
+        alone, _ = run_with(folder, one_rank, chosen(**{key: value}))
+        assert alone != run_with(folder, one_rank, chosen())[0], (
+            "refuse the key without those that must stand next to it"
+        )

@@ -11,6 +11,7 @@ from pydantic import Field
 from torch import Tensor
 
 from clozeline.configuration.config import config_class
+from clozeline.configuration.unread_keys import refuse_unread_keys
 from clozeline.model.compression._selection import Sparsity
 from clozeline.train.compression.pruning._pruning import CONFLICTS, MASK, CubicOptions, MaskedWeights
 from clozeline.train.hooks import Step
@@ -64,6 +65,7 @@ class Movement(MaskedWeights):
             if (self.mode == "hard") == (self.keep is None):
                 expected = "a share in (0, 1), got none" if self.keep is None else f"none in soft mode, got {self.keep}"
                 raise ValueError(f"keep: expected {expected}")
+            refuse_unread_keys(self, "mode", {"soft": ("threshold", "penalty")})
 
     def describe_plan(self, horizon: int) -> str:
         options, last = self.options, self.options.last_step(horizon)

@@ -1,11 +1,15 @@
 """A short rise and a long fall, both linear: ULMFiT's schedule (arXiv 1801.06146, equation 3)."""
 
 import math
+from typing import Final
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.train.optim.schedules import Schedule, ScheduleOptions
+
+_RISE: Final = 0.1
+"""Share of the steps over which the rate rises in the paper."""
 
 
 class SlantedTriangular(Schedule):
@@ -18,10 +22,14 @@ class SlantedTriangular(Schedule):
     class Options(ScheduleOptions):
         """Options of the slanted triangle; the paper's are the defaults."""
 
-        rise: float = Field(default=0.1, gt=0.0, le=1.0)
+        rise: float = Field(default=_RISE, gt=0.0, le=1.0)
         """Share of the steps over which the rate rises where `warmup` is 0, 0 < rise ≤ 1 (the paper's `cut_frac`)."""
         ratio: float = Field(default=32.0, ge=1.0)
         """Highest rate by the lowest, ≥ 1."""
+
+        def __post_init__(self) -> None:
+            if self.warmup and self.rise != _RISE:
+                raise ValueError(f"rise: has no effect with warmup {self.warmup}: remove one of the two")
 
     options: Options
 

@@ -4,6 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from clozeline.errors import ConfigurationError
+from clozeline.registry import choose
 from tests.train.compression.pruning.pruned import matrices, plain_adamw, pruned, train, zeros
 from tests.train.synthetic import VOCABULARY, random_rows
 
@@ -73,3 +75,9 @@ def test_weights_stay_masked_between_two_choices_of_masks(one_rank):
     ((_, tensors),) = one_rank.run(train, pruned({**HARD, "start": 0, "end": 3, "every": 5}), 4)
     for name, own in matrices(tensors).items():
         assert zeros(own["weight"]) == zeros(own["mask"]) == round(0.7 * len(own["mask"])), name
+
+
+@pytest.mark.parametrize("key", ["threshold", "penalty"])
+def test_keys_of_the_soft_mode_are_refused_in_the_hard_one(key):
+    with pytest.raises(ConfigurationError, match=rf"{key}: has no effect with mode 'hard'"):
+        choose("clozeline.train.compression.pruning", HARD | {key: 0.4})
