@@ -11,6 +11,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,6 +40,9 @@ _NAMES: Final = {
 """Names of special pieces by role, if neither the class nor the template names one."""
 _LONGEST: Final = 10**9
 """A larger `model_max_length` is transformers' word for none."""
+_MOST_IDS_A_PIECE: Final = 2
+_MOST_HOLES: Final = 2**17
+"""Ids without a piece, of which published vocabularies have some thousands, beyond those of `_MOST_IDS_A_PIECE`."""
 _COPY_AGAIN: Final = "copy the folder again from where it was published"
 
 
@@ -64,6 +68,7 @@ def describe(
             (folder / "config.json").unlink(missing_ok=True)  # a link
             (folder / "config.json").write_text(json.dumps(model), encoding="utf-8")
         named, has_class, notes = _name_class(source, folder, tokenizer_class)
+        _refuse_distant_ids(source, folder)
         stated: dict[str, int | None] = dict(_convert_ranks(folder, named))
         tokenizer = _load(source, temporary)
         stated |= _stated_ids(folder, tokenizer.vocab_files_names.values())
@@ -94,6 +99,39 @@ def describe(
         "ids": tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else [],
         "notes": notes,
     }
+
+
+def _refuse_distant_ids(source: Path, folder: Path) -> None:
+    """Refuse ids that far exceed the number of pieces, before a library makes room for all ids below them.
+
+    What is not shaped like a tokenizer is left to the library, which says so.
+    """
+    ids: list[Any] = []
+    damaged = (LookupError, TypeError, ValueError, AttributeError, IntegrityError)
+    with suppress(*damaged):
+        ids += _read(folder / "tokenizer_config.json").get("added_tokens_decoder", {})
+    for name in ("added_tokens.json", "vocab.json"):
+        with suppress(*damaged):
+            ids += _read(folder / name).values()
+    with suppress(*damaged):
+        if facts := _read(folder / "tokenizer.json"):
+            ids += [entry["id"] for entry in facts["added_tokens"]]
+            pieces = facts["model"]["vocab"]
+            ids += pieces.values() if isinstance(pieces, dict) else range(len(pieces))
+    for name in ("vocab.txt", *_MODELS):
+        if (folder / name).is_file() and not _is_ranked(folder / name):
+            with suppress(*damaged):
+                is_text = name == "vocab.txt"
+                ids += range(len(_lines(folder / name) if is_text else _sentencepiece(folder / name).pieces))
+            break
+    ranks = next((file for file in folder.iterdir() if file.name.endswith(_BINARY) and _is_ranked(file)), None)
+    ids += () if ranks is None else _read_ranks(str(ranks)).values()
+    numbers = [int(token) for token in ids if isinstance(token, int) or str(token).isdecimal()]
+    if numbers and max(numbers) > (most := _MOST_IDS_A_PIECE * len(numbers) + _MOST_HOLES):
+        raise ConfigurationError(
+            f"tokenizer.path {source}: the id {max(numbers):,} is far above its number of pieces, {len(numbers):,}; "
+            f"expected at most {most:,}: {_COPY_AGAIN}"
+        )
 
 
 def _load(source: Path, folder: str) -> Any:

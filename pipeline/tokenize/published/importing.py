@@ -70,6 +70,8 @@ PROBE_TEXTS: Final = tuple(form for text in _SENTENCES for form in _forms(text))
 """200 texts to compare tokenizers on: 20 sentences in many scripts, in ten forms each."""
 KIND: Final = "tokenizer_json"
 _CHILD: Final = "clozeline.pipeline.tokenize.published.auto_tokenizer"
+_CHILD_BYTES: Final = 4 << 30
+"""Memory of that process; the largest published tokenizers, of 262,000 pieces, need less than half of it."""
 _SENTINEL: Final = re.compile(r"<extra_(?:id_)?(\d+)>")
 _TEXTS: Final = (
     *PROBE_TEXTS,
@@ -187,7 +189,7 @@ def _answer(path: str, tokenizer_class: str | None, _state: tuple[Any, ...]) -> 
 def ask_child(request: Mapping[str, Any]) -> str:
     """Return the answer of `auto_tokenizer.describe` in a child process, as JSON: transformers is not imported here."""
     command, line = python_command("-m", _CHILD), json.dumps(request) + "\n"
-    limits = Limits()
+    limits = Limits(memory_bytes=_CHILD_BYTES)
     child = run_child(command, limits=limits, input=line, text=True)
     if child.returncode or not child.stdout:
         last = (child.stderr.strip().splitlines() or ["no message"])[-1]

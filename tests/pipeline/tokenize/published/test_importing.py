@@ -1,5 +1,6 @@
 """Imported tokenizers give the ids of their owners, and never a special id for text."""
 
+import base64
 import json
 import shutil
 from pathlib import Path
@@ -95,6 +96,46 @@ def test_ids_without_a_piece_get_one_that_no_text_gives(tmp_path):
     tokenizer = import_tokenizer(merged, tmp_path / "b", add=["pad"])
     assert tokenizer.vocabulary.specials["eos"] == len(pieces) + 3
     assert tokenizer.vocabulary.specials["pad"] == len(pieces) + 4
+
+
+FAR = 4_000_000_000
+
+
+def with_far_id(folder, name):
+    """Give one piece of a published tokenizer an id far above all others, in a file of this name."""
+    facts = json.loads((folder / "tokenizer.json").read_text())
+    entry = {"id": FAR, "content": "<far>", "special": True, "normalized": False}
+    entry |= dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
+    if name == "tokenizer.json":
+        facts["added_tokens"].append(entry)
+    elif name == "tokenizer.json model":
+        facts["model"]["vocab"]["far"] = FAR
+    elif name == "vocab.json":
+        (folder / name).write_text(json.dumps({**facts["model"]["vocab"], "far": FAR}))
+    elif name == "added_tokens.json":
+        (folder / name).write_text(json.dumps({"<far>": FAR}))
+    else:
+        (folder / name).write_text(json.dumps({"added_tokens_decoder": {str(FAR): entry}}))
+    (folder / "tokenizer.json").write_text(json.dumps(facts))
+
+
+@pytest.mark.parametrize(
+    "name", ["tokenizer.json", "tokenizer.json model", "vocab.json", "added_tokens.json", "tokenizer_config.json"]
+)
+def test_an_id_far_above_the_number_of_pieces_is_refused_before_a_library_makes_room(tmp_path, name):
+    """A file of 8 kB would take 4 GB: a list with a place for each id below the largest."""
+    pieces = {piece: token for token, piece in enumerate(["<unk>", "<pad>", "</s>", "t", "h", "th"])}
+    library(tmp_path / "source", models.BPE(vocab=pieces, merges=[("t", "h")], unk_token="<unk>"))
+    with_far_id(tmp_path / "source", name)
+    with pytest.raises(ConfigurationError, match="the id 4,000,000,000 is far above its number of pieces"):
+        import_tokenizer(tmp_path / "source", tmp_path / "out")
+
+
+def test_ranks_far_above_their_number_are_refused(tmp_path):
+    lines = [f"{base64.b64encode(bytes([byte])).decode()} {byte}" for byte in range(256)]
+    (tmp_path / "far.tiktoken").write_text("\n".join([*lines, f"YWI= {FAR}", ""]))
+    with pytest.raises(ConfigurationError, match="the id 4,000,000,000 is far above"):
+        import_tokenizer(tmp_path / "far.tiktoken", tmp_path / "out", tokenizer_class="PreTrainedTokenizerFast")
 
 
 def test_an_added_token_whose_id_is_taken_is_refused(tmp_path):
