@@ -1,6 +1,8 @@
 """Read the tensors of a directory: safetensors or torch files, single or sharded. Code in a file never runs."""
 
+import io
 import json
+import pickletools
 import warnings
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -17,6 +19,10 @@ from clozeline.model.layers.quantization import holds_integers
 
 INDEX_LIMIT: Final = 64 << 20
 """Largest JSON file that is parsed, in bytes."""
+PICKLE_LIMIT: Final = 4 << 20
+"""Bytes of a torch file beside its tensors: their names and shapes, some 200 bytes each."""
+_LEGACY_PARTS: Final = 4
+"""Pickles before the tensors of a torch file that is no archive: two marks, facts of the machine, and the names."""
 _WHOLE: Final = ("model.safetensors", "pytorch_model.bin")
 _WRAPPERS: Final = ("state_dict", "model_state_dict")
 _FLOATS: Final = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
@@ -109,8 +115,28 @@ def read_tensor_file(path: Path) -> dict[str, Tensor]:
         raise WeightsError(f"{path}: {why}; take another copy") from error
 
 
+def _refuse_large_pickle(path: Path) -> None:
+    """Refuse a torch file whose list of tensors is too large: it may hold anything, and fill the memory for minutes."""
+    why = f"{path}: its list of tensors takes more than {PICKLE_LIMIT} bytes; ask its owner for safetensors"
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            if any(entry.filename.endswith(".pkl") and entry.file_size > PICKLE_LIMIT for entry in archive.infolist()):
+                raise WeightsError(why)
+        return
+    with path.open("rb") as file:
+        head = io.BytesIO(file.read(PICKLE_LIMIT + 1))
+    try:
+        for _ in range(_LEGACY_PARTS):
+            for _opcode in pickletools.genops(head):
+                pass
+    except ValueError as error:  # it ends too early, or is no pickle
+        if len(head.getbuffer()) > PICKLE_LIMIT:
+            raise WeightsError(why) from error
+
+
 def _read_torch(path: Path) -> dict[str, Tensor]:
     """Return the tensors of a torch file; the loader accepts tensors and containers, and no classes."""
+    _refuse_large_pickle(path)
     if zipfile.is_zipfile(path):  # a file that expands when it is read: torch itself stores without compression
         with zipfile.ZipFile(path) as archive:
             grown = sum(entry.file_size for entry in archive.infolist())

@@ -107,6 +107,27 @@ def test_a_small_file_does_not_become_a_large_tensor(tmp_path):
     assert "would grow to" in refused(tmp_path)
 
 
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_list_of_tensors_that_fills_the_memory_is_refused_before_it_is_read(tmp_path, zipped):
+    """A list in a list in a list: 5 MB, of which the loader makes some hundred MB in many seconds."""
+    pickled = b"\x80\x02" + b"]" * (5 << 20) + b"."
+    if zipped:
+        with zipfile.ZipFile(tmp_path / "pytorch_model.bin", "w") as archive:
+            archive.writestr("archive/data.pkl", pickled)
+            archive.writestr("archive/version", "3")
+    else:
+        (tmp_path / "pytorch_model.bin").write_bytes(pickled)
+    with pytest.raises(WeightsError, match="its list of tensors takes more than"):
+        read_tensors(tmp_path)
+
+
+def test_a_large_torch_file_of_few_tensors_is_read(tmp_path):
+    tensors = {"a": torch.ones(3 << 20), "b": torch.zeros(2)}
+    for zipped in (True, False):
+        torch.save(tensors, tmp_path / "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
+        same(read_tensors(tmp_path)[0], tensors)
+
+
 def test_an_empty_folder_is_refused(tmp_path):
     (tmp_path / "other.txt").write_text("")
     assert "it holds other.txt" in refused(tmp_path)
