@@ -1,6 +1,7 @@
 r"""Split a file into byte lines at `\n`, each with its offset, for the line-based readers."""
 
 from collections.abc import Generator, Iterator
+from io import SEEK_END
 from typing import BinaryIO, Final, NamedTuple, TypeAlias
 
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
@@ -22,19 +23,32 @@ Line: TypeAlias = bytes | int | Cut
 r"""A line without its `\n`, the length of a line over the limit, or a cut line."""
 
 
-def find_line_start(path: InputFile, position: int) -> int:
-    """Return the offset of the first line that starts at `position` or later; the size of the file if none does."""
+def find_line_start(path: InputFile, position: int, line_bytes: int) -> int:
+    """Return the offset of the first line that starts at `position` or later; the size of the file if none does.
+
+    Where no line ends within `line_bytes`, return `position` itself, in the middle of a line that is too long: a file
+    of one line is not read to its end by each of its units. `ByteLines` reads no part of that line as another one.
+    """
     if position == 0:
         return 0
     with path.open("rb") as file:
-        file.seek(position - 1)  # a line starts at `position` if the byte before it is a line end
-        at, size = position - 1, _FIRST_PIECE
-        while piece := file.read(size):
-            end = piece.find(b"\n")
-            if end != -1:
-                return at + end + 1
-            at, size = at + len(piece), min(_PIECE, 2 * size)
-        return at
+        found = _next_line(file, position, line_bytes + 1)
+    return position if found is None else found
+
+
+def _next_line(file: BinaryIO, position: int, most: int) -> int | None:
+    """Return the first start of a line at `position` or later, or the size; None if it is not in the next bytes."""
+    file.seek(position - 1)  # a line starts at `position` if the byte before it is a line end
+    at, last, size = position - 1, position - 1 + most, _FIRST_PIECE
+    while at < last:
+        piece = file.read(min(size, last - at))
+        if not piece:
+            return at
+        end = piece.find(b"\n")
+        if end != -1:
+            return at + end + 1
+        at, size = at + len(piece), min(_PIECE, 2 * size)
+    return None
 
 
 class ByteLines:
@@ -54,11 +68,18 @@ class ByteLines:
                 pieces = decompress_file(self._path, self._limits, resume=self._resume)
                 yield from self._split(recode_utf16(pieces), 0)
                 return
-            start, end = (find_line_start(self._path, position) for position in self._range)
+            limit = self._limits.line_bytes
+            start, end = (find_line_start(self._path, position, limit) for position in self._range)
+            is_cut = start < end < file.seek(0, SEEK_END) and _next_line(file, end, 1) is None
+            if 0 < start < end and _next_line(file, start, 1) is None:  # of a long line, which another range counts
+                start = min(end, _next_line(file, start, end - start + 1) or end)
+            if start == end:
+                return
             pieces = _read_range(file, start, end)
-            yield from self._split(pieces if start else recode_utf16(pieces), start)
+            yield from self._split(pieces if start else recode_utf16(pieces), start, is_cut=is_cut)
 
-    def _split(self, pieces: Iterator[bytes | Damage], at: int) -> Iterator[tuple[int, Line]]:
+    def _split(self, pieces: Iterator[bytes | Damage], at: int, *, is_cut: bool = False) -> Iterator[tuple[int, Line]]:
+        """Yield the lines of pieces; `is_cut`: the last one goes on behind them, and is too long."""
         limit = self._limits.line_bytes
         parts: list[bytes] = []  # start of a line that continues in the next piece
         length = 0
@@ -76,7 +97,7 @@ class ByteLines:
             length += len(rest)
             parts = [*parts, rest] if length <= limit else []
         if length:
-            yield at, b"".join(parts) if length <= limit else length
+            yield at, b"".join(parts) if length <= limit and not is_cut else max(length, limit + 1)
 
 
 def _read_range(file: BinaryIO, start: int, end: int) -> Iterator[bytes | Damage]:

@@ -253,7 +253,7 @@ class LineFile(Reader):
         return detect_codec(head) is None and detect_utf16(head) is None
 
     def first(self, path: InputFile, position: int) -> int:
-        return find_line_start(path, position)
+        return find_line_start(path, position, self._limits.line_bytes)
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         """Yield the lines that start in [start, end); all lines of a compressed file."""

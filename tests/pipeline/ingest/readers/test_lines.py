@@ -62,6 +62,43 @@ def test_ranges_hold_every_line_once_in_order(content, marked, packed, piece, da
     ]
 
 
+class CountedFile:
+    """A path whose files count the bytes that are read."""
+
+    def __init__(self, path):
+        self.path, self.read_bytes = path, 0
+
+    def open(self, mode):
+        file, owner = self.path.open(mode), self
+
+        class Counting:
+            def __enter__(self):
+                return self
+
+            def __exit__(self, *_):
+                file.close()
+
+            def seek(self, *where):
+                return file.seek(*where)
+
+            def read(self, size):
+                piece = file.read(size)
+                owner.read_bytes += len(piece)
+                return piece
+
+        return Counting()
+
+
+def test_a_file_of_one_line_is_not_read_to_its_end_by_each_unit(tmp_path):
+    size, units, limit = 1 << 20, 64, 1 << 12
+    (tmp_path / "line").write_bytes(b"x" * size)
+    path, reader = CountedFile(tmp_path / "line"), Lines(Lines.Options(), Limits(line_bytes=limit))
+    bounds = [size * unit // units for unit in range(units + 1)]
+    found = [list(reader.read(path, start, end)) for start, end in pairwise(bounds)]
+    assert [[item.reason for item in items] for items in found] == [["line_bytes"], *[[]] * (units - 1)]
+    assert path.read_bytes < 3 * size + 2 * units * 2 * limit, "each to the end would be 32 times the file"
+
+
 def items_of(folder, content, name, **options):
     (folder / "rows").write_bytes(content)
     return read(folder / "rows", name=name, **options)
