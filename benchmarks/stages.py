@@ -76,7 +76,7 @@ corrupt: [{name: masked_lm, max_length: 512}]
 
 
 def measure_chain(extractor: str, crawl: str, folder: Path) -> tuple[dict[str, float], float]:
-    """Return the CPU seconds of each stage, and the megabytes of files that the first one read."""
+    """Return the CPU seconds of each stage, and the megabytes of WARC files, as stored, that the first one read."""
     recipe, output = folder / f"{extractor}.yaml", folder / extractor
     recipe.write_text(_CHAIN.replace("EXTRACTOR", extractor))
     seconds = {stage: stage_seconds(stage, recipe, crawl, output) for stage in stages_of(load_recipe(recipe))}
@@ -137,7 +137,7 @@ def main() -> None:
     steps = [
         (row["case"], f"{row['ours']:.1f}", *(f"{spent:.1f}" for spent in row["cpu_s"].values())) for row in chains
     ]
-    print_table(("CPU seconds", "MB of HTML / CPU s", *chains[0]["cpu_s"]), steps, system_load())
+    print_table(("CPU seconds", "MB of WARC files / CPU s", *chains[0]["cpu_s"]), steps, system_load())
     write_json(options.json, [*stages, *chains])
 
 

@@ -33,6 +33,19 @@ def test_the_end_has_an_exit_code_and_names_damaged_records(complete, code, even
     ]
 
 
+def test_a_resumed_run_continues_to_count_its_spikes(tmp_path):
+    """From the records on disk; without them, three spikes in a row would be the first three after the start."""
+    config = tiny(log__spike=5.0, on_divergence={"spikes": 3})
+    losses = [{"step": step, "loss": 1.0 + step % 3 / 100} for step in range(1, 40)]
+    losses += [{"step": 40 + number, "loss": 9.0, "spikes_in_a_row": 1 + number} for number in range(2)]
+    (tmp_path / "metrics.jsonl").write_text("".join(f"{sealed(**record)}\n" for record in losses))
+    world = SimpleNamespace(rank=0, total=lambda values: values)
+    journal, display = Mock(directory=tmp_path), Mock()
+    one = recorder.Recorder(SimpleNamespace(config=config, world=world), Mock(), journal, display, Mock(), Mock())
+    assert one.spiking == 2
+    assert not display.warn.called
+
+
 def test_a_step_that_is_not_logged_renews_the_status(monkeypatch):
     monkeypatch.setattr(recorder, "memory_by_rank", lambda _engine: [])
     journal, result = Mock(), Mock(skipped=False)
