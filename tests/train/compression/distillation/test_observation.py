@@ -74,6 +74,14 @@ def test_weights_are_those_of_the_loss_of_the_head():
     assert weigh_rows_equally(batch(), "masked_lm")["label_weight"][2] == 0.5
 
 
+def test_a_row_counts_where_it_has_a_label_and_a_weight():
+    """A row of filler with a label counts as little as a weighted row without one; a weight is no share."""
+    head = model(heads={"masked_lm": 1.0, "classification": {"classes": 2}}).heads["classification"]
+    tensors = {**batch(), "label": torch.tensor([1, -100, 0, 1]), "row_weight": torch.tensor([1.0, 1.0, 0.5, 0.0])}
+    weights = label_weights(head, tensors)
+    assert (weights.tolist(), weights.dtype) == ([1.0, 0.0, 1.0, 0.0], torch.float32)
+
+
 def test_a_window_and_documents_hide_the_same_keys_from_bounds_as_from_a_mask(monkeypatch):
     """Layer 2 sees two tokens on each side; rows of documents of 5, 4 and 2 tokens, and of 3 and 4."""
     one = model(dim=12, position={"kind": "rope"}, local={"window": 2, "global_every": 2}).eval()
