@@ -55,6 +55,9 @@ class ToyStage(Stage):
     def version(self):
         return self._version
 
+    def algorithms(self):
+        return []  # it has no key in a recipe
+
     def passes(self):
         return [Square(6, self.fault), Gather(2, 6)]
 
