@@ -64,11 +64,6 @@ class ScalingConfig:
 
     def __post_init__(self) -> None:
         refuse_unread_keys(self, "kind", self.READS)
-        if (self.mscale is None) != (self.mscale_all_dim is None):
-            given, other = ("mscale_all_dim", "mscale") if self.mscale is None else ("mscale", "mscale_all_dim")
-            raise ValueError(f"{given}: has no effect without {other}: give both, or remove the key")
-        if self.mscale is not None and self.attention_factor is not None:
-            raise ValueError("mscale: has no effect with attention_factor: remove one of the two")
         if "original_maximum" in self.READS[self.kind] and self.original_maximum is None:
             raise ValueError(f"original_maximum: expected the first training's length for {self.kind}, got none")
         if self.kind == "longrope" and (not self.short_factor or not self.long_factor):

@@ -253,6 +253,7 @@ FAMILY_VALUES = {
 
 _REDUNDANT = "false says what is so already: "
 _LONG_ROWS = "one of two lists, by the longest row of a batch"
+_ONE_FACTOR = "a published config.json may have one factor alone, which transformers does not read"
 NEUTRAL = {
     "family": "every base has its family: another one refuses keys of this one",
     "heads": "the keys of heads have entries of their own",
@@ -264,6 +265,8 @@ NEUTRAL = {
     "bias.head": "of the transform of a head",
     "bias.key": _REDUNDANT + "bias.qkv is false",
     "bias.norm": _REDUNDANT + "an RMSNorm has no bias",
+    "yarn: position.scaling.mscale": _ONE_FACTOR,
+    "yarn: position.scaling.mscale_all_dim": _ONE_FACTOR,
     "longrope, long rows: position.scaling.short_factor": _LONG_ROWS,
     "longrope, short rows: position.scaling.long_factor": _LONG_ROWS,
 }

@@ -18,7 +18,8 @@ def modes_for(lengths, modes, prefixes):
 @pytest.mark.parametrize("kind", ["learned", "t5"])
 @pytest.mark.parametrize(("mode", "prefix"), [(0, 0), (1, 0), (2, 0), (3, 4)])
 def test_no_mode_of_attention_reads_what_it_may_not(kind, mode, prefix):
-    position = PositionConfig(kind=kind, maximum=32, buckets=8, max_distance=9)
+    distances = {"buckets": 8, "max_distance": 9} if kind == "t5" else {}
+    position = PositionConfig(kind=kind, maximum=32, **distances)
     network = built("encoder", position=position, type_vocab_size=0, layers=1)
     tensors = modes_for([9, 11], [mode, 0], [prefix, 0])
     before = states(network, tensors)
