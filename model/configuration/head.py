@@ -49,6 +49,10 @@ class HeadConfig:
     range: tuple[float, float] = (0.0, 1.0)
     """regression: lowest and highest number that `output: sigmoid` predicts; similarity with `negatives: none`: the
     `target` of cosines 0 and 1."""
+    target_scale: tuple[float, float] | None = None
+    """regression with `output: identity`: mean and standard deviation of the numbers. The head learns a number minus
+    the mean, divided by the deviation, and predicts the number. null = those of the training rows, without a bias 0 and
+    the root mean square; [0, 1] learns numbers as they are."""
     pool: Literal["cls", "mean", "max", "last", "decoder_last", "pair", "late"] | None = None
     """classification, regression, multiple_choice: vector of a row, from its first token, the mean or the maximum of
     all, its last, or the means of a pair's two segments with their distance and product; late scores every token and
@@ -109,6 +113,15 @@ class HeadConfig:
                 "range: has no effect without output sigmoid (regression) or negatives none (similarity): set one of "
                 "them, or remove the key"
             )
+        if self.target_scale is not None:
+            if self.output == "sigmoid":
+                raise ValueError("target_scale: has no effect with output sigmoid, which has a range: remove the key")
+            if self.target_scale[0] and not self.bias:
+                raise ValueError(
+                    "target_scale: without a bias no map holds a mean: give 0 as the mean, or set bias: true"
+                )
+            if self.target_scale[1] <= 0:
+                raise ValueError(f"target_scale: expected a deviation above 0, got {self.target_scale[1]:g}")
         if not self.range[0] < self.range[1]:
             raise ValueError(f"range: expected a lower number before a higher one, got {list(self.range)}")
         if self.hidden_norm and self.hidden is None:

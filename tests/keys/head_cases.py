@@ -17,6 +17,7 @@ HEAD_VALUES = {
     "multi_label": True,
     "output": "sigmoid",
     "range": [-1.0, 6.0],
+    "target_scale": [2.0, 3.0],
     "pool": "mean",
     "scalar_mix": True,
     "exits": "joint",

@@ -128,6 +128,10 @@ class TaskAnswer(Answer, ABC):
             return replace(head, labels=facts.labels)  # `refuse_unfit_heads` says that the set has one class per row
         return replace(head, labels=facts.labels, multi_label=facts.multi_label)
 
+    def fit(self, head: HeadConfig, training: Iterable[Rows]) -> HeadConfig:
+        """Return the head with what the training rows determine: by default nothing."""
+        return head
+
     def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
         """Yield rows that break a rule of the task, each with what is wrong; roles of columns are checked before."""
         yield from ()

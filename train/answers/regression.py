@@ -1,6 +1,6 @@
 """Answers of a head that gives each text or pair of texts a number."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -25,6 +25,17 @@ class Regression(RowAnswer):
         head = model.heads[name]
         unset = head.output == "sigmoid" and head.range == NO_RANGE
         return replace(head, range=(self.facts.low, self.facts.high)) if unset else head
+
+    def fit(self, head: HeadConfig, training: Iterable[Rows]) -> HeadConfig:
+        """Return the head with mean and deviation of the training rows' numbers, unless it has some or reads none."""
+        if head.output != "identity" or head.target_scale is not None:
+            return head
+        numbers = np.concatenate([self.answers(rows) for rows in training])
+        numbers = numbers[np.isfinite(numbers)]
+        if not len(numbers) or np.ptp(numbers) == 0:
+            return head
+        mean = float(numbers.mean()) if head.bias else 0.0  # the bias holds the mean in an exported class
+        return replace(head, target_scale=(mean, float(np.sqrt(np.square(numbers - mean).mean()))))
 
     def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
         low, high, scores = np.float32(self.facts.low), np.float32(self.facts.high), columns["target"].values

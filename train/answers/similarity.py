@@ -1,5 +1,6 @@
 """Answers of a head that compares texts by their vectors: cosines, or which texts retrieve each other."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
@@ -72,6 +73,9 @@ class Similarity(Regression):
             )
         unset = head.negatives == "none" and head.range == NO_RANGE
         return replace(head, alike=facts.alike, range=(facts.low, facts.high) if unset else head.range)
+
+    def fit(self, head: HeadConfig, training: Iterable[Rows]) -> HeadConfig:
+        return head
 
     @property
     def _retrieves(self) -> bool:

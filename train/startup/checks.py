@@ -13,9 +13,9 @@ from clozeline.train.configuration.config import TrainConfig, check_world
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import Datasets, open_datasets
 from clozeline.train.data.sets.finetuning import is_task, plan_learning_rate
-from clozeline.train.data.sets.model_fit import refuse_further_classes, with_answers
+from clozeline.train.data.sets.model_fit import fit_answers, refuse_further_classes, with_answers
 from clozeline.train.data.sets.passes import plan_steps
-from clozeline.train.data.stream.phases import Input, open_phases
+from clozeline.train.data.stream.phases import Input, distinct_sets, open_phases
 from clozeline.train.logs.trackers import check_tracker
 from clozeline.train.optim.early_stopping import check_metric
 from clozeline.train.startup.open_run import read_config
@@ -48,6 +48,7 @@ def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
     special_ids = datasets.train.manifest.tokenizer.special_ids
     model = build_heads_of_class(config.model, {f"{name}_token_id": number for name, number in special_ids.items()})
     refuse_further_classes(list(_manifests(datasets)), model)
+    model = fit_answers(model, distinct_sets(datasets.phases))
     return CheckedStart(replace(config, model=model), datasets, left_out)
 
 

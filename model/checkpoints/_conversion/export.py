@@ -16,7 +16,7 @@ from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint
 from clozeline.model.checkpoints._conversion.class_fit import fit_to_class
 from clozeline.model.checkpoints._conversion.import_record import CONFIG
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
-from clozeline.model.checkpoints._conversion.task_heads import differing_head_keys
+from clozeline.model.checkpoints._conversion.task_heads import differing_head_keys, fold_target_scale
 from clozeline.model.checkpoints._conversion.tensor_layouts import to_theirs
 from clozeline.model.checkpoints._conversion.tensor_names import join_names
 from clozeline.model.checkpoints._conversion.type_selection import map_of_class
@@ -53,6 +53,8 @@ def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, 
         ConfigurationError: no model type, or not the requested one, computes what the model does.
         WeightsError: the head is requested but missing.
     """
+    config, tensors = fold_target_scale(checkpoint.config, checkpoint.tensors)
+    checkpoint = replace(checkpoint, config=config, tensors=tensors)
     checkpoint, key_map = fit_to_class(checkpoint, model_type or checkpoint.model_type, body_alone=body_alone)
     config = checkpoint.config
     # cut the rows that pad the vocabulary

@@ -1,7 +1,10 @@
 """Task heads in the classes of transformers: their tensors and their keys of config.json."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
+
+from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import HeadConfig
@@ -95,6 +98,19 @@ def write_head(name: str, task: Task, config: ModelConfig) -> dict[str, Any]:
     if name in _PROBLEMS:
         keys["problem_type"] = _MULTI if head.multi_label else _PROBLEMS[name]
     return keys
+
+
+def fold_target_scale(config: ModelConfig, tensors: Mapping[str, Tensor]) -> tuple[ModelConfig, Mapping[str, Tensor]]:
+    """Return the model with the scale of its numbers in the last map of the head, as their classes have no scale."""
+    scaled = {name: scale for name, head in config.heads.items() if (scale := head.target_scale) is not None}
+    heads, folded = dict(config.heads), dict(tensors)
+    for name, (mean, deviation) in scaled.items():
+        heads[name] = replace(heads[name], target_scale=None)
+        out = f"heads.{name}.classifier.out"
+        for part, added in (("weight", 0.0), ("bias", mean)):
+            if (tensor := folded.get(f"{out}.{part}")) is not None:
+                folded[f"{out}.{part}"] = (tensor.float() * deviation + added).to(tensor.dtype)
+    return (replace(config, heads=heads), folded) if scaled else (config, tensors)
 
 
 def differing_head_keys(head: HeadConfig, theirs: HeadConfig, architecture: str) -> list[str]:

@@ -46,6 +46,7 @@ CASES = {
     "multiple_choice": ({}, of_labels("label")),
     "sentence": ({}, of_labels("sentence_label")),
     "regression": ({}, squared(1)),
+    "regression scaled": ({"target_scale": [18.0, 4.5]}, squared(1 / 4.5)),
     "regression sigmoid": ({"output": "sigmoid", "range": [1.0, 5.0]}, squared(1 / 4)),
     "span": ({}, of_ends),
 }

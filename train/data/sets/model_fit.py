@@ -10,7 +10,8 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families.encoder import MODE_TYPES
-from clozeline.pipeline.shards import Manifest
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.registry import find, names
 from clozeline.train.configuration.model_source import unset_head_key
@@ -47,6 +48,23 @@ def with_answers(model: ModelConfig, manifests: Sequence[tuple[str, Manifest]]) 
                 answer = find("clozeline.train.answers", facts.head)(facts)
                 heads[name] = answer.configure(replace(model, heads=heads), name, where)
     return replace(model, heads=heads) if heads != model.heads else model
+
+
+def fit_answers(model: ModelConfig, training: Sequence[ShardSet]) -> ModelConfig:
+    """Return the model with what the rows of its training sets determine, such as the scale of their numbers."""
+    heads = dict(model.heads)
+    for name, target in model.targets.items():
+        facts = [facts_of(shards.manifest) for shards in training]
+        of_head = [shards for shards, own in zip(training, facts, strict=True) if own and own.head == target]
+        if of_head:
+            answer = find("clozeline.train.answers", target)(facts_of(of_head[0].manifest))
+            heads[name] = answer.fit(heads[name], _rows_in(of_head))
+    return replace(model, heads=heads) if heads != model.heads else model
+
+
+def _rows_in(training: Sequence[ShardSet]) -> Iterator[Rows]:
+    for shards in training:
+        yield from (shards.read_block(block) for block in range(len(shards.index)))
 
 
 def judges_generator(target: str, served: Collection[str]) -> bool:

@@ -142,6 +142,29 @@ def test_one_label_is_a_number(tmp_path, model_type):
     assert export.tensors.keys() == stored(tmp_path).keys()
 
 
+@pytest.mark.parametrize("model_type", ["bert", "roberta", "modernbert", "gpt2", "llama"])
+def test_the_scale_of_numbers_is_folded_into_the_class(tmp_path, model_type):
+    """Classes have no such key: they predict the user's numbers, as our head does."""
+    saved(tmp_path, model_type, "classification", id2label={0: "score"}, label2id={"score": 0})
+    checkpoint = read_checkpoint(tmp_path)
+    head = checkpoint.config.heads["regression"]
+    mean = 18.0 if head.bias else 0.0
+    heads = {"regression": replace(head, target_scale=(mean, 4.5))}
+    plain = build_checkpoint(checkpoint)
+    scaled = replace(checkpoint, config=replace(checkpoint.config, heads=heads))
+    theirs, report = loaded(
+        export_to(tmp_path / "out", export_checkpoint(scaled)), map_with(model_type, "classification").task_class(
+            "ForSequenceClassification").name,
+    )  # fmt: skip
+    assert not report
+    assert difference(build_checkpoint(scaled), theirs, "regression") < 1e-5
+    rows, _, _ = task_rows(theirs, "classification")
+    with torch.no_grad():
+        expected = mean + 4.5 * plain.logits(rows)["regression"]
+        found = build_checkpoint(scaled).logits(rows)["regression"]
+    assert torch.allclose(found, expected, atol=1e-4)
+
+
 READ = [
     ("roberta", "classification", {"problem_type": "multi_label_classification"}, {"multi_label": True}),
     ("bert", "classification", {"classifier_dropout": 0.3}, {"dropout": 0.3, "input_dropout": 0.0}),

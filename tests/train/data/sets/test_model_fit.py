@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
@@ -15,8 +16,8 @@ from clozeline.pipeline.rows import ROW
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import open_datasets
-from clozeline.train.data.sets.model_fit import refuse_unread, unread_lines, with_answers
-from tests.pipeline.task_files import make_sets, open_split
+from clozeline.train.data.sets.model_fit import fit_answers, refuse_unread, unread_lines, with_answers
+from tests.pipeline.task_files import labeled_row, make_labeled_sets, make_sets, open_split
 from tests.shard_sets import roles_of, rows, write_set
 from tests.train.masked_set import write_config
 from tests.train.objective_sets import write_objective_sets
@@ -130,6 +131,22 @@ def test_the_range_of_numbers_comes_from_the_set(task_manifest):
         (HeadConfig(), (0.0, 1.0)),
     ):
         assert with_answers(with_heads(regression=given), [("SET", numbers)]).heads["regression"].range == range_
+
+
+def test_numbers_are_learned_by_the_scale_of_the_training_rows(tmp_path):
+    """Where the head has none yet and predicts the number itself; without a bias, nothing holds the mean."""
+    train = open_split(make_labeled_sets(tmp_path, "score: score"), "train")
+    numbers = np.array([labeled_row(number)["score"] for number in range(120)], np.float32)
+    given = (
+        (HeadConfig(), (float(numbers.mean(dtype=np.float64)), float(numbers.std(dtype=np.float64)))),
+        (HeadConfig(target_scale=(0.0, 1.0)), (0.0, 1.0)),
+        (HeadConfig(output="sigmoid"), None),
+        (HeadConfig(bias=False), (0.0, float(np.sqrt(np.square(numbers.astype(np.float64)).mean())))),
+    )
+    for head, scale in given:
+        found = fit_answers(with_heads(regression=head), [train]).heads["regression"].target_scale
+        assert found == (scale and pytest.approx(scale))
+        assert fit_answers(with_heads(regression=head), []).heads["regression"] == head
 
 
 def test_other_sets_and_heads_are_left_alone(tmp_path, task_manifest):
