@@ -104,7 +104,7 @@ def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[st
             others = {baseline: baseline_scores[metric] for baseline, baseline_scores in first["baselines"].items()}
             below = [baseline for baseline, value in others.items() if mean < value]
             yield (
-                f"  {metric:<22}{shown:<20}  baselines: "
+                f"  {metric:<21} {shown:<20}  baselines: "
                 + ", ".join(f"{baseline} {value:.4f}" for baseline, value in others.items())
                 + (f"  BELOW {' and '.join(below)}" if below else "")
             )

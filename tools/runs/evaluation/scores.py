@@ -84,7 +84,7 @@ def lines_of(scores: Mapping[str, Any]) -> Iterator[str]:
         note += f"  worse than the baseline {' and '.join(below)}" if below else ""
         note += f"  ({signed[metric]})" if metric in signed else ""
         note += "  (constant: no correlation is defined)" if scores["degenerate"] else ""
-        yield f"  {metric:<22}{value:.4f}{note}"
+        yield f"  {metric:<21} {value:.4f}{note}"
     if used := scores.get("exit"):
         share = f"{100 * used['layers'] / used['of']:.1f} % of {used['of']} layers"
         yield f"  {'exit':<22}{share}, {100 * used['flops']:.1f} % of the FLOPs: {used['rule']}"
