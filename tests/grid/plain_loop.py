@@ -252,11 +252,14 @@ def gradients_of(model, teacher, plain, micro_batches):
     """Return the mean losses of a global batch, and the gradients of their weighted sum."""
     every = [batch for of_ranks in micro_batches for batch in of_ranks]
     counts = {name: sum(map(count, every)) for name, count in counters(plain).items()}
+    # fewer real rows than half a batch weigh no more than twice as much as in a full one
+    real = [weight > 0 for batch in every for weight in batch["row_weight"].tolist()]
+    share = min(1.0, 2 * sum(real) / len(real))
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     parts, means = {name: [] for name in trained}, dict.fromkeys(counts, 0.0)
     for batch in every:
         losses = all_losses(model, teacher, plain, batch)
-        weighted = [weight * losses[name] / counts[name] for name, weight in loss_weights(plain).items()]
+        weighted = [share * weight * losses[name] / counts[name] for name, weight in loss_weights(plain).items()]
         torch.stack(weighted).sum().backward()  # type: ignore[no-untyped-call]
         for name, p in trained.items():
             parts[name].append(torch.zeros_like(p) if p.grad is None else p.grad)
