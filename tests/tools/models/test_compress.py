@@ -101,7 +101,7 @@ def test_integers_are_what_transformers_loads(shard_sets, tmp_path, capsys, meth
         likelihoods.append(json.loads(capsys.readouterr().out.splitlines()[-1])["nats"])
     assert likelihoods[0] != likelihoods[1] == pytest.approx(likelihoods[0], abs=0.1)
     assert main(["--compare", str(tmp_path / "run"), str(small), *FAST]) == 0
-    assert f"the paper's claim: {method}: " in capsys.readouterr().out
+    assert f"the paper's claim: {method} " in capsys.readouterr().out
     for refused in (
         lambda: main([str(small), "method=layers", "keep=[0]", f"output={tmp_path / 'out'}"]),
         lambda: export([str(small), str(tmp_path / "out")]),

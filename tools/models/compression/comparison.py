@@ -86,7 +86,7 @@ class Row:
         saved = ["disk"] if self.sizes.stored <= _FASTER * self.dense.stored else []
         saved += [f"time at batch {', '.join(map(str, faster))}"] if faster else []
         zeros = 1 - self.sizes.nonzero / self.sizes.parameters
-        multiplied = f": dense kernels multiply the {100 * zeros:.0f} % zeros like any number"
+        multiplied = f": the processor multiplies zeros like any number ({100 * zeros:.0f} % of all parameters)"
         nothing = f"nothing measurable{multiplied if zeros > _SOME_ZEROS else ''}"
         words = "disk only" if saved == ["disk"] else " and ".join(saved) or nothing
         return f"saves {words}" + (f", slower at batch {', '.join(map(str, slower))}" if slower else "")

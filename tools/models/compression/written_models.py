@@ -1,11 +1,11 @@
 """Write a compressed model so that every tool reads it: a run becomes a run, a model folder a model folder."""
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from clozeline.configuration.config import save_yaml, to_plain
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
@@ -82,19 +82,24 @@ def find_claim(folder: Path) -> str:
         if (path := folder / RECORD).is_file():
             try:
                 record = unseal(read_json(path) or {}, path, 1)
-                return f"{record['method']}: {record['claim']}"
+                return f"{record['method']} {_format_options(record['options'])}: {record['claim']}"
             except (ValueError, KeyError) as error:
                 raise IntegrityError(f"{path}: is damaged: {error}; compress the model again") from error
         if not (folder / "config.yaml").is_file():
             return ""
         config = read_config(folder)
         if config.prune is not None:
-            return f"{config.prune.name}: {config.prune.type.claim}"
+            return f"{config.prune.name} {_format_options(to_plain(config.prune.options))}: {config.prune.type.claim}"
         source = config.model.init_from
         if source is None or not source.expanduser().is_dir():
             return ""
         folder = source.expanduser()
     return ""
+
+
+def _format_options(options: Mapping[str, Any]) -> str:
+    """Return the options of a method as words: a claim about other ones says little about this model."""
+    return " ".join(f"{key}={value}" for key, value in options.items() if value is not None)
 
 
 def _write_run(run: Run, output: Path, smaller: Checkpoint, method: str) -> None:
