@@ -87,6 +87,7 @@ def read_scored(folder: Path, split: str = "dev") -> list[ScoredRun]:
 
 def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[str]:
     """Yield a table of groups: mean ± deviation over seeds of each metric, and baselines; lower scores are marked."""
+    from clozeline.tools.runs.evaluation.score_notes import note_few_items
     from clozeline.tools.runs.evaluation.scores import notes_of
 
     for name, runs in named:
@@ -98,6 +99,8 @@ def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[st
         noted = {**first, "unparsable": fmean(unparsable)} if unparsable else first
         counts = ", ".join((f"{first['n']:,} {first['unit']}", *notes_of(noted)))
         yield f"{name}: {first['task']} {first['split']}, {counts}, {plural(len(runs), 'run')} ({seeds})"
+        if few := note_few_items(first["n"], first["unit"].removesuffix("s")):
+            yield f"  {few}"
         for metric in first["metrics"]:
             values = [run_scores["metrics"][metric] for run_scores in scores]
             mean, shown = fmean(values), mean_text(values, 4) + (" (one run)" if len(values) == 1 else "")
@@ -106,7 +109,7 @@ def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[st
             yield (
                 f"  {metric:<21} {shown:<20}  baselines: "
                 + ", ".join(f"{baseline} {value:.4f}" for baseline, value in others.items())
-                + (f"  BELOW {' and '.join(below)}" if below else "")
+                + (f"  worse than {' and '.join(below)}" if below else "")
             )
 
 

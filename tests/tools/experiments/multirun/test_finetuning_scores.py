@@ -46,9 +46,11 @@ def test_a_table_of_two_folders(tmp_path):
     lines = [" ".join(line.split()) for line in table_lines(groups)]
     assert lines == [
         "a: toy dev, 4 texts, 3 runs (seeds 0, 1, 10)",
-        "accuracy 0.7500 ± 0.2500 baselines: majority 0.5000, words 0.8000 BELOW words",
+        "a share of 4 texts decides nothing: its standard error is up to 0.25",
+        "accuracy 0.7500 ± 0.2500 baselines: majority 0.5000, words 0.8000 worse than words",
         "b: toy dev, 4 texts, 1 run (seed 0)",
-        "accuracy 0.2500 (one run) baselines: majority 0.5000, words 0.8000 BELOW majority and words",
+        "a share of 4 texts decides nothing: its standard error is up to 0.25",
+        "accuracy 0.2500 (one run) baselines: majority 0.5000, words 0.8000 worse than majority and words",
     ]
     (line,) = comparison_lines(groups)
     assert line == "b - a: accuracy -0.5000 (one seed)"
