@@ -9,7 +9,7 @@ from typing import Any, Final
 import yaml
 
 from clozeline.configuration.config import read_composed
-from clozeline.configuration.overrides import merge
+from clozeline.configuration.overrides import merge, parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text, read_json
 from clozeline.pipeline.execution.stages import document_stages, last_documents
@@ -125,5 +125,23 @@ def _run(output: Path, name: str, recipe: Mapping[str, Any], files: str) -> Path
 
 
 def _absolute(files: str) -> str:
-    """Return files of a command line for a pipeline that starts in another folder; lists stay as they are."""
-    return files if files.startswith("[") else as_url(files) or str(Path(files).expanduser().absolute())
+    """Return files of a command line for a pipeline that starts in another folder: a path or a list of entries."""
+    if not files.startswith(("[", "{")):
+        return _absolute_path(files)
+    try:
+        return json.dumps(_absolute_entries(parse_yaml(files)))
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"input={files}: cannot be read as YAML: {error}") from error
+
+
+def _absolute_entries(entry: Any) -> Any:
+    """Return an entry, or a list of them, with absolute paths."""
+    if isinstance(entry, list):
+        return [_absolute_entries(each) for each in entry]
+    if isinstance(entry, Mapping):
+        return {**entry, "path": _absolute_entries(entry["path"])} if "path" in entry else entry
+    return _absolute_path(str(entry))
+
+
+def _absolute_path(file: str) -> str:
+    return as_url(file) or str(Path(file).expanduser().absolute())

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from clozeline.configuration.config import validate
+from clozeline.configuration.overrides import parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json
 from clozeline.model.build import build_model
@@ -18,7 +19,13 @@ from clozeline.tools.experiments import study as tool
 from clozeline.tools.experiments.multirun import runner, study_sets
 from clozeline.tools.experiments.multirun.study_plan import load_study, plan_training
 from clozeline.tools.experiments.multirun.study_scores import loss_lines, pair_lines, step_lines
-from clozeline.tools.experiments.multirun.study_sets import Documents, make_all_sets, measured_sets, named_files
+from clozeline.tools.experiments.multirun.study_sets import (
+    Documents,
+    _absolute,
+    make_all_sets,
+    measured_sets,
+    named_files,
+)
 from clozeline.tools.runs.evaluate import SuiteOptions, evaluate_mode
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.logs.json_lines import read_lines
@@ -307,3 +314,16 @@ def test_losses_are_those_of_the_trainer(shard_sets, tmp_path, monkeypatch, caps
     assert "minimal pairs, plain by pll" in (with_pairs := (tmp_path / "out" / "study.txt").read_text())
     assert with_pairs.startswith(first)
     assert with_pairs in capsys.readouterr().out
+
+
+def test_every_path_of_a_list_is_absolute(tmp_path, monkeypatch):
+    """The pipeline of a study starts in another folder."""
+    monkeypatch.chdir(tmp_path)
+    here, other = str(tmp_path / "a.jsonl"), str(tmp_path / "b/*.txt")
+    given = "[a.jsonl, {path: 'b/*.txt', source: books}, {path: [a.jsonl, s3://bucket/c.jsonl]}, /d.txt]"
+    wanted = [here, {"path": other, "source": "books"}, {"path": [here, "s3://bucket/c.jsonl"]}, "/d.txt"]
+    assert parse_yaml(_absolute(given)) == wanted
+    assert _absolute("a.jsonl") == here
+    assert parse_yaml(_absolute("{path: a.jsonl}")) == {"path": here}
+    with pytest.raises(ConfigurationError, match="cannot be read as YAML"):
+        _absolute("[a.jsonl, {")
