@@ -103,10 +103,13 @@ def config_file(location: str, kind: str) -> Path:
     recipes = {str(path.parent.relative_to(_RECIPES)): path for path in _RECIPES.rglob(kind)}
     recipes |= {str(path.relative_to(_RECIPES).with_suffix("")): path for path in _RECIPES.glob("tasks/*.yaml")}
     if name not in recipes:
-        near = difflib.get_close_matches(name, recipes, n=1, cutoff=0.75)
-        hint = f"did you mean 'recipe:{near[0]}'?" if near else f"known: {', '.join(sorted(recipes))}"
-        if not near and name.startswith("tasks/"):
-            hint = "for your own labels, use 'recipe:tasks/labels'"
+        folder, _, last = name.rpartition("/")
+        # the last words alone: all tasks share their folder, which makes any two of them similar
+        words = {recipe.rpartition("/")[2]: recipe for recipe in recipes if recipe.rpartition("/")[0] == folder}
+        near = difflib.get_close_matches(last, words, n=1, cutoff=0.75)
+        hint = f"did you mean 'recipe:{words[near[0]]}'?" if near else f"known: {', '.join(sorted(recipes))}"
+        if not near and folder == "tasks":
+            hint = "for your rows, tasks/labels reads classes, tasks/scores numbers, tasks/ner tags of words"
         raise ConfigurationError(f"--config {location}: no recipe '{name}' with a {kind}; {hint}")
     return recipes[name]
 

@@ -8,6 +8,7 @@ from clozeline.model.checkpoints._conversion.checkpoint import (
     WEIGHTS,
     Checkpoint,
     build_checkpoint,
+    fill_absent_heads,
     read_checkpoint,
 )
 from clozeline.model.checkpoints._conversion.class_fit import fit_to_class
@@ -41,7 +42,7 @@ __all__ = [
     "IMPORT_RECORD", "IMPORT_RECORD_FORMAT", "MODEL", "PEFT_CONFIG", "UNREAD", "WEIGHTS", "AdapterExport",
     "Checkpoint", "Export", "ExportPlan", "KeyMap", "Slice", "build_checkpoint", "build_heads_of_class",
     "computation", "continue_published", "describe_plans", "differences", "export_adapter", "export_checkpoint",
-    "find_imported_tokenizer", "find_published", "fit_to_class", "import_adapter", "keep_published", "map_for",
-    "map_of_type", "model_without_weights", "parameter_shapes", "plan_exports", "read_checkpoint", "split",
-    "with_heads",
+    "fill_absent_heads", "find_imported_tokenizer", "find_published", "fit_to_class", "import_adapter",
+    "keep_published", "map_for", "map_of_type", "model_without_weights", "parameter_shapes", "plan_exports",
+    "read_checkpoint", "split", "with_heads",
 ]  # fmt: skip

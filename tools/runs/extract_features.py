@@ -8,6 +8,7 @@ depend on the other texts, except for rounding. Of an encoder-decoder, the encod
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -57,7 +58,10 @@ def extract(run: Path, options: ExtractOptions) -> str:
     if (options.output / MANIFEST).exists():
         raise ConfigurationError(f"output: {options.output} holds something already ({MANIFEST}); choose a new folder")
     hashes = {path.name: file_hash(path) for path in files_of(options.input)}
-    trained = open_run(run, options.step)
+    from clozeline.model.checkpoints import fill_absent_heads
+
+    opened = open_run(run, options.step)
+    trained = replace(opened, checkpoint=fill_absent_heads(opened.checkpoint))
     length = options.max_length or trained.max_length
     facts = {
         "run": str(run.resolve()), "step": trained.step, "checkpoint": trained.digest,

@@ -1,7 +1,7 @@
 """Read a model from a directory in the format of transformers or in our own."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -123,6 +123,15 @@ def build_checkpoint(checkpoint: Checkpoint) -> Model:
                 parameters[name] = nn.Parameter(wide, requires_grad=not holds_integers(tensor))
             setattr(module, key, parameters[name])
     return model.eval()
+
+
+def fill_absent_heads(checkpoint: Checkpoint) -> Checkpoint:
+    """Return the checkpoint with zeros for the heads that it lacks, for tools that read states of the body alone."""
+    if not checkpoint.absent:
+        return checkpoint
+    shapes = parameter_shapes(checkpoint.config, checkpoint.vocab_size)
+    zeros = {name: torch.zeros(tuple(shapes[name])) for name in checkpoint.absent}
+    return replace(checkpoint, tensors={**checkpoint.tensors, **zeros}, absent=())
 
 
 def _read_own(folder: Path, *, quantized: bool) -> Checkpoint:

@@ -9,6 +9,8 @@ import torch
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import file_hash
 from clozeline.model.scoring.features import token_vectors
+from clozeline.tools.models.export_model import main as export_model
+from clozeline.tools.models.import_model import main as import_model
 from clozeline.tools.runs.extract_features import main as extract_features
 from clozeline.tools.runs.inference.feature_files import Extraction, Features, open_features, write_features
 from clozeline.tools.runs.inference.text_likelihoods import word_spans
@@ -110,6 +112,18 @@ def test_tokens_and_words(encoder, tmp_path):
             assert np.abs(words.vectors[row] - states[1 + place].numpy()).max() < 1e-5
         assert len(of_words) == len({*(words.positions[row] for row in of_words)}) <= len(spans)
     assert words.texts[:8] == ["the", "page", "of", "the", "book", "is", "long", "é"]
+
+
+def test_an_imported_body_without_a_head_has_the_vectors_of_the_run(bert, tmp_path):
+    assert export_model([str(bert), str(tmp_path / "body"), "parts=encoder", "pooling=mean"]) == 0
+    assert import_model([str(tmp_path / "body"), str(tmp_path / "imported")]) == 0
+    path = lines(tmp_path / "texts.jsonl", ["the page of the book", "to the people"])
+    vectors = []
+    for number, folder in enumerate((bert, tmp_path / "imported")):
+        out = tmp_path / f"out{number}"
+        assert extract_features([str(folder), f"input={path}", f"output={out}", "pool=mean", "max_length=32"]) == 0
+        vectors.append(open_features(out).vectors)
+    assert np.abs(np.subtract(*vectors)).max() < 1e-5
 
 
 def test_a_decoder_has_no_first_special_token_to_read(decoder, tmp_path):
