@@ -134,7 +134,7 @@ class TaskSets(Pass[TaskCounts]):
             writer = set_writer(facts, source.split, form, builder.tokenizer.vocabulary)
             info = writer.write_shard(output, 0, rows)
             require_written(f"tasks {source.split}", (counts["examples"], counts["tokens"]), (info.rows, info.tokens))
-        elif "no_label" not in counts["refused"]:
+        elif counts["refused"].keys() != {"no_label"}:  # some have labels, and were rejected for another reason
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts["refused"].items())
             if not reasons and self.config.carve:
                 reasons = (
@@ -183,6 +183,8 @@ class TaskManifests(Pass[TaskCounts]):
         splits = counts["splits"]
         if not any(split["examples"] for split in splits.values()):
             raise ConfigurationError("tasks: no file of the input has labels")
+        for line in _missing_classes(splits, ("train", *self.sets.config.carve)):
+            _LOG.warning("tasks: %s", line)
         tokenizer = self.sets.open_tokenizer()
         for source in self.sets.sources:
             if splits[source.split]["examples"]:
@@ -213,6 +215,21 @@ class TaskManifests(Pass[TaskCounts]):
         )  # fmt: skip
         written = manifest.totals.samples, manifest.totals.tokens
         require_written(f"tasks {source.split}: manifest", (counts["examples"], counts["tokens"]), written)
+
+
+def _missing_classes(splits: Mapping[str, SplitCounts], of_training: Iterable[str]) -> Iterator[str]:
+    """Yield a line for each split of the training file that lacks a class which another split has."""
+    known = {label for counts in splits.values() for label, count in counts["labels"].items() if count}
+    for split in of_training:
+        counts = splits.get(split)
+        if counts is None or not counts["examples"]:
+            continue
+        missing = sorted(label for label in known if not counts["labels"].get(label))
+        if missing:
+            yield (
+                f"{split} has no row of {', '.join(missing[:_DETAILS])}{' …' if len(missing) > _DETAILS else ''}: "
+                "give more rows, another share in tasks.carve, or a file for each split"
+            )
 
 
 def _details(items: Iterable[Rejected], unit: str) -> list[str]:

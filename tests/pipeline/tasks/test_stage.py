@@ -180,6 +180,30 @@ def test_one_file_cannot_be_train_and_a_disjoint_split(tmp_path, capfd):
     assert sum(map(len, texts_of(open_split(sets, "train_pseudo")).values())) == 32
 
 
+def test_a_split_without_a_class_is_told(tmp_path, caplog):
+    """A class of one row is in one split alone; the other one is named, with what to do."""
+    files, words = write_files(tmp_path)
+    (files / "dev.tsv").unlink()
+    (files / "test.tsv").unlink()
+    lines = [f"sentence number {number} of the file\t0" for number in range(40)]
+    (files / "train.tsv").write_text("\n".join(["sentence\tlabel", *lines, "the only one\t1"]) + "\n")
+    assert main([*words, "tasks.carve={dev: 0.3}"]) == 0
+    (told,) = [message for message in caplog.messages if "has no row of 1" in message]
+    split = "train" if "train has" in told else "dev"
+    made = open_split(tmp_path / "out" / "tasks" / "sst2", split).manifest
+    assert not made.config["examples_by_label"].get("1")
+    assert "tasks.carve" in told
+
+
+def test_rows_with_other_labels_are_not_said_to_have_none(tmp_path, capsys):
+    files, words = write_files(tmp_path)
+    (files / "dev.tsv").write_text("sentence\tlabel\na good film\t7\nanother one\t\n")
+    assert main(words) == 64
+    error = capsys.readouterr().err
+    assert "bad_label" in error
+    assert "no_label" in error
+
+
 def test_carved_splits_hold_the_rest_of_the_file(tmp_path):
     """All rows are there once, the refused one in train alone."""
     files, words = write_files(tmp_path, train=81, dev=0)
