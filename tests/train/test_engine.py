@@ -27,6 +27,26 @@ def test_one_rank_in_fp32_has_nothing_to_share(one_rank):
     assert found == {key: pytest.approx(value, rel=0.02) for key, value in expected.items()}
 
 
+@pytest.mark.parametrize(
+    ("changes", "bytes_each"),
+    [
+        ({"zero__stage": 1}, 2),
+        ({"zero__stage": 2}, 2),
+        ({"zero__stage": 3}, 2),
+        ({"zero__stage": 1, "precision": "bf16"}, 2 + 4),
+        ({"zero__stage": 3, "zero__offload": "optimizer"}, 2 + 2),
+    ],
+)
+def test_the_gradients_of_each_rank_are_measured(two_ranks, changes, bytes_each):
+    """Wherever DeepSpeed holds them, by parameter of the model.
+
+    In fp32 each of two ranks has those of its half; in bf16 at stage 1 all of them, and sums of them in fp32; with
+    `zero.offload` its half twice, on the device and on the host.
+    """
+    for found, count in two_ranks.run(held_bytes, tiny(**changes)):
+        assert found["gradients"] == pytest.approx(bytes_each * count, rel=0.05)
+
+
 def label_free(world, config):
     """One micro-batch of rank 0 without labels; then a whole global batch without any."""
     engine = build(config, world)
