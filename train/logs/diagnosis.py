@@ -25,7 +25,7 @@ _FAR_BELOW: Final = 0.5
 _LEARNED_ALONE: Final = 0.1
 """The same for a run that was evaluated once, where nothing says whether the held-out loss rose."""
 _SAME_ACCURACY: Final = 0.005
-"""Largest accuracy above the share of the most frequent label of a model that always gives that label."""
+"""Largest distance of the accuracy from the share of the most frequent label where a model always gives that label."""
 _NEAR: Final = 0.1
 """Most nats above the unigram entropy at which a model knows how frequent each label is."""
 _WINDOW: Final = 0.05
@@ -43,6 +43,8 @@ class Finding(Enum):
     """the training rows were learned by heart: their loss fell while the held-out loss rose or stayed high"""
     MAJORITY = "majority"
     """the model always gives the most frequent label"""
+    BELOW_MAJORITY = "below_majority"
+    """the model gives several labels, and is right less often than the most frequent label alone"""
     FREQUENCIES = "frequencies"
     """the model predicts how frequent each token is, whatever the context"""
     ABOVE_FREQUENCIES = "above_frequencies"
@@ -128,7 +130,9 @@ def diagnose(history: LossHistory) -> Finding | None:
         return Finding.MEMORIZED
     accuracy, majority = history.accuracy, history.majority
     if accuracy is not None and majority is not None:
-        return Finding.MAJORITY if accuracy - majority < _SAME_ACCURACY else None
+        if abs(accuracy - majority) < _SAME_ACCURACY:
+            return Finding.MAJORITY
+        return Finding.BELOW_MAJORITY if accuracy < majority else None
     last = history.heldout[-1][1]
     if not history.entropy or last < history.entropy or history.has_risen:
         return None
@@ -201,10 +205,11 @@ def explain(history: LossHistory, config: TrainConfig, *, of_task: bool, tokens:
         if not (of_task or config.data.corrupt):
             more += ", or on new corruptions in each pass (data.corrupt)"
         return [f"learned by heart: {gap}: {fewer}, or on {more}"]
-    if finding is Finding.MAJORITY:
-        always = f"the model always gives about the same answer: its accuracy is {history.accuracy:.4f}, "
-        always += f"the most frequent label alone has {history.majority:.4f}"
-        return [f"{always}: train on {more}, longer than {steps:,} steps, or with another learning rate than {rate:g}"]
+    if finding in (Finding.MAJORITY, Finding.BELOW_MAJORITY):
+        is_same = finding is Finding.MAJORITY
+        known = "the model always gives about the same answer" if is_same else "worse than one label for all"
+        known += f": its accuracy is {history.accuracy:.4f}, the most frequent label alone has {history.majority:.4f}"
+        return [f"{known}: train on {more}, longer than {steps:,} steps, or with another learning rate than {rate:g}"]
     known = "the model knows how frequent each label is, and no more"
     if finding is Finding.ABOVE_FREQUENCIES:
         known = "above the unigram entropy: the model has not learned how frequent each label is"
