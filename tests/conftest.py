@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 
 from clozeline.configuration import redaction
+from clozeline.process import SAFE_PATH
 from tests.built_once import built_once
 from tests.distributed import RankPool
 from tests.tokenizer_child import lasting_child
@@ -66,6 +67,12 @@ def _forget_secrets():
     """A value that one test gives as a secret would be hidden in the messages of the tests after it."""
     yield
     redaction._remembered.clear()
+
+
+@pytest.fixture(autouse=True)
+def _unshield_children():
+    """A command that runs in this process shields its children, which then find no module of the tests."""
+    os.environ.pop(SAFE_PATH, None)
 
 
 @pytest.fixture(scope="session", autouse=True)

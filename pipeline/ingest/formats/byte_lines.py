@@ -1,7 +1,6 @@
 r"""Split a file into byte lines at `\n`, each with its offset, for the line-based readers."""
 
 from collections.abc import Generator, Iterator
-from io import SEEK_END
 from typing import BinaryIO, Final, NamedTuple, TypeAlias
 
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
@@ -69,9 +68,13 @@ class ByteLines:
                 yield from self._split(recode_utf16(pieces), 0)
                 return
             limit = self._limits.line_bytes
-            start, end = (find_line_start(self._path, position, limit) for position in self._range)
-            is_cut = start < end < file.seek(0, SEEK_END) and _next_line(file, end, 1) is None
-            if 0 < start < end and _next_line(file, start, 1) is None:  # of a long line, which another range counts
+            first, last = self._range
+            found_start = _next_line(file, first, limit + 1) if first else 0
+            found_end = _next_line(file, last, limit + 1) if last else 0
+            end = last if found_end is None else found_end
+            start = first if found_start is None else found_start
+            is_cut = start < end and found_end is None
+            if found_start is None and start < end:  # in a long line, which another range counts
                 start = min(end, _next_line(file, start, end - start + 1) or end)
             if start == end:
                 return
