@@ -1,6 +1,6 @@
 """Convert tensors between a checkpoint and our parameters, and factors of LoRA with them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import NamedTuple
@@ -68,9 +68,24 @@ def to_theirs(key_map: KeyMap, config: ModelConfig, ours: Mapping[str, Tensor]) 
     turned = {target.name for target in targets.values() if target.transposed}
     shapes = {target.name: target.shape for target in targets.values() if target.shape is not None}
     # parts [groups, outputs of a part, inputs] alternate within each group
-    joined = {name: torch.cat([own[part] for part in sorted(own)], dim=1).flatten(0, 1) for name, own in parts.items()}
+    joined = {name: _join([own[part] for part in sorted(own)]).flatten(0, 1) for name, own in parts.items()}
     stored = {name: tensor.T if name in turned else tensor for name, tensor in joined.items()}
     return {name: tensor.reshape(shapes.get(name, tensor.shape)).contiguous() for name, tensor in stored.items()}
+
+
+def _join(parts: Sequence[Tensor]) -> Tensor:
+    """Return parts [groups, outputs of a part, ...] one after another, along the outputs.
+
+    By slices: `torch.cat` of tensors without values imports the compiler of torch, which takes seconds.
+    """
+    outputs = sum(part.shape[1] for part in parts)
+    joined = parts[0].new_empty(parts[0].shape[0], outputs, *parts[0].shape[2:])
+    start = 0
+    for part in parts:
+        end = start + part.shape[1]
+        joined[:, start:end] = part
+        start = end
+    return joined
 
 
 def linear_maps_of_class(key_map: KeyMap, config: ModelConfig, vocab_size: int) -> dict[str, dict[str, Target]]:
