@@ -55,11 +55,11 @@ class ExtractOptions:
 
 def extract(run: Path, options: ExtractOptions) -> str:
     """Write the vectors; return a summary line."""
+    from clozeline.model.checkpoints import fill_absent_heads  # imports torch
+
     if (options.output / MANIFEST).exists():
         raise ConfigurationError(f"output: {options.output} holds something already ({MANIFEST}); choose a new folder")
     hashes = {path.name: file_hash(path) for path in files_of(options.input)}
-    from clozeline.model.checkpoints import fill_absent_heads
-
     opened = open_run(run, options.step)
     trained = replace(opened, checkpoint=fill_absent_heads(opened.checkpoint))
     length = options.max_length or trained.max_length

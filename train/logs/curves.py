@@ -139,8 +139,9 @@ def curves(runs: Sequence[RecordedRun]) -> Iterator[str]:
     alone = len(runs) == 1
     groups = group_by_task(runs)
     for task, group in groups.items():
+        of = f" of {task or 'runs without sets.json'}" if len(groups) > 1 else ""
         for axis in ["step"] if alone else AXES:
-            yield from _losses(group, axis, f" of {task or 'runs without sets.json'}" if len(groups) > 1 else "", alone)
+            yield from _losses(group, axis, of, alone)
     for title, keys, factor in _OVER_STEPS:
         yield lines(title, _series(runs, keys[-1] if alone else "", "step", *keys, factor=factor), "step")
     noise = [Series("noise scale" if alone else run.name, noise_scales(run)) for run in runs]

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any, Final
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.tasks.readers import TASK
+from clozeline.pipeline.tasks.readers import is_task
 from clozeline.train.checkpoint.format import step_of, steps_in
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.passes import LEARNED
@@ -161,10 +161,11 @@ def diagnose_run(config: TrainConfig, records: Sequence[Record] | None = None) -
         records = read_lines(config.output / "metrics.jsonl")
     tokens = max((record["tokens"] for record in records if isinstance(record.get("tokens"), int)), default=0)
     saved = [step_of(path.name) for path in steps_in(config.output / "checkpoints")]
+    of_task = _reads_task(config)
     lines = []
     for name in last_heldout(records):
         history = history_of(records, name)
-        told = [*describe_lowest(history, saved), *explain(history, config, of_task=_reads_task(config), tokens=tokens)]
+        told = [*describe_lowest(history, saved), *explain(history, config, of_task=of_task, tokens=tokens)]
         title = heldout_title(name)
         lines += told if name == "heldout" else [f"{title}: {line}" for line in told]
     return lines
@@ -173,7 +174,7 @@ def diagnose_run(config: TrainConfig, records: Sequence[Record] | None = None) -
 def _reads_task(config: TrainConfig) -> bool:
     """Return whether a run is trained on rows of a task; texts, where its record of the sets cannot be read."""
     with suppress(IntegrityError):
-        return any(TASK in recorded.objective.options for recorded in read_sets(config.output))
+        return any(is_task(recorded.objective) for recorded in read_sets(config.output))
     return False
 
 
@@ -191,6 +192,7 @@ def explain(history: LossHistory, config: TrainConfig, *, of_task: bool, tokens:
         return []
     more = "more rows" if of_task else "more texts"
     steps, rate = config.steps, config.optimizer.options.learning_rate
+    longer = f"train on {more}, longer than {steps:,} steps, or with another learning rate than {rate:g}"
     if finding is Finding.MEMORIZED:
         step, heldout = history.heldout[-1]
         gap = f"the training loss is {history.training_near(step):.4f}, the held-out loss {heldout:.4f}"
@@ -209,15 +211,13 @@ def explain(history: LossHistory, config: TrainConfig, *, of_task: bool, tokens:
         is_same = finding is Finding.MAJORITY
         known = "the model always gives about the same answer" if is_same else "worse than one label for all"
         known += f": its accuracy is {history.accuracy:.4f}, the most frequent label alone has {history.majority:.4f}"
-        return [f"{known}: train on {more}, longer than {steps:,} steps, or with another learning rate than {rate:g}"]
+        return [f"{known}: {longer}"]
     known = "the model knows how frequent each label is, and no more"
     if finding is Finding.ABOVE_FREQUENCIES:
         known = "above the unigram entropy: the model has not learned how frequent each label is"
     if not of_task and tokens < LEARNED:
-        return [
-            f"{known}: a small one needs about {LEARNED:,} tokens, this one read {tokens:,}: train longer, on {more}"
-        ]
-    return [f"{known}: train on {more}, longer than {steps:,} steps, or with another learning rate than {rate:g}"]
+        longer = f"a small one needs about {LEARNED:,} tokens, this one read {tokens:,}: train longer, on {more}"
+    return [f"{known}: {longer}"]
 
 
 def describe_lowest(history: LossHistory, saved: Sequence[int]) -> list[str]:

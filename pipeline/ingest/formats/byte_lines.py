@@ -28,8 +28,6 @@ def find_line_start(path: InputFile, position: int, line_bytes: int) -> int:
     Where no line ends within `line_bytes`, return `position` itself, in the middle of a line that is too long: a file
     of one line is not read to its end by each of its units. `ByteLines` reads no part of that line as another one.
     """
-    if position == 0:
-        return 0
     with path.open("rb") as file:
         found = _next_line(file, position, line_bytes + 1)
     return position if found is None else found
@@ -37,6 +35,8 @@ def find_line_start(path: InputFile, position: int, line_bytes: int) -> int:
 
 def _next_line(file: BinaryIO, position: int, most: int) -> int | None:
     """Return the first start of a line at `position` or later, or the size; None if it is not in the next bytes."""
+    if position == 0:
+        return 0
     file.seek(position - 1)  # a line starts at `position` if the byte before it is a line end
     at, last, size = position - 1, position - 1 + most, _FIRST_PIECE
     while at < last:
@@ -69,8 +69,8 @@ class ByteLines:
                 return
             limit = self._limits.line_bytes
             first, last = self._range
-            found_start = _next_line(file, first, limit + 1) if first else 0
-            found_end = _next_line(file, last, limit + 1) if last else 0
+            found_start = _next_line(file, first, limit + 1)
+            found_end = _next_line(file, last, limit + 1)
             end = last if found_end is None else found_end
             start = first if found_start is None else found_start
             is_cut = start < end and found_end is None
