@@ -275,13 +275,6 @@ def build_model(
     return model
 
 
-def parameter_shapes(config: ModelConfig, vocab_size: int) -> dict[str, torch.Size]:
-    """Return the shape of each parameter of a model by its name, without memory for their values."""
-    with torch.device("meta"):
-        model = Model(config, vocab_size)
-    return {name: parameter.shape for name, parameter in model.named_parameters()}
-
-
 # -- adapters: one of them is active at a time, and only it trains -----------------------------------------------------
 
 

@@ -19,7 +19,7 @@ from clozeline.train.logs.spikes import WATCHED
 
 _BAR: Final = 6
 """columns of the live bar"""
-_MEASURING: Final = 20
+MEASURING: Final = 20
 """steps after the first recorded one that measure the time of the run"""
 _SENTENCES: Final = {
     "start": "{steps:,} steps on {shape[world_size]} × {shape[device]}, ZeRO stage {shape[zero_stage]}",
@@ -121,7 +121,7 @@ class Display:
         elif step < self._steps:
             seconds = (now - first[1]) / (step - first[0])
             left = time_left(seconds * (self._steps - step))
-            if not self._measured and step - first[0] >= _MEASURING:
+            if not self._measured and step - first[0] >= MEASURING:
                 self._measured = True
                 self.say(f"measured: about {duration_text(seconds * self._steps)} for {self._steps:,} steps")
         if self._bar is not None:

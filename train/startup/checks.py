@@ -12,7 +12,7 @@ from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.configuration.config import TrainConfig, check_world
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import Datasets, open_datasets
-from clozeline.train.data.sets.finetuning import is_task, plan_learning_rate
+from clozeline.train.data.sets.finetuning import hold_task_rows, plan_learning_rate
 from clozeline.train.data.sets.model_fit import fit_answers, refuse_further_classes, with_answers
 from clozeline.train.data.sets.passes import plan_steps
 from clozeline.train.data.stream.phases import Input, distinct_sets, open_phases
@@ -78,7 +78,7 @@ def fill_in_learning_rate(config: TrainConfig, datasets: Datasets) -> TrainConfi
         rate = read_config(config.output).optimizer.options.learning_rate
     elif not chosen.type.has_rates_of_adam:
         raise ConfigurationError(f"optimizer.learning_rate: auto is a rate of adamw, {chosen.name} needs a number")
-    elif config.model.init_from is None or not all(is_task(phase.sources) for phase in datasets.phases):
+    elif config.model.init_from is None or not all(hold_task_rows(phase.sources) for phase in datasets.phases):
         needs = "a trained model (model.init_from) and the rows of a task"
         raise ConfigurationError(f"optimizer.learning_rate: auto needs {needs}: give a number")
     else:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.build import parameter_shapes
+from clozeline.model.checkpoints import parameter_shapes
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.checkpoint.state import TrainState, find_changes, is_allowed, read_state

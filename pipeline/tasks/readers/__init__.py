@@ -4,7 +4,7 @@ Every row of a file becomes an item or is counted with a reason; no row stops th
 """
 
 from clozeline.pipeline.tasks.readers._column_files import Row, TaskFile
-from clozeline.pipeline.tasks.readers._reader import TASK, HeadName, TaskFacts, TaskReader, facts_of
+from clozeline.pipeline.tasks.readers._reader import TASK, HeadName, TaskFacts, TaskReader, facts_of, is_task
 from clozeline.pipeline.tasks.readers._task_items import (
     Choices,
     Dialogue,
@@ -22,4 +22,4 @@ from clozeline.pipeline.tasks.readers._task_items import (
 
 __all__ = ["TASK", "Choices", "Dialogue", "HeadName", "LabeledText", "Part", "Question", "Rejected", "Row",
            "SourceTarget", "TaggedWords", "TaskFacts", "TaskFile", "TaskItem", "TaskReader", "Unfit", "answer_runs",
-           "facts_of", "strings_in"]  # fmt: skip
+           "facts_of", "is_task", "strings_in"]  # fmt: skip

@@ -6,8 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Rejected, Row, TaskFile, TaskItem, Unfit
+from clozeline.pipeline.tasks.readers import Rejected, Row, TaskItem, Unfit
 from clozeline.pipeline.tasks.readers._task_items import GROUP
 from clozeline.pipeline.tasks.readers.labelled import Labelled
 
@@ -24,14 +23,9 @@ class OfficialLayout(Labelled):
     def spec(self) -> Labelled.Options:
         """Columns and classes of the task."""
 
-    def open_unlabeled(self, path: Path) -> TaskFile:
-        """Detect the layout of a file whose labels may be missing; ConfigurationError if it has none of the task."""
-        return self.open(path)
-
     def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
-        try:
-            file = self.open_unlabeled(path)
-        except ConfigurationError:
+        file = self.find_layout(path)
+        if file is None:
             return None
         return ((self.build(row, number, self.unlabeled), None) for number, (_, row) in enumerate(file.rows()))
 

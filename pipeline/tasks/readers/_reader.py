@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.shards import Manifest
+from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tasks.readers._column_files import Row, TaskFile
 from clozeline.pipeline.tasks.readers._task_items import GROUP, Rejected, TaskItem, Unfit, keep_texts
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
@@ -144,6 +146,17 @@ class TaskReader(ABC):
         """Return the rows with what the tokenizer determines, such as the ids of a template; by default as they are."""
         return items
 
+    def open_unlabeled(self, path: Path) -> TaskFile:
+        """Detect the layout of a file whose labels may be missing; ConfigurationError if it has none of the task."""
+        return self.open(path)
+
+    def find_layout(self, path: Path) -> TaskFile | None:
+        """Return the file by `open_unlabeled`; None if it has no layout of the task."""
+        try:
+            return self.open_unlabeled(path)
+        except ConfigurationError:
+            return None
+
     def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
         """Return the rows of a file with arbitrary answers, each with its id; None if it has no layout of the task.
 
@@ -152,8 +165,13 @@ class TaskReader(ABC):
         return None
 
 
+def is_task(objective: ObjectiveFacts | None) -> bool:
+    """Return whether the objective of a set says that it holds rows of a task rather than texts."""
+    return objective is not None and objective.name == TASK
+
+
 def facts_of(manifest: Manifest) -> TaskFacts | None:
     """Return the task metadata of a set; None if it is not a task set."""
-    if manifest.objective is None or manifest.objective.name != TASK:
+    if manifest.objective is None or not is_task(manifest.objective):
         return None
     return TaskFacts.from_plain(manifest.objective.options[TASK])

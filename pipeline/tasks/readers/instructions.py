@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.readers._rows import value_at
 from clozeline.pipeline.tasks.readers import (
     Dialogue,
@@ -92,9 +91,8 @@ class Instructions(TaskReader):
         return file
 
     def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
-        try:
-            file = self.open(path)
-        except ConfigurationError:
+        file = self.find_layout(path)
+        if file is None:
             return None
         return ((self.build(row, number, self._unanswered), None) for number, (_, row) in enumerate(file.rows()))
 

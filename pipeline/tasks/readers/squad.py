@@ -88,11 +88,8 @@ class Squad(TaskReader):
         if suffix_of(path.name) != ".json":
             return None
         reader = Squad(replace(self.options, unanswerable=True), self.limits)
-        try:
-            file = reader.open(path)
-        except ConfigurationError:
-            return None
-        return reader._without_answers(file)
+        file = reader.find_layout(path)
+        return None if file is None else reader._without_answers(file)
 
     def _without_answers(self, file: TaskFile) -> Iterator[tuple[TaskItem | Rejected, Any]]:
         for index, row in file.rows():

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.readers._rows import value_at
 from clozeline.pipeline.tasks.readers import Rejected, Row, TaskFacts, TaskFile, TaskItem
 from clozeline.pipeline.tasks.readers._column_files import open_table
@@ -187,11 +186,8 @@ class Superglue(OfficialLayout):
 
     def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
         """Return every row with the `idx` that names it in a submission; for MultiRC, of text, question and answer."""
-        try:
-            file = self.open(path)
-        except ConfigurationError:
-            return None
-        return self._without_answers(file)
+        file = self.find_layout(path)
+        return None if file is None else self._without_answers(file)
 
     def _without_answers(self, file: TaskFile) -> Iterator[tuple[TaskItem | Rejected, Any]]:
         for count, (_, row) in enumerate(file.rows()):

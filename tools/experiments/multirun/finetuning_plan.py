@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from clozeline.configuration.config import load_config
 from clozeline.pipeline.shards import open_shards
@@ -11,10 +10,8 @@ from clozeline.terminal import duration_text
 from clozeline.tools.command import plural
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.finetuning import plan_learning_rate, plan_seeds, plan_task_steps
+from clozeline.train.logs.display import MEASURING
 from clozeline.train.logs.json_lines import read_lines, step_records
-
-_MEASURED: Final = 20
-"""Steps after the first one that measure the speed: the first one also reads ahead."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,7 @@ def tell_time(run: Path, plan: FinetuningPlan, say: Callable[[str], None]) -> Ca
             if told:
                 say(f"{plan.text}, at least {duration_text(told[0] * plan.seeds)} in all")
         records = step_records(read_lines(run / "metrics.jsonl"))
-        if not records or records[-1]["step"] - records[0]["step"] < _MEASURED:
+        if not records or records[-1]["step"] - records[0]["step"] < MEASURING:
             return False
         seconds = (records[-1]["time"] - records[0]["time"]) / (records[-1]["step"] - records[0]["step"])
         total = duration_text(seconds * plan.steps * plan.seeds)

@@ -10,11 +10,12 @@ from typing import Any
 import torch
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.tasks.readers import TASK
+from clozeline.pipeline.tasks.readers import is_task
 from clozeline.tools.runs.data.run_sets import SetPaths, explain_missing_sets, locate_sets
 from clozeline.train.data.sets.datasets import Datasets, open_datasets, open_stream
 from clozeline.train.data.sets.recorded_sets import read_sets
 from clozeline.train.evaluate import batches_of_pass
+from clozeline.train.logs.display import heldout_title
 from clozeline.train.startup.open_run import Run
 
 
@@ -22,7 +23,7 @@ def is_trained_on_texts(run: Path) -> bool:
     """Return whether a folder is a run whose training sets are no rows of a task."""
     if (run / "checkpoints").is_dir():
         with suppress(IntegrityError):
-            return not any(TASK in recorded.objective.options for recorded in read_sets(run))
+            return not any(is_task(recorded.objective) for recorded in read_sets(run))
     return False
 
 
@@ -70,9 +71,9 @@ def _losses(trained: Run, datasets: Datasets, name: str) -> dict[str, Any]:
 def heldout_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for each held-out set."""
     for name, found in scores["sets"].items():
-        title = "held-out" if name == "heldout" else f"held-out {name}"
         perplexity = f", perplexity {found['perplexity']:.2f}" if "perplexity" in found else ""
         labels = f"{sum(found['labels'].values()):,} labels"
-        yield f"{title} at step {scores['step']:,}: loss {found['loss']:.4f} nats{perplexity}, over {labels}"
+        loss = f"loss {found['loss']:.4f} nats{perplexity}, over {labels}"
+        yield f"{heldout_title(name)} at step {scores['step']:,}: {loss}"
         if len(found["losses"]) > 1:
             yield "  " + ", ".join(f"{head} {loss:.4f}" for head, loss in found["losses"].items())

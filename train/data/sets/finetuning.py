@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from clozeline.pipeline.tasks.readers import TASK
+from clozeline.pipeline.tasks.readers import is_task
 from clozeline.train.data.stream.phases import Input
 
 _WIDTH: Final = 768
@@ -26,10 +26,9 @@ _SEEDS: Final = ((1_000, 5), (10_000, 3))
 """Rows up to which a result needs so many seeds; above them one is enough."""
 
 
-def is_task(sources: Sequence[Input]) -> bool:
+def hold_task_rows(sources: Sequence[Input]) -> bool:
     """Return whether sets hold rows of a task rather than texts."""
-    objectives = [source.manifest.objective for source in sources]
-    return all(objective is not None and TASK in objective.options for objective in objectives)
+    return all(is_task(source.manifest.objective) for source in sources)
 
 
 def plan_task_steps(rows: float, global_batch: int) -> int:

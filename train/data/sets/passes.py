@@ -14,7 +14,7 @@ from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from clozeline.pipeline.shards.columns import holds_ids
 from clozeline.registry import find, names
 from clozeline.train.configuration.data import DataConfig
-from clozeline.train.data.sets.finetuning import is_task, plan_task_steps
+from clozeline.train.data.sets.finetuning import hold_task_rows, plan_task_steps
 from clozeline.train.data.stream.mixture import Phase
 from clozeline.train.data.stream.phases import Input, set_labels
 
@@ -39,7 +39,7 @@ def plan_steps(data: DataConfig, phases: Sequence[Phase[Input]]) -> int:
     if data.phases:
         raise ConfigurationError("steps: auto counts passes over data.shards; with data.phases, set a number")
     sources = phases[0].sources
-    if is_task(sources):
+    if hold_task_rows(sources):
         return plan_task_steps(sum(source.manifest.totals.samples for source in sources), data.global_batch)
     # one pass: each sample once, whatever the number of its stored corruptions
     totals = [(source.manifest.totals, source.manifest.variants) for source in sources]
