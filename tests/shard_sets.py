@@ -6,8 +6,9 @@ import uuid
 import fsspec
 import numpy as np
 
+from clozeline.columns import PLACES, ROW, STARTS, UNDO, WEIGHT, Role
 from clozeline.pipeline.execution.unit_record import Output
-from clozeline.pipeline.rows import PLACES, ROW, STARTS, UNDO, WEIGHT, Ragged, Role, Rows
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import ColumnSpec, base_columns, open_shards, write_manifest, write_shard
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
 from clozeline.pipeline.shards.quarantine import publish_quarantine

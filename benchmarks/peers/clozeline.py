@@ -127,7 +127,7 @@ def finish_set(root: Path, folder: Path, shards: list[Any], codec: Codec = "none
 
 
 def _columns() -> list[Any]:
-    from clozeline.pipeline.rows import IDS, Feature
+    from clozeline.columns import IDS, Feature
     from clozeline.pipeline.shards import base_columns, feature_columns
 
     return [*base_columns(), *feature_columns([Feature("input_ids", "ids", IDS, "token ids")], 65536)]

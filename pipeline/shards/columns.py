@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from clozeline.columns import UNDO, Feature, Role
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.rows import FIXED_COLUMNS, UNDO, Feature, Ragged, Role, Rows
+from clozeline.pipeline.rows import FIXED_COLUMNS, Ragged, Rows
 
 Dtype: TypeAlias = Literal["uint8", "uint16", "uint32", "uint64", "float32", "float16", "binary16"]
 Kind: TypeAlias = Literal["fixed", "list"]

@@ -6,8 +6,9 @@ from typing import Final
 
 import numpy as np
 
+from clozeline.columns import Feature
 from clozeline.pipeline.block_options import BlockRows
-from clozeline.pipeline.rows import FIXED_COLUMNS, Feature
+from clozeline.pipeline.rows import FIXED_COLUMNS
 from clozeline.seeding import fraction as keyed_fraction
 from clozeline.seeding import order_key
 

@@ -16,9 +16,10 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field, SerializerFunctionW
 from pydantic.functional_serializers import PlainSerializer, model_serializer
 from pydantic.functional_validators import AfterValidator, PlainValidator, model_validator
 
+from clozeline.columns import Role
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import parse_json
-from clozeline.pipeline.rows import FIXED_COLUMNS, Role
+from clozeline.pipeline.rows import FIXED_COLUMNS
 from clozeline.pipeline.shards.columns import ColumnSpec
 from clozeline.repair import repair_of
 from clozeline.sealed_json import refuse_newer

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from clozeline.columns import IDS, Feature, Role
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.rows import IDS, Feature, Role
 from clozeline.pipeline.shards import ColumnSpec, feature_columns
 from clozeline.recorded_file import RecordedFile, find_file
 from clozeline.repair import repair_of

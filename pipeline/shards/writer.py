@@ -21,10 +21,11 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
+from clozeline.columns import Feature
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.files import parse_json, read_json
 from clozeline.pipeline.block_options import BlockRows, Compression
-from clozeline.pipeline.rows import Feature, Rows
+from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards.columns import (
     ColumnSpec,
     arrow_schema,

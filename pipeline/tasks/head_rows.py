@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.pipeline.rows import IDS, PLACES, STARTS, Feature, Role
+from clozeline.columns import IDS, PLACES, STARTS, Feature, Role
 from clozeline.pipeline.shards import SetWriter
 from clozeline.pipeline.tasks.readers import (
     Choices,

@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypedDict,
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeline.columns import IDS, STARTS, UNDO, Feature
 from clozeline.pipeline.execution.unit_record import Counts, add_counts
 from clozeline.pipeline.ingest.documents.document import document_uid
-from clozeline.pipeline.rows import IDS, STARTS, UNDO, Feature, Ragged, Rows
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import Rejected, TaskFacts, TaskItem
 from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary

@@ -9,7 +9,8 @@ from typing import ClassVar, Final
 import numpy as np
 
 from clozeline.arrays import Int64
-from clozeline.pipeline.rows import UNDO, Feature, Role, Rows
+from clozeline.columns import UNDO, Feature, Role
+from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.tasks.readers import Question, TaggedWords, TaskFacts
 from clozeline.pipeline.tasks.task_rows import (
     INPUT_IDS,

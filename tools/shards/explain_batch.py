@@ -12,10 +12,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from clozeline.columns import Role
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import Skip
 from clozeline.pipeline.corrupt.preview.row_view import Pieces
-from clozeline.pipeline.rows import Role, Row, Rows
+from clozeline.pipeline.rows import Row, Rows
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.tools.command import IntermixedArguments, natural, positive, run_as_script, run_tool, some_path

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from clozeline.arrays import Bool, Int64, UInt64
+from clozeline.columns import IDS, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
 from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens
 from clozeline.pipeline.kernels.rates import MILLION, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import choose, list_indices, offsets_of
-from clozeline.pipeline.rows import IDS, Example, Feature, Ragged, SampleBatch
+from clozeline.pipeline.rows import Example, Ragged, SampleBatch
 from clozeline.pipeline.shards.token_set import WORD_STARTS
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import ORDERS

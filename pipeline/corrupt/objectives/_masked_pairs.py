@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from clozeline.arrays import Bool, Int64, UInt64
+from clozeline.columns import STARTS, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, Objective
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
@@ -26,7 +27,7 @@ from clozeline.pipeline.group.groupings import GroupingSpec
 from clozeline.pipeline.kernels.ragged import IdSet
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import choose, draw_replacements, offsets_of
-from clozeline.pipeline.rows import STARTS, Example, Feature, Ragged, Sample, SampleBatch, segments
+from clozeline.pipeline.rows import Example, Ragged, Sample, SampleBatch, segments
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import LABELS, below, random_bits
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from clozeline.arrays import Int64, UInt8, UInt64
+from clozeline.columns import IDS, PLACES, ROW, WEIGHT, Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.configuration.unread_keys import refuse_unread_keys
 from clozeline.pipeline.corrupt.objectives import Draws, Objective, Skip
@@ -21,7 +22,7 @@ from clozeline.pipeline.kernels.distributions import powers
 from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens, scalars, shift_starts
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import choose, choose_weighted, draw_replacements, offsets_of
-from clozeline.pipeline.rows import IDS, PLACES, ROW, WEIGHT, Example, Feature, Ragged, Role, SampleBatch
+from clozeline.pipeline.rows import Example, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 
 # Maps the number of maskable tokens of each row to its number of labels.

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from clozeline import plugins
 from clozeline.arrays import UInt8
+from clozeline.columns import STARTS, Feature, Role
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.kernels.ragged import scatter_rows, trim
-from clozeline.pipeline.rows import STARTS, Example, ExampleBatch, Feature, Ragged, Role, Rows, Sample, SampleBatch
+from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, Rows, Sample, SampleBatch
 from clozeline.pipeline.shards.token_set import WORD_STARTS
 from clozeline.pipeline.vocabulary import ADD_SPECIALS, Vocabulary
 from clozeline.registry import choose

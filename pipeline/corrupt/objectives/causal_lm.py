@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from clozeline.columns import IDS, Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.configuration.unread_keys import refuse_unread_keys
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
@@ -15,7 +16,7 @@ from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES, 
 from clozeline.pipeline.group.groupings import MinimumRow, starts_dtype
 from clozeline.pipeline.kernels.ragged import add_special_tokens, scalars, shift_starts
 from clozeline.pipeline.kernels.sampling import list_indices
-from clozeline.pipeline.rows import IDS, Example, Feature, Ragged, Role, SampleBatch
+from clozeline.pipeline.rows import Example, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 
 _LEFT_TO_RIGHT: Final = 1

@@ -7,12 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.arrays import UInt64
+from clozeline.columns import Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES
 from clozeline.pipeline.corrupt.objectives.replaced_token_detection import ReplacedTokenDetection
 from clozeline.pipeline.kernels.ragged import scalars
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
-from clozeline.pipeline.rows import Example, Feature, Ragged, Role, SampleBatch
+from clozeline.pipeline.rows import Example, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import CROPS, below, random_bits
 

@@ -6,12 +6,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeline.columns import UNDO, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import LOST, DenoisingPair, PairOptions, TokenRows
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate
 from clozeline.pipeline.kernels.sampling import choose
-from clozeline.pipeline.rows import UNDO, Feature, Ragged
+from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.vocabulary import Vocabulary
 
 

@@ -6,12 +6,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeline.columns import UNDO, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import scalars, starts_in_rows
-from clozeline.pipeline.rows import UNDO, Feature, Ragged, segments
+from clozeline.pipeline.rows import Ragged, segments
 from clozeline.seeding import ORDERS, below, random_bits
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from clozeline.columns import IDS, PLACES, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
 from clozeline.pipeline.corrupt.objectives._denoising import require_content_only
@@ -14,7 +15,7 @@ from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES, 
 from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens, scalars, span_mask
 from clozeline.pipeline.kernels.rates import MILLION, Rate, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import draw_replacements, offsets_of
-from clozeline.pipeline.rows import IDS, PLACES, Example, Feature, Ragged, SampleBatch
+from clozeline.pipeline.rows import Example, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import SLOTS, below, random_bits
 

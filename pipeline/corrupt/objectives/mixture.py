@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from clozeline.columns import Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.config import NamedObjective, inline_options
 from clozeline.pipeline.corrupt.objectives import Draws, Objective, Skip
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.group.groupings._grouping import MOST_PARTS
 from clozeline.pipeline.kernels.rates import shares
-from clozeline.pipeline.rows import Example, ExampleBatch, Feature, Ragged, Row, Sample, SampleBatch
+from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, Row, Sample, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.registry import choose
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.arrays import UInt64
+from clozeline.columns import Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Skip
 from clozeline.pipeline.corrupt.objectives._masked_pairs import (
@@ -21,7 +22,7 @@ from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import scalars
 from clozeline.pipeline.kernels.rates import Rate
 from clozeline.pipeline.kernels.sampling import offsets_of
-from clozeline.pipeline.rows import Example, ExampleBatch, Feature, Ragged, Role, Sample, SampleBatch, segments
+from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, Sample, SampleBatch, segments
 from clozeline.pipeline.vocabulary import Vocabulary
 
 _LABEL: Final = Feature(

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from clozeline.arrays import Int64, UInt64
+from clozeline.columns import IDS, PLACES, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, Frame
 from clozeline.pipeline.corrupt.objectives._masked_rows import RowOptions, Separator, SingleRow, maskable_tokens
@@ -16,7 +17,7 @@ from clozeline.pipeline.kernels.ragged import add_special_tokens, span_positions
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import choose, choose_gaps, exclusive_cumsum, offsets_of, permute
 from clozeline.pipeline.kernels.spans import draw_lengths, limit_spans
-from clozeline.pipeline.rows import IDS, PLACES, Example, Feature, Ragged, SampleBatch
+from clozeline.pipeline.rows import Example, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import ORDERS
 

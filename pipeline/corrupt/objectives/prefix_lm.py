@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from clozeline.arrays import Int64
+from clozeline.columns import IDS, ROW, Feature
 from clozeline.configuration.config import config_class
 from clozeline.configuration.unread_keys import refuse_unread_keys
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
@@ -16,7 +17,7 @@ from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import add_special_tokens, scalars, shift_starts
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import offsets_of
-from clozeline.pipeline.rows import IDS, ROW, Example, Feature, Ragged, SampleBatch, segments
+from clozeline.pipeline.rows import Example, Ragged, SampleBatch, segments
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import LABELS, below, random_bits
 

@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from clozeline.arrays import Int64, UInt64
+from clozeline.columns import IDS, Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, Objective
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import add_special_tokens
 from clozeline.pipeline.kernels.sampling import offsets_of
-from clozeline.pipeline.rows import IDS, Example, ExampleBatch, Feature, Ragged, Role, Sample, SampleBatch, segments
+from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, Sample, SampleBatch, segments
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import LABELS, below, random_bits
 

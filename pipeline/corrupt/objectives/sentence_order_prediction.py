@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from clozeline.arrays import UInt64
+from clozeline.columns import Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives._masked_pairs import MaskedPair, MaskedPairOptions, Pairs, window_grouping
 from clozeline.pipeline.corrupt.objectives._masked_rows import skip_unmaskable
@@ -15,7 +16,7 @@ from clozeline.pipeline.kernels.distributions import reciprocal_thresholds
 from clozeline.pipeline.kernels.ragged import scalars
 from clozeline.pipeline.kernels.rates import Rate
 from clozeline.pipeline.kernels.whole_words import choose_words, find_words
-from clozeline.pipeline.rows import Example, Feature, Ragged, Role, Sample, SampleBatch
+from clozeline.pipeline.rows import Example, Ragged, Sample, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from clozeline.arrays import Int64, UInt64
+from clozeline.columns import Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
     MASKED_FEATURES,
@@ -20,7 +21,7 @@ from clozeline.pipeline.kernels.distributions import geometric_thresholds
 from clozeline.pipeline.kernels.ragged import span_positions
 from clozeline.pipeline.kernels.rates import Rate, parts_per_million
 from clozeline.pipeline.kernels.whole_words import choose_words, find_words, run_starts, unit_starts
-from clozeline.pipeline.rows import Example, Feature, Ragged, Role, SampleBatch
+from clozeline.pipeline.rows import Example, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 
 _SPAN_FEATURES: Final = (

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from clozeline.arrays import Int64, UInt64
+from clozeline.columns import IDS, ROW, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
 from clozeline.pipeline.corrupt.objectives._denoising import require_content_only
@@ -28,7 +29,7 @@ from clozeline.pipeline.kernels.sampling import (
     rows_of,
 )
 from clozeline.pipeline.kernels.spans import clip_to_documents, count_noise_before
-from clozeline.pipeline.rows import IDS, ROW, Example, Feature, Ragged, SampleBatch
+from clozeline.pipeline.rows import Example, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import ADD_SPECIALS, SENTINELS, SentinelError, Vocabulary
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.arrays import Int64, UInt64
+from clozeline.columns import UNDO, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import LOST, DenoisingPair, PairOptions, TokenRows
@@ -23,7 +24,7 @@ from clozeline.pipeline.kernels.sampling import (
 )
 from clozeline.pipeline.kernels.spans import draw_lengths, limit_spans
 from clozeline.pipeline.kernels.whole_words import find_words, split_long_words
-from clozeline.pipeline.rows import UNDO, Feature, Ragged
+from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import ORDERS, SLOTS
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from clozeline.arrays import Int64
+from clozeline.columns import IDS, UNDO, Feature
 from clozeline.configuration.config import config_class
 from clozeline.errors import TokenizerMissingError
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective, Skip
@@ -17,7 +18,7 @@ from clozeline.pipeline.group.groupings._grouping import MOST_PARTS
 from clozeline.pipeline.kernels.ragged import add_special_tokens, scalars
 from clozeline.pipeline.kernels.rates import shares_to_keep, task_weights
 from clozeline.pipeline.kernels.sampling import offsets_of
-from clozeline.pipeline.rows import IDS, UNDO, Example, Feature, Ragged, Sample, SampleBatch, segments
+from clozeline.pipeline.rows import Example, Ragged, Sample, SampleBatch, segments
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeline.columns import UNDO, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import LOST, DenoisingPair, PairOptions, TokenRows
@@ -13,7 +14,7 @@ from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import starts_in_rows
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate
 from clozeline.pipeline.kernels.sampling import choose, offsets_of
-from clozeline.pipeline.rows import UNDO, Feature, Ragged
+from clozeline.pipeline.rows import Ragged
 
 
 class TokenDeletion(DenoisingPair):

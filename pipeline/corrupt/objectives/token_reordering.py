@@ -6,13 +6,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeline.columns import UNDO, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows, permute_share
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.rates import Rate
 from clozeline.pipeline.kernels.sampling import permute, swap_identities
-from clozeline.pipeline.rows import UNDO, Feature, Ragged
+from clozeline.pipeline.rows import Ragged
 
 
 class TokenReordering(DenoisingPair):

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.arrays import UInt64
+from clozeline.columns import Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Skip
 from clozeline.pipeline.corrupt.objectives._masked_pairs import MaskedPair, MaskedPairOptions, Pairs
@@ -16,7 +17,7 @@ from clozeline.pipeline.corrupt.objectives._masked_rows import (
     skip_unmaskable,
 )
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
-from clozeline.pipeline.rows import Example, Feature, Ragged, Role, Sample, SampleBatch
+from clozeline.pipeline.rows import Example, Ragged, Sample, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import LABELS, random_bits
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 from rich.cells import cell_len
 
+from clozeline.columns import Role
 from clozeline.errors import ConfigurationError
 from clozeline.hub import fetch_folder
 from clozeline.pipeline.corrupt.objectives import Objective, Skip, build_objective
@@ -25,7 +26,7 @@ from clozeline.pipeline.corrupt.preview.row_view import (
 from clozeline.pipeline.corrupt.preview.view import View
 from clozeline.pipeline.corrupt.preview.words import Text, TextCodec, TokenizerPieces, Words, sample_rows_of
 from clozeline.pipeline.group.groupings import build_grouping
-from clozeline.pipeline.rows import Example, Role, Sample
+from clozeline.pipeline.rows import Example, Sample
 from clozeline.pipeline.tokenize.published.folders import own_tokenizer
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.take.stage import find_missing_roles

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.text import Text
 
+from clozeline.columns import Role
 from clozeline.pipeline.corrupt.preview.view import Parts, Passage, Sheet
-from clozeline.pipeline.rows import Role, Row
+from clozeline.pipeline.rows import Row
 from clozeline.pipeline.vocabulary import Vocabulary
 
 _UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from clozeline.arrays import Int64
+from clozeline.columns import Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.kernels.ragged import starts_in_rows
 from clozeline.pipeline.kernels.rates import MILLION
-from clozeline.pipeline.rows import FIXED_COLUMNS, Feature, Ragged, Role, Rows
+from clozeline.pipeline.rows import FIXED_COLUMNS, Ragged, Rows
 from clozeline.pipeline.shards.token_set import WORD_STARTS
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.registry import choose

@@ -6,10 +6,11 @@ import numpy as np
 from pydantic import Field
 
 from clozeline.arrays import Int64
+from clozeline.columns import IDS, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.group.groupings import Context, Grouped, Grouping, MinimumRow, PartOptions, Starts
 from clozeline.pipeline.kernels.ragged import starts_in_rows
-from clozeline.pipeline.rows import IDS, Feature, Ragged, Rows
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.vocabulary import Vocabulary
 
 

@@ -7,11 +7,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from clozeline.arrays import Bool, Int64
+from clozeline.columns import IDS, Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.group.groupings import Context, Grouped, Grouping, MinimumRow, PartOptions, Starts
 from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.kernels.sampling import offsets_of, rows_of
-from clozeline.pipeline.rows import IDS, Feature, Ragged, Role, Rows, segments
+from clozeline.pipeline.rows import Ragged, Rows, segments
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import POSITIONS, below, kernel_keys, random_bits
 

@@ -7,12 +7,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from clozeline.arrays import Int64, UInt64
+from clozeline.columns import IDS, UNDO, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.group.groupings import Context, Grouped, Grouping, MinimumRow, PartOptions, Starts
 from clozeline.pipeline.kernels.ragged import starts_in_rows
 from clozeline.pipeline.kernels.rates import MILLION, Rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import offsets_of
-from clozeline.pipeline.rows import IDS, UNDO, Feature, Ragged, Rows, segments
+from clozeline.pipeline.rows import Ragged, Rows, segments
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import LABELS, LENGTHS, below, kernel_keys, random_bits
 

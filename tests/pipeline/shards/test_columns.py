@@ -4,9 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from clozeline.columns import UNDO, WEIGHT, Feature
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.execution.unit_record import Output
-from clozeline.pipeline.rows import FIXED_COLUMNS, UNDO, WEIGHT, Feature, Ragged, Rows
+from clozeline.pipeline.rows import FIXED_COLUMNS, Ragged, Rows
 from clozeline.pipeline.shards import (
     ColumnSpec,
     DamagedBlock,

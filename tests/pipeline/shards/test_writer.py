@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clozeline.columns import WEIGHT, Feature
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.pipeline.block_options import Compression
 from clozeline.pipeline.execution.unit_record import Output
-from clozeline.pipeline.rows import WEIGHT, Feature, Ragged, Rows
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import (
     ColumnSpec,
     SetWriter,

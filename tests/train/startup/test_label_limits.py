@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from clozeline.columns import Role
 from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.rows import Ragged, Role, Rows
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import ColumnSpec, open_shards
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.model_fit import refuse_further_classes

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clozeline.arrays import Int64
+from clozeline.columns import Feature, Role
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.kernels.sampling import draw, offsets_of
-from clozeline.pipeline.rows import Feature, Ragged, Role, Rows
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import ColumnSpec, ShardSet, feature_columns
 from clozeline.pipeline.shards.columns import Dtype
 from clozeline.pipeline.shards.manifest import BLOCK_LIMIT

@@ -6,7 +6,8 @@ from typing import Final
 import numpy as np
 
 from clozeline.arrays import Bool
-from clozeline.pipeline.rows import Ragged, Role, Use
+from clozeline.columns import Role, Use
+from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.tools.shards.provenance.tokenizer import vocabulary_of_manifest

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clozeline.arrays import Int64
+from clozeline.columns import Role
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.rows import Ragged, Role
+from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import Manifest
 from clozeline.train.data.stream.head_features import HeadBatch, find_answers, rows_of_choices
 from clozeline.train.data.stream.labels import (

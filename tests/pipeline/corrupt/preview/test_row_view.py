@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from clozeline.columns import Role
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.preview.row_view import Pieces, row_parts, visible
-from clozeline.pipeline.rows import Role, Row, Rows
+from clozeline.pipeline.rows import Row, Rows
 from tests.pipeline.corruption_cases import vocabulary
 from tests.pipeline.pair_cases import unmasked, window
 from tests.shard_sets import roles_of

@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from clozeline.columns import PLACES, STARTS, UNDO, WEIGHT, Role
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.rows import PLACES, STARTS, UNDO, WEIGHT, Ragged, Role, Rows
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import ColumnSpec, base_columns, open_shards
 from clozeline.tools.shards.validate_shards import validate
 from clozeline.tools.shards.validation.ragged_checks import LocatedRows

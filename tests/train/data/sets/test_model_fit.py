@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
+from clozeline.columns import ROW
 from clozeline.configuration.config import to_plain, validate
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.pipeline.rows import ROW
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import open_datasets

@@ -8,8 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clozeline.columns import IDS, PLACES, ROW, STARTS, UNDO, WEIGHT, Role
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.rows import IDS, PLACES, ROW, STARTS, UNDO, WEIGHT, Ragged, Role, Rows
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.phases import phase_of
 from tests.shard_sets import IDS as IDS_COLUMN
