@@ -38,9 +38,9 @@ from clozeline.tools.runs.evaluation.heldout_score import label_loss
 from clozeline.tools.runs.evaluation.local_texts import texts_of_files
 from clozeline.tools.runs.evaluation.minimal_pairs import read_pairs
 from clozeline.train.checkpoint.format import Index, steps_in
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.checkpoint import milestone_tokens
 from clozeline.train.distributed.launcher import free_port
-from clozeline.train.startup.open_run import open_run
 
 CONFIGS: Final = ROOT / "configs" / "recipes" / "baby"
 HARNESS: Final = 5
@@ -160,7 +160,7 @@ class Baby:
         return found
 
     def _perplexities(self, folder: Path) -> dict[str, float]:
-        model, sets = open_run(folder).model, self.data / "corrupt"
+        model, sets = TrainedModel.open(folder).model, self.data / "corrupt"
         kinds = {kind: open_shards(sets / kind / "heldout") for kind in ("causal", "masked")}
         return {kind: math.exp(label_loss(model, shards, HELDOUT_ROWS).nats) for kind, shards in kinds.items()}
 

@@ -23,7 +23,7 @@ from clozeline.train.optim.early_stopping import metric_value, should_stop, upda
 
 
 @dataclass(frozen=True)
-class Run:
+class TrainingJob:
     """Everything that training needs, built and opened."""
 
     config: TrainConfig
@@ -93,7 +93,7 @@ class Run:
         return all_done and not self.owes_evaluation(state)
 
 
-def train(run: Run, state: TrainState) -> TrainState:
+def train(run: TrainingJob, state: TrainState) -> TrainState:
     """Train from `state` until the run is complete or a stop is requested; return the last state, which is saved.
 
     A step that is both saved and evaluated is saved first: a failed evaluation loses nothing. A step that only its
@@ -134,7 +134,7 @@ def train(run: Run, state: TrainState) -> TrainState:
     return state
 
 
-def _roll_back(run: Run, state: TrainState, steps: int, reason: str) -> TrainState:
+def _roll_back(run: TrainingJob, state: TrainState, steps: int, reason: str) -> TrainState:
     """Return to a checkpoint from before a divergence of `steps` steps, and return its state; see `on_divergence`."""
     config, found = run.config.on_divergence, None
     limit = 0 if config is None else config.max_rollbacks
@@ -168,7 +168,7 @@ def _roll_back(run: Run, state: TrainState, steps: int, reason: str) -> TrainSta
     return state
 
 
-def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
+def _step(run: TrainingJob, state: TrainState) -> tuple[TrainState, bool]:
     """Do one optimizer step; return the new state, or the same state and True if a stop was requested."""
     # load the global batch; all ranks agree here whether to stop
     config, engine, profiler = run.config, run.engine, run.profiler
@@ -200,7 +200,7 @@ def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
     return state, False
 
 
-def _evaluate(run: Run, state: TrainState) -> tuple[TrainState, bool]:
+def _evaluate(run: TrainingJob, state: TrainState) -> tuple[TrainState, bool]:
     """Evaluate; return the state with its held-out loss, or the same state and True if a stop was requested."""
     evaluations = {}
     for heldout in run.heldout:

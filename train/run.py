@@ -21,7 +21,7 @@ from clozeline.train.logs.display import Display, announcer
 from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.profiling import Profiler
 from clozeline.train.logs.recorder import Recorder
-from clozeline.train.loop import Run, train
+from clozeline.train.loop import TrainingJob, train
 from clozeline.train.startup.announcements import announce_data, announce_start, describe_model
 from clozeline.train.startup.checks import CheckedStart, check_start
 from clozeline.train.startup.run_directory import claim, prepare_directory
@@ -126,7 +126,7 @@ def _train(checked: CheckedStart, world: World, journal: Journal, display: Displ
         profiler = Profiler(config.profile, config.output, world.device, announce)
         resources.callback(profiler.close)
     pace = SavePace(world.rank, by_time=config.checkpoint.every == "auto")
-    job = Run(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop, pace, profiler)
+    job = TrainingJob(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop, pace, profiler)
     with without_startup_garbage():
         state = train(job, state)
     return recorder.end(state, job.is_complete(state), stop.reason)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
-from clozeline.train.startup.open_run import open_run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.built_once import built_once
 from tests.pipeline.miniature import write_corpus, write_recipe
 from tests.tools.runs.evaluation.task_runs import TASKS, tuned_run
@@ -23,7 +23,7 @@ def encoder(shard_sets, tmp_path_factory):
     """An untrained masked LM of the sets: its run, and what is opened of it."""
     run = tmp_path_factory.mktemp("encoder")
     write_run(run, shard_sets, [3], 1)
-    return run, open_run(run)
+    return run, TrainedModel.open(run)
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +31,7 @@ def decoder(shard_sets, tmp_path_factory):
     """The same of a causal LM."""
     run = tmp_path_factory.mktemp("decoder")
     write_run(run, shard_sets, [3], 1, "causal_lm", model__family="decoder", model__heads={"lm": 1.0})
-    return run, open_run(run)
+    return run, TrainedModel.open(run)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from clozeline.model.checkpoints import build_checkpoint
 from clozeline.tools.models.export.exportable import exported_form
 from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
-from clozeline.train.startup.open_run import open_run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.train.masked_set import write_config
 from tests.train.runs import saved, start, steps
 
@@ -64,7 +64,7 @@ def test_the_export_has_no_projections(folder, one_rank):
     projections = {name for name in index.parameters if name.startswith("distillation.")}
     assert projections == {f"distillation.{name}.project.weight" for name in ("states", "embeddings")}
     assert read_weights(directory, index).keys() == index.parameters.keys() - projections
-    exported = exported_form(open_run(folder / "moved"))
+    exported = exported_form(TrainedModel.open(folder / "moved"))
     assert exported.tensors.keys() == index.parameters.keys() - projections
     assert build_checkpoint(exported).num_parameters() == sum(tensor.numel() for tensor in exported.tensors.values())
     again = [f"output={folder / 'again'}", f"model.init_from={folder / 'moved'}", *sizes, "model.layers=2", "steps=1"]

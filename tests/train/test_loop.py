@@ -11,7 +11,7 @@ from clozeline.train.checkpoint.save_pace import SavePace
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.distributed.stopping import StopRequest
-from clozeline.train.loop import Run, train
+from clozeline.train.loop import TrainingJob, train
 from clozeline.train.optim.early_stopping import Best
 from tests.train.data.test_global_batch import ALONE, micro_batch, source
 from tests.train.synthetic import tiny
@@ -67,7 +67,7 @@ def run_of(monkeypatch, *, saves="", skipped=False, losses=(), pace=None, **chan
         "watchdog": SimpleNamespace(beat=lambda: None),
         "pace": pace or SavePace(0, by_time=False),
     }
-    run = Run(tiny(**changes), ALONE, stop=StopRequest(), **parts)
+    run = TrainingJob(tiny(**changes), ALONE, stop=StopRequest(), **parts)
     return SimpleNamespace(run=run, log=log, told=told)
 
 

@@ -8,7 +8,7 @@ from clozeline.tools.models.compression.comparison import MeasureOptions, measur
 from clozeline.tools.models.export.exportable import exported_form
 from clozeline.train.checkpoint.part_reader import CheckpointReader
 from clozeline.train.checkpoint.run_weights import find_checkpoint
-from clozeline.train.startup.open_run import open_run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.train.masked_set import write_config
 from tests.train.runs import start
 
@@ -37,7 +37,7 @@ def test_every_tool_reads_the_pruned_weights(folder, one_rank, name):
     assert one_rank.run(start, config, words(folder, name, WAYS[name], "steps=6")) == [(0, "")]
     # the export is the weights times the mask
     reader = CheckpointReader(*find_checkpoint(folder / name))
-    exported = exported_form(open_run(folder / name)).tensors
+    exported = exported_form(TrainedModel.open(folder / name)).tensors
     masked = [key for key, record in reader.index.parameters.items() if "mask" in record.keys]
     assert masked
     for key in masked:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from clozeline.tools.shards import explain_batch
-from clozeline.train.startup.open_run import read_config
+from clozeline.train.checkpoint.trained_model import read_config
 from tests.distributed import run_ranks
 from tests.range_site import ShardServer
 from tests.train import faulty

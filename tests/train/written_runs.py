@@ -11,9 +11,9 @@ from clozeline.model.build import build_model
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.pipeline.shards import open_shards
 from clozeline.train.checkpoint.format import FileRecord, Index, ParameterRecord, part_name
+from clozeline.train.checkpoint.trained_model import TrainedModel, read_config
 from clozeline.train.data.sets.recorded_sets import record_sets
 from clozeline.train.data.stream.phases import open_phases
-from clozeline.train.startup.open_run import Run, read_config
 from tests.tools.small_run import example_sets
 from tests.train.synthetic import plain_config
 
@@ -65,4 +65,4 @@ def write_run_on(run, manifest, steps, parts, **changes):
 def opened(model, folder, sets):
     """A model in memory as the opened model of a folder with its tokenizer."""
     weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
-    return Run(folder, Checkpoint(model.config, model.vocab_size, weights, {}, None, ()), sets)
+    return TrainedModel(folder, Checkpoint(model.config, model.vocab_size, weights, {}, None, ()), sets)

@@ -51,9 +51,9 @@ from clozeline.tools.experiments.multirun.runner import (
     run_step,
     settings_facts,
 )
+from clozeline.train.checkpoint.trained_model import read_config
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.logs.diagnosis import diagnose_run
-from clozeline.train.startup.open_run import read_config
 
 _PARTS: Final = {"all": [], "embeddings": ["init_parts=embeddings"], "random": ["init_parts=none"]}
 

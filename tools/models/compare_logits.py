@@ -18,7 +18,7 @@ from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.command import Arguments, model_path, natural, positive, run_as_script, run_tool
 from clozeline.tools.models.export.exportable import exported_form
 from clozeline.tools.models.export.quiet_transformers import import_transformers, refusals_of
-from clozeline.train.startup.open_run import open_run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 
 Logits = Callable[[Tensor], list[Tensor]]
 """Return the scores of each head, in the order of the heads' names, as classes of transformers have them."""
@@ -41,7 +41,7 @@ def largest_difference(first: Logits, second: Logits, ids: Tensor) -> float:
 
 def _run_ours(folder: Path) -> tuple[Logits, int]:
     """Return a function that computes a model's logits with our code, and the size of its vocabulary."""
-    checkpoint = exported_form(open_run(folder, quantized=False))
+    checkpoint = exported_form(TrainedModel.open(folder, quantized=False))
     model = build_checkpoint(checkpoint)
 
     def logits(ids: Tensor) -> list[Tensor]:
@@ -85,7 +85,7 @@ def _compare(options: argparse.Namespace) -> int:
     ids = torch.randint(min(4, rows - 1), rows, (options.rows, options.length), generator=draw)
     inputs = {f"random ids, {options.rows} rows of {options.length}": ids}
     # ids of the texts, by the first tokenizer that comes with one of the models
-    sources = (open_run(folder).tokenizer_folder for folder in (options.first, options.second))
+    sources = (TrainedModel.open(folder).tokenizer_folder for folder in (options.first, options.second))
     tokenizer = next((load_tokenizer(path) for path in sources if path is not None), None) if options.text else None
     for text in options.text:
         if tokenizer is None:

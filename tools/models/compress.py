@@ -44,7 +44,7 @@ from clozeline.tools.models.export.torchao_format import integers_of_class
 from clozeline.tools.models.export_model import export_quantized
 from clozeline.tools.runs.data.run_sets import open_first_set
 from clozeline.tools.runs.inference.fisher_information import draw_rows
-from clozeline.train.startup.open_run import Run, open_run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.startup.source_tokenizer import refuse_other_ids
 
 _METHODS: Final = "clozeline.model.compression"
@@ -78,9 +78,9 @@ def compress(source: Path, words: Sequence[str]) -> Row:
     return measure_row(options.output, source, options, opened=opened)
 
 
-def _write_smaller(source: Path, options: CompressOptions, method: Method) -> list[Run]:
+def _write_smaller(source: Path, options: CompressOptions, method: Method) -> list[TrainedModel]:
     """Write the smaller model; return the model before and this one, which share what is equal in memory."""
-    run = open_run(source, quantized=False)
+    run = TrainedModel.open(source, quantized=False)
     dense = exported_form(run)
     if dense.absent:
         raise ConfigurationError(f"{source}: holds a body without a head, which no tool reads; fine-tune it first")
@@ -94,11 +94,13 @@ def _write_smaller(source: Path, options: CompressOptions, method: Method) -> li
     sys.stdout.write("".join(f"{line}\n" for line in (f"{options.output}: {options.method}", *compressed.lines)))
     is_run = run.config is not None and method.quantization is None
     smaller = replace(compressed.checkpoint, files=() if is_run else (options.output / WEIGHTS,))
-    after = replace(run, checkpoint=smaller) if is_run else Run(options.output, smaller, run.recorded)
+    after = replace(run, checkpoint=smaller) if is_run else TrainedModel(options.output, smaller, run.recorded)
     return [replace(run, checkpoint=dense), after]
 
 
-def _write_integers(run: Run, dense: Checkpoint, output: Path, smaller: Checkpoint, quantization: Quantization) -> None:
+def _write_integers(
+    run: TrainedModel, dense: Checkpoint, output: Path, smaller: Checkpoint, quantization: Quantization
+) -> None:
     """Write a folder that transformers loads; in our format, if no class of it holds the model."""
     try:
         export_checkpoint(dense)
@@ -110,7 +112,7 @@ def _write_integers(run: Run, dense: Checkpoint, output: Path, smaller: Checkpoi
         export_quantized(run, output, quantization)
 
 
-def _calibration(run: Run, method: Method, options: CompressOptions) -> list[Batch]:
+def _calibration(run: TrainedModel, method: Method, options: CompressOptions) -> list[Batch]:
     """Return the calibration rows that a method reads, a batch each."""
     if not (method.calibrates and options.rows and (options.data is not None or run.config is not None)):
         return []
@@ -118,7 +120,9 @@ def _calibration(run: Run, method: Method, options: CompressOptions) -> list[Bat
         shards = open_shards(options.data)
     else:
         shards = open_first_set(run.folder, run.require_config().data)
-    refuse_other_ids(Run(options.output, run.checkpoint), shards, "data")  # with the tokenizer that is there by now
+    refuse_other_ids(
+        TrainedModel(options.output, run.checkpoint), shards, "data"
+    )  # with the tokenizer that is there by now
     return list(draw_rows(shards, options.rows, options.seed))
 
 

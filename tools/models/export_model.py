@@ -30,7 +30,7 @@ from clozeline.tools.command import (
 )
 from clozeline.tools.models.export.model_card import model_card, words_section
 from clozeline.tools.models.export.sentence_embeddings import POOLINGS, choose_pooling, write_modules
-from clozeline.train.startup.open_run import Run, open_run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 
 if TYPE_CHECKING:
     from clozeline.model.checkpoints import Export
@@ -44,15 +44,15 @@ def _export(options: argparse.Namespace) -> None:
     from clozeline.tools.model_folder import require_empty
 
     require_empty(options.output)
-    _write_exports(open_run(options.source, options.step, quantized=False), options)
+    _write_exports(TrainedModel.open(options.source, options.step, quantized=False), options)
 
 
-def export_quantized(run: Run, output: Path, quantization: Quantization) -> None:
+def export_quantized(run: TrainedModel, output: Path, quantization: Quantization) -> None:
     """Write a model that a class of transformers holds, with integer weights of its linear maps."""
     _write_exports(run, _arguments().parse_args([str(run.folder), str(output)]), quantization)
 
 
-def _write_exports(run: Run, options: argparse.Namespace, quantization: Quantization | None = None) -> None:
+def _write_exports(run: TrainedModel, options: argparse.Namespace, quantization: Quantization | None = None) -> None:
     """Write the folders of a model, and load each once."""
     from clozeline.model.checkpoints import export_checkpoint, split, with_heads
     from clozeline.tools.model_folder import write_weights
@@ -94,7 +94,7 @@ def _write_exports(run: Run, options: argparse.Namespace, quantization: Quantiza
         print(*(f"  {note}" for note in notes if note), sep="\n")
 
 
-def _export_tokenizer(folder: Path, run: Run, model: Mapping[str, Any]) -> str:
+def _export_tokenizer(folder: Path, run: TrainedModel, model: Mapping[str, Any]) -> str:
     from clozeline.tools.models.export.exportable import (
         blanks_of,
         frame_of,
@@ -126,7 +126,7 @@ def _export_tokenizer(folder: Path, run: Run, model: Mapping[str, Any]) -> str:
     return "\n  ".join(lines)
 
 
-def _compare_frames(folder: Path, run: Run) -> str:
+def _compare_frames(folder: Path, run: TrainedModel) -> str:
     """Return a line about the special tokens of training rows, or why there are none to compare."""
     if run.tokenizer_folder is None or not run.recorded:
         return ""
@@ -146,7 +146,12 @@ def _compare_frames(folder: Path, run: Run) -> str:
 
 
 def _write_folder(
-    folder: Path, options: argparse.Namespace, run: Run, published: Mapping[str, str], export: Export, parameters: int
+    folder: Path,
+    options: argparse.Namespace,
+    run: TrainedModel,
+    published: Mapping[str, str],
+    export: Export,
+    parameters: int,
 ) -> None:
     """Write the files next to the weights; config.json, which every loader needs, is last."""
     from clozeline.tools.models.export.exportable import card_rows, row_length

@@ -22,10 +22,10 @@ def _import(options: argparse.Namespace) -> None:
     from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
     from clozeline.tools.models.export.exportable import exported_form
     from clozeline.tools.models.import_model import add_tokenizer
-    from clozeline.train.startup.open_run import open_run
+    from clozeline.train.checkpoint.trained_model import TrainedModel
 
     require_empty(options.output)
-    base = open_run(options.base, quantized=False)
+    base = TrainedModel.open(options.base, quantized=False)
     checkpoint = import_adapter(options.source, exported_form(base), model_type=options.type)
     notes = [*checkpoint.notes]
     if options.no_tokenizer:

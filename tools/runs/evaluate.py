@@ -34,8 +34,8 @@ from clozeline.tools.runs.evaluation.early_exits import ExitOptions
 from clozeline.tools.runs.evaluation.local_texts import KeyedTexts
 from clozeline.tools.runs.inference.text_likelihoods import Score
 from clozeline.train.checkpoint.format import step_of, steps_in
+from clozeline.train.checkpoint.trained_model import TrainedModel, read_config
 from clozeline.train.configuration.checkpoint import StepChoice
-from clozeline.train.startup.open_run import Run, open_run, read_config
 
 if TYPE_CHECKING:
     from clozeline.train.distributed.process_group import World
@@ -90,7 +90,7 @@ class PerplexityOptions:
     step: StepChoice = None
     output: Path | None = None
 
-    def scores(self, run: Path, trained: Run) -> Scores:
+    def scores(self, run: Path, trained: TrainedModel) -> Scores:
         """Return the perplexity."""
         from clozeline.tools.runs.evaluation.perplexity import perplexity_lines, perplexity_scores
 
@@ -125,7 +125,7 @@ class SuiteOptions:
         if (self.suite == "lm_eval") != bool(self.tasks):
             raise ValueError("suite=lm_eval: needs tasks=[NAME, ...], which no other suite reads")
 
-    def scores(self, run: Path, trained: Run) -> Scores:
+    def scores(self, run: Path, trained: TrainedModel) -> Scores:
         """Return the scores of the items."""
         from clozeline.tools.runs.evaluation import last_word_prediction, lm_eval_tasks, masked_facts, minimal_pairs
 
@@ -154,7 +154,7 @@ class ProbeOptions:
     step: StepChoice = None
     output: Path | None = None
 
-    def scores(self, run: Path, trained: Run) -> Scores:
+    def scores(self, run: Path, trained: TrainedModel) -> Scores:
         """Return the accuracy of each layer."""
         from clozeline.tools.runs.evaluation.layer_probes import probe_lines, probe_scores
 
@@ -227,7 +227,7 @@ def evaluate_mode(run: Path, options: PerplexityOptions | SuiteOptions | ProbeOp
     """Return the scores of a run on texts as JSON text and as lines."""
     from clozeline.tools.runs.evaluation.scores import to_json
 
-    trained = open_run(run, options.step)
+    trained = TrainedModel.open(run, options.step)
     scores, lines = options.scores(run, trained)
     facts = {
         "step": trained.step,
@@ -247,7 +247,7 @@ def score_heldout(run: Path, options: EvaluateOptions, set_paths: SetPaths) -> t
             f"{run}: is trained on texts: expected step and output alone, which give its loss on held-out rows; name a "
             "task (task=FOLDER) to score it on, or texts (perplexity=TEXTS)"
         )
-    trained = open_run(run, options.step)
+    trained = TrainedModel.open(run, options.step)
     scores = heldout_losses(trained, set_paths)
     return to_json(scores), [*heldout_lines(scores), *training_lines(run, trained.step)]
 

@@ -28,8 +28,8 @@ from clozeline.tools.command import (
 )
 from clozeline.tools.runs.evaluation.local_texts import files_of, named_texts
 from clozeline.tools.runs.inference.feature_files import MANIFEST, Extraction, Pool, Precision, write_features
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.checkpoint import StepChoice
-from clozeline.train.startup.open_run import open_run
 
 
 @config_class
@@ -60,7 +60,7 @@ def extract(run: Path, options: ExtractOptions) -> str:
     if (options.output / MANIFEST).exists():
         raise ConfigurationError(f"output: {options.output} holds something already ({MANIFEST}); choose a new folder")
     hashes = {path.name: file_hash(path) for path in files_of(options.input)}
-    opened = open_run(run, options.step)
+    opened = TrainedModel.open(run, options.step)
     trained = replace(opened, checkpoint=fill_absent_heads(opened.checkpoint))
     length = options.max_length or trained.max_length
     facts = {

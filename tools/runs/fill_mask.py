@@ -30,7 +30,7 @@ from clozeline.tools.command import (
     run_tool,
 )
 from clozeline.tools.runs.data import run_sets
-from clozeline.train.startup.open_run import Run, open_run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 
 SHOWN = 14
 """tokens shown on each side of the masked word"""
@@ -45,7 +45,7 @@ class Guess:
     probability: float
 
 
-def guesses(trained: Run, ids: NDArray[Any], position: int, top: int) -> list[Guess]:
+def guesses(trained: TrainedModel, ids: NDArray[Any], position: int, top: int) -> list[Guess]:
     """Return the most probable tokens at the masked position of a row with its special tokens."""
     from clozeline.model.scoring.masked import logits_at_masks
 
@@ -55,7 +55,7 @@ def guesses(trained: Run, ids: NDArray[Any], position: int, top: int) -> list[Gu
     return [Guess(trained.tokenizer.decode_part([token]), probability) for token, probability in pairs]
 
 
-def iterate_masked_words(trained: Run, shards: ShardSet, max_rows: int) -> Iterator[tuple[NDArray[Any], int]]:
+def iterate_masked_words(trained: TrainedModel, shards: ShardSet, max_rows: int) -> Iterator[tuple[NDArray[Any], int]]:
     """Yield held-out rows with their original tokens, and the position of a single-token word near the middle.
 
     The rows are spread evenly over a set of masked examples.
@@ -83,7 +83,9 @@ def iterate_masked_words(trained: Run, shards: ShardSet, max_rows: int) -> Itera
             return
 
 
-def _show(console: Terminal, trained: Run, ids: NDArray[Any], position: int, top: int, *, answer: bool) -> None:
+def _show(
+    console: Terminal, trained: TrainedModel, ids: NDArray[Any], position: int, top: int, *, answer: bool
+) -> None:
     tokenizer = trained.tokenizer
     masked = ids.copy()
     masked[position] = tokenizer.vocabulary.id_of("mask", "fill_mask")
@@ -97,7 +99,7 @@ def _show(console: Terminal, trained: Run, ids: NDArray[Any], position: int, top
     console.print(f"    {word}guesses: {listed}", highlight=False, soft_wrap=True)
 
 
-def _show_fillings(console: Terminal, trained: Run, text: str, width: int) -> None:
+def _show_fillings(console: Terminal, trained: TrainedModel, text: str, width: int) -> None:
     from clozeline.tools.runs.inference.masked_text import fill_text, parts_of
 
     decoding = Decoding(mode="unmask", width=width)
@@ -119,7 +121,7 @@ def _fill(options: argparse.Namespace) -> None:
     if unknown := [word for word in words if "=" in word.split(" ")[0]]:
         raise ConfigurationError(f"argument {unknown[0]!r}: expected data.shards=MANIFEST or data.heldout=MANIFEST")
     texts = [*options.text, *words]  # as `generate` takes its text
-    trained = open_run(options.run, options.step)
+    trained = TrainedModel.open(options.run, options.step)
     from clozeline.tools.runs.inference.masked_text import encode_masked_text
 
     if "masked_lm" not in trained.model.heads:
@@ -138,7 +140,7 @@ def _fill(options: argparse.Namespace) -> None:
             _show(console, trained, ids, position, options.top, answer=True)
 
 
-def _open_heldout_set(trained: Run, set_paths: run_sets.SetPaths) -> ShardSet:
+def _open_heldout_set(trained: TrainedModel, set_paths: run_sets.SetPaths) -> ShardSet:
     from clozeline.train.data.sets.datasets import heldout_paths
 
     run = trained.folder

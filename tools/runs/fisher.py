@@ -20,8 +20,8 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import Arguments, add_settings, model_path, run_as_script, run_tool, settings_of
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, locate_sets, open_first_set, split_set_paths
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.checkpoint import StepChoice
-from clozeline.train.startup.open_run import open_run
 
 
 @config_class
@@ -45,7 +45,7 @@ class FisherOptions:
 def _run(options: argparse.Namespace) -> None:
     set_paths, words = split_set_paths(options.overrides)
     chosen = settings_of(FisherOptions, words)
-    trained = open_run(options.run, chosen.step)
+    trained = TrainedModel.open(options.run, chosen.step)
     from clozeline.tools.model_folder import write_tensors
     from clozeline.tools.runs.inference.fisher_information import diagonal_fisher, draw_rows, require_drawable_labels
 

@@ -16,7 +16,7 @@ from clozeline.model.generation.decoding import Decoding
 from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, add_settings, model_path, run_as_script, run_tool, settings_of
 from clozeline.tools.runs.inference.generation import Settings, blank_after, continuations, find_end_ids, text_of
-from clozeline.train.startup.open_run import Run, open_run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -28,7 +28,7 @@ def _run(options: argparse.Namespace) -> None:
 
     if not settings.is_random and settings.samples > (width := settings.width or WIDTH):
         raise ConfigurationError(f"samples: a beam of width {width} has as many continuations, got {settings.samples}")
-    trained = open_run(options.run, settings.step)
+    trained = TrainedModel.open(options.run, settings.step)
     console = Terminal()
     if settings.mode == "unmask":
         _unmask(console, trained, options.text, settings)
@@ -52,7 +52,7 @@ def _run(options: argparse.Namespace) -> None:
         console.print(line, highlight=False, soft_wrap=True)
 
 
-def _unmask(console: Terminal, trained: Run, text: str, settings: Settings) -> None:
+def _unmask(console: Terminal, trained: TrainedModel, text: str, settings: Settings) -> None:
     from clozeline.tools.runs.inference.masked_text import fill_text, parts_of
 
     for filling in fill_text(trained, text, settings, settings.samples):

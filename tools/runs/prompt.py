@@ -24,8 +24,8 @@ from clozeline.tools.runs.prompting.report import prediction_lines, prompt_lines
 from clozeline.tools.runs.prompting.rows import Demonstrations, PromptRows, Selection, read_rows
 from clozeline.tools.runs.prompting.scorers import Masks, Mode, open_scorer
 from clozeline.tools.runs.prompting.template import limit_answers, read_template
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.checkpoint import StepChoice
-from clozeline.train.startup.open_run import open_run
 
 
 @config_class
@@ -80,7 +80,7 @@ def prompt_run(run: Path, options: PromptOptions) -> tuple[dict[str, Any], list[
     if options.train is not None:
         pool = read_rows(options.train, template, labeled=True)
     demonstrations = Demonstrations(pool.rows, shots, selection, options.seed)
-    trained = open_run(run, options.step)
+    trained = TrainedModel.open(run, options.step)
     scorer, mode = open_scorer(run, trained, options.mode, options.masks, options.batch_tokens)
     window, limit = options.window or trained.max_length, trained.model.position_limit
     if limit is not None and window > limit:

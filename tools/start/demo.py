@@ -53,10 +53,10 @@ def compare_guesses(run: Path, exported: Path, texts: Sequence[str]) -> float:
     from clozeline.tools.models.export.quiet_transformers import import_transformers
     from clozeline.tools.runs.fill_mask import guesses
     from clozeline.tools.runs.inference.masked_text import encode_masked_text
-    from clozeline.train.startup.open_run import open_run
+    from clozeline.train.checkpoint.trained_model import TrainedModel
 
     fill = import_transformers("a comparison").pipeline("fill-mask", model=str(exported))
-    trained, largest = open_run(run), 0.0
+    trained, largest = TrainedModel.open(run), 0.0
     for text in texts:
         ids, (position,) = encode_masked_text(trained, text)
         ours = [(guess.text, guess.probability) for guess in guesses(trained, ids, position, 5)]

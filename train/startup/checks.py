@@ -9,6 +9,7 @@ from clozeline.model.checkpoints import build_heads_of_class
 from clozeline.pipeline.shards import Manifest
 from clozeline.registry import Chosen
 from clozeline.train.checkpoint.format import steps_in
+from clozeline.train.checkpoint.trained_model import read_config
 from clozeline.train.configuration.config import TrainConfig, check_world
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import Datasets, open_datasets
@@ -18,7 +19,6 @@ from clozeline.train.data.sets.passes import plan_steps
 from clozeline.train.data.stream.phases import Input, distinct_sets, open_phases
 from clozeline.train.logs.trackers import check_tracker
 from clozeline.train.optim.early_stopping import check_metric
-from clozeline.train.startup.open_run import read_config
 
 
 class CheckedStart(NamedTuple):

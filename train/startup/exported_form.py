@@ -17,9 +17,9 @@ from clozeline.model.checkpoints import (
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._published import Published
+from clozeline.train.checkpoint.trained_model import token_ids
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import Datasets
-from clozeline.train.startup.open_run import token_ids
 
 
 def with_row_length(checkpoint: Checkpoint, longest: int) -> Checkpoint:

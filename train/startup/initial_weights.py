@@ -20,9 +20,9 @@ from clozeline.model.layers.vocabulary import table_rows
 from clozeline.model.parameters.initial_values import generator_for, normal
 from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
 from clozeline.registry import Chosen
+from clozeline.train.checkpoint.trained_model import TrainedModel, digest_of
 from clozeline.train.configuration.padded_vocabulary import row_multiple
 from clozeline.train.optim.weights.freezing import fitting
-from clozeline.train.startup.open_run import Run, digest_of
 from clozeline.train.startup.source_tokenizer import OtherTokenizer
 
 _BODY = "family."
@@ -95,7 +95,7 @@ def _summarize(names: Sequence[str]) -> str:
     return ", ".join([*listed, *([f"{body} parameters of the body"] if body else [])])
 
 
-def translate_source(here: ModelConfig, source: Run) -> Translated:
+def translate_source(here: ModelConfig, source: TrainedModel) -> Translated:
     """Return the weights of a source under the names of a model that computes the same, with an adapter or without.
 
     `translate` maps the stacks of another architecture.
@@ -165,7 +165,7 @@ def fill(
     return Filled(source.folder, copied, fresh, unused, digest_of(tensors, base), added, source.notes)
 
 
-def config_without_adapter(source: Run, key: str, adapter: Chosen | None = None) -> ModelConfig:
+def config_without_adapter(source: TrainedModel, key: str, adapter: Chosen | None = None) -> ModelConfig:
     """Return the configuration of a source without its adapter; refuse one other than `adapter`, which trains further.
 
     `key` names the source in the message.

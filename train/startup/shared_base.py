@@ -10,8 +10,8 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model, add_adapter, build_heads, fill_adapter
 from clozeline.model.checkpoints import parameter_shapes
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.startup.initial_weights import config_without_adapter
-from clozeline.train.startup.open_run import open_run
 
 _BODY = "family."
 
@@ -41,12 +41,12 @@ class SharedBase:
         return self.model.eval()
 
     def _add(self, name: str, run: Path) -> None:
-        opened = open_run(run).checkpoint
+        opened = TrainedModel.open(run).checkpoint
         config, rows, weights = opened.config, opened.vocab_size, opened.tensors
         if config.adapter is None or config.init_from is None:
             raise ConfigurationError(f"{run}: trained no adapter: load it on its own")
         if None not in self._heads:  # build the base model of the first run
-            source = open_run(config.init_from, quantized=False)
+            source = TrainedModel.open(config.init_from, quantized=False)
             base, tensors = config_without_adapter(source, str(run), config.adapter), source.checkpoint.tensors
             self.model = Model(base, rows)
             with torch.no_grad():

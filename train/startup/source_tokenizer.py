@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
-from clozeline.train.startup.open_run import Run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class OtherTokenizer:
         return f"           another tokenizer: {self.known} ids there, {self.size} here; shared ids have equal pieces"
 
 
-def compare_tokenizers(source: Run, shards: ShardSet, key: str = "model.init_from") -> OtherTokenizer | None:
+def compare_tokenizers(source: TrainedModel, shards: ShardSet, key: str = "model.init_from") -> OtherTokenizer | None:
     """Compare the pieces of the ids that both tokenizers have; return the extension, or None if they are equal.
 
     Without a tokenizer nothing is compared. Another piece of an id is refused, with the `key` that names the source.
@@ -53,7 +53,7 @@ def compare_tokenizers(source: Run, shards: ShardSet, key: str = "model.init_fro
     return OtherTokenizer(*sizes, parts)
 
 
-def refuse_other_tokenizer(source: Run, shards: ShardSet, key: str) -> None:
+def refuse_other_tokenizer(source: TrainedModel, shards: ShardSet, key: str) -> None:
     """Refuse a teacher that was not trained on the ids of the shards."""
     expected = shards.manifest.tokenizer.fingerprint
     theirs = source.recorded[0].tokenizer.fingerprint if source.recorded else None
@@ -69,7 +69,7 @@ def refuse_other_tokenizer(source: Run, shards: ShardSet, key: str) -> None:
     refuse_other_ids(source, shards, key)
 
 
-def refuse_other_ids(source: Run, shards: ShardSet, key: str) -> None:
+def refuse_other_ids(source: TrainedModel, shards: ShardSet, key: str) -> None:
     """Refuse shards whose tokenizer has other ids than that of a run or a model folder, or more."""
     other = compare_tokenizers(source, shards, key)
     if other is not None and other.known != other.size:

@@ -18,12 +18,12 @@ from clozeline.model.checkpoints import parameter_shapes
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.checkpoint.state import TrainState, find_changes, is_allowed, read_state
+from clozeline.train.checkpoint.trained_model import read_config
 from clozeline.train.configuration.config import TrainConfig, check_schedule, frozen
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World, set_determinism
 from clozeline.train.logs.journal import RunStatus
 from clozeline.train.startup.checks import decay_step
-from clozeline.train.startup.open_run import read_config
 
 _ON_HOST: Final[dict[str, Any]] = {"precision": "fp32", "compile": False, "deterministic": True}
 _ON_GPU: Final[dict[str, Any]] = {"precision": "bf16", "compile": True, "deterministic": False}

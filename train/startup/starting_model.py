@@ -18,6 +18,7 @@ from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.registry import find
 from clozeline.seeding import hash64
+from clozeline.train.checkpoint.trained_model import TrainedModel, refuse_other_base, token_bytes
 from clozeline.train.compression.distillation.config import UNFIT
 from clozeline.train.compression.distillation.student import Student
 from clozeline.train.compression.distillation.teacher import Teacher
@@ -26,7 +27,6 @@ from clozeline.train.configuration.padded_vocabulary import row_multiple
 from clozeline.train.data.sets.stored_scores import read_stored_scores
 from clozeline.train.optim.weights.freezing import freeze
 from clozeline.train.startup.initial_weights import config_without_adapter, fill, translate_source
-from clozeline.train.startup.open_run import Run, open_run, refuse_other_base, token_bytes
 from clozeline.train.startup.source_tokenizer import compare_tokenizers, refuse_other_tokenizer
 from clozeline.train.startup.start_or_resume import StartingPoint
 
@@ -107,7 +107,7 @@ def _initialize(
 ) -> StartingModel:
     """Copy the weights that `model.init_from` and the model share, and freeze."""
     config, adapter = point.config, model.adapter_in_use
-    source = open_run(folder, key="model.init_from", quantized=False)
+    source = TrainedModel.open(folder, key="model.init_from", quantized=False)
     other = compare_tokenizers(source, shards)
     if adapter is not None and other is not None and any(other.parts.values()):
         raise ConfigurationError(
@@ -158,7 +158,7 @@ def prepare_student(
         )
 
     @cache
-    def opened(source: Path) -> Run:
+    def opened(source: Path) -> TrainedModel:
         key = "distil.teacher" if source == distil.teacher else "distil.start"
         return open_teacher(source, config.model, shards, key)
 
@@ -198,13 +198,13 @@ def refuse_other_teacher(saved: Mapping[str, Any], now: Mapping[str, Any], sourc
         )
 
 
-def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, key: str) -> Run:
+def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, key: str) -> TrainedModel:
     """Read a run or a model folder, and check that it can read what its student reads; None: there is no student yet.
 
     Raises:
         ConfigurationError: it has another tokenizer, architecture, vocabulary or family, or too few positions.
     """
-    opened = open_run(source, key=key, quantized=False)
+    opened = TrainedModel.open(source, key=key, quantized=False)
     config = config_without_adapter(opened, key)
     student = student or config
     if config.family in UNFIT:
@@ -232,7 +232,7 @@ def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, ke
     return replace(opened, checkpoint=checkpoint, state=None)  # without a rule that drops tokens: it scores all
 
 
-def copy_layers(model: Model, source: Run, layers: Sequence[int], placement: Placement = WHOLE) -> list[str]:
+def copy_layers(model: Model, source: TrainedModel, layers: Sequence[int], placement: Placement = WHOLE) -> list[str]:
     """Copy layers, embeddings and heads of a teacher, bit by bit; return the lines to print.
 
     Args:

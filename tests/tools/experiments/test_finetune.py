@@ -9,7 +9,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune, frame_words, main
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
-from clozeline.train.startup.open_run import read_config
+from clozeline.train.checkpoint.trained_model import read_config
 from tests.tools.runs.evaluation.task_runs import body_and_recipe
 
 

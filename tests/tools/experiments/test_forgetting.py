@@ -156,7 +156,8 @@ def sequence(tmp_path, monkeypatch):
         family = torch.nn.Linear(1, 1)
         torch.nn.init.constant_(family.weight, number)
         models[tmp_path / head] = SimpleNamespace(family=family, config=SimpleNamespace(targets={head: head}))
-    monkeypatch.setattr(task_sequence, "open_run", lambda run: SimpleNamespace(model=models[run]))
+    opener = SimpleNamespace(open=lambda run: SimpleNamespace(model=models[run]))
+    monkeypatch.setattr(task_sequence, "TrainedModel", opener)
     options = ForgettingOptions(tasks=[*models], output=tmp_path, learned=1)
     return task_sequence.TaskSequence(next(iter(models)), tasks, options, ()), models
 

@@ -10,7 +10,7 @@ from clozeline.sealed_json import seal
 from clozeline.tools.experiments.compare_runs import main as compare_runs
 from clozeline.tools.experiments.self_train import Round, reason_to_stop
 from clozeline.tools.experiments.self_train import main as self_train
-from clozeline.train.startup.open_run import read_config
+from clozeline.train.checkpoint.trained_model import read_config
 from tests.pages import checked
 from tests.sealed_lines import sealed
 from tests.tools.runs.evaluation.task_runs import body_and_recipe

@@ -19,7 +19,7 @@ from clozeline.tools.models.import_model import main as import_model
 from clozeline.tools.runs.evaluate import main as evaluate
 from clozeline.tools.runs.fill_mask import main as fill_mask
 from clozeline.train.checkpoint.run_weights import find_checkpoint
-from clozeline.train.startup.open_run import open_run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.tools.small_run import example_sets
 from tests.train.written_runs import BERT, write_run
 
@@ -39,7 +39,7 @@ def test_a_compressed_run_is_read_like_a_run(tuned, tmp_path, capsys, method):
     assert main([str(tuned), f"method={method}", *METHODS[method], *FAST, "rows=8", f"output={output}"]) == 0
     printed = capsys.readouterr().out
     assert "the paper's claim" in printed
-    small, dense = open_run(output), open_run(tuned)
+    small, dense = TrainedModel.open(output), TrainedModel.open(tuned)
     assert small.step == dense.step
     fewer = small.model.num_parameters() < dense.model.num_parameters()
     assert fewer == (method in ("layers", "heads"))
@@ -55,7 +55,7 @@ def test_a_run_that_drops_tokens_keeps_its_rule(tuned, tmp_path, capsys):
     directory, index = find_checkpoint(pruned)
     replace(index, state={**index.state, "token_rule": write_rule(rule)}).write(directory)
     # the score is that of the model without the dropped tokens
-    models = [open_run(folder).model for folder in (pruned, tuned)]
+    models = [TrainedModel.open(folder).model for folder in (pruned, tuned)]
     assert evaluate([str(pruned), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["n"] == 21
     batch = random_batch(models[1], 9, 10)
@@ -65,7 +65,7 @@ def test_a_run_that_drops_tokens_keeps_its_rule(tuned, tmp_path, capsys):
     # a model of the same depth keeps the rule; one of fewer layers cannot
     small = [str(pruned), *FAST, "rows=8", f"output={tmp_path / 'small'}"]
     assert main([*small, "method=magnitude", "sparsity=0.5"]) == 0
-    kept = open_run(tmp_path / "small").model
+    kept = TrainedModel.open(tmp_path / "small").model
     assert isinstance(kept, TokenPruning)
     assert kept.rule == rule
     shutil.rmtree(tmp_path / "small")
@@ -116,7 +116,7 @@ def test_a_folder_becomes_a_folder(bert, tmp_path, shard_sets, capsys):
     """An export of ours, and its import, lose layers; a folder without its tokenizer is refused."""
     assert export([str(bert), str(tmp_path / "theirs")]) == 0
     assert import_model([str(tmp_path / "theirs"), str(tmp_path / "ours")]) == 0
-    expected = open_run(bert).model.family.stack.layers[1].attention.body.out.weight
+    expected = TrainedModel.open(bert).model.family.stack.layers[1].attention.body.out.weight
     for source in ("theirs", "ours"):
         output = tmp_path / f"{source}-small"
         assert main([str(tmp_path / source), "method=layers", "keep=[1]", *FAST, f"output={output}"]) == 0

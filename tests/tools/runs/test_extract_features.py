@@ -16,7 +16,7 @@ from clozeline.tools.runs.inference.feature_files import Extraction, Features, o
 from clozeline.tools.runs.inference.text_likelihoods import word_spans
 from clozeline.tools.runs.neighbors import NeighborOptions, find_neighbors
 from clozeline.tools.runs.neighbors import main as neighbors
-from clozeline.train.startup.open_run import open_run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.train.written_runs import write_run
 
 
@@ -35,7 +35,7 @@ def test_the_manifest_says_where_vectors_come_from(tuned, tmp_path, capsys):
     facts = found.facts
     assert (facts["layer"], facts["pool"], facts["step"], facts["rows"]) == ("last", "token", 6, 3 + 5)
     assert facts["truncated"] == 1
-    assert facts["tokenizer"] == open_run(tuned).tokenizer.vocabulary.fingerprint
+    assert facts["tokenizer"] == TrainedModel.open(tuned).tokenizer.vocabulary.fingerprint
     assert facts["checkpoint"] == file_hash(tuned / "checkpoints" / "step-00000006" / "checkpoint.json")
     assert facts["input"] == {"texts.jsonl": file_hash(texts)}
     assert found.uids == ["texts.jsonl:1"] * 3 + ["texts.jsonl:2"] * 5
@@ -141,7 +141,7 @@ def test_a_decoder_has_no_first_special_token_to_read(decoder, tmp_path):
 @pytest.mark.parametrize(("label", "head"), [("span_corruption", []), ("text_infilling", ["bos"])])
 def test_a_source_is_framed_as_in_training(shard_sets, tmp_path, label, head):
     write_run(tmp_path, shard_sets, [3], 1, label, model__family="encoder_decoder", model__heads={"lm": 1.0})
-    trained = open_run(tmp_path)
+    trained = TrainedModel.open(tmp_path)
     found, known = written((tmp_path, trained), tmp_path / "out"), trained.tokenizer.vocabulary.specials
     for encoding, vector in zip(trained.tokenizer.encode([text for _, text in TEXTS]), found.vectors, strict=True):
         row = [*(known[name] for name in head), *encoding.ids[: 39 - len(head)].tolist(), known["eos"]]

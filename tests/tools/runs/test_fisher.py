@@ -13,7 +13,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.tools.runs.fisher import main as fisher_main
 from clozeline.tools.runs.inference.fisher_information import diagonal_fisher, require_drawable_labels
 from clozeline.tools.start.contracts.heads import full_batch
-from clozeline.train.startup.open_run import open_run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.model.small_models import built
 from tests.tools.small_run import compute_row_scores
 
@@ -25,7 +25,7 @@ def test_the_file_holds_weights_and_squares(tuned, tmp_path, capsys):
         assert fisher_main([str(tuned), f"output={path}", "rows=20", *words]) == 0
     assert "60 rows at step 6, mean " in capsys.readouterr().out
     assert files[0].read_bytes() == files[1].read_bytes() != files[2].read_bytes()
-    trained = open_run(tuned)
+    trained = TrainedModel.open(tuned)
     names = [name for name, _ in trained.model.named_parameters()]
     with safe_open(files[3], framework="pt") as opened:
         assert json.loads(opened.metadata()["fisher"]) == {"step": 6, "rows": 60, "empirical": True}

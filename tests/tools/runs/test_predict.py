@@ -21,14 +21,14 @@ from clozeline.tools.runs.inference.prediction_files import write_output
 from clozeline.train.answers.classification import Classification
 from clozeline.train.answers.regression import Regression
 from clozeline.train.answers.span import Span
-from clozeline.train.startup.open_run import open_run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.pipeline.task_files import sentences
 from tests.pipeline.tasks.readers.reading import json_lines, reader_of, written
 from tests.tools.small_run import compute_row_scores
 
 
 def probabilities(run, texts):
-    trained, found = open_run(run), []
+    trained, found = TrainedModel.open(run), []
     special = trained.tokenizer.vocabulary.specials
     for encoding in trained.tokenizer.encode(texts):
         ids = [special["cls"], *encoding.ids.tolist(), special["sep"]]

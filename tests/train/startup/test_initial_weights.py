@@ -14,8 +14,8 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.registry import choose
 from clozeline.train.checkpoint.format import Index, steps_in
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.startup.initial_weights import fill, translate, translate_source
-from clozeline.train.startup.open_run import Run, open_run
 from clozeline.train.startup.source_tokenizer import OtherTokenizer
 from tests.model.checkpoints.published import VOCABULARY, saved
 from tests.train.masked_set import write_config
@@ -25,7 +25,7 @@ IDS = torch.tensor([[5, 9, 30, 7, 11]])
 
 
 def fill_from(model, source, **options):
-    return fill(model, translate_source(model.config, open_run(source)), **options)
+    return fill(model, translate_source(model.config, TrainedModel.open(source)), **options)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_another_body_is_refused(folder, key, value):
 
 def test_a_body_with_other_parameters_is_refused(folder):
     model = fresh(folder)
-    source = translate_source(model.config, open_run(folder))
+    source = translate_source(model.config, TrainedModel.open(folder))
     name = next(name for name in source.tensors if name.startswith("family.stack.layers.0."))
     lacking = {key: tensor for key, tensor in source.tensors.items() if key != name}
     for tensors in (lacking, {**source.tensors, "family.stack.other": torch.ones(1)}):
@@ -155,7 +155,7 @@ def test_a_head_for_other_classes_is_new(folder):
     names = {name: tensor.detach().clone() for name, tensor in tuned.named_parameters()}
     checkpoint = replace(read_checkpoint(folder), config=tuned.config, tensors=names)
     same, other = (
-        fill(model, translate_source(model.config, Run(source, checkpoint)))
+        fill(model, translate_source(model.config, TrainedModel(source, checkpoint)))
         for model in (of("no", "yes"), of("dull", "fine"))
     )
     assert (same.fresh, same.unused) == ([], [])

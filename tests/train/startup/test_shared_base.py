@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.train.startup.open_run import open_run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.startup.shared_base import SharedBase
 from tests.train.masked_set import FIRST_WORD, write_config
 from tests.train.runs import start
@@ -52,7 +52,7 @@ def scores(model):
 
 def own_scores(run):
     """The scores of a model that holds this run alone."""
-    return scores(open_run(run).model)
+    return scores(TrainedModel.open(run).model)
 
 
 def test_each_run_gives_its_scores_and_the_model_alone_gives_its_own_again(folder):

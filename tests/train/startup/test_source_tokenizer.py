@@ -9,7 +9,7 @@ from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from clozeline.pipeline.tokenize.tokenizers.character import Character
-from clozeline.train.startup.open_run import Run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.startup.source_tokenizer import compare_tokenizers
 
 RESERVED = 154 + 256
@@ -34,7 +34,7 @@ def compared(folder, theirs, ours):
 
 def source(folder):
     """A model folder of which only the tokenizer is read."""
-    return Run(folder, SimpleNamespace(files=()))
+    return TrainedModel(folder, SimpleNamespace(files=()))
 
 
 def shard_set(folder, fingerprint):

@@ -18,8 +18,8 @@ from clozeline.tools.runs.evaluation.minimal_pairs import Pair, pair_scores, rea
 from clozeline.tools.runs.evaluation.ngrams import WordNgrams
 from clozeline.tools.runs.evaluation.score_notes import note_few_items
 from clozeline.tools.runs.inference.text_likelihoods import open_scorer
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.startup.open_run import open_run
 
 _PER_PARADIGM: Final = 100
 _PAIR_FIGURES: Final = ("n", "accuracy", "ties", "baselines", "correlation_with_bigram")
@@ -48,7 +48,7 @@ def write_scores(variant: Variant, plan: Plan, test: PairTest | None, texts: Map
     from clozeline.tools.runs.evaluation.perplexity import perplexity_scores
 
     run = Path(plan.config["output"])
-    trained = open_run(run)
+    trained = TrainedModel.open(run)
     max_rows = int(plan.config["evaluate"]["max_rows"])
     heldout = {
         measure: label_loss(trained.model, open_shards(path), max_rows)

@@ -21,8 +21,8 @@ from clozeline.tools.experiments.multirun.forgetting_scores import ForgettingOpt
 from clozeline.tools.experiments.multirun.runner import Training, run_step
 from clozeline.tools.model_folder import write_tensors
 from clozeline.tools.runs.evaluation.heldout_score import heldout_score
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.config import with_absolute_paths
-from clozeline.train.startup.open_run import open_run
 
 
 @config_class
@@ -168,7 +168,7 @@ class TaskSequence:
         known = max(known, self.options.learned)
         kinds: dict[str, str] = {}
         scores: list[float | None] = []
-        latest = open_run(runs[-1]).model
+        latest = TrainedModel.open(runs[-1]).model
         for number, task in enumerate(self.tasks):
             scorer, score = self._model_for_task(latest, runs, number, known), None
             if scorer is not None:
@@ -188,7 +188,7 @@ class TaskSequence:
             return latest_model
         if number >= known:
             return None
-        model = open_run(runs[max(0, number - self.options.learned + 1)]).model
+        model = TrainedModel.open(runs[max(0, number - self.options.learned + 1)]).model
         with torch.no_grad():
             for name, parameter in model.family.named_parameters():
                 parameter.copy_(latest_model.family.get_parameter(name))

@@ -20,7 +20,7 @@ from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.tools.runs.evaluation.early_exits import ExitingModel, ExitOptions
 from clozeline.tools.runs.evaluation.task_run import open_task_run
 from clozeline.train.checkpoint.format import steps_in
-from clozeline.train.startup.open_run import Run, open_run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _FASTER: Final = 0.95
 """Share of the dense model's time, or bytes, from which something is saved; closer to 1 is noise."""
@@ -112,7 +112,7 @@ def measure_row(
     dense: Path,
     options: MeasureOptions,
     dense_score: Score | None = None,
-    opened: list[Run] | None = None,
+    opened: list[TrainedModel] | None = None,
 ) -> Row:
     """Measure a model next to the dense one, of which it is given the score or computes it.
 
@@ -150,9 +150,9 @@ def measure_row(
     return Row(name, sizes[-1], sizes[0], latencies, own_score, dense_score, claim)
 
 
-def _open_merged(folder: Path) -> Run:
+def _open_merged(folder: Path) -> TrainedModel:
     """Open a run or a model folder as its export computes, with an adapter merged."""
-    run = open_run(folder)
+    run = TrainedModel.open(folder)
     return replace(run, checkpoint=exported_form(run))
 
 

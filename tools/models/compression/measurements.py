@@ -18,7 +18,7 @@ from clozeline.model.layers.quantization import holds_integers
 from clozeline.model.parameters.flops import matrix_flops
 from clozeline.seeding import hash64
 from clozeline.tools.runs.evaluation.early_exits import ExitingModel
-from clozeline.train.startup.open_run import Run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 
 Batches: TypeAlias = Callable[[int], Iterator[Mapping[str, Tensor]]]
 """Return batches of some number of rows."""
@@ -50,7 +50,7 @@ class Latency(NamedTuple):
     dense: float
 
 
-def measure_sizes(run: Run, length: int) -> Sizes:
+def measure_sizes(run: TrainedModel, length: int) -> Sizes:
     """Return the sizes of a model; `length` is the tokens of a row."""
     model, checkpoint = run.model, run.checkpoint
     weights = (tensor.dequantize() if holds_integers(tensor) else tensor for tensor in checkpoint.tensors.values())

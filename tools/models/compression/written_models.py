@@ -20,9 +20,9 @@ from clozeline.tools.model_folder import TOKENIZER, require_empty, write_importe
 from clozeline.train.checkpoint.format import FROZEN, WEIGHT, Index, ParameterRecord, part_name
 from clozeline.train.checkpoint.part_writer import Snapshot, write_part
 from clozeline.train.checkpoint.run_weights import LATEST
+from clozeline.train.checkpoint.trained_model import TrainedModel, read_config
 from clozeline.train.configuration.config import frozen
 from clozeline.train.data.sets.recorded_sets import SETS_FILE
-from clozeline.train.startup.open_run import Run, read_config
 
 RECORD: Final = "compression.json"
 """File that says how a folder was compressed."""
@@ -30,7 +30,7 @@ _FOLLOWED: Final = 8
 """Runs that started from one another, from a fine-tuned one back to the compressed one."""
 
 
-def write_compressed(run: Run, output: Path, smaller: Checkpoint, method: str) -> None:
+def write_compressed(run: TrainedModel, output: Path, smaller: Checkpoint, method: str) -> None:
     """Write the smaller model next to the tokenizer that `model_folder` has put there.
 
     A run becomes a run: config.yaml with the smaller model, sets.json, and a checkpoint of the same step with the
@@ -68,7 +68,7 @@ def model_folder(output: Path, source: Path, tokenizer: Path | None) -> Iterator
         raise
 
 
-def write_record(output: Path, run: Run, name: str, method: Method, lines: Sequence[str]) -> None:
+def write_record(output: Path, run: TrainedModel, name: str, method: Method, lines: Sequence[str]) -> None:
     """Write how a folder was compressed, with what the paper claims, and of a run what it was trained on."""
     facts = {"method": name, "options": to_plain(method.options), "claim": method.claim, "lines": [*lines]}
     publish_json(output / RECORD, seal({"format": 1, **facts, "source": str(run.folder.absolute())}))
@@ -102,7 +102,7 @@ def _format_options(options: Mapping[str, Any]) -> str:
     return " ".join(f"{key}={value}" for key, value in options.items() if value is not None)
 
 
-def _write_run(run: Run, output: Path, smaller: Checkpoint, method: str) -> None:
+def _write_run(run: TrainedModel, output: Path, smaller: Checkpoint, method: str) -> None:
     """Write a run directory; its checkpoint, which marks it as one, is last."""
     assert run.state is not None, "a run has a state"
     # the smaller model starts from nothing, and is trained by nothing

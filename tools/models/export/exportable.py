@@ -16,10 +16,10 @@ from clozeline.pipeline.tasks.task_rows import FRAMES
 from clozeline.pipeline.tasks.task_rows import Frame as TaskFrame
 from clozeline.pipeline.tokenize.published.exporting import END, Blanks, Frame
 from clozeline.tools.runs.inference.text_likelihoods import first_role
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.checkpoint import StepChoice
 from clozeline.train.data.sets.recorded_sets import RecordedSet
 from clozeline.train.startup.exported_form import with_published, with_row_length
-from clozeline.train.startup.open_run import Run, open_run
 
 _MASKED_INPUT: Final = ("mass", "masked_encoder_decoder")
 """Objectives of encoder-decoders whose inputs are those of BERT."""
@@ -27,7 +27,7 @@ _FRAMES: Final = {**FRAMES, "xlnet": TaskFrame("encoder", (), ("sep",), ("sep", 
 """Frames by the option `frame` of objectives: those of tasks, and `a [SEP] b [SEP] [CLS]` of permuted_lm."""
 
 
-def exported_form(run: Run) -> Checkpoint:
+def exported_form(run: TrainedModel) -> Checkpoint:
     """Return the model as it is exported, an adapter merged, with the texts that its source was published by."""
     checkpoint = _with_row_length(run)
     if run.recorded:
@@ -47,7 +47,7 @@ def exported_form(run: Run) -> Checkpoint:
     return with_published(checkpoint, published, run.tokenizer_folder)
 
 
-def card_rows(run: Run) -> dict[str, str]:
+def card_rows(run: TrainedModel) -> dict[str, str]:
     """Return the rows of the model card."""
     if run.config is None or run.state is None:
         return {"model type": str(run.checkpoint.model_type), "imported from": origin_of(run.folder)}
@@ -105,12 +105,12 @@ def role_before_texts(trained_on: RecordedSet) -> str | None:
     return first_role(objective) if objective.architecture == "decoder" and "frame" not in objective.options else None
 
 
-def reads_task_rows(run: Run) -> bool:
+def reads_task_rows(run: TrainedModel) -> bool:
     """Return whether the model was trained on rows of a task, which are cut at a length where predictions are, too."""
     return bool(run.recorded) and "frame" in run.recorded[0].objective.options
 
 
-def blanks_of(run: Run) -> Blanks:
+def blanks_of(run: TrainedModel) -> Blanks:
     """Return how the rows of a task have the blanks of a text; those of other training keep them."""
     heads = run.recorded[0].objective.heads if reads_task_rows(run) else ()
     if "tagging" in heads:
@@ -118,7 +118,7 @@ def blanks_of(run: Run) -> Blanks:
     return "stripped" if set(heads) & {"classification", "regression", "similarity"} else "kept"
 
 
-def row_length(run: Run) -> int | None:
+def row_length(run: TrainedModel) -> int | None:
     """Return the tokens of a row, with special tokens, that the model reads: what its training rows were cut at.
 
     None: nothing was recorded, and positions have no limit.
@@ -150,7 +150,7 @@ class Adapted:
 
 def open_adapted(folder: Path, step: StepChoice = None) -> Adapted:
     """Open a run that trained an adapter, or a folder that `import-adapter` wrote, and its base model."""
-    run = open_run(folder, step, quantized=False)
+    run = TrainedModel.open(folder, step, quantized=False)
     checkpoint = _with_row_length(run)
     if checkpoint.config.adapter is None:
         raise ConfigurationError(f"{folder}: holds no adapter: export the model with clozeline export-model")
@@ -161,7 +161,7 @@ def open_adapted(folder: Path, step: StepChoice = None) -> Adapted:
     original, source = base, None
     if run.config is not None and run.config.model.init_from is not None:
         source = run.config.model.init_from.expanduser()
-        original = exported_form(open_run(source, quantized=False))
+        original = exported_form(TrainedModel.open(source, quantized=False))
     elif checkpoint.trained:  # the base came without this head
         _, key_map = fit_to_class(base, base.model_type, body_alone=True)
         original = replace(base, config=replace(config, heads={name: HeadConfig() for name in key_map.heads}))
@@ -172,5 +172,5 @@ def _base_weights(model: Model) -> dict[str, Tensor]:
     return {name: own.detach() for name, own in model.named_parameters() if not name.startswith("adapters.")}
 
 
-def _with_row_length(run: Run) -> Checkpoint:
+def _with_row_length(run: TrainedModel) -> Checkpoint:
     return run.checkpoint if run.config is None else with_row_length(run.checkpoint, run.sets[0].max_length)

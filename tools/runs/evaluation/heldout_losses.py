@@ -12,11 +12,11 @@ import torch
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.tasks.readers import is_task
 from clozeline.tools.runs.data.run_sets import SetPaths, explain_missing_sets, locate_sets
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.data.sets.datasets import Datasets, open_datasets, open_stream
 from clozeline.train.data.sets.recorded_sets import read_sets
 from clozeline.train.evaluate import batches_of_pass
 from clozeline.train.logs.display import heldout_title
-from clozeline.train.startup.open_run import Run
 
 
 def is_trained_on_texts(run: Path) -> bool:
@@ -27,7 +27,7 @@ def is_trained_on_texts(run: Path) -> bool:
     return False
 
 
-def heldout_losses(trained: Run, set_paths: SetPaths | None = None) -> dict[str, Any]:
+def heldout_losses(trained: TrainedModel, set_paths: SetPaths | None = None) -> dict[str, Any]:
     """Return, by held-out set, the loss in nats, the losses and labels of its heads, and the perplexity of one head.
 
     Raises:
@@ -44,7 +44,7 @@ def heldout_losses(trained: Run, set_paths: SetPaths | None = None) -> dict[str,
     return {"step": trained.step, "sets": {name: _losses(trained, datasets, name) for name in datasets.heldout}}
 
 
-def _losses(trained: Run, datasets: Datasets, name: str) -> dict[str, Any]:
+def _losses(trained: TrainedModel, datasets: Datasets, name: str) -> dict[str, Any]:
     """Return the losses on one held-out set, over the rows that the training evaluates."""
     config, model = trained.require_config(), trained.model
     batches = batches_of_pass(len(datasets.heldout[name]), config.data.global_batch, config.evaluate.max_rows)

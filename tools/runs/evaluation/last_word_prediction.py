@@ -13,7 +13,7 @@ from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.tools.runs.evaluation.local_texts import files_of, json_texts, text_lines
 from clozeline.tools.runs.evaluation.score_notes import note_few_items, note_if_worse
 from clozeline.tools.runs.inference.text_likelihoods import first_token, open_scorer, ready_scores
-from clozeline.train.startup.open_run import Run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _BATCH: Final = 64
 """passages per batch; none depends on the others"""
@@ -43,14 +43,14 @@ def read_passages(path: Path) -> list[str]:
     return passages
 
 
-def score(run: Path, trained: Run, path: Path) -> dict[str, Any]:
+def score(run: Path, trained: TrainedModel, path: Path) -> dict[str, Any]:
     """Return the scores of the passages of a file or folder by a causal model."""
     open_scorer(run, trained, "causal")
     first = first_token(trained, ready_scores(trained.objectives)["causal"])
     return {"suite": "lambada", **last_word_scores(trained, first, read_passages(path))}
 
 
-def last_word_scores(trained: Run, first: int | None, passages: Sequence[str]) -> dict[str, Any]:
+def last_word_scores(trained: TrainedModel, first: int | None, passages: Sequence[str]) -> dict[str, Any]:
     """Return the share of last words that greedy decoding predicts, and their mean loss in nats.
 
     A word is correct if all of its tokens are; white space before it belongs to it. A passage longer than the position

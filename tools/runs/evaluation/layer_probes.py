@@ -23,7 +23,7 @@ from clozeline.pipeline.tasks.window_rows import words_with_tags
 from clozeline.tools.runs.evaluation.task_run import open_split, set_rows
 from clozeline.train.answers import answer_of
 from clozeline.train.answers.tagging import Tagging
-from clozeline.train.startup.open_run import Run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _MOST_WORDS: Final = 20_000
 """of the training set, from its beginning"""
@@ -39,13 +39,13 @@ class _Words:
     word_positions: list[tuple[int, int]]
     """row and position of each word's first token"""
 
-    def vectors(self, trained: Run, layer: int) -> NDArray[np.float32]:
+    def vectors(self, trained: TrainedModel, layer: int) -> NDArray[np.float32]:
         """Return the vectors of the words in a layer, [words, dim]."""
         by_row = token_vectors(trained.model, self.rows, str(layer))
         return np.stack([by_row[row][position].numpy() for row, position in self.word_positions])
 
 
-def probe_scores(trained: Run, task: Path, split: str) -> dict[str, Any]:
+def probe_scores(trained: TrainedModel, task: Path, split: str) -> dict[str, Any]:
     """Return the accuracy of each layer on a split of a task of tagged words, next to each word's most frequent class.
 
     The linear model is fitted on the training split, on standardized vectors of the first tokens of words.

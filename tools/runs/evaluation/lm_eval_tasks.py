@@ -16,7 +16,7 @@ from clozeline.model.scoring.batches import batch_tensors, group_by_length
 from clozeline.model.scoring.masked import pseudo_log_likelihoods
 from clozeline.tools.runs.inference.generation import find_end_ids
 from clozeline.tools.runs.inference.text_likelihoods import open_scorer
-from clozeline.train.startup.open_run import Run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _TOKENS: Final = 1 << 13
 """Tokens of a batch, whose scores over the vocabulary are in memory."""
@@ -32,7 +32,7 @@ class RunScores:
     probable continuation, so that none counts as greedy, and no text is generated.
     """
 
-    def __init__(self, run: Path, trained: Run) -> None:
+    def __init__(self, run: Path, trained: TrainedModel) -> None:
         _, self.kind = open_scorer(run, trained, None)
         architecture = trained.model.config.architecture
         if self.kind not in ("causal", "pll") or (self.kind == "causal" and architecture != "decoder"):
@@ -124,7 +124,7 @@ class RunScores:
         return text[: min((text.find(each) for each in stop if each in text), default=len(text))]
 
 
-def task_scores(run: Path, trained: Run, tasks: Sequence[str], folder: Path) -> dict[str, Any]:
+def task_scores(run: Path, trained: TrainedModel, tasks: Sequence[str], folder: Path) -> dict[str, Any]:
     """Return the metrics of tasks whose files are in a folder, or of the harness itself.
 
     Raises:
@@ -138,7 +138,7 @@ def task_scores(run: Path, trained: Run, tasks: Sequence[str], folder: Path) -> 
         raise ConfigurationError(f"suite=lm_eval: {error}: install clozeline[lm-eval]") from error
     scores = RunScores(run, trained)
 
-    class Run(LM):  # type: ignore[misc]
+    class HarnessModel(LM):  # type: ignore[misc]
         def loglikelihood(self, requests: Sequence[Any]) -> list[tuple[float, bool]]:
             return scores.score([scores.encode_pair(*request.args) for request in requests])
 
@@ -153,7 +153,7 @@ def task_scores(run: Path, trained: Run, tasks: Sequence[str], folder: Path) -> 
         manager = TaskManager(include_path=str(folder))
     if unknown := sorted({*tasks} - {*manager.all_tasks}):
         raise ConfigurationError(f"tasks: {', '.join(unknown)}: in no file of {folder}, and the harness has none")
-    found = simple_evaluate(Run(), tasks=[*tasks], task_manager=manager, bootstrap_iters=0, log_samples=False)
+    found = simple_evaluate(HarnessModel(), tasks=[*tasks], task_manager=manager, bootstrap_iters=0, log_samples=False)
     return {"suite": "lm_eval", "score": scores.kind, "tasks": found["results"], "items": found["n-samples"]}
 
 

@@ -12,7 +12,7 @@ from clozeline.model.scoring.masked import candidate_scores
 from clozeline.tools.runs.evaluation.local_texts import files_of, json_lines, text_lines
 from clozeline.tools.runs.evaluation.score_notes import note_few_items, note_if_worse
 from clozeline.tools.runs.inference.text_likelihoods import open_scorer
-from clozeline.train.startup.open_run import Run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _MASK: Final = "[MASK]"
 _TOP: Final = 10
@@ -57,7 +57,7 @@ def read_words(path: Path) -> list[str]:
     return [word for _, line in text_lines(path) if (word := line.strip())]
 
 
-def score(run: Path, trained: Run, path: Path, candidates: Path | None) -> dict[str, Any]:
+def score(run: Path, trained: TrainedModel, path: Path, candidates: Path | None) -> dict[str, Any]:
     """Return the scores of the facts of a file or folder by a masked LM, among the words of a file or of all facts."""
     open_scorer(run, trained, "pll")
     facts = read_facts(path)
@@ -65,7 +65,7 @@ def score(run: Path, trained: Run, path: Path, candidates: Path | None) -> dict[
     return {"suite": "lama", **fact_scores(trained, facts, words)}
 
 
-def fact_scores(trained: Run, facts: Sequence[Fact], words: Sequence[str] | None) -> dict[str, Any]:
+def fact_scores(trained: TrainedModel, facts: Sequence[Fact], words: Sequence[str] | None) -> dict[str, Any]:
     """Return how often the correct word is the most probable one or among the top ten: means over relations.
 
     Words compete with the candidates: `words`, or the words of all facts, as far as they are single tokens. A fact with
@@ -93,7 +93,7 @@ def fact_scores(trained: Run, facts: Sequence[Fact], words: Sequence[str] | None
     return counts | _mean_over_relations(asked, ranks, len(candidates))
 
 
-def _single_tokens(trained: Run, words: Sequence[str]) -> dict[str, int]:
+def _single_tokens(trained: TrainedModel, words: Sequence[str]) -> dict[str, int]:
     """Return the token of each word that is one token inside a sentence."""
     distinct = list(dict.fromkeys(words))
     texts = ["a", *(f"a {word}" for word in distinct)]

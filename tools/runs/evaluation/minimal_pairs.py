@@ -13,7 +13,7 @@ from clozeline.tools.runs.evaluation.local_texts import KeyedTexts, files_of, js
 from clozeline.tools.runs.evaluation.ngrams import WordNgrams
 from clozeline.tools.runs.evaluation.score_notes import note_few_items, note_if_worse
 from clozeline.tools.runs.inference.text_likelihoods import Score, TextScorer, open_scorer
-from clozeline.train.startup.open_run import Run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 
 PUBLISHED: Final = {"5-gram": 61.2, "LSTM": 69.8, "Transformer-XL": 69.6, "GPT-2": 81.5, "people": 88.6}
 """mean accuracy over all 67 paradigms in percent, from the paper"""
@@ -94,7 +94,12 @@ def compare_first(values: Sequence[float] | NDArray[np.float64], pairs: Sequence
 
 
 def score(
-    run: Path, trained: Run, path: Path, pairs: int | None, baseline: Path | KeyedTexts | None, kind: Score | None
+    run: Path,
+    trained: TrainedModel,
+    path: Path,
+    pairs: int | None,
+    baseline: Path | KeyedTexts | None,
+    kind: Score | None,
 ) -> dict[str, Any]:
     """Return the scores of at most `pairs` pairs of each paradigm, next to the words of the texts of a baseline."""
     scorer, chosen = open_scorer(run, trained, kind)

@@ -22,7 +22,7 @@ from clozeline.tools.runs.inference.text_likelihoods import (
     ready_scores,
     word_indices,
 )
-from clozeline.train.startup.open_run import Run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _BATCH_TOKENS = 1 << 17
 """tokens of documents per batch"""
@@ -39,7 +39,7 @@ class _Document(NamedTuple):
 
 def perplexity_scores(
     run: Path,
-    trained: Run,
+    trained: TrainedModel,
     source: Path | KeyedTexts,
     window: int | None,
     stride: int | None,
@@ -104,7 +104,7 @@ def perplexity_scores(
 
 
 def _score_documents(
-    trained: Run, documents: Sequence[_Document], kind: Score, length: int, stride: int
+    trained: TrainedModel, documents: Sequence[_Document], kind: Score, length: int, stride: int
 ) -> list[Tensor]:
     """Return the natural log-probabilities of the scored tokens of each document, fp64."""
     ids = [document.ids for document in documents]
@@ -144,7 +144,7 @@ def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _window_and_stride(trained: Run, window: int | None, stride: int | None, least: int) -> tuple[int, int]:
+def _window_and_stride(trained: TrainedModel, window: int | None, stride: int | None, least: int) -> tuple[int, int]:
     limit = trained.model.config.position.limit
     longest = trained.recorded[0].max_length if trained.recorded else trained.max_length
     length = window or min(longest, limit or longest)
@@ -162,7 +162,9 @@ def _is_set(source: Path | KeyedTexts) -> TypeGuard[Path]:
     return isinstance(source, Path) and (source.name.endswith("manifest.json") or (source / "manifest.json").is_file())
 
 
-def _read_texts(trained: Run, source: Path | KeyedTexts, first: int | None, kind: Score) -> Iterator[_Document]:
+def _read_texts(
+    trained: TrainedModel, source: Path | KeyedTexts, first: int | None, kind: Score
+) -> Iterator[_Document]:
     for text in texts_of_files(source):
         encoding = trained.tokenizer.encode([text])[0]
         ids, size = encoding.ids.tolist(), len(text.encode())
@@ -174,7 +176,7 @@ def _read_texts(trained: Run, source: Path | KeyedTexts, first: int | None, kind
         yield _Document(ids if first is None else [first, *ids], size)
 
 
-def _read_set(trained: Run, source: Path) -> Iterator[_Document]:
+def _read_set(trained: TrainedModel, source: Path) -> Iterator[_Document]:
     shards = open_shards(source)
     trained.require_same_tokenizer(shards)
     objective = shards.manifest.objective

@@ -21,8 +21,8 @@ from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first
 from clozeline.tools.runs.evaluation.answer_threshold import stored_threshold
 from clozeline.tools.runs.evaluation.early_exits import ExitingModel, ExitOptions
 from clozeline.train.answers import answer_of
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.checkpoint import StepChoice
-from clozeline.train.startup.open_run import Run, open_run
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,7 +39,7 @@ class TaskRun:
     `checkpoint` is `Run.digest`; `threshold` the margin by which "no answer" must win, if questions may have none.
     """
 
-    trained: Run
+    trained: TrainedModel
     facts: TaskFacts
     head: str
     shards: ShardSet
@@ -96,7 +96,7 @@ def open_task_run(
     `split` is a folder next to the training set, such as `dev_matched`; `task` the folder of the task's sets, by
     default that of the training set. `step` None: the checkpoint that the run would resume from.
     """
-    trained, data, folder = open_run(run, step), None, task
+    trained, data, folder = TrainedModel.open(run, step), None, task
     if folder is None or trained.config is not None:  # a model folder names no sets
         data = locate_sets(run, trained.require_config().data, set_paths or SetPaths())
         first = data.first_set

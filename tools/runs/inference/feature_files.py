@@ -22,7 +22,7 @@ from clozeline.pipeline.tasks.window_rows import first_tokens, token_spans
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.sealed_json import seal, unseal
 from clozeline.tools.runs.inference.text_likelihoods import first_token, word_spans
-from clozeline.train.startup.open_run import Run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 
 Pool: TypeAlias = Literal["token", "first_subword", "cls", "mean", "max", "last"]
 """token: one vector per token; first_subword: per word, that of its first token; the others: one vector per text, over
@@ -59,7 +59,7 @@ class Features:
 
 
 def write_features(
-    folder: Path, trained: Run, objective: ObjectiveFacts, texts: Iterable[tuple[str, str]],
+    folder: Path, trained: TrainedModel, objective: ObjectiveFacts, texts: Iterable[tuple[str, str]],
     chosen: Extraction, facts: Mapping[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
     """Write the vectors of (name, text) pairs in order, then a manifest; return the manifest.
@@ -126,7 +126,7 @@ def open_features(folder: Path) -> Features:
     return Features(uids, positions, texts, vectors.reshape(len(table), -1), facts)
 
 
-def _special_tokens_around(trained: Run, objective: ObjectiveFacts) -> tuple[list[int], list[int]]:
+def _special_tokens_around(trained: TrainedModel, objective: ObjectiveFacts) -> tuple[list[int], list[int]]:
     vocabulary = trained.tokenizer.vocabulary
     if objective.architecture == "encoder":
         return [vocabulary.id_of("cls", "features")], [vocabulary.id_of("sep", "features")]
@@ -138,7 +138,7 @@ def _special_tokens_around(trained: Run, objective: ObjectiveFacts) -> tuple[lis
 
 
 def _select_units(
-    trained: Run, text: str, encoding: Encoding, vectors: Tensor, first: int, room: int, kind: Pool
+    trained: TrainedModel, text: str, encoding: Encoding, vectors: Tensor, first: int, room: int, kind: Pool
 ) -> list[tuple[int, str, Tensor]]:
     """Return index, text and vector of each unit of a text: the text itself, its tokens, or its words.
 

@@ -14,8 +14,8 @@ from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tokenize.published.folders import end_ids
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.tools.runs.evaluation.local_texts import text_lines
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.checkpoint import StepChoice
-from clozeline.train.startup.open_run import Run
 
 
 @config_class
@@ -42,7 +42,7 @@ class Settings(Decoding):
             raise ValueError(f"allowed: {found}; remove one of the two keys")
 
 
-def continuations(trained: Run, text: str, settings: Settings) -> list[Continuation]:
+def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[Continuation]:
     """Return the continuations of a text, in which special tokens may be written as their pieces.
 
     The first set of the training says how rows start, and whether a prefix is read in both directions.
@@ -96,7 +96,7 @@ def read_allowed(allowed: Sequence[str] | Path) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def _encode_allowed(trained: Run, text: str, allowed: Sequence[str]) -> list[list[int]]:
+def _encode_allowed(trained: TrainedModel, text: str, allowed: Sequence[str]) -> list[list[int]]:
     """Return the tokens of each allowed text: those it has after the prompt, or as an output of an encoder-decoder."""
     tokenizer, objective = trained.tokenizer, trained.objectives[0]
     if objective.architecture == "encoder_decoder":

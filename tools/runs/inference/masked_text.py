@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.unmask import Filling, unmask
-from clozeline.train.startup.open_run import Run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 
 MASK = "<mask>"
 
 
-def encode_masked_text(trained: Run, text: str) -> tuple[NDArray[np.int64], list[int]]:
+def encode_masked_text(trained: TrainedModel, text: str) -> tuple[NDArray[np.int64], list[int]]:
     """Return the token row of a text with `<mask>`s, and their positions; each mask includes the space before it.
 
     The tokenizer's own mask, such as `[MASK]`, is one too.
@@ -38,12 +38,12 @@ def encode_masked_text(trained: Run, text: str) -> tuple[NDArray[np.int64], list
     return np.array(ids), positions
 
 
-def _own_masks(trained: Run, text: str) -> str:
+def _own_masks(trained: TrainedModel, text: str) -> str:
     tokenizer = trained.tokenizer
     return text.replace(tokenizer.piece(tokenizer.vocabulary.id_of("mask", "fill_mask")), MASK)
 
 
-def fill_text(trained: Run, text: str, decoding: Decoding, samples: int = 1) -> list[Filling]:
+def fill_text(trained: TrainedModel, text: str, decoding: Decoding, samples: int = 1) -> list[Filling]:
     """Return fillings of a text: random samples if the decoding has a temperature, else the best ones.
 
     Special tokens are never predicted. A text without `<mask>` is followed by `decoding.max_tokens` of them.
@@ -63,7 +63,7 @@ def fill_text(trained: Run, text: str, decoding: Decoding, samples: int = 1) -> 
     return [filling for of_row in fillings for filling in of_row][:samples]
 
 
-def parts_of(trained: Run, filling: Filling) -> Sequence[tuple[str, bool]]:
+def parts_of(trained: TrainedModel, filling: Filling) -> Sequence[tuple[str, bool]]:
     """Return the parts of a filled text without the special tokens around it, and whether each was a mask."""
     filled = set(filling.filled)
     inside = (

@@ -19,12 +19,12 @@ from clozeline.pipeline.shards.columns import Dtype
 from clozeline.pipeline.shards.manifest import BLOCK_LIMIT
 from clozeline.registry import find
 from clozeline.seeding import TEACHER, kernel_keys
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.compression.distillation.observation import choose_head, has_label_logits
 from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.data.sets.model_fit import refuse_unreadable
 from clozeline.train.data.sets.stored_scores import StoredScores
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.startup.open_run import Run
 
 _ROWS: Final = 32
 """Most rows of a forward pass, as in an evaluation."""
@@ -39,7 +39,7 @@ _CACHED: Final = 1 << 18
 class TeacherScores:
     """A teacher on a device that scores blocks of a set of examples; what it returns depends on the block alone."""
 
-    def __init__(self, teacher: Run, shards: ShardSet, stored: StoredScores, device: torch.device) -> None:
+    def __init__(self, teacher: TrainedModel, shards: ShardSet, stored: StoredScores, device: torch.device) -> None:
         self.stored, self.device = stored, device
         self.vocab_size = shards.manifest.tokenizer.vocab_size
         self.collate = Collate.from_manifest(shards.manifest)
@@ -133,7 +133,7 @@ def score_columns(stored: StoredScores, vocab_size: int) -> list[ColumnSpec]:
 
 
 def plan_scores(
-    teacher: Run, shards: ShardSet, head: str | None, k: int, how: str, temperature: float, seed: int
+    teacher: TrainedModel, shards: ShardSet, head: str | None, k: int, how: str, temperature: float, seed: int
 ) -> StoredScores:
     """Check that a teacher can score a set, and return what its column set will say.
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tokenize.tokenizers import Encoding
-from clozeline.train.startup.open_run import Run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,7 +63,7 @@ def first_role(objective: ObjectiveFacts) -> str | None:
     return separator if follows and separator != "none" else None
 
 
-def first_token(trained: Run, objective: ObjectiveFacts) -> int | None:
+def first_token(trained: TrainedModel, objective: ObjectiveFacts) -> int | None:
     """Return the token before a text in training rows, or None."""
     role, vocabulary = first_role(objective), trained.tokenizer.vocabulary
     if role in ("cls", "bos"):
@@ -97,7 +97,7 @@ def word_indices(text: str, encoding: Encoding) -> list[int]:
 class TextScorer:
     """Scores texts with one model; fused scores average the causal score with the score `fused_with`."""
 
-    def __init__(self, trained: Run, kind: Score, first: int | None, fused_with: Score = "pll") -> None:
+    def __init__(self, trained: TrainedModel, kind: Score, first: int | None, fused_with: Score = "pll") -> None:
         self._trained, self._first = trained, first
         self._kinds: tuple[Score, ...] = ("causal", fused_with) if kind == "fused" else (kind,)
 
@@ -140,7 +140,7 @@ def _score_to_fuse(ready: Collection[Score]) -> Score | None:
     return "mntp" if "mntp" in ready else "pll" if "pll" in ready else None
 
 
-def choose_score(run: Path, ready: dict[Score, ObjectiveFacts], trained: Run, kind: Score | None) -> Score:
+def choose_score(run: Path, ready: dict[Score, ObjectiveFacts], trained: TrainedModel, kind: Score | None) -> Score:
     """Return the type of score, by default the first that the training prepared; ConfigurationError for any other."""
     if not ready:
         labels = ", ".join(dict.fromkeys(objective.label for objective in trained.objectives))
@@ -154,7 +154,7 @@ def choose_score(run: Path, ready: dict[Score, ObjectiveFacts], trained: Run, ki
     return chosen
 
 
-def open_scorer(run: Path, trained: Run, kind: Score | None) -> tuple[TextScorer, Score]:
+def open_scorer(run: Path, trained: TrainedModel, kind: Score | None) -> tuple[TextScorer, Score]:
     """Return a scorer of a type, by default the first that the training prepared; ConfigurationError for any other."""
     ready = ready_scores(trained.objectives)
     chosen = choose_score(run, ready, trained, kind)

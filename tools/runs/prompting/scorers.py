@@ -20,7 +20,7 @@ from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
 from clozeline.tools.runs.inference.text_likelihoods import first_token, prepared_scores
 from clozeline.tools.runs.prompting.template import Prompt
-from clozeline.train.startup.open_run import Run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 
 Mode: TypeAlias = Literal["cloze", "causal", "answer"]
 """cloze: a masked model fills the word in; causal: a decoder continues with it; answer: an encoder-decoder outputs
@@ -192,7 +192,7 @@ def prepared_modes(objective: ObjectiveFacts) -> tuple[Mode, ...]:
 
 
 def open_scorer(
-    run: Path, trained: Run, mode: Mode | None, masks: Masks = "left_to_right", tokens: int = TOKENS
+    run: Path, trained: TrainedModel, mode: Mode | None, masks: Masks = "left_to_right", tokens: int = TOKENS
 ) -> tuple[Scorer, Mode]:
     """Return a scorer of words and its mode, by default the first that the training prepared."""
     objectives = trained.objectives

@@ -20,7 +20,7 @@ from clozeline.tools.models.compression.written_models import (
     RECORD,
     find_claim,
 )
-from clozeline.train.startup.open_run import open_run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.model.small_models import FAMILIES, built
 from tests.train.synthetic import plain_config
 from tests.train.written_runs import write_run
@@ -58,7 +58,7 @@ def test_sizes_are_those_of_the_weights(shard_sets, tmp_path):
     model = write_run(tmp_path, shard_sets, [3], 3, model__vocab_multiple=128)
     count = sum(parameter.numel() for parameter in model.parameters())
     zeros = sum(int((parameter == 0).sum()) for parameter in model.parameters())
-    sizes = measure_sizes(open_run(tmp_path), 7)
+    sizes = measure_sizes(TrainedModel.open(tmp_path), 7)
     assert sizes[:3] == (count, count - zeros, 4 * count)
     assert sizes.flops == pytest.approx(model.flops(7) / 3)
 

@@ -14,7 +14,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.tools.models.export_adapter import main as export_adapter
 from clozeline.tools.models.export_model import main as export_model
 from clozeline.tools.models.import_adapter import main as import_adapter
-from clozeline.train.startup.open_run import open_run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.distributed import RankPool
 from tests.model.adapters.adapted_models import disturbed, peft
 from tests.model.checkpoints.published import saved
@@ -55,7 +55,7 @@ def folder(tmp_path_factory):
 
 def own_scores(run_folder, shards):
     """The ids of the held-out rows, and the scores that the run gives to each."""
-    trained, ids = open_run(run_folder), [row["input_ids"].tolist() for row in open_shards(shards)]
+    trained, ids = TrainedModel.open(run_folder), [row["input_ids"].tolist() for row in open_shards(shards)]
     return ids, torch.stack([compute_row_scores(trained, row, "classification") for row in ids])
 
 
@@ -152,7 +152,7 @@ def test_it_is_trained_further_and_resumed(folder, published):
                               optimizer__learning_rate=1e-6, checkpoint__allow_changed=["schedule"])  # fmt: skip
         assert pool.run(start, config) == [0]
     pool.close()
-    weights = dict(open_run(published / "run").model.named_parameters())
+    weights = dict(TrainedModel.open(published / "run").model.named_parameters())
     before = read_checkpoint(published / "own")
     for name, tensor in before.tensors.items():
         if name.startswith("heads."):  # another one here: its labels have names

@@ -13,10 +13,10 @@ from clozeline.model.checkpoints import build_checkpoint, split
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.tools.models.export.exportable import exported_form
 from clozeline.tools.models.export_model import main as export_model
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.startup.checks import check_start
 from clozeline.train.startup.exported_form import plan_of_run
-from clozeline.train.startup.open_run import open_run
 from tests.recipes import RECIPES
 from tests.test_tiny_recipes import OWN, SETS, write_texts
 from tests.train.runs import start
@@ -81,7 +81,7 @@ def test_what_a_start_says_is_written_and_read(recipe, variant, shards, tmp_path
     if code:
         assert all("model." in plan.refusal for plan in plans if not plan.architecture)
         return
-    parts = split(exported_form(open_run(run)))
+    parts = split(exported_form(TrainedModel.open(run)))
     for plan in plans:
         folder = tmp_path / "out" / plan.part
         assert json.loads((folder / "config.json").read_text())["architectures"] == [plan.architecture]

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.models.export.exportable import role_before_texts
 from clozeline.tools.models.export_model import main as export_model
-from clozeline.train.startup.open_run import open_run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.pipeline.task_files import make_sets, write_vocabulary
 from tests.train.written_runs import BERT, write_run, write_run_on
 
@@ -38,7 +38,7 @@ def export_causal(shard_sets, folder):
 def test_a_decoder_names_the_token_that_stands_before_a_text(shard_sets, tmp_path):
     """Packed rows have the end token there, which is not the start token of their vocabulary."""
     folder = export_causal(shard_sets, tmp_path)
-    run = open_run(tmp_path / "run")
+    run = TrainedModel.open(tmp_path / "run")
     rows = [row["input_ids"].tolist() for row in open_shards(shard_sets / "corrupt" / "causal_lm" / "train")]
     specials = run.tokenizer.vocabulary.specials
     before = {first for row in rows for first, second in pairwise(row) if first in specials.values() != second}

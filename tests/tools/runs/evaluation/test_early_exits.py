@@ -15,8 +15,8 @@ from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.tools.runs.evaluate import main as evaluate
 from clozeline.tools.runs.evaluation.early_exits import ExitOptions
 from clozeline.tools.runs.evaluation.task_run import open_task_run, set_rows
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.startup.checks import check_exits
-from clozeline.train.startup.open_run import open_run
 from tests.train.masked_set import write_config
 from tests.train.runs import saved, start, steps
 from tests.train.synthetic import tiny
@@ -25,7 +25,7 @@ from tests.train.synthetic import tiny
 def train_exits(ranks, tuned, folder, exits, **changes):
     """A run with off-ramps that starts from a tuned run."""
     config = write_config(
-        folder / f"{exits}.yaml", open_run(tuned).config.data.first_set, folder / exits, steps=12,
+        folder / f"{exits}.yaml", TrainedModel.open(tuned).config.data.first_set, folder / exits, steps=12,
         model__heads={"classification": {"hidden": "tanh", "exits": exits}}, model__position={"maximum": 64},
         model__init_from=str(tuned), optimizer__learning_rate=0.01, schedule={"name": "constant"}, **changes,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.runs.evaluate import SuiteOptions, evaluate_mode
 from clozeline.tools.runs.evaluation.lm_eval_tasks import RunScores, task_scores
-from clozeline.train.startup.open_run import open_run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.pipeline.miniature import text
 from tests.tools.small_run import compute_row_scores
 from tests.train.written_runs import write_run
@@ -74,7 +74,7 @@ def test_scores_are_those_of_the_exported_folder(shard_sets, tmp_path, monkeypat
         values = {key: value for key, value in expected["results"][name].items() if isinstance(value, float)}
         assert values
         assert {key: found[name][key] for key in values} == pytest.approx(values, rel=1e-4)
-    trained = open_run(tmp_path / "run")
+    trained = TrainedModel.open(tmp_path / "run")
     own = RunScores(tmp_path / "run", trained)
     for sample in expected["samples"]["written"]:
         (context, kwargs) = sample["arguments"][0]
@@ -83,7 +83,7 @@ def test_scores_are_those_of_the_exported_folder(shard_sets, tmp_path, monkeypat
 
 def test_a_decoder_scores_what_follows_a_context(shard_sets, tmp_path):
     write_run(tmp_path / "run", shard_sets, [3], 1, **DECODER)
-    trained = open_run(tmp_path / "run")
+    trained = TrainedModel.open(tmp_path / "run")
     scores = RunScores(tmp_path / "run", trained)
     pairs = [scores.encode_pair("the cat sat ", "on the mat"), scores.encode_pair("", "the page"), ([5] * 90, [6, 7])]
     found = scores.score(pairs)
@@ -99,7 +99,7 @@ def test_a_decoder_scores_what_follows_a_context(shard_sets, tmp_path):
 
 def test_a_masked_lm_scores_each_token_masked_alone(shard_sets, tmp_path):
     write_run(tmp_path / "run", shard_sets, [3], 1, model__init={"std": 0.3})
-    trained = open_run(tmp_path / "run")
+    trained = TrainedModel.open(tmp_path / "run")
     scores, special = RunScores(tmp_path / "run", trained), trained.tokenizer.vocabulary.specials
     pair = scores.encode_pair("the cat sat", " on the mat")
     ((found, greedy),) = scores.score([pair])

@@ -20,7 +20,7 @@ from clozeline.tools.models.import_model import main as import_model
 from clozeline.tools.runs.evaluation.ngrams import TokenNgrams, WordNgrams
 from clozeline.tools.runs.evaluation.perplexity import perplexity_lines, perplexity_scores
 from clozeline.tools.runs.inference.text_likelihoods import word_indices
-from clozeline.train.startup.open_run import open_run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.tools.small_run import example_sets
 from tests.train.written_runs import write_run
 
@@ -81,7 +81,7 @@ def test_documents_of_packed_rows_are_scored_alone(decoder, shard_sets):
 
 def test_a_model_without_knowledge_has_the_perplexity_of_its_vocabulary(decoder, texts):
     run, _ = decoder
-    trained = open_run(run)
+    trained = TrainedModel.open(run)
     torch.nn.init.zeros_(trained.model.family.tokens.weight)
     for window, stride in ((3, 1), (8, 5), (40, None)):
         found = perplexity_scores(run, trained, texts, window, stride)
@@ -106,7 +106,7 @@ def test_what_has_no_perplexity_is_refused(decoder, texts, shard_sets, tmp_path)
         perplexity_scores(run, trained, tmp_path / "empty.txt", None, None)
     write_run(tmp_path, shard_sets, [3], 1, "span_corruption", **ENCODER_DECODER)
     with pytest.raises(ConfigurationError, match="which prepares no score of texts"):
-        perplexity_scores(tmp_path, open_run(tmp_path), texts, None, None)
+        perplexity_scores(tmp_path, TrainedModel.open(tmp_path), texts, None, None)
 
 
 def test_ngrams_score_the_same_tokens(decoder, texts, tmp_path):
@@ -134,7 +134,7 @@ def test_ngrams_score_the_same_tokens(decoder, texts, tmp_path):
 @pytest.mark.parametrize("kind", ["pll", "pll_word"])
 def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(bert, texts, tmp_path, kind, window):
     """Each token is read by the exported model in a row of its own, with as much of the text as a window holds."""
-    run, trained = bert, open_run(bert)
+    run, trained = bert, TrainedModel.open(bert)
     assert export([str(run), str(tmp_path / "exported")]) == 0
     theirs = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "exported").eval()
     specials, room = trained.tokenizer.vocabulary.specials, window - 2
@@ -164,9 +164,9 @@ def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(bert, texts
 
 
 def test_an_imported_model_reads_as_many_positions_as_it_has(bert, texts, tmp_path):
-    trained, (exported, imported) = open_run(bert), (tmp_path / "exported", tmp_path / "imported")
+    trained, (exported, imported) = TrainedModel.open(bert), (tmp_path / "exported", tmp_path / "imported")
     assert export([str(bert), str(exported)]) == import_model([str(exported), str(imported)]) == 0
-    found = perplexity_scores(bert, open_run(imported), texts, None, None, score="pll")
+    found = perplexity_scores(bert, TrainedModel.open(imported), texts, None, None, score="pll")
     assert found == perplexity_scores(bert, trained, texts, trained.max_length, None, score="pll")
 
 

@@ -12,7 +12,7 @@ from clozeline.tools.runs.evaluation.masked_facts import Fact, _mean_over_relati
 from clozeline.tools.runs.evaluation.minimal_pairs import Pair, pair_scores, read_pairs
 from clozeline.tools.runs.evaluation.ngrams import WordNgrams
 from clozeline.tools.runs.inference.text_likelihoods import TextScore, TextScorer
-from clozeline.train.startup.open_run import open_run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.pipeline import task_files
 from tests.pipeline.task_files import make_sets, write_recipe_of, write_vocabulary
 from tests.tools.small_run import compute_row_scores
@@ -268,7 +268,7 @@ def test_layers_with_attention_know_the_neighbors(run_and_task, capsys):
     run, task = run_and_task
     assert evaluate([str(run), "probe=layers", f"task={task}", "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)
-    layers = open_run(run).model.config.layers
+    layers = TrainedModel.open(run).model.config.layers
     assert len(scores["layers"]) == layers + 1
     assert (scores["train_words"], scores["words"], scores["ambiguous_words"]) == (160 * 5, 60 * 5, 60)
     usual = scores["baselines"]["most_frequent_tag"]

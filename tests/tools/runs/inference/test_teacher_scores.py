@@ -20,9 +20,9 @@ from clozeline.tools.runs.inference import teacher_scores
 from clozeline.tools.runs.inference.teacher_scores import TeacherScores, draw_classes, plan_scores
 from clozeline.tools.shards.validate_shards import validate
 from clozeline.tools.shards.validation import stored_scores as checks
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.data.sets import stored_scores
 from clozeline.train.data.sets.stored_scores import StoredScores
-from clozeline.train.startup.open_run import Run
 from tests.pipeline.task_files import make_sets
 from tests.shard_sets import quarantine, toy_set
 from tests.train.compression.distillation.pairs import model
@@ -49,7 +49,7 @@ def weights(shards, **changes):
     tensors = {name: own.detach() for name, own in made.named_parameters()}
     cut = {name: own[:rows] if own.shape[:1] == (53,) else own for name, own in tensors.items()}
     config = made.config
-    return Run(Path("runs/teacher"), Checkpoint(config, rows, cut, {}, None, ()))
+    return TrainedModel(Path("runs/teacher"), Checkpoint(config, rows, cut, {}, None, ()))
 
 
 def plan(shards, teacher, **changes):

@@ -6,7 +6,7 @@ import torch
 from clozeline.errors import ConfigurationError
 from clozeline.tools.runs.prompting.scorers import Cloze, open_scorer
 from clozeline.tools.runs.prompting.template import Prompt
-from clozeline.train.startup.open_run import open_run
+from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.train.written_runs import write_run
 
 KINDS = {
@@ -23,7 +23,7 @@ def prompted_run(folder, shard_sets, kind):
     """Write a run whose scores of tokens differ widely, and load it."""
     label, changes = KINDS[kind]
     write_run(folder, shard_sets, [3], 1, label, **{"model__init": {"std": 0.3}, **changes})
-    return open_run(folder)
+    return TrainedModel.open(folder)
 
 
 PROMPT = Prompt("The page of the book.\nPolarity:", " is what it was.")

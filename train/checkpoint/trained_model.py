@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # both import torch, which a command without a model does not
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class TrainedModel:
     """A trained model, and what its training recorded, if it was trained here."""
 
     folder: Path
@@ -49,6 +49,38 @@ class Run:
     """state of the training in the checkpoint; None: a model folder"""
     index: Path | None = None
     """checkpoint.json of the checkpoint; None: a model folder"""
+
+    @staticmethod
+    def open(folder: Path, step: StepChoice = None, *, key: str = "", quantized: bool = True) -> TrainedModel:
+        """Open a run, or a folder with a model.
+
+        The shard sets of a run are not read, and DeepSpeed is not needed, whichever ZeRO stage wrote the checkpoint.
+
+        Args:
+            folder: run directory, folder of `import-model` or `compress`, or one of transformers.
+            step: of the checkpoint; best: the one with the lowest held-out loss; None: the one to resume from.
+            key: of the configuration that names the folder, for messages.
+            quantized: read integer weights, with which a model computes; False: refuse them, because weights are
+                trained or converted.
+
+        Raises:
+            ConfigurationError: it is neither, or holds no such checkpoint; or the base model of its adapter is missing.
+            CheckpointError: the checkpoint is damaged, or of another model than config.yaml describes.
+            WeightsError: the weights of a model folder are damaged, or of another model.
+        """
+        folder = folder.expanduser()
+        if step is not None or any((folder / name).exists() for name in ("config.yaml", "checkpoints")):
+            return _open_checkpoint(folder, step)
+        if not folder.is_dir():
+            named = f"{key}: " if key else ""
+            raise ConfigurationError(f"{named}{folder}: expected the folder of a run or a model, it is none")
+        from clozeline.model.checkpoints import MODEL, read_checkpoint
+
+        runs = sorted(folder.glob("*/checkpoints")) or sorted(folder.glob("*/*/checkpoints"))  # such as of finetune
+        if runs and not any((folder / name).is_file() for name in (MODEL, "config.json")):
+            raise ConfigurationError(f"{folder}: expected a run, it holds runs: choose one, such as {runs[0].parent}")
+        recorded = read_sets(folder) if (folder / SETS_FILE).is_file() else ()
+        return TrainedModel(folder, read_checkpoint(folder, quantized=quantized), recorded)
 
     @property
     def sets(self) -> tuple[RecordedSet, ...]:
@@ -168,40 +200,7 @@ class Run:
             )
 
 
-def open_run(folder: Path, step: StepChoice = None, *, key: str = "", quantized: bool = True) -> Run:
-    """Open a run, or a folder with a model.
-
-    The shard sets of a run are not read, and DeepSpeed is not needed, whichever ZeRO stage wrote the checkpoint.
-
-    Args:
-        folder: run directory, folder of `import-model` or `compress`, or one of transformers.
-        step: of the checkpoint; best: the one with the lowest held-out loss; None: the one that the run would resume
-            from.
-        key: of the configuration that names the folder, for messages.
-        quantized: read integer weights, with which a model computes; False: refuse them where weights are trained or
-            converted.
-
-    Raises:
-        ConfigurationError: it is neither, or holds no such checkpoint; or the base model of its adapter is missing.
-        CheckpointError: the checkpoint is damaged, or of another model than config.yaml describes.
-        WeightsError: the weights of a model folder are damaged, or of another model.
-    """
-    folder = folder.expanduser()
-    if step is not None or any((folder / name).exists() for name in ("config.yaml", "checkpoints")):
-        return _open_checkpoint(folder, step)
-    if not folder.is_dir():
-        named = f"{key}: " if key else ""
-        raise ConfigurationError(f"{named}{folder}: expected the folder of a run or a model, it is none")
-    from clozeline.model.checkpoints import MODEL, read_checkpoint
-
-    runs = sorted(folder.glob("*/checkpoints")) or sorted(folder.glob("*/*/checkpoints"))  # such as of finetune
-    if runs and not any((folder / name).is_file() for name in (MODEL, "config.json")):
-        raise ConfigurationError(f"{folder}: expected a run, it holds runs: choose one, such as {runs[0].parent}")
-    recorded = read_sets(folder) if (folder / SETS_FILE).is_file() else ()
-    return Run(folder, read_checkpoint(folder, quantized=quantized), recorded)
-
-
-def _open_checkpoint(folder: Path, step: StepChoice) -> Run:
+def _open_checkpoint(folder: Path, step: StepChoice) -> TrainedModel:
     from clozeline.model.checkpoints import Checkpoint, parameter_shapes
     from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
     from clozeline.train.checkpoint.state import read_state
@@ -220,7 +219,7 @@ def _open_checkpoint(folder: Path, step: StepChoice) -> Run:
     # under an adapter only parameters of heads are trained with it
     trained = tuple(name for name in index.parameters if not name.startswith("adapters.")) if adapted else ()
     checkpoint = Checkpoint(config.model, trained_on.tokenizer.vocab_size, weights, ids, None, (), trained=trained)
-    return Run(folder, checkpoint, sets, config, state, directory / INDEX)
+    return TrainedModel(folder, checkpoint, sets, config, state, directory / INDEX)
 
 
 def token_ids(tokenizer: TokenizerFacts, objective: ObjectiveFacts) -> dict[str, Any]:
@@ -244,7 +243,7 @@ def _read_base(
     if source is None or not source.expanduser().is_dir():
         base = f"its base model {source} is missing: copy it back"
         raise ConfigurationError(f"{directory}: holds an adapter alone, and {base}")
-    tensors = open_run(source, quantized=False).checkpoint.tensors
+    tensors = TrainedModel.open(source, quantized=False).checkpoint.tensors
     names = [name for name in shapes if name in tensors]
     refuse_other_base(source, expected, digest_of(tensors, names))
     weights = {name: torch.zeros(*shapes[name]) for name in names}

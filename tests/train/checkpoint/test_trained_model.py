@@ -11,7 +11,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers.word import Word
 from clozeline.train.checkpoint.format import part_name
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
-from clozeline.train.startup.open_run import Run, open_run, token_bytes
+from clozeline.train.checkpoint.trained_model import TrainedModel, token_bytes
 from tests.tools.small_run import example_sets
 from tests.train.masked_set import write_config
 from tests.train.runs import start
@@ -20,12 +20,12 @@ from tests.train.written_runs import write_run
 
 def test_parameters_are_those_of_the_parts(shard_sets, tmp_path):
     with pytest.raises(ConfigurationError, match=r"expected a folder with config\.json"):
-        open_run(tmp_path)
+        TrainedModel.open(tmp_path)
     (tmp_path / "seed-0" / "checkpoints").mkdir(parents=True)
     with pytest.raises(ConfigurationError, match=r"holds runs: choose one, such as .*seed-0$"):
-        open_run(tmp_path)
+        TrainedModel.open(tmp_path)
     model = write_run(tmp_path, shard_sets, [12], 3)
-    found = open_run(tmp_path)
+    found = TrainedModel.open(tmp_path)
     assert (found.step, found.model.training) == (12, False)
     manifest = example_sets(shard_sets)["masked_lm"][0]
     assert found.tokenizer.vocabulary.fingerprint == open_shards(manifest).manifest.tokenizer.fingerprint
@@ -42,27 +42,27 @@ def test_a_decoder_from_elsewhere_reads_a_start_token_of_its_own_first(specials,
     config = SimpleNamespace(architecture="decoder", targets={"lm": "lm"})
     tokenizer = SimpleNamespace(vocabulary=SimpleNamespace(specials=specials))
     run = SimpleNamespace(checkpoint=SimpleNamespace(config=config), recorded=(), tokenizer=tokenizer)
-    (facts,) = Run.objectives.fget(run)
+    (facts,) = TrainedModel.objectives.fget(run)
     assert facts.options == {"add_bos": first}
 
 
 def test_any_checkpoint_of_a_run_is_read(shard_sets, tmp_path, capsys):
     """By its step; a damaged one is an error then, and passed over where none was asked for."""
     write_run(tmp_path, shard_sets, [12, 24], 2)
-    assert [open_run(tmp_path, step).step for step in (None, 12, 24)] == [24, 12, 24]
+    assert [TrainedModel.open(tmp_path, step).step for step in (None, 12, 24)] == [24, 12, 24]
     with pytest.raises(ConfigurationError, match="holds no checkpoint of step 1, only of 12, 24"):
-        open_run(tmp_path, 1)
+        TrainedModel.open(tmp_path, 1)
     assert capsys.readouterr().err == ""
     part = tmp_path / "checkpoints" / "step-00000024" / part_name(1)
     part.write_bytes(part.read_bytes()[:-1])
-    assert open_run(tmp_path).step == 12
+    assert TrainedModel.open(tmp_path).step == 12
     assert "note: step-00000024 is passed over" in capsys.readouterr().err
     with pytest.raises(CheckpointError, match="truncated or replaced"):
-        open_run(tmp_path, 24)
+        TrainedModel.open(tmp_path, 24)
     path = tmp_path / "config.yaml"
     path.write_text(path.read_text().replace("ffn_dim: ", "ffn_dim: 1"))
     with pytest.raises(CheckpointError, match="holds another model than"):
-        open_run(tmp_path)
+        TrainedModel.open(tmp_path)
 
 
 def test_the_base_of_an_adapter_comes_from_where_it_was(tmp_path, one_rank, shards):
@@ -71,19 +71,19 @@ def test_the_base_of_an_adapter_comes_from_where_it_was(tmp_path, one_rank, shar
     one_rank.run(start, config, ["steps=2"])
     padded = ["model.vocab_multiple=64", "model.adapter=lora", f"model.init_from={base}"]
     one_rank.run(start, config, [f"output={output}", "steps=2", *padded])
-    weights, own, first = (
-        open_run(output).checkpoint.tensors, read_weights(*find_checkpoint(output)), open_run(base).checkpoint.tensors
-    )  # fmt: skip
+    weights = TrainedModel.open(output).checkpoint.tensors
+    own = read_weights(*find_checkpoint(output))
+    first = TrainedModel.open(base).checkpoint.tensors
     assert own.keys() | first.keys() == weights.keys()
     for name, tensor in first.items():
         assert torch.equal(weights[name][: len(tensor)], tensor), name
     assert len(weights["family.tokens.weight"]) == 64
     assert one_rank.run(start, config, ["steps=3"]) == [(0, "")]
     with pytest.raises(ConfigurationError, match="the run started from weights with digest"):
-        open_run(output)
+        TrainedModel.open(output)
     shutil.move(base, tmp_path / "gone")
     with pytest.raises(ConfigurationError, match="holds an adapter alone, and its base model"):
-        open_run(output)
+        TrainedModel.open(output)
 
 
 def test_each_token_is_spelled(tmp_path):
