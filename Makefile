@@ -12,7 +12,7 @@ export TOKENIZERS_PARALLELISM := false
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test try test-all check fix objectives docs rows site bench baby clean
+.PHONY: help install demo test try fast test-all check fix objectives docs rows site bench baby clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ test: $(STAMP)  ## the test suite; CONTRIBUTING.md says how long it takes
 
 try: $(STAMP)  ## what the uncommitted change touches, in a minute; of one algorithm: make try NAME=my_objective
 	$(BIN)/python -m tests.try_one $(NAME)
+
+fast: $(STAMP)  ## every contract test once, each with another algorithm, in a minute
+	$(BIN)/python -m tests.try_one --fast -n 2 --dist loadfile
 
 test-all: $(STAMP)  ## full matrices, long runs, real data, a Ray cluster, a Slurm of one node if it is there (installs the extra `ray`)
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev,ray]'

@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
+from tests.contracts import algorithm_of
 from tests.registries import ROOT, algorithms, registries
-from tests.try_one import contract_files, main
+from tests.try_one import EveryContractOnce, Selection, contract_files, contract_of, find_algorithms, main
 
 
 @pytest.mark.parametrize("name", ["maskd_lm", "filters/masked_lm"])
@@ -15,14 +16,45 @@ def test_a_wrong_name_gives_the_nearest_ones(name, capsys):
     assert "masked_lm" in capsys.readouterr().err.partition("nearest names: ")[2].partition(".")[0]
 
 
-@pytest.mark.parametrize("package", registries())
-def test_no_test_file_of_a_sibling_is_collected(package):
-    path = algorithms(package)[0]
-    files = contract_files(package, path.stem)
-    assert all(file.exists() for file in files)
-    assert files[0] == ROOT / "tests/test_registries.py"
-    siblings = {f"test_{one.name}" for one in algorithms(package)}
-    assert not [file for file in files if file.name in siblings and file.parent.name == path.parent.name]
+class Collected:
+    """A plugin that keeps what is collected, and runs nothing."""
+
+    def pytest_collection_modifyitems(self, items):
+        self.items = [*items]
+        items.clear()
+
+
+@pytest.fixture(scope="module")
+def items():
+    """All cases of contract tests, collected in this process a second time."""
+    collected = Collected()
+    files = [str(path) for path in contract_files()]
+    pytest.main(["--collect-only", "-m", "", "-n", "0", "-p", "no:cacheprovider", *files], plugins=[collected])
+    return collected.items
+
+
+def test_every_algorithm_has_a_contract(items):
+    covered = {algorithm_of(item) for item in items}
+    later = {"clozeline.train.answers", "clozeline.train.task_heads", "clozeline.model.checkpoints"} | {
+        "clozeline.train.optim.regularizers"
+    }
+    known = {(package, path.stem) for package in {*registries()} - later for path in algorithms(package)}
+    assert known - covered == set(), "declare a test of its registry by `contract`"
+
+
+def test_one_algorithm_has_its_own_cases_alone(items):
+    kept = [*items]
+    (one,) = find_algorithms("heads/masked_lm")
+    Selection([one]).pytest_collection_modifyitems(kept)
+    assert {algorithm_of(item) for item in kept} == {("clozeline.model.heads", "masked_lm")}
+
+
+def test_every_contract_runs_once_with_as_many_algorithms_as_there_are_contracts(items):
+    kept = [*items]
+    EveryContractOnce().pytest_collection_modifyitems(kept)
+    contracts = [contract_of(item) for item in kept]
+    assert len(contracts) == len(set(contracts))
+    assert len({algorithm_of(item) for item in kept}) > 50
 
 
 def test_what_ran_is_said():

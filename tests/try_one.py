@@ -1,24 +1,21 @@
 """Run the contract tests of one algorithm, and its own tests: `make try NAME=my_objective`.
 
-A contract test is parametrized over the files of a registry folder. Only the cases of this algorithm run, and only the
-test files that can have one are collected. Without a name, the tests of what changed run (`tests/touched.py`).
+A contract test says by `contract` which registry it covers, and each of its cases which algorithm it is about. Without
+a name, the tests of what changed run (`tests/touched.py`). `make fast` runs every contract test once.
 """
 
 import difflib
-import re
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.contracts import algorithm_of
 from tests.registries import ROOT, algorithms, registries
-from tests.touched import RANKS, own_tests, try_touched
-
-TESTS = ROOT / "tests"
+from tests.touched import RANKS, importers, is_test, own_tests, try_touched
 
 
 def find_algorithms(name: str) -> list[tuple[str, Path]]:
@@ -40,67 +37,29 @@ def find_algorithms(name: str) -> list[tuple[str, Path]]:
     return sorted(found)
 
 
-def contract_files(package: str, name: str) -> list[Path]:
-    """Return the test files that may have a case of an algorithm.
-
-    They list its registry, themselves or by a constant that tests share (`HEADS = names("clozeline.model.heads")`), or
-    they are in the registry's folder and mention the name. Tests of training are left to `make test`, except those
-    of the trainer's own registries.
-    """
-    folder = registries()[package].relative_to(ROOT)
-    parts = sorted({folder.parts[0], "tools"})
-    sources = {path: path.read_text(encoding="utf-8") for part in parts for path in (TESTS / part).rglob("*.py")}
-    tests = {path for path in sources if path.name.startswith("test_")}
-    listed = rf"""names\(["']{re.escape(package)}["']\)"""
-    product = "\n".join(path.read_text(encoding="utf-8") for path in registries()[package].glob("_*.py"))
-    listing = re.findall(rf"^def (\w+)\(\)(?:(?!\ndef ).)*?{listed}", product, re.MULTILINE | re.DOTALL)
-    ways = [listed, *(rf"\b{function}\(\)" for function in listing)]
-    nearby = [rf"""["']{re.escape(name)}["'-]"""]  # in the registry's own folder
-    for path, text in sources.items():
-        if path not in tests and re.search(listed, text):
-            module = re.escape(".".join(path.relative_to(ROOT).with_suffix("").parts))
-            constants = "|".join(re.findall(rf"^([A-Z]+) = {listed}", text, re.MULTILINE))
-            nearby.append(rf"from {module} import")
-            ways += [rf"from {module} import .*\b({constants})\b"] if constants else []
-    anywhere, inside = re.compile("|".join(ways)), re.compile("|".join([*ways, *nearby]))
-    own = {ROOT / own_tests(path.relative_to(ROOT)) for path in algorithms(package)}
-    found = [
-        path
-        for path, text in sources.items()
-        if path in tests and (inside if path.parent == TESTS / folder else anywhere).search(text)
+def contract_files() -> list[Path]:
+    """Return the files with contract tests: those that import what declares one."""
+    return [
+        ROOT / name
+        for name in importers(ROOT)["tests.contracts"]
+        if is_test(name) and name != "tests/test_contracts.py"
     ]
-    return [TESTS / "test_registries.py", *sorted({*found} - own)]
 
 
 class Selection:
-    """A pytest plugin that keeps the tests of some algorithms, and times them."""
+    """A pytest plugin that keeps the tests of some algorithms, and counts them."""
 
-    def __init__(self, files: Sequence[Path]) -> None:
-        # `model_type` of a checkpoint has hyphens where its file has underscores.
-        self.words = {word for path in files for word in (path.stem, path.stem.replace("_", "-"))}
-        self.own = {ROOT / own_tests(path.relative_to(ROOT)) for path in files}
+    def __init__(self, found: Sequence[tuple[str, Path]]) -> None:
+        self.algorithms = {(package, path.stem) for package, path in found}
+        self.own = {ROOT / own_tests(path.relative_to(ROOT)) for _, path in found}
         self.ran: Counter[Path] = Counter()
         self.with_ranks = 0
 
-    def is_about(self, value: Any) -> bool:
-        """Return whether a parameter of a test names one of the algorithms, or holds such a value."""
-        if isinstance(value, Path):
-            return value.stem in self.words
-        if isinstance(value, (list, tuple, dict)):
-            return any(map(self.is_about, value.values() if isinstance(value, dict) else value))
-        return isinstance(value, str) and value in self.words
-
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Keep the tests of the algorithms' own files, and the cases of contract tests that are about them."""
-        kept = []
-        for item in items:
-            case = getattr(item, "callspec", None)
-            if item.path in self.own or (case and any(map(self.is_about, case.params.values()))):
-                if RANKS & set(getattr(item, "fixturenames", ())):
-                    self.with_ranks += 1
-                else:
-                    kept.append(item)
-        items[:] = kept
+        kept = [item for item in items if item.path in self.own or algorithm_of(item) in self.algorithms]
+        items[:] = [item for item in kept if not starts_ranks(item)]
+        self.with_ranks = len(kept) - len(items)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a test for its file."""
@@ -108,9 +67,47 @@ class Selection:
             self.ran[Path(report.location[0])] += 1
 
 
+class EveryContractOnce:
+    """A pytest plugin that keeps one case of each contract test: of the algorithm with the fewest tests so far."""
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Choose the cases; those that start training processes are left to `make test`."""
+        cases: dict[tuple[str, ...], list[pytest.Item]] = {}
+        for item in items:
+            if algorithm_of(item) is not None and not starts_ranks(item):
+                cases.setdefault(contract_of(item), []).append(item)
+        tests_of: Counter[tuple[str, str] | None] = Counter()
+        chosen = []
+        for same_test in cases.values():
+            fewest = min(same_test, key=lambda item: tests_of[algorithm_of(item)])
+            tests_of[algorithm_of(fewest)] += 1
+            chosen.append(fewest)
+        items[:] = chosen
+
+
+def contract_of(item: pytest.Item) -> tuple[str, ...]:
+    """Return the test of a case and its arguments, without the one that names the algorithm."""
+    name = (algorithm_of(item) or ("", ""))[1]
+    arguments = item.callspec.params.items()  # type: ignore[attr-defined]
+    return item.nodeid.partition("[")[0], *(repr(value) for _, value in arguments if value != name)
+
+
+def starts_ranks(item: pytest.Item) -> bool:
+    """Return whether a test starts training processes, which takes longer than all other tests of an algorithm."""
+    return bool(RANKS & set(getattr(item, "fixturenames", ())))
+
+
+def run_fast(arguments: Sequence[str]) -> int:
+    """Run every contract test once; return pytest's exit status."""
+    files = [str(path) for path in contract_files()]
+    return int(pytest.main([*files, *arguments], plugins=[EveryContractOnce()]))
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the tests of the algorithm named on the command line, or of what changed; return pytest's exit status."""
     begun = time.perf_counter()
+    if arguments[:1] == ["--fast"]:
+        return run_fast(arguments[1:])
     if not arguments or arguments[0].startswith("-"):
         return try_touched(list(arguments))
     try:
@@ -118,8 +115,8 @@ def main(arguments: Sequence[str]) -> int:
     except LookupError as error:
         print(error, file=sys.stderr)
         return 64
-    selection = Selection([path for _, path in found])
-    files = sorted({path for package, one in found for path in contract_files(package, one.stem)} | selection.own)
+    selection = Selection(found)
+    files = sorted({*contract_files(), *selection.own})
     status = pytest.main([*(str(path) for path in files if path.exists()), *arguments[1:]], plugins=[selection])
     for file, count in sorted(selection.ran.items()):
         print(f"{count:5} in {file}")

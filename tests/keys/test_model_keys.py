@@ -6,15 +6,12 @@ What neither changes a bit nor is refused stands in a list, with the reason why 
 import pytest
 
 from clozeline.registry import names
+from tests.contracts import contract
 from tests.keys.effects import REFUSED, digest_of_model, has_value, head_digest, with_keys
 from tests.keys.head_cases import ADAPTER_VALUES, HEAD_NEUTRAL, HEAD_VALUES, READ_WITH, SIZES
 from tests.keys.model_cases import BASES, ENCODER, FAMILY_VALUES, NEUTRAL, VALUES
 from tests.keys.schema import ADAPTERS, FAMILIES, HEADS, all_head_keys, family_keys, head_keys, model_keys, own_keys
-
-
-def some_fast(cases, fast):
-    """Return the cases as parameters, all but some of which only `make test-all` runs."""
-    return [pytest.param(case, marks=() if case in fast else pytest.mark.slow) for case in cases]
+from tests.matrices import mark_slow_but
 
 
 def test_every_key_of_a_model_has_an_entry():
@@ -49,7 +46,7 @@ def silent_keys(name):
                 yield key, value
 
 
-@pytest.mark.parametrize("name", some_fast(BASES, ("bert",)))
+@pytest.mark.parametrize("name", mark_slow_but(["bert"], BASES))
 def test_every_key_of_a_model_changes_a_bit_or_is_refused(name):
     assert [*silent_keys(name)] == [], "refuse the key where it is validated, or name the reason in NEUTRAL"
 
@@ -86,7 +83,7 @@ def effects_of_head_keys(name):
                 yield key, changed != unchanged
 
 
-@pytest.mark.parametrize("name", some_fast(names(HEADS), ("similarity", "lm")))
+@contract(HEADS, slow=lambda name: name not in ("similarity", "lm"))
 def test_every_key_of_heads_changes_a_bit_or_is_refused(name):
     effects = [*effects_of_head_keys(name)]
     silent = {key for key, has_effect in effects if not has_effect and f"{name}.{key}" not in HEAD_NEUTRAL}
@@ -95,7 +92,7 @@ def test_every_key_of_heads_changes_a_bit_or_is_refused(name):
     assert read - {key for key, has_effect in effects if has_effect} <= HEAD_NEUTRAL.keys()
 
 
-@pytest.mark.parametrize("name", some_fast(names(ADAPTERS), ()))
+@contract(ADAPTERS, slow=lambda name: True)
 def test_every_key_of_an_adapter_changes_a_bit(name):
     unchanged = digest_of_model(ENCODER | {"adapter": {"name": name}})
     assert unchanged != REFUSED

@@ -8,13 +8,12 @@ import json
 from dataclasses import asdict
 from typing import Literal, get_args, get_origin
 
-import pytest
-
 from clozeline.configuration.config import describe
 from clozeline.configuration.overrides import alternatives, below
 from clozeline.errors import ConfigurationError
 from clozeline.registry import find, names
 from clozeline.tools.start.contracts.objectives import prepare
+from tests.contracts import contract
 from tests.keys.effects import REFUSED, with_keys
 from tests.keys.objective_cases import ALWAYS, ALWAYS_REFUSED, FURTHER, NEUTRAL, VALUES, VARIED
 from tests.keys.schema import keys_of
@@ -74,7 +73,7 @@ def bases_of(name, values):
     return [base for base in [always, *varied] if digest_of(base) != REFUSED]
 
 
-@pytest.mark.parametrize("name", names(OBJECTIVES))
+@contract(OBJECTIVES)
 def test_every_key_has_a_value_or_a_reason(name):
     assert {key for key, values in values_of(name).items() if not values} <= NEUTRAL.keys()
 
@@ -83,11 +82,7 @@ def test_every_reason_is_of_a_key():
     assert {*VALUES, *NEUTRAL} <= {key for name in names(OBJECTIVES) for key in values_of(name)}
 
 
-def some_fast(cases, fast):
-    return [pytest.param(case, marks=() if case in fast else pytest.mark.slow) for case in cases]
-
-
-@pytest.mark.parametrize("name", some_fast(names(OBJECTIVES), ("masked_encoder_decoder",)))
+@contract(OBJECTIVES, slow=lambda name: name != "masked_encoder_decoder")
 def test_every_key_of_an_objective_changes_a_bit_or_is_refused(name):
     values = values_of(name)
     seen = set()

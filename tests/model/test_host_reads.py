@@ -3,9 +3,10 @@
 import pytest
 
 from clozeline.model.compilation.host_shapes import add_host_shapes
-from clozeline.registry import find, names
+from clozeline.registry import find
 from clozeline.tools.start.contracts.heads import batch_of
-from tests.model.small_models import HEADS, batch_for, built, head_keys
+from tests.contracts import contract
+from tests.model.small_models import batch_for, built, head_keys
 
 
 def without_values(network, tensors):
@@ -20,12 +21,12 @@ def without_values(network, tensors):
 
 
 @pytest.mark.parametrize("padded", [True, False], ids=["padded", "full"])
-@pytest.mark.parametrize("family", names("clozeline.model.families"))
+@contract("clozeline.model.families", "family")
 def test_families(family, padded):
     without_values(built(family), batch_for(family, lengths=None if padded else [11] * 4))
 
 
-@pytest.mark.parametrize("head", HEADS)
+@contract("clozeline.model.heads", "head")
 def test_heads(head):
     network = built("encoder", heads={head: head_keys(head)}, tied=head != "bidirectional_lm")
     without_values(network, batch_of(find("clozeline.model.heads", head)))

@@ -8,6 +8,7 @@ import torch
 from clozeline.errors import ConfigurationError
 from clozeline.model.layers.quantization import holds_integers, quantize_weight
 from clozeline.registry import choose, find, names
+from tests.contracts import contract
 from tests.declarations import declared
 from tests.model.compression.compressed_models import model_of, odd_checkpoint
 from tests.model.small_models import batch_for
@@ -32,7 +33,7 @@ def result(name, dense):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("name", NAMES)
+@contract("clozeline.model.compression")
 def test_the_smaller_model_runs_and_the_given_one_stays(name, dtype):
     dense = dense_for(name)
     dense = dataclasses.replace(dense, tensors={key: tensor.to(dtype) for key, tensor in dense.tensors.items()})
@@ -47,7 +48,7 @@ def test_the_smaller_model_runs_and_the_given_one_stays(name, dtype):
     assert sum(map(_bytes, compressed.checkpoint.tensors.values())) <= sum(map(_bytes, before.values()))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@contract("clozeline.model.compression")
 def test_the_result_depends_on_the_model_alone(name):
     first, second = result(name, dense_for(name)), result(name, dense_for(name))
     assert first.lines == second.lines

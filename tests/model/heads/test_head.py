@@ -2,13 +2,14 @@ import pytest
 import torch
 
 from clozeline.errors import BatchError
-from clozeline.registry import find, names
+from clozeline.registry import find
 from clozeline.tools.start.contracts.heads import CHECKS, batch_of, full_batch, prepare
-from tests.model.small_models import HEADS, batch_for, built, head_keys, weighted_batch
+from tests.contracts import contract
+from tests.model.small_models import batch_for, built, head_keys, weighted_batch
 
 
 @pytest.mark.parametrize("labels", [True, False], ids=["labels", "none"])
-@pytest.mark.parametrize("family", names("clozeline.model.families"))
+@contract("clozeline.model.families", "family")
 def test_every_parameter_takes_part_with_a_gradient_of_zero_where_nothing_is_predicted(family, labels):
     network, tensors = built(family), batch_for(family, labels=labels)
     losses = network(tensors)
@@ -36,12 +37,12 @@ def case_of(name, **sizes):
 
 
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("name", HEADS)
+@contract("clozeline.model.heads")
 def test_contract(name, check):
     check(case_of(name))
 
 
-@pytest.mark.parametrize("name", HEADS)
+@contract("clozeline.model.heads")
 def test_no_head_reads_what_it_does_not_declare(name):
     """The batch of a case holds what is declared; further tensors change nothing."""
     case = case_of(name)
@@ -49,7 +50,7 @@ def test_no_head_reads_what_it_does_not_declare(name):
     assert case.compute_loss(further).total.item() == case.compute_loss().total.item()
 
 
-@pytest.mark.parametrize("name", HEADS)
+@contract("clozeline.model.heads")
 def test_a_head_starts_as_its_family(name):
     """BERT and its kin: N(0, 0.02), biases 0, gains 1."""
     for at, parameter in case_of(name, dim=200).head.named_parameters():
@@ -59,7 +60,7 @@ def test_a_head_starts_as_its_family(name):
             assert parameter.std().item() == pytest.approx(0.02, rel=0.05), at
 
 
-@pytest.mark.parametrize("name", HEADS)
+@contract("clozeline.model.heads")
 def test_scores_need_hidden_states_alone(name):
     case = case_of(name)
     (scores,) = case.model.logits(case.batch).values()
@@ -68,7 +69,7 @@ def test_scores_need_hidden_states_alone(name):
     assert (scores.isneginf().sum(), scores.isfinite().sum()) == (missing, scores.numel() - missing)
 
 
-@pytest.mark.parametrize("name", HEADS)
+@contract("clozeline.model.heads")
 def test_the_limit_of_labels_holds_for_those_of_a_batch(name):
     case = case_of(name)
     limit, classes = case.head.label_limit(24), case.head.classes(case.batch)

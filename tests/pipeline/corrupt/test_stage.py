@@ -19,6 +19,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
 from clozeline.tools.shards.validate_shards import validate as validate_shards
+from tests.contracts import contract
 from tests.matrices import mark_slow_but
 from tests.pipeline.corruption_cases import EOS, vocabulary
 from tests.pipeline.token_sets import WORDS, all_rows, recipe, run_stage, write_counts, write_token_set
@@ -80,7 +81,7 @@ def online(objective, samples, epoch, seed):
     return found
 
 
-@pytest.mark.parametrize("name", mark_slow_but(NAMES[::2], NAMES))
+@contract(OBJECTIVES, slow=lambda name: name not in NAMES[::2])
 def test_variant_k_is_epoch_k(sets, name):
     made, heldout = (open_shards(sets / "corrupt" / name / split, verify="shard") for split in ("train", "heldout"))
     facts = made.manifest.objective
@@ -210,7 +211,7 @@ def test_rows_of_131072_tokens(tmp_path, container):
     assert max(int(row["document_starts"].max()) for row in rows) > 65_535
 
 
-@pytest.mark.parametrize("name", NAMES)
+@contract(OBJECTIVES)
 def test_objectives_that_number_places_in_16_bits_refuse_such_rows(name):
     """By the option that bounds their rows, if they have one."""
     for key in {"max_length", "input_length"} & registry.find(OBJECTIVES, name).Options.__pydantic_fields__.keys():

@@ -33,6 +33,7 @@ from clozeline.tools.start.show import main as show_main
 from clozeline.tools.start.show import show
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.logs.json_lines import read_lines, step_records
+from tests.contracts import contract
 from tests.distributed import run_program
 from tests.matrices import mark_slow_after, mark_slow_but
 from tests.pages import checked
@@ -240,10 +241,10 @@ def test_small_demo_and_its_second_run(tmp_path):
     assert len(step_records(read_lines(tmp_path / "demo" / "train" / "metrics.jsonl"))) == 8
 
 
-OBJECTIVES = registry.names("clozeline.pipeline.corrupt.objectives")
+OBJECTIVES = "clozeline.pipeline.corrupt.objectives"
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@contract(OBJECTIVES)
 def test_every_objective_shows_the_sample_text(name, capsys):
     assert show_main([name]) == 0
     shown = capsys.readouterr().out
@@ -255,7 +256,7 @@ def test_every_objective_shows_the_sample_text(name, capsys):
 def test_without_an_objective_all_are_listed(capsys):
     assert show_main([]) == 0
     shown = capsys.readouterr().out
-    assert all(f"\n {name} " in shown for name in OBJECTIVES)
+    assert all(f"\n {name} " in shown for name in registry.names(OBJECTIVES))
 
 
 def test_settings_and_options_are_those_of_the_call_from_python():

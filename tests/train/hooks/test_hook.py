@@ -5,10 +5,11 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
-from clozeline.registry import find, names
+from clozeline.registry import find
 from clozeline.train.configuration.config import frozen
 from clozeline.train.engine import hooks_of_run
 from clozeline.train.hooks import Hook
+from tests.contracts import contract
 from tests.declarations import declared
 from tests.train.compression.pruning.pruned import train
 from tests.train.synthetic import VOCABULARY, tiny
@@ -21,7 +22,7 @@ def hooked(name, **changes):
     return tiny(hooks=[{"name": name, **declared("train.hooks", name, "CASE", {})}], **changes)
 
 
-@pytest.mark.parametrize("name", names(HOOKS))
+@contract(HOOKS)
 def test_a_hook_resumes_to_the_bit_and_declares_its_states(name, one_rank, tmp_path):
     """With dropout; what only observes changes no bit."""
     kind = find(HOOKS, name)
@@ -37,7 +38,7 @@ def test_a_hook_resumes_to_the_bit_and_declares_its_states(name, one_rank, tmp_p
         assert losses == one_rank.run(train, tiny(zero__stage=2, precision="bf16"))[0][0]
 
 
-@pytest.mark.parametrize("name", names(HOOKS))
+@contract(HOOKS)
 def test_a_resumed_run_may_change_what_observes_alone(name):
     assert (frozen(hooked(name)) == frozen(tiny())) == find(HOOKS, name).observes
 

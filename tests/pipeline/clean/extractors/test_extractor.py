@@ -4,12 +4,11 @@ import pytest
 
 from clozeline.pipeline.clean.extractors.resiliparse import Resiliparse
 from clozeline.pipeline.clean.extractors.trafilatura import Trafilatura
-from clozeline.registry import choose, find, names
+from clozeline.registry import choose, find
+from tests.contracts import contract
 
-NAMES = names("clozeline.pipeline.clean.extractors")
 
-
-@pytest.mark.parametrize("name", NAMES)
+@contract("clozeline.pipeline.clean.extractors")
 def test_an_extractor_keeps_the_contract(name):
     kind = find("clozeline.pipeline.clean.extractors", name)
     assert isinstance(kind.VERSION, int)

@@ -1,10 +1,13 @@
 """One small document for every reason of every filter."""
 
+from operator import itemgetter
+
 import pytest
 
 from clozeline.pipeline.clean.filters import ThresholdFilter
 from clozeline.registry import choose, find, names
 from clozeline.tools.start.contracts.filters import CHECKS, judge_text, prepare
+from tests.contracts import cases_about, contract
 from tests.declarations import declared
 from tests.pipeline.captures import SENTENCES
 
@@ -21,7 +24,10 @@ def required(name, folder):
     return {"name": name, **declared("clozeline.pipeline.clean.filters", name, "options_in", lambda _: {})(folder)}
 
 
-@pytest.mark.parametrize(("name", "reason"), [(name, reason) for name, cases in CASES.items() for reason in cases])
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    cases_about(FILTERS, [(name, reason) for name, cases in CASES.items() for reason in cases], itemgetter(0)),
+)
 def test_a_minimal_document(name, reason, tmp_path):
     chosen = choose("clozeline.pipeline.clean.filters", required(name, tmp_path))
     built, case = chosen.build(), CASES[name][reason].strip()
@@ -45,7 +51,7 @@ ODD = [PROSE, "spam " * 400, "a\n" * 400, "# " * 90, "... " * 90, "- one two thr
        "supercalifragilistic " * 99, " ".join(f"{n} ways to go" for n in range(40)) * 2]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if issubclass(find(FILTERS, name), ThresholdFilter)])
+@contract(FILTERS, only=lambda name: issubclass(find(FILTERS, name), ThresholdFilter))
 def test_the_named_key_is_the_one_that_decides(name, tmp_path):
     """With that option loosened, a text is not rejected for the reason any more."""
     options, seen = required(name, tmp_path), set()
@@ -63,7 +69,7 @@ def test_the_named_key_is_the_one_that_decides(name, tmp_path):
     assert set(find(FILTERS, name).thresholds) == set(find(FILTERS, name).reasons)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@contract(FILTERS)
 def test_a_filter_keeps_the_contract(name, tmp_path):
     case = prepare(required(name, tmp_path))
     for check in CHECKS:

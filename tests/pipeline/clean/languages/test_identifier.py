@@ -7,12 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.pipeline.clean.languages import UNDECIDED, LanguageRule, sample_text
-from clozeline.registry import choose, find, names
+from clozeline.registry import choose, find
+from tests.contracts import contract
 
-NAMES = names("clozeline.pipeline.clean.languages")
 
-
-@pytest.mark.parametrize("name", NAMES)
+@contract("clozeline.pipeline.clean.languages")
 @settings(max_examples=25, deadline=None)
 @given(text=st.text(max_size=60), more=st.text(max_size=20))
 def test_any_text_has_an_answer_that_depends_on_eight_pieces_alone(name, text, more):
@@ -47,7 +46,7 @@ def test_each_part_of_a_text_has_its_share_of_the_sample(sizes):
         assert abs(sample.count(letter) / len(sample) - size / len(text)) < 0.15
 
 
-@pytest.mark.parametrize("name", NAMES)
+@contract("clozeline.pipeline.clean.languages")
 def test_options_are_those_of_every_identifier(name):
     kind = find("clozeline.pipeline.clean.languages", name)
     assert isinstance(kind.VERSION, int)

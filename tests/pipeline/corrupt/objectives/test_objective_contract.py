@@ -20,6 +20,7 @@ from clozeline.tools.start.contracts.objectives import (
     check_uncorrupt,
     find_changed,
 )
+from tests.contracts import contract
 from tests.pipeline.corrupt.objectives.golden import GOLDEN, golden
 from tests.pipeline.corrupt.objectives.runner import VARIETIES, corrupt, lengths_of, tolerates_specials, wide
 from tests.pipeline.corruption_cases import MASK, SEP, WORDS, samples, vocabulary
@@ -27,7 +28,7 @@ from tests.pipeline.corruption_cases import MASK, SEP, WORDS, samples, vocabular
 NAMES = registry.names("clozeline.pipeline.corrupt.objectives")
 LENGTHS = (0, 1, 2, 3, 5, 17, 64, 300, 568)
 
-each = pytest.mark.parametrize("name", NAMES)
+each = contract("clozeline.pipeline.corrupt.objectives")
 
 
 def case_of(name, rows, words=WORDS, **options):

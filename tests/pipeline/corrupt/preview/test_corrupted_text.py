@@ -11,6 +11,7 @@ from clozeline.pipeline.corrupt.preview.view import Passage
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.vocabulary import SENTINELS
 from clozeline.train.data.stream.collate import Collate
+from tests.contracts import contract
 
 OBJECTIVES = "clozeline.pipeline.corrupt.objectives"
 TEXT, TARGET = "Hard work leads to success. Success brings happiness.", "Fleiß führt zum Erfolg."
@@ -20,7 +21,7 @@ def passages(view):
     return {part.title.rpartition(" (")[0]: part.text.plain for part in view.parts if isinstance(part, Passage)}
 
 
-@pytest.mark.parametrize("name", registry.names(OBJECTIVES))
+@contract(OBJECTIVES)
 def test_every_objective_corrupts_a_text_shows_and_restores_it(name):
     found = corrupt_text(name, TEXT, target=TARGET)
     assert str(found).splitlines()[0].split(maxsplit=1)[1].startswith("Hard work leads to success . | Success brings")

@@ -167,3 +167,9 @@ def test_a_pickle_that_others_can_write_is_not_read(tmp_path):
     file.chmod(0o600)
     with pytest.raises(Exception, match="SLURM_ARRAY_TASK_ID"):
         slurm.main([str(file), "0"])
+
+
+def prepare(folder, patch):
+    """For the contract of executors: the stand-in of a cluster."""
+    install(folder / "cluster", patch)
+    return OPTIONS

@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline import registry
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow, build_grouping
 from clozeline.pipeline.group.groupings._grouping import PartDraws
 from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.seeding import MIXTURE, kernel_base, kernel_keys, random_bits, random_bits_of, sample_uid
+from tests.contracts import contract
 from tests.pipeline.corruption_cases import EOS, SEP, vocabulary
 from tests.pipeline.token_rows import documents, many_documents, random_documents
 
 WORDS = vocabulary(1000)
 EXTRA = {"none": [], "sep": [SEP], "eos": [EOS]}
-each = pytest.mark.parametrize("name", registry.names("clozeline.pipeline.group.groupings"))
+each = contract("clozeline.pipeline.group.groupings")
 minimums = st.builds(MinimumRow, st.integers(1, 4), st.integers(1, 2))
 
 

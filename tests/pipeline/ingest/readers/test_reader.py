@@ -11,14 +11,14 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.reader_options import check_options, options_of
 from clozeline.pipeline.ingest.readers import Counted, detect
-from clozeline.registry import find, names
+from clozeline.registry import find
+from tests.contracts import contract
 from tests.pipeline.captures import read_range
 
 PAGE = (Path(__file__).parents[4] / "docs/operations.md").read_text(encoding="utf-8").partition("## Damaged input")[2]
-READERS = names("clozeline.pipeline.ingest.readers")
 
 
-@pytest.mark.parametrize("name", READERS)
+@contract("clozeline.pipeline.ingest.readers")
 def test_a_reader_keeps_the_contract(name):
     kind = find("clozeline.pipeline.ingest.readers", name)
     assert isinstance(kind.VERSION, int)
@@ -28,7 +28,7 @@ def test_a_reader_keeps_the_contract(name):
     assert kind.splittable(b"") in (True, False)
 
 
-@pytest.mark.parametrize("name", READERS)
+@contract("clozeline.pipeline.ingest.readers")
 def test_random_bytes_are_counted_not_raised(name, tmp_path):
     kind = find("clozeline.pipeline.ingest.readers", name)
     packed = map(bytes.fromhex, ("", "1f8b08", "28b52ffd", "04224d18", "fd377a585a00"))

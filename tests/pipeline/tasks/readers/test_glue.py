@@ -10,6 +10,9 @@ from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskFacts, g
 from clozeline.pipeline.tasks.readers.glue import GLUE_TASKS
 from tests.pipeline.tasks.readers.reading import items_of, reader_of, written
 
+LAYOUT = {"task": "cola"}
+"""Options that the contract of readers needs."""
+
 SNLI = "index\tpromptID\tpairID\tgenre\tb1\tb2\tp1\tp2\tsentence1\tsentence2\tlabel1\tlabel2\tgold_label"
 OFFICIAL = {
     "cola": ("gj04\t0\t*\tWrong it is.\n", [("Wrong it is.",)], 0),

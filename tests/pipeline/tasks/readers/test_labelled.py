@@ -15,6 +15,9 @@ from clozeline.pipeline.tasks.readers._labels import are_numbers, cell_text, cla
 from clozeline.pipeline.tasks.readers.labelled import Labelled
 from tests.pipeline.tasks.readers.reading import items_of, reader_of, reasons, written
 
+LAYOUT = {"label": "label", "text": "text"}
+"""Options that the contract of readers needs."""
+
 ROWS = [{"text": 'good, "really"', "label": "pos"}, {"text": "bad", "label": "neg"}, {"text": "fine", "label": "pos"}]
 
 

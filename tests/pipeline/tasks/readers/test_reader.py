@@ -5,12 +5,16 @@ import json
 
 import pytest
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import LabeledText, Question, Rejected, SourceTarget, TaskFacts, facts_of
+from tests.contracts import cases_about, contract
+from tests.declarations import declared
 from tests.pipeline.task_files import make_sets
 from tests.pipeline.tasks.readers.reading import items_of, read, reader_of, reasons, written
 from tests.shard_sets import rows, write_set
+
+READERS = "clozeline.pipeline.tasks.readers"
 
 
 def test_facts_stand_with_the_set(tmp_path):
@@ -21,35 +25,59 @@ def test_facts_stand_with_the_set(tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "text", "message"),
-    [
-        ({"name": "conll"}, "a\nb\n", "expected a column 0 of words and a column -1 of tags, got 1 columns, spaces"),
-        ({"name": "conll", "tag_column": 3}, "a b O\n", "and a column 3 of tags, got 3 columns"),
-        ({"name": "conll", "tag_column": 0}, "a O\n", "and a column 0 of tags"),
-        ({"name": "conll"}, "-DOCSTART- O\n\n", "expected lines of a word and its tag, got none"),
-        ({"name": "conllu"}, "a b\n", "got 1: 'a b'"),
-        ({"name": "conllu"}, "# only\n", "got none"),
-        ({"name": "glue", "task": "qqp"}, "index\tsentence1\n", "expected a layout of this task .*question1"),
-        ({"name": "instructions"}, '{"a": 1}\n', "expected the columns messages, got a without messages"),
-        ({"name": "multiple_choice"}, '{"label": 1}\n', "columns context, choices, got label without context, choices"),
-        ({"name": "squad"}, '{"data": []}', "expected SQuAD's layout"),
-        ({"name": "squad"}, "[1]", "expected SQuAD's layout"),
-        ({"name": "squad"}, '{"data": [1]}', "expected SQuAD's layout"),
-        ({"name": "squad"}, '{"data": 3}', "expected SQuAD's layout"),
-        ({"name": "sst_trees"}, "It works\n", r"line 1: expected a tree such as .*, got 'It works'"),
-        ({"name": "superglue", "task": "boolq"}, '{"premise": "a"}\n', "got premise without question, passage"),
-        ({"name": "text_to_text"}, "", "CSV, TSV, JSON"),
-        ({"name": "text_to_text"}, "a\tb\n", "CSV, TSV, JSON"),
-        ({"name": "text_to_text"}, '{"source": "a"}\n', "expected the columns source, target"),
-        ({"name": "text_to_text"}, "[1]\n", "CSV, TSV, JSON"),
-        ({"name": "trec"}, "", "line 1: expected a type and a question .*got empty file"),
-        ({"name": "trec"}, "text,label\n", "line 1: expected a type and a question .*got 'text,label'"),
-    ],
+    cases_about(
+        "clozeline.pipeline.tasks.readers",
+        [
+            (
+                {"name": "conll"},
+                "a\nb\n",
+                "expected a column 0 of words and a column -1 of tags, got 1 columns, spaces",
+            ),
+            ({"name": "conll", "tag_column": 3}, "a b O\n", "and a column 3 of tags, got 3 columns"),
+            ({"name": "conll", "tag_column": 0}, "a O\n", "and a column 0 of tags"),
+            ({"name": "conll"}, "-DOCSTART- O\n\n", "expected lines of a word and its tag, got none"),
+            ({"name": "conllu"}, "a b\n", "got 1: 'a b'"),
+            ({"name": "conllu"}, "# only\n", "got none"),
+            ({"name": "glue", "task": "qqp"}, "index\tsentence1\n", "expected a layout of this task .*question1"),
+            ({"name": "instructions"}, '{"a": 1}\n', "expected the columns messages, got a without messages"),
+            (
+                {"name": "multiple_choice"},
+                '{"label": 1}\n',
+                "columns context, choices, got label without context, choices",
+            ),
+            ({"name": "squad"}, '{"data": []}', "expected SQuAD's layout"),
+            ({"name": "squad"}, "[1]", "expected SQuAD's layout"),
+            ({"name": "squad"}, '{"data": [1]}', "expected SQuAD's layout"),
+            ({"name": "squad"}, '{"data": 3}', "expected SQuAD's layout"),
+            ({"name": "sst_trees"}, "It works\n", r"line 1: expected a tree such as .*, got 'It works'"),
+            ({"name": "superglue", "task": "boolq"}, '{"premise": "a"}\n', "got premise without question, passage"),
+            ({"name": "text_to_text"}, "", "CSV, TSV, JSON"),
+            ({"name": "text_to_text"}, "a\tb\n", "CSV, TSV, JSON"),
+            ({"name": "text_to_text"}, '{"source": "a"}\n', "expected the columns source, target"),
+            ({"name": "text_to_text"}, "[1]\n", "CSV, TSV, JSON"),
+            ({"name": "trec"}, "", "line 1: expected a type and a question .*got empty file"),
+            ({"name": "trec"}, "text,label\n", "line 1: expected a type and a question .*got 'text,label'"),
+        ],
+        lambda case: case[0]["name"],
+    ),
 )
 def test_files_of_another_layout(tmp_path, options, text, message):
     path = written(tmp_path, text)
     with pytest.raises(ConfigurationError, match=message) as caught:
         reader_of(**options).open(path)
     assert str(path) in str(caught.value)
+
+
+@contract(READERS)
+def test_a_file_without_any_row_gives_none_or_is_refused_by_its_path(name, tmp_path):
+    """`LAYOUT` of its own test file has the options that a reader cannot do without."""
+    reader = reader_of(name, **declared(READERS, name, "LAYOUT", {}))
+    path = written(tmp_path, b"\x00\xff\xfe\x00" * 9)
+    try:
+        refused = all(isinstance(item, Rejected) for item in items_of(reader, path))
+    except (ConfigurationError, IntegrityError) as error:
+        refused = str(path) in str(error)
+    assert refused
 
 
 def file_of(folder, *asked, context="Ada wrote. Ada sang.", version="1.1"):

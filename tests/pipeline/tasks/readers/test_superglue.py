@@ -3,6 +3,9 @@ import pytest
 from clozeline.pipeline.tasks.readers import Choices, LabeledText, Question, Rejected
 from tests.pipeline.tasks.readers.reading import json_lines, read, reader_of, written
 
+LAYOUT = {"task": "boolq"}
+"""Options that the contract of readers needs."""
+
 WSC = {"text": "Mark told Pete lies, which Pete had in his book . He was cross.", "label": True,
        "target": {"span1_text": "Mark", "span1_index": 0, "span2_text": "He", "span2_index": 11}}  # fmt: skip
 ROWS = {

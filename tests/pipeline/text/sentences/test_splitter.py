@@ -1,16 +1,15 @@
 """Promises of every sentence splitter."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.registry import choose, names
+from clozeline.registry import choose
+from tests.contracts import contract
 
-NAMES = names("clozeline.pipeline.text.sentences")
 TEXT = st.text(st.sampled_from("aB1 .!?…\n\t。！\u00a0\u2028»”')]«“(,;-DrtcJ中ن؟"), max_size=60) | st.text(max_size=40)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@contract("clozeline.pipeline.text.sentences")
 @settings(max_examples=300, deadline=None)
 @given(text=TEXT, language=st.sampled_from(["en", "de", "fr", "es", "zh", "ar", "th", "und", ""]))
 def test_sentences_tile_the_text_and_begin_with_what_is_visible(name, text, language):

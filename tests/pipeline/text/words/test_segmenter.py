@@ -10,7 +10,8 @@ from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.text import words as segmenters
 from clozeline.pipeline.tokenize.encode.config import EncodeConfig
-from clozeline.registry import choose, names
+from clozeline.registry import choose
+from tests.contracts import contract
 
 PACKAGE = "clozeline.pipeline.text.words"
 PACKAGES = {  # what each imports
@@ -36,7 +37,7 @@ def words_of(segmenter, text):
     return [text[first:last].strip() for first, last in zip(starts, [*starts[1:], len(text)], strict=True)]
 
 
-@pytest.mark.parametrize("name", names(PACKAGE))
+@contract(PACKAGE)
 @settings(max_examples=100, deadline=None)
 @given(text=TEXT | st.text(max_size=40))
 def test_words_start_with_what_is_visible_one_after_another(name, text):
@@ -60,7 +61,7 @@ def test_words_of_plain_sentences(name, text, words):
     assert words_of(built(name), text) == words
 
 
-@pytest.mark.parametrize("name", names(PACKAGE))
+@contract(PACKAGE)
 @pytest.mark.parametrize("letter", ["一", "あ", "ก", "เแ", "a", "。", " "])
 def test_a_long_run_of_one_letter_is_cut_into_pieces(name, letter, monkeypatch):
     """The time grows with the text: no call gets more than a thousand characters, and each character is in one."""

@@ -22,7 +22,10 @@ from clozeline.pipeline.tokenize.tokenizers import (
     trainable,
 )
 from clozeline.pipeline.vocabulary import SENTINELS, SPECIALS
+from tests.contracts import cases_about, contract
+from tests.declarations import declared
 
+TOKENIZERS = "clozeline.pipeline.tokenize.tokenizers"
 NAMES = trainable()
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "seven", "wizards", "brew",
          "strange", "purple", "potions", "near", "Köln", "中文", "東京"]  # fmt: skip
@@ -56,13 +59,13 @@ def corpus():
 
 
 def trained(name, folder, **options):
-    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", name)
+    kind = registry.find(TOKENIZERS, name)
     tokenizer = kind.train(corpus(), validate(kind.Options, {"size": 480, **options}, name), folder)
     save_tokenizer(tokenizer, name, folder)
     return tokenizer
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=cases_about(TOKENIZERS, NAMES, str))
 def folder(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     trained(request.param, folder)
@@ -152,6 +155,15 @@ def test_batches_do_not_matter(tokenizer):
         np.testing.assert_array_equal(one.ids, two.ids)
         np.testing.assert_array_equal(one.starts, two.starts)
         np.testing.assert_array_equal(one.ids, three.ids)
+
+
+@contract(TOKENIZERS, only=lambda name: name not in NAMES)
+def test_a_published_tokenizer_gives_the_same_ids_in_batches_and_from_its_files(name, tmp_path):
+    """`write_published` of its own test file writes one into `out`."""
+    tokenizer = declared(TOKENIZERS, name, "write_published", None)(tmp_path)
+    alone = [tokenizer.encode([text])[0].ids.tolist() for text in NASTY]
+    assert [found.ids.tolist() for found in tokenizer.encode(NASTY)] == alone
+    assert [found.ids.tolist() for found in load_tokenizer(tmp_path / "out").encode(NASTY)] == alone
 
 
 def test_reserved_ids_come_first_and_are_the_special_ones(tokenizer):
@@ -321,7 +333,7 @@ def test_missing_tokenizer_and_unknown_algorithm(tmp_path):
         find_tokenizer(tmp_path / "manifest.json", "abc")
 
 
-@pytest.mark.parametrize("name", registry.names("clozeline.pipeline.corrupt.objectives"))
+@contract("clozeline.pipeline.corrupt.objectives")
 def test_every_objective_restores_its_tokens(folder, name):
     text = "The quick <mask> fox </s> jumps, \u0301 near 中文 \x00 brews. A lazy dog <extra_0> sat \u2581 over 東京."
     found = corrupt_text(name, text, target="strange [MASK] potions", tokenizer=folder)

@@ -16,6 +16,11 @@ from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson,
 from tests.pipeline.tokenize.published.published_files import byte_level, unigram_json
 
 
+def write_published(folder):
+    """For the contract of tokenizers: a published one in the folder `out`."""
+    return import_tokenizer(byte_level(folder), folder / "out")
+
+
 def test_pieces_are_spelt_by_the_models_kind(tmp_path):
     """The file that is written neither cuts nor pads."""
     merged = import_tokenizer(byte_level(tmp_path), tmp_path / "a")

@@ -7,9 +7,10 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model, build_model
-from clozeline.registry import choose, find, names
+from clozeline.registry import choose, find
 from clozeline.train.compression.pruning._pruning import CubicOptions, matrices_to_prune
 from clozeline.train.optim.weights.freezing import freeze
+from tests.contracts import contract
 from tests.declarations import declared
 from tests.train.compression.pruning.pruned import pruned, tensors_of, train
 from tests.train.synthetic import VOCABULARY, build, tiny, train_steps
@@ -22,7 +23,7 @@ def case(name):
     return declared("train.compression.pruning", name, "CASE", {})
 
 
-@pytest.mark.parametrize("name", names(METHODS))
+@contract(METHODS)
 def test_a_method_resumes_to_the_bit_and_its_states_are_those_of_checkpoints(one_rank, tmp_path, name):
     """Losses, weights and states of a run that was saved half way."""
     own = case(name)
@@ -38,7 +39,7 @@ def test_a_method_resumes_to_the_bit_and_its_states_are_those_of_checkpoints(one
     assert added == find(METHODS, name).keys
 
 
-@pytest.mark.parametrize("name", names(METHODS))
+@contract(METHODS)
 def test_a_method_refuses_what_it_does_not_go_together_with(name):
     own = case(name)
     prune, run = {"name": name, **own["prune"]}, own.get("run", {})

@@ -6,15 +6,16 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.registry import choose, names
+from clozeline.registry import choose
 from clozeline.tools.start.contracts.optimizers import CHECKS, prepare
 from clozeline.train.optim.optimizers._matrices import owners
 from clozeline.train.optim.optimizers._whole_parameters import WholeParameterOptimizer
 from clozeline.train.optim.weights.flat_buffers import Segment
+from tests.contracts import contract
 
 
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("name", names("clozeline.train.optim.optimizers"))
+@contract("clozeline.train.optim.optimizers")
 def test_contract(name, check):
     check(prepare({"name": name}))
 

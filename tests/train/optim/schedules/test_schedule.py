@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
 from clozeline.registry import choose, names
+from tests.contracts import contract
 
-NAMES = names("clozeline.train.optim.schedules")
-WARM = [name for name in NAMES if name != "slanted_triangular"]
+SCHEDULES = "clozeline.train.optim.schedules"
+WARM = [name for name in names(SCHEDULES) if name != "slanted_triangular"]
 """Schedules that rise by a warm-up."""
 HALF = math.sqrt(2) / 4
 
@@ -53,12 +54,12 @@ def test_the_slanted_triangle_is_the_paper_s():
     assert rates(1, 1, name="slanted_triangular") == [1.0]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@contract(SCHEDULES)
 def test_a_warmup_below_one_is_a_share_of_the_steps(name):
     assert rates(150, 160, name=name, warmup=0.1) == rates(150, 160, name=name, warmup=15)
 
 
-@pytest.mark.parametrize("name", WARM)
+@contract(SCHEDULES, only=WARM)
 @settings(max_examples=40)
 @given(warmup=st.integers(0, 30), steps=st.integers(1, 60), order=st.randoms(use_true_random=False))
 def test_rates_follow_from_the_step_alone(name, warmup, steps, order):
@@ -75,7 +76,7 @@ def test_rates_follow_from_the_step_alone(name, warmup, steps, order):
 
 
 @pytest.mark.parametrize("change", [{"warmup": -1}, {"steps": 0}, {"warmup": 1.5}, {"cycles": 2}])
-@pytest.mark.parametrize("name", NAMES)
+@contract(SCHEDULES)
 def test_wrong_options_are_refused(name, change):
     with pytest.raises(ConfigurationError, match=next(iter(change))):
         choose("clozeline.train.optim.schedules", {"name": name, **change})

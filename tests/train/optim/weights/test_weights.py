@@ -10,12 +10,12 @@ from torch import nn
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.model.configuration.position import PositionConfig
-from clozeline.registry import names
 from clozeline.train.checkpoint.format import WEIGHT, ParameterRecord, tiling_problem
 from clozeline.train.checkpoint.part_reader import CheckpointReader
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.optim.weights.freezing import freeze, frozen_count, frozen_modules
 from clozeline.train.optim.weights.parameter_groups import depths_below_heads, parameter_groups
+from tests.contracts import contract
 from tests.model.small_models import SPELLINGS, small_config
 from tests.model.small_models import VOCABULARY as WORDS
 from tests.train.masked_set import write_config
@@ -102,7 +102,7 @@ def test_depths_are_counted_from_the_heads():
     }
 
 
-@pytest.mark.parametrize("family", names("clozeline.model.families"))
+@contract("clozeline.model.families", "family")
 def test_groups_by_depth_hold_every_parameter_once(family):
     model = build_model(small_config(family), WORDS, {"pad": 0}, SPELLINGS)
     groups = parameter_groups(model, 0.1, by_depth=True)
