@@ -11,12 +11,12 @@ from benchmarks.model import LABELS, VOCABULARY
 from clozeline.model.build import Model, build_model
 from clozeline.model.checkpoints import Checkpoint, build_checkpoint
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
+from clozeline.model.compression.distillation.student import Student
+from clozeline.model.compression.distillation.teacher import Teacher
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.sizes import read_size
 from clozeline.registry import choose
 from clozeline.tools.runs.inference.teacher_scores import keep_best
-from clozeline.train.compression.distillation.student import Student
-from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
 
 SMALL = {"dim": 48, "layers": 2, "attention_heads": 3, "ffn_dim": 96}
@@ -70,7 +70,7 @@ def build(experiment: Experiment, device: torch.device, tiny: bool) -> Model:
     if experiment.number_format is not None:
         tensors = {name: parameter.detach() for name, parameter in model.named_parameters()}
         dense = Checkpoint(model.config, vocabulary, tensors, {}, None, ())
-        method = choose("clozeline.model.compression", experiment.number_format).build()
+        method = choose("clozeline.model.compression.methods", experiment.number_format).build()
         model = build_checkpoint(method.compress(dense, ()).checkpoint)
     model.to(device=device, dtype=torch.float32 if tiny or experiment.update is not None else torch.bfloat16)
     if experiment.compiled:
@@ -102,7 +102,7 @@ def give_scores(
 
     Stored are the scores of the 16 best classes, as a column set has them.
     """
-    losses = [choose("clozeline.train.compression.distillation.losses", "scores")]
+    losses = [choose("clozeline.model.compression.distillation.losses", "scores")]
     large = build(replace(experiment, preset="bert_base", scores=None), device, tiny)
     live = Student(model, losses, large.config)
     teacher = Teacher(large, live.needed_of_teacher)

@@ -14,16 +14,17 @@ import torch
 from clozeline.model.build import Model
 from clozeline.model.compilation.host_shapes import add_host_shapes, pad_labels
 from clozeline.model.compilation.layer_calls import OnFailure, compile_heads, compile_layers, recompute_layers
+from clozeline.model.compression.distillation.student import Student
+from clozeline.model.compression.distillation.teacher import Teacher
 from clozeline.model.loss import Loss
 from clozeline.seeding import hash64
-from clozeline.train.compression.distillation.student import Student
-from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.device_copies import DeviceCopies, DeviceCopy
 from clozeline.train.data.global_batch import MicroBatch
 from clozeline.train.data.stream.labels import sample_words
 from clozeline.train.distributed.process_group import World
 from clozeline.train.hooks import Hook, Step, Trained
+from clozeline.train.hooks._progressive import Progressive
 from clozeline.train.hooks._start_distance import StartDistance
 from clozeline.train.optim.weights.freezing import frozen_modules
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
@@ -250,8 +251,8 @@ def hooks_of_run(config: TrainConfig, model: Model) -> list[Hook]:
     the distance from it is recorded, too.
     """
     hooks: list[Hook] = [] if config.regularizer is None else [config.regularizer.build()]
-    if isinstance(model, Student) and model.progressive is not None:
-        hooks.append(model.progressive)
+    if isinstance(model, Student) and model.stages is not None:
+        hooks.append(Progressive(model.stages))
     hooks += [chosen.build() for chosen in config.hooks]
     if config.prune is not None:
         hooks.append(config.prune.build())

@@ -15,7 +15,7 @@ from clozeline.hub import fetch_folder, origin_of
 from clozeline.pipeline.corrupt.preview.corrupted_text import corrupt_text
 from clozeline.pipeline.tokenize.take.config import TokenizerConfig
 from clozeline.tools.command import model_path
-from clozeline.train.compression.distillation.config import DistilConfig, StudentStart
+from clozeline.train.configuration.distillation import DistilConfig, StudentStart
 from clozeline.train.configuration.model_source import with_source
 from tests.clozeline.installed import installed
 from tests.loopback_site import Site

@@ -54,7 +54,7 @@ OF_RUNS = {
                     "optimizer": {"name": "adamw", "weight_decay": 0}}),
     "pruning": ("train.compression.pruning.magnitude:Magnitude", {"prune": {"name": "{}", "sparsity": 0.5}}),
     "hook": ("train.hooks.average:Average", {"hooks": ["{}"]}),
-    "loss": ("train.compression.distillation.losses.scores:Scores", {"distil": {"teacher": "t", "losses": ["{}"]}}),
+    "loss": ("model.compression.distillation.losses.scores:Scores", {"distil": {"teacher": "t", "losses": ["{}"]}}),
     "objective": ("pipeline.corrupt.objectives.masked_lm:MaskedLM", {"data__corrupt": "{}"}),
     "objective_of_phase": ("pipeline.corrupt.objectives.masked_lm:MaskedLM",
                            {"data__shards": None, "data__phases": [{"shards": "a", "corrupt": "{}"}]}),

@@ -99,9 +99,9 @@ OF_ALGORITHMS = [
 
 def test_every_key_of_what_a_training_chooses_has_an_entry():
     for (package, _), algorithms in ALGORITHMS.items():
-        assert algorithms.keys() == {*names(f"clozeline.train.{package}")}
+        assert algorithms.keys() == {*names(f"clozeline.{package}")}
         entries = {f"{name}.{key}" for name, (_, of) in algorithms.items() for key in of}
-        assert entries == own_keys(f"clozeline.train.{package}")
+        assert entries == own_keys(f"clozeline.{package}")
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ SOFT = Neutral("of mode soft, whose masks need longer runs: tests of movement pr
 OF_TOKENS = Neutral("of a rule that removes tokens from a classifier: tests of token pruning")
 
 ALGORITHMS = {
-    ("optim.optimizers", "optimizer"): {
+    ("train.optim.optimizers", "optimizer"): {
         "adafactor": ({}, RATES | {"eps": Key(0.01)}),
         "adamw": ({}, RATES | {"betas": Key([0.5, 0.9]), "eps": Key(1e-3)}),
         "muon": (
@@ -25,7 +25,7 @@ ALGORITHMS = {
             RATES | {"patience": Neutral("the evaluations of longer runs: tests of nt_asgd")},
         ),
     },
-    ("optim.schedules", "schedule"): {
+    ("train.optim.schedules", "schedule"): {
         "constant": ({"warmup": 1}, {"warmup": Key(3), "steps": Neutral("a constant rate has no end: what it bounds")}),
         "cosine": ({"warmup": 1}, BOUNDS | {"final": Key(0.5)}),
         "inverse_sqrt": ({"warmup": 1}, {"warmup": Key(3), "steps": Neutral("the rate falls without an end")}),
@@ -39,20 +39,20 @@ ALGORITHMS = {
             | {"decay_from": Neutral("of a start from another run: tests of branches")},
         ),
     },
-    ("optim.regularizers", "regularizer"): {
+    ("train.optim.regularizers", "regularizer"): {
         "ewc": ({}, dict.fromkeys(("fisher", "strength"), Neutral("needs a file of clozeline fisher: its tests"))),
         "l2_sp": (
             {},
             {"alpha": Key(0.9), "beta": Neutral("of weights that the first model lacks: tests of l2_sp")},
         ),
     },
-    ("hooks", "hooks"): {
+    ("train.hooks", "hooks"): {
         "average": ({}, {"decay": Neutral("of averages that stand next to the weights: tests of averages")}),
         "gradient_noise": ({}, {}),
         "layer_statistics": ({}, {}),
         "unfreezing": ({"every": 1}, {"every": Key(2)}),
     },
-    ("compression.pruning", "prune"): {
+    ("train.compression.pruning", "prune"): {
         "layer_drop": ({"p": 0.3}, {"p": Key(0.7)}),
         "lottery": ({"every": 1, "rounds": 1}, LAYERS | {"sparsity": Key(0.4), "rounds": Key(2), "every": Key(2)}),
         "magnitude": (
@@ -70,7 +70,7 @@ ALGORITHMS = {
             ),
         ),
     },
-    ("compression.distillation.losses", "distil.losses"): {
+    ("model.compression.distillation.losses", "distil.losses"): {
         "attention": ({}, WEIGHT | {"layers": Key({1: 2})}),
         "cosine": ({}, WEIGHT),
         "embeddings": ({}, WEIGHT),

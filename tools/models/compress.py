@@ -23,7 +23,7 @@ from pydantic import Field
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import WEIGHTS, Checkpoint, export_checkpoint
-from clozeline.model.compression import Batch, Method
+from clozeline.model.compression.methods import Batch, Method
 from clozeline.model.configuration.model_config import Quantization
 from clozeline.pipeline.shards import open_shards
 from clozeline.registry import find, names
@@ -47,7 +47,7 @@ from clozeline.tools.runs.inference.fisher_information import draw_rows
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.startup.source_tokenizer import refuse_other_ids
 
-_METHODS: Final = "clozeline.model.compression"
+_METHODS: Final = "clozeline.model.compression.methods"
 
 
 @config_class
@@ -55,7 +55,7 @@ class CompressOptions(MeasureOptions):
     """A method, its calibration rows, and the output; further keys belong to the method."""
 
     method: str
-    """a file of model/compression: layers, heads, rows, magnitude, int8, int8_dynamic, int4"""
+    """a file of model/compression/methods: layers, heads, rows, magnitude, int8, int8_dynamic, int4"""
     output: Annotated[Path, HOME_EXPANDED]
     """new folder"""
     data: Annotated[Path, HOME_EXPANDED] | None = None

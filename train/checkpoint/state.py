@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from clozeline.configuration.config import adapter_of
 from clozeline.errors import CheckpointError
-from clozeline.model.adaptive_computation.token_rules import RuleRecord
+from clozeline.model.compression.token_rules import RuleRecord
 from clozeline.pipeline.shards.manifest import first_problem
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.data.stream.mixture import SkippedRows

@@ -170,8 +170,8 @@ class TrainedModel:
     @cached_property
     def model(self) -> Model:
         """The model on the weights of `checkpoint`, in evaluation mode, with the rule by which it drops tokens."""
-        from clozeline.model.adaptive_computation.token_pruning import prune_by
         from clozeline.model.checkpoints import build_checkpoint
+        from clozeline.model.compression.token_pruning import prune_by
 
         model = build_checkpoint(self.checkpoint)
         if model.family.reads_characters:

@@ -18,9 +18,9 @@ from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.registry import Chosen, Default, OneOf, chosen_types, find
-from clozeline.train.compression.distillation.config import DistilConfig
 from clozeline.train.configuration.checkpoint import CheckpointConfig
 from clozeline.train.configuration.data import DataConfig
+from clozeline.train.configuration.distillation import DistilConfig
 from clozeline.train.configuration.logs import DivergenceConfig, LogConfig, ProfileConfig
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.configuration.zero import ZeroConfig

@@ -13,11 +13,11 @@ import torch
 
 from clozeline.arrays import Int64
 from clozeline.model.build import Model
+from clozeline.model.compression.distillation.teacher import Teacher
 from clozeline.model.flop_counts import Documents
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import ShardSet
 from clozeline.terminal import duration_text
-from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.configuration.config import TrainConfig, zero_stage
 from clozeline.train.data.sets.datasets import Datasets, check_length
 from clozeline.train.data.sets.passes import read_first_block

@@ -11,7 +11,9 @@ import torch
 
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.model.build import Model, build_model, freeze_base
-from clozeline.model.compression._method import split_name
+from clozeline.model.compression.distillation.student import Student
+from clozeline.model.compression.distillation.teacher import Teacher
+from clozeline.model.compression.methods._method import split_name
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
 from clozeline.pipeline.shards import ShardSet
@@ -19,10 +21,8 @@ from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenize
 from clozeline.registry import find
 from clozeline.seeding import hash64
 from clozeline.train.checkpoint.trained_model import TrainedModel, refuse_other_base, token_bytes
-from clozeline.train.compression.distillation.config import UNFIT
-from clozeline.train.compression.distillation.student import Student
-from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.configuration.distillation import UNFIT
 from clozeline.train.configuration.padded_vocabulary import row_multiple
 from clozeline.train.data.sets.stored_scores import read_stored_scores
 from clozeline.train.optim.weights.freezing import freeze

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.adaptive_computation.token_pruning import TokenPruning
-from clozeline.model.adaptive_computation.token_rules import TopTokens
+from clozeline.model.compression.distillation.losses.states import States
+from clozeline.model.compression.token_pruning import TokenPruning
+from clozeline.model.compression.token_rules import TopTokens
 from clozeline.model.configuration.layer import ShareConfig, UniversalConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.generation.incremental_decoder import IncrementalDecoder
 from clozeline.model.layers.masks import plan_attention
-from clozeline.train.compression.distillation.losses.states import States
 from tests.model.small_models import batch_for, built
 
 DIM, STEPS, EPSILON = 15, 5, 0.05

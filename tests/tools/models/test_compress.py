@@ -8,9 +8,9 @@ import pytest
 import torch
 import transformers
 
-from clozeline.model.adaptive_computation.token_pruning import TokenPruning
-from clozeline.model.adaptive_computation.token_rules import TopTokens, write_rule
 from clozeline.model.checkpoints import read_checkpoint
+from clozeline.model.compression.token_pruning import TokenPruning
+from clozeline.model.compression.token_rules import TopTokens, write_rule
 from clozeline.tools.models.compress import main
 from clozeline.tools.models.compression.measurements import random_batch
 from clozeline.tools.models.compression.written_models import RECORD

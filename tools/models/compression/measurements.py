@@ -10,9 +10,9 @@ from typing import Final, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from clozeline.model.adaptive_computation.token_pruning import TokenPruning
-from clozeline.model.adaptive_computation.token_rules import TopTokens
 from clozeline.model.build import Model
+from clozeline.model.compression.token_pruning import TokenPruning
+from clozeline.model.compression.token_rules import TopTokens
 from clozeline.model.heads._head import VocabularyHead
 from clozeline.model.layers.quantization import holds_integers
 from clozeline.model.parameters.flops import matrix_flops

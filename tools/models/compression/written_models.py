@@ -10,9 +10,9 @@ from typing import Any, Final
 from clozeline.configuration.config import save_yaml, to_plain
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
 from clozeline.files import publish, publish_json, read_json, sync
-from clozeline.model.adaptive_computation.token_rules import read_rule
 from clozeline.model.checkpoints import Checkpoint, keep_published
-from clozeline.model.compression import Method
+from clozeline.model.compression.methods import Method
+from clozeline.model.compression.token_rules import read_rule
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.repair import cannot_write
 from clozeline.sealed_json import seal, unseal

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint, Export, fit_to_class, split
-from clozeline.model.compression import integer_weights
+from clozeline.model.compression.methods import integer_weights
 from clozeline.model.configuration.model_config import Quantization
 from clozeline.model.layers.quantization import flatten_integers, quantize_weight, torchao_config
 from clozeline.tools.model_folder import write_tensors

@@ -12,8 +12,8 @@ from clozeline.configuration.config import config_class
 if TYPE_CHECKING:  # they import torch, which a command line does not need
     from torch import Tensor
 
-    from clozeline.model.adaptive_computation.early_exit import Rule
     from clozeline.model.build import Model
+    from clozeline.model.compression.early_exit import Rule
 
 
 @config_class
@@ -33,7 +33,7 @@ class ExitOptions:
 
     def rule(self) -> Rule:
         """Return the rule for `EarlyExit`."""
-        from clozeline.model.adaptive_computation.early_exit import Entropy, Patience
+        from clozeline.model.compression.early_exit import Entropy, Patience
 
         return Patience(self.patience, self.tolerance) if self.patience is not None else Entropy(self.entropy or 0.0)
 
@@ -45,7 +45,7 @@ class ExitingModel:
     """A model whose rows leave early, with counts of what they used."""
 
     def __init__(self, model: Model, head: str, options: ExitOptions) -> None:
-        from clozeline.model.adaptive_computation.early_exit import EarlyExit
+        from clozeline.model.compression.early_exit import EarlyExit
 
         self.early, self.rule, self.layers = EarlyExit(model, head).eval(), options.rule(), model.config.layers
         self.counts = [0.0, 0.0, 0.0, 0.0]

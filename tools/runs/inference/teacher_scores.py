@@ -11,6 +11,8 @@ from torch import Tensor
 from clozeline.arrays import Int64
 from clozeline.columns import Feature, Role
 from clozeline.errors import ConfigurationError
+from clozeline.model.compression.distillation.observation import choose_head, has_label_logits
+from clozeline.model.compression.distillation.teacher import Teacher
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.kernels.sampling import draw, offsets_of
 from clozeline.pipeline.rows import Ragged, Rows
@@ -20,8 +22,6 @@ from clozeline.pipeline.shards.manifest import BLOCK_LIMIT
 from clozeline.registry import find
 from clozeline.seeding import TEACHER, kernel_keys
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.compression.distillation.observation import choose_head, has_label_logits
-from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.data.sets.model_fit import refuse_unreadable
 from clozeline.train.data.sets.stored_scores import StoredScores
 from clozeline.train.data.stream.collate import Collate

@@ -13,8 +13,8 @@ from torch import Tensor
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.compression._method import split_name
-from clozeline.model.compression._selection import Scope, choose_lowest
+from clozeline.model.compression.methods._method import split_name
+from clozeline.model.compression.methods._selection import Scope, choose_lowest
 from clozeline.model.parameters.sharding import full_shape
 from clozeline.train.hooks import Hook, Trained
 from clozeline.train.optim.weights.flat_buffers import Segment

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.compression._method import split_name
+from clozeline.model.compression.methods._method import split_name
 from clozeline.model.layers.layer import Layer
 from clozeline.seeding import hash64
 from clozeline.train.compression.pruning._pruning import Pruning

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.compression._selection import Sparsity
+from clozeline.model.compression.methods._selection import Sparsity
 from clozeline.train.compression.pruning._pruning import CONFLICTS, MASK, MaskedWeights
 from clozeline.train.hooks import Step
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 
 from clozeline.configuration.config import config_class
-from clozeline.model.compression._selection import Scope, Sparsity
+from clozeline.model.compression.methods._selection import Scope, Sparsity
 from clozeline.train.compression.pruning._pruning import CubicOptions, MaskedWeights
 from clozeline.train.hooks import Step
 

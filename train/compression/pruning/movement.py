@@ -12,7 +12,7 @@ from torch import Tensor
 
 from clozeline.configuration.config import config_class
 from clozeline.configuration.unread_keys import refuse_unread_keys
-from clozeline.model.compression._selection import Sparsity
+from clozeline.model.compression.methods._selection import Sparsity
 from clozeline.train.compression.pruning._pruning import CONFLICTS, MASK, CubicOptions, MaskedWeights
 from clozeline.train.hooks import Step
 from clozeline.train.optim.weights.flat_buffers import Segment

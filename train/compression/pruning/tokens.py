@@ -12,8 +12,9 @@ from torch import Tensor
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.adaptive_computation.token_pruning import TokenPruning
-from clozeline.model.adaptive_computation.token_rules import (
+from clozeline.model.build import Model
+from clozeline.model.compression.token_pruning import TokenPruning
+from clozeline.model.compression.token_rules import (
     LearnedRetention,
     LearnedThresholds,
     RuleRecord,
@@ -21,7 +22,6 @@ from clozeline.model.adaptive_computation.token_rules import (
     TopTokens,
     write_rule,
 )
-from clozeline.model.build import Model
 from clozeline.train.compression.pruning._pruning import Pruning
 from clozeline.train.hooks import Step, Trained
 

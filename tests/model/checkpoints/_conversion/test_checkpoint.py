@@ -8,7 +8,7 @@ import torch
 from clozeline.errors import ClozelineError, ConfigurationError, WeightsError
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from tests.model.checkpoints.published import edit_config, edit_tensors, saved
-from tests.model.compression.compressed_models import logits, model_of, odd_checkpoint
+from tests.model.compression.methods.compressed_models import logits, model_of, odd_checkpoint
 from tests.model.small_models import batch_for
 
 NORM = "bert.embeddings.LayerNorm.weight"

@@ -185,7 +185,7 @@ def test_transformers_computes_what_we_do(tmp_path, model_type, kind):
 def test_our_own_format_gives_back_the_integers(tmp_path, kind):
     saved(tmp_path / "dense", "gpt_neox", **SIZES)
     dense = read_checkpoint(tmp_path / "dense")
-    stored = choose("clozeline.model.compression", kind).build().compress(dense, ()).checkpoint
+    stored = choose("clozeline.model.compression.methods", kind).build().compress(dense, ()).checkpoint
     (tmp_path / "ours").mkdir()
     write_imported(tmp_path / "ours", stored, tmp_path / "dense")
     found = read_checkpoint(tmp_path / "ours", quantized=True).tensors

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.adaptive_computation.early_exit import EarlyExit, Entropy
+from clozeline.model.compression.early_exit import EarlyExit, Entropy
 from clozeline.tools.models.compress import main as compress
 from clozeline.tools.models.compression.comparison import MeasureOptions, measure_row
 from clozeline.tools.models.export_model import main as export

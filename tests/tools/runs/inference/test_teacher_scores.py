@@ -23,9 +23,9 @@ from clozeline.tools.shards.validation import stored_scores as checks
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.data.sets import stored_scores
 from clozeline.train.data.sets.stored_scores import StoredScores
+from tests.model.compression.distillation.pairs import model
 from tests.pipeline.task_files import make_sets
 from tests.shard_sets import quarantine, toy_set
-from tests.train.compression.distillation.pairs import model
 from tests.train.data.sets.test_stored_scores import write_scores
 from tests.train.masked_set import FIRST_WORD, WORDS, write_masked_sets
 from tests.train.objective_sets import write_objective_sets

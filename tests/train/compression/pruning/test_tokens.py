@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.adaptive_computation.token_pruning import TokenPruning
-from clozeline.model.adaptive_computation.token_rules import LearnedRetention, LearnedThresholds
 from clozeline.model.build import Model, build_model
+from clozeline.model.compression.token_pruning import TokenPruning
+from clozeline.model.compression.token_rules import LearnedRetention, LearnedThresholds
 from clozeline.registry import choose
 from tests.matrices import mark_slow_after
 from tests.train.compression.pruning.pruned import plain_adamw, pruned, started, train

@@ -1,0 +1,42 @@
+"""Distance between scores of attention (TinyBERT, arXiv 1909.10351, equation 7)."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.compression.distillation.losses import DistillationLoss, LayerMapOptions
+from clozeline.model.compression.distillation.losses._distillation_loss import map_layers
+from clozeline.model.configuration.model_config import ModelConfig
+
+
+class Attention(DistillationLoss):
+    """Sum over layers of MSE(A_s, A_t), scores before the softmax; a mean over heads, real tokens and keys they see.
+
+    A key that a query does not see has no score, and adds nothing.
+    """
+
+    Options: ClassVar = LayerMapOptions
+    by_layer: ClassVar = True
+    reads_attention: ClassVar = True
+    reads = ("attention", "visible")
+
+    def __init__(self, options: LayerMapOptions, student: ModelConfig, teacher: ModelConfig) -> None:
+        super().__init__(options, student, teacher)
+        if student.attention_heads != teacher.attention_heads:
+            raise ConfigurationError(
+                f"distil.losses: attention compares head by head, and the student has {student.attention_heads} heads, "
+                f"the teacher {teacher.attention_heads}: take the loss relations, or set model.attention_heads="
+                f"{teacher.attention_heads}"
+            )
+        self.layers = map_layers(options.layers, student.layers, teacher.layers, "distil.losses.attention.layers")
+
+    def forward(self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor], weights: Tensor) -> Tensor:
+        total = weights.new_zeros(())
+        for here, there in self.layers.items():
+            visible = student[f"visible_{here}"] & teacher[f"visible_{there}"]  # [B or 1, 1, T, T]
+            squares = (student[f"attention_{here}"] - teacher[f"attention_{there}"].float()).square() * visible
+            by_query = squares.sum(-1).mean(1) / visible.sum(-1).clamp(min=1)[:, 0]  # mean over keys and heads: [B, T]
+            total = total + (by_query * weights).sum()
+        return total

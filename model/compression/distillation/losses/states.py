@@ -1,0 +1,34 @@
+"""Distance between the states of layers (TinyBERT, arXiv 1909.10351, equation 8)."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor
+
+from clozeline.model.compression.distillation.losses import DistillationLoss, LayerMapOptions
+from clozeline.model.compression.distillation.losses._distillation_loss import map_layers, project
+from clozeline.model.configuration.model_config import ModelConfig
+
+
+class States(DistillationLoss):
+    """Sum over layers of MSE(H_s W_h, H_t), a mean over real tokens and the teacher's width.
+
+    W_h is one matrix for all layers, and missing where the widths are equal.
+    """
+
+    Options: ClassVar = LayerMapOptions
+    by_layer: ClassVar = True
+
+    def __init__(self, options: LayerMapOptions, student: ModelConfig, teacher: ModelConfig) -> None:
+        super().__init__(options, student, teacher)
+        key = "distil.losses.states.layers"
+        self.layers = map_layers(options.layers, student.layers, teacher.layers, key, first=0)
+        self.project = project(student, teacher)
+
+    def forward(self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor], weights: Tensor) -> Tensor:
+        total = weights.new_zeros(())
+        for here, there in self.layers.items():
+            mapped = self.project(student[f"state_{here}"]).float()
+            squares = (mapped - teacher[f"state_{there}"].float()).square()
+            total = total + (squares.mean(-1) * weights).sum()
+        return total

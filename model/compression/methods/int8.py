@@ -1,0 +1,12 @@
+"""Store weights as int8, with a scale per output channel (arXiv 1910.06188)."""
+
+from typing import ClassVar
+
+from clozeline.model.compression.methods._quantization import QuantizationMethod
+
+
+class Int8(QuantizationMethod):
+    """Round the linear maps of the body to int8; products are in floating point."""
+
+    quantization = "int8"
+    claim: ClassVar = "a quarter of the bytes, 99 % of the score after training with it (1910.06188)"

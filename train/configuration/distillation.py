@@ -1,0 +1,85 @@
+"""Configuration of distillation: the teacher, the losses against it, and the layers that a student starts from."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.hub import MODEL_FETCHED
+from clozeline.model.configuration.layer import ShareConfig
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.registry import Chosen, Default, OneOf
+
+UNFIT: Final = ("replaced_tokens", "elmo", "awd_lstm")
+"""Families that are neither student nor teacher: a generator changes their rows, or their layers are recurrent."""
+
+_LOSSES: Final = "clozeline.model.compression.distillation.losses"
+
+
+@config_class
+class StudentStart:
+    """Weights that a student starts from."""
+
+    layers: tuple[Annotated[int, Field(ge=0)], ...]
+    """layer of the teacher that each layer of the student copies, both from 0: [0, 2, 4, 6, 8, 10]. Embeddings and
+    heads are copied, too"""
+    source: Annotated[Path, HOME_EXPANDED, MODEL_FETCHED] | None = None
+    """run or model folder to copy from, also as `hf://org/name`; null: distil.teacher"""
+
+
+@config_class
+class DistilConfig:
+    """Distillation of a teacher into the model of this run (arXiv 1503.02531)."""
+
+    teacher: Annotated[Path, HOME_EXPANDED, MODEL_FETCHED] | None = None
+    """run or model folder, or `hf://org/name`, that is compared with the model, held in memory on every rank; null: the
+    scores that are stored with the data, which only the loss scores reads"""
+    losses: tuple[Annotated[Chosen, OneOf(_LOSSES)], ...] = Field(default_factory=Default(_LOSSES, ("scores",)))
+    """losses in addition to the heads': [{name: scores, temperature: 2.0, weight: 5.0}, cosine]"""
+    start: StudentStart | None = None
+    """initial weights from layers of the teacher, {layers: [0, 2, 4]}; null: random or model.init_from"""
+
+    progressive: Annotated[int, Field(ge=1)] | None = None
+    """steps for each layer of the student, from the first on: they train this layer alone, by states and attention
+    (arXiv 2004.02984). Afterwards everything is trained, by the other losses. null: all of it from the start"""
+
+    def __post_init__(self) -> None:
+        names = [loss.name for loss in self.losses]
+        if len(set(names)) < len(names) or not names:
+            raise ValueError(f"losses: expected one or more, each once, got {', '.join(names) or 'none'}")
+
+    @property
+    def active(self) -> tuple[Chosen, ...]:
+        """The losses that have something to compare: all with a teacher in memory, else those on stored scores."""
+        return tuple(loss for loss in self.losses if self.teacher is not None or not loss.type.live)
+
+    @property
+    def start_from(self) -> Path | None:
+        """The run or folder from which layers are copied; None: none are."""
+        return None if self.start is None else self.start.source or self.teacher
+
+    def check(self, model: ModelConfig, *, compiled: bool, label_capacity: int | None, steps: int) -> None:
+        """Check that a model can be a student.
+
+        Raises:
+            ValueError: it cannot; the message names the key.
+        """
+        if model.family in UNFIT:
+            raise ValueError(f"distil: expected another family than {', '.join(UNFIT)}, got {model.family}: remove it")
+        if model.adapter is not None:
+            raise ValueError("distil: expected a model that is trained entirely, got model.adapter: remove one of them")
+        if self.start is not None and model.init_from is not None:
+            raise ValueError("distil.start: model.init_from gives the initial weights already: remove one of them")
+        if (steps_each := self.progressive) is not None:
+            if self.teacher is None:
+                raise ValueError("distil.progressive: compares layers with distil.teacher in memory, got none: add it")
+            if model.share != ShareConfig():
+                raise ValueError("distil.progressive: model.share gives layers the same weights: remove one of them")
+            if steps_each * model.layers > steps:
+                expected = f"at most {steps // model.layers} steps for each of {model.layers} layers in {steps} steps"
+                raise ValueError(f"distil.progressive: expected {expected}, got {steps_each}")
+        for loss in self.active if compiled else ():
+            if loss.type.reads_attention or (not loss.type.live and label_capacity is not None):
+                key = "compile" if loss.type.reads_attention else "data.label_capacity"
+                raise ValueError(f"{key}: distil's loss {loss.name} reads values inside compiled code: remove the key")
