@@ -181,7 +181,7 @@ def score_task(
     from clozeline.tools.runs.evaluation.error_analysis import answered_records, error_lines, record_lines
     from clozeline.tools.runs.evaluation.scores import scores_of, to_json
     from clozeline.tools.runs.evaluation.task_run import open_task_run, set_rows
-    from clozeline.train.answers._answer import merge_shares
+    from clozeline.train.task_heads._task_head import merge_shares
 
     opened = open_task_run(run, options.split, options.task, options.step, set_paths)
     opened = replace(opened, exit=options.exit)

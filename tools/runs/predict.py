@@ -46,7 +46,7 @@ from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, Item, bu
 from clozeline.train.configuration.checkpoint import StepChoice
 
 if TYPE_CHECKING:
-    from clozeline.train.answers._answer import Record
+    from clozeline.train.task_heads._task_head import Record
 
 
 @config_class

@@ -18,10 +18,10 @@ from clozeline.files import file_hash
 from clozeline.pipeline.tasks.readers import Rejected, TaskFacts
 from clozeline.tools.runs import evaluate, predict, pseudo_label
 from clozeline.tools.runs.inference.prediction_files import write_output
-from clozeline.train.answers.classification import Classification
-from clozeline.train.answers.regression import Regression
-from clozeline.train.answers.span import Span
 from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.task_heads.classification import Classification
+from clozeline.train.task_heads.regression import Regression
+from clozeline.train.task_heads.span import Span
 from tests.pipeline.task_files import sentences
 from tests.pipeline.tasks.readers.reading import json_lines, reader_of, written
 from tests.tools.small_run import compute_row_scores

@@ -8,7 +8,7 @@ from typing import Any, Final
 from clozeline.pipeline.rows import Rows
 from clozeline.terminal import align_rows
 from clozeline.tools.runs.evaluation.task_run import TaskRun
-from clozeline.train.answers._answer import Record, TaskAnswer
+from clozeline.train.task_heads._task_head import Record, TaskHead
 
 _WORST: Final = 10
 _CLASSES: Final = 12
@@ -33,7 +33,7 @@ def record_lines(records: Sequence[Record]) -> Iterator[str]:
     yield from (json.dumps(record, ensure_ascii=False) for record in records)
 
 
-def error_lines(answer: TaskAnswer, records: Sequence[Record]) -> Iterator[str]:
+def error_lines(answer: TaskHead, records: Sequence[Record]) -> Iterator[str]:
     """Yield the confusion of single classes, scores by class, and the records with the highest error, as JSON lines."""
     units = [unit for record in records for unit in answer.classes(record["gold"], record)]
     if units and not answer.facts.multi_label:

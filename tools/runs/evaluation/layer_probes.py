@@ -21,9 +21,9 @@ from clozeline.model.scoring.features import token_vectors
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.tasks.window_rows import words_with_tags
 from clozeline.tools.runs.evaluation.task_run import open_split, set_rows
-from clozeline.train.answers import answer_of
-from clozeline.train.answers.tagging import Tagging
 from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.task_heads import task_head_of
+from clozeline.train.task_heads.tagging import Tagging
 
 _MOST_WORDS: Final = 20_000
 """of the training set, from its beginning"""
@@ -57,7 +57,7 @@ def probe_scores(trained: TrainedModel, task: Path, split: str) -> dict[str, Any
     for name in ("train", split):
         shards, facts = open_split(task, name)
         trained.require_same_tokenizer(shards)
-        answer = answer_of(facts)
+        answer = task_head_of(facts)
         if not isinstance(answer, Tagging):
             raise ConfigurationError(f"probe: {shards.path} is a task of {facts.head}, expected one of tagged words")
         sides.append(_words_of(set_rows(shards), answer, _MOST_WORDS if name == "train" else None))

@@ -20,14 +20,14 @@ from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
 from clozeline.tools.runs.evaluation.answer_threshold import stored_threshold
 from clozeline.tools.runs.evaluation.early_exits import ExitingModel, ExitOptions
-from clozeline.train.answers import answer_of
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.checkpoint import StepChoice
+from clozeline.train.task_heads import task_head_of
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from clozeline.train.answers._answer import TaskAnswer, TaskModel
+    from clozeline.train.task_heads._task_head import TaskHead, TaskModel
 
 _MANIFEST: Final = "manifest.json"
 
@@ -56,14 +56,14 @@ class TaskRun:
         return None if self.exit is None else ExitingModel(self.trained.model, self.head, self.exit)
 
     @cached_property
-    def answer(self) -> TaskAnswer:
+    def answer(self) -> TaskHead:
         """Meaning of the predictions of the head."""
-        return answer_of(self.facts, self.head)
+        return task_head_of(self.facts, self.head)
 
     @cached_property
     def task(self) -> TaskModel:
         """The model with its batches, as answers read it."""
-        from clozeline.train.answers._answer import TaskModel
+        from clozeline.train.task_heads._task_head import TaskModel
 
         trained = self.trained
 

@@ -16,7 +16,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json, publish, publish_json, publish_text, read_json
 
 if TYPE_CHECKING:
-    from clozeline.train.answers._answer import Record, TaskAnswer
+    from clozeline.train.task_heads._task_head import Record, TaskHead
 
 Layout: TypeAlias = Literal["glue", "squad"]
 _SUFFIXES: Final = (".jsonl", ".csv", ".tsv", ".parquet")
@@ -70,7 +70,7 @@ class PredictionParts:
         return self.folder / f"{number:06}.jsonl"
 
 
-def check_output(output: Path, layout: Layout | None, answer: TaskAnswer) -> None:
+def check_output(output: Path, layout: Layout | None, answer: TaskHead) -> None:
     """Raise ConfigurationError for an output without a known suffix, or a layout of another task."""
     if layout is None and output.suffix not in _SUFFIXES:
         raise ConfigurationError(f"output: {output}: expected a file that ends in {', '.join(_SUFFIXES)}")
@@ -79,7 +79,7 @@ def check_output(output: Path, layout: Layout | None, answer: TaskAnswer) -> Non
         raise ConfigurationError(f"layout={layout}: the run predicts {answer.facts.head}: {fitting}")
 
 
-def write_output(output: Path, layout: Layout | None, records: Iterable[Record], answer: TaskAnswer) -> None:
+def write_output(output: Path, layout: Layout | None, records: Iterable[Record], answer: TaskHead) -> None:
     """Write all predictions to one file, in bounded memory except for SQuAD's object."""
     if layout is None and output.suffix == ".parquet":
         with publish(output) as temporary:
@@ -100,7 +100,7 @@ def write_output(output: Path, layout: Layout | None, records: Iterable[Record],
             table.writerows(flat_record(record) for record in records)
 
 
-def columns_of(answer: TaskAnswer) -> dict[str, type]:
+def columns_of(answer: TaskHead) -> dict[str, type]:
     """Return the columns of a table of predictions with their types."""
     return {"row": int, "id": str, **answer.fields(), TRUNCATED: int, "rejected": str}
 
@@ -118,7 +118,7 @@ def flat_record(record: Mapping[str, Any]) -> Record:
     return cells
 
 
-def _write_parquet(path: Path, records: Iterable[Record], answer: TaskAnswer) -> None:
+def _write_parquet(path: Path, records: Iterable[Record], answer: TaskHead) -> None:
     """Write a table in row groups; every column has one type, whatever the rows hold."""
     types = {int: pa.int64(), float: pa.float64(), str: pa.string()}
     schema = pa.schema([(name, types[kind]) for name, kind in columns_of(answer).items()])

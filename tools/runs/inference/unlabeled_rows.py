@@ -24,7 +24,7 @@ from clozeline.registry import find
 from clozeline.tools.runs.evaluation.task_run import TaskRun
 
 if TYPE_CHECKING:
-    from clozeline.train.answers._answer import TaskAnswer
+    from clozeline.train.task_heads._task_head import TaskHead
 
 Item: TypeAlias = tuple[TaskItem | Rejected, Any]
 """A row, and its id in the file, None without one."""
@@ -53,7 +53,7 @@ def task_reader(manifest: Manifest) -> TaskReader:
     return reader
 
 
-def read_unlabeled(path: Path, answer: TaskAnswer, reader: TaskReader, columns: InputColumns) -> Iterator[Item]:
+def read_unlabeled(path: Path, answer: TaskHead, reader: TaskReader, columns: InputColumns) -> Iterator[Item]:
     """Yield every row of a file in order, as an item with an arbitrary answer or a rejection.
 
     The file decides how it is read, as `tasks` reads it: in an official layout of the training task or of its head,
@@ -77,7 +77,7 @@ def read_unlabeled(path: Path, answer: TaskAnswer, reader: TaskReader, columns: 
 
 
 def _open_columns(
-    path: Path, answer: TaskAnswer, reader: TaskReader, columns: InputColumns
+    path: Path, answer: TaskHead, reader: TaskReader, columns: InputColumns
 ) -> tuple[TaskFile, Mapping[str, Sequence[str]]]:
     """Return a table or the lines of a text, and the columns by key; without a header as the task's tables are."""
     if suffix_of(path.name) in Text.suffixes and not columns.columns:
@@ -103,7 +103,7 @@ def _names_in(keys: Mapping[str, Sequence[str]]) -> Iterator[str]:
         yield from names
 
 
-def _official_readers(answer: TaskAnswer, reader: TaskReader) -> Iterator[TaskReader]:
+def _official_readers(answer: TaskHead, reader: TaskReader) -> Iterator[TaskReader]:
     """Yield the readers whose layouts are tried: that of the training task, with its options, and those of the head."""
     of_head = [reader if type(reader) is type(other) else other for other in answer.official_readers()]
     if reader.facts.head == answer.facts.head and reader not in of_head:
@@ -112,7 +112,7 @@ def _official_readers(answer: TaskAnswer, reader: TaskReader) -> Iterator[TaskRe
 
 
 def _keys_of(
-    names: Sequence[str], answer: TaskAnswer, reader: TaskReader, columns: InputColumns
+    names: Sequence[str], answer: TaskHead, reader: TaskReader, columns: InputColumns
 ) -> dict[str, Sequence[str]]:
     """Return the columns by key: as given, else from the training task, else columns of the key's name."""
     needed, optional = answer.input_keys()

@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score, matthews_corrcoef
 from clozeline.tools.runs.evaluation.score_notes import note_if_worse
 from clozeline.tools.runs.prompting.answers import Answered
 from clozeline.tools.runs.prompting.rows import PromptRow
-from clozeline.train.answers._metrics import macro_f1
+from clozeline.train.task_heads._metrics import macro_f1
 
 
 def prompt_scores(answered: Sequence[Answered], labels: Sequence[str], train: Sequence[PromptRow]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from clozeline.tools.shards.validation.ragged_checks import (
     rows_with,
     value_or,
 )
-from clozeline.train.answers import answer_of
+from clozeline.train.task_heads import task_head_of
 
 BASE_COLUMNS: Final = {"tokens": "token_ids", "samples": "ids", "examples": "input_ids"}
 """The column with the text of a row, in each type of set."""
@@ -44,7 +44,7 @@ def _task(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     """Require answers that the task allows."""
     facts = facts_of(manifest)
     if facts is not None:
-        yield from answer_of(facts).problems(block.rows.columns)
+        yield from task_head_of(facts).problems(block.rows.columns)
 
 
 def _codes(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:

@@ -45,8 +45,8 @@ def with_answers(model: ModelConfig, manifests: Sequence[tuple[str, Manifest]]) 
         facts = facts_of(manifest)
         for name, target in model.targets.items():
             if facts is not None and target == facts.head:
-                answer = find("clozeline.train.answers", facts.head)(facts)
-                heads[name] = answer.configure(replace(model, heads=heads), name, where)
+                task_head = find("clozeline.train.task_heads", facts.head)(facts)
+                heads[name] = task_head.configure(replace(model, heads=heads), name, where)
     return replace(model, heads=heads) if heads != model.heads else model
 
 
@@ -57,8 +57,8 @@ def fit_answers(model: ModelConfig, training: Sequence[ShardSet]) -> ModelConfig
         facts = [facts_of(shards.manifest) for shards in training]
         of_head = [shards for shards, own in zip(training, facts, strict=True) if own and own.head == target]
         if of_head:
-            answer = find("clozeline.train.answers", target)(facts_of(of_head[0].manifest))
-            heads[name] = answer.fit(heads[name], _rows_in(of_head))
+            task_head = find("clozeline.train.task_heads", target)(facts_of(of_head[0].manifest))
+            heads[name] = task_head.fit(heads[name], _rows_in(of_head))
     return replace(model, heads=heads) if heads != model.heads else model
 
 

@@ -17,7 +17,7 @@ from clozeline.pipeline.rows import Ragged
 from clozeline.registry import find, names
 from clozeline.train.data.stream.padding import empty_rows, flatten, one_a_row
 
-_ANSWERS = "clozeline.train.answers"
+_TASK_HEADS = "clozeline.train.task_heads"
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class HeadBatch:
 
 
 def find_answers(roles: Mapping[str, Role]) -> tuple[Any, ...]:
-    """Return the answers of `train/answers/HEAD.py` that build tensors from columns of their own among these."""
+    """Return the answers of `train/task_heads/HEAD.py` that build tensors from columns of their own among these."""
     heads = {role.head for role in roles.values() if role.head}
-    answers = [find(_ANSWERS, head) for head in sorted(heads & {*names(_ANSWERS)})]
+    answers = [find(_TASK_HEADS, head) for head in sorted(heads & {*names(_TASK_HEADS)})]
     return tuple(answer for answer in answers if not answer.columns.isdisjoint(roles))
 
 

@@ -23,9 +23,9 @@ from clozeline.tools.runs.evaluation.heldout_score import _weighted_standard_err
 from clozeline.tools.runs.evaluation.local_texts import KeyedTexts, files_of, json_lines, texts_of_files
 from clozeline.tools.runs.evaluation.scores import lines_of
 from clozeline.tools.runs.evaluation.task_run import open_task_run, set_rows
-from clozeline.train.answers.classification import Classification
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
+from clozeline.train.task_heads.classification import Classification
 from tests.pipeline import task_files
 from tests.pipeline.task_files import write_questions, write_recipe_of, write_vocabulary
 from tests.sealed_lines import sealed

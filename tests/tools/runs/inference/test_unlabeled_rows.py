@@ -10,8 +10,8 @@ import pytest
 from clozeline.tools.runs import predict
 from clozeline.tools.runs.evaluation.task_run import open_task_run
 from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, read_unlabeled, task_reader
-from clozeline.train.answers.classification import Classification
-from clozeline.train.answers.lm import Lm
+from clozeline.train.task_heads.classification import Classification
+from clozeline.train.task_heads.lm import Lm
 from tests.pipeline.tasks.readers.reading import json_lines, reader_of, written
 from tests.tools.runs.test_predict import predicted
 

@@ -12,11 +12,11 @@ from clozeline.arrays import Int64
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import Choices, Rejected, TaskItem, TaskReader
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
-from clozeline.train.answers._answer import Record, RowAnswer, TaskModel, finite, join_cells, rounded, texts_of
 from clozeline.train.data.stream.head_features import rows_of_choices
+from clozeline.train.task_heads._task_head import Record, RowTaskHead, TaskModel, finite, join_cells, rounded, texts_of
 
 
-class MultipleChoice(RowAnswer):
+class MultipleChoice(RowTaskHead):
     """A prediction is the scores of the choices of an example. The tensors of choices are rows: `rows_of_choices`."""
 
     unit = "questions"
@@ -77,7 +77,7 @@ class MultipleChoice(RowAnswer):
         `words` regresses to 1 for a correct and 0 for a wrong choice, from the words of context and choice, and picks
         the highest of an example.
         """
-        from clozeline.train.answers._bag_of_words import fit_predict
+        from clozeline.train.task_heads._bag_of_words import fit_predict
 
         train_pairs, counts = _context_choice_pairs(train, task.tokenizer)
         pairs, sizes = _context_choice_pairs(rows, task.tokenizer)

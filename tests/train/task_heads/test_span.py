@@ -14,10 +14,10 @@ from clozeline.pipeline.tasks.readers import Question, TaskFacts
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tasks.window_rows import AnswerRows
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.train.answers import _squad_metrics
-from clozeline.train.answers._squad_metrics import best_threshold, exact_match, token_f1
-from clozeline.train.answers.span import AskedQuestion, Span, questions_of
 from clozeline.train.data.stream.collate import Collate
+from clozeline.train.task_heads import _squad_metrics
+from clozeline.train.task_heads._squad_metrics import best_threshold, exact_match, token_f1
+from clozeline.train.task_heads.span import AskedQuestion, Span, questions_of
 from tests.shard_sets import roles_of
 from tests.train.data.stream.test_collate import SPECIAL
 

@@ -29,27 +29,29 @@ from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.registry import find, names
 from clozeline.tools.runs.evaluation.task_run import set_rows
 from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, build_rows, read_unlabeled, task_reader
-from clozeline.train.answers import answer_of
-from clozeline.train.answers._answer import TaskAnswer, merge_shares
-from clozeline.train.answers._bag_of_words import fit_predict
-from clozeline.train.answers.classification import Classification
-from clozeline.train.answers.lm import Lm, _prompt_of
-from clozeline.train.answers.multiple_choice import MultipleChoice
-from clozeline.train.answers.regression import Regression
-from clozeline.train.answers.span import Span
-from clozeline.train.answers.tagging import Tagging
+from clozeline.train.task_heads import task_head_of
+from clozeline.train.task_heads._bag_of_words import fit_predict
+from clozeline.train.task_heads._task_head import TaskHead, merge_shares
+from clozeline.train.task_heads.classification import Classification
+from clozeline.train.task_heads.lm import Lm, _prompt_of
+from clozeline.train.task_heads.multiple_choice import MultipleChoice
+from clozeline.train.task_heads.regression import Regression
+from clozeline.train.task_heads.span import Span
+from clozeline.train.task_heads.tagging import Tagging
 from tests.model.generation.test_generate import perturbed
 from tests.model.small_models import small_config
 from tests.pipeline.task_files import make_chat_sets, make_choice_sets, make_sets, open_split, sentences
 
 READER = SimpleNamespace(options=SimpleNamespace(prefix="summarize: "))
 HEADS = [
-    name for name in names("clozeline.train.answers") if issubclass(find("clozeline.train.answers", name), TaskAnswer)
+    name
+    for name in names("clozeline.train.task_heads")
+    if issubclass(find("clozeline.train.task_heads", name), TaskHead)
 ]
 
 
 def answers(head, **facts):
-    return answer_of(TaskFacts(**({"name": "t", "head": head, "metrics": (), "labels": ("a", "b")} | facts)), head)
+    return task_head_of(TaskFacts(**({"name": "t", "head": head, "metrics": (), "labels": ("a", "b")} | facts)), head)
 
 
 def test_a_row_counts_once():
@@ -151,7 +153,7 @@ def test_a_source_is_a_message_of_the_run_template(tmp_path):
     facts = facts_of(train.manifest)
     opened = SimpleNamespace(train=train, facts=facts, trained=SimpleNamespace(tokenizer=tokenizer))
     reader = task_reader(train.manifest)
-    asked = answer_of(facts, "lm").item({"source": ["a good film"]}, reader, 0, None)
+    asked = task_head_of(facts, "lm").item({"source": ["a good film"]}, reader, 0, None)
     rows, uids, missing, _ = build_rows(opened, reader, [asked, Rejected("fields", 1)])
     prompt, dot = (found.ids.tolist() for found in tokenizer.encode(["a good film", "."]))
     assert (len(rows), [*uids.values()], missing) == (1, [0], {1: "fields"})

@@ -14,7 +14,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.pipeline.text.normal_form import is_unspaced
 from clozeline.pipeline.text.sentences.regex import Regex
-from clozeline.train.answers._answer import mean
+from clozeline.train.task_heads._task_head import mean
 
 _CORPUS: Final = ("bleu", "chrf")
 """Metrics over the corpus, by sacrebleu."""

@@ -18,10 +18,10 @@ from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.pipeline.tasks.readers.glue import GLUE_TASKS
 from clozeline.pipeline.tasks.task_rows import record_bytes
 from clozeline.tools.runs.prompting.report import metrics_of
-from clozeline.train.answers import _text_metrics
-from clozeline.train.answers._metrics import METRICS, parity_scores, question_scores, score
-from clozeline.train.answers._text_metrics import text_metrics
-from clozeline.train.answers.lm import Lm
+from clozeline.train.task_heads import _text_metrics
+from clozeline.train.task_heads._metrics import METRICS, parity_scores, question_scores, score
+from clozeline.train.task_heads._text_metrics import text_metrics
+from clozeline.train.task_heads.lm import Lm
 from tests.pipeline.tasks.readers.reading import reader_of
 from tests.shard_sets import fixed
 

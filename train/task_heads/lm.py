@@ -14,10 +14,10 @@ from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import Dialogue, Rejected, SourceTarget, TaskItem, TaskReader
 from clozeline.pipeline.tasks.readers.instructions import Instructions
 from clozeline.pipeline.tokenize.published.folders import end_ids
-from clozeline.train.answers._answer import Record, Scored, TaskAnswer, TaskModel, iterate_batches, stored_records
+from clozeline.train.task_heads._task_head import Record, Scored, TaskHead, TaskModel, iterate_batches, stored_records
 
 
-class Lm(TaskAnswer):
+class Lm(TaskHead):
     """A prediction is the text that the model generates greedily from the source of a row."""
 
     inputs = ("source",)
@@ -79,7 +79,7 @@ class Lm(TaskAnswer):
 
     def score(self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, Any]) -> Scored:
         """Return the scores of all texts, next to the most frequent target of the training set."""
-        from clozeline.train.answers import _metrics, _text_metrics
+        from clozeline.train.task_heads import _metrics, _text_metrics
 
         records, known = stored_records(rows), [record["targets"][0] for record in stored_records(train)]
         texts, majority = [predicted[row] for row in range(len(records))], most_frequent_text(known)
@@ -99,7 +99,7 @@ class Lm(TaskAnswer):
         Such a text is wrong, as in T5's code: of two classes it counts as the other one, of more as none of them, and
         as a number it is the lowest.
         """
-        from clozeline.train.answers._metrics import degenerate, score
+        from clozeline.train.task_heads._metrics import degenerate, score
 
         answers = np.array([self._parse(gold) for gold in golds])
         predicted, baseline = (self._parse_all(own, answers) for own in (texts, [majority] * len(golds)))

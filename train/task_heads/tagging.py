@@ -18,7 +18,7 @@ from clozeline.pipeline.tasks.readers.conll import Conll
 from clozeline.pipeline.tasks.readers.conllu import Conllu
 from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.pipeline.tasks.window_rows import NO_ENTITY, words_with_tags
-from clozeline.train.answers._answer import Record, Scored, TaskAnswer, TaskModel, finite, mean, windows_of
+from clozeline.train.task_heads._task_head import Record, Scored, TaskHead, TaskModel, finite, mean, windows_of
 
 Tags: TypeAlias = list[list[str]]
 _BEST, _SEQUENCE = 0, 1
@@ -33,7 +33,7 @@ class Sentence:
     rows: tuple[int, ...]
 
 
-class Tagging(TaskAnswer):
+class Tagging(TaskHead):
     """A prediction is the classes of a row's words: the best of each word, and the best sequence.
 
     The sequence obeys the rules of BIO where tags are BIO; for other tags both are the same.

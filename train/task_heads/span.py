@@ -17,19 +17,19 @@ from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import Question, Rejected, TaskItem, TaskReader
 from clozeline.pipeline.tasks.readers.squad import Squad
 from clozeline.pipeline.tasks.task_rows import record_of
-from clozeline.train.answers._answer import (
+from clozeline.train.data.stream.head_features import HeadBatch
+from clozeline.train.data.stream.padding import flatten
+from clozeline.train.task_heads._squad_metrics import best_threshold, normalize, question_scores, token_f1
+from clozeline.train.task_heads._task_head import (
     Record,
     Scored,
-    TaskAnswer,
+    TaskHead,
     TaskModel,
     join_cells,
     mean,
     rounded,
     windows_of,
 )
-from clozeline.train.answers._squad_metrics import best_threshold, normalize, question_scores, token_f1
-from clozeline.train.data.stream.head_features import HeadBatch
-from clozeline.train.data.stream.padding import flatten
 
 _LONGEST: Final = 30
 """maximum tokens per answer (arXiv 1810.04805)"""
@@ -57,7 +57,7 @@ class FoundAnswer:
     null: float
 
 
-class Span(TaskAnswer):
+class Span(TaskHead):
     """A prediction is, for a window, the score, first and last position of its best answer, and the score of none."""
 
     columns = frozenset({"answer_span", "answer_places"})

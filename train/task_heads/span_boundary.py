@@ -4,12 +4,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clozeline.train.answers._answer import Answer
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.padding import flatten
+from clozeline.train.task_heads._task_head import HeadTensors
 
 
-class SpanBoundary(Answer):
+class SpanBoundary(HeadTensors):
     """The neighbors of each label's span."""
 
     columns = frozenset({"span_starts", "span_lengths"})

@@ -15,10 +15,10 @@ from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.scoring.batches import batch_tensors
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.train.answers._answer import TaskModel, finite, iterate_batches
-from clozeline.train.answers.regression import NO_RANGE, Regression
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.padding import flatten, one_a_row, pad_rows
+from clozeline.train.task_heads._task_head import TaskModel, finite, iterate_batches
+from clozeline.train.task_heads.regression import NO_RANGE, Regression
 
 _SIDES: Final = ("input_ids", "input_ids_b")
 _ROUNDING: Final = 1e-6

@@ -11,13 +11,13 @@ from torch import Tensor
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.train.answers._answer import Record, RowAnswer, TaskModel, array_of, finite, rounded
+from clozeline.train.task_heads._task_head import Record, RowTaskHead, TaskModel, array_of, finite, rounded
 
 NO_RANGE: Final = HeadConfig().range
 """Range of a head that configures none."""
 
 
-class Regression(RowAnswer):
+class Regression(RowTaskHead):
     """A prediction is a number in the unit of the task."""
 
     def configure(self, model: ModelConfig, name: str, where: str) -> HeadConfig:
@@ -64,13 +64,13 @@ class Regression(RowAnswer):
         return abs(float(record["score"]) - float(gold))
 
     def is_degenerate(self, answers: NDArray[Any], values: NDArray[Any]) -> bool:
-        from clozeline.train.answers._metrics import degenerate
+        from clozeline.train.task_heads._metrics import degenerate
 
         return degenerate(answers, values)
 
     def baselines(self, task: TaskModel, train: Rows, rows: Rows) -> dict[str, NDArray[Any]]:
         """Return `majority`, the mean number, and `words`."""
-        from clozeline.train.answers._bag_of_words import fit_predict
+        from clozeline.train.task_heads._bag_of_words import fit_predict
 
         answers, texts = self.answers(train), self.texts(rows, task)
         words = fit_predict(self.texts(train, task), answers, texts, self.facts.texts)

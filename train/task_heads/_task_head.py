@@ -1,4 +1,4 @@
-"""The interface of answers: the meaning of a head outside the model.
+"""The interface of task heads: the meaning of a head outside the model.
 
 Training asks for the tensors that a head reads, `evaluate`, `predict` and `pseudo-label` for predictions and scores.
 Libraries that compute metrics are imported where they are used: training starts without them.
@@ -69,7 +69,7 @@ class Scored:
     unparsable: int | None = None
 
 
-class Answer:
+class HeadTensors:
     """The tensors that a head reads from columns of its own."""
 
     columns: ClassVar[frozenset[str]] = frozenset()
@@ -81,8 +81,8 @@ class Answer:
         return {}
 
 
-class TaskAnswer(Answer, ABC):
-    """The answers of a head of tasks: each of a text, a sentence, a question or a pair, by the task's metadata."""
+class TaskHead(HeadTensors, ABC):
+    """What a head means in a task: predictions and scores of texts, sentences, questions or pairs."""
 
     unit: ClassVar[str] = ""
     """name of what a score counts; empty: texts, or pairs of them"""
@@ -224,8 +224,8 @@ class TaskAnswer(Answer, ABC):
         """Return the metrics of all rows of a split, next to baselines that are fitted on the training rows."""
 
 
-class RowAnswer(TaskAnswer):
-    """Answers that stand in a column of the set."""
+class RowTaskHead(TaskHead):
+    """A task head whose correct answers stand in a column of the set."""
 
     inputs: ClassVar[tuple[str, ...]] = ("text",)
     optional_inputs: ClassVar[tuple[str, ...]] = ("text_pair",)
@@ -277,7 +277,7 @@ class RowAnswer(TaskAnswer):
         return {row: {"texts": list(texts), "gold": self.show(answer)} for row, (texts, answer) in enumerate(pairs)}
 
     def score(self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, Any]) -> Scored:
-        from clozeline.train.answers._metrics import score_rows
+        from clozeline.train.task_heads._metrics import score_rows
 
         answers, values = self.answers(rows), self.values(predicted)
         return Scored(

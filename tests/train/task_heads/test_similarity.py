@@ -17,11 +17,11 @@ from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
 from clozeline.tools.runs.evaluation.scores import lines_of, scores_of
 from clozeline.tools.runs.evaluation.task_run import TaskRun, set_rows
-from clozeline.train.answers.regression import NO_RANGE
-from clozeline.train.answers.similarity import Similarity
 from clozeline.train.data.sets.recorded_sets import describe_set
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.phases import Input
+from clozeline.train.task_heads.regression import NO_RANGE
+from clozeline.train.task_heads.similarity import Similarity
 from tests.model.small_models import small_config
 from tests.pipeline.task_files import WORDS, write_vocabulary
 from tests.train.synthetic import tiny

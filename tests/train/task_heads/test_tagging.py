@@ -10,7 +10,7 @@ from clozeline.pipeline.tasks.readers import TaggedWords, TaskFacts
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tasks.window_rows import NO_WORD, TaggedRows
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.train.answers.tagging import Sentence, Tagging
+from clozeline.train.task_heads.tagging import Sentence, Tagging
 from tests.pipeline.task_files import write_vocabulary
 
 LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")

@@ -11,12 +11,12 @@ from torch import Tensor
 from clozeline.model.loss import IGNORED
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import TaskFacts
-from clozeline.train.answers._answer import Record, RowAnswer, TaskModel, array_of, finite, rounded
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.padding import pad_rows
+from clozeline.train.task_heads._task_head import Record, RowTaskHead, TaskModel, array_of, finite, rounded
 
 
-class Classification(RowAnswer):
+class Classification(RowTaskHead):
     """A prediction is the scores of all classes, whose highest is the class; of several, those above 0 are."""
 
     columns = frozenset({"labels"})
@@ -93,7 +93,7 @@ class Classification(RowAnswer):
 
     def baselines(self, task: TaskModel, train: Rows, rows: Rows) -> dict[str, NDArray[Any]]:
         """Return `words`, and `majority`: the most frequent class, the first among ties, or those of most rows."""
-        from clozeline.train.answers._bag_of_words import fit_predict
+        from clozeline.train.task_heads._bag_of_words import fit_predict
 
         answers, texts = self.answers(train), self.texts(rows, task)
         counts = answers.mean(0) > 0.5 if self.facts.multi_label else np.bincount(answers).argmax()
