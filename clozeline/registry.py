@@ -2,6 +2,8 @@
 
 `pipeline/corrupt/objectives/masked_lm.py` holds `class MaskedLM` and is chosen by `name: masked_lm`. Adding a file
 adds the algorithm: nothing is registered anywhere. Its parameters are the nested pydantic dataclass `Options`.
+A package with `NAMED_BY = "model_type"` has one algorithm for each class that sets this attribute, and a file may hold
+several of them.
 Algorithms outside of Clozeline have the names of `clozeline.plugins`.
 """
 
@@ -49,14 +51,32 @@ def full_name(package: str, name: str) -> str:
 
 
 def _own_names(package: str) -> tuple[str, ...]:
+    declared = _declared_classes(package)
+    return _files(package) if declared is None else tuple(sorted(declared))
+
+
+def _files(package: str) -> tuple[str, ...]:
     folders = tuple(importlib.import_module(package).__path__)
     changed = tuple(os.stat(folder).st_mtime_ns for folder in folders)  # noqa: PTH116 (asked at every choice: no Path)
-    return _list_algorithms(folders, changed)
+    return _list_files(folders, changed)
 
 
 @lru_cache(_FOLDERS)
-def _list_algorithms(folders: tuple[str, ...], changed: tuple[int, ...]) -> tuple[str, ...]:
+def _list_files(folders: tuple[str, ...], changed: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(sorted(module.name for module in pkgutil.iter_modules(folders) if not module.name.startswith("_")))
+
+
+def _declared_classes(package: str) -> Mapping[str, type] | None:
+    """Return the classes of a package with `NAMED_BY`, by their values of this attribute; None for other packages."""
+    attribute = vars(importlib.import_module(package)).get("NAMED_BY")
+    return None if attribute is None else _import_classes(package, attribute, _files(package))
+
+
+@lru_cache(_FOLDERS)
+def _import_classes(package: str, attribute: str, files: tuple[str, ...]) -> Mapping[str, type]:
+    modules = [importlib.import_module(f"{package}.{file}") for file in files]
+    kinds = [kind for module in modules for kind in vars(module).values() if isinstance(kind, type)]
+    return {vars(kind)[attribute]: kind for kind in kinds if attribute in vars(kind)}
 
 
 def find(package: str, name: str) -> Any:
@@ -65,6 +85,8 @@ def find(package: str, name: str) -> Any:
         return plugins.import_class(package, name)
     if name not in _own_names(package):
         raise ConfigurationError(explain_unknown_name(package, name))
+    if (declared := _declared_classes(package)) is not None:
+        return declared[name]
     module = importlib.import_module(f"{package}.{name}")
     compact = name.replace("_", "")
     for attribute, value in vars(module).items():

@@ -1,4 +1,4 @@
-"""BART (arXiv 1910.13461)."""
+"""BART and types with its names: mBART, PEGASUS and Marian."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
@@ -10,6 +10,7 @@ from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensor
 from clozeline.model.checkpoints._conversion.tables import ANSWER, CLASSES, Reshaped, layer_names, split_defaults
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.layers.position import Sinusoidal
 
 _BIAS: Final = "final_logits_bias"
 
@@ -30,7 +31,10 @@ def _stack(name: str) -> dict[str, Any]:
 
 
 class Bart(KeyMap):
-    """Post-norm encoder and decoder. The bias that the class adds to its logits is imported unless it is 0."""
+    """BART (arXiv 1910.13461).
+
+    Post-norm encoder and decoder. The bias that the class adds to its logits is imported unless it is 0.
+    """
 
     model_type = "bart"
     stem = "Bart"
@@ -109,3 +113,99 @@ class Bart(KeyMap):
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
         return {"is_encoder_decoder": True}
+
+
+class Mbart(Bart):
+    """mBART (arXiv 2001.08210).
+
+    BART with the norm before each block, and one after the last layer of each stack.
+    """
+
+    model_type = "mbart"
+    stem = "MBart"
+    fixed: ClassVar = {**Bart.fixed, "norm_place": "pre", "final_norm": True}
+    only: ClassVar = {"normalize_before": (True,), "static_position_embeddings": (False,), "is_decoder": (False,)}
+
+
+_TABLES: Final = tuple(f"model.{stack}.embed_positions.weight" for stack in ("encoder", "decoder"))
+_FORMULA: Final = 1e-6
+"""Largest difference of a table from the waves that it is taken for."""
+
+
+class FixedPositions(Bart):
+    """BART without a norm after the embeddings, whose positions are waves: all sines before all cosines.
+
+    A class reads the tables of a file, whatever they hold. So tables that are no such waves are read as learned ones.
+    """
+
+    fixed: ClassVar = {
+        **{key: value for key, value in Bart.fixed.items() if not key.startswith("position.")},
+        "emb_norm": False,
+    }
+    also_read: ClassVar[tuple[str, ...]] = (
+        *("static_position_embeddings", "extra_pos_embeddings", "normalize_embedding", "add_final_layer_norm"),
+        *("add_bias_logits", "classif_dropout"),
+    )
+    tasks: ClassVar = {}
+
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
+        """Return the head, and positions as the tables say; without tables as config.json does."""
+        tables = [tensor for name, tensor in tensors.items() if name.endswith("embed_positions.weight")]
+        fixed = all(map(_is_waves, tables)) if tables else plain.get("static_position_embeddings", True)
+        position = {"kind": "sinusoidal", "waves": "halves"} if fixed else {"kind": "learned"}
+        return super().more_of_ours(plain, tensors) | {f"position.{key}": value for key, value in position.items()}
+
+    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
+        fixed = config.position.kind == "sinusoidal"
+        return {**super().more_of_theirs(config), "static_position_embeddings": fixed}
+
+
+class Pegasus(FixedPositions):
+    """PEGASUS (arXiv 1912.08777).
+
+    The norm before each block, and one after the last layer of each stack.
+    """
+
+    model_type = "pegasus"
+    stem = "Pegasus"
+    fixed: ClassVar = {**FixedPositions.fixed, "norm_place": "pre", "final_norm": True}
+    only: ClassVar = {"normalize_before": (True,), "is_decoder": (False,)}
+
+    def constants(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
+        """Return the bias of the logits, and the tables, which the class saves."""
+        waves = _waves(config.position.maximum, config.dim) if config.position.kind == "sinusoidal" else None
+        tables = {} if waves is None else {name: waves.clone() for name in _TABLES}
+        return {**super().constants(config, vocab_size), **tables}
+
+
+def _waves(rows: int, width: int) -> Tensor:
+    return Sinusoidal(width, "halves").embed(torch.arange(rows))
+
+
+def _is_waves(table: Tensor) -> bool:
+    waves = _waves(*table.shape) if table.shape[1] % 2 == 0 else None
+    return waves is not None and bool((table.float() - waves.to(table.dtype).float()).abs().max() <= _FORMULA)
+
+
+class Marian(FixedPositions):
+    """Marian's translation models (arXiv 1804.00344), such as those of OPUS-MT.
+
+    The norm after each block; the class computes its position tables and does not save them.
+    """
+
+    model_type = "marian"
+    stem = "Marian"
+    class_ends: ClassVar = {("lm",): "MTModel"}
+    only: ClassVar = {
+        "normalize_before": (False,),
+        "is_decoder": (False,),
+        "share_encoder_decoder_embeddings": (True,),
+    }
+    also_read = (*FixedPositions.also_read, "decoder_vocab_size")
+    buffers: ClassVar = (*FixedPositions.buffers, r"^(model\.)?(encoder|decoder)\.embed_positions\.weight$")
+
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
+        if (own := plain.get("decoder_vocab_size")) not in (None, plain.get("vocab_size")):
+            why = f"expected that of the encoder, {plain.get('vocab_size')}, got {own}: both stacks share one table"
+            self.refuse("decoder_vocab_size", why)
+        return super().more_of_ours(plain, tensors)

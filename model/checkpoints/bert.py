@@ -1,4 +1,4 @@
-"""BERT (arXiv 1810.04805)."""
+"""BERT and types with its layers: Megatron-BERT, RemBERT and ELECTRA."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
@@ -102,7 +102,10 @@ class MaskedLMHead(KeyMap):
 
 
 class Bert(MaskedLMHead):
-    """Post-norm encoder with segment types; the pooler is part of the next-sentence head."""
+    """BERT (arXiv 1810.04805).
+
+    Post-norm encoder with segment types; the pooler is part of the next-sentence head.
+    """
 
     model_type = "bert"
     stem = "Bert"
@@ -165,3 +168,138 @@ def _causal_map(encoder: KeyMap, end: str) -> KeyMap:
         "is_written_by": lambda self, plain: bool(plain.get("is_decoder")),
     }
     return type(f"Causal{kind.__name__}", (kind,), members)()
+
+
+class MegatronBert(Bert):
+    """Megatron-LM's BERT (arXiv 1909.08053).
+
+    BERT with the norms before attention and feed-forward block, and one after the last layer.
+    """
+
+    model_type = "megatron-bert"
+    stem = "MegatronBert"
+    causal = "ForCausalLM"
+    tasks: ClassVar = {
+        "ForSequenceClassification": POOLED._replace(dropout=None),
+        "ForMultipleChoice": POOLED._replace(dropout=None),
+        "ForTokenClassification": Task("classifier"),
+        "ForQuestionAnswering": ANSWER,
+    }
+    fixed: ClassVar = {**FIXED, "norm_place": "pre", "final_norm": True, "emb_norm": False}
+    modules: ClassVar = {
+        **Bert.modules,
+        **body_names("bert.", {**BODY, "attention.norm": "attention.ln", "feed_forward.norm": "ln"}),
+        "family.stack.norm": "bert.encoder.ln",
+    }
+
+
+_DROPOUT = "classifier_dropout_prob"
+_POOLED = Task("classifier", "rembert.pooler.dense", options={"hidden": "tanh"}, dropout=_DROPOUT, usual=0.1)
+
+
+class RemBert(Bert):
+    """RemBERT (arXiv 2010.12821).
+
+    BERT with a narrow token table and a separate wide output projection.
+    """
+
+    model_type = "rembert"
+    stem = "RemBert"
+    causal = "ForCausalLM"
+    base = "rembert."
+    class_ends: ClassVar = {("masked_lm",): "ForMaskedLM"}
+    tasks: ClassVar[Mapping[str, Task]] = {
+        "ForSequenceClassification": _POOLED,
+        "ForMultipleChoice": _POOLED,
+        "ForTokenClassification": Task("classifier", dropout=_DROPOUT, usual=0.1),
+        "ForQuestionAnswering": ANSWER,
+    }
+    marks: ClassVar = {}
+    body = ("family.",)
+    fixed: ClassVar = {**FIXED, "tied": False}
+    fields: ClassVar = {
+        **{ours: theirs for ours, theirs in Bert.fields.items() if ours != "tied"},
+        "emb_dim": "input_embedding_size",
+        "out_dim": "output_embedding_size",
+    }
+    defaults: ClassVar = {**DEFAULTS, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    only: ClassVar = {**ONLY, "tie_word_embeddings": (False,)}
+    modules: ClassVar = {
+        **body_names("rembert."),
+        "family.stack.embeddings.project": "rembert.encoder.embedding_hidden_mapping_in",
+        "heads.masked_lm.transform": "cls.predictions.dense",
+        "heads.masked_lm.norm": "cls.predictions.LayerNorm",
+    }
+    left_out = (r"^(rembert\.)?pooler\.",)
+
+    def unread_copies(self, config: ModelConfig) -> dict[str, str]:
+        return {}
+
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
+        self.refuse_equal_widths(plain, "input_embedding_size")
+        return super().more_of_ours(plain, tensors)
+
+
+_SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
+
+
+class Electra(Bert):
+    """ELECTRA (arXiv 2003.10555).
+
+    BERT with a token table of any width: a generator, or a discriminator. A generator's head uses the exact GELU.
+    """
+
+    model_type = "electra"
+    stem = "Electra"
+    causal = "ForCausalLM"
+    pooled = False
+    base = "electra."
+    class_ends: ClassVar = {("masked_lm",): "ForMaskedLM", ("token",): "ForPreTraining"}
+    tasks: ClassVar = {
+        **Bert.tasks,
+        "ForSequenceClassification": Task(
+            "classifier.out_proj", "classifier.dense", options={"hidden": "gelu"}, dropout=DROPOUT, twice=True
+        ),
+        "ForMultipleChoice": Task(
+            *("classifier", "sequence_summary.summary"),
+            options={"hidden": "gelu"},
+            dropout="summary_last_dropout",
+            usual=0.1,
+        ),
+    }
+    marks: ClassVar = {
+        "masked_lm": "generator_predictions.dense.weight",
+        "token": "discriminator_predictions.dense.weight",
+    }
+    body = ("family.",)
+    fields: ClassVar = {**Bert.fields, "emb_dim": "embedding_size"}
+    defaults: ClassVar = {**Bert.defaults, "embedding_size": 128}
+    activations: ClassVar = {"gelu": "gelu"}
+    modules: ClassVar = {
+        **body_names("electra."),
+        "family.stack.embeddings.project": "electra.embeddings_project",
+        "heads.masked_lm.transform": "generator_predictions.dense",
+        "heads.masked_lm.norm": "generator_predictions.LayerNorm",
+        "heads.masked_lm.projection": "generator_lm_head",
+        "heads.token.dense": "discriminator_predictions.dense",
+        "heads.token.classifier": "discriminator_predictions.dense_prediction",
+    }
+    left_out = ()
+
+    def task_options(self, ending: str, plain: Keys) -> dict[str, Any]:
+        """Refuse summaries other than the class's defaults."""
+        if ending == "ForMultipleChoice":
+            self.refuse_other_values(plain, {key: (value,) for key, value in _SUMMARY.items()})
+        return {}
+
+    def task_keys(self, config: ModelConfig) -> dict[str, Any]:
+        return dict(_SUMMARY) if "multiple_choice" in config.heads else {}
+
+    def names(self, config: ModelConfig) -> Mapping[str, Any]:
+        return self.modules
+
+    def ties(self, config: ModelConfig) -> dict[str, str]:
+        return {"generator_lm_head.weight": "electra.embeddings.word_embeddings.weight"} if config.tied else {}
+
+    def unread_copies(self, config: ModelConfig) -> dict[str, str]:
+        return {}

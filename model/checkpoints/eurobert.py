@@ -1,8 +1,18 @@
-"""EuroBERT (arXiv 2503.05500)."""
+"""Encoders with Llama's layers: EuroBERT and NeoBERT."""
 
 from typing import Any, ClassVar, Final
 
-from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
+import torch
+from torch import Tensor
+
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import (
+    GATED,
+    attention_names,
+    fused_names,
+    layer_names,
+    split_defaults,
+)
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.llama import Llama
 from clozeline.model.configuration.model_config import ModelConfig
@@ -12,7 +22,9 @@ _POOLS: Final = {"late": "late", "mean": "mean", "bos": "cls"}
 
 
 class EuroBert(Llama):
-    """Llama's layers without a causal mask; the masked LM head is a projection alone, with a bias if the blocks have.
+    """EuroBERT (arXiv 2503.05500).
+
+    Llama's layers without a causal mask; the masked LM head is a projection alone, with a bias if the blocks have.
 
     A class scores every token and takes the mean of the scores (`late`), unless `classifier_pooling` says otherwise.
     """
@@ -48,3 +60,82 @@ class EuroBert(Llama):
         (head,) = config.heads.values()
         name = next((theirs for theirs, ours in _POOLS.items() if ours == head.pool_in(config.architecture)), "late")
         return {"classifier_pooling": name}
+
+
+_MODULES = {
+    **attention_names("qkv.query", "qkv.key", "qkv.value", "wo"),
+    "attention.norm": "attention_norm",
+    "feed_forward.body.down": "ffn.w3",
+    "feed_forward.norm": "ffn_norm",
+}
+"""Modules of a layer."""
+
+
+class NeoBert(KeyMap):
+    """NeoBERT (arXiv 2502.19587).
+
+    Pre-norm encoder with RMSNorm and gated SiLU, whose rotation pairs neighboring components; import only.
+
+    Queries, keys and values of each head are fused in turn. They are split and reordered when they are read.
+    """
+
+    model_type = "neobert"
+    stem = "NeoBERT"
+    class_ends: ClassVar = {("masked_lm",): "LMHead"}
+    bare_end = ""
+    read_only = (
+        "transformers has no class for it, only code that its publisher ships; export the body alone as eurobert, "
+        "which computes the same"
+    )
+    base = "model."
+    head_options: ClassVar = {"transform": False}
+    fixed: ClassVar = {
+        "family": "encoder",
+        "norm": "rms",
+        "gated": True,
+        "activation": "silu",
+        "tied": False,
+        "position.kind": "rope",
+        **dict.fromkeys(("bias.qkv", "bias.out", "bias.ffn"), False),
+    }
+    fields, defaults = split_defaults(
+        {
+            "dim": "hidden_size",
+            "layers": "num_hidden_layers",
+            "attention_heads": "num_attention_heads",
+            "eps": ("norm_eps", 1e-6),
+        }
+    )
+    activation = None
+    also_read = (
+        *("intermediate_size", "dim_head", "auto_map", "kwargs"),
+        *("embedding_init_range", "decoder_init_range", "classifier_init_range"),
+    )
+    modules: ClassVar = {
+        "family.tokens": "model.encoder",
+        **layer_names("family.stack", "model.transformer_encoder", _MODULES),
+        **fused_names("model.transformer_encoder.{i}.ffn.w12", GATED),
+        "family.stack.norm": "model.layer_norm",
+        "heads.masked_lm.projection": "decoder",
+    }
+    buffers = (r"(^|\.)freqs_cis$",)
+
+    def tensors_of_class(self, tensors: Tensors, config: ModelConfig) -> dict[str, Tensor]:
+        """Split the fused projections; move the rows of queries and keys that rotate in pairs into halves of a head."""
+        split: dict[str, Tensor] = {}
+        for name, tensor in tensors.items():
+            if not name.endswith(".qkv.weight"):
+                split[name] = tensor
+                continue
+            # [heads, (query, key, value), head_dim, inputs]
+            parts = tensor.view(config.attention_heads, 3, config.head_width, -1).unbind(1)
+            for part, rows in zip(("query", "key", "value"), parts, strict=True):
+                halves = rows if part == "value" else torch.cat((rows[:, ::2], rows[:, 1::2]), dim=1)
+                split[name.replace("qkv", f"qkv.{part}")] = halves.flatten(0, 1)
+        return split
+
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
+        """Return the inner width, that of the tensors: two thirds of `intermediate_size`, rounded up to eights."""
+        down = next((tensor for name, tensor in tensors.items() if name.endswith(".0.ffn.w3.weight")), None)
+        narrow = int(plain.get("intermediate_size", 3072) * 2 / 3)
+        return {"ffn_dim": -(-narrow // 8) * 8 if down is None else down.shape[1]}

@@ -1,7 +1,7 @@
-"""GPT-2 and GPT-3's dense layers."""
+"""Decoders with learned positions: GPT-2 and GPT-3's dense layers, GPT-1, and OPT."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
 from clozeline.model.checkpoints._conversion.tables import (
@@ -10,6 +10,7 @@ from clozeline.model.checkpoints._conversion.tables import (
     DECODER_TAGS,
     QKV,
     SCORE,
+    attention_names,
     fused_names,
     layer_names,
     split_defaults,
@@ -42,7 +43,10 @@ FIELDS, DEFAULTS = split_defaults(
 
 
 class Gpt2(KeyMap):
-    """Pre-norm decoder; matrices are stored [in, out], with queries, keys and values fused."""
+    """GPT-2 and GPT-3's dense layers.
+
+    Pre-norm decoder; matrices are stored [in, out], with queries, keys and values fused.
+    """
 
     model_type = "gpt2"
     stem = "GPT2"
@@ -83,3 +87,101 @@ class Gpt2(KeyMap):
         """Return the inner width, the scale of scores, and the former name of the length, which llama.cpp reads."""
         scaled = config.qk_scale != 1.0
         return {"n_inner": config.ffn_dim, "scale_attn_weights": scaled, "n_ctx": config.position.maximum}
+
+
+class OpenaiGpt(KeyMap):
+    """GPT-1 (Radford et al. 2018).
+
+    Post-norm decoder without a final norm; its "gelu" is the tanh approximation.
+    """
+
+    model_type = "openai-gpt"
+    stem = "OpenAIGPT"
+    class_ends: ClassVar = {("lm",): "LMHeadModel"}
+    base = "transformer."
+    tasks: ClassVar = {"ForSequenceClassification": SCORE}
+    fixed: ClassVar = {"family": "decoder", "norm_place": "post", "final_norm": False, "position.kind": "learned"}
+    fields: ClassVar = FIELDS
+    defaults: ClassVar = {**DEFAULTS, "afn": "gelu"}
+    activation = "afn"
+    activations: ClassVar = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"}
+    modules: ClassVar = {
+        "family.tokens": "transformer.tokens_embed",
+        "family.stack.position.table": "transformer.positions_embed",
+        **layer_names("family.stack", "transformer.h", LAYER),
+        **fused_names("transformer.h.{i}.attn.c_attn", QKV),
+        "heads.lm.projection": "lm_head",
+    }
+    transposed = ("c_attn", "c_proj", "c_fc")
+    buffers = (r"\.attn\.bias$", r"(^|\.)position_ids$")
+
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
+        return {"ffn_dim": 4 * plain["n_embd"]}
+
+
+_MODULES: Final = {
+    **attention_names("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.out_proj"),
+    "attention.norm": "self_attn_layer_norm",
+    "feed_forward.body.up": "fc1",
+    "feed_forward.body.down": "fc2",
+    "feed_forward.norm": "final_layer_norm",
+}
+"""Modules of a layer."""
+_WIDTH: Final = "word_embed_proj_dim"
+
+
+class Opt(KeyMap):
+    """OPT (arXiv 2205.01068).
+
+    Decoder with learned positions from the third row of their table on, and a fixed eps.
+
+    OPT-350m, whose token table is narrower than its layers, is refused: its positions are added after the projection.
+    """
+
+    model_type = "opt"
+    stem = "OPT"
+    base = "model."
+    tasks: ClassVar = {"ForSequenceClassification": SCORE, "ForQuestionAnswering": ANSWER}
+    fixed: ClassVar = {"family": "decoder", "eps": 1e-5, "position.kind": "learned", "position.offset": 2}
+    fields, defaults = split_defaults(
+        {
+            "dim": "hidden_size",
+            "layers": "num_hidden_layers",
+            "attention_heads": "num_attention_heads",
+            "ffn_dim": "ffn_dim",
+            "tied": ("tie_word_embeddings", True),
+            "bias.qkv": ("enable_bias", True),
+            "bias.out": "enable_bias",
+            "bias.ffn": "enable_bias",
+            "position.maximum": ("max_position_embeddings", 2048),
+            "dropout.hidden": ("dropout", 0.1),
+            "dropout.attention": ("attention_dropout", 0.0),
+            "init.std": ("init_std", 0.02),
+        },
+        activation_function="relu",
+    )
+    only: ClassVar = {"layer_norm_elementwise_affine": (True,)}
+    activation = "activation_function"
+    activations: ClassVar = {"relu": "relu"} | ACTIVATIONS
+    also_read = ("do_layer_norm_before", "_remove_final_layer_norm", _WIDTH, "layerdrop")
+    modules: ClassVar = {
+        "family.tokens": "model.decoder.embed_tokens",
+        "family.stack.position.table": "model.decoder.embed_positions",
+        **layer_names("family.stack", "model.decoder.layers", _MODULES),
+        "family.stack.norm": "model.decoder.final_layer_norm",
+        "heads.lm.projection": "lm_head",
+    }
+
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
+        """Return where the norms are; refuse a token table of another width."""
+        if (width := plain.get(_WIDTH)) not in (None, plain["hidden_size"]):
+            why = "positions that are added after a projection are not built"
+            self.refuse(_WIDTH, f"expected hidden_size {plain['hidden_size']}, got {width}: {why}")
+        before = bool(plain.get("do_layer_norm_before", True))
+        final = before and not plain.get("_remove_final_layer_norm", False)
+        return {"norm_place": "pre" if before else "post", "final_norm": final}
+
+    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
+        before = config.norm_place == "pre"
+        removed = before and not config.final_norm
+        return {"do_layer_norm_before": before, "_remove_final_layer_norm": removed, _WIDTH: config.dim}

@@ -1,4 +1,4 @@
-"""Llama 1 to 3 (arXiv 2302.13971)."""
+"""Llama 1 to 3 and types with its layers: Mistral, Qwen 2, 2.5 and 3, OLMo 2, SmolLM3 and Phi-3."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
@@ -13,14 +13,19 @@ from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensor
 from clozeline.model.checkpoints._conversion.rope_keys import read_rotation, write_rotation
 from clozeline.model.checkpoints._conversion.tables import (
     ACTIVATIONS,
+    ANSWER,
     DROPOUT,
+    GATED,
+    QKV,
     SCORE,
     SIZES,
     Reshaped,
     Slice,
     attention_names,
+    fused_names,
     layer_names,
     split_defaults,
+    without_keys,
 )
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.model_config import ModelConfig
@@ -52,7 +57,10 @@ def llama_names(norms: Mapping[str, str]) -> dict[str, str | Slice | Reshaped]:
 
 
 class Llama(KeyMap):
-    """Pre-norm decoder with RMSNorm, rotary positions, scaled or not, and a gated feed-forward block."""
+    """Llama 1 to 3 (arXiv 2302.13971).
+
+    Pre-norm decoder with RMSNorm, rotary positions, scaled or not, and a gated feed-forward block.
+    """
 
     model_type = "llama"
     stem = "Llama"
@@ -126,3 +134,197 @@ class LocalLlama(Llama):
         if self.lists_layers:
             keys["layer_types"] = write_layer_types(config)
         return super().more_of_theirs(config) | keys
+
+
+_MISTRAL_BIASES = ("bias.qkv", "bias.out", "bias.ffn")
+
+
+class Mistral(LocalLlama):
+    """Mistral (arXiv 2310.06825).
+
+    Llama without biases, whose layers all have the window.
+    """
+
+    model_type = "mistral"
+    stem = "Mistral"
+    tasks: ClassVar = {**Llama.tasks, "ForQuestionAnswering": ANSWER}
+    fixed: ClassVar = {**Llama.fixed, **dict.fromkeys(_MISTRAL_BIASES, False)}
+    fields, defaults = without_keys(
+        Llama.fields,
+        Llama.defaults,
+        _MISTRAL_BIASES,
+        num_key_value_heads=8,
+        max_position_embeddings=131072,
+        sliding_window=4096,
+    )
+    also_read = (*Llama.also_read, "layer_types")
+    lists_layers = False
+
+
+_QWEN2_BIASES = {"bias.qkv": True, "bias.out": False, "bias.ffn": False}
+
+
+class Qwen2(LocalLlama):
+    """Qwen 2 and 2.5 (arXiv 2407.10671).
+
+    Llama with biases of queries, keys and values; layers from `max_window_layers` on may have a window.
+    """
+
+    model_type = "qwen2"
+    stem = "Qwen2"
+    fixed: ClassVar = {**Llama.fixed, **_QWEN2_BIASES}
+    fields, defaults = without_keys(
+        Llama.fields,
+        Llama.defaults,
+        _QWEN2_BIASES,
+        num_key_value_heads=32,
+        max_position_embeddings=32768,
+        use_sliding_window=False,
+        sliding_window=4096,
+        max_window_layers=28,
+    )
+    also_read = (*Llama.also_read, "layer_types")
+
+    def is_usually_local(self, layer: int, given: Keys) -> bool:
+        return bool(layer >= given["max_window_layers"])
+
+    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
+        """Return the rotation and the windows, as a list; the number of layers without one is for older readers."""
+        local = [layer for layer in range(config.layers) if config.is_local(layer)]
+        return super().more_of_theirs(config) | {"max_window_layers": min(local, default=config.layers)}
+
+
+class Qwen3(Qwen2):
+    """Qwen 3 (arXiv 2505.09388).
+
+    Llama with the windows of Qwen 2 and a norm of each query and key; a head is 128 wide unless a key says so.
+    """
+
+    model_type = "qwen3"
+    stem = "Qwen3"
+    fixed: ClassVar = {**Llama.fixed, "bias.ffn": False, "qk_norm": "head"}
+    fields, defaults = without_keys(Llama.fields, {**Llama.defaults, **Qwen2.defaults}, ["bias.ffn"], head_dim=128)
+    modules: ClassVar = llama_names({**NORMS, **QK_NORMS})
+
+
+class Olmo2(Llama):
+    """OLMo 2 (arXiv 2501.00656).
+
+    Llama with norms on the branches instead of before them, and norms over the entire queries and keys.
+    """
+
+    model_type = "olmo2"
+    stem = "Olmo2"
+    tasks: ClassVar = {"ForSequenceClassification": SCORE}
+    fixed: ClassVar = {**Llama.fixed, "bias.ffn": False, "norm_place": "branch", "qk_norm": "all"}
+    fields, defaults = without_keys(Llama.fields, Llama.defaults, ["bias.ffn"], rms_norm_eps=1e-5)
+    also_read = (*Llama.also_read, "layer_types")
+    modules: ClassVar = llama_names(
+        {
+            **QK_NORMS,
+            "attention.branch_norm": "post_attention_layernorm",
+            "feed_forward.branch_norm": "post_feedforward_layernorm",
+        }
+    )
+
+
+class SmolLm3(LocalLlama):
+    """SmolLM3 (https://huggingface.co/blog/smollm3).
+
+    Llama whose every fourth layer does not rotate queries and keys, unless a list says which; these may be local.
+    """
+
+    model_type = "smollm3"
+    stem = "SmolLM3"
+    fields, defaults = without_keys(
+        Llama.fields,
+        Llama.defaults,
+        (),
+        num_key_value_heads=4,
+        max_position_embeddings=32768,
+        tie_word_embeddings=True,
+        use_sliding_window=False,
+        sliding_window=None,
+        no_rope_layer_interval=4,
+    )
+    theta = 2e6
+    also_read = (*Llama.also_read, "no_rope_layers", "layer_types")
+
+    def nope_layers(self, given: Keys) -> tuple[int, ...]:
+        """Return the layers without a rotation; a 0 in their list is such a layer."""
+        layers, interval = given["num_hidden_layers"], given["no_rope_layer_interval"]
+        rotated = given.get("no_rope_layers")
+        if rotated is None:
+            rotated = [(layer + 1) % interval for layer in range(layers)]
+        if not isinstance(rotated, list) or len(rotated) < layers:
+            self.refuse("no_rope_layers", f"expected a number for each of {layers} layers, got {rotated}")
+        return tuple(layer for layer in range(layers) if not rotated[layer])
+
+    def is_usually_local(self, layer: int, given: Keys) -> bool:
+        return layer in self.nope_layers(given)
+
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
+        nope = self.nope_layers({**self.defaults, **plain})
+        return {**super().more_of_ours(plain, tensors), "position.nope_layers": nope}
+
+    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
+        rotated = [int(layer not in config.position.nope_layers) for layer in range(config.layers)]
+        return super().more_of_theirs(config) | {"no_rope_layers": rotated}
+
+
+_PHI3_BIASES = ("bias.qkv", "bias.out", "bias.ffn")
+_ORIGINAL: Final = "original_max_position_embeddings"
+_FORMS: Final = ("rope_parameters", "rope_scaling")
+
+
+class Phi3(LocalLlama):
+    """Phi-3 (arXiv 2404.14219).
+
+    Llama without biases; queries, keys and values are fused, as are the gate and `up`. All layers have the window.
+
+    `su` and `yarn` in its files mean longrope, as in the code that they were published with.
+    """
+
+    model_type = "phi3"
+    stem = "Phi3"
+    tasks: ClassVar = {kind: Llama.tasks[kind] for kind in ("ForSequenceClassification", "ForTokenClassification")}
+    fixed: ClassVar = {**Llama.fixed, **dict.fromkeys(_PHI3_BIASES, False)}
+    fields, defaults = without_keys(
+        {**Llama.fields, "dropout.hidden": "resid_pdrop"},
+        Llama.defaults,
+        _PHI3_BIASES,
+        max_position_embeddings=4096,
+        resid_pdrop=0.0,
+        rms_norm_eps=1e-5,
+        sliding_window=None,
+        original_max_position_embeddings=4096,
+    )
+    rotated = 1.0
+    lists_layers = False
+    also_read = (*Llama.also_read, "partial_rotary_factor", "embd_pdrop")
+    modules: ClassVar = {
+        **llama_names({**NORMS, "attention.body.out": "self_attn.o_proj", "feed_forward.body.down": "mlp.down_proj"}),
+        **fused_names("model.layers.{i}.mlp.gate_up_proj", GATED),
+    }
+
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
+        """Return the rotation, longrope or unscaled, and the window of all layers, if there is one."""
+        given = {**self.defaults, **plain}
+        for key in _FORMS:
+            form = plain.get(key)
+            if isinstance(form, Mapping) and form.get("rope_type", form.get("type")) in ("su", "yarn"):
+                given[key] = {**form, "rope_type": "longrope"}
+        found = super().more_of_ours(given, tensors)
+        if (scaling := found.get("position.scaling.kind", "longrope")) != "longrope":
+            self.refuse("rope_parameters", f"expected rope_type default or longrope, got {scaling!r}")
+        return found
+
+    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
+        scaling = config.position.scaling
+        original = config.position.maximum if scaling is None else scaling.original_maximum
+        return super().more_of_theirs(config) | {_ORIGINAL: original}
+
+    def names(self, config: ModelConfig) -> Mapping[str, str | Slice | Reshaped]:
+        """Return the modules; the parts of the fused projection are as wide as their heads."""
+        sizes = (config.attention_heads, config.key_value_heads, config.key_value_heads)
+        return {**self.modules, **fused_names("model.layers.{i}.self_attn.qkv_proj", QKV, sizes=sizes)}

@@ -1,16 +1,19 @@
-"""RoBERTa (arXiv 1907.11692)."""
+"""RoBERTa and types with its positions: CamemBERT, XLM-R, and XLM-R XL and XXL."""
 
 from typing import Any, ClassVar
 
 from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints._conversion.tables import ANSWER, DROPOUT, TAGS
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import DEFAULTS, FIELDS, FIXED, ONLY, MaskedLMHead, body_names
+from clozeline.model.checkpoints.bert import BODY, DEFAULTS, FIELDS, FIXED, ONLY, MaskedLMHead, body_names
 from clozeline.model.configuration.model_config import ModelConfig
 
 
 class Roberta(MaskedLMHead):
-    """BERT whose position ids start after the padding id; its head always uses the exact GELU."""
+    """RoBERTa (arXiv 1907.11692).
+
+    BERT whose position ids start after the padding id; its head always uses the exact GELU.
+    """
 
     model_type = "roberta"
     stem = "Roberta"
@@ -51,3 +54,43 @@ class Roberta(MaskedLMHead):
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
         return {"max_position_embeddings": config.position.maximum + config.position.offset}
+
+
+class Camembert(Roberta):
+    """CamemBERT (arXiv 1911.03894).
+
+    RoBERTa under another name, with RoBERTa's tensor names.
+    """
+
+    model_type = "camembert"
+    stem = "Camembert"
+
+
+class XlmRoberta(Roberta):
+    """XLM-R (arXiv 1911.02116).
+
+    RoBERTa under another name, with RoBERTa's tensor names.
+    """
+
+    model_type = "xlm-roberta"
+    stem = "XLMRoberta"
+
+
+_LAYER = {**BODY, "attention.norm": "attention.self_attn_layer_norm", "feed_forward.norm": "LayerNorm"}
+
+
+class XlmRobertaXl(Roberta):
+    """XLM-R XL and XXL (arXiv 2105.00572).
+
+    RoBERTa with the norms before attention and feed-forward block, and one after the last layer.
+    """
+
+    model_type = "xlm-roberta-xl"
+    stem = "XLMRobertaXL"
+    fixed: ClassVar = {**FIXED, "norm_place": "pre", "final_norm": True, "emb_norm": False}
+    defaults: ClassVar = {**DEFAULTS, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
+    modules: ClassVar = {
+        **Roberta.modules,
+        **body_names("roberta.", _LAYER),
+        "family.stack.norm": "roberta.encoder.LayerNorm",
+    }

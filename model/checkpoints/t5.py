@@ -1,4 +1,4 @@
-"""T5 1.0 (arXiv 1910.10683) and 1.1 (arXiv 2002.05202)."""
+"""T5 1.0 and 1.1, mT5, and UMT5."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
@@ -37,7 +37,9 @@ def _stack(name: str) -> dict[str, Any]:
 
 
 class T5(KeyMap):
-    """Pre-norm encoder and decoder with bucketed distances.
+    """T5 1.0 (arXiv 1910.10683) and 1.1 (arXiv 2002.05202).
+
+    Pre-norm encoder and decoder with bucketed distances.
 
     The head is tied unless `lm_head.weight` of the file differs from the table, whatever config.json says.
     """
@@ -183,3 +185,45 @@ class T5Encoder(T5):
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
         return {**super().more_of_theirs(config), "num_decoder_layers": config.layers}
+
+
+class Mt5(T5):
+    """mT5 (arXiv 2010.11934).
+
+    T5 1.1 with another vocabulary; states are never scaled before the head.
+    """
+
+    model_type = "mt5"
+    stem = "MT5"
+    bare_end = "EncoderModel"
+    feed_forward = "gated-gelu"
+
+    def has_output_scale(self, plain: Keys, tied: bool) -> bool:
+        """Return False, whatever config.json says."""
+        return False
+
+
+_TABLE = {"position.table": "layer.0.SelfAttention.relative_attention_bias"}
+
+
+class Umt5(T5):
+    """UMT5 (arXiv 2304.09151).
+
+    mT5 whose layers have a table of distances each.
+
+    Whether states are scaled before the head follows from the file: a tied head reads scaled ones, an untied one
+    unscaled ones, as published models were trained. transformers 5 takes every file for a tied one and scales the
+    states even if it has a head of its own: where config.json says `tie_word_embeddings: false`, its logits are ours
+    times dim ** -0.5.
+    """
+
+    model_type = "umt5"
+    stem = "UMT5"
+    bare_end = "EncoderModel"
+    feed_forward = "gated-gelu"
+    fixed: ClassVar = {**T5.fixed, "position.per_layer": True}
+    modules: ClassVar = {
+        **T5.modules,
+        **layer_names("family.encoder", "encoder.block", _TABLE),
+        **layer_names("family.decoder", "decoder.block", _TABLE),
+    }

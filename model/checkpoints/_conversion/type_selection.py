@@ -25,15 +25,12 @@ class NoClassError(ConfigurationError):
 
 
 def map_of_type(model_type: str) -> KeyMap:
-    """Return the map of a `model_type`: that of `xlm-roberta` is in xlm_roberta.py, or else in any other file."""
-    file = model_type.replace("-", "_")
-    named: type[KeyMap] | None = find(_MAPS, file) if file in names(_MAPS) else None
-    if named is not None and named.model_type == model_type:
-        return named()
-    known = {kind.model_type: kind for kind in _all_maps()}
+    """Return the map of a `model_type`."""
+    known = names(_MAPS)
     if model_type not in known:
-        raise ConfigurationError(f"model_type: expected one of {', '.join(sorted(known))}, got {model_type!r}")
-    return known[model_type]()
+        raise ConfigurationError(f"model_type: expected one of {', '.join(known)}, got {model_type!r}")
+    key_map: KeyMap = find(_MAPS, model_type)()
+    return key_map
 
 
 def map_of_class(plain: Mapping[str, Any]) -> KeyMap:

@@ -62,9 +62,8 @@ def type_of(case):
 
 def own_options(model_type):
     """`options(draw, found)` of a type: of its own test file, else of `OPTIONS`, else none."""
-    file = map_of_type(model_type).__module__.rpartition(".")[2]
     usual = OPTIONS.get(model_type, lambda draw, found: {})
-    return declared("clozeline.model.checkpoints", file, "options", usual)
+    return declared("clozeline.model.checkpoints", model_type.replace("-", "_"), "options", usual)
 
 
 def options(case, seed):
