@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 import torch
 from torch import Tensor, nn
 
+from clozeline.columns import ROW_TEXT, ROW_WEIGHT, SECOND_VIEW, BatchField
 from clozeline.errors import BatchError, ConfigurationError, WeightsError
 from clozeline.model.adapters import Adapter
 from clozeline.model.compilation.host_shapes import add_host_shapes
@@ -62,9 +63,15 @@ class Model(FlopCounts, nn.Module):
         self.recount()
 
     @property
-    def needs(self) -> frozenset[str]:
-        """Tensors that a training batch must hold."""
-        return self.family.needs.union({"row_weight"}, *(head.needs for head in self.heads.values()))
+    def reads(self) -> Mapping[str, BatchField]:
+        """Tensors that a training batch must hold, by name."""
+        of_heads = [field for head in self.heads.values() for field in head.reads]
+        return {field.name: field for field in (*self.family.reads, *of_heads, ROW_WEIGHT)}
+
+    @property
+    def reads_second_view(self) -> bool:
+        """Whether a head compares two views of a row."""
+        return any(head.reads_second_view() for head in self.heads.values())
 
     @property
     def counted(self) -> Mapping[str, Any]:
@@ -131,7 +138,7 @@ class Model(FlopCounts, nn.Module):
             BatchError: a tensor that the family or a head reads is missing, a position id is beyond the table, rows are
                 padded on a side that a head does not read, or a head cannot weight the labels.
         """
-        if missing := self.needs - tensors.keys():
+        if missing := self.reads.keys() - tensors.keys():
             raise BatchError(f"batch: needs {', '.join(sorted(missing))}, has {', '.join(sorted(tensors))}")
         tensors = add_host_shapes(tensors, self.position_limit, self.host_tensors)
         self._check_padding(tensors)
@@ -139,14 +146,15 @@ class Model(FlopCounts, nn.Module):
         halting = [part for part in self.family.modules() if isinstance(part, Universal)] if halts else []
         with record_outputs(*halting) as steps:
             views, states = self._read(tensors)
-        second = {}
-        if "input_ids_b" in self.needs:  # a row without a second view is read as one token
-            inputs = {name.removesuffix("_b"): tensor for name, tensor in tensors.items() if name.endswith("_b")}
-            second["hidden_b"] = self.family({**inputs, "lengths": inputs["lengths"].clamp(min=1)})
+        second_states = {}
+        if self.reads_second_view:
+            inputs = {own.name: tensors[second.name] for own, second in zip(ROW_TEXT, SECOND_VIEW, strict=True)}
+            # a row without a second view is read as one token
+            second_states["hidden_b"] = self.family({**inputs, "lengths": inputs["lengths"].clamp(min=1)})
         losses = {}
         for name, head in self.heads.items():
             if head.off_ramps is None:
-                losses[name] = head.loss(views[name].hidden, {**views[name].tensors, **second})
+                losses[name] = head.loss(views[name].hidden, {**views[name].tensors, **second_states})
                 continue
             earlier = [self.family.apply_final_norm(state) for state in states[1:-1]]
             joint = self.config.heads[name].exits == "joint"

@@ -17,10 +17,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from clozeline.columns import IGNORED
 from clozeline.errors import BatchError
-
-IGNORED = -100
-"""Label id without loss, as in torch's cross entropy; it does not count."""
 
 
 @dataclass(frozen=True)

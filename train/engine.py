@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import torch
 
+from clozeline.columns import SAMPLE_WORDS
 from clozeline.model.build import Model
 from clozeline.model.compilation.host_shapes import add_host_shapes, pad_labels
 from clozeline.model.compilation.layer_calls import OnFailure, compile_heads, compile_layers, recompute_layers
@@ -200,10 +201,10 @@ class Engine:
         `step` 0 is an evaluation.
         """
         tensors = dict(batch.tensors)
-        if "sample_words" in self.model.needs:
-            tensors["sample_words"] = sample_words(self.config.seed, step, batch.origin, tensors)
+        if SAMPLE_WORDS.name in self.model.reads:
+            tensors[SAMPLE_WORDS.name] = sample_words(self.config.seed, step, batch.origin, tensors)
         if (capacity := self.config.data.label_capacity) is not None:
-            tensors = pad_labels(tensors, capacity)
+            tensors = pad_labels(tensors, capacity, self.model.reads)
         if self._copies is None:
             return tensors
         # on the host the model adds them

@@ -9,10 +9,10 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from clozeline.columns import IGNORED
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.heads import Head
-from clozeline.model.loss import IGNORED
 from clozeline.reporting import Reporting
 from clozeline.train.checkpoint.format import WEIGHT
 from clozeline.train.checkpoint.zero_partitions import fragments, states_of

@@ -1,22 +1,13 @@
 """Prepare a batch on the host, so that no forward pass waits for an accelerator, and none compiles again."""
 
 from collections.abc import Mapping, Set
-from typing import Final
 
 import torch
 from torch import Tensor
 
+from clozeline.columns import FIELDS, TEXTS, BatchField, names_of
 from clozeline.errors import BatchError
-from clozeline.model.loss import IGNORED, choice_rows, real_index
-
-_FILLERS: Final = {
-    **dict.fromkeys(("label_index", "label_weight", "sample_words", "span_left", "span_right"), 0),
-    "label_ids": IGNORED,
-    "span_offset": -1,
-    "teacher_ids": 0,
-    "teacher_weights": 0,
-}
-"""Tensors with one entry per label, and the padding entry that losses and counts ignore."""
+from clozeline.model.loss import choice_rows, real_index
 
 
 def add_host_shapes(
@@ -46,7 +37,7 @@ def add_host_shapes(
         shaped["real_index"] = real_index(tensors)
     if "choice_rows" in added and "choices" in on_host:
         shaped["choice_rows"] = choice_rows(tensors["choices"])
-    for name in on_host.keys() & {"position_ids", "position_ids_b", "decoder_position_ids"}:
+    for name in on_host.keys() & names_of(text.positions for text in TEXTS):
         positions = tensors[name]
         equal_rows = positions.stride(0) == 0 or bool((positions == positions[:1]).all())
         shaped[name] = positions[:1] if equal_rows else positions
@@ -62,9 +53,9 @@ def add_host_shapes(
         else:
             _check_left_padding(tensors["left_padding"], tensors)
     # the length of the longest packed document, as a shape
-    for name in on_host.keys() & {"max_seqlen", "decoder_max_seqlen"}:
-        if tensors[name].ndim == 0:
-            shaped[name] = torch.empty(int(tensors[name]), 0)
+    for name, tensor in on_host.items():
+        if tensor.ndim == 0 and name in FIELDS and FIELDS[name].per == "batch":
+            shaped[name] = torch.empty(int(tensor), 0)
     if "rank" in on_host:
         shaped["predicted_positions"] = prediction_positions(tensors["rank"])
     return shaped
@@ -95,8 +86,12 @@ def _check_left_padding(left: Tensor, tensors: Mapping[str, Tensor]) -> None:
         )
 
 
-def pad_labels(tensors: Mapping[str, Tensor], capacity: int) -> dict[str, Tensor]:
+def pad_labels(
+    tensors: Mapping[str, Tensor], capacity: int, reads: Mapping[str, BatchField] = FIELDS
+) -> dict[str, Tensor]:
     """Pad the labels of a batch to the next multiple of a capacity, with entries that have no effect.
+
+    These are the fillers of the fields that have an entry for each label: those that the model `reads`, and ours.
 
     A batch without labels gets `capacity` such entries. Losses and gradients stay the same, up to the order of
     rounding. For each further multiple a compiler builds one more graph.
@@ -110,9 +105,10 @@ def pad_labels(tensors: Mapping[str, Tensor], capacity: int) -> dict[str, Tensor
         return dict(tensors)
     count = len(tensors["label_index"])
     missing = -count % capacity if count else capacity
+    fields = [field for name in tensors if (field := reads.get(name, FIELDS.get(name))) is not None]
     added = {
-        name: tensors[name].new_full((missing, *tensors[name].shape[1:]), filler)
-        for name, filler in _FILLERS.items()
-        if name in tensors
+        field.name: tensors[field.name].new_full((missing, *tensors[field.name].shape[1:]), field.filler)
+        for field in fields
+        if field.per == "label"
     }
     return {**tensors, **{name: torch.cat((tensors[name], entries)) for name, entries in added.items()}}

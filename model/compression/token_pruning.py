@@ -75,7 +75,7 @@ class TokenPruning(Model):
                 f"or an active prefix adapter, got the family {model.config.family}"
             )
         for name, head in model.heads.items():
-            if head.mix is not None or head.off_ramps is not None or "input_ids_b" in head.needs:
+            if head.mix is not None or head.off_ramps is not None or head.reads_second_view():
                 raise ConfigurationError(
                     f"token pruning: expected heads that read the last states of one row, got {name}, which reads all "
                     "layers (scalar_mix, exits) or a second view"

@@ -272,7 +272,7 @@ class ModelConfig:
         if self.position.kind == "sinusoidal" and self.embedding_width != self.dim:
             yield f"{key}: each step adds sinusoidal positions of width dim {self.dim}; remove emb_dim"
         for name, head in self.heads.items() if self.share.halts else ():
-            if head.scalar_mix or "input_ids_b" in find("clozeline.model.heads", name).needs:
+            if head.scalar_mix or find("clozeline.model.heads", name).reads_second_view():
                 reads = "a mix of layers (scalar_mix)" if head.scalar_mix else "two views of a row"
                 yield f"{key}: tokens stop at different steps, and the head {name} reads {reads}: set epsilon to null"
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from clozeline.columns import IGNORED
 from clozeline.errors import ConfigurationError
-from clozeline.model.loss import IGNORED
 
 
 def bio_transitions(labels: Sequence[str]) -> tuple[Tensor, Tensor]:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 import torch
 from torch import Tensor, nn
 
+from clozeline.columns import BatchField
 from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads import Head
@@ -31,9 +32,9 @@ class Family(nn.Module, ABC):
     Options: ClassVar[type[ModelConfig]] = ModelConfig
     architecture: ClassVar[Architecture]
     """Type of data that it can be trained on. Several families may share one."""
-    needs: ClassVar[frozenset[str]]
+    reads: ClassVar[tuple[BatchField, ...]]
     """Tensors that it reads from a batch."""
-    optional: ClassVar[frozenset[str]] = frozenset()
+    optional: ClassVar[tuple[BatchField, ...]] = ()
     """Optional tensors of a batch that it reads, in addition to what every family of its architecture reads."""
     generator_targets: ClassVar[frozenset[str]] = frozenset()
     """Targets whose heads read a generator; the other heads read rows in which its tokens replace the labeled ones.

@@ -9,6 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from clozeline.columns import INPUT_IDS
 from clozeline.configuration.config import config_class
 from clozeline.model.configuration.key_types import Probability
 from clozeline.model.configuration.model_config import ModelConfig
@@ -27,7 +28,7 @@ class AwdLstm(Family):
     """
 
     architecture: ClassVar = "decoder"
-    needs: ClassVar = frozenset({"input_ids"})
+    reads: ClassVar = (INPUT_IDS,)
     compiled: ClassVar = False
     unsupported: ClassVar = PARTS
     config: Options

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from clozeline.columns import INPUT_IDS, POSITION_IDS
 from clozeline.errors import BatchError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import Family
@@ -24,7 +25,7 @@ class Decoder(Family):
     """
 
     architecture: ClassVar = "decoder"
-    needs: ClassVar = frozenset({"input_ids", "position_ids"})
+    reads: ClassVar = (INPUT_IDS, POSITION_IDS)
     left_padding: ClassVar = True
     layered: ClassVar = True
     universal: ClassVar = True

@@ -9,6 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from clozeline.columns import INPUT_IDS, LENGTHS
 from clozeline.configuration.config import config_class
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import Family
@@ -30,7 +31,7 @@ class Elmo(Family):
     """
 
     architecture: ClassVar = "decoder"
-    needs: ClassVar = frozenset({"input_ids", "lengths"})
+    reads: ClassVar = (INPUT_IDS, LENGTHS)
     reads_characters: ClassVar = True
     layered: ClassVar = True
     compiled: ClassVar = False

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from clozeline.columns import ROW_TEXT, BatchField
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import Family
 from clozeline.model.layers.documents import batch_documents
@@ -26,7 +27,7 @@ class Encoder(Family):
     """
 
     architecture: ClassVar = "encoder"
-    needs: ClassVar = frozenset({"input_ids", "position_ids", "lengths"})
+    reads: ClassVar[tuple[BatchField, ...]] = ROW_TEXT
     left_padding: ClassVar = True
     layered: ClassVar = True
     universal: ClassVar = True

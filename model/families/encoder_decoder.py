@@ -6,6 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from clozeline.columns import DECODER_TEXT, ROW_TEXT
 from clozeline.model.configuration.layer import ConnectorConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import Family
@@ -27,7 +28,7 @@ class EncoderDecoder(Family):
     """
 
     architecture: ClassVar = "encoder_decoder"
-    needs: ClassVar = frozenset({"input_ids", "position_ids", "lengths", "decoder_input_ids", "decoder_position_ids"})
+    reads: ClassVar = (*ROW_TEXT, DECODER_TEXT.ids, DECODER_TEXT.positions)
     left_padding: ClassVar = True
 
     def __init__(self, config: ModelConfig, rows: int) -> None:

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from clozeline.columns import ROW_TEXT
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import Family
 from clozeline.model.layers.bottleneck import BottleneckConfig, BottleneckLayer, body_norm, neighbor_mask, trigrams
@@ -19,7 +20,7 @@ class MobileBert(Family):
     Options: ClassVar = BottleneckConfig
     architecture: ClassVar = "encoder"
     layered: ClassVar = True
-    needs: ClassVar = frozenset({"input_ids", "position_ids", "lengths"})
+    reads: ClassVar = ROW_TEXT
     unsupported: ClassVar = {
         "attention": "the family mobilebert reads both neighbors of a token, so that it cannot read rows in several "
         "modes of attention; take another family, or an objective with attention: bidirectional"

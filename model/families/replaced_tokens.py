@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from clozeline.columns import LABEL_IDS, LABEL_INDEX, SAMPLE_WORDS
 from clozeline.configuration.config import config_class
 from clozeline.model.configuration.key_types import Depth, Width
 from clozeline.model.configuration.model_config import ModelConfig
@@ -54,7 +55,7 @@ class ReplacedTokens(Encoder):
         discriminator  [CLS] chef cooked the lunch [SEP]
     """
 
-    needs: ClassVar = Encoder.needs | {"sample_words", "label_index", "label_ids"}
+    reads: ClassVar = (*Encoder.reads, SAMPLE_WORDS, LABEL_INDEX, LABEL_IDS)
     generator_targets: ClassVar = frozenset({"masked_lm"})
     layered: ClassVar = False
     universal: ClassVar = False

@@ -6,6 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from clozeline.columns import INPUT_IDS, LENGTHS, RANK, TYPE_IDS
 from clozeline.errors import ConfigurationError
 from clozeline.model.compilation.host_shapes import prediction_positions
 from clozeline.model.configuration.model_config import ModelConfig
@@ -30,9 +31,9 @@ class XLNet(Family):
     """
 
     architecture: ClassVar = "encoder"
-    needs: ClassVar = frozenset({"input_ids", "lengths"})
+    reads: ClassVar = (INPUT_IDS, LENGTHS)
     left_padding: ClassVar = True
-    optional: ClassVar = frozenset({"rank", "type_ids"})
+    optional: ClassVar = (RANK, TYPE_IDS)
 
     def __init__(self, config: ModelConfig, rows: int) -> None:
         super().__init__()

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from clozeline import plugins
+from clozeline.columns import LABEL_IDS, LABEL_INDEX, SECOND_VIEW, BatchField
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.activation import ACTIVATIONS
@@ -32,9 +33,9 @@ class Head(nn.Module, ABC):
     Options: ClassVar[type[ModelConfig]] = ModelConfig
     target: ClassVar[str]
     """Target of the prediction, as objectives name it in `heads`. Several heads may share a target."""
-    needs: ClassVar[frozenset[str]]
-    """Tensors that it reads from a batch, besides the family's and `row_weight`. A head that needs `input_ids_b` also
-    gets `hidden_b` [B, Tb, dim], the family's states of the second view."""
+    reads: ClassVar[tuple[BatchField, ...]]
+    """Tensors that it reads from a batch, besides the family's and `row_weight`; those of columns of its own are
+    `Feature.fields`. A head that reads `SECOND_VIEW` also gets `hidden_b` [B, Tb, dim], the family's states of it."""
     host_tensors: ClassVar[frozenset[str]] = frozenset()
     """Tensors that it reads and `add_host_shapes` computes on the host."""
     settings: ClassVar[frozenset[str]] = frozenset()
@@ -58,6 +59,11 @@ class Head(nn.Module, ABC):
     @classmethod
     def key(cls) -> str:
         return plugins.name_of(cls).replace(".", "-")  # the key in `model.heads`
+
+    @classmethod
+    def reads_second_view(cls) -> bool:
+        """Return whether it compares the states of two views of a row."""
+        return SECOND_VIEW.ids in cls.reads
 
     @abstractmethod
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
@@ -136,7 +142,7 @@ class LabelHead(Head):
     """A head with the cross entropy of its scores at the labeled positions; no other position is projected."""
 
     left_padding: ClassVar = True
-    needs: ClassVar[frozenset[str]] = frozenset({"label_index", "label_ids"})
+    reads: ClassVar[tuple[BatchField, ...]] = (LABEL_INDEX, LABEL_IDS)
     settings: ClassVar[frozenset[str]] = frozenset({"normalise"})
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:

@@ -6,10 +6,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from clozeline.columns import IGNORED
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads._head import LabelHead
 from clozeline.model.layers.vocabulary import VocabularyProjection
-from clozeline.model.loss import IGNORED, cross_entropy_sum, gather_labels
+from clozeline.model.loss import cross_entropy_sum, gather_labels
 
 
 class BidirectionalLm(LabelHead):

@@ -6,8 +6,9 @@ from typing import ClassVar
 from torch import Tensor
 from torch.nn import functional as F
 
+from clozeline.columns import IGNORED, LENGTHS, BatchField
 from clozeline.model.heads._head import RowHead
-from clozeline.model.loss import IGNORED, cross_entropy_sum, row_labels
+from clozeline.model.loss import cross_entropy_sum, row_labels
 
 
 class Classification(RowHead):
@@ -18,7 +19,7 @@ class Classification(RowHead):
     """
 
     target: ClassVar = "classification"
-    needs: ClassVar = frozenset({"label", "lengths"})
+    reads: ClassVar = (BatchField("label", "row", filler=IGNORED, below="classes"), LENGTHS)
     settings: ClassVar = RowHead.settings | {"classes", "labels", "multi_label", "exits"}
 
     def outputs(self) -> int:

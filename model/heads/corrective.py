@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from clozeline.columns import LABEL_IDS, LABEL_INDEX, LENGTHS
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads.masked_lm import MaskedLM
 from clozeline.model.loss import original_ids, real_index, real_positions
@@ -24,7 +25,7 @@ class Corrective(MaskedLM):
     unit: ClassVar = "token"
     left_padding: ClassVar = False
     settings: ClassVar = frozenset({"copy_weight"})
-    needs: ClassVar = frozenset({"label_index", "label_ids", "lengths"})
+    reads: ClassVar = (LABEL_INDEX, LABEL_IDS, LENGTHS)
     host_tensors: ClassVar = frozenset({"real_index"})
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:

@@ -6,8 +6,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from clozeline.columns import CHOICES, IGNORED, LENGTHS, BatchField
 from clozeline.model.heads._head import RowHead
-from clozeline.model.loss import IGNORED, cross_entropy_sum, row_labels, rows_of_examples
+from clozeline.model.loss import cross_entropy_sum, row_labels, rows_of_examples
 
 
 class MultipleChoice(RowHead):
@@ -22,7 +23,7 @@ class MultipleChoice(RowHead):
     """
 
     target: ClassVar = "multiple_choice"
-    needs: ClassVar = frozenset({"label", "choices", "lengths"})
+    reads: ClassVar = (BatchField("label", "row", filler=IGNORED, below="choices"), CHOICES, LENGTHS)
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         return cross_entropy_sum(self.scores(hidden, tensors), row_labels(tensors))

@@ -1,10 +1,12 @@
 """Prediction of a number for each row, such as the similarity of two sentences (STS-B)."""
 
+import math
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from torch import Tensor
 
+from clozeline.columns import LENGTHS, BatchField
 from clozeline.model.heads._head import RowHead
 
 UNSCALED: Final = (0.0, 1.0)
@@ -19,7 +21,7 @@ class Regression(RowHead):
     """
 
     target: ClassVar = "regression"
-    needs: ClassVar = frozenset({"target", "lengths"})
+    reads: ClassVar = (BatchField("target", "row", "float32", math.nan), LENGTHS)
     settings: ClassVar = RowHead.settings | {"output", "range", "target_scale", "exits"}
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:

@@ -6,11 +6,12 @@ from typing import ClassVar
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from clozeline.columns import IGNORED
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads._head import LabelHead
 from clozeline.model.layers.lstm import drop_features
 from clozeline.model.layers.vocabulary import VocabularyProjection
-from clozeline.model.loss import IGNORED, cross_entropy_sum, gather_labels
+from clozeline.model.loss import cross_entropy_sum, gather_labels
 
 
 class RegularisedLm(LabelHead):

@@ -5,10 +5,11 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from clozeline.columns import IGNORED, BatchField
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads import Head
 from clozeline.model.layers.pooling import Pooler
-from clozeline.model.loss import IGNORED, cross_entropy_sum, row_labels
+from clozeline.model.loss import cross_entropy_sum, row_labels
 
 
 class Sentence(Head):
@@ -17,7 +18,7 @@ class Sentence(Head):
     target: ClassVar = "sentence"
     unit: ClassVar = "row"
     settings: ClassVar = frozenset({"transform"})
-    needs: ClassVar = frozenset({"sentence_label"})
+    reads: ClassVar = (BatchField("sentence_label", "row", filler=IGNORED, below=2),)
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__()

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from clozeline.columns import IGNORED, LENGTHS, SECOND_VIEW
 from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads import Head
 from clozeline.model.layers.pooling import Pooler, pool
-from clozeline.model.loss import IGNORED, cross_entropy_sum
+from clozeline.model.loss import cross_entropy_sum
 
 _POOLS: Final = ("cls", "mean", "max", "last")
 
@@ -32,7 +33,7 @@ class Similarity(Head):
     target: ClassVar = "similarity"
     unit: ClassVar = "row"
     settings: ClassVar = frozenset({"temperature", "group_size", "negatives", "margin", "pool", "alike", "range"})
-    needs: ClassVar = frozenset({"input_ids_b", "position_ids_b", "lengths_b", "lengths"})
+    reads: ClassVar = (*SECOND_VIEW, LENGTHS)
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__()

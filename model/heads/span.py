@@ -6,10 +6,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from clozeline.columns import IGNORED, BatchField
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads._head import Head
 from clozeline.model.layers.pooling import Classifier
-from clozeline.model.loss import IGNORED, cross_entropy_sum
+from clozeline.model.loss import cross_entropy_sum
 
 
 class Span(Head):
@@ -24,7 +25,11 @@ class Span(Head):
     unit: ClassVar = "token"
     left_padding: ClassVar = True
     settings: ClassVar = Classifier.settings
-    needs: ClassVar = frozenset({"answer_start", "answer_end", "answer_places"})
+    reads: ClassVar = (
+        BatchField("answer_start", "row", filler=IGNORED, below="length"),
+        BatchField("answer_end", "row", filler=IGNORED, below="length"),
+        BatchField("answer_places", "token", "bool"),
+    )
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__()

@@ -6,12 +6,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from clozeline.columns import IGNORED, BatchField
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads._head import LabelHead
 from clozeline.model.layers.activation import ACTIVATIONS
 from clozeline.model.layers.norm import build_norm
 from clozeline.model.layers.vocabulary import VocabularyProjection
-from clozeline.model.loss import IGNORED, cross_entropy_sum, gather_labels
+from clozeline.model.loss import cross_entropy_sum, gather_labels
 
 
 class SpanBoundary(LabelHead):
@@ -23,7 +24,12 @@ class SpanBoundary(LabelHead):
 
     target: ClassVar = "span_boundary"
     settings: ClassVar = LabelHead.settings | {"max_span_tokens"}
-    needs: ClassVar = LabelHead.needs | {"span_left", "span_right", "span_offset"}
+    reads: ClassVar = (
+        *LabelHead.reads,
+        BatchField("span_left", "label", below="tokens"),
+        BatchField("span_right", "label", below="tokens"),
+        BatchField("span_offset", "label", filler=-1, below="length"),
+    )
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__()

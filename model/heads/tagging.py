@@ -1,14 +1,16 @@
 """Classification of labeled positions, such as tags of words at their first tokens (arXiv 1810.04805 §5.3)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from torch import Tensor, nn
 
+from clozeline.columns import IGNORED, LABEL_IDS, LABEL_INDEX
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads._head import LabelHead
 from clozeline.model.layers.pooling import Classifier
-from clozeline.model.loss import IGNORED, gather_labels
+from clozeline.model.loss import gather_labels
 
 
 class Tagging(LabelHead):
@@ -19,6 +21,7 @@ class Tagging(LabelHead):
     """
 
     target: ClassVar = "tagging"
+    reads: ClassVar = (LABEL_INDEX, replace(LABEL_IDS, below="classes"))
     settings: ClassVar = LabelHead.settings | Classifier.settings | {"classes", "labels"}
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:

@@ -6,6 +6,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from clozeline.columns import LABEL_IDS, LABEL_INDEX, LENGTHS
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads import Head
 from clozeline.model.layers.activation import ACTIVATIONS
@@ -20,7 +21,7 @@ class Token(Head):
 
     target: ClassVar = "token"
     unit: ClassVar = "token"
-    needs: ClassVar = frozenset({"label_index", "label_ids", "lengths"})
+    reads: ClassVar = (LABEL_INDEX, LABEL_IDS, LENGTHS)
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__()

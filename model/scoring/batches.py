@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from clozeline.columns import RANK
 from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.heads import Head
@@ -61,7 +62,7 @@ def check_lengths(model: Model, rows: Sequence[Sequence[int]]) -> None:
 
 def has_prediction_order(model: Model) -> bool:
     """Return whether the family predicts in an order (arXiv 1906.08237), which plain rows do not have."""
-    return not (model.family.needs | model.family.optional).isdisjoint({"rank", "prediction_order"})
+    return RANK in (*model.family.reads, *model.family.optional)
 
 
 def head_of(model: Model, target: str, purpose: str) -> tuple[str, Head]:

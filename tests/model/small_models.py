@@ -4,6 +4,7 @@ import dataclasses
 
 import torch
 
+from clozeline.columns import DECODER_TEXT, SAMPLE_WORDS
 from clozeline.model.build import build_model
 from clozeline.registry import find, names
 from clozeline.tools.start.contracts.heads import VOCABULARY, draw_rows
@@ -54,12 +55,12 @@ def batch_for(family, seed=0, rows=4, columns=11, labels=True, lengths=None):
     labeled = columns
     if find("clozeline.model.families", family).architecture == "encoder_decoder":
         labeled = columns - 2
-        tensors |= draw_rows(draw, rows, labeled, lengths.clamp(max=labeled), "decoder_")
+        tensors |= draw_rows(draw, rows, labeled, lengths.clamp(max=labeled), DECODER_TEXT)
     index = torch.tensor([row * labeled + place for row in range(rows) for place in (0, 2)] if labels else [])
     tensors["label_index"] = index.long()
     tensors["label_ids"] = torch.randint(1, VOCABULARY, (len(index),), generator=draw)
     tensors["row_weight"] = torch.ones(rows)
-    if "sample_words" in find("clozeline.model.families", family).needs:
+    if SAMPLE_WORDS in find("clozeline.model.families", family).reads:
         tensors["sample_words"] = torch.randint(1 << 32, (len(index),), generator=draw)
     return tensors
 

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from clozeline.columns import IGNORED
 from clozeline.errors import BatchError
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.loss import (
-    IGNORED,
     choice_rows,
     count_labels,
     cross_entropy_sum,

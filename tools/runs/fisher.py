@@ -15,6 +15,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from clozeline.columns import SAMPLE_WORDS
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
@@ -50,7 +51,7 @@ def _run(options: argparse.Namespace) -> None:
     from clozeline.tools.runs.inference.fisher_information import diagonal_fisher, draw_rows, require_drawable_labels
 
     model = trained.model
-    if "sample_words" in model.needs:
+    if SAMPLE_WORDS.name in model.reads:
         raise ConfigurationError(f"{options.run}: its inputs are sampled in training; use a run without a generator")
     if not chosen.empirical:
         require_drawable_labels(model.heads)

@@ -11,6 +11,7 @@ from typing import Generic, Protocol, TypeVar
 from torch import Tensor
 
 from clozeline.arrays import Int64
+from clozeline.columns import TEXTS
 from clozeline.errors import ClozelineError
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import Interrupted, StopRequest
@@ -202,8 +203,8 @@ def count_real_tokens(micro_batches: Iterable[MicroBatch]) -> float:
     total = 0.0
     for batch in micro_batches:
         weighted = batch.tensors["row_weight"] > 0
-        for name in ("lengths", "decoder_lengths", "lengths_b"):
-            if (lengths := batch.tensors.get(name)) is not None:
+        for text in TEXTS:
+            if (lengths := batch.tensors.get(text.lengths.name)) is not None:
                 choices = batch.tensors.get("choices")
                 total += float(lengths[weighted if choices is None else weighted.repeat_interleave(choices)].sum())
     return total
@@ -217,5 +218,5 @@ def count_rows(micro_batches: Iterable[MicroBatch]) -> tuple[float, float]:
 
 def count_positions(micro_batches: Iterable[MicroBatch]) -> float:
     """Count positions that the model computes, with padding: both sides, both views."""
-    names = ("input_ids", "decoder_input_ids", "input_ids_b")
+    names = [text.ids.name for text in TEXTS]
     return float(sum(batch.tensors[name].numel() for batch in micro_batches for name in names if name in batch.tensors))

@@ -290,7 +290,7 @@ def _cost_of_row(
     second = columns.get("input_ids_b", 0.0)
     if "crop_length" in columns:  # a view with its special tokens
         second = float(rows.columns["crop_length"].values.mean()) + 2
-    if second and "input_ids_b" in model.needs:
+    if second and model.reads_second_view:
         length = max(1, round(second))
         view = model.family.flops(length, 0)
         view += 0.0 if forward else model.body_backward_flops(length, view)

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
+from clozeline.columns import names_of
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.model.build import Model, build_model, freeze_base
 from clozeline.model.compression.distillation.student import Student
@@ -224,8 +225,8 @@ def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, ke
             f"{key}: {source}: rows of {shards.path} have up to {longest} tokens, the teacher has {limit} positions: "
             "group into shorter rows, or take another teacher"
         )
-    theirs, ours = (find("clozeline.model.families", model.family).needs for model in (config, student))
-    if missing := theirs - ours:
+    theirs, ours = (find("clozeline.model.families", model.family).reads for model in (config, student))
+    if missing := names_of(theirs) - names_of(ours):
         raise ConfigurationError(f"{key}: {source}: reads {', '.join(sorted(missing))}, which the student does not")
     config = replace(config, vocab_multiple=multiple, init_from=None)
     checkpoint = replace(opened.checkpoint, config=config, vocab_size=vocab_size)

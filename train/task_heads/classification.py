@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clozeline.model.loss import IGNORED
+from clozeline.columns import IGNORED
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.train.data.stream.head_features import HeadBatch

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from clozeline.columns import IGNORED
 from clozeline.errors import IntegrityError
 from clozeline.model.decoding.answers import Answers, read_answers
-from clozeline.model.loss import IGNORED
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import Question, Rejected, TaskItem, TaskReader

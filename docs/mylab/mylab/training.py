@@ -2,8 +2,9 @@
 
 import torch
 
+from clozeline.columns import IGNORED
 from clozeline.model.heads.classification import Classification
-from clozeline.model.loss import IGNORED, row_labels
+from clozeline.model.loss import row_labels
 from clozeline.train.optim.optimizers import OptimizerBuilder, OptimizerOptions
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from clozeline.columns import IGNORED
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.configuration.head import HeadConfig
@@ -27,7 +28,7 @@ from clozeline.model.layers.activation import soft_cap
 from clozeline.model.layers.attention import Attention
 from clozeline.model.layers.masks import BLOCKED, AttentionPlan, window_mask
 from clozeline.model.layers.stack import record_outputs
-from clozeline.model.loss import IGNORED, gather_labels
+from clozeline.model.loss import gather_labels
 
 _ATTENTION: Final = frozenset({"attention", "visible", "queries", "keys", "values"})
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from clozeline.columns import IGNORED, LABEL_INDEX
 from clozeline.model.compilation.host_shapes import pad_labels
 from clozeline.model.compilation.layer_calls import compile_heads
-from clozeline.model.loss import IGNORED
 from clozeline.registry import find, names
 from clozeline.tools.start.contracts.heads import full_batch
 from tests.matrices import mark_slow_after
@@ -14,7 +14,7 @@ from tests.model.small_models import FAMILIES, HEADS, batch_for, built, head_key
 TRACER = (  # warnings of the tracer itself, while it looks at intermediate results
     "ignore:The .grad attribute of a Tensor:UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
 )  # fmt: skip
-LABELLED = [head for head in HEADS if "label_index" in find("clozeline.model.heads", head).needs]
+LABELLED = [head for head in HEADS if LABEL_INDEX in find("clozeline.model.heads", head).reads]
 CASES = [("encoder", head) for head in LABELLED] + [(name, None) for name in names("clozeline.model.families")]
 IDS = [head or family for family, head in CASES]
 
@@ -41,7 +41,7 @@ def results(network, tensors):
 def test_losses_counts_and_gradients_are_those_without_padding(family, head, capacity):
     network, tensors = model_and_batch(family, head)
     said, gradients = results(network, tensors)
-    again, others = results(network, pad_labels(tensors, capacity))
+    again, others = results(network, pad_labels(tensors, capacity, network.reads))
     assert said.keys() == again.keys()
     for name in said:
         assert again[name][0] == pytest.approx(said[name][0], rel=1e-6)  # heads sum in fp32
@@ -91,10 +91,10 @@ def test_a_head_is_one_graph_for_all_numbers_of_labels(head, chunk):
     network.heads[head].label_chunk = chunk
     compile_heads(network, backend=counter)
     for labels in (len(tensors["label_index"]), 5, 3):
-        part = {name: tensor[:labels] if name.startswith(("label_", "span_", "sample_")) else tensor
-                for name, tensor in tensors.items()}  # fmt: skip
+        of_labels = {name for name, field in network.reads.items() if field.per == "label"}
+        part = {name: tensor[:labels] if name in of_labels else tensor for name, tensor in tensors.items()}
         expected = total(model_and_batch("encoder", head)[0], part).item()
-        assert total(network, pad_labels(part, 40)).item() == pytest.approx(expected, rel=1e-6)
+        assert total(network, pad_labels(part, 40, network.reads)).item() == pytest.approx(expected, rel=1e-6)
     assert counter.frame_count == 1
 
 

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from clozeline.columns import names_of
 from clozeline.errors import BatchError
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from tests.contracts import contract
@@ -38,7 +39,7 @@ def test_rows_of_one_token_and_filler_rows_are_finite(family):
 def test_a_family_reads_what_it_says_it_needs(family):
     network = built(family)
     tensors = batch_for(family)
-    needed = {name: tensors[name] for name in network.family.needs}
+    needed = {name: tensors[name] for name in names_of(network.family.reads)}
 
     def read(given):
         return torch.cat([view.hidden.flatten() for view in network.family.views(given, network.heads).values()])

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from clozeline.columns import ROW_WEIGHT, names_of
 from clozeline.errors import BatchError
 from clozeline.registry import find
 from clozeline.tools.start.contracts.heads import CHECKS, batch_of, full_batch, prepare
@@ -15,7 +16,7 @@ def test_every_parameter_takes_part_with_a_gradient_of_zero_where_nothing_is_pre
     losses = network(tensors)
     for name, head in network.heads.items():
         assert head.count(tensors) == losses[name].count
-        assert head.needs | network.family.needs | {"row_weight"} >= network.needs
+        assert names_of((*head.reads, *network.family.reads, ROW_WEIGHT)) >= network.reads.keys()
     sum(loss.total for loss in losses.values()).backward()
     for name, parameter in network.named_parameters():
         assert parameter.ndim > 0, name

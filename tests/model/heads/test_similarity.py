@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from clozeline.columns import ROW_TEXT, SECOND_VIEW
 from clozeline.errors import BatchError
 from clozeline.tools.start.contracts.heads import full_batch
 from tests.model.small_models import built, only
@@ -22,8 +23,8 @@ def drawn(**options):
     network = built("encoder", heads={"similarity": {**groups, **options}}).eval()
     for parameter in network.heads["similarity"].parameters():
         torch.nn.init.normal_(parameter, std=0.3)
-    tensors = full_batch()
-    view = {name.removesuffix("_b"): value for name, value in tensors.items() if name.endswith("_b")}
+    tensors = full_batch() | {"target": torch.tensor([0.5, 4.0, math.nan, 2.5, 1.0, 3.0])}
+    view = {first.name: tensors[second.name] for first, second in zip(ROW_TEXT, SECOND_VIEW, strict=True)}
     hidden = {"a": network.family(tensors), "b": network.family(view | {"lengths": view["lengths"].clamp(min=1)})}
     dense = network.heads["similarity"].pooler.dense
     vectors = {at: torch.tanh(states[:, 0] @ dense.weight.T + dense.bias) for at, states in hidden.items()}

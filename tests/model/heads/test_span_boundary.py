@@ -38,7 +38,11 @@ def test_loss_by_hand(width, normalise):
     head.normalise = normalise
     tensors, hidden = full_batch(), torch.randn(6, 11, 24)
     losses = {}
-    # spans as the batch has them: [1, 1] in every row but the third, [4, 6] in rows longer than 7
+    # labels are at 1, and in rows longer than 7 at 4 to 6: spans [1, 1] and [4, 6] in every row but the third
+    rows, places = tensors["label_index"] // 11, tensors["label_index"] % 11
+    tensors["span_left"] = rows * 11 + torch.where(places == 1, 0, 3)
+    tensors["span_right"] = rows * 11 + torch.where(places == 1, 2, 7)
+    tensors["span_offset"] = torch.where(places == 1, 0, places - 4).masked_fill(rows == 2, -1)
     for row, length in enumerate((11, 8, 11, 3, 9, 6)):
         spans = [] if row == 2 else [(1, 1), (4, 6)] if length > 7 else [(1, 1)]
         for first, last in spans:

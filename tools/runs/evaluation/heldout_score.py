@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from clozeline.arrays import Int64
+from clozeline.columns import SAMPLE_WORDS
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.loss import Loss
@@ -23,7 +24,7 @@ FEWEST_DOCUMENTS: Final = 30
 
 def heldout_score(model: Model, shards: ShardSet, most_rows: int | None = None) -> tuple[str, float]:
     """Return `accuracy` and its value, or `nats` and the weighted sum of the heads' mean losses."""
-    if "sample_words" in model.needs:
+    if SAMPLE_WORDS.name in model.reads:
         raise ConfigurationError(f"{shards.path}: this model samples its inputs in training; it has no score of a set")
     sums = dict.fromkeys(model.heads, 0.0)
     counts, right = dict.fromkeys(model.heads, 0), dict.fromkeys(model.heads, 0.0)

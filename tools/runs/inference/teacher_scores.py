@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clozeline.arrays import Int64
-from clozeline.columns import Feature, Role
+from clozeline.columns import LABEL_IDS, Feature, Role, names_of
 from clozeline.errors import ConfigurationError
 from clozeline.model.compression.distillation.observation import choose_head, has_label_logits
 from clozeline.model.compression.distillation.teacher import Teacher
@@ -172,9 +172,9 @@ def _find_head(config: ModelConfig, collate: Collate, shards: ShardSet, named: s
         name
         for name, options in config.heads.items()
         if has_label_logits(head := find("clozeline.model.heads", name), options)
-        and head.needs <= names
+        and names_of(head.reads) <= names
         and "choices" not in names
-        and ("label_ids" in head.needs or "label_ids" not in names)
+        and (LABEL_IDS in head.reads or "label_ids" not in names)
     ]
     expected = f"head: expected a head of the teacher with classes for the labels of {shards.path}"
     return choose_head(named, fitting, expected)

@@ -1,98 +1,156 @@
 """The contract of heads: each reads a small encoder and a batch that holds what the heads of encoders read."""
 
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
+from clozeline.columns import CHOICES, FIELDS, IGNORED, ROW_TEXT, ROW_WEIGHT, SECOND_VIEW, BatchField, TextFields
 from clozeline.model.build import Model, build_model
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.heads import Head
-from clozeline.model.loss import IGNORED, Loss
-from clozeline.registry import find
+from clozeline.model.loss import Loss
+from clozeline.registry import find, names
 from clozeline.tools.start.contracts import Entry, require
 
 OPTIONS: Final = HeadConfig
 """Options of every head."""
 VOCABULARY: Final = 37
-_FLAT: Final = ("label_index", "label_ids", "label_weight", "sample_words", "span_left", "span_right", "span_offset")
-"""Tensors with an entry for each label."""
+_HEADS: Final = "clozeline.model.heads"
+_LENGTHS: Final = (11, 8, 11, 3, 9, 6)
+_WEIGHTS: Final = (1.0, 1.0, 1.0, 1.0, 1.0, 0.0)
+_UNLABELED: Final = 2
+"""A row without a value in any column of heads."""
+_FURTHER_LENGTHS: Final = (7, 3, 0, 5, 7, 4)
+"""Lengths of further texts of the rows."""
+_SEVERAL: Final = 3
+"""Values of a row that has several."""
+_CLASSES: Final = 3
+_NUMBERS: Final = 8
+"""Whole numbers without a bound are drawn below this."""
 
 
-def draw_rows(draw: torch.Generator, rows: int, columns: int, lengths: Tensor, prefix: str = "") -> dict[str, Tensor]:
+def draw_rows(
+    draw: torch.Generator, rows: int, columns: int, lengths: Tensor, text: TextFields = ROW_TEXT
+) -> dict[str, Tensor]:
     """Return padded rows of random ids, as a family reads them."""
     positions = torch.arange(columns).expand(rows, columns)
     ids = torch.randint(1, VOCABULARY, (rows, columns), generator=draw)
     return {
-        f"{prefix}input_ids": ids.masked_fill(positions >= lengths[:, None], 0),
-        f"{prefix}position_ids": positions.clone(),
-        f"{prefix}lengths": lengths,
+        text.ids.name: ids.masked_fill(positions >= lengths[:, None], 0),
+        text.positions.name: positions.clone(),
+        text.lengths.name: lengths,
     }
 
 
-def full_batch(seed: int = 0) -> dict[str, Tensor]:
-    """Return rows with two masked spans, classes, numbers, and a second view of each row.
+def full_batch(seed: int = 0, reads: Sequence[BatchField] = ()) -> dict[str, Tensor]:
+    """Return rows with labels and values of every field that our heads declare, or these ones.
 
-    The last row has weight 0; one row has neither class nor number nor second view nor spans.
+    The last row has weight 0, and one row has no values.
     """
-    lengths = (11, 8, 11, 3, 9, 6)
-    rows, columns = len(lengths), max(lengths)
-    tensors = draw_rows(torch.Generator().manual_seed(seed), rows, columns, torch.tensor(lengths))
+    lengths = torch.tensor(_LENGTHS)
+    columns = max(_LENGTHS)
+    batch = draw_rows(torch.Generator().manual_seed(seed), len(lengths), columns, lengths)
     draw = torch.Generator().manual_seed(seed + 1)
-    long = [(position, 3, 7, position - 4) for position in (4, 5, 6)]
-    labels = [[(1, 0, 2, 0), *(long if length > 7 else [])] for length in lengths]
-    labels[2] = [(position, 0, 0, -1) for position, *_ in labels[2]]
-    flat = [
-        (row * columns + position, row * columns + left, row * columns + right, offset)
-        for row, of in enumerate(labels)
-        for position, left, right, offset in of
-    ]
-    names = ("label_index", "span_left", "span_right", "span_offset")
-    tensors |= dict(zip(names, torch.tensor(flat).T, strict=True))
-    tensors["label_ids"] = torch.randint(1, VOCABULARY, (len(flat),), generator=draw)
-    same = tensors["label_index"][::3]  # some inputs are the original ids
-    tensors["label_ids"][::3] = tensors["input_ids"].flatten()[same]
-    tensors["sentence_label"] = torch.tensor([0, 1, -100, 1, 0, 1])
-    tensors["label"] = torch.tensor([2, 1, -100, 0, 2, 1])
-    tensors["target"] = torch.tensor([0.5, 4.0, float("nan"), 2.5, 1.0, 3.0])
-    tensors["answer_start"] = torch.tensor([4, 0, -100, 1, 2, 3])
-    tensors["answer_end"] = torch.tensor([6, 0, -100, 1, 5, 4])
-    tensors["answer_places"] = torch.arange(columns) < tensors["lengths"][:, None]
-    second = draw_rows(draw, rows, 7, torch.tensor([7, 3, 0, 5, 7, 4]))
-    tensors |= {f"{name}_b": value for name, value in second.items()}
-    return tensors | {"row_weight": torch.tensor([1.0, 1, 1, 1, 1, 0])}
+    places = [(1, 4, 5, 6) if length > 7 else (1,) for length in _LENGTHS]
+    batch["label_index"] = torch.tensor([row * columns + place for row, of in enumerate(places) for place in of])
+    batch["label_ids"] = torch.randint(1, VOCABULARY, batch["label_index"].shape, generator=draw)
+    same = batch["label_index"][::3]  # some inputs are the original ids
+    batch["label_ids"][::3] = batch["input_ids"].flatten()[same]
+    batch |= draw_rows(draw, len(lengths), max(_FURTHER_LENGTHS), torch.tensor(_FURTHER_LENGTHS), SECOND_VIEW)
+    batch["row_weight"] = torch.tensor(_WEIGHTS)
+    ours = [find(_HEADS, name).reads for name in names(_HEADS) if CHOICES not in find(_HEADS, name).reads]
+    return _with_fields(batch, seed, [*reads, *(field for fields in ours for field in fields)])
 
 
-def choice_batch(seed: int = 0) -> dict[str, Tensor]:
+def choice_batch(seed: int = 0, reads: Sequence[BatchField] = ()) -> dict[str, Tensor]:
     """Return examples of one to four choices, each a row; the last has weight 0, one has no label."""
     draw = torch.Generator().manual_seed(seed)
-    tensors = draw_rows(draw, 15, 11, torch.tensor([11, *torch.randint(3, 12, (14,), generator=draw)]))
-    weights = torch.tensor([1.0, 1, 1, 1, 1, 0])
-    return tensors | {
-        "choices": torch.tensor([2, 3, 2, 4, 1, 3]), "label": torch.tensor([1, 0, -100, 2, 0, 2]), "row_weight": weights
-    }  # fmt: skip
+    batch = draw_rows(draw, 15, 11, torch.tensor([11, *torch.randint(3, 12, (14,), generator=draw)]))
+    batch |= {"choices": torch.tensor([2, 3, 2, 4, 1, 3]), "row_weight": torch.tensor(_WEIGHTS)}
+    return _with_fields(batch, seed, [*reads, *find(_HEADS, "multiple_choice").reads])
 
 
 def batch_of(kind: type[Head], seed: int = 0) -> dict[str, Tensor]:
     """Return the batch that suits a head."""
-    return choice_batch(seed) if "choices" in kind.needs else full_batch(seed)
+    return choice_batch(seed, kind.reads) if CHOICES in kind.reads else full_batch(seed, kind.reads)
 
 
-def rows_of(tensors: Mapping[str, Tensor], rows: slice) -> dict[str, Tensor]:
+def _with_fields(batch: dict[str, Tensor], seed: int, fields: Iterable[BatchField]) -> dict[str, Tensor]:
+    """Return a batch with random values of further fields, each drawn with a key of its own."""
+    for field in fields:
+        if field.name not in batch:
+            draw = torch.Generator().manual_seed(seed + zlib.crc32(field.name.encode()))
+            batch[field.name] = _draw_field(field, batch, draw)
+    return batch
+
+
+def _draw_field(field: BatchField, batch: Mapping[str, Tensor], draw: torch.Generator) -> Tensor:
+    """Return random values of a field; padding and the values of one row are its filler."""
+    rows, lengths = len(batch["row_weight"]), batch["lengths"]
+    if field.per == "entry":
+        of_entry = torch.arange(rows).repeat_interleave(2)  # the two first tokens of each row
+        if field.of == field.name:
+            return of_entry * batch["input_ids"].shape[1] + torch.arange(2).repeat(rows)
+    else:
+        of_entry = _rows_of_entries(field, batch)
+    if field.per == "row" and field.of:
+        return torch.tensor(_FURTHER_LENGTHS)
+    shape = [len(of_entry)]
+    if field.per in ("token", "text", "segment"):
+        shape += [{"token": batch["input_ids"].shape[1], "text": max(_FURTHER_LENGTHS)}.get(field.per, _SEVERAL)]
+    missing = (of_entry == _UNLABELED).view(-1, *[1] * (len(shape) - 1)).expand(shape).clone()
+    if field.per in ("token", "text"):
+        sizes = lengths if field.per == "token" else torch.tensor(_FURTHER_LENGTHS)
+        missing = torch.arange(shape[1]) >= sizes[:, None]
+    if field.dtype == "bool":
+        return ~missing
+    if field.dtype == "float32":
+        return torch.rand(shape, generator=draw).mul(5).masked_fill(missing, field.filler)
+    numbers = torch.randint(1 << 32, shape, generator=draw)
+    return (_bounded(field, batch, numbers, of_entry)).masked_fill(missing, int(field.filler))
+
+
+def _bounded(field: BatchField, batch: Mapping[str, Tensor], numbers: Tensor, of_entry: Tensor) -> Tensor:
+    """Return whole numbers below the bound of a field; `of_entry` is the row of each entry."""
+    if isinstance(field.below, int):
+        return numbers % field.below
+    if field.below in ("tokens", "length"):
+        inside = numbers % batch["lengths"][of_entry]
+        return inside + of_entry * batch["input_ids"].shape[1] if field.below == "tokens" else inside
+    if field.below == "choices":
+        return numbers % batch["choices"]
+    return numbers % {"vocabulary": VOCABULARY, "classes": _CLASSES}.get(field.below, _NUMBERS)
+
+
+def _rows_of_entries(field: BatchField, batch: Mapping[str, Tensor]) -> Tensor:
+    """Return the row of the set that each entry of a field belongs to."""
+    rows = torch.arange(len(batch["row_weight"]))
+    if field.per in ("label", "entry"):
+        of = "label_index" if field.per == "label" else field.of
+        require(of in batch, f"{field.name} has an entry for each one of {of}: declare this in `reads`, too")
+        return batch[of] // batch["input_ids"].shape[1]
+    if field.per in ("token", "choice") and "choices" in batch:
+        return rows.repeat_interleave(batch["choices"])
+    return rows
+
+
+def rows_of(
+    tensors: Mapping[str, Tensor], rows: slice, reads: Mapping[str, BatchField] = MappingProxyType({})
+) -> dict[str, Tensor]:
     """Return a slice of the rows of a batch, or of its examples, as a micro-batch."""
-    if "choices" in tensors:
-        edges = [0, *tensors["choices"].cumsum(0).tolist()]
-        texts = slice(edges[rows.start], edges[rows.stop])
-        of_text = ("input_ids", "position_ids", "lengths")
-        return {name: value[texts if name in of_text else rows] for name, value in tensors.items()}
-    columns = tensors["input_ids"].shape[1]
-    of = tensors.get("label_index", torch.empty(0)) // columns
-    inside = (of >= rows.start) & (of < rows.stop)
-    part = {name: value[inside if name in _FLAT else rows] for name, value in tensors.items()}
-    shifted = {"label_index", "span_left", "span_right"} & part.keys()
-    return part | {name: (part[name] - rows.start * columns).clamp(min=0) for name in shifted}
+    part = {}
+    first = rows.start * tensors["input_ids"].shape[1]
+    for name, value in tensors.items():
+        field = reads.get(name) or FIELDS.get(name) or BatchField(name, "row")
+        of_entry = _rows_of_entries(field, tensors)
+        chosen = value[(of_entry >= rows.start) & (of_entry < rows.stop)]
+        part[name] = (chosen - first).clamp(min=0) if field.below == "tokens" else chosen
+    return part
 
 
 @dataclass(frozen=True)
@@ -128,7 +186,7 @@ def prepare(entry: Entry, **sizes: int) -> Case:
     if "group_size" in kind.settings and options.get("negatives") != "none":
         options.setdefault("group_size", 3)
     if "classes" in kind.settings and not options.get("labels"):
-        options.setdefault("classes", 3 if "label" in kind.needs else VOCABULARY)
+        options.setdefault("classes", _CLASSES)
     batch, other = (_in_classes(batch_of(kind, seed), kind, options) for seed in (0, 9))
     keys = {"dim": 24, "layers": 2, "attention_heads": 4, "ffn_dim": 40, "type_vocab_size": 2, **sizes}
     schema = find("clozeline.model.families", "encoder").Options
@@ -136,15 +194,20 @@ def prepare(entry: Entry, **sizes: int) -> Case:
         family="encoder", norm_place="post", final_norm=False, tied=False, heads={kind.key(): options}, **keys
     )
     model = build_model(config, VOCABULARY, {"pad": 0}, seed=0).eval()
-    missing = model.needs - batch.keys()
+    missing = model.reads.keys() - batch.keys()
     require(not missing, f"needs {', '.join(sorted(missing))}: this contract has rows of encoders, without them")
-    return Case(model, {name: batch[name] for name in sorted(model.needs)}, other)
+    return Case(model, {name: batch[name] for name in sorted(model.reads)}, other)
+
+
+def _classes_of(kind: type[Head]) -> BatchField:
+    """Return the field with the classes that a head predicts."""
+    return next(field for field in kind.reads if field.below == "classes")
 
 
 def _in_classes(batch: dict[str, Tensor], kind: type[Head], options: Mapping[str, Any]) -> dict[str, Tensor]:
     """Return a batch with the labels that a head has, as 0 or 1 for each class where it has several."""
     if "classes" in kind.settings:
-        name = "label" if "label" in kind.needs else "label_ids"
+        name = _classes_of(kind).name
         classes, known = options.get("classes") or len(options["labels"]), batch[name] >= 0
         batch[name] = batch[name].where(~known, batch[name] % classes)
         if options.get("multi_label"):
@@ -160,7 +223,8 @@ def check_micro_batches(case: Case) -> None:
     require(loss.count == count > 0, f"expected `divisor` to count what has weight and a label, got {count}")
     expected = case.gradients(loss.total)
     for size in (3, 6) if "group_size" in case.head.settings else (1, 2, 3):
-        parts = [case.compute_loss(rows_of(case.batch, slice(at, at + size))) for at in range(0, 6, size)]
+        slices = [slice(at, at + size) for at in range(0, 6, size)]
+        parts = [case.compute_loss(rows_of(case.batch, rows, case.model.reads)) for rows in slices]
         counted, total = sum(int(part.count) for part in parts), torch.stack([part.total for part in parts]).sum()
         require(counted == count, f"micro-batches of {size}: expected {count} labels, got {counted}")
         close = torch.isclose(total, loss.total, rtol=1e-5)
@@ -174,10 +238,13 @@ def check_micro_batches(case: Case) -> None:
 
 def check_row_weights(case: Case) -> None:
     """A row of weight 0 changes nothing."""
-    loss, changed = case.compute_loss(), {}
-    for name, value in case.batch.items():
-        kept = len(value) - {6: 1, 15: 3}.get(len(value), 0)  # but the rows of the last example
-        changed[name] = value if name.startswith("lengths") else torch.cat((value[:kept], case.other[name][kept:]))
+    loss, changed = case.compute_loss(), {ROW_WEIGHT.name: case.batch[ROW_WEIGHT.name]}
+    last = len(_WEIGHTS) - 1
+    for name in case.batch.keys() - changed.keys():
+        field = case.model.reads[name]
+        kept = case.batch[name][_rows_of_entries(field, case.batch) != last]
+        drawn = case.other[name][_rows_of_entries(field, case.other) == last]
+        changed[name] = torch.cat((kept, drawn))
     again = case.compute_loss(changed)
     require(
         again.count == loss.count and torch.isclose(again.total, loss.total, rtol=1e-6),
@@ -190,7 +257,8 @@ def check_nothing_to_predict(case: Case) -> None:
     """A batch without labels has the loss 0, and a gradient of 0 for every parameter."""
     batch = case.batch | {"row_weight": torch.zeros(6)}
     for labels in (slice(None), slice(0)):
-        loss = case.compute_loss(batch | {name: batch[name][labels] for name in _FLAT if name in batch})
+        of_labels = [name for name in batch if case.model.reads[name].per == "label"]
+        loss = case.compute_loss(batch | {name: batch[name][labels] for name in of_labels})
         nothing = loss.total == 0 and loss.count == 0
         require(nothing, f"expected the loss 0 of 0 labels, got {loss.total:.6g} of {loss.count}")
         case.model.zero_grad()

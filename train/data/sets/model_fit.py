@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import torch
 
+from clozeline.columns import LABEL_INDEX, RANK, SAMPLE_WORDS, TYPE_IDS, names_of
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.configuration.model_config import ModelConfig
@@ -23,8 +24,6 @@ _AFTER_GENERATOR: Final = frozenset({"token", "corrective"})
 """Heads that judge a generator's tokens if the objective also serves masked LM."""
 _LABELS_OF_ANY_HEAD: Final = 2
 """Labels that one score tells apart, too."""
-_OF_ENGINE: Final = frozenset({"sample_words"})
-"""Tensors that the engine adds to a batch."""
 _SEGMENTS: Final = "segment_starts"
 _PAIR_TYPES: Final = 2
 """Segment types of pairs, the most segments of a row."""
@@ -86,8 +85,8 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
     """Refuse a set with labels for other heads, or without the columns that a head or the family needs."""
     # permuted language modeling needs a family that hides later predictions
     columns, family = manifest.roles.keys(), _family_of(model)
-    if "prediction_order" in columns and "rank" not in family.optional:
-        ordered = [name for name in names(_FAMILIES) if "rank" in find(_FAMILIES, name).optional]
+    if "prediction_order" in columns and RANK not in family.optional:
+        ordered = [name for name in names(_FAMILIES) if RANK in find(_FAMILIES, name).optional]
         raise ConfigurationError(
             f"{key}: prediction_order says when each position is predicted; the family {model.family} would see "
             f"the tokens that it predicts: set model.family to {' or '.join(ordered)}"
@@ -107,7 +106,7 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
                 f"{where}.multi_label: expected false, as the column label of a shard set has one class per row, got "
                 f"true: {unset_head_key(model, name, 'multi_label')}"
             )
-        if target not in served and "label_index" in find(_HEADS, name).needs and labeled:
+        if target not in served and LABEL_INDEX in find(_HEADS, name).reads and labeled:
             raise ConfigurationError(
                 f"{where} would learn from labels that are for {', '.join(sorted(served))}: leave the set or the head "
                 "out"
@@ -153,14 +152,14 @@ def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]
     compared = any(head.pool == "pair" for head in model.heads.values())
     for name, role in collate.roles.items():
         if name == _SEGMENTS:
-            if not (model.type_vocab_size or model.languages or "type_ids" in family.optional or compared):
+            if not (model.type_vocab_size or model.languages or TYPE_IDS in family.optional or compared):
                 yield name, "segment embeddings (model.type_vocab_size) or the pool pair of a head"
         elif name == "languages":
             if not model.languages:
                 yield name, "language embeddings (model.languages)"
         elif role.head in heads:
             yield name, f"the head {role.head}"
-        elif not role.head and name in collate.plain and name not in family.needs | family.optional:
+        elif not role.head and name in collate.plain and name not in names_of((*family.reads, *family.optional)):
             yield name, f"a family that reads it, which {model.family} does not"
     # heads without a column of their own
     for head in sorted(heads - {role.head for role in collate.roles.values()}):
@@ -199,7 +198,7 @@ def refuse_missing(collate: Collate, model: ModelConfig, key: str) -> None:
     parts = {f"model.family: {model.family}": _family_of(model)}
     parts |= {f"model.heads.{name}": find(_HEADS, name) for name in model.heads}
     for part, reader in parts.items():
-        if missing := reader.needs - collate.tensor_names - _OF_ENGINE:
+        if missing := names_of(reader.reads) - collate.tensor_names - {SAMPLE_WORDS.name}:
             raise ConfigurationError(
                 f"{key}: {part} needs {', '.join(sorted(missing))}, and these rows have no column for it: "
                 "name sets of an objective that serves it, or leave it out"

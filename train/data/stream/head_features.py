@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from clozeline.arrays import Int64
-from clozeline.columns import Role
-from clozeline.model.loss import IGNORED
+from clozeline.columns import IGNORED, Role
 from clozeline.pipeline.rows import Ragged
 from clozeline.registry import find, names
 from clozeline.train.data.stream.padding import empty_rows, flatten, one_a_row

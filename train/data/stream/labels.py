@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from clozeline.arrays import Int64
+from clozeline.columns import IGNORED
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.layers.masks import BLOCKED, batch_padding, pair_mask, plan_attention, prefix_mask
-from clozeline.model.loss import IGNORED
 from clozeline.pipeline.kernels.sampling import draw
 from clozeline.pipeline.rows import Ragged
 from clozeline.seeding import ROLES, hash64, mix

@@ -9,9 +9,8 @@ from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
 from clozeline.arrays import Bool, Int64
-from clozeline.columns import Role
+from clozeline.columns import IGNORED, Role
 from clozeline.errors import IntegrityError
-from clozeline.model.loss import IGNORED
 from clozeline.pipeline.rows import Ragged
 
 _CLASS_TYPE: Final = 2

@@ -64,7 +64,7 @@ def test_a_student_has_the_names_and_losses_of_its_model():
     assert new == ["distillation.states.project.weight", "distillation.embeddings.project.weight"]
     assert [name for name, _ in student.named_parameters()] == [*names, *new]
     assert student.num_parameters() == alone.num_parameters()
-    assert student.needs == alone.needs
+    assert student.reads == alone.reads
     tensors = batch()
     found = student.eval()({**tensors, **teacher(tensors)})
     assert torch.equal(found["masked_lm"].total, expected)
