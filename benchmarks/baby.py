@@ -37,7 +37,7 @@ from clozeline.tools.experiments.multirun.runner import run_step
 from clozeline.tools.runs.evaluation.heldout_score import label_loss
 from clozeline.tools.runs.evaluation.local_texts import texts_of_files
 from clozeline.tools.runs.evaluation.minimal_pairs import read_pairs
-from clozeline.train.checkpoint.format import Index, steps_in
+from clozeline.train.checkpoint.stored_checkpoint import Index, steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.checkpoint import milestone_tokens
 from clozeline.train.distributed.launcher import free_port

@@ -34,8 +34,8 @@ from clozeline.configuration.config import validate
 from clozeline.pipeline.shards import Block, ShardInfo, ShardSet, open_shards
 from clozeline.pipeline.shards.index import parse_index
 from clozeline.pipeline.shards.manifest import Manifest
-from clozeline.train.checkpoint.format import FileRecord, Index, ParameterRecord, part_name
 from clozeline.train.checkpoint.retention import prune
+from clozeline.train.checkpoint.stored_checkpoint import FileRecord, Index, ParameterRecord, part_name
 from clozeline.train.configuration.checkpoint import CheckpointConfig
 from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
 

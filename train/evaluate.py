@@ -14,7 +14,7 @@ from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.heads import Head
 from clozeline.reporting import Reporting
-from clozeline.train.checkpoint.format import WEIGHT
+from clozeline.train.checkpoint.stored_checkpoint import WEIGHT
 from clozeline.train.checkpoint.zero_partitions import fragments, states_of
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.global_batch import MicroBatch, next_global_batch, shares

@@ -9,7 +9,7 @@ from functools import cached_property
 from clozeline.errors import DivergedError
 from clozeline.train.checkpoint.checkpoints import Checkpoints, load
 from clozeline.train.checkpoint.save_pace import SavePace
-from clozeline.train.checkpoint.state import TrainState, read_state
+from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.global_batch import MicroBatch, MovableSource, next_batch_of_tokens
 from clozeline.train.distributed.process_group import World
@@ -154,12 +154,11 @@ def _roll_back(run: TrainingJob, state: TrainState, steps: int, reason: str) -> 
             "events.jsonl names the rows of each step"
         )
     # the checkpoint first: from its new state on, the run has gone back
-    path, index = found
-    before, state = state, state.roll_back(read_state(index), skip_rows=config.skip_rows)
-    run.recorder.roll_back(before, state, path.name, reason)
-    run.checkpoints.return_to(path, index, state)
+    before, state = state, state.roll_back(found.state, skip_rows=config.skip_rows)
+    run.recorder.roll_back(before, state, found.folder.name, reason)
+    run.checkpoints.return_to(found, state)
     # then this process: engine, stream, records
-    load(run.engine, path, index)
+    load(run.engine, found)
     run.stream.set_position(state.samples)
     if run.profiler is not None:
         run.profiler.close()

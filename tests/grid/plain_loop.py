@@ -116,11 +116,11 @@ def option(plain, hook, key):
 
 def saved_weights(run, key="weight"):
     """Return the masters of a run's checkpoint, or their averages."""
-    from clozeline.train.checkpoint.part_reader import CheckpointReader
-    from clozeline.train.checkpoint.run_weights import find_checkpoint
+    from clozeline.train.checkpoint.stored_checkpoint import CheckpointReader, StoredCheckpoint
 
-    directory, index = find_checkpoint(Path(run))
-    reader = CheckpointReader(directory, index)
+    found = StoredCheckpoint.find(Path(run))
+    index = found.index
+    reader = CheckpointReader(found.folder, index)
     return {name: reader.parameter(key, name) for name, record in index.parameters.items() if key in record.keys}
 
 

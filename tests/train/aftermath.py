@@ -4,8 +4,7 @@ import json
 import signal
 
 from clozeline.errors import STOPPED, WATCHDOG, CheckpointError
-from clozeline.train.checkpoint.format import Index
-from clozeline.train.checkpoint.part_reader import check_files
+from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
 from clozeline.train.logs.journal import read_status
 from clozeline.train.logs.json_lines import read_lines
 from tests.distributed import run_ranks
@@ -65,8 +64,7 @@ def whole_checkpoints(run):
     found = []
     for path in sorted((run / "checkpoints").glob("step-*")):
         try:
-            index = Index.read(path)
-            check_files(path, index.files, only=index.files)
+            StoredCheckpoint.open(path)
             found.append(int(path.name.removeprefix("step-")))
         except CheckpointError:
             continue

@@ -2,7 +2,7 @@
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError
-from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
+from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.logs.json_lines import read_lines, step_records
 from clozeline.train.run import run
@@ -36,7 +36,7 @@ def events(output, kind):
 
 
 def saved(output, step=None):
-    return read_weights(*find_checkpoint(output, step))
+    return StoredCheckpoint.find(output, step).read_weights()
 
 
 def contents(folder):

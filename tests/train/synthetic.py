@@ -151,4 +151,5 @@ def save(engine, directory, step):
 
 def resume(engine, directory):
     found = store(directory, engine.world).find()
-    return load(engine, *found)
+    load(engine, found)
+    return found.state

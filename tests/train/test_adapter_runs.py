@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from clozeline.registry import find
-from clozeline.train.checkpoint.format import Index, steps_in
+from clozeline.train.checkpoint.stored_checkpoint import Index, steps_in
 from tests.model.adapters.adapted_models import NAMES, case_of, takes_places
 from tests.train.masked_set import write_config
 from tests.train.runs import logged, saved, start

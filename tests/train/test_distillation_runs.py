@@ -5,8 +5,7 @@ import torch
 
 from clozeline.model.checkpoints import build_checkpoint
 from clozeline.tools.models.export.exportable import exported_form
-from clozeline.train.checkpoint.format import Index, steps_in
-from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
+from clozeline.train.checkpoint.stored_checkpoint import Index, StoredCheckpoint, steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.train.masked_set import write_config
 from tests.train.runs import saved, start, steps
@@ -60,10 +59,11 @@ def test_the_export_has_no_projections(folder, one_rank):
     words = student(folder, "moved", NARROW, *sizes)
     assert one_rank.run(start, config, [*words, "steps=1"]) == [(0, "")]
     # projections are in the checkpoint, and in nothing that reads a model
-    directory, index = find_checkpoint(folder / "moved")
+    found = StoredCheckpoint.find(folder / "moved")
+    index = found.index
     projections = {name for name in index.parameters if name.startswith("distillation.")}
     assert projections == {f"distillation.{name}.project.weight" for name in ("states", "embeddings")}
-    assert read_weights(directory, index).keys() == index.parameters.keys() - projections
+    assert found.read_weights().keys() == index.parameters.keys() - projections
     exported = exported_form(TrainedModel.open(folder / "moved"))
     assert exported.tensors.keys() == index.parameters.keys() - projections
     assert build_checkpoint(exported).num_parameters() == sum(tensor.numel() for tensor in exported.tensors.values())

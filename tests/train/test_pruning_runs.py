@@ -6,8 +6,7 @@ import torch
 from clozeline.registry import find
 from clozeline.tools.models.compression.comparison import MeasureOptions, measure_row, table_lines
 from clozeline.tools.models.export.exportable import exported_form
-from clozeline.train.checkpoint.part_reader import CheckpointReader
-from clozeline.train.checkpoint.run_weights import find_checkpoint
+from clozeline.train.checkpoint.stored_checkpoint import CheckpointReader, StoredCheckpoint
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.train.masked_set import write_config
 from tests.train.runs import start
@@ -36,7 +35,8 @@ def test_every_tool_reads_the_pruned_weights(folder, one_rank, name):
     config = folder / "train.yaml"
     assert one_rank.run(start, config, words(folder, name, WAYS[name], "steps=6")) == [(0, "")]
     # the export is the weights times the mask
-    reader = CheckpointReader(*find_checkpoint(folder / name))
+    found = StoredCheckpoint.find(folder / name)
+    reader = CheckpointReader(found.folder, found.index)
     exported = exported_form(TrainedModel.open(folder / name)).tensors
     masked = [key for key, record in reader.index.parameters.items() if "mask" in record.keys]
     assert masked

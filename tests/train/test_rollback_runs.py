@@ -7,8 +7,8 @@ from argparse import Namespace
 import pytest
 
 from clozeline.tools.runs.data.feed import open_feed
-from clozeline.train.checkpoint.format import Index, steps_in
-from clozeline.train.checkpoint.state import read_state
+from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.checkpoint.stored_checkpoint import Index, steps_in
 from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.engine import Engine
@@ -78,7 +78,7 @@ def test_a_rollback_equals_a_run_that_never_read_the_rows(two_ranks, tmp_path, p
     # what the run says of it
     (told,) = events(paths[0], "rollback")
     assert (told["step"], told["checkpoint"], told["rows"], told["number"]) == (14, f"step-{BACK:08d}", 64, 1)
-    state = read_state(Index.read(paths[0] / "checkpoints" / "step-00000020"))
+    state = TrainState.read(Index.read(paths[0] / "checkpoints" / "step-00000020").state)
     assert (state.skipped_rows, state.rollbacks) == ((SkippedRows(BACK, START, STOP),), 1)
     assert (state.samples, state.rows) == (20 * 8 + STOP - START, 20 * 8)
     page = (paths[0] / "report.html").read_text(encoding="utf-8")
@@ -170,7 +170,7 @@ def test_spikes_of_the_loss_are_a_divergence(one_rank, tmp_path):
     spike = events(paths[0], "spike")[0]
     assert spike["command"] == f"clozeline explain-batch run={paths[0]} step={spike['step']}"
     assert (spike["step"], len(spike["rows_source_block_row"])) == (41, 8)
-    state = read_state(Index.read(paths[0] / "checkpoints" / "step-00000052"))
+    state = TrainState.read(Index.read(paths[0] / "checkpoints" / "step-00000052").state)
     assert (state.skipped_rows, state.rollbacks) == (SKIPPED_TWICE, 2)
 
 
@@ -200,5 +200,7 @@ def test_a_kill_in_a_rollback_costs_no_bit(tmp_path, poisoned, straight, point, 
     assert learned(tmp_path / "run") == learned(straight)
     names = [path.name for path in steps_in(straight / "checkpoints")]
     assert [path.name for path in steps_in(tmp_path / "run" / "checkpoints")] == names
-    states = [read_state(Index.read(path / "checkpoints" / names[-1])) for path in (tmp_path / "run", straight)]
+    states = [
+        TrainState.read(Index.read(path / "checkpoints" / names[-1]).state) for path in (tmp_path / "run", straight)
+    ]
     assert states[0] == states[1]

@@ -9,7 +9,7 @@ import pytest
 
 from clozeline.configuration.config import load_config
 from clozeline.train.checkpoint import save_pace
-from clozeline.train.checkpoint.format import Index
+from clozeline.train.checkpoint.stored_checkpoint import Index
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.logs.json_lines import read_lines

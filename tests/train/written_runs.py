@@ -10,7 +10,7 @@ from clozeline.files import file_hash
 from clozeline.model.build import build_model
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.pipeline.shards import open_shards
-from clozeline.train.checkpoint.format import FileRecord, Index, ParameterRecord, part_name
+from clozeline.train.checkpoint.stored_checkpoint import FileRecord, Index, ParameterRecord, part_name
 from clozeline.train.checkpoint.trained_model import TrainedModel, read_config
 from clozeline.train.data.sets.recorded_sets import record_sets
 from clozeline.train.data.stream.phases import open_phases

@@ -26,9 +26,9 @@ from clozeline.tools.experiments.multirun.runner import record_folder_facts, set
 def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> list[str]:
     """Learn all tasks with all methods, write `forgetting.json`, and return the lines of the table."""
     from clozeline.tools.experiments.multirun.task_sequence import TaskSequence, read_tasks
-    from clozeline.train.checkpoint.run_weights import find_checkpoint
+    from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
 
-    find_checkpoint(run)
+    StoredCheckpoint.find(run)
     # check that tasks and methods fit before anything is trained
     tasks = read_tasks(options.tasks, options.learned)
     sequence = TaskSequence(run.resolve(), tasks, options, tuple(words))

@@ -33,7 +33,7 @@ from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_s
 from clozeline.tools.runs.evaluation.early_exits import ExitOptions
 from clozeline.tools.runs.evaluation.local_texts import KeyedTexts
 from clozeline.tools.runs.inference.text_likelihoods import Score
-from clozeline.train.checkpoint.format import step_of, steps_in
+from clozeline.train.checkpoint.stored_checkpoint import step_of, steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel, read_config
 from clozeline.train.configuration.checkpoint import StepChoice
 

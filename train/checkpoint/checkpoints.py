@@ -26,20 +26,24 @@ from torch import Tensor
 from clozeline.errors import CheckpointError, ConfigurationError, SaveError
 from clozeline.files import replacing, sweep, sync
 from clozeline.train.checkpoint import zero_partitions as partitions
-from clozeline.train.checkpoint.format import (
+from clozeline.train.checkpoint.part_writer import Written, snapshot, write_part
+from clozeline.train.checkpoint.retention import HIDDEN, prune, remove, size_of
+from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.checkpoint.stored_checkpoint import (
+    LATEST,
     WEIGHT,
+    CheckpointReader,
     Index,
     ParameterRecord,
+    StoredCheckpoint,
+    candidates,
+    choose,
+    find_best,
     part_name,
     step_of,
     steps_in,
     tiling_problem,
 )
-from clozeline.train.checkpoint.part_reader import CheckpointReader
-from clozeline.train.checkpoint.part_writer import Written, snapshot, write_part
-from clozeline.train.checkpoint.retention import HIDDEN, find_best, prune, remove, size_of
-from clozeline.train.checkpoint.run_weights import LATEST, candidates, check_share, choose
-from clozeline.train.checkpoint.state import TrainState, read_state
 from clozeline.train.configuration.checkpoint import CheckpointConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.engine import Engine
@@ -223,7 +227,7 @@ class Checkpoints:
     def _prune(self, latest: str, keep_last: int) -> None:
         prune(self.directory, latest, keep_last, self.config, self._refused)
 
-    def find(self) -> tuple[Path, Index] | None:
+    def find(self) -> StoredCheckpoint | None:
         """Return the checkpoint to resume from: `latest` if it is valid, else the newest valid one.
 
         Every skipped checkpoint is reported with the reason.
@@ -236,42 +240,41 @@ class Checkpoints:
         if ignored:
             self._report("latest_ignored", reason=ignored)
         checkpoint = choose(self.directory, names, self.validate, self._refuse)
-        self._current = None if checkpoint is None else checkpoint[0].name
+        self._current = None if checkpoint is None else checkpoint.folder.name
         return checkpoint
 
-    def find_earlier(self, before: int, back: int) -> tuple[Path, Index] | None:
+    def find_earlier(self, before: int, back: int) -> StoredCheckpoint | None:
         """Return the checkpoint `back` saves before a step, the oldest one if there are fewer; None without one."""
         names = [path.name for path in reversed(steps_in(self.directory)) if step_of(path.name) < before]
         names = self.world.gather(names)[0]
         return choose(self.directory, names[back - 1 :] or names[-1:], self.validate, self._refuse)
 
-    def return_to(self, path: Path, index: Index, state: TrainState) -> None:
+    def return_to(self, checkpoint: StoredCheckpoint, state: TrainState) -> None:
         """Remove the checkpoints after one, then give it the state from which the run goes on, by one rename.
 
         A run that is killed before that rename has not gone back, and does so again; one that is killed after it has.
         """
         with self.world.together():
             if self.world.rank == 0:
-                _name_latest(path)
+                _name_latest(checkpoint.folder)
                 for later in reversed(steps_in(self.directory)):
                     if step_of(later.name) > state.step:
                         remove(later)
                         self._refused.discard(later.name)
                 sync(self.directory)
-                replace(index, state=state.plain()).write(path)
-        self._current = path.name
+                replace(checkpoint.index, state=state.plain()).write(checkpoint.folder)
+        self._current = checkpoint.folder.name
 
     def _refuse(self, name: str, reason: str) -> None:
         self._refused.add(name)
         self._report("checkpoint_refused", checkpoint=name, reason=reason)
 
-    def validate(self, path: Path) -> Index:
+    def validate(self, path: Path) -> StoredCheckpoint:
         """Check a checkpoint against its index; each rank checks its share of the parts."""
         with self.world.together():
-            size = self.world.size
-            index = check_share(path, rank=self.world.rank, size=size)
+            checkpoint = StoredCheckpoint.open(path, rank=self.world.rank, size=self.world.size)
             self._refused.discard(path.name)
-        return index
+        return checkpoint
 
 
 def _assemble(pending: _Pending, written: Sequence[Written]) -> Index:
@@ -322,15 +325,15 @@ def _name_latest(path: Path) -> None:
         temporary.write_text(f"{path.name}\n", encoding="utf-8")
 
 
-def restore(engine: Engine, checkpoint: tuple[Path, Index] | None, new: Collection[str]) -> None:
+def restore(engine: Engine, checkpoint: StoredCheckpoint | None, new: Collection[str]) -> None:
     """Load a checkpoint into an engine, if there is one, and start its hooks."""
     if checkpoint is not None:
-        load(engine, *checkpoint)
+        load(engine, checkpoint)
     for hook in engine.hooks:
         hook.start(new, initialized=engine.config.model.init_from is not None)
 
 
-def load(engine: Engine, directory: Path, index: Index) -> TrainState:
+def load(engine: Engine, checkpoint: StoredCheckpoint) -> None:
     """Load a checkpoint into an engine; each rank reads its ranges, whatever world size or ZeRO stage wrote them.
 
     States of another optimizer are left there, and those of this one begin as in a new run.
@@ -340,6 +343,7 @@ def load(engine: Engine, directory: Path, index: Index) -> TrainState:
         ConfigurationError: the checkpoint belongs to another model.
     """
     # refuse a checkpoint of another model
+    directory, index, state = checkpoint.folder, checkpoint.index, checkpoint.state
     expected = partitions.shapes(engine)
     saved = {name: record.shape for name, record in index.parameters.items()}
     if differing := sorted(name for name in {*expected, *saved} if expected.get(name) != saved.get(name)):
@@ -352,7 +356,6 @@ def load(engine: Engine, directory: Path, index: Index) -> TrainState:
         raise ConfigurationError(f"{directory}: holds buffers {sorted(index.buffers)}, this model has {ours}")
     # create optimizer states, then fill the slices of this rank
     reader = CheckpointReader(directory, index)
-    state = read_state(index)
     others = state.optimizer is not None and state.optimizer != engine.config.optimizer.name
     keys: dict[str, set[str]] = defaultdict(set)
     for record in index.parameters.values():
@@ -367,4 +370,3 @@ def load(engine: Engine, directory: Path, index: Index) -> TrainState:
             buffer.copy_(reader.buffer(name, buffer.shape))
         engine.zero.refresh_model()
     engine.continue_from(state.step, state.samples, state.skipped)
-    return state

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from clozeline.files import file_hash, sync
 from clozeline.train.checkpoint import zero_partitions as partitions
-from clozeline.train.checkpoint.format import FileRecord
+from clozeline.train.checkpoint.stored_checkpoint import FileRecord
 from clozeline.train.engine import Engine
 
 

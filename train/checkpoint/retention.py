@@ -1,15 +1,11 @@
 """Remove old checkpoints by the retention rules; a rename first, so that a kill leaves no partial one."""
 
-import math
 import shutil
-from collections.abc import Collection, Iterable
-from contextlib import suppress
-from functools import lru_cache
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from clozeline.errors import CheckpointError, NewerFormatError
-from clozeline.train.checkpoint.format import INDEX, Index, step_of, steps_in
+from clozeline.train.checkpoint.stored_checkpoint import find_best, readable_states, step_of, steps_in
 from clozeline.train.configuration.checkpoint import CheckpointConfig
 
 HIDDEN: Final = ".tmp-"
@@ -28,11 +24,8 @@ def prune(directory: Path, latest: str, keep_last: int, config: CheckpointConfig
     if every := config.keep_every:
         kept |= {path.name for path in valid if step_of(path.name) % every == 0}
     # the best of the held-out set and of early stopping, and milestones
-    states: dict[str, dict[str, Any]] = {}
-    for path in valid:
-        with suppress(CheckpointError, NewerFormatError, OSError):
-            states[path.name] = _state_of(path, (path / INDEX).stat().st_mtime_ns)
-    if config.keep_best and (best_kept := find_best(path for path in valid if path.name in states)):
+    states = {path.name: state for path, state in readable_states(valid).items()}
+    if config.keep_best and (best_kept := find_best(valid)):
         kept.add(best_kept[1].name)
     if best := states.get(latest, {}).get("best"):
         kept.add(f"step-{best['step']:08d}")
@@ -42,21 +35,6 @@ def prune(directory: Path, latest: str, keep_last: int, config: CheckpointConfig
     for path in paths:
         if path.name not in kept:
             remove(path)
-
-
-@lru_cache(maxsize=64)
-def _state_of(path: Path, written: int) -> dict[str, Any]:
-    """Return the state in an index, read once for each time that it was written: one of 512 ranks takes seconds."""
-    return Index.read(path).state
-
-
-def find_best(paths: Iterable[Path]) -> tuple[float, Path] | None:
-    """Return the lowest held-out loss of some checkpoints and the first that has it; None if none has a finite one."""
-    losses = []
-    for path in paths:
-        with suppress(CheckpointError, NewerFormatError, OSError):
-            losses.append((_state_of(path, (path / INDEX).stat().st_mtime_ns).get("heldout_loss"), path))
-    return min(((loss, path) for loss, path in losses if loss is not None and math.isfinite(loss)), default=None)
 
 
 def remove(path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
@@ -13,7 +13,6 @@ from clozeline.configuration.config import adapter_of
 from clozeline.errors import CheckpointError
 from clozeline.model.compression.token_rules import RuleRecord
 from clozeline.pipeline.shards.manifest import first_problem
-from clozeline.train.checkpoint.format import Index
 from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.optim.early_stopping import Best
 
@@ -66,6 +65,17 @@ class TrainState:
     versions: dict[str, str] = field(default_factory=dict)
     """versions of the libraries"""
 
+    @staticmethod
+    def read(plain: Mapping[str, Any]) -> TrainState:
+        """Return the state in an index; refuse keys that are missing, unknown, of another type or contradictory."""
+        try:
+            state: TrainState = adapter_of(TrainState).validate_json(json.dumps(plain))
+        except ValidationError as error:
+            raise CheckpointError(f"checkpoint state: {first_problem(error)}") from error
+        if (of_stream := state.stream.get("samples", state.samples)) != state.samples:
+            raise CheckpointError(f"checkpoint state: samples {state.samples} contradict the stream's {of_stream}")
+        return state
+
     def plain(self) -> dict[str, Any]:
         """Return the state as plain data for the index, without empty optional keys."""
         optional = ("heldout_losses", "best", "base", "distillation", "token_rule", "skipped_rows", "rollbacks")
@@ -102,18 +112,6 @@ class TrainState:
     def rows(self) -> int:
         """Rows that the weights were trained on, filler included."""
         return self.samples - sum(stop - start for _, start, stop in self.skipped_rows)
-
-
-def read_state(index: Index) -> TrainState:
-    """Return the state in an index; refuse keys that are missing, unknown, of another type or contradictory."""
-    try:
-        state: TrainState = adapter_of(TrainState).validate_json(json.dumps(index.state))
-    except ValidationError as error:
-        raise CheckpointError(f"checkpoint state: {first_problem(error)}") from error
-    if state.stream.get("samples", state.samples) != state.samples:
-        of_stream = state.stream["samples"]
-        raise CheckpointError(f"checkpoint state: samples {state.samples} contradict the stream's {of_stream}")
-    return state
 
 
 def find_changes(saved: TrainState, now: TrainState, allowed: Sequence[str]) -> list[str]:

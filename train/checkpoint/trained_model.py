@@ -1,13 +1,13 @@
-"""Open a trained model on disk: a run at one of its checkpoints, or a folder with a model.
+"""A trained model on disk, found, verified and read once: a run at one of its checkpoints, or a folder with a model.
 
-Evaluation, prediction, generation, export, compression, teaching and initial weights begin here. A checkpoint is
-verified, and so hashed, once: when it is opened.
+Evaluation, prediction, generation, export, compression, teaching and initial weights begin here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,16 +20,24 @@ from clozeline.files import file_hash
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.manifest import FrameFacts, ObjectiveFacts, TokenizerFacts
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
-from clozeline.train.checkpoint.format import INDEX
+from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.train.configuration.checkpoint import StepChoice
-from clozeline.train.data.sets.recorded_sets import SETS_FILE, RecordedSet, read_sets, tokenizer_of_run
+from clozeline.train.data.sets.recorded_sets import (
+    SETS_FILE,
+    TOKENIZER_FOLDER,
+    RecordedSet,
+    read_sets,
+    tokenizer_of_run,
+)
 
-if TYPE_CHECKING:  # both import torch, which a command without a model does not need
+if TYPE_CHECKING:  # they import torch, which a command without a model does not need
     from torch import Tensor
 
     from clozeline.model.build import Model
     from clozeline.model.checkpoints import Checkpoint
+    from clozeline.model.compression.token_rules import RuleRecord
     from clozeline.train.checkpoint.state import TrainState
+    from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
     from clozeline.train.configuration.config import TrainConfig
 
 
@@ -45,14 +53,14 @@ class TrainedModel:
     """training sets, in the order of the phases; empty: a model folder that came from elsewhere"""
     config: TrainConfig | None = None
     """configuration of the training; None: a model folder"""
-    state: TrainState | None = None
-    """state of the training in the checkpoint; None: a model folder"""
-    index: Path | None = None
-    """checkpoint.json of the checkpoint; None: a model folder"""
+    stored: StoredCheckpoint | None = None
+    """checkpoint of the training; None: a model folder"""
+    token_rule: RuleRecord = field(default_factory=dict)
+    """rule by which the model drops tokens; empty: none"""
 
     @staticmethod
     def open(folder: Path, step: StepChoice = None, *, key: str = "", quantized: bool = True) -> TrainedModel:
-        """Open a run, or a folder with a model.
+        """Find, verify and read a run, or a folder with a model.
 
         The shard sets of a run are not read, and DeepSpeed is not needed, whichever ZeRO stage wrote the checkpoint.
 
@@ -70,17 +78,8 @@ class TrainedModel:
         """
         folder = folder.expanduser()
         if step is not None or any((folder / name).exists() for name in ("config.yaml", "checkpoints")):
-            return _open_checkpoint(folder, step)
-        if not folder.is_dir():
-            named = f"{key}: " if key else ""
-            raise ConfigurationError(f"{named}{folder}: expected the folder of a run or a model, it is none")
-        from clozeline.model.checkpoints import MODEL, read_checkpoint
-
-        runs = sorted(folder.glob("*/checkpoints")) or sorted(folder.glob("*/*/checkpoints"))  # such as of finetune
-        if runs and not any((folder / name).is_file() for name in (MODEL, "config.json")):
-            raise ConfigurationError(f"{folder}: expected a run, it holds runs: choose one, such as {runs[0].parent}")
-        recorded = read_sets(folder) if (folder / SETS_FILE).is_file() else ()
-        return TrainedModel(folder, read_checkpoint(folder, quantized=quantized), recorded)
+            return _open_run(folder, step)
+        return _open_folder(folder, key, quantized=quantized)
 
     @property
     def sets(self) -> tuple[RecordedSet, ...]:
@@ -129,12 +128,14 @@ class TrainedModel:
     @property
     def step(self) -> int:
         """Steps of its training; 0 for a model folder."""
-        return 0 if self.state is None else self.state.step
+        return 0 if self.stored is None else self.stored.state.step
 
     @cached_property
     def digest(self) -> str:
         """xxh3-128 (hex) of checkpoint.json, which holds the hashes of its parts; of a folder's files of weights."""
-        hashes = [file_hash(path) for path in ([self.index] if self.index is not None else self.checkpoint.files)]
+        if self.stored is not None:
+            return self.stored.digest
+        hashes = [file_hash(path) for path in self.checkpoint.files]
         return hashes[0] if len(hashes) == 1 else xxh3_128("".join(hashes)).hexdigest()
 
     @cached_property
@@ -147,20 +148,19 @@ class TrainedModel:
         """Folder of its tokenizer in our format; None: it was not copied with the model."""
         from clozeline.model.checkpoints import find_imported_tokenizer
 
-        if self.index is None:
-            own = self.folder / "tokenizer"
-            return find_imported_tokenizer(self.folder) or (own if (own / "vocabulary.json").is_file() else None)
-        try:
-            return tokenizer_of_run(self.folder, self.recorded[0])
-        except ConfigurationError:
+        if self.stored is not None:
+            with suppress(ConfigurationError):
+                return tokenizer_of_run(self.folder, self.recorded[0])
             return None
+        beside = self.folder / TOKENIZER_FOLDER
+        return find_imported_tokenizer(self.folder) or (beside if (beside / VOCABULARY_FILE).is_file() else None)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer; ConfigurationError without one."""
         if self.tokenizer_folder is not None:
             return load_tokenizer(self.tokenizer_folder)
-        if self.index is not None:
+        if self.stored is not None:
             return load_tokenizer(tokenizer_of_run(self.folder, self.recorded[0]))  # raises, and says where it looked
         raise ConfigurationError(
             f"{self.folder}: expected a run, or a folder in our format with its tokenizer; import the folder with "
@@ -176,7 +176,7 @@ class TrainedModel:
         model = build_checkpoint(self.checkpoint)
         if model.family.reads_characters:
             model.family.set_token_bytes(token_bytes(self.tokenizer), self.sets[0].tokenizer.special_ids)
-        return model if self.state is None else prune_by(model, self.state.token_rule)
+        return prune_by(model, self.token_rule)
 
     @property
     def max_length(self) -> int:
@@ -200,26 +200,39 @@ class TrainedModel:
             )
 
 
-def _open_checkpoint(folder: Path, step: StepChoice) -> TrainedModel:
+def _open_run(folder: Path, step: StepChoice) -> TrainedModel:
     from clozeline.model.checkpoints import Checkpoint, parameter_shapes
-    from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
-    from clozeline.train.checkpoint.state import read_state
+    from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
 
-    directory, index = find_checkpoint(folder, step)
-    state = read_state(index)
-    config, sets = read_config(folder, state), read_sets(folder)
-    trained_on = sets[0]
-    shapes = parameter_shapes(config.model, trained_on.tokenizer.vocab_size)
-    weights = read_weights(directory, index)
-    if adapted := config.model.adapter is not None:
-        weights |= _read_base(directory, config, state.base, {name: shapes[name] for name in shapes.keys() - weights})
+    stored = StoredCheckpoint.find(folder, step)
+    config = read_config(folder, stored.state)
+    sets = read_sets(folder)
+    facts = sets[0].tokenizer
+    weights = stored.read_weights()
+    shapes = parameter_shapes(config.model, facts.vocab_size)
+    trained: tuple[str, ...] = ()
+    if config.model.adapter is not None:
+        # only parameters of heads are trained with an adapter
+        trained = tuple(name for name in stored.index.parameters if not name.startswith("adapters."))
+        weights |= _read_base(stored, config, {name: shapes[name] for name in shapes.keys() - weights})
     if shapes != {name: tensor.shape for name, tensor in weights.items()}:
-        raise CheckpointError(f"{directory}: holds another model than {folder / 'config.yaml'} describes")
-    ids = token_ids(trained_on.tokenizer, trained_on.objective)
-    # under an adapter only parameters of heads are trained with it
-    trained = tuple(name for name in index.parameters if not name.startswith("adapters.")) if adapted else ()
-    checkpoint = Checkpoint(config.model, trained_on.tokenizer.vocab_size, weights, ids, None, (), trained=trained)
-    return TrainedModel(folder, checkpoint, sets, config, state, directory / INDEX)
+        raise CheckpointError(f"{stored.folder}: holds another model than {folder / 'config.yaml'} describes")
+    ids = token_ids(facts, sets[0].objective)
+    checkpoint = Checkpoint(config.model, facts.vocab_size, weights, ids, None, (), trained=trained)
+    return TrainedModel(folder, checkpoint, sets, config, stored, stored.state.token_rule)
+
+
+def _open_folder(folder: Path, key: str, *, quantized: bool) -> TrainedModel:
+    from clozeline.model.checkpoints import IMPORT_RECORD, MODEL, read_checkpoint
+
+    if not any((folder / name).is_file() for name in (MODEL, IMPORT_RECORD, "config.json")):
+        remedy = "give the directory of a run, or one with a model"
+        if runs := sorted(folder.glob("*/checkpoints")) or sorted(folder.glob("*/*/checkpoints")):  # as of finetune
+            remedy = f"it holds runs: choose one, such as {runs[0].parent}"
+        named = f"{key}: " if key else ""
+        raise ConfigurationError(f"{named}{folder}: not a run or model directory; {remedy}")
+    recorded = read_sets(folder) if (folder / SETS_FILE).is_file() else ()
+    return TrainedModel(folder, read_checkpoint(folder, quantized=quantized), recorded)
 
 
 def token_ids(tokenizer: TokenizerFacts, objective: ObjectiveFacts) -> dict[str, Any]:
@@ -233,19 +246,17 @@ def token_ids(tokenizer: TokenizerFacts, objective: ObjectiveFacts) -> dict[str,
     return ids
 
 
-def _read_base(
-    directory: Path, config: TrainConfig, expected: str, shapes: Mapping[str, Sequence[int]]
-) -> dict[str, Tensor]:
+def _read_base(stored: StoredCheckpoint, config: TrainConfig, shapes: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
     """Return the weights of the base model under an adapter, as far as the checkpoint lacks them."""
     import torch
 
     source = config.model.init_from
     if source is None or not source.expanduser().is_dir():
         base = f"its base model {source} is missing: copy it back"
-        raise ConfigurationError(f"{directory}: holds an adapter alone, and {base}")
+        raise ConfigurationError(f"{stored.folder}: holds an adapter alone, and {base}")
     tensors = TrainedModel.open(source, quantized=False).checkpoint.tensors
     names = [name for name in shapes if name in tensors]
-    refuse_other_base(source, expected, digest_of(tensors, names))
+    refuse_other_base(source, stored.state.base, digest_of(tensors, names))
     weights = {name: torch.zeros(*shapes[name]) for name in names}
     for name, weight in weights.items():  # a table may have other padding here
         rows = min(len(tensors[name]), len(weight))

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.tasks.readers import is_task
-from clozeline.train.checkpoint.format import step_of, steps_in
+from clozeline.train.checkpoint.stored_checkpoint import step_of, steps_in
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.passes import LEARNED
 from clozeline.train.data.sets.recorded_sets import read_sets

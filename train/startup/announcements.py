@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from clozeline.command import wrap_log
 from clozeline.configuration.redaction import redact_text
 from clozeline.native.library import missing_note
-from clozeline.train.checkpoint.run_weights import find_newest
 from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.checkpoint.stored_checkpoint import find_newest
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import Datasets, open_stream
 from clozeline.train.data.sets.model_fit import unread_lines

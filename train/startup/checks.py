@@ -8,7 +8,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_heads_of_class
 from clozeline.pipeline.shards import Manifest
 from clozeline.registry import Chosen
-from clozeline.train.checkpoint.format import steps_in
+from clozeline.train.checkpoint.stored_checkpoint import steps_in
 from clozeline.train.checkpoint.trained_model import read_config
 from clozeline.train.configuration.config import TrainConfig, check_world
 from clozeline.train.configuration.model_source import with_source

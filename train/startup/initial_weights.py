@@ -172,7 +172,7 @@ def config_without_adapter(source: TrainedModel, key: str, adapter: Chosen | Non
     """
     own = source.checkpoint.config.adapter
     remedy = f"merge it: clozeline export-model {source.folder} FOLDER, and give that folder"
-    if own is not None and source.index is not None:
+    if own is not None and source.stored is not None:
         raise ConfigurationError(f"{key}: {source.folder} trained an adapter: {remedy}")
     if own is not None and (adapter is None or adapter.plain() != own.plain()):
         remedy = f"leave out model.adapter to train it further, or {remedy}"

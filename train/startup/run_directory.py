@@ -13,8 +13,8 @@ from clozeline.configuration.redaction import redact
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import lock, open_unlinked, replacing, sweep
 from clozeline.model.checkpoints import keep_published
-from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.checkpoint.stored_checkpoint import steps_in
 from clozeline.train.configuration.config import TrainConfig, with_absolute_paths
 from clozeline.train.data.sets.datasets import Datasets
 from clozeline.train.data.sets.recorded_sets import SETS_FILE, TOKENIZER_FOLDER, record_sets

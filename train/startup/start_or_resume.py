@@ -15,9 +15,8 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import parameter_shapes
-from clozeline.train.checkpoint.format import Index
-from clozeline.train.checkpoint.run_weights import find_checkpoint
-from clozeline.train.checkpoint.state import TrainState, find_changes, is_allowed, read_state
+from clozeline.train.checkpoint.state import TrainState, find_changes, is_allowed
+from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
 from clozeline.train.checkpoint.trained_model import read_config
 from clozeline.train.configuration.config import TrainConfig, check_schedule, frozen
 from clozeline.train.data.stream.stream import Stream
@@ -43,17 +42,20 @@ class StartingPoint:
     """with `schedule.steps` filled in, and without `auto`"""
     state: TrainState
     """state before step 1, as this start describes the run"""
-    checkpoint: tuple[Path, Index] | None
+    checkpoint: StoredCheckpoint | None
     """the checkpoint to resume from"""
-    saved: TrainState | None
-    """state in that checkpoint"""
     choices: tuple[str, ...] = ()
     """lines about what was chosen for the device"""
 
     @property
     def name(self) -> str | None:
         """Name of the checkpoint."""
-        return None if self.checkpoint is None else self.checkpoint[0].name
+        return None if self.checkpoint is None else self.checkpoint.folder.name
+
+    @property
+    def saved(self) -> TrainState | None:
+        """State in that checkpoint."""
+        return None if self.checkpoint is None else self.checkpoint.state
 
     @property
     def trunk(self) -> Path | None:
@@ -109,14 +111,14 @@ class StartingPoint:
 
 
 def find_starting_point(
-    config: TrainConfig, dataset: str, world_size: int, device: torch.device, checkpoint: tuple[Path, Index] | None
+    config: TrainConfig, dataset: str, world_size: int, device: torch.device, checkpoint: StoredCheckpoint | None
 ) -> StartingPoint:
     """Return where a run starts: at a checkpoint, at the branch point of another run, or at step 0."""
     checkpoint = checkpoint or branch_point(config)
     if checkpoint is None and config.resume == "must":
         raise ConfigurationError(f"resume=must: {config.output / 'checkpoints'} holds no valid checkpoint")
     # read the state of the checkpoint
-    saved = None if checkpoint is None else read_state(checkpoint[1])
+    saved = None if checkpoint is None else checkpoint.state
     branches = _is_branch(config, checkpoint)
     # choose what the configuration leaves to the device
     asked, config = config, fill_in_defaults(config, device, saved)
@@ -141,22 +143,22 @@ def find_starting_point(
         _refuse_changes(saved, state, config, ("schedule",) if branches else ())
     if saved is None or saved.step <= config.last_step:
         _refuse_standstill(config, saved)
-    return StartingPoint(config, state, checkpoint, saved, tuple(choices))
+    return StartingPoint(config, state, checkpoint, tuple(choices))
 
 
-def branch_point(config: TrainConfig) -> tuple[Path, Index] | None:
+def branch_point(config: TrainConfig) -> StoredCheckpoint | None:
     """Return the checkpoint at which a new branch starts; None without a branch."""
     if config.branch_from is None:
         return None
     step = decay_step(config)
     if step is None:
         raise ConfigurationError(f"branch_from: {config.branch_from} needs schedule.decay_from, the step of the branch")
-    return find_checkpoint(config.branch_from, step)
+    return StoredCheckpoint.find(config.branch_from, step)
 
 
-def _is_branch(config: TrainConfig, checkpoint: tuple[Path, Index] | None) -> bool:
+def _is_branch(config: TrainConfig, checkpoint: StoredCheckpoint | None) -> bool:
     trunk = config.branch_from
-    return trunk is not None and checkpoint is not None and checkpoint[0].is_relative_to(trunk / "checkpoints")
+    return trunk is not None and checkpoint is not None and checkpoint.folder.is_relative_to(trunk / "checkpoints")
 
 
 def _refuse_changes(saved: TrainState, now: TrainState, config: TrainConfig, free: tuple[str, ...]) -> None:

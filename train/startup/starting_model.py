@@ -230,7 +230,7 @@ def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, ke
         raise ConfigurationError(f"{key}: {source}: reads {', '.join(sorted(missing))}, which the student does not")
     config = replace(config, vocab_multiple=multiple, init_from=None)
     checkpoint = replace(opened.checkpoint, config=config, vocab_size=vocab_size)
-    return replace(opened, checkpoint=checkpoint, state=None)  # without a rule that drops tokens: it scores all
+    return replace(opened, checkpoint=checkpoint, token_rule={})  # it scores all tokens
 
 
 def copy_layers(model: Model, source: TrainedModel, layers: Sequence[int], placement: Placement = WHOLE) -> list[str]:

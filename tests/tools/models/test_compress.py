@@ -18,7 +18,7 @@ from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_model
 from clozeline.tools.runs.evaluate import main as evaluate
 from clozeline.tools.runs.fill_mask import main as fill_mask
-from clozeline.train.checkpoint.run_weights import find_checkpoint
+from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.tools.small_run import example_sets
 from tests.train.written_runs import BERT, write_run
@@ -52,8 +52,8 @@ def test_a_compressed_run_is_read_like_a_run(tuned, tmp_path, capsys, method):
 def test_a_run_that_drops_tokens_keeps_its_rule(tuned, tmp_path, capsys):
     pruned, rule = tmp_path / "pruned", TopTokens((0.6, 0.3))
     shutil.copytree(tuned, pruned)
-    directory, index = find_checkpoint(pruned)
-    replace(index, state={**index.state, "token_rule": write_rule(rule)}).write(directory)
+    found = StoredCheckpoint.find(pruned)
+    replace(found.index, state={**found.index.state, "token_rule": write_rule(rule)}).write(found.folder)
     # the score is that of the model without the dropped tokens
     models = [TrainedModel.open(folder).model for folder in (pruned, tuned)]
     assert evaluate([str(pruned), "--json"]) == 0

@@ -215,12 +215,12 @@ def mend_and_go_back(world, config, folder):
         assert found.save(engine, TrainState(step=step, samples=step), wait=step == 2)
     whole = path.read_bytes()
     path.write_bytes(b"")
-    assert found.find()[0].name == "step-00000001"
+    assert found.find().folder.name == "step-00000001"
     path.write_bytes(whole)
-    mended, index = found.find()
+    mended = found.find()
     assert found.save(engine, TrainState(step=3, samples=3))
     kept = present(Path(folder))
-    found.return_to(mended, index, TrainState(step=2, samples=2))
+    found.return_to(mended, TrainState(step=2, samples=2))
     engine.close()
     return kept, present(Path(folder)), [report["seconds"] for report in found.reports if "seconds" in report]
 

@@ -56,11 +56,11 @@ def silent(world, folder):
             found = store(Path(folder), world)
             chosen = found.find()
             said = [report["event"] for report in found.reports]
-            if chosen is None or chosen[0] != before or said != ["checkpoint_refused"]:
+            if chosen is None or chosen.folder != before or said != ["checkpoint_refused"]:
                 passed.append(f"{path.name}: {what}")
             path.write_bytes(whole)
     chosen = store(Path(folder), world).find()
-    assert chosen[0] == newest, "undamaged it is taken"
+    assert chosen.folder == newest, "undamaged it is taken"
     return passed, count
 
 
@@ -74,7 +74,7 @@ def test_no_damage_is_silent(one_rank, two_ranks, tmp_path):
 def found_in(world, folder):
     """Return the name of the checkpoint that is found."""
     chosen = store(Path(folder), world).find()
-    return chosen[0].name
+    return chosen.folder.name
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from safetensors.torch import load_file, save_file
 
 from clozeline.errors import CheckpointError, NewerFormatError
 from clozeline.files import file_hash
-from clozeline.train.checkpoint.format import (
+from clozeline.train.checkpoint.stored_checkpoint import (
+    CheckpointReader,
     FileRecord,
     Index,
     ParameterRecord,
@@ -20,7 +21,6 @@ from clozeline.train.checkpoint.format import (
     steps_in,
     tiling_problem,
 )
-from clozeline.train.checkpoint.part_reader import CheckpointReader
 
 
 def cuts(size, parts):

@@ -6,8 +6,7 @@ import signal
 
 import pytest
 
-from clozeline.train.checkpoint.format import steps_in
-from clozeline.train.checkpoint.run_weights import check_share
+from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint, steps_in
 from clozeline.train.logs.journal import read_status
 from clozeline.train.logs.json_lines import read_lines
 from tests.matrices import mark_slow_but
@@ -94,7 +93,7 @@ def test_a_kill_at_any_rename_costs_no_bit(begun, straight, tmp_path, name, occu
     whole = steps_in(checkpoints)
     assert whole, "one is always there"
     for path in whole:
-        check_share(path)
+        StoredCheckpoint.open(path)
     again = go(folder, faulty.train_normally)
     assert again.codes == [0], again.errors
     assert logged(folder) == straight

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.errors import CheckpointError
-from clozeline.train.checkpoint.format import Index
-from clozeline.train.checkpoint.state import TrainState, find_changes, read_state
+from clozeline.train.checkpoint.state import TrainState, find_changes
+from clozeline.train.checkpoint.stored_checkpoint import Index
 from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.optim.early_stopping import Best
 
@@ -48,11 +48,11 @@ def test_counters_are_sums_over_the_steps(steps, with_stream):
 def test_a_state_comes_back_from_its_index_and_strange_keys_are_refused():
     state = TrainState(step=3, samples=40, frozen={"seed": 1}, versions={"torch": "2"})
     index = Index(asdict(state), {}, {}, [], {})
-    assert read_state(index) == state
+    assert TrainState.read(index.state) == state
     with pytest.raises(CheckpointError, match="checkpoint state: colour: Unexpected keyword"):
-        read_state(Index({**index.state, "colour": 1}, {}, {}, [], {}))
+        TrainState.read({**index.state, "colour": 1})
     with pytest.raises(CheckpointError, match="samples: Field required"):
-        read_state(Index({"step": 1}, {}, {}, [], {}))
+        TrainState.read({"step": 1})
 
 
 @pytest.mark.parametrize("skip_rows", [True, False])
@@ -70,5 +70,5 @@ def test_a_rollback_takes_the_step_from_the_checkpoint_and_the_rest_from_the_run
         skipped = (SkippedRows(saved.step, saved.samples, position),) if skip_rows else ()
         assert back == replace(expected, skipped_rows=skipped, rollbacks=times)
         assert back.rows == saved.samples, "rows that the weights were trained on"
-        assert read_state(Index(back.plain(), {}, {}, [], {})) == back
+        assert TrainState.read(back.plain()) == back
         run = back

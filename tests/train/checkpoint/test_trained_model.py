@@ -9,8 +9,7 @@ import torch
 from clozeline.errors import CheckpointError, ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers.word import Word
-from clozeline.train.checkpoint.format import part_name
-from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
+from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint, part_name
 from clozeline.train.checkpoint.trained_model import TrainedModel, token_bytes
 from tests.tools.small_run import example_sets
 from tests.train.masked_set import write_config
@@ -19,7 +18,7 @@ from tests.train.written_runs import write_run
 
 
 def test_parameters_are_those_of_the_parts(shard_sets, tmp_path):
-    with pytest.raises(ConfigurationError, match=r"expected a folder with config\.json"):
+    with pytest.raises(ConfigurationError, match="not a run or model directory"):
         TrainedModel.open(tmp_path)
     (tmp_path / "seed-0" / "checkpoints").mkdir(parents=True)
     with pytest.raises(ConfigurationError, match=r"holds runs: choose one, such as .*seed-0$"):
@@ -72,7 +71,7 @@ def test_the_base_of_an_adapter_comes_from_where_it_was(tmp_path, one_rank, shar
     padded = ["model.vocab_multiple=64", "model.adapter=lora", f"model.init_from={base}"]
     one_rank.run(start, config, [f"output={output}", "steps=2", *padded])
     weights = TrainedModel.open(output).checkpoint.tensors
-    own = read_weights(*find_checkpoint(output))
+    own = StoredCheckpoint.find(output).read_weights()
     first = TrainedModel.open(base).checkpoint.tensors
     assert own.keys() | first.keys() == weights.keys()
     for name, tensor in first.items():

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from clozeline.report.html_page import page
-from clozeline.train.checkpoint.format import Index
 from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.checkpoint.stored_checkpoint import Index
 from clozeline.train.configuration.logs import LogConfig
 from clozeline.train.logs import report
 from clozeline.train.logs.journal import Journal

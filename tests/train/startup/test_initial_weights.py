@@ -13,7 +13,7 @@ from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.registry import choose
-from clozeline.train.checkpoint.format import Index, steps_in
+from clozeline.train.checkpoint.stored_checkpoint import Index, steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.startup.initial_weights import fill, translate, translate_source
 from clozeline.train.startup.source_tokenizer import OtherTokenizer

@@ -1,6 +1,7 @@
 """Run directories: what a start finds there, and what it writes."""
 
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -61,7 +62,7 @@ def test_a_resumed_run_announces_the_records_that_are_missing(tmp_path, shards, 
     announced = []
     state = TrainState(step=step, samples=8 * step)
     journal = Journal(config.output, config.log, 0)
-    point = StartingPoint(config, state, None, state)
+    point = StartingPoint(config, state, SimpleNamespace(state=state, folder=config.output / f"step-{step:08d}"))
     prepare_directory(
         point, state, open_datasets(config), journal, lambda event, **fields: announced.append((event, fields))
     )

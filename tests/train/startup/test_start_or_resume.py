@@ -9,8 +9,8 @@ import torch
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import CheckpointError, ConfigurationError
-from clozeline.train.checkpoint.format import Index
 from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.checkpoint.stored_checkpoint import Index, StoredCheckpoint
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.start_or_resume import automatic, find_starting_point, set_up_kernels
@@ -91,8 +91,9 @@ def begin(config, device, saved=None):
     if saved is None:
         return find_starting_point(config, "a set", 1, device, None)
     state = TrainState(step=1, samples=8, frozen=saved.state.frozen, dataset="a set", shape=saved.state.shape)
+    index = Index(state.plain(), {}, {}, [], {})
     return find_starting_point(
-        config, "a set", 1, device, (Path("run/checkpoints/step-00000001"), Index(state.plain(), {}, {}, [], {}))
+        config, "a set", 1, device, StoredCheckpoint(Path("run/checkpoints/step-00000001"), index, state)
     )
 
 

@@ -7,8 +7,8 @@ import torch
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
-from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.data.sets.stored_scores import StoredScores
@@ -31,7 +31,7 @@ def test_initial_weights_are_a_function_of_the_seed(tmp_path, shards):
     state = TrainState(step=0, samples=0)
 
     def weights(seed, freeze=()):
-        point = StartingPoint(replace(config, seed=seed, freeze=freeze), state, None, None)
+        point = StartingPoint(replace(config, seed=seed, freeze=freeze), state, None)
         starting = build_starting_model(point, train)
         assert (starting.base, starting.new) == ("", [])
         assert bool(starting.lines) == bool(freeze)
@@ -65,7 +65,7 @@ def prepare(folder):
 
 def test_layers_are_copied_bit_by_bit(folder, prepare):
     made = prepare("distil.start.layers=[3, 1]")
-    theirs = read_weights(*find_checkpoint(folder / "teacher"))
+    theirs = StoredCheckpoint.find(folder / "teacher").read_weights()
     for name, parameter in made.student.named_parameters():
         origin = name.replace("layers.0.", "layers.3.")
         assert torch.equal(parameter, theirs[origin]), name
@@ -108,7 +108,7 @@ def test_without_a_teacher_in_memory(folder, prepare, monkeypatch):
         (["distil.start.layers=[0, 4]"], "distil.start.layers: .* has the layers 0 to 3, got 4"),
         (["distil.start.layers=[0]"], "distil.start.layers: expected 2, one for each layer, got 1"),
         (["distil.start.layers=[0, 1]", "model.dim=24"], "shape .* there, .* here: a student of other widths"),
-        (["distil.teacher=/nowhere"], "distil.teacher: /nowhere: expected the folder of a run or a model, it is none"),
+        (["distil.teacher=/nowhere"], "distil.teacher: /nowhere: not a run or model directory"),
     ],
 )
 def test_refusals(prepare, words, message):
@@ -120,7 +120,7 @@ def test_an_adapter_does_not_freeze_new_pieces(folder, monkeypatch):
     """The embeddings under an adapter are frozen: rows of new ids would stay what they start as."""
     words = ["model=null", f"model.init_from={folder / 'teacher'}", "model.adapter=lora"]
     config = load_config(TrainConfig, folder / "train.yaml", words)
-    point = StartingPoint(config, TrainState(step=0, samples=0), None, None)
+    point = StartingPoint(config, TrainState(step=0, samples=0), None)
     for parts, refused in (({45: (1,)}, True), ({}, False)):
         other = OtherTokenizer(45, 50, parts)
         monkeypatch.setattr(starting_model, "compare_tokenizers", lambda *_, other=other: other)

@@ -19,7 +19,7 @@ from clozeline.tools.models.export.exportable import exported_form
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.tools.runs.evaluation.early_exits import ExitingModel, ExitOptions
 from clozeline.tools.runs.evaluation.task_run import open_task_run
-from clozeline.train.checkpoint.format import steps_in
+from clozeline.train.checkpoint.stored_checkpoint import steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _FASTER: Final = 0.95

@@ -17,9 +17,8 @@ from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.repair import cannot_write
 from clozeline.sealed_json import seal, unseal
 from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
-from clozeline.train.checkpoint.format import FROZEN, WEIGHT, Index, ParameterRecord, part_name
 from clozeline.train.checkpoint.part_writer import Snapshot, write_part
-from clozeline.train.checkpoint.run_weights import LATEST
+from clozeline.train.checkpoint.stored_checkpoint import FROZEN, LATEST, WEIGHT, Index, ParameterRecord, part_name
 from clozeline.train.checkpoint.trained_model import TrainedModel, read_config
 from clozeline.train.configuration.config import frozen
 from clozeline.train.data.sets.recorded_sets import SETS_FILE
@@ -104,14 +103,14 @@ def _format_options(options: Mapping[str, Any]) -> str:
 
 def _write_run(run: TrainedModel, output: Path, smaller: Checkpoint, method: str) -> None:
     """Write a run directory; its checkpoint, which marks it as one, is last."""
-    assert run.state is not None, "a run has a state"
+    assert run.stored is not None, "a run has a checkpoint"
     # the smaller model starts from nothing, and is trained by nothing
     model = replace(smaller.config, adapter=None, init_from=None)
     config = replace(
         run.require_config(), model=model, output=output.absolute(), init_parts=(), freeze=(), regularizer=None,
         hooks=(), branch_from=None, distil=None, prune=None,
     )  # fmt: skip
-    if (rule := read_rule(run.state.token_rule)) is not None:
+    if (rule := read_rule(run.token_rule)) is not None:
         rule.check(config.model.layers)
     keep_published(run.folder, output)
     with publish(output / "config.yaml") as temporary:
@@ -129,9 +128,9 @@ def _write_run(run: TrainedModel, output: Path, smaller: Checkpoint, method: str
     # the index: a training with this output is refused, as its configuration has no such key
     before, after = frozen(run.require_config()), frozen(config)
     # config.yaml may be edited: what the method leaves alone is as the checkpoint has it
-    left = {key: run.state.frozen.get(key, value) for key, value in after.items() if before.get(key) == value}
+    left = {key: run.stored.state.frozen.get(key, value) for key, value in after.items() if before.get(key) == value}
     keys = after | left | {"compress.method": method}
-    state = replace(run.state, base="", best=None, heldout_loss=None, heldout_losses=(), frozen=keys)
+    state = replace(run.stored.state, base="", best=None, heldout_loss=None, heldout_losses=(), frozen=keys)
     Index(state.plain(), {}, records, [], {part_name(0): written.file}).write(hidden)
     sync(hidden)
     hidden.rename(folder)

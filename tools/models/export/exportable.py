@@ -49,9 +49,9 @@ def exported_form(run: TrainedModel) -> Checkpoint:
 
 def card_rows(run: TrainedModel) -> dict[str, str]:
     """Return the rows of the model card."""
-    if run.config is None or run.state is None:
+    if run.config is None or run.stored is None:
         return {"model type": str(run.checkpoint.model_type), "imported from": origin_of(run.folder)}
-    trained_on, state = run.sets[0], run.state
+    trained_on, state = run.sets[0], run.stored.state
     rows = {
         "objective": trained_on.objective.label,
         "heads": ", ".join(run.checkpoint.config.heads),

@@ -15,7 +15,7 @@ from clozeline.pipeline.shards import ShardSet
 from clozeline.tools.command import Arguments, natural, positive, some_path
 from clozeline.tools.runs.data import run_sets
 from clozeline.tools.runs.data.run_steps import RunSteps
-from clozeline.train.checkpoint.format import step_of, steps_in
+from clozeline.train.checkpoint.stored_checkpoint import step_of, steps_in
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.stream.mixture import Phase, SkippedRows, SourceKey
 from clozeline.train.data.stream.phases import Input, distinct_sets, open_phases, read_phases

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.registry import choose
-from clozeline.train.checkpoint.part_reader import CheckpointReader
-from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
+from clozeline.train.checkpoint.stored_checkpoint import CheckpointReader, StoredCheckpoint
 from clozeline.train.optim.optimizers.nt_asgd import no_longer_falls
 from tests.train.masked_set import write_config
 from tests.train.runs import evaluations, start
@@ -83,6 +82,6 @@ def test_held_out_losses_and_what_begins_from_the_run_are_those_of_the_average(o
     config = write_config(tmp_path / "b.yaml", shards, tmp_path / "b", optimizer=still, **shared, **source)
     assert one_rank.run(start, config) == [(0, "")]
     assert evaluations(tmp_path / "b")[-1]["loss"] == pytest.approx(last, rel=1e-5)
-    directory, index = find_checkpoint(tmp_path / "a")
-    reader, averages = CheckpointReader(directory, index), read_weights(directory, index)
+    found = StoredCheckpoint.find(tmp_path / "a")
+    reader, averages = CheckpointReader(found.folder, found.index), found.read_weights()
     assert any(not torch.equal(reader.parameter("weight", name), average) for name, average in averages.items())

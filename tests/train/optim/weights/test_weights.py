@@ -10,9 +10,13 @@ from torch import nn
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.model.configuration.position import PositionConfig
-from clozeline.train.checkpoint.format import WEIGHT, ParameterRecord, tiling_problem
-from clozeline.train.checkpoint.part_reader import CheckpointReader
-from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
+from clozeline.train.checkpoint.stored_checkpoint import (
+    WEIGHT,
+    CheckpointReader,
+    ParameterRecord,
+    StoredCheckpoint,
+    tiling_problem,
+)
 from clozeline.train.optim.weights.freezing import freeze, frozen_count, frozen_modules
 from clozeline.train.optim.weights.parameter_groups import depths_below_heads, parameter_groups
 from tests.contracts import contract
@@ -196,7 +200,7 @@ def started(ranks, folder, output, *words):
 
 
 def weights(run):
-    return read_weights(*find_checkpoint(run))
+    return StoredCheckpoint.find(run).read_weights()
 
 
 @pytest.mark.parametrize("freezing", ["body", "embeddings"])
@@ -208,8 +212,8 @@ def test_only_the_rest_changes(one_rank, folder, stage, freezing):
     body = {one for one in before if one.startswith("family." if freezing == "body" else "family.tokens")}
     body |= {"family.stack.position.table.weight"}
     assert {one for one in before if torch.equal(before[one], after[one])} == body
-    directory, index = find_checkpoint(tuned)
-    reader = CheckpointReader(directory, index)
+    index = StoredCheckpoint.find(tuned).index
+    reader = CheckpointReader(StoredCheckpoint.find(tuned).folder, index)
     for one in before:
         held = {WEIGHT} if one in body else {WEIGHT, "exp_avg", "exp_avg_sq"}
         assert set(index.parameters[one].keys) == held, one

@@ -1,0 +1,385 @@
+"""A checkpoint on disk, independent of world size and ZeRO stage: its index and parts, verified once and then read.
+
+`part-RRRRR.safetensors` holds 1-D tensors named `<key>/<parameter>`, the slices that rank R owned: `weight` is the
+fp32 master (a frozen parameter in its own type), other keys are optimizer states. `checkpoint.json` says which slice of
+which parameter is in which part, so that any range can be read without torch.distributed or DeepSpeed. States whose
+shape differs from their parameter's are the same on every rank and stored in part 0.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+
+from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic.dataclasses import dataclass
+from safetensors import SafetensorError, safe_open
+
+from clozeline.errors import CheckpointError, ConfigurationError, NewerFormatError, PeerError, message_text
+from clozeline.files import file_hash, replacing
+from clozeline.pipeline.shards.manifest import canonical_sha256, first_problem
+from clozeline.sealed_json import refuse_newer
+from clozeline.train.configuration.checkpoint import StepChoice
+
+if TYPE_CHECKING:  # both import torch, which a command that lists checkpoints does not need
+    from torch import Tensor
+
+    from clozeline.train.checkpoint.state import TrainState
+
+FORMAT: Final = 1
+"""Version of checkpoint.json. New keys raise it, so that a version that does not know them refuses."""
+INDEX: Final = "checkpoint.json"
+FROZEN: Final = "frozen"
+"""Group name of frozen parameters."""
+WEIGHT: Final = "weight"
+"""Key of the master weights; other keys are optimizer states."""
+LATEST: Final = "latest"
+"""File that names the checkpoint to resume from."""
+_PROJECTIONS: Final = "distillation."
+"""Parameters that belong to the losses of a distillation, not to the model."""
+
+_STRICT: Final = ConfigDict(extra="forbid", strict=True)
+_Count: TypeAlias = Annotated[int, Field(ge=0)]
+
+
+@dataclass(frozen=True, config=_STRICT)
+class FileRecord:
+    """Size and xxh3-128 (hex) of a part."""
+
+    bytes: _Count
+    xxh3_128: str
+
+
+@dataclass(frozen=True, config=_STRICT)
+class ParameterRecord:
+    """Storage of a parameter: `slices` are (part, start, count) over its flattened elements."""
+
+    shape: list[_Count]
+    group: str
+    keys: list[str]
+    slices: list[tuple[_Count, _Count, _Count]]
+
+
+@dataclass(frozen=True, config=_STRICT)
+class Index:
+    """Content of checkpoint.json, which also contains its own checksum."""
+
+    state: dict[str, Any]
+    """counters and identity of the run: see train.checkpoint.state.TrainState"""
+    scalars: dict[str, dict[str, float]]
+    """optimizer group → state → number"""
+    parameters: dict[str, ParameterRecord]
+    buffers: list[str]
+    """persistent buffers, stored in part 0 as `buffer/<name>`"""
+    files: dict[str, FileRecord]
+    format: int = FORMAT
+    whole: dict[str, list[_Count]] = dataclasses.field(default_factory=dict)
+    """unsliced optimizer states in part 0: `KEY/PARAMETER` → shape"""
+    hooks: list[str] = dataclasses.field(default_factory=list)
+    """keys that belong to hooks, not to the optimizer"""
+
+    def write(self, directory: Path) -> None:
+        """Write checkpoint.json atomically, and sync it to disk."""
+        with replacing(directory / INDEX) as temporary:
+            temporary.write_bytes(_with_checksum(dataclasses.asdict(self)))
+
+    @staticmethod
+    def read(directory: Path) -> Index:
+        """Read and check checkpoint.json.
+
+        Raises:
+            CheckpointError: it is missing, malformed or changed.
+            NewerFormatError: it was written by a newer version.
+        """
+        path = directory / INDEX
+        try:
+            raw = path.read_bytes()
+            plain = json.loads(raw)
+            # verify the checksum, then the version, then the schema
+            plain.pop("checksum", None)
+            if raw != _with_checksum(plain):
+                raise CheckpointError(f"{path}: changed after it was written, its checksum differs")
+            refuse_newer(path, plain, FORMAT)
+            index: Index = TypeAdapter(Index).validate_json(json.dumps(plain))
+        except FileNotFoundError as error:
+            raise CheckpointError(f"{path}: missing, so the checkpoint was never committed") from error
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise CheckpointError(f"{path}: cannot be read as a checkpoint's index ({first_problem(error)})") from error
+        if index.format != FORMAT:
+            raise CheckpointError(f"{path}: format {index.format}, this version reads format {FORMAT}")
+        return index
+
+
+def _with_checksum(plain: dict[str, Any]) -> bytes:
+    return (json.dumps({**plain, "checksum": canonical_sha256(plain)}, separators=(",", ":")) + "\n").encode()
+
+
+def steps_in(directory: Path) -> list[Path]:
+    """Return the checkpoint folders of a directory by step, valid or not."""
+    folders = (path for path in directory.glob("step-*") if path.is_dir())
+    return sorted(
+        (path for path in folders if re.fullmatch(r"step-[0-9]{8,}", path.name)), key=lambda path: step_of(path.name)
+    )
+
+
+def step_of(name: str) -> int:
+    """Return the step in the name of a checkpoint's folder."""
+    return int(name.removeprefix("step-"))
+
+
+def part_name(rank: int) -> str:
+    """Return the file name of a rank's part."""
+    return f"part-{rank:05d}.safetensors"
+
+
+def tiling_problem(name: str, record: ParameterRecord) -> str:
+    """Return the gap, overlap or wrong end of a parameter's slices; "" if they tile it."""
+    position = 0
+    for part, start, count in sorted(record.slices, key=lambda piece: piece[1]):
+        if start != position:
+            what = "a gap" if start > position else "an overlap"
+            return f"{name}: {what} at element {min(start, position)}, slice of part {part} starts at {start}"
+        position += count
+    size = math.prod(record.shape)
+    return "" if position == size else f"{name}: slices end at element {position} of {size}"
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredCheckpoint:
+    """A checkpoint whose index, state and files were verified."""
+
+    folder: Path
+    index: Index
+    state: TrainState
+
+    @staticmethod
+    def open(folder: Path, *, rank: int = 0, size: int = 1) -> StoredCheckpoint:
+        """Verify a checkpoint: its index, its state, and every `size`-th part from `rank` on.
+
+        Raises:
+            CheckpointError: a file is missing, damaged, or of another step than the folder says.
+            NewerFormatError: a newer version wrote it.
+        """
+        from clozeline.train.checkpoint.state import TrainState
+
+        index = Index.read(folder)
+        state = TrainState.read(index.state)
+        if folder.name != (name := f"step-{state.step:08d}"):
+            raise CheckpointError(f"{folder}: holds {name}, the folder was renamed")
+        for part in range(rank, len(index.files), size):
+            _check_part(folder / part_name(part), index.files[part_name(part)])
+        return StoredCheckpoint(folder, index, state)
+
+    @staticmethod
+    def find(run: Path, step: StepChoice = None) -> StoredCheckpoint:
+        """Open the checkpoint of a step.
+
+        Args:
+            run: run directory.
+            step: of the checkpoint; best: the one with the lowest held-out loss; None: the checkpoint to resume from.
+
+        Raises:
+            ConfigurationError: not a run directory, or without such a checkpoint.
+            CheckpointError: the checkpoint is damaged.
+        """
+        checkpoints = run / "checkpoints"
+        folders = {step_of(path.name): path for path in steps_in(checkpoints)}
+        if not folders:
+            raise ConfigurationError(f"{run}: expected a run directory with checkpoints; train first, or wait")
+        if step is None:
+            newest = find_newest(checkpoints, _note_refused)
+            assert newest is not None, "there are checkpoints: one is valid, or that was an error"
+            return newest
+        if step == "best":
+            best = find_best(folders.values())
+            if best is None:
+                raise ConfigurationError(
+                    f"{checkpoints}: step=best: no checkpoint holds a held-out loss: set evaluate.every and "
+                    "checkpoint.keep_best=true before a training, or name a step"
+                )
+            step = step_of(best[1].name)
+        if step not in folders:
+            known = ", ".join(map(str, [*folders][-8:]))
+            raise ConfigurationError(f"{checkpoints}: holds no checkpoint of step {step}, only of {known}")
+        try:
+            return StoredCheckpoint.open(folders[step])
+        except CheckpointError as error:
+            raise CheckpointError(f"{error}; copy the checkpoint back, or choose another step") from error
+
+    @property
+    def digest(self) -> str:
+        """xxh3-128 (hex) of checkpoint.json, which holds the hashes of all parts."""
+        return file_hash(self.folder / INDEX)
+
+    def read_weights(self) -> dict[str, Tensor]:
+        """Return the fp32 master weights of the model by name, or their averages where there are some."""
+        from clozeline.train.optim.optimizers import AVERAGE
+
+        reader = CheckpointReader(self.folder, self.index)
+        weights = {}
+        for name, record in self.index.parameters.items():
+            if not name.startswith(_PROJECTIONS):
+                weights[name] = reader.parameter(AVERAGE if AVERAGE in record.keys else WEIGHT, name)
+        return weights
+
+
+def find_newest(directory: Path, refuse: Callable[[str, str], None]) -> StoredCheckpoint | None:
+    """Return the checkpoint to resume from, without other ranks; see `choose`."""
+    names, ignored = candidates(directory)
+    if ignored:
+        refuse(LATEST, ignored)
+    return choose(directory, names, StoredCheckpoint.open, refuse)
+
+
+def candidates(directory: Path) -> tuple[list[str], str]:
+    """Return the names of all checkpoints, preferred first, and why `latest` is ignored, or ""."""
+    names = [path.name for path in reversed(steps_in(directory))]
+    try:
+        latest = (directory / LATEST).read_bytes().decode().strip()
+        ignored = "" if latest in names else f"it names {latest!r:.60}, which is not there"
+    except (OSError, ValueError) as error:
+        latest, ignored = "", f"it cannot be read ({error})"
+    return sorted(names, key=lambda name: name != latest), ignored if names else ""
+
+
+def choose(
+    directory: Path,
+    names: Sequence[str],
+    check: Callable[[Path], StoredCheckpoint],
+    refuse: Callable[[str, str], None],
+) -> StoredCheckpoint | None:
+    """Return the first valid checkpoint of `names`, preferred first; None if there is no checkpoint.
+
+    `refuse` gets name and reason of each skipped checkpoint, once a valid one is found.
+
+    Raises:
+        CheckpointError: there are checkpoints, but none is valid: a run never overwrites them.
+        NewerFormatError: a newer version wrote the preferred one.
+    """
+    reasons: dict[str, str] = {}
+    for name in names:
+        try:
+            checkpoint = check(directory / name)
+        except (CheckpointError, PeerError) as error:
+            if error.exit_code == NewerFormatError.exit_code:  # on another rank
+                raise
+            reasons[name] = str(error)
+            continue
+        for other, reason in reasons.items():
+            refuse(other, reason)
+        return checkpoint
+    if names:
+        listed = "\n  ".join(reasons.values())
+        raise CheckpointError(
+            f"{directory}: holds {len(names)} checkpoints, none of them is valid ({', '.join(names[:4])}): "
+            f"nothing was changed; copy a valid one back, or start from step 0 in another output\n  {listed}"
+        )
+    return None
+
+
+def find_best(paths: Iterable[Path]) -> tuple[float, Path] | None:
+    """Return the lowest held-out loss of some checkpoints and the first that has it; None if none has a finite one."""
+    losses = [(state.get("heldout_loss"), path) for path, state in readable_states(paths).items()]
+    return min(((loss, path) for loss, path in losses if loss is not None and math.isfinite(loss)), default=None)
+
+
+def readable_states(paths: Iterable[Path]) -> dict[Path, dict[str, Any]]:
+    """Return the state in each index that can be read; the parts are not looked at."""
+    states = {}
+    for path in paths:
+        with suppress(CheckpointError, NewerFormatError, OSError):
+            states[path] = _state_in(path, (path / INDEX).stat().st_mtime_ns)
+    return states
+
+
+@lru_cache(maxsize=64)
+def _state_in(path: Path, written: int) -> dict[str, Any]:
+    """Return the state in an index, read once for each time that it was written: one of 512 ranks takes seconds."""
+    return Index.read(path).state
+
+
+def _note_refused(name: str, reason: str) -> None:
+    if os.environ.get("RANK", "0") == "0":
+        sys.stderr.write(message_text(f"note: {name} is passed over: {reason}\n"))
+
+
+def _check_part(path: Path, record: FileRecord) -> None:
+    """Compare the size of a part, and then its hash, with its record."""
+    try:
+        size = path.stat().st_size
+        digest = file_hash(path) if size == record.bytes else ""
+    except OSError as error:
+        raise CheckpointError(f"{path}: {error.strerror or error}") from error
+    if size != record.bytes:
+        raise CheckpointError(f"{path}: expected {record.bytes} bytes, got {size}: truncated or replaced")
+    if digest != record.xxh3_128:
+        raise CheckpointError(f"{path}: expected xxh3-128 {record.xxh3_128}, got {digest}: the file is corrupted")
+
+
+class CheckpointReader:
+    """Read ranges from a checkpoint's parts; each part is opened once."""
+
+    def __init__(self, directory: Path, index: Index) -> None:
+        self.directory = directory
+        self.index = index
+        self._open: dict[int, Any] = {}
+        self._slices: dict[tuple[int, str], Any] = {}
+
+    def read(self, key: str, name: str, start: int, count: int) -> Tensor:
+        """Return elements `[start, start + count)` of a flattened parameter's `key`, 1-D."""
+        import torch
+
+        record = self.index.parameters.get(name)
+        if record is None or key not in record.keys:
+            raise CheckpointError(f"{self.directory}: holds no {key} of parameter {name}; is this another model's?")
+        pieces: list[Tensor] = []
+        for part, begin, length in sorted(record.slices, key=lambda piece: piece[1]):
+            first, last = max(start, begin), min(start + count, begin + length)
+            if first < last:
+                pieces.append(self._tensor(part, f"{key}/{name}")[first - begin : last - begin])
+        values = torch.cat(pieces) if pieces else torch.empty(0)
+        if values.numel() != count:
+            raise CheckpointError(f"{self.directory}: {key} of {name} lacks elements of {start}..{start + count}")
+        return values
+
+    def parameter(self, key: str, name: str) -> Tensor:
+        """Return a parameter in its shape."""
+        shape: Sequence[int] = self.index.parameters[name].shape
+        return self.read(key, name, 0, math.prod(shape)).view(list(shape))
+
+    def states(self) -> dict[str, Tensor]:
+        """Return the unsliced optimizer states: `KEY/PARAMETER` → tensor."""
+        return {key: self._part(0).get_tensor(key) for key in self.index.whole}
+
+    def buffer(self, name: str, shape: Sequence[int] | None = None) -> Tensor:
+        """Return a persistent buffer, of this shape if one is given."""
+        values: Tensor = self._part(0).get_tensor(f"buffer/{name}")
+        if shape is not None and list(values.shape) != list(shape):
+            raise CheckpointError(f"{self.directory}: buffer {name} has shape {list(values.shape)}, not {list(shape)}")
+        return values
+
+    def _tensor(self, part: int, key: str) -> Any:
+        if (part, key) not in self._slices:
+            try:
+                self._slices[part, key] = self._part(part).get_slice(key)
+            except SafetensorError as error:
+                raise CheckpointError(f"{self.directory / part_name(part)}: {error}") from error
+        return self._slices[part, key]
+
+    def _part(self, part: int) -> Any:
+        if part not in self._open:
+            path = self.directory / part_name(part)
+            try:
+                self._open[part] = safe_open(path, framework="pt")
+            except (OSError, SafetensorError) as error:
+                raise CheckpointError(f"{path}: {error}") from error
+        return self._open[part]
