@@ -254,31 +254,53 @@ def _validate(schema: Any, data: Any, prefix: str = "") -> tuple[Any, list[str]]
     except ValidationError as error:
         # a misspelled key explains what is missing
         mistakes = [item for item in error.errors() if item["type"] in _UNKNOWN] or error.errors()
-        mistakes = [item for item in mistakes if not _is_other_word(item)] or mistakes
-        lines = [line for item in mistakes for line in _explain(schema, item, prefix).split("\n")]
+        by_key: dict[str, list[Any]] = {}
+        for item in mistakes:
+            by_key.setdefault(_key_of(item, data), []).append(item)
+        lines = [line for key, items in by_key.items() for line in _explain(schema, key, items, prefix)]
         return None, list(dict.fromkeys(lines))
 
 
-def _is_other_word(error: Any) -> bool:
-    """Return whether a value that is no word was compared with the words of a union, such as a number's `auto`."""
-    return "literal[" in str(error["loc"][-1:]) and not isinstance(error["input"], str)
+def _key_of(error: Any, data: Any) -> str:
+    """Return the dotted key of a mistake: where it is in the data, without the types of a union that pydantic adds."""
+    parts = []
+    *above, last = error["loc"] or ("",)
+    for part in above:
+        if (isinstance(data, Mapping) and part in data) or (isinstance(data, list) and isinstance(part, int)):
+            parts.append(str(part))
+            data = data[part]
+    is_named = error["type"] == "missing" or (isinstance(data, Mapping) and last in data) or isinstance(last, int)
+    return ".".join([*parts, str(last)] if is_named else parts)
 
 
-def _explain(schema: Any, error: Any, prefix: str) -> str:
-    """Return a mistake that pydantic found in one sentence; an unknown key with the nearest known one."""
-    # pydantic names the types of a union among the keys
-    location = [str(part) for part in error["loc"] if "[" not in str(part) and not str(part).startswith("constrained-")]
-    key = (prefix + ".".join(location)).removesuffix(".")
-    if error["type"] in _UNKNOWN:
-        plain = ".".join(part for part in location if not part.isdigit())
-        return f"unknown key '{key}'{_hint(schema, plain, prefix)}"
-    if error["type"] == "missing":
-        return f"'{key}' is missing and has no default"
-    message = error["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
-    if error["type"] == "value_error":
-        named = not key or f"'{key}." in message or message.startswith((f"{key}.", f"{key}:"))
-        return message if named else f"{key}: {message}"
-    return f"{key}: {message}, got {error['input']!r}"
+def _explain(schema: Any, key: str, errors: Sequence[Any], prefix: str) -> Iterator[str]:
+    """Yield what is wrong with a key in one sentence: its types in one, an unknown key with the nearest known one.
+
+    Of a union, types are named only where the value has none of them, and words only for a word.
+    """
+    full = (prefix + key).removesuffix(".")
+    of_types = {"dataclass_type", "dataclass_exact_type"}
+    is_word = isinstance(errors[0]["input"], str)
+    fitting = [
+        error for error in errors if error["type"] not in of_types and (is_word or error["type"] != "literal_error")
+    ]
+    expected = []
+    for error in fitting or errors:
+        message = error["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+        if error["type"] in _UNKNOWN:
+            plain = ".".join(part for part in key.split(".") if not part.isdigit())
+            yield f"unknown key '{full}'{_hint(schema, plain, prefix)}"
+        elif error["type"] == "missing":
+            yield f"'{full}' is missing and has no default"
+        elif error["type"] == "value_error":
+            is_named = not full or f"'{full}." in message or message.startswith((f"{full}.", f"{full}:"))
+            yield from (message if is_named else f"{full}: {message}").split("\n")
+        elif message.startswith("expected "):
+            expected.append(message.removeprefix("expected "))
+        else:
+            yield f"{full}: {message}, got {error['input']!r}"
+    if expected:
+        yield f"{full}: expected {' or '.join(dict.fromkeys(expected))}, got {errors[0]['input']!r}"
 
 
 def _hint(schema: Any, key: str, prefix: str) -> str:

@@ -302,10 +302,12 @@ def tokenizer_stage(recipe: Recipe) -> Stage[Any, Any]:
     giving = [name for name in all_stages() if _class_of(name).writes_tokenizer]
     chosen = [name for name in giving if recipe.has(name)]
     if len(chosen) != 1:
-        raise ConfigurationError(
-            f"the recipe needs one of the keys {' and '.join(map(repr, giving))}, got {' and '.join(chosen) or 'none'};"
-            " `train_tokenizer: {}` takes its defaults"
-        )
+        keys = " and ".join(map(repr, giving))
+        if chosen:
+            remedy = f"set the other one to null, such as {chosen[0]}=null"
+        else:
+            remedy = "`train_tokenizer: {}` trains one with the defaults, tokenizer.path=FOLDER reads yours"
+        raise ConfigurationError(f"expected one of the keys {keys}, got {' and '.join(chosen) or 'none'}: {remedy}")
     return stage_of(recipe, chosen[0])
 
 

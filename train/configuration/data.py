@@ -156,7 +156,14 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         if (self.shards is None) == (not self.phases):
-            raise ValueError(f"data: expected shards or phases, got {'neither' if self.shards is None else 'both'}")
+            remedy = "keep one of them"
+            if self.shards is None:
+                remedy = (
+                    "give the sets of a pipeline's output, data.shards=OUTPUT/corrupt/masked_lm/train/manifest.json"
+                )
+            raise ValueError(
+                f"data: expected shards or phases, got {'neither' if self.shards is None else 'both'}: {remedy}"
+            )
         if self.weights and self.phases:
             raise ValueError("data.weights: belong to data.shards; with data.phases, each phase has weights of its own")
         if self.phases and self.phases[-1].share is not None:

@@ -93,8 +93,8 @@ def read_checkpoint(folder: Path, *, strict: bool = False, quantized: bool = Fal
     if (folder / IMPORT_RECORD).is_file():
         raise ConfigurationError(f"{folder / MODEL}: missing; import the model again")
     raise ConfigurationError(
-        f"{folder}: expected a folder with config.json and weights, or one that import_model wrote ({MODEL}); give "
-        "such a folder"
+        f"{folder}: not a model or a run: expected config.json and weights, as transformers writes them, or {MODEL}, "
+        "as `clozeline import-model` writes it; a run has the folder checkpoints"
     )
 
 

@@ -102,7 +102,7 @@ def looped(folder):
         (pickled, 65, "pytorch_model.bin: cannot be read as tensors alone: a torn file, or one that holds classes"),
         (cut, 65, "model.safetensors: cannot be read as safetensors"),
         (without_a_tensor, 65, "1 tensors are missing: transformer.ln_f.weight"),
-        (looped, 64, "expected a folder with config.json and weights"),
+        (looped, 64, "expected config.json and weights"),
         (lambda folder: edit_config(folder, model_type="bloom"), 64, "in/config.json: model_type: expected one of"),
         (lambda folder: edit_config(folder, vocab_size=36), 65, "of another shape than config.json implies"),
     ],

@@ -125,7 +125,10 @@ def open_split(folder: Path, split: str) -> tuple[ShardSet, TaskFacts]:
     shards = open_shards(folder / split)
     facts = facts_of(shards.manifest)
     if facts is None:
-        raise ConfigurationError(f"{shards.path}: expected a set of a task, as `clozeline tasks` makes it")
+        raise ConfigurationError(
+            f"{shards.path}: its rows have no labels of a task; give a run that was trained on a set that "
+            "`clozeline tasks` made"
+        )
     return shards, facts
 
 

@@ -93,7 +93,9 @@ def key_phases(phases: Sequence[Phase[Input]]) -> list[Phase[SourceKey]]:
             names = [key.name for key in sources]
             raise ConfigurationError(f"a shard set appears twice in one mixture ({names}): give it a larger weight")
         if phase.weights and len(phase.weights) != len(sources):
-            raise ConfigurationError(f"weights: expected one for each of {len(sources)} sets, got {phase.weights}")
+            raise ConfigurationError(
+                f"data.weights: expected one for each of {len(sources)} shard sets, got {[*phase.weights]}"
+            )
         counts = tuple(map(float, phase.mixture().counts.tolist()))
         keyed.append(Phase(sources, counts, phase.until_samples, phase.global_batch))
     return keyed
