@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from clozeline.registry import names
 
@@ -47,12 +48,15 @@ def contract(
 def cases_about(package: str, cases: Iterable[Any], name_of: Callable[[Any], str]) -> list[Any]:
     """Return the cases of a test, each with the mark of the algorithm that it is about.
 
-    A case that is a tuple gives several arguments.
+    A case that is a tuple gives several arguments. One that has marks already keeps them.
     """
-    return [
-        pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=about(package, name_of(case)))
-        for case in cases
-    ]
+    marked = []
+    for case in cases:
+        marks, values = (case.marks, case.values) if isinstance(case, ParameterSet) else ((), case)
+        values = values if isinstance(values, tuple) else (values,)
+        name = name_of(values if len(values) > 1 else values[0])
+        marked.append(pytest.param(*values, marks=[*marks, about(package, name)]))
+    return marked
 
 
 def algorithm_of(item: pytest.Item) -> tuple[str, str] | None:

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -18,20 +19,35 @@ from tests.registries import ROOT, algorithms, registries
 from tests.touched import RANKS, importers, is_test, own_tests, try_touched
 
 
-def find_algorithms(name: str) -> list[tuple[str, Path]]:
-    """Return (package, file) of each algorithm with this name; `heads/masked_lm` is the one in that folder.
+class Algorithm(NamedTuple):
+    """An algorithm of a registry."""
+
+    package: str
+    name: str
+    path: Path
+    """of its file"""
+
+    @property
+    def own_tests(self) -> Path:
+        """The file of its own tests."""
+        file = self.path.with_stem(self.name.replace("-", "_"))
+        return ROOT / own_tests(file.relative_to(ROOT))
+
+
+def find_algorithms(name: str) -> list[Algorithm]:
+    """Return each algorithm with this name; `heads/masked_lm` is the one in that folder.
 
     Raises:
         LookupError: no registry has the name; the message has the nearest names.
     """
     folder, _, stem = name.removesuffix(".py").rpartition("/")
-    known = {(package, path) for package in registries() for path in algorithms(package)}
-    found = [one for one in known if one[1].stem == stem and f"/{one[1].parent}".endswith(f"/{folder}".rstrip("/"))]
+    known = [Algorithm(package, *one) for package in registries() for one in algorithms(package).items()]
+    found = [one for one in known if one.name == stem and f"/{one.path.parent}".endswith(f"/{folder}".rstrip("/"))]
     if not found:
-        stems = sorted({path.stem for _, path in known})
-        near = difflib.get_close_matches(stem, stems, n=3) or stems
+        listed = sorted({one.name for one in known})
+        near = difflib.get_close_matches(stem, listed, n=3) or listed
         raise LookupError(
-            f"NAME={name}: no registry folder has a file {stem}.py; nearest names: {', '.join(near)}. "
+            f"NAME={name}: no registry has an algorithm of this name; nearest names: {', '.join(near)}. "
             f"Registry folders: {', '.join(str(path.relative_to(ROOT)) for path in registries().values())}"
         )
     return sorted(found)
@@ -49,9 +65,9 @@ def contract_files() -> list[Path]:
 class Selection:
     """A pytest plugin that keeps the tests of some algorithms, and counts them."""
 
-    def __init__(self, found: Sequence[tuple[str, Path]]) -> None:
-        self.algorithms = {(package, path.stem) for package, path in found}
-        self.own = {ROOT / own_tests(path.relative_to(ROOT)) for _, path in found}
+    def __init__(self, found: Sequence[Algorithm]) -> None:
+        self.algorithms = {(one.package, one.name) for one in found}
+        self.own = {one.own_tests for one in found}
         self.ran: Counter[Path] = Counter()
         self.with_ranks = 0
 
@@ -125,7 +141,7 @@ def main(arguments: Sequence[str]) -> int:
             print(f"      its own tests are missing: `make test` expects {path.relative_to(ROOT)}")
     if selection.with_ranks:
         print(f"{selection.with_ranks:5} more start training processes; `make test` runs them")
-    names = ", ".join(str(path.relative_to(ROOT)) for _, path in found)
+    names = ", ".join(str(one.path.relative_to(ROOT)) for one in found)
     print(f"{names}: {selection.ran.total()} tests in {time.perf_counter() - begun:.1f} s")
     return int(status)
 

@@ -18,8 +18,9 @@ from clozeline.registry import find, names
 from tests.declarations import declared
 from tests.model.checkpoints.type_options import HAS_LOGITS_BIAS, OPTIONS
 
+MODEL_TYPES = "clozeline.model.checkpoints"
 VOCABULARY, PLACES = 37, 20
-_MAPS = [find("clozeline.model.checkpoints", name) for name in names("clozeline.model.checkpoints")]
+_MAPS = [find(MODEL_TYPES, name) for name in names(MODEL_TYPES)]
 TYPES = sorted(one.model_type for one in _MAPS if one.read_only is None)
 """Types with classes in transformers."""
 SCORES = {
@@ -63,7 +64,7 @@ def type_of(case):
 def own_options(model_type):
     """`options(draw, found)` of a type: of its own test file, else of `OPTIONS`, else none."""
     usual = OPTIONS.get(model_type, lambda draw, found: {})
-    return declared("clozeline.model.checkpoints", model_type.replace("-", "_"), "options", usual)
+    return declared(MODEL_TYPES, model_type.replace("-", "_"), "options", usual)
 
 
 def options(case, seed):

@@ -10,7 +10,17 @@ import transformers
 
 from clozeline.model.checkpoints import build_checkpoint, map_for
 from clozeline.model.checkpoints._conversion.type_selection import map_of_class
-from tests.model.checkpoints.published import TYPES, difference, edit_config, in_and_out, options, saved, type_of
+from tests.contracts import cases_about
+from tests.model.checkpoints.published import (
+    MODEL_TYPES,
+    TYPES,
+    difference,
+    edit_config,
+    in_and_out,
+    options,
+    saved,
+    type_of,
+)
 from tests.model.checkpoints.type_options import LAYER_TYPES
 
 FULL, SLIDING = "full_attention", "sliding_attention"
@@ -195,7 +205,7 @@ TYPE_OF = {"camembert": "roberta", "xlm-roberta": "roberta", "mt5": "t5", "phi3"
 """Types whose models a more general one holds as well."""
 
 
-@pytest.mark.parametrize("model_type", TYPES)
+@pytest.mark.parametrize("model_type", cases_about(MODEL_TYPES, TYPES, type_of))
 def test_the_type_of_a_model_follows_from_what_it_computes(model_type):
     config, ids = read_keys(model_type, {}, {}), {"pad_token_id": options(model_type, 0)["pad_token_id"]}
     assert map_for(config, ids).model_type == TYPE_OF.get(model_type, model_type)
@@ -212,7 +222,7 @@ def read_keys(case, keys, edits):
     return key_map.read_config(plain, {})
 
 
-@pytest.mark.parametrize("model_type", TYPES)
+@pytest.mark.parametrize("model_type", cases_about(MODEL_TYPES, TYPES, type_of))
 def test_a_key_that_is_left_out_has_the_default_of_the_class(model_type):
     deberta = model_type.startswith("deberta")
     needed = {"relative_attention": True, "pos_att_type": "c2p|p2c"} if deberta else {}

@@ -8,7 +8,8 @@ from safetensors.torch import load_file, save_file
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, map_of_type, read_checkpoint
-from tests.model.checkpoints.published import VOCABULARY, export_to, loaded
+from tests.contracts import contract
+from tests.model.checkpoints.published import MODEL_TYPES, VOCABULARY, export_to, loaded
 
 DIM, HEADS, LAYERS, INNER, EPS = 30, 3, 3, 48, 3e-4
 LENGTHS = (11, 1, 23)
@@ -84,7 +85,9 @@ def largest_difference(folder, tensors):
     return max((one - other).abs().max().item() for one, other in pairs)
 
 
-def test_logits_equal_those_of_a_slow_forward(folder):
+@contract(MODEL_TYPES, "model_type", only=["neobert"])
+def test_logits_equal_those_of_a_slow_forward(folder, model_type):
+    assert read_checkpoint(folder).model_type == model_type
     assert largest_difference(folder, load_file(folder / "model.safetensors")) < 1e-5
 
 

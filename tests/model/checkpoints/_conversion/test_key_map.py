@@ -5,10 +5,12 @@ import torch
 import transformers
 
 from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, map_of_type, read_checkpoint
+from tests.contracts import cases_about
 from tests.matrices import mark_slow_but
 from tests.model.checkpoints import parity
 from tests.model.checkpoints.published import (
     CLASSES,
+    MODEL_TYPES,
     TYPES,
     apart,
     classes_of,
@@ -34,9 +36,10 @@ BARE = [name for name in TYPES if map_of_type(name).bare]
 USUAL = [(case, number % 2) for number, case in enumerate(CLASSES)]
 
 
-@pytest.mark.parametrize(
-    ("case", "seed"), mark_slow_but(USUAL, [(case, seed) for seed in range(8) for case in CLASSES])
-)
+SEEDS = mark_slow_but(USUAL, [(case, seed) for seed in range(8) for case in CLASSES])
+
+
+@pytest.mark.parametrize(("case", "seed"), cases_about(MODEL_TYPES, SEEDS, lambda one: type_of(one[0])))
 def test_in_and_out_again(case, seed, tmp_path):
     """Our logits, losses, gradients and continuations are theirs; what goes out again is what came in."""
     theirs = saved(tmp_path / "in", case, seed)
@@ -74,7 +77,7 @@ def test_a_new_file_is_a_new_type(tmp_path):
 
 
 @pytest.mark.parametrize("seed", mark_slow_but([1], range(8)))
-@pytest.mark.parametrize("model_type", BARE)
+@pytest.mark.parametrize("model_type", cases_about(MODEL_TYPES, BARE, type_of))
 def test_a_body_comes_in_and_goes_out_again(model_type, seed, tmp_path):
     """The class without a head, with the pooler that some have."""
     settings = transformers.CONFIG_MAPPING[model_type](**options(model_type, seed), attn_implementation="eager")
@@ -84,9 +87,10 @@ def test_a_body_comes_in_and_goes_out_again(model_type, seed, tmp_path):
 
 
 WITH_BODIES = [case for case in CLASSES if type_of(case) in BARE]
+BODIES = mark_slow_but(WITH_BODIES[::2], WITH_BODIES)
 
 
-@pytest.mark.parametrize("case", mark_slow_but(WITH_BODIES[::2], WITH_BODIES))
+@pytest.mark.parametrize("case", cases_about(MODEL_TYPES, BODIES, type_of))
 def test_the_body_alone(case, tmp_path):
     """Hidden states of the class without a head; the poolers that some classes add are the only parameters missing."""
     theirs = saved(tmp_path / "in", case)
@@ -110,8 +114,11 @@ def test_the_body_alone(case, tmp_path):
     assert apart(hidden, states, valid) < CLOSE
 
 
+INDEPENDENT = [name for name in TYPES if name not in DEPENDS_ON_PADDING]
+
+
 @pytest.mark.parametrize("seed", mark_slow_but([0], [0, 1]))
-@pytest.mark.parametrize("case", [name for name in TYPES if name not in DEPENDS_ON_PADDING])
+@pytest.mark.parametrize("case", cases_about(MODEL_TYPES, INDEPENDENT, type_of))
 def test_rows_padded_on_the_left(case, seed, tmp_path):
     """Their class reads rows that are padded on the left as it reads them alone; so do we."""
     theirs = saved(tmp_path, case, seed)

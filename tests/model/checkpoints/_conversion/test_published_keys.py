@@ -16,8 +16,10 @@ from clozeline.model.checkpoints import (
     keep_published,
     read_checkpoint,
 )
+from tests.contracts import cases_about
 from tests.model.checkpoints.published import (
     CLASSES,
+    MODEL_TYPES,
     TYPES,
     difference,
     edit_config,
@@ -25,6 +27,7 @@ from tests.model.checkpoints.published import (
     loaded,
     peer_of,
     saved,
+    type_of,
 )  # fmt: skip
 
 ELSEWHERE = {
@@ -73,7 +76,7 @@ def other_values(value):
     return []
 
 
-@pytest.mark.parametrize("case", CLASSES)
+@pytest.mark.parametrize("case", cases_about(MODEL_TYPES, CLASSES, type_of))
 def test_what_nothing_changes_is_written_back(tmp_path, case):
     saved(tmp_path, case)
     edit_config(tmp_path, no_class_has_it=[1], **dict.fromkeys(NEUTRAL, 1))
@@ -83,7 +86,7 @@ def test_what_nothing_changes_is_written_back(tmp_path, case):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model_type", TYPES)
+@pytest.mark.parametrize("model_type", cases_about(MODEL_TYPES, TYPES, type_of))
 def test_each_key_of_a_class_is_read_as_the_class_reads_it_or_named(tmp_path, model_type):
     """Another value of a key gives the logits of transformers, also after an export, unless it is refused or named."""
     theirs = saved(tmp_path / "in", model_type)
