@@ -26,7 +26,7 @@ _ALGORITHMS: Final = (
     ("model.adapter", "name", "clozeline.model.adapters"),
     ("regularizer", "name", "clozeline.train.optim.regularizers"),
     ("hooks", "name", "clozeline.train.hooks"),
-    ("prune", "name", "clozeline.train.compression.pruning"),
+    ("prune", "name", "clozeline.model.compression.pruning"),
 )
 _PATIENCE_S: Final = {False: 20.0, True: 1.0}
 """Seconds that a silent rank waits after an error, by whether ranks are joined: launchers end all ranks when one ends,

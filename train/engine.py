@@ -18,6 +18,7 @@ from clozeline.model.compilation.layer_calls import OnFailure, compile_heads, co
 from clozeline.model.compression.distillation.student import Student
 from clozeline.model.compression.distillation.teacher import Teacher
 from clozeline.model.loss import Loss
+from clozeline.model.parameters.freezing import frozen_modules
 from clozeline.seeding import hash64
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.device_copies import DeviceCopies, DeviceCopy
@@ -26,8 +27,8 @@ from clozeline.train.data.stream.labels import sample_words
 from clozeline.train.distributed.process_group import World
 from clozeline.train.hooks import Hook, Step, Trained
 from clozeline.train.hooks._progressive import Progressive
+from clozeline.train.hooks._pruning import pruning_hook
 from clozeline.train.hooks._start_distance import StartDistance
-from clozeline.train.optim.weights.freezing import frozen_modules
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
 from clozeline.train.zero import Zero
 
@@ -256,7 +257,7 @@ def hooks_of_run(config: TrainConfig, model: Model) -> list[Hook]:
         hooks.append(Progressive(model.stages))
     hooks += [chosen.build() for chosen in config.hooks]
     if config.prune is not None:
-        hooks.append(config.prune.build())
+        hooks.append(pruning_hook(config.prune.build()))
     if config.model.init_from is not None:
         hooks.append(StartDistance(by_layer=any(chosen.name == "layer_statistics" for chosen in config.hooks)))
     return sorted(hooks, key=lambda hook: hook.turn)

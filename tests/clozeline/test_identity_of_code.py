@@ -52,7 +52,7 @@ OF_RUNS = {
     "schedule": ("train.optim.schedules.linear:Linear", {"schedule": "{}"}),
     "regularizer": ("train.optim.regularizers.l2_sp:L2Sp", {"regularizer": "{}", "model__init_from": "folder",
                     "optimizer": {"name": "adamw", "weight_decay": 0}}),
-    "pruning": ("train.compression.pruning.magnitude:Magnitude", {"prune": {"name": "{}", "sparsity": 0.5}}),
+    "pruning": ("model.compression.pruning.magnitude:Magnitude", {"prune": {"name": "{}", "sparsity": 0.5}}),
     "hook": ("train.hooks.average:Average", {"hooks": ["{}"]}),
     "loss": ("model.compression.distillation.losses.scores:Scores", {"distil": {"teacher": "t", "losses": ["{}"]}}),
     "objective": ("pipeline.corrupt.objectives.masked_lm:MaskedLM", {"data__corrupt": "{}"}),

@@ -52,7 +52,7 @@ ALGORITHMS = {
         "layer_statistics": ({}, {}),
         "unfreezing": ({"every": 1}, {"every": Key(2)}),
     },
-    ("train.compression.pruning", "prune"): {
+    ("model.compression.pruning", "prune"): {
         "layer_drop": ({"p": 0.3}, {"p": Key(0.7)}),
         "lottery": ({"every": 1, "rounds": 1}, LAYERS | {"sparsity": Key(0.4), "rounds": Key(2), "every": Key(2)}),
         "magnitude": (

@@ -74,7 +74,7 @@ class TrainConfig:
     """a pull to earlier weights and its options: {name: l2_sp, alpha: 0.1}; null: none. Needs model.init_from"""
     distil: DistilConfig | None = None
     """distillation: {teacher: RUN, losses: [{name: scores, temperature: 2.0}], start: {layers: [0, 2]}}; null: none"""
-    prune: Annotated[Chosen, OneOf("clozeline.train.compression.pruning")] | None = None
+    prune: Annotated[Chosen, OneOf("clozeline.model.compression.pruning")] | None = None
     """removal of weights, layers or tokens during training: {name: magnitude, sparsity: 0.9}, {name: movement, keep:
     0.15}; null: none"""
     hooks: tuple[Annotated[Chosen, OneOf("clozeline.train.hooks")], ...] = ()
@@ -226,8 +226,9 @@ class TrainConfig:
             "no model.init_from": self.model.init_from is None,
         }
         chosen = [("hooks", hook) for hook in self.hooks] + ([] if self.prune is None else [("prune", self.prune)])
-        for where, hook in chosen:
+        for hook in self.hooks:
             hook.type.check(self)
+        for where, hook in chosen:
             for key, why in hook.type.conflicts.items():
                 if present[key]:
                     shown = f"optimizer.name={optimizer.name}" if key.startswith("optimizer.") else key

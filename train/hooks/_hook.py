@@ -73,7 +73,7 @@ class Hook:
     trained, 2 reads the gradients that are left, 3 removes parts of the model, 4 reads the weights of the step."""
     observes: ClassVar[bool] = False
     """It changes no result, so that a resumed run may have it or not."""
-    keys: ClassVar[frozenset[str]] = frozenset()
+    keys: frozenset[str] = frozenset()
     """Names of its elementwise states in a checkpoint, which no other hook and no optimizer has."""
     numbers: ClassVar[int] = 0
     """fp32 numbers of state per parameter, for the memory estimate."""

@@ -19,7 +19,7 @@ from clozeline.train.optim.optimizers import AVERAGE
 class Average(Hook):
     """An average of each weight, updated after each step that was not skipped."""
 
-    keys: ClassVar = frozenset({AVERAGE})
+    keys = frozenset({AVERAGE})
     numbers: ClassVar = 1
     conflicts: ClassVar = {
         "zero.offload": "averages of weights on the host were never tried",

@@ -15,6 +15,7 @@ from clozeline.arrays import Int64
 from clozeline.model.build import Model
 from clozeline.model.compression.distillation.teacher import Teacher
 from clozeline.model.flop_counts import Documents
+from clozeline.model.parameters.freezing import frozen_count
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import ShardSet
 from clozeline.terminal import duration_text
@@ -25,7 +26,6 @@ from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.data.stream.phases import Input, distinct_sets, set_labels
 from clozeline.train.evaluate import batches_of_pass
-from clozeline.train.optim.weights.freezing import frozen_count
 
 _COUNTED_AT_ONCE: Final = 256
 """Rows of a batch whose labels are counted."""

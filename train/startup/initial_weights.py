@@ -17,12 +17,12 @@ from clozeline.model.build import Model
 from clozeline.model.checkpoints import differences
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.vocabulary import table_rows
+from clozeline.model.parameters.freezing import fitting
 from clozeline.model.parameters.initial_values import generator_for, normal
 from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
 from clozeline.registry import Chosen
 from clozeline.train.checkpoint.trained_model import TrainedModel, digest_of
 from clozeline.train.configuration.padded_vocabulary import row_multiple
-from clozeline.train.optim.weights.freezing import fitting
 from clozeline.train.startup.source_tokenizer import OtherTokenizer
 
 _BODY = "family."

@@ -14,8 +14,9 @@ from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.model.build import Model, build_model, freeze_base
 from clozeline.model.compression.distillation.student import Student
 from clozeline.model.compression.distillation.teacher import Teacher
-from clozeline.model.compression.methods._method import split_name
+from clozeline.model.compression.selection import split_name
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.parameters.freezing import freeze
 from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
@@ -26,7 +27,6 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.distillation import UNFIT
 from clozeline.train.configuration.padded_vocabulary import row_multiple
 from clozeline.train.data.sets.stored_scores import read_stored_scores
-from clozeline.train.optim.weights.freezing import freeze
 from clozeline.train.startup.initial_weights import config_without_adapter, fill, translate_source
 from clozeline.train.startup.source_tokenizer import compare_tokenizers, refuse_other_tokenizer
 from clozeline.train.startup.start_or_resume import StartingPoint

@@ -1,10 +1,9 @@
-"""The interface of compression methods, and what they share: layers by name, and parameters cut to a smaller model."""
+"""The interface of compression methods, and what they share: parameters cut to a smaller model."""
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from torch import Tensor
 
@@ -15,7 +14,6 @@ from clozeline.model.checkpoints import Checkpoint, parameter_shapes
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig, Quantization
 
-_LAYER: Final = re.compile(r"(family\.(?:(?:stack|encoder|decoder)\.)?layers\.)(\d+)\.(.+)")
 Batch: TypeAlias = Mapping[str, Tensor]
 """Tensors of rows with their labels, as the heads of the model read them in training."""
 
@@ -98,14 +96,3 @@ class Method(ABC):
             tensors[name] = tensor
         # tensors that only a class of transformers reads belong to the complete model
         return replace(checkpoint, config=config, tensors=tensors, unread={})
-
-
-def split_name(name: str) -> tuple[str, int, str] | None:
-    """Return the stack, the layer index and the rest of a parameter's name; None outside the layers.
-
-    Example:
-        >>> split_name("family.stack.layers.3.feed_forward.body.up.weight")
-        ('family.stack.layers.', 3, 'feed_forward.body.up.weight')
-    """
-    match = _LAYER.fullmatch(name)
-    return None if match is None else (match[1], int(match[2]), match[3])

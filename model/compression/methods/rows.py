@@ -11,8 +11,8 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression.methods._calibration import score_parts
-from clozeline.model.compression.methods._method import Batch, Compressed, Method, split_name
-from clozeline.model.compression.methods._selection import StructureOptions, choose_best
+from clozeline.model.compression.methods._method import Batch, Compressed, Method
+from clozeline.model.compression.selection import StructureOptions, choose_best, split_name
 
 _BODY = "feed_forward.body."
 

@@ -11,7 +11,7 @@ from clozeline.train.engine import hooks_of_run
 from clozeline.train.hooks import Hook
 from tests.contracts import contract
 from tests.declarations import declared
-from tests.train.compression.pruning.pruned import train
+from tests.model.compression.pruning.pruned import train
 from tests.train.synthetic import VOCABULARY, tiny
 
 HOOKS = "clozeline.train.hooks"
@@ -51,7 +51,7 @@ def test_statistics_come_before_what_changes_gradients_and_distances_last():
         prune={"name": "magnitude", "sparsity": 0.5},
     )
     order = [type(hook).__name__ for hook in hooks_of_run(config, build_model(config.model, VOCABULARY, {}, seed=1))]
-    assert order == ["LayerStatistics", "L2Sp", "Unfreezing", "GradientNoise", "Magnitude", "StartDistance"]
+    assert order == ["LayerStatistics", "L2Sp", "Unfreezing", "GradientNoise", "MaskingHook", "StartDistance"]
 
 
 def test_a_hook_is_named_once():

@@ -24,7 +24,7 @@ class Regularizer(Hook):
 
     replaces_decay: ClassVar[bool] = False
     """It replaces the optimizer's weight decay."""
-    keys: ClassVar = frozenset(Anchored._fields)
+    keys = frozenset(Anchored._fields)
 
     @abstractmethod
     def anchor(self, name: str, weight: Tensor, start: int, *, fresh: bool) -> Anchored:

@@ -10,6 +10,7 @@ from torch import nn
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.model.configuration.position import PositionConfig
+from clozeline.model.parameters.freezing import freeze, frozen_count, frozen_modules
 from clozeline.train.checkpoint.stored_checkpoint import (
     WEIGHT,
     CheckpointReader,
@@ -17,7 +18,6 @@ from clozeline.train.checkpoint.stored_checkpoint import (
     StoredCheckpoint,
     tiling_problem,
 )
-from clozeline.train.optim.weights.freezing import freeze, frozen_count, frozen_modules
 from clozeline.train.optim.weights.parameter_groups import depths_below_heads, parameter_groups
 from tests.contracts import contract
 from tests.model.small_models import SPELLINGS, small_config

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
-import torch
+from typing import ClassVar
 
 from clozeline.configuration.config import config_class
-from clozeline.model.compression.methods._selection import Scope, Sparsity
-from clozeline.train.compression.pruning._pruning import CubicOptions, MaskedWeights
-from clozeline.train.hooks import Step
+from clozeline.model.compression.pruning._masked_weights import Cut, MaskedWeights
+from clozeline.model.compression.pruning._pruning import CubicOptions
+from clozeline.model.compression.selection import SparsityOptions
 
 
 class Magnitude(MaskedWeights):
@@ -24,23 +21,16 @@ class Magnitude(MaskedWeights):
     claim: ClassVar = "up to 10 times fewer non-zero parameters with minimal loss of accuracy (1710.01878)"
 
     @config_class
-    class Options(CubicOptions):
-        """Share of zeros, and its schedule."""
-
-        sparsity: Sparsity
-        """final share of the weights that are 0, in (0, 1)"""
-        scope: Scope = "local"
-        """local: this share of each matrix; global: of all of them together"""
+    class Options(SparsityOptions, CubicOptions):
+        """Final share of zeros, and its schedule."""
 
     def describe_plan(self, horizon: int) -> str:
         options, last = self.options, self.options.last_step(horizon)
         steps = f"from step {options.start} to {last}, every {options.every} steps"
         return f"{100 * options.sparsity:g} % of them by magnitude, {steps}"
 
-    @torch.no_grad()
-    def end(self, step: Step, norm: float) -> Mapping[str, Any]:
-        options, last = self.options, self.options.last_step(self._trained.horizon)
-        if options.is_due(step.index, last):
-            self.mask_smallest(options.sparsity * options.progress(step.index, last), options.scope)
-            self.apply()
-        return {}
+    def cut(self, step: int) -> Cut | None:
+        options, last = self.options, self.options.last_step(self.training.horizon)
+        if not options.is_due(step, last):
+            return None
+        return Cut(options.sparsity * options.progress(step, last), options.scope)

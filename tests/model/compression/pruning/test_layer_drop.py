@@ -7,7 +7,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.registry import choose
 from clozeline.train.hooks import Step
-from tests.train.compression.pruning.pruned import plain_adamw, pruned, started, train
+from tests.model.compression.pruning.pruned import plain_adamw, pruned, started, train
 from tests.train.synthetic import VOCABULARY, random_rows, tiny, train_steps
 
 CASE = {"prune": {"p": 0.5}}
@@ -51,7 +51,7 @@ def test_an_evaluation_uses_all_layers(one_rank):
 
 
 def test_the_share_of_skipped_layers_is_p():
-    method = choose("clozeline.train.compression.pruning", {"name": "layer_drop", "p": 0.2}).build()
+    method = choose("clozeline.model.compression.pruning", {"name": "layer_drop", "p": 0.2}).build()
     method._seed = 5
     drawn = [method.is_skipped(layer, step) for step in range(1, 1001) for layer in range(10)]
     assert abs(sum(drawn) / 10_000 - 0.2) < 4 * (0.2 * 0.8 / 10_000) ** 0.5
@@ -104,4 +104,4 @@ def test_families_without_plain_layers_are_refused():
     with torch.device("meta"):
         built = Model(tiny(model=LSTM).model, VOCABULARY)
     with pytest.raises(ConfigurationError, match="nothing to drop"):
-        choose("clozeline.train.compression.pruning", "layer_drop").build().describe(built, 8)
+        choose("clozeline.model.compression.pruning", "layer_drop").build().describe(built, 8)

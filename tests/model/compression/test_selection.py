@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.compression.methods._selection import StructureOptions, choose_best, choose_lowest
+from clozeline.model.compression.selection import StructureOptions, choose_best, choose_lowest
 from clozeline.registry import choose
 
 VALUES = st.lists(st.sampled_from([-2.0, -0.5, -0.0, 0.0, 1e-30, 0.5, 3.0, 1e30]) | st.floats(-4, 4, width=32))

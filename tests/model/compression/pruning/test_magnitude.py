@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.train.compression.pruning.pruned import matrices, plain_adamw, pruned, train, zeros
+from tests.model.compression.pruning.pruned import matrices, plain_adamw, pruned, train, zeros
 from tests.train.synthetic import VOCABULARY, random_rows
 
 GRADUAL = {"name": "magnitude", "sparsity": 0.7, "start": 1, "end": 6, "every": 2}

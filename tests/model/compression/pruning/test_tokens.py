@@ -9,10 +9,10 @@ from clozeline.model.compression.token_pruning import TokenPruning
 from clozeline.model.compression.token_rules import LearnedRetention, LearnedThresholds
 from clozeline.registry import choose
 from tests.matrices import mark_slow_after
-from tests.train.compression.pruning.pruned import plain_adamw, pruned, started, train
+from tests.model.compression.pruning.pruned import plain_adamw, pruned, started, train
 from tests.train.synthetic import VOCABULARY, random_rows, tiny, train_steps
 
-METHOD = "clozeline.train.compression.pruning"
+METHOD = "clozeline.model.compression.pruning"
 RETENTION = {"name": "tokens", "rule": "retention", "weight": 0.02, "harden": 5, "positions": 7}
 THRESHOLDS = {"name": "tokens", "rule": "thresholds", "weight": 0.5, "last": 0.05, "temperature": 0.03}
 RULES = {"retention": {**RETENTION, "learning_rate": 0.5}, "thresholds": {**THRESHOLDS, "learning_rate": 0.02}}

@@ -12,11 +12,10 @@ from torch import Tensor, nn
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.compression.methods._method import split_name
+from clozeline.model.compression.pruning._pruning import Pruning, Training
+from clozeline.model.compression.selection import split_name
 from clozeline.model.layers.layer import Layer
 from clozeline.seeding import hash64
-from clozeline.train.compression.pruning._pruning import Pruning
-from clozeline.train.hooks import Step, Trained
 
 _DRAWS: Final = 2**64
 
@@ -48,14 +47,14 @@ class LayerDrop(Pruning):
     def describe(self, model: Model, horizon: int) -> str:
         return f"prune      each of {len(layers_to_drop(model))} layers is skipped with probability {self.options.p:g}"
 
-    def attach(self, trained: Trained) -> None:
-        self._seed, self._step = trained.seed, 0
-        skip = _compute_and_discard if trained.stage == 3 else _skip
-        for index, layer in enumerate(layers_to_drop(trained.model) if self.options.p else ()):
+    def attach(self, training: Training) -> None:
+        self._seed, self._step = training.seed, 0
+        skip = _compute_and_discard if training.gathers_layers else _skip
+        for index, layer in enumerate(layers_to_drop(training.model) if self.options.p else ()):
             layer.forward = partial(self._call, index, layer, layer.forward, skip)  # type: ignore[method-assign]
 
-    def begin(self, step: Step) -> None:
-        self._step = step.index
+    def begin(self, step: int, rate: float) -> None:
+        self._step = step
 
     def is_skipped(self, index: int, step: int) -> bool:
         """Return whether a step skips a layer, both counted over the model and from 1."""

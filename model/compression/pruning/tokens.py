@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import torch
 import torch.distributed as dist
@@ -13,6 +13,7 @@ from torch import Tensor
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
+from clozeline.model.compression.pruning._pruning import Pruning, Training
 from clozeline.model.compression.token_pruning import TokenPruning
 from clozeline.model.compression.token_rules import (
     LearnedRetention,
@@ -22,8 +23,6 @@ from clozeline.model.compression.token_rules import (
     TopTokens,
     write_rule,
 )
-from clozeline.train.compression.pruning._pruning import Pruning
-from clozeline.train.hooks import Step, Trained
 
 _RATES: Final = {"retention": 0.01, "thresholds": 1e-3}
 _OF_RULES: Final = {
@@ -113,13 +112,13 @@ class Tokens(Pruning):
             return f"prune      layers keep these shares of a row's tokens: {', '.join(map(str, self.options.shares))}"
         return f"prune      {self.options.rule} of tokens, masks until step {self._last_soft(horizon)}, then dropped"
 
-    def attach(self, trained: Trained) -> None:
-        self._harden = self._last_soft(trained.horizon)
-        self._model: TokenPruning = trained.model  # type: ignore[assignment]
+    def attach(self, training: Training) -> None:
+        self._harden = self._last_soft(training.horizon)
+        self._model: TokenPruning = training.model  # type: ignore[assignment]
         self._buffers: dict[str, Tensor] = {}
         if self._soft is None:
             return
-        (values,) = self._soft.to(trained.world.device).parameters()
+        (values,) = self._soft.to(training.device).parameters()
         self._adam = torch.optim.Adam([values], lr=0.0)
         states = {name: torch.zeros_like(values, requires_grad=False) for name in ("exp_avg", "exp_avg_sq")}
         self._adam.state[values] = {"step": torch.zeros(()), **states}
@@ -136,18 +135,18 @@ class Tokens(Pruning):
     def resume(self, step: int) -> None:
         self._choose(step)
 
-    def begin(self, step: Step) -> None:
+    def begin(self, step: int, rate: float) -> None:
         if self._soft is not None:
             self._adam.zero_grad()
             peak = self.options.learning_rate or _RATES[self.options.rule]
-            self._adam.param_groups[0]["lr"] = step.rate * peak
+            self._adam.param_groups[0]["lr"] = rate * peak
 
     @torch.no_grad()
-    def end(self, step: Step, norm: float) -> Mapping[str, Any]:
+    def end(self, step: int) -> None:
         if self._soft is None:
-            return {}
+            return
         (values,) = self._soft.parameters()
-        if step.index <= self._harden and values.grad is not None:
+        if step <= self._harden and values.grad is not None:
             # each rank has the gradient of its rows, multiplied by the number of ranks
             gradient = values.grad.double()
             if dist.is_initialized():
@@ -157,8 +156,7 @@ class Tokens(Pruning):
                 values.grad.copy_(gradient)
                 self._adam.step()
                 self._soft.clip()
-        self._choose(step.index)
-        return {}
+        self._choose(step)
 
     def _choose(self, step: int) -> None:
         """Set the rule after a step."""

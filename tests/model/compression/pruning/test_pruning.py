@@ -7,20 +7,20 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model, build_model
+from clozeline.model.compression.pruning._pruning import CubicOptions
+from clozeline.model.parameters.freezing import freeze
 from clozeline.registry import choose, find
-from clozeline.train.compression.pruning._pruning import CubicOptions, matrices_to_prune
-from clozeline.train.optim.weights.freezing import freeze
 from tests.contracts import contract
 from tests.declarations import declared
-from tests.train.compression.pruning.pruned import pruned, tensors_of, train
+from tests.model.compression.pruning.pruned import pruned, tensors_of, train
 from tests.train.synthetic import VOCABULARY, build, tiny, train_steps
 
-METHODS = "clozeline.train.compression.pruning"
+METHODS = "clozeline.model.compression.pruning"
 
 
 def case(name):
     """`CASE` of a method's own test file: its options in a run of 8 steps, and keys of the run with a dot as `__`."""
-    return declared("train.compression.pruning", name, "CASE", {})
+    return declared("model.compression.pruning", name, "CASE", {})
 
 
 @contract(METHODS)
@@ -68,17 +68,22 @@ LSTM = {"model": {"family": "awd_lstm", "dim": 20, "layers": 2, "cell_dim": 24, 
 QUERY = r"family\.stack\.layers\.\d\.attention\.body\.query\.weight"
 
 
+def matrices_to_prune(model, parameters=()):
+    method = choose(METHODS, {"name": "magnitude", "sparsity": 0.5, "parameters": list(parameters)}).build()
+    return method.sizes_of(model)
+
+
 def model_of(**changes):
     return build_model(tiny(**changes).model, VOCABULARY, {}, seed=1)
 
 
 def test_linear_maps_of_layers_are_pruned_and_nothing_else():
-    names = matrices_to_prune(model_of(), ())
+    names = matrices_to_prune(model_of())
     maps = ("attention.body.query", "attention.body.key", "attention.body.value", "attention.body.out")
     maps += ("feed_forward.body.up", "feed_forward.body.down")
     expected = {f"family.stack.layers.{layer}.{path}.weight" for layer in (0, 1) for path in maps}
     assert set(names) == expected
-    shared = matrices_to_prune(model_of(model__share={"groups": 1}), ())
+    shared = matrices_to_prune(model_of(model__share={"groups": 1}))
     assert set(shared) == {name for name in expected if ".layers.0." in name}
 
 

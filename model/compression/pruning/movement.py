@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import sqrt
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
-import torch
 from pydantic import Field
 from torch import Tensor
 
 from clozeline.configuration.config import config_class
 from clozeline.configuration.unread_keys import refuse_unread_keys
-from clozeline.model.compression.methods._selection import Sparsity
-from clozeline.train.compression.pruning._pruning import CONFLICTS, MASK, CubicOptions, MaskedWeights
-from clozeline.train.hooks import Step
-from clozeline.train.optim.weights.flat_buffers import Segment
+from clozeline.model.compression.pruning._masked_weights import CONFLICTS, MASK, Cut, MaskedWeights
+from clozeline.model.compression.pruning._pruning import CubicOptions
+from clozeline.model.compression.selection import Sparsity
 
 _BETAS: Final = (0.9, 0.999)
 _EPSILON: Final = 1e-8
@@ -36,7 +34,7 @@ class Movement(MaskedWeights):
     options: Options
     claim: ClassVar = "BERT with 3 % of the weights and distillation: minimal loss of accuracy (2005.07683)"
     keys: ClassVar = frozenset({MASK, *_STATES})
-    keeps_zeros: ClassVar = False
+    returns: ClassVar = True
     conflicts: ClassVar = {
         **CONFLICTS,
         "regularizer": "it would pull masked weights, not those behind the masks",
@@ -72,56 +70,51 @@ class Movement(MaskedWeights):
         kept = f"{100 * options.keep:g} % of them stay" if options.keep else f"σ(S) > {options.threshold:g} stays"
         return f"{kept}, by movement from step {options.start} to {last}"
 
-    def new_states(self, flat: Tensor, *, masked: bool) -> dict[str, Tensor]:
-        states = super().new_states(flat, masked=masked)
-        zeros = {name: torch.zeros_like(flat, requires_grad=False) for name in _STATES if masked}
-        return states | zeros | ({"dense": flat.detach().clone()} if masked else {})
+    def new_states(self, weights: Tensor, *, masked: bool) -> dict[str, Tensor]:
+        if not masked:
+            return {}
+        zeros = {name: weights.new_zeros(weights.shape) for name in _STATES}
+        return {**super().new_states(weights, masked=True), **zeros, "dense": weights.clone()}
 
-    def begin(self, step: Step) -> None:
-        self._step, self._rate = step.index, step.rate * self.options.learning_rate
+    def begin(self, step: int, rate: float) -> None:
+        self._step, self._rate = step, rate * self.options.learning_rate
 
-    def before_update(self, flat: Tensor) -> None:
+    def _progress(self, step: int) -> float:
+        return self.options.progress(step, self.options.last_step(self.training.horizon))
+
+    def before_update(self, weights: Tensor, states: Mapping[str, Tensor]) -> None:
         """Update the scores, and give the optimizer the weights behind the masks with their gradient."""
-        own, options = self.of[flat], self.options
-        of_scores = flat.grad * own["dense"]  # type: ignore[operator]
+        options, scores = self.options, states["scores"]
+        of_scores = weights.grad * states["dense"]  # type: ignore[operator]
         if options.mode == "soft":
-            progress = options.progress(self._step, options.last_step(self._trained.horizon))
-            share = own["scores"].sigmoid()
-            of_scores += share * (1 - share) * (options.penalty * progress / sum(self._sizes.values()))
+            share = scores.sigmoid()
+            of_scores += share * (1 - share) * (options.penalty * self._progress(self._step) / sum(self.sizes.values()))
         # Adam without weight decay (arXiv 1412.6980); skipped steps count
-        mean, square = own["score_mean"], own["score_square"]
+        mean, square = states["score_mean"], states["score_square"]
         mean.lerp_(of_scores, 1 - _BETAS[0])
         square.mul_(_BETAS[1]).addcmul_(of_scores, of_scores, value=1 - _BETAS[1])
         scale = sqrt(1 - _BETAS[1] ** self._step)
         change = mean / (square.sqrt() / scale + _EPSILON)
-        own["scores"].sub_(change, alpha=self._rate / (1 - _BETAS[0] ** self._step))
-        super().before_update(flat)
-        flat.copy_(own["dense"])
+        scores.sub_(change, alpha=self._rate / (1 - _BETAS[0] ** self._step))
+        super().before_update(weights, states)
+        weights.copy_(states["dense"])
 
-    def after_update(self, flat: Tensor) -> None:
-        """Keep the new weights behind the masks, and mask the weights of the model."""
-        self.of[flat]["dense"].copy_(flat)
-        super().after_update(flat)
+    def after_update(self, weights: Tensor, states: Mapping[str, Tensor]) -> None:
+        """Keep the new weights behind the masks."""
+        states["dense"].copy_(weights)
 
-    @torch.no_grad()
-    def end(self, step: Step, norm: float) -> Mapping[str, Any]:
-        options, last = self.options, self.options.last_step(self._trained.horizon)
-        done = step.index
-        if done < options.start or ((done - options.start) % options.every and done != last):
-            return {}
-        progress = options.progress(done, last)
+    def cut(self, step: int) -> Cut | None:
+        options, last = self.options, self.options.last_step(self.training.horizon)
+        if step < options.start or ((step - options.start) % options.every and step != last):
+            return None
         if options.keep is not None:
-            for mask, lowest in self.mask_lowest(self._scores_of, (1 - options.keep) * progress, "local"):
-                mask.copy_(~lowest)
-        else:
-            for piece in self._own_segments():
-                kept = self._scores_of(piece).sigmoid() > options.threshold * progress
-                piece.of(self.of[piece.flat][MASK]).copy_(kept)
-        for flat, own in self.of.items():
-            if MASK in own:
-                flat.copy_(own["dense"])
-        self.apply()
-        return {}
+            return Cut((1 - options.keep) * self._progress(step))
+        return Cut(threshold=options.threshold * self._progress(step))
 
-    def _scores_of(self, piece: Segment) -> Tensor:
-        return piece.of(self.of[piece.flat]["scores"])
+    def values(self, weights: Tensor, states: Mapping[str, Tensor]) -> Tensor:
+        return states["scores"] if self.options.mode == "hard" else states["scores"].sigmoid()
+
+    def after_cut(self, weights: Tensor, states: Mapping[str, Tensor], moments: Iterable[Tensor]) -> None:
+        """Mask the weights anew."""
+        if MASK in states:
+            weights.copy_(states["dense"])

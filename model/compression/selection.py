@@ -1,7 +1,8 @@
-"""Options that say how much of a model goes, and the choice of the parts and weights that go."""
+"""What of a model goes: layers and matrices by name, options that say how much, and the parts and weights chosen."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Final, Literal, TypeAlias
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import torch
 from pydantic import Field
@@ -11,6 +12,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.key_types import Width
 
+_LAYER: Final = re.compile(r"(family\.(?:(?:stack|encoder|decoder)\.)?layers\.)(\d+)\.(.+)")
 _LOWEST: Final = -(2**31)
 _HIGHEST: Final = 2**31 - 1
 
@@ -18,6 +20,16 @@ Scope: TypeAlias = Literal["local", "global"]
 """local: a share of each matrix; global: of all of them together."""
 Sparsity: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 """Share to remove, in (0, 1)."""
+
+
+@config_class
+class SparsityOptions:
+    """Share of zeros, and what competes."""
+
+    sparsity: Sparsity
+    """share of the weights that become 0, in (0, 1)"""
+    scope: Scope = "local"
+    """local: this share of each matrix; global: of all of them together"""
 
 
 @config_class
@@ -56,6 +68,29 @@ class StructureOptions:
         return self.keep
 
 
+def split_name(name: str) -> tuple[str, int, str] | None:
+    """Return the stack, the layer index and the rest of a parameter's name; None outside the layers.
+
+    Example:
+        >>> split_name("family.stack.layers.3.feed_forward.body.up.weight")
+        ('family.stack.layers.', 3, 'feed_forward.body.up.weight')
+    """
+    match = _LAYER.fullmatch(name)
+    return None if match is None else (match[1], int(match[2]), match[3])
+
+
+def find_matrices(shapes: Mapping[str, Sequence[int]], key: str, family: str) -> list[str]:
+    """Return the weights of linear maps in layers, which alone are masked, in the order of the parameters' `shapes`.
+
+    Raises:
+        ConfigurationError: there are none; `key` and `family` are for the message.
+    """
+    found = [name for name, shape in shapes.items() if len(shape) == 2 and name.endswith(".weight")]
+    if not (found := [name for name in found if split_name(name) is not None]):
+        raise ConfigurationError(f"{key}: nothing to prune: expected a family with layers of linear maps, got {family}")
+    return found
+
+
 def choose_best(scores: Tensor, count: int) -> Tensor:
     """Return the indices of the `count` highest scores, ascending; of equal ones the first.
 
@@ -64,6 +99,18 @@ def choose_best(scores: Tensor, count: int) -> Tensor:
         [1, 2]
     """
     return torch.sort(scores, descending=True, stable=True).indices[:count].sort().values
+
+
+def choose_share(
+    values: Iterable[Tensor], sizes: Sequence[int], share: float, scope: Scope, *ranks: Any
+) -> list[Tensor]:
+    """Return masks, True at the lowest values of matrices: of a share of each of these `sizes`, or of all together.
+
+    `ranks` are the last arguments of `choose_lowest`.
+    """
+    if scope == "global":
+        return choose_lowest(values, [0] * len(sizes), [round(share * sum(sizes))], *ranks)
+    return choose_lowest(values, range(len(sizes)), [round(share * size) for size in sizes], *ranks)
 
 
 def choose_lowest(

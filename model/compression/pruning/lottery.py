@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from collections.abc import Iterable, Mapping
+from typing import Annotated, ClassVar
 
-import torch
 from pydantic import Field
 from torch import Tensor
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.compression.methods._selection import Sparsity
-from clozeline.train.compression.pruning._pruning import CONFLICTS, MASK, MaskedWeights
-from clozeline.train.hooks import Step
+from clozeline.model.compression.pruning._masked_weights import CONFLICTS, MASK, Cut, MaskedWeights
+from clozeline.model.compression.selection import Sparsity
 
 
 class Lottery(MaskedWeights):
@@ -57,20 +55,18 @@ class Lottery(MaskedWeights):
         share = f"{100 * options.sparsity:g} % of them by magnitude"
         return f"{share}, in {options.rounds} rounds of {options.every} steps with rewinds"
 
-    def new_states(self, flat: Tensor, *, masked: bool) -> dict[str, Tensor]:
-        return {**super().new_states(flat, masked=masked), "origin": flat.detach().clone()}
+    def new_states(self, weights: Tensor, *, masked: bool) -> dict[str, Tensor]:
+        return {**super().new_states(weights, masked=masked), "origin": weights.clone()}
 
-    @torch.no_grad()
-    def end(self, step: Step, norm: float) -> Mapping[str, Any]:
+    def cut(self, step: int) -> Cut | None:
         options = self.options
-        index, rest = divmod(step.index, options.every)
+        index, rest = divmod(step, options.every)
         if rest or not 1 <= index <= options.rounds:
-            return {}
-        self.mask_smallest(options.sparsity * index / options.rounds, "global")
-        for flat, own in self.of.items():
-            flat.copy_(own["origin"])
-            for state in self._trained.optimizer.state.get(flat, {}).values():
-                if isinstance(state, Tensor):
-                    state.zero_()
-        self.apply()
-        return {}
+            return None
+        return Cut(options.sparsity * index / options.rounds, "global")
+
+    def after_cut(self, weights: Tensor, states: Mapping[str, Tensor], moments: Iterable[Tensor]) -> None:
+        """Rewind to the start."""
+        weights.copy_(states["origin"])
+        for moment in moments:
+            moment.zero_()

@@ -1,0 +1,141 @@
+"""Apply the methods of model/compression/pruning to a training: parts of a model, and masks of weights under ZeRO."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from clozeline.model.build import Model
+from clozeline.model.compression.pruning import Pruning, Training
+from clozeline.model.compression.pruning._masked_weights import MASK, Cut, MaskedWeights
+from clozeline.model.compression.selection import choose_share
+from clozeline.train.hooks import Hook, Step, Trained
+from clozeline.train.optim.weights.flat_buffers import Segment
+
+
+def pruning_hook(method: Pruning) -> Hook:
+    """Return the hook that applies a method."""
+    return MaskingHook(method) if isinstance(method, MaskedWeights) else PruningHook(method)
+
+
+class PruningHook(Hook):
+    """Tells a method of the steps."""
+
+    turn: ClassVar = 3
+
+    def __init__(self, method: Pruning) -> None:
+        super().__init__(None)
+        self._method = method
+        self.keys = method.keys
+
+    def wrap(self, model: Model) -> Model:
+        return self._method.wrap(model)
+
+    def attach(self, trained: Trained) -> None:
+        device, gathers = trained.world.device, trained.stage == 3
+        self._method.attach(Training(trained.model, trained.seed, trained.horizon, device, gathers))
+
+    def resume(self, step: int) -> None:
+        self._method.resume(step)
+
+    def begin(self, step: Step) -> None:
+        self._method.begin(step.index, step.rate)
+
+    def end(self, step: Step, norm: float) -> Mapping[str, Any]:
+        self._method.end(step.index)
+        return {}
+
+    @property
+    def buffers(self) -> Mapping[str, Tensor]:
+        return self._method.buffers
+
+    @property
+    def in_state(self) -> Mapping[str, Any]:
+        return self._method.in_state
+
+
+class MaskingHook(PruningHook):
+    """Holds the masks of a method next to the tensors of the optimizer, and keeps masked weights at 0."""
+
+    matrices_apart = True
+    _method: MaskedWeights
+
+    def attach(self, trained: Trained) -> None:
+        super().attach(trained)
+        self._trained = trained
+        trained.optimizer.register_step_pre_hook(partial(self._visit, self._method.before_update))
+        trained.optimizer.register_step_post_hook(partial(self._visit, self._after_update))
+
+    @torch.no_grad()
+    def start(self, fresh: Collection[str], *, initialized: bool) -> None:
+        for flat, group in self._trained.flats:
+            new = self._method.new_states(flat.detach(), masked=group.startswith("matrix"))
+            if self.of.get(flat, {}).keys() != new.keys():
+                self.of[flat] = new
+                # zeros of the model that the run starts from stay
+                for piece in self._segments(flat) if initialized and MASK in new and not self._method.returns else ():
+                    if piece.name not in fresh:
+                        piece.of(new[MASK]).copy_(piece.of(flat) != 0)
+        self._apply()
+
+    @torch.no_grad()
+    def end(self, step: Step, norm: float) -> Mapping[str, Any]:
+        if (cut := self._method.cut(step.index)) is not None:
+            for mask, masked in self._choose(cut):
+                if self._method.returns:
+                    mask.fill_(1.0)
+                mask.masked_fill_(masked, 0.0)
+            for flat, states in self.of.items():
+                self._method.after_cut(flat, states, self._moments(flat))
+            self._apply()
+        return {}
+
+    def _choose(self, cut: Cut) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the mask of each matrix on this rank, to be changed, and True at weights to mask [n]; collective."""
+        layout, sizes = self._trained.layout, self._method.sizes
+        pieces = {piece.name: piece for piece in self._segments(*self.of)}
+        values = dict.fromkeys(sizes, torch.empty(0, device=self._trained.world.device))
+        for name, piece in pieces.items():
+            states = {key: piece.of(state) for key, state in self.of[piece.flat].items()}
+            values[name] = self._method.values(piece.of(piece.flat), states)
+        if cut.threshold is not None:
+            chosen = [~(own > cut.threshold) for own in values.values()]
+        else:
+            ranks = (layout.rank, layout.size, layout.total)
+            chosen = choose_share(values.values(), [*sizes.values()], cut.share, cut.scope, *ranks)
+        for name, masked in zip(values, chosen, strict=True):
+            if name in pieces:
+                yield pieces[name].of(self.of[pieces[name].flat][MASK]), masked
+
+    def _apply(self) -> None:
+        """Set masked weights and their states to 0, in the optimizer and in the model; a collective call."""
+        for flat in self.of:
+            self._clear(flat)
+        self._trained.refresh_model()
+
+    def _segments(self, *flats: Tensor) -> list[Segment]:
+        return [piece for piece in self._trained.layout.own(*flats) if piece.name in self._method.sizes]
+
+    def _moments(self, flat: Tensor) -> list[Tensor]:
+        return [own for own in self._trained.optimizer.state.get(flat, {}).values() if isinstance(own, Tensor)]
+
+    def _clear(self, flat: Tensor) -> None:
+        if (mask := self.of[flat].get(MASK)) is not None:
+            for own in (flat, *self._moments(flat)):
+                if own.shape == flat.shape:
+                    own.mul_(mask)
+
+    @torch.no_grad()
+    def _visit(
+        self, call: Callable[[Tensor, Mapping[str, Tensor]], None], optimizer: torch.optim.Optimizer, *_: Any
+    ) -> None:
+        """Call a function for the tensors with masks that an update changes: ZeRO updates one group at a time."""
+        for flat in (flat for group in optimizer.param_groups for flat in group["params"]):
+            if flat.grad is not None and MASK in (states := self.of.get(flat, {})):
+                call(flat, states)
+
+    def _after_update(self, flat: Tensor, states: Mapping[str, Tensor]) -> None:
+        self._method.after_update(flat, states)
+        self._clear(flat)
