@@ -17,13 +17,13 @@ from benchmarks.harness import best_seconds, figure, parser, print_table, verdic
 
 import numpy as np
 
-from clozeline import registry
 from clozeline.configuration.config import validate
 from clozeline.pipeline.corrupt.objectives import Objective, build_objective
 from clozeline.pipeline.corrupt.objectives.mixture import Mixture
 from clozeline.pipeline.execution.stages import stage_of
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import write_manifest, write_shard
 from clozeline.pipeline.shards.token_set import token_columns
@@ -215,7 +215,7 @@ def measure(rows: int, documents: int) -> list[dict[str, Any]]:
     def add(case: str, ours: float, target: float, peer: float | None = None, peer_name: str = "") -> None:
         figures.append(figure(case, "million tokens/s", ours, peer, peer_name, target, holds=ours >= target))
 
-    for name in registry.names("clozeline.pipeline.corrupt.objectives"):
+    for name in OBJECTIVES.available():
         ours, target = kernel(build_objective(name, words), rows), _TARGETS.get(name, 0.0)
         if name not in _COLLATED:
             add(name, ours, target)

@@ -27,15 +27,14 @@ import numpy as np
 import sentencepiece
 import tokenizers
 
-from clozeline import registry
 from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.registries import SENTENCES, TOKENIZERS
 from clozeline.pipeline.tokenize.encode.tokenize_documents import token_documents
 from clozeline.pipeline.tokenize.published.exporting import export_tokenizer
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer, trainable
 from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, sentinel_pieces
 from clozeline.pipeline.vocabulary import MODES, SENTINELS
-from clozeline.registry import choose
 
 BATCH = 256
 TARGET = 0.5
@@ -64,7 +63,7 @@ def documents(megabytes: float) -> list[Document]:
 
 
 def train(name: str, texts: Texts, size: int, folder: Path) -> Path:
-    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", name)
+    kind = TOKENIZERS.load_class(name)
     save_tokenizer(kind.train(texts[::4], kind.Options(size=size), folder), name, folder)
     return folder
 
@@ -113,7 +112,7 @@ def check_ids(ours: Encode, peer: Encode, texts: Texts) -> None:
 
 def load_stage(folder: Path) -> Callable[[Sequence[Document]], Any]:
     """Return what the stage does with a batch: ids, offsets and sentence starts."""
-    tokenizer, splitter = load_tokenizer(folder), choose("clozeline.pipeline.text.sentences", "regex").build()
+    tokenizer, splitter = load_tokenizer(folder), SENTENCES.resolve("regex").build()
     return lambda batch: list(token_documents(batch, tokenizer, splitter))
 
 

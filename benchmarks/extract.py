@@ -19,7 +19,7 @@ from benchmarks.harness import figure, parser, print_table, system_load, take_tu
 
 from benchmarks.extraction_pages import SETS, MarkedPage, read_pages, score_strings, score_texts
 from clozeline.pipeline.clean.extractors._preparation import prepare_page
-from clozeline.registry import choose
+from clozeline.pipeline.registries import EXTRACTORS
 
 CASES: dict[str, dict[str, Any]] = {
     "resiliparse": {"name": "resiliparse"},
@@ -31,7 +31,7 @@ Extract = Callable[[str], str]
 
 def build(options: dict[str, Any], *, prepares: bool) -> Extract:
     """Return what an extractor makes of a page, with or without the preparation; a rejected page has no text."""
-    extractor = choose("clozeline.pipeline.clean.extractors", options).build()
+    extractor = EXTRACTORS.resolve(options).build()
 
     def extract(html: str) -> str:
         text: str = extractor.extract(prepare_page(html) if prepares else html)

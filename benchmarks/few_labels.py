@@ -9,10 +9,10 @@ from typing import Any, Final
 from clozeline.configuration.config import config_file, read_composed
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.registries import TASK_READERS
 from clozeline.pipeline.tasks.readers import Rejected, TaskReader
 from clozeline.pipeline.tasks.readers._text_lines import read_whole_json, text_lines
 from clozeline.pipeline.tasks.splits import split_by_group
-from clozeline.registry import choose
 from clozeline.seeding import hash64
 
 OF_GLUE: Final = ("cola", "mrpc", "rte")
@@ -27,7 +27,7 @@ def reader_of(task: str) -> TaskReader:
     """Return the reader of a task's recipe, with its options."""
     recipe = read_composed(Recipe, config_file(f"recipe:tasks/{recipe_of(task)}", "pipeline.yaml"))
     options = recipe["tasks"]["reader"] | ({"task": task} if task in OF_GLUE else {})
-    reader: TaskReader = choose("clozeline.pipeline.tasks.readers", options).build(Limits())
+    reader: TaskReader = TASK_READERS.resolve(options).build(Limits())
     return reader
 
 

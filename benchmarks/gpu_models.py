@@ -15,9 +15,10 @@ from clozeline.model.compression.distillation.student import Student
 from clozeline.model.compression.distillation.teacher import Teacher
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.sizes import read_size
-from clozeline.registry import choose
+from clozeline.model.registries import DISTILLATION_LOSSES, METHODS
 from clozeline.tools.runs.inference.teacher_scores import keep_best
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
+from clozeline.train.registries import OPTIMIZERS
 
 SMALL = {"dim": 48, "layers": 2, "attention_heads": 3, "ffn_dim": 96}
 TINY_VOCABULARY = 30_000
@@ -70,7 +71,7 @@ def build(experiment: Experiment, device: torch.device, tiny: bool) -> Model:
     if experiment.number_format is not None:
         tensors = {name: parameter.detach() for name, parameter in model.named_parameters()}
         dense = Checkpoint(model.config, vocabulary, tensors, {}, None, ())
-        method = choose("clozeline.model.compression.methods", experiment.number_format).build()
+        method = METHODS.resolve(experiment.number_format).build()
         model = build_checkpoint(method.compress(dense, ()).checkpoint)
     model.to(device=device, dtype=torch.float32 if tiny or experiment.update is not None else torch.bfloat16)
     if experiment.compiled:
@@ -87,7 +88,7 @@ def build_optimizer(name: str, model: nn.Module) -> torch.optim.Optimizer:
         parameter.grad = torch.randn_like(parameter)
     on_gpu = next(model.parameters()).is_cuda
     options = {"name": name, **({"iterate_in": "fp32"} if name == "muon" and not on_gpu else {})}
-    builder = choose("clozeline.train.optim.optimizers", options).build()
+    builder = OPTIMIZERS.resolve(options).build()
     optimizer: torch.optim.Optimizer = builder.build(
         parameter_groups(model, 0.01, matrices_apart=builder.matrices_apart)
     )
@@ -102,7 +103,7 @@ def give_scores(
 
     Stored are the scores of the 16 best classes, as a column set has them.
     """
-    losses = [choose("clozeline.model.compression.distillation.losses", "scores")]
+    losses = [DISTILLATION_LOSSES.resolve("scores")]
     large = build(replace(experiment, preset="bert_base", scores=None), device, tiny)
     live = Student(model, losses, large.config)
     teacher = Teacher(large, live.needed_of_teacher)

@@ -20,7 +20,7 @@ from clozeline.configuration.paths import refusal_of_special
 from clozeline.configuration.words_elsewhere import translate_key
 from clozeline.errors import ClozelineError, ConfigurationError, message_text, show_controls
 from clozeline.process import READER_GONE, STOPS, ReaderGone, catch, guard_streams
-from clozeline.registry import find, names
+from clozeline.registry import Registry, options_of
 from clozeline.repair import explain_error
 
 LOG_COLUMNS: Final = 80
@@ -160,17 +160,19 @@ def asks_for_help(words: Sequence[str]) -> bool:
     return not {"-h", "--help"}.isdisjoint(options)
 
 
-def keys_of(schema: Any, algorithms: Iterable[tuple[str, str, str]] = ()) -> Iterator[tuple[str, str, str, str]]:
+def keys_of(
+    schema: type, algorithms: Iterable[tuple[str, str, Registry[object]]] = ()
+) -> Iterator[tuple[str, str, str, str]]:
     """Yield every key of a configuration as `describe` does, then the options of algorithms that it names.
 
-    `algorithms` are (key, word that chooses, registry): `("optimizer", "name", "clozeline.train.optim.optimizers")`. An
+    `algorithms` are (key, word that chooses, registry): `("optimizer", "name", OPTIMIZERS)`. An
     option that several algorithms describe alike is one entry with their names.
     """
     yield from describe(schema)
-    for key, word, package in algorithms:
+    for key, word, registry in algorithms:
         readers: dict[tuple[str, str, str, str], list[str]] = {}
-        for name in names(package):
-            for described in describe(find(package, name).Options):
+        for name in registry.available():
+            for described in describe(options_of(registry.load_class(name))):
                 readers.setdefault(described, []).append(name)
         for (option, kind, default, text), chosen in readers.items():
             yield f"{key}.{option} ({word}: {', '.join(chosen)})", kind, default, text

@@ -17,8 +17,9 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, SelectableGroups, entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 from clozeline.errors import ConfigurationError
@@ -26,11 +27,9 @@ from clozeline.errors import ConfigurationError
 VARIABLE: Final = "CLOZELINE_IMPORT"
 """Variable with the names that may be imported, `module:Class` or `module`, between commas."""
 _NAME: Final = re.compile(r"[A-Za-z_]\w*(?:[.-][A-Za-z_]\w*)*:[A-Za-z_]\w*")
-_GROUPS: Final = {"clozeline.pipeline.tasks.readers": "clozeline.task_readers"}
-"""Groups of entry points that are not named like the folder of their registry."""
 
 
-def is_own(name: str) -> bool:
+def is_custom(name: str) -> bool:
     """Return whether a name is `module:Class`; heads write a hyphen for each dot, which names of modules lack."""
     return _NAME.fullmatch(name) is not None
 
@@ -43,7 +42,7 @@ def name_of(kind: type) -> str:
 
 def short_name(name: str) -> str:
     """Return a name for folders and tables: `falling_rate` of `mylab.objectives:FallingRate`."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.rpartition(":")[2]).lower() if is_own(name) else name
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.rpartition(":")[2]).lower() if is_custom(name) else name
 
 
 def allow(values: Iterable[Any]) -> None:
@@ -51,7 +50,7 @@ def allow(values: Iterable[Any]) -> None:
 
     `values` are plain data, parsed: only an entire text or key is a name, never a part of one.
     """
-    if found := {name.replace("-", ".") for name in filter(is_own, _texts(values))} - _allowed():
+    if found := {name.replace("-", ".") for name in filter(is_custom, _texts(values))} - _allowed():
         os.environ[VARIABLE] = ",".join(sorted(_allowed() | found))
 
 
@@ -72,32 +71,26 @@ def _allowed() -> set[str]:
     return set(filter(None, os.environ.get(VARIABLE, "").split(",")))
 
 
-def group_of(package: str) -> str:
-    """Return the group of entry points of a registry: `clozeline.objectives`."""
-    return _GROUPS.get(package, f"clozeline.{package.rpartition('.')[2]}")
+@cache
+def installed(group: str) -> Mapping[str, EntryPoint]:
+    """Return the entry points of a group by their names."""
+    return {entry.name: entry for entry in sorted(_entry_points().select(group=group))}
 
 
 @cache
-def installed(package: str) -> Mapping[str, EntryPoint]:
-    """Return the entry points of a registry by their names."""
-    return {entry.name: entry for entry in sorted(_entry_points().select(group=group_of(package)))}
-
-
-@cache
-def _entry_points() -> Any:
+def _entry_points() -> SelectableGroups:
     return entry_points()  # reads the metadata of every installed package
 
 
-def import_class(package: str, name: str) -> type:
-    """Return the class of `module:Class` for a registry.
+def import_class(name: str, *, is_allowed: bool = False) -> type:
+    """Return the class of `module:Class`, whose import the user's words allow, or the caller.
 
     Raises:
         ConfigurationError: nobody but the configuration of a foreign folder names it, it is not there, or is no class.
     """
     path = name.replace("-", ".")
     module, _, attribute = path.partition(":")
-    by_entry = path in {entry.value for entry in installed(package).values()}
-    if not by_entry and module not in sys.modules and {path, module}.isdisjoint(_allowed()):
+    if not is_allowed and module not in sys.modules and {path, module}.isdisjoint(_allowed()):
         raise ConfigurationError(
             f"{name}: only a file that you did not write names this class, so it was not imported; where you trust its "
             f"code, put {VARIABLE}={','.join(sorted({*_allowed(), path}))} before the command"
@@ -134,7 +127,7 @@ def put_current_folder_last() -> None:
     find_in_current_folder()
 
 
-def _import(module: str) -> Any:
+def _import(module: str) -> ModuleType:
     """Import a module, also from the current folder."""
     find_in_current_folder()
     return importlib.import_module(module)

@@ -1,20 +1,21 @@
-"""Registries: packages whose modules each define one algorithm, found by file name.
+"""Registries: folders whose modules each define one algorithm, found by file name.
 
 `pipeline/corrupt/objectives/masked_lm.py` holds `class MaskedLM` and is chosen by `name: masked_lm`. Adding a file
-adds the algorithm: nothing is registered anywhere. Its parameters are the nested pydantic dataclass `Options`.
-A package with `NAMED_BY = "model_type"` has one algorithm for each class that sets this attribute, and a file may hold
-several of them.
-Algorithms outside of Clozeline have the names of `clozeline.plugins`.
+adds the algorithm. Its parameters are the nested pydantic dataclass `Options`. Algorithms of other packages have the
+names of `clozeline.plugins`. The registries themselves are declared in `registries.py` of the pipeline, model and
+trainer, each with the interface of its algorithms.
 """
+
+from __future__ import annotations
 
 import difflib
 import importlib
 import os
 import pkgutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
@@ -24,41 +25,198 @@ from clozeline.configuration.config import to_plain, validate
 from clozeline.configuration.words_elsewhere import translate_algorithm
 from clozeline.errors import ConfigurationError
 
+T_co = TypeVar("T_co", covariant=True)
+D_co = TypeVar("D_co", covariant=True)
+
 # Registry folders whose listing is kept: planning asks for the readers several times a file.
 _FOLDERS: Final = 64
 
 
-def _folder(package: str) -> str:
-    return package.removeprefix("clozeline.").replace(".", "/")
+@dataclass(frozen=True, slots=True)
+class Component(Generic[T_co]):
+    """An algorithm named in a configuration, with its validated options."""
+
+    WORD: ClassVar = "name"
+
+    name: str
+    type: type[T_co]
+    options: Any
+
+    if not TYPE_CHECKING:  # `Component["Objective"]` is for type checkers: help imports no interface
+
+        def __class_getitem__(cls, interface: object) -> type[Component]:
+            return cls
+
+    def build(self, *arguments: object, **named: object) -> T_co:
+        """Construct it: `type(options, ...)`."""
+        construct = cast(Callable[..., T_co], self.type)
+        return construct(self.options, *arguments, **named)
+
+    def plain(self) -> dict[str, Any]:
+        """Return name and options as plain data."""
+        return {"name": self.name, **to_plain(self.options)}
 
 
-def names(package: str) -> list[str]:
-    """Return the algorithms of a registry folder and those of entry points, sorted."""
-    return sorted({*_own_names(package), *plugins.installed(package)})
+@dataclass(frozen=True, slots=True)
+class Default(Generic[D_co]):
+    """Default of a field that names one algorithm or several: help shows the names without importing their modules."""
+
+    shown: str | list[str]
+    """name that help shows, or names"""
+    make: Callable[[], D_co]
+
+    def __call__(self) -> D_co:
+        """Return the algorithm or algorithms, with their default options."""
+        return self.make()
 
 
-def is_known(package: str, name: str) -> bool:
-    """Return whether `find` looks for a class of this name: one that it lists, or `module:Class`."""
-    return name in _own_names(package) or plugins.is_own(full_name(package, name))
+@dataclass(frozen=True)
+class Registry(Generic[T_co]):
+    """The algorithms in the folder of a package, in entry points, and in modules that the user names.
+
+    As the annotation of a field it says what the field names: `Annotated[Component["Filter"], FILTERS]`.
+    """
+
+    package: str
+    """package with a module for each algorithm"""
+    interface: str
+    """class in the package that every algorithm inherits from; `_module.Class` if a module of the package has it"""
+    named_by: str = ""
+    """class attribute that names an algorithm, of which a file may hold several; by default each has a file of its
+    name"""
+    entry_points: str = ""
+    """group of entry points, by default named like the folder: `clozeline.objectives`"""
+
+    @property
+    def name(self) -> str:
+        """The last word of the package: `objectives`."""
+        return self.package.rpartition(".")[2]
+
+    @property
+    def folder(self) -> str:
+        """The folder in the repository: `pipeline/corrupt/objectives`."""
+        return self.package.removeprefix("clozeline.").replace(".", "/")
+
+    @property
+    def group(self) -> str:
+        """The group of entry points that add algorithms: `clozeline.objectives`."""
+        return self.entry_points or f"clozeline.{self.name}"
+
+    def available(self) -> list[str]:
+        """Return the names of the algorithms in the folder and in entry points, sorted."""
+        return sorted({*self._shipped(), *plugins.installed(self.group)})
+
+    def is_known(self, name: str) -> bool:
+        """Return whether `load_class` looks for a class of this name: one that is available, or `module:Class`."""
+        return name in self._shipped() or plugins.is_custom(self.full_name(name))
+
+    def full_name(self, name: str) -> str:
+        """Return the `module:Class` behind the name of an entry point, which is an alias; other names as they are."""
+        if plugins.is_custom(name) or name in self._shipped():
+            return name
+        entry = plugins.installed(self.group).get(name)
+        return name if entry is None else entry.value
+
+    def load_class(self, name: str) -> type[T_co]:
+        """Return the class of an algorithm.
+
+        Raises:
+            ConfigurationError: there is none, with the nearest known name; or it does not implement the interface.
+        """
+        if plugins.is_custom(name := self.full_name(name)):
+            is_entry = name in {entry.value for entry in plugins.installed(self.group).values()}
+            found = plugins.import_class(name, is_allowed=is_entry)
+            if self.implements(found):
+                return found
+            interface = f"{self._interface.__module__}.{self._interface.__qualname__}"
+            raise ConfigurationError(f"{name}: expected a subclass of {interface}, got {found!r}")
+        if name not in self._shipped():
+            raise ConfigurationError(self.explain_unknown_name(name))
+        if self.named_by:
+            return self._import_all()[name]
+        module = importlib.import_module(f"{self.package}.{name}")
+        compact = name.replace("_", "")
+        for attribute, value in vars(module).items():
+            if attribute.lower() == compact and isinstance(value, type) and value.__module__ == module.__name__:
+                return value
+        raise ConfigurationError(f"{self.package}.{name} holds no class named like its file")
+
+    def implements(self, found: type) -> TypeGuard[type[T_co]]:
+        """Return whether a class has the interface of the algorithms."""
+        return issubclass(found, self._interface)
+
+    def create(self, name: str, *arguments: object) -> T_co:
+        """Construct an algorithm that takes these arguments instead of options, such as a head."""
+        construct = cast(Callable[..., T_co], self.load_class(name))
+        return construct(*arguments)
+
+    def resolve(self, entry: str | Mapping[str, Any]) -> Component[T_co]:
+        """Return the component of `name` or `{name: ..., option: ...}`, with its options validated."""
+        options = {"name": entry} if isinstance(entry, str) else dict(entry)
+        name = options.pop("name", None)
+        if not isinstance(name, str):
+            raise ConfigurationError(f"{self.folder}: expected a name or a mapping with 'name', got {entry!r}")
+        name = self.full_name(name)
+        found = self.load_class(name)
+        return Component(name, found, validate(options_of(found), options, name))
+
+    def build(self, entry: str | Mapping[str, Any], *arguments: object) -> T_co:
+        """Construct the algorithm of `name` or `{name: ..., option: ...}`."""
+        return self.resolve(entry).build(*arguments)
+
+    def default(self, name: str) -> Default[Component[T_co]]:
+        """Return the default of a field that names an algorithm."""
+        return Default(name, lambda: self.resolve(name))
+
+    def defaults(self, *names: str) -> Default[list[Component[T_co]]]:
+        """Return the default of a field that lists algorithms."""
+        return Default(list(names), lambda: [self.resolve(name) for name in names])
+
+    def explain_unknown_name(self, name: str) -> str:
+        """Return the message for a name that is not available: what it is called here, the nearest name, or all."""
+        known = self.available()
+        near = difflib.get_close_matches(name, known, n=1)
+        spelled = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
+        hint = translate_algorithm(self.name, name, known) or spelled
+        return f"no '{name}' in {self.folder}; {hint}"
+
+    def _shipped(self) -> tuple[str, ...]:
+        return tuple(sorted(self._import_all())) if self.named_by else self._files()
+
+    def _import_all(self) -> Mapping[str, type[T_co]]:
+        """Return every class that sets the attribute `named_by`, by its value."""
+        return _import_classes(self.package, self.named_by, self._files())
+
+    def _files(self) -> tuple[str, ...]:
+        folders = tuple(importlib.import_module(self.package).__path__)
+        changed = tuple(os.stat(folder).st_mtime_ns for folder in folders)  # noqa: PTH116 (asked at every choice: no Path)
+        return _list_files(folders, changed)
+
+    @property
+    def _interface(self) -> type:
+        module, _, attribute = f"{self.package}.{self.interface}".rpartition(".")
+        interface: type = getattr(importlib.import_module(module), attribute)
+        return interface
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def check(entry: object) -> Component[T_co]:
+            if isinstance(entry, Component):
+                return entry
+            if not isinstance(entry, (str, Mapping)):
+                raise ValueError(f"expected a name or a mapping with 'name', got {entry!r}")  # noqa: TRY004 (pydantic's)
+            try:
+                return self.resolve(entry)
+            except ConfigurationError as error:
+                raise ValueError(str(error)) from error
+
+        return core_schema.no_info_plain_validator_function(
+            check, serialization=core_schema.plain_serializer_function_ser_schema(Component.plain)
+        )
 
 
-def full_name(package: str, name: str) -> str:
-    """Return the `module:Class` behind the name of an entry point, which is an alias; other names as they are."""
-    if plugins.is_own(name) or name in _own_names(package):
-        return name
-    entry = plugins.installed(package).get(name)
-    return name if entry is None else entry.value
-
-
-def _own_names(package: str) -> tuple[str, ...]:
-    declared = _declared_classes(package)
-    return _files(package) if declared is None else tuple(sorted(declared))
-
-
-def _files(package: str) -> tuple[str, ...]:
-    folders = tuple(importlib.import_module(package).__path__)
-    changed = tuple(os.stat(folder).st_mtime_ns for folder in folders)  # noqa: PTH116 (asked at every choice: no Path)
-    return _list_files(folders, changed)
+def options_of(algorithm: type) -> Any:
+    """Return the class of the options of an algorithm."""
+    return cast(Any, algorithm).Options
 
 
 @lru_cache(_FOLDERS)
@@ -66,134 +224,35 @@ def _list_files(folders: tuple[str, ...], changed: tuple[int, ...]) -> tuple[str
     return tuple(sorted(module.name for module in pkgutil.iter_modules(folders) if not module.name.startswith("_")))
 
 
-def _declared_classes(package: str) -> Mapping[str, type] | None:
-    """Return the classes of a package with `NAMED_BY`, by their values of this attribute; None for other packages."""
-    attribute = vars(importlib.import_module(package)).get("NAMED_BY")
-    return None if attribute is None else _import_classes(package, attribute, _files(package))
-
-
 @lru_cache(_FOLDERS)
-def _import_classes(package: str, attribute: str, files: tuple[str, ...]) -> Mapping[str, type]:
+def _import_classes(package: str, attribute: str, files: tuple[str, ...]) -> Mapping[str, type[Any]]:
     modules = [importlib.import_module(f"{package}.{file}") for file in files]
     kinds = [kind for module in modules for kind in vars(module).values() if isinstance(kind, type)]
     return {vars(kind)[attribute]: kind for kind in kinds if attribute in vars(kind)}
 
 
-def find(package: str, name: str) -> Any:
-    """Return the class of an algorithm; a ConfigurationError names the nearest known name where there is none."""
-    if plugins.is_own(name := full_name(package, name)):
-        return plugins.import_class(package, name)
-    if name not in _own_names(package):
-        raise ConfigurationError(explain_unknown_name(package, name))
-    if (declared := _declared_classes(package)) is not None:
-        return declared[name]
-    module = importlib.import_module(f"{package}.{name}")
-    compact = name.replace("_", "")
-    for attribute, value in vars(module).items():
-        if attribute.lower() == compact and isinstance(value, type) and value.__module__ == module.__name__:
-            return value
-    raise ConfigurationError(f"{package}.{name} holds no class named like its file")
-
-
-def explain_unknown_name(package: str, name: str) -> str:
-    """Return the message for a name that a registry lacks: what it is called here, the nearest name, or all of them."""
-    known = names(package)
-    near = difflib.get_close_matches(name, known, n=1)
-    spelled = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
-    hint = translate_algorithm(package.rpartition(".")[2], name, known) or spelled
-    return f"no '{name}' in {_folder(package)}; {hint}"
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """An algorithm named in a configuration, with its validated options."""
-
-    WORD: ClassVar = "name"
-
-    name: str
-    type: Any
-    options: Any
-
-    def build(self, *args: Any, **kwargs: Any) -> Any:
-        """Construct it: `type(options, ...)`."""
-        return self.type(self.options, *args, **kwargs)
-
-    def plain(self) -> dict[str, Any]:
-        """Return name and options as plain data."""
-        return {"name": self.name, **to_plain(self.options)}
-
-
-def choose(package: str, entry: str | Mapping[str, Any]) -> Chosen:
-    """Resolve `name` or `{name: ..., option: ...}` and validate the options."""
-    options = {"name": entry} if isinstance(entry, str) else dict(entry)
-    name = options.pop("name", None)
-    if not isinstance(name, str):
-        raise ConfigurationError(f"{_folder(package)}: expected a name or a mapping with 'name', got {entry!r}")
-    name = full_name(package, name)
-    kind = find(package, name)
-    return Chosen(name, kind, validate(kind.Options, options, name))
-
-
 @runtime_checkable
 class NamesAlgorithms(Protocol):
-    """A part of a configuration that names algorithms by other values than `Chosen`, such as keys of a mapping."""
+    """A part of a configuration that names algorithms by other values than components, such as keys of a mapping."""
 
     @property
     def algorithms(self) -> Sequence[type]:
         """The classes that it names so."""
 
 
-def chosen_types(value: Any) -> Iterator[type]:
+def component_types(value: object) -> Iterator[type]:
     """Yield the class of each algorithm that a validated configuration chooses, also in the options of another one."""
     if isinstance(value, NamesAlgorithms):
         yield from value.algorithms
-    if isinstance(value, Chosen):
+    if isinstance(value, Component):
         yield value.type
-        yield from chosen_types(value.options)
+        yield from component_types(value.options)
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from chosen_types(item)
+            yield from component_types(item)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from chosen_types(item)
+            yield from component_types(item)
     elif is_dataclass(value):
         for field in fields(value):
-            yield from chosen_types(getattr(value, field.name))
-
-
-@dataclass(frozen=True, slots=True)
-class Default:
-    """Default of a field that names an algorithm, or several: help shows the names without importing their modules."""
-
-    package: str
-    shown: str | list[str] | tuple[str, ...]
-    """name that help shows, or names"""
-
-    def __call__(self) -> Any:
-        """Return the algorithm, or algorithms in a list or tuple, with their default options."""
-        if isinstance(self.shown, str):
-            return choose(self.package, self.shown)
-        chosen = [choose(self.package, name) for name in self.shown]
-        return tuple(chosen) if isinstance(self.shown, tuple) else chosen
-
-
-@dataclass(frozen=True, slots=True)
-class OneOf:
-    """Annotation of a field that names an algorithm: `Annotated[Chosen, OneOf("clozeline.pipeline.clean.filters")]`."""
-
-    package: str
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        def check(entry: Any) -> Chosen:
-            if isinstance(entry, Chosen):
-                return entry
-            if not isinstance(entry, (str, Mapping)):
-                raise ValueError(f"expected a name or a mapping with 'name', got {entry!r}")  # noqa: TRY004 (pydantic's)
-            try:
-                return choose(self.package, entry)
-            except ConfigurationError as error:
-                raise ValueError(str(error)) from error
-
-        return core_schema.no_info_plain_validator_function(
-            check, serialization=core_schema.plain_serializer_function_ser_schema(Chosen.plain)
-        )
+            yield from component_types(getattr(value, field.name))

@@ -24,7 +24,8 @@ from clozeline.model.layers.universal import Universal
 from clozeline.model.layers.vocabulary import table_rows
 from clozeline.model.loss import Loss
 from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
-from clozeline.registry import Chosen, choose, find
+from clozeline.model.registries import ADAPTERS, FAMILIES, HEADS, AdapterComponent
+from clozeline.registry import Component
 
 PONDER: Final = "ponder"
 """Name of the loss of `model.share.universal`, next to the names of heads."""
@@ -51,14 +52,14 @@ class Model(FlopCounts, nn.Module):
         rows = table_rows(vocab_size, config.vocab_multiple)
         self.vocab_size = vocab_size
         with SkipInitialValues():
-            self.family: Family = find("clozeline.model.families", config.family)(config, rows)
+            self.family = FAMILIES.create(config.family, config, rows)
             self.use_heads(config, build_heads(config, self.family, vocab_size))
         if config.quantization is not None:
             round_while_training(self, config.quantization)
         self.adapters = cast("dict[str, Adapter]", nn.ModuleDict())
         self.adapter_in_use: str | None = None
         if (chosen := config.adapter) is not None:
-            self.adapters[chosen.name] = find("clozeline.model.adapters", chosen.name)(chosen.options, self.family)
+            self.adapters[chosen.name] = chosen.build(self.family)
             self.use_adapter(chosen.name)
         self.recount()
 
@@ -217,10 +218,10 @@ def _ponder_loss(output: Sequence[Tensor], weights: Tensor) -> Loss:
 
 def build_heads(config: ModelConfig, family: Family, vocab_size: int) -> nn.ModuleDict:
     """Build the heads of a configuration, which read a family and share its token table where they are tied."""
-    kinds = {name: find("clozeline.model.heads", name) for name in config.heads}
+    kinds = {name: HEADS.load_class(name) for name in config.heads}
     sizes = {name: family.sizes(kind.target) for name, kind in kinds.items()}
     own = {name: config if read is family.config else replace(read, heads=config.heads) for name, read in sizes.items()}
-    heads: dict[str, Head] = {name: kind(own[name], family.tokens, vocab_size) for name, kind in kinds.items()}
+    heads = {name: HEADS.create(name, own[name], family.tokens, vocab_size) for name in kinds}
     for name, head in heads.items():
         if config.heads[name].scalar_mix:
             if not family.layered:
@@ -231,7 +232,7 @@ def build_heads(config: ModelConfig, family: Family, vocab_size: int) -> nn.Modu
             family.find_body(f"model.heads.{name}.exits")
             if config.layers < 2:
                 raise ConfigurationError(f"model.heads.{name}.exits: expected two layers or more, got {config.layers}")
-            ramps = (kinds[name](own[name], family.tokens, vocab_size) for _ in range(config.layers - 1))
+            ramps = (HEADS.create(name, own[name], family.tokens, vocab_size) for _ in range(config.layers - 1))
             head.off_ramps = nn.ModuleList(ramps)
         head.normalise, head.label_chunk = config.heads[name].normalise, config.heads[name].label_chunk
     return nn.ModuleDict(heads)
@@ -286,7 +287,9 @@ def build_model(
 # -- adapters: one of them is active at a time, and only it trains -----------------------------------------------------
 
 
-def add_adapter(model: Model, name: str, entry: Chosen | Mapping[str, Any] | str, *, seed: int = 0) -> Adapter:
+def add_adapter(
+    model: Model, name: str, entry: AdapterComponent | Mapping[str, Any] | str, *, seed: int = 0
+) -> Adapter:
     """Add an adapter to a model, initialized by the seed; it is not yet active. `entry` is a name, or name and options.
 
     Raises:
@@ -304,8 +307,8 @@ def add_adapter(model: Model, name: str, entry: Chosen | Mapping[str, Any] | str
     if not name or "." in name or hasattr(model.adapters, name):
         known = ", ".join(model.adapters) or "none"
         raise ConfigurationError(f"adapter '{name}': expected a new name without dots; there are: {known}")
-    config = entry if isinstance(entry, Chosen) else choose("clozeline.model.adapters", entry)
-    adapter: Adapter = config.build(model.family)
+    config = entry if isinstance(entry, Component) else ADAPTERS.resolve(entry)
+    adapter = config.build(model.family)
     model.adapters[name] = adapter
     initialize_parameters(adapter, model.config, seed, prefix=f"adapters.{name}.")
     adapter.initialize_from(model.family, model.vocab_size, seed)

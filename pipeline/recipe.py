@@ -33,8 +33,8 @@ from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.ingest.documents.chapters import Split
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.reader_options import check_options
+from clozeline.pipeline.registries import EXECUTORS, ExecutorComponent
 from clozeline.pipeline.text.language_codes import require_code
-from clozeline.registry import Chosen, choose
 
 _CORPUS: Final = "default"
 """Name of the corpus of a stage that runs without a recipe."""
@@ -112,9 +112,9 @@ class ExecutorConfig:
         except ConfigurationError as error:
             raise ValueError(f"executor.options: {error}") from error
 
-    def chosen(self) -> Chosen:
+    def chosen(self) -> ExecutorComponent:
         """Return the executor with its validated options."""
-        return choose("clozeline.pipeline.execution.executors", {**self.options, "name": self.name})
+        return EXECUTORS.resolve({**self.options, "name": self.name})
 
 
 @config_class

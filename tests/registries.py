@@ -1,32 +1,29 @@
-"""Registry folders and the algorithms in them."""
+"""Every registry of the product, and the algorithms in its folder."""
 
-import importlib
 import inspect
-import re
-from functools import cache
 from pathlib import Path
 
-from clozeline.registry import find, names
+from clozeline.model import registries as of_model
+from clozeline.pipeline import registries as of_pipeline
+from clozeline.registry import Registry
+from clozeline.train import registries as of_train
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("pipeline", "model", "train", "tools")
-_NAMED = re.compile(r"""["'](clozeline\.(?:pipeline|model|train)\.[\w.]+)["']""")
+PARTS = (of_pipeline, of_model, of_train)
+REGISTRIES = [value for part in PARTS for value in vars(part).values() if isinstance(value, Registry)]
 
 
-@cache
 def registries():
-    """Return each package that the source names in a string, as the product looks algorithms up by name; its folder."""
-    sources = (path.read_text(encoding="utf-8") for part in PARTS for path in sorted((ROOT / part).rglob("*.py")))
-    packages = sorted({package for source in sources for package in _NAMED.findall(source)})
-    folders = {package: ROOT / package.removeprefix("clozeline.").replace(".", "/") for package in packages}
-    return {package: folder for package, folder in folders.items() if folder.is_dir()}
+    """Return the folder of each registry by its package."""
+    return {registry.package: ROOT / registry.folder for registry in REGISTRIES}
 
 
 def algorithms(package):
     """Return the file of each algorithm in a registry, by its name; only classes that name themselves are imported."""
-    if not hasattr(importlib.import_module(package), "NAMED_BY"):
+    (registry,) = (one for one in REGISTRIES if one.package == package)
+    if not registry.named_by:
         return {path.stem: path for path in sorted(registries()[package].glob("[!_]*.py"))}
-    return {name: Path(inspect.getfile(find(package, name))).resolve() for name in names(package)}
+    return {name: Path(inspect.getfile(registry.load_class(name))).resolve() for name in registry.available()}
 
 
 def values_in_tests(request, parameter):

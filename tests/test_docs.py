@@ -20,9 +20,8 @@ from clozeline.__main__ import main
 from clozeline.configuration.config import config_file, load_config
 from clozeline.model.checkpoints._conversion.type_selection import map_of_type
 from clozeline.model.configuration.sizes import all_sizes, read_size
+from clozeline.model.registries import FAMILIES, MODEL_TYPES
 from clozeline.pipeline.recipe import load_recipe
-from clozeline.registry import find
-from clozeline.registry import names as model_names
 from clozeline.tools.start.new import main as new
 from clozeline.train.configuration.config import TrainConfig
 from docs.generate.rows import write_files
@@ -241,7 +240,7 @@ def test_a_model_of_the_page_is_what_its_files_say(cells):
         with_heads = ", ".join(one.name for one in key_map.classes)
         assert classes == f"`{key_map.model_type}`: {with_heads}" + (f"; {key_map.bare}" if key_map.bare else "")
     assert families == {family}
-    assert find("clozeline.model.families", family).architecture == architecture
+    assert FAMILIES.load_class(family).architecture == architecture
     assert set(heads.split(", ")) == found
 
 
@@ -250,5 +249,5 @@ def test_every_file_of_a_model_is_in_one_row_of_the_page():
     recipes, sizes, classes = ([row[column] for row in rows if row[column]] for column in (4, 5, 6))
     assert sorted([*recipes, *NOT_A_MODEL]) == sorted(path.name for path in (CONFIGS / "recipes").iterdir())
     assert sorted(", ".join(sizes).split(", ")) == sorted(all_sizes())
-    assert sorted(cell.split("`")[1] for cell in classes) == model_names("clozeline.model.checkpoints")
-    assert {row[1] for row in rows} == set(model_names("clozeline.model.families"))
+    assert sorted(cell.split("`")[1] for cell in classes) == MODEL_TYPES.available()
+    assert {row[1] for row in rows} == set(FAMILIES.available())

@@ -10,13 +10,12 @@ import yaml
 
 from clozeline.configuration.config import describe
 from clozeline.pipeline.recipe import Recipe
-from clozeline.registry import find, names
 from clozeline.train.configuration.config import TrainConfig
-from tests.registries import ROOT, registries
+from tests.registries import REGISTRIES, ROOT
 
 
 def test_every_algorithm_has_words_for_the_reader():
-    algorithms = [find(package, name) for package in registries() for name in names(package)]
+    algorithms = [registry.load_class(name) for registry in REGISTRIES for name in registry.available()]
     # a data class without a docstring has its signature there
     assert [one for one in algorithms if (one.__doc__ or f"{one.__name__}(").startswith(f"{one.__name__}(")] == []
 
@@ -29,12 +28,11 @@ def keys_of_part(part):
     """Yield the keys of a configuration, and the options of each algorithm below the folder of its file."""
     schema, packages = PARTS[part]
     yield from (key for key, *_ in describe(schema))
-    for package in registries():
-        folder = package.removeprefix("clozeline.")
-        for name in names(package) if folder.partition(".")[0] in packages else ():
-            options = getattr(find(package, name), "Options", None)  # such as published tokenizers have none
+    for registry in REGISTRIES:
+        for name in registry.available() if registry.folder.partition("/")[0] in packages else ():
+            options = getattr(registry.load_class(name), "Options", None)  # such as published tokenizers have none
             for key, *_ in describe(options) if options is not None else ():
-                yield f"{folder}.{name}.{key}"
+                yield f"{registry.folder}.{name}.{key}"
 
 
 def words_of_configurations(folder):

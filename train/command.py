@@ -16,17 +16,19 @@ from typing import Final
 from clozeline.command import Parser, add_detail_options, asks_for_help, keys_of, print_keys, program_name
 from clozeline.configuration.config import config_file, load_config, read_mapping
 from clozeline.errors import PEER_LOST, STOPPED, AloneError, ClozelineError, message_text
+from clozeline.model.registries import ADAPTERS, PRUNING
 from clozeline.process import guard_streams, shield_children
 from clozeline.train.distributed.launcher import describe_environment
 from clozeline.train.distributed.stopping import INTERRUPTED, INTERRUPTED_MESSAGE, Interrupted
+from clozeline.train.registries import HOOKS, OPTIMIZERS, REGULARIZERS, SCHEDULES
 
 _ALGORITHMS: Final = (
-    ("optimizer", "name", "clozeline.train.optim.optimizers"),
-    ("schedule", "name", "clozeline.train.optim.schedules"),
-    ("model.adapter", "name", "clozeline.model.adapters"),
-    ("regularizer", "name", "clozeline.train.optim.regularizers"),
-    ("hooks", "name", "clozeline.train.hooks"),
-    ("prune", "name", "clozeline.model.compression.pruning"),
+    ("optimizer", "name", OPTIMIZERS),
+    ("schedule", "name", SCHEDULES),
+    ("model.adapter", "name", ADAPTERS),
+    ("regularizer", "name", REGULARIZERS),
+    ("hooks", "name", HOOKS),
+    ("prune", "name", PRUNING),
 )
 _PATIENCE_S: Final = {False: 20.0, True: 1.0}
 """Seconds that a silent rank waits after an error, by whether ranks are joined: launchers end all ranks when one ends,

@@ -11,17 +11,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from clozeline import registry
 from clozeline.configuration.config import describe
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.objectives import Objective, build_objective
 from clozeline.pipeline.corrupt.preview.corrupted_text import corrupt_first_row
 from clozeline.pipeline.corrupt.preview.words import Words
-from clozeline.registry import Chosen
+from clozeline.pipeline.registries import OBJECTIVES
+from clozeline.registry import Component
 from docs.generate.objective_cases import EVERY_WORD, Case, cases_of, texts_for
 from docs.generate.training import training_table
 
-_PACKAGE = "clozeline.pipeline.corrupt.objectives"
 _LONG = 80
 _REMAINDERS = Path(__file__).with_name("remainders.txt")
 _HEAD = """# Objectives
@@ -36,7 +35,7 @@ can be undone: `uncorrupt` gives back the original from the example alone."""
 
 def gallery() -> str:
     """Return the page as Markdown."""
-    names = registry.names(_PACKAGE)
+    names = OBJECTIVES.available()
     remainders = _REMAINDERS.read_text(encoding="utf-8").strip()
     parts = [_HEAD, _overview_table(names), training_table(names), remainders, *map(_objective_section, names)]
     return "\n\n".join(parts) + "\n"
@@ -61,7 +60,7 @@ def _overview_table(names: list[str]) -> str:
 
 
 def _objective_section(name: str) -> str:
-    kind = registry.find(_PACKAGE, name)
+    kind = OBJECTIVES.load_class(name)
     # the docstring up to its example; outside of code, nothing may be read as HTML
     text = re.split(r"^Example", inspect.cleandoc(kind.__doc__ or ""), flags=re.MULTILINE)[0].strip()
     pieces = re.split(r"(`[^`]*`)", text)
@@ -100,7 +99,7 @@ def _feature_table(name: str) -> str:
 
 def _configuration_block(name: str) -> str:
     """Return a `corrupt` entry of a recipe with all options and their meanings."""
-    kind = registry.find(_PACKAGE, name)
+    kind = OBJECTIVES.load_class(name)
     defaults = kind.Options()
     short, long = [(f"- name: {name}", "")], []
     for key, _, _, meaning in describe(kind.Options):
@@ -121,7 +120,7 @@ def as_yaml(value: Any) -> str:
     """Return a value on one line of YAML; algorithms and entries by what differs from their defaults."""
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(as_yaml, value)) + "]"
-    if isinstance(value, Chosen):
+    if isinstance(value, Component):
         return as_yaml({"name": value.name, **_non_default_options(value.options)})
     if dataclasses.is_dataclass(value):
         items = _non_default_options(value)

@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator
 
-from clozeline import registry
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import Objective, build_objective
 from clozeline.pipeline.corrupt.preview.words import Words
+from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.train.data.sets.model_fit import judges_generator
 from clozeline.train.data.stream.collate import Collate
 from docs.generate.objective_cases import EVERY_WORD
 
-_PACKAGE = "clozeline.pipeline.corrupt.objectives"
 _TITLE = """## What can be trained
 
 Columns that batches are made of, and the heads of `model.heads` that learn from them, for the defaults of each
@@ -28,7 +27,7 @@ def training_table(names: list[str]) -> str:
 
 def training_rows(name: str) -> Iterator[tuple[str, str, str, str]]:
     """Yield (objective, architecture, columns, heads) for every architecture of an objective."""
-    kind = registry.find(_PACKAGE, name)
+    kind = OBJECTIVES.load_class(name)
     chosen = "architecture" in kind.Options.__pydantic_fields__
     for architecture in kind.architectures if chosen else kind.architectures[:1]:
         words = Words(EVERY_WORD).vocabulary

@@ -1,7 +1,5 @@
 """Import and export of published checkpoints. A file holds the model types of config.json of one lineage."""
 
-from typing import Final
-
 from clozeline.model.checkpoints._conversion.adapter_export import AdapterExport, export_adapter
 from clozeline.model.checkpoints._conversion.adapter_import import PEFT_CONFIG, import_adapter
 from clozeline.model.checkpoints._conversion.checkpoint import (
@@ -40,11 +38,8 @@ from clozeline.model.checkpoints._conversion.tables import Slice
 from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes
 from clozeline.model.checkpoints._conversion.type_selection import build_heads_of_class, map_for, map_of_type
 
-NAMED_BY: Final = "model_type"
-"""Attribute of a class that its registry finds it by."""
-
 __all__ = [
-    "IMPORT_RECORD", "IMPORT_RECORD_FORMAT", "MODEL", "NAMED_BY", "PEFT_CONFIG", "UNREAD", "WEIGHTS", "AdapterExport",
+    "IMPORT_RECORD", "IMPORT_RECORD_FORMAT", "MODEL", "PEFT_CONFIG", "UNREAD", "WEIGHTS", "AdapterExport",
     "Checkpoint", "Export", "ExportPlan", "KeyMap", "Slice", "build_checkpoint", "build_heads_of_class",
     "computation", "continue_published", "describe_plans", "differences", "export_adapter", "export_checkpoint",
     "fill_absent_heads", "find_imported_tokenizer", "find_published", "fit_to_class", "import_adapter",

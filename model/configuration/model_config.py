@@ -17,8 +17,8 @@ from clozeline.model.configuration.head import HeadEntry
 from clozeline.model.configuration.key_types import Depth, Width
 from clozeline.model.configuration.layer import BiasConfig, ConnectorConfig, DropoutConfig, InitConfig, ShareConfig
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
-from clozeline.plugins import is_own
-from clozeline.registry import Chosen, OneOf, explain_unknown_name, find, full_name, is_known, names
+from clozeline.model.registries import FAMILIES, HEADS, AdapterComponent
+from clozeline.plugins import is_custom
 
 Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
 Quantization = Literal["int8", "int8_dynamic", "int4"]
@@ -26,16 +26,16 @@ Quantization = Literal["int8", "int8_dynamic", "int4"]
 
 def _head_key(name: str) -> str:
     """Return the key of a head: hyphens for the dots of `module:Class`, behind an entry point as well."""
-    full = full_name("clozeline.model.heads", name)
-    return full.replace(".", "-") if is_own(full) else name
+    full = HEADS.full_name(name)
+    return full.replace(".", "-") if is_custom(full) else name
 
 
 def _validate_for_family(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
     if isinstance(value, Mapping) and isinstance(heads := value.get("heads"), Mapping):
         # heads are modules of the network, whose names have no dots
         value = {**value, "heads": {_head_key(name): head for name, head in heads.items()}}
-    if isinstance(value, Mapping) and is_known("clozeline.model.families", str(value.get("family"))):
-        options = find("clozeline.model.families", value["family"]).Options
+    if isinstance(value, Mapping) and FAMILIES.is_known(str(value.get("family"))):
+        options = FAMILIES.load_class(value["family"]).Options
         if options is not ModelConfig:  # as JSON, in which a list is strictly a tuple
             return adapter_of(options).validate_json(json.dumps(value, default=str), strict=True)
     return validate(value)
@@ -139,7 +139,7 @@ class ModelConfig:
     init_from: Path | None = None
     """Run directory, or folder of a published or imported model, whose weights the model starts from: all of the body,
     and the heads that it has; a run's configuration takes `hf://org/name`, too. null = random initialization."""
-    adapter: Annotated[Chosen, OneOf("clozeline.model.adapters")] | None = None
+    adapter: AdapterComponent | None = None
     """A file of model/adapters with its keys: only its parameters, and those of heads that are not in `init_from`, are
     trained. null = everything is."""
     quantization: Quantization | None = None
@@ -160,12 +160,12 @@ class ModelConfig:
                 raise ValueError(problem)
 
     def _name_problems(self) -> Iterator[str]:
-        if not is_known("clozeline.model.families", self.family):
-            yield f"family: {explain_unknown_name('clozeline.model.families', self.family)}"
-        if unknown := [name for name in self.heads if not is_known("clozeline.model.heads", name)]:
-            yield f"heads: {explain_unknown_name('clozeline.model.heads', unknown[0])}"
+        if not FAMILIES.is_known(self.family):
+            yield f"family: {FAMILIES.explain_unknown_name(self.family)}"
+        if unknown := [name for name in self.heads if not HEADS.is_known(name)]:
+            yield f"heads: {HEADS.explain_unknown_name(unknown[0])}"
         if not self.heads:
-            known = ", ".join(names("clozeline.model.heads"))
+            known = ", ".join(HEADS.available())
             yield f"heads: expected at least one of {known} with its weight, got none"
         for key in ("decoder_layers", "decoder_dim", "decoder_attention_heads", "decoder_ffn_dim", "connector"):
             if getattr(self, key) is not None and self.architecture != "encoder_decoder":
@@ -173,7 +173,7 @@ class ModelConfig:
         if self.languages and self.architecture != "encoder":
             yield f"languages: only an encoder reads them; set it to 0 or change family '{self.family}'"
         for name, head in self.heads.items():
-            read = {"weight", *find("clozeline.model.heads", name).settings}
+            read = {"weight", *HEADS.load_class(name).settings}
             for key in sorted(non_default_keys(head).keys() - read):
                 reads = ", ".join(sorted(read))
                 yield f"heads.{name}.{key}: the head {name} does not read this key; it reads {reads}"
@@ -265,32 +265,32 @@ class ModelConfig:
 
     def _universal_problems(self) -> Iterator[str]:
         key = "share.universal"
-        if not find("clozeline.model.families", self.family).universal:
+        if not FAMILIES.load_class(self.family).universal:
             yield f"{key}: expected a family of one stack whose layer can repeat, got {self.family}; remove the key"
         if (self.share.groups, self.share.group_layers) != (1, 1):
             yield f"{key}: expected share.groups 1 and share.group_layers 1, one layer for all steps"
         if self.position.kind == "sinusoidal" and self.embedding_width != self.dim:
             yield f"{key}: each step adds sinusoidal positions of width dim {self.dim}; remove emb_dim"
         for name, head in self.heads.items() if self.share.halts else ():
-            if head.scalar_mix or find("clozeline.model.heads", name).reads_second_view():
+            if head.scalar_mix or HEADS.load_class(name).reads_second_view():
                 reads = "a mix of layers (scalar_mix)" if head.scalar_mix else "two views of a row"
                 yield f"{key}: tokens stop at different steps, and the head {name} reads {reads}: set epsilon to null"
 
     @property
     def architecture(self) -> str:
         """The family's architecture: encoder, decoder or encoder_decoder."""
-        return find("clozeline.model.families", self.family).architecture
+        return FAMILIES.load_class(self.family).architecture
 
     @property
     def algorithms(self) -> Sequence[type]:
         """The classes of its family and heads."""
-        heads = [find("clozeline.model.heads", name) for name in self.heads]
-        return [find("clozeline.model.families", self.family), *heads]
+        heads = [HEADS.load_class(name) for name in self.heads]
+        return [FAMILIES.load_class(self.family), *heads]
 
     @property
     def targets(self) -> dict[str, str]:
         """The target of each head, as objectives name it."""
-        return {name: find("clozeline.model.heads", name).target for name in self.heads}
+        return {name: HEADS.load_class(name).target for name in self.heads}
 
     @property
     def head_weights(self) -> dict[str, float]:

@@ -2,30 +2,31 @@
 
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
-from clozeline.pipeline.clean.languages import LANGUAGES
+from clozeline.pipeline.registries import (
+    EXTRACTORS,
+    FILTERS,
+    LANGUAGES,
+    ExtractorComponent,
+    FilterComponent,
+    LanguageComponent,
+)
 from clozeline.pipeline.text.normal_form import NormalForm
-from clozeline.registry import Chosen, Default, OneOf
 
-_EXTRACTORS: Final = "clozeline.pipeline.clean.extractors"
-_FILTERS: Final = "clozeline.pipeline.clean.filters"
-ChosenExtractor = Annotated[Chosen, OneOf(_EXTRACTORS)]
-ChosenLanguage = Annotated[Chosen, OneOf(LANGUAGES)]
 LineRules: TypeAlias = Literal["paragraphs", "lines"]
-ChosenFilter = Annotated[Chosen, OneOf(_FILTERS)]
 
 
 @config_class
 class SourceConfig:
     """Settings of one source, which replace those of `clean`."""
 
-    extractor: ChosenExtractor | None = None
+    extractor: ExtractorComponent | None = None
     """extractor for the pages of this source"""
-    language: Literal["same"] | ChosenLanguage | None = "same"
+    language: Literal["same"] | LanguageComponent | None = "same"
     """language identifier of this source; null identifies nothing and keeps all"""
     normalize: NormalForm | None = None
     """stored form of the texts of this source; null: that of `clean`"""
@@ -33,7 +34,7 @@ class SourceConfig:
     """whether hard-wrapped paragraphs of this source become one line each; null: as in `clean`"""
     line_rules: LineRules | None = None
     """what rules about lines judge in texts of this source; null: as in `clean`"""
-    filters: list[ChosenFilter] | None = None
+    filters: list[FilterComponent] | None = None
     """filters of this source; [] disables filtering; pairs of aligned texts only pass filters named here"""
 
 
@@ -41,9 +42,9 @@ class SourceConfig:
 class CleanConfig:
     """Steps from raw records to documents."""
 
-    extractor: ChosenExtractor = field(default_factory=Default(_EXTRACTORS, "resiliparse"))
+    extractor: ExtractorComponent = field(default_factory=EXTRACTORS.default("resiliparse"))
     """extractor of text from HTML"""
-    language: ChosenLanguage | None = field(default_factory=Default(LANGUAGES, "py3langid"))
+    language: LanguageComponent | None = field(default_factory=LANGUAGES.default("py3langid"))
     """language identifier and the languages to keep; null identifies nothing and keeps all"""
     normalize: NormalForm = "prose"
     """stored form of texts: `prose` composes accents and drops controls, outer blanks and repeated empty lines; `code`
@@ -53,8 +54,8 @@ class CleanConfig:
     """store each hard-wrapped paragraph as one line; false stores texts as they are, and joins lines only to judge"""
     line_rules: LineRules = "paragraphs"
     """what rules about lines judge: `paragraphs`, hard-wrapped lines together, or `lines`, each as published"""
-    filters: list[ChosenFilter] = field(
-        default_factory=Default(_FILTERS, ["gopher_quality", "c4_quality", "gopher_repetition"])
+    filters: list[FilterComponent] = field(
+        default_factory=FILTERS.defaults("gopher_quality", "c4_quality", "gopher_repetition")
     )
     """filters, applied in this order; the first that rejects gives the reason"""
     sources: dict[str, SourceConfig] = field(default_factory=dict)

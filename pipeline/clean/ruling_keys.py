@@ -6,7 +6,7 @@ from typing import Final
 from clozeline.pipeline.clean.config import CleanConfig
 from clozeline.pipeline.clean.extractors._extraction import EXTRACTION_KEYS
 from clozeline.pipeline.clean.languages import LANGUAGE_KEYS
-from clozeline.registry import Chosen
+from clozeline.pipeline.registries import FilterComponent
 
 STEP_KEYS: Final[Mapping[str, str]] = {
     "too_long": "limits.text_chars",
@@ -18,9 +18,9 @@ STEP_KEYS: Final[Mapping[str, str]] = {
 """The key of the recipe that rules each reason of no filter."""
 
 
-def filters_of_sources(config: CleanConfig) -> dict[str | None, Sequence[Chosen]]:
+def filters_of_sources(config: CleanConfig) -> dict[str | None, Sequence[FilterComponent]]:
     """Return the filters of each source that has filters of its own, and of all others, under None."""
-    filters: dict[str | None, Sequence[Chosen]] = {None: config.filters}
+    filters: dict[str | None, Sequence[FilterComponent]] = {None: config.filters}
     for name, source in config.sources.items():
         if source.filters is not None:
             filters[name] = source.filters

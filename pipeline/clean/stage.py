@@ -3,24 +3,25 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError
 from clozeline.pipeline.clean.config import CleanConfig, SourceConfig
 from clozeline.pipeline.clean.exclusion import Exclusion
-from clozeline.pipeline.clean.filters import Filter, data_files
+from clozeline.pipeline.clean.filters import data_files
 from clozeline.pipeline.clean.languages import UNDECIDED
 from clozeline.pipeline.clean.ruling_keys import find_ruling_keys
 from clozeline.pipeline.clean.unit import CleanUnits, SourceSteps
 from clozeline.pipeline.clean.unit_counts import CleanCounts
 from clozeline.pipeline.execution.inputs import FileState, observe_file
-from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
+from clozeline.pipeline.execution.stages import Pass, Row, Stage, Versioned, amount
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.ingest.formats.archives import ARCHIVES
 from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.registries import READERS
 from clozeline.pipeline.text.language_codes import suggest_codes
 from clozeline.pipeline.text.normal_form import NORMALIZE_VERSION
-from clozeline.registry import Chosen, find, names
+from clozeline.registry import Component
 
 _CLEAN_VERSION: Final = 4
 _NAME_ENCODING: Final = "of another encoding than UTF-8: name it as `encoding` next to the path of the input"
@@ -48,24 +49,22 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         _ = self._exclusion  # a file that cannot be read is an error before the work
         by_source = {f"clean.sources.{name}.language": source.language for name, source in self.config.sources.items()}
         for key, chosen in {"clean.language": self.config.language, **by_source}.items():
-            if isinstance(chosen, Chosen) and chosen.options.keep:
+            if isinstance(chosen, Component) and chosen.options.keep:
                 known = chosen.build().languages() | {UNDECIDED}
                 for code in sorted(set(chosen.options.keep) - known):
                     yield f"{key}.keep: {chosen.name} knows no language '{code}'; {suggest_codes(code, known)}"
 
         named = (self.config.filters, *(source.filters or () for source in self.config.sources.values()))
-        for chosen in (each for filters in named for each in filters):
-            if not issubclass(chosen.type, Filter):
-                yield f"clean.filters: {chosen.name}: expected a subclass of clozeline.pipeline.clean.filters.Filter"
-            elif data_files(chosen.options):
-                chosen.build()  # a model or list that cannot be used is an error before the work
+        for chosen_filter in (each for filters in named for each in filters):
+            if data_files(chosen_filter.options):
+                chosen_filter.build()  # a model or list that cannot be used is an error before the work
 
-    def algorithms(self) -> Sequence[Any]:
+    def algorithms(self) -> Sequence[type[Versioned]]:
         """Return the classes of readers, extractors, identifiers and filters, those of each source."""
         readers = {planned.reader for planned in self.plan.ranges}
         if not readers.isdisjoint(ARCHIVES):  # any reader may read a member
-            readers = readers.difference(ARCHIVES).union(names("clozeline.pipeline.ingest.readers"))
-        algorithms = [find("clozeline.pipeline.ingest.readers", name) for name in readers]
+            readers = readers.difference(ARCHIVES).union(READERS.available())
+        algorithms: list[type[Versioned]] = [READERS.load_class(name) for name in readers]
         for source in self._source_steps().values():
             chosen = (source.extractor, source.language, *source.filters)
             algorithms += [step.type for step in chosen if step is not None]

@@ -26,21 +26,21 @@ from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.reader_options import options_of
 from clozeline.pipeline.ingest.readers import NO_RECORDS, Counted, Item, RawRecord, Reader, detect_members
 from clozeline.pipeline.recipe import InputEntry
+from clozeline.pipeline.registries import READERS, ExtractorComponent, FilterComponent, LanguageComponent
 from clozeline.pipeline.text.hosts import host_of
 from clozeline.pipeline.text.normal_form import NormalForm, normalize_as
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.pipeline.text.wrapped_lines import unwrap
-from clozeline.registry import Chosen, choose
 
 
 @dataclass(frozen=True)
 class SourceSteps:
     """Algorithms chosen for one source."""
 
-    extractor: Chosen
-    language: Chosen | None
-    filters: Sequence[Chosen]
-    pair_filters: Sequence[Chosen] = ()
+    extractor: ExtractorComponent
+    language: LanguageComponent | None
+    filters: Sequence[FilterComponent]
+    pair_filters: Sequence[FilterComponent] = ()
     normalize: NormalForm = "prose"
     unwrap: bool = False
     line_rules: LineRules = "paragraphs"
@@ -297,7 +297,7 @@ class CleanUnits(Pass[CleanCounts]):
         """Yield the finished documents of a range of a file, or of a member of an archive."""
         entry = planned.entry or InputEntry(path=str(path))
         options = {"name": planned.reader, **options_of(planned.reader, entry.options)}
-        reader: Reader = choose("clozeline.pipeline.ingest.readers", options).build(self.limits)
+        reader: Reader = READERS.resolve(options).build(self.limits)
         tally.open(planned.source, reader.reasons, steps.reasons)
         if path.stat().st_size == 0:
             tally.note("empty_file")

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from clozeline import plugins
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.block_options import BlockRows, Compression
-from clozeline.registry import Chosen, OneOf
+from clozeline.pipeline.registries import ObjectiveComponent
 
 if TYPE_CHECKING:  # the keys are listed without the objectives, which import numpy
     from clozeline.pipeline.corrupt.objectives import Objective
@@ -25,7 +25,7 @@ class NamedObjective:
     WORD: ClassVar = "name"
     BESIDE: ClassVar = {"objective": "name"}
 
-    objective: Annotated[Chosen, OneOf("clozeline.pipeline.corrupt.objectives")]
+    objective: ObjectiveComponent
     """name of the objective; its options are keys of the same mapping"""
     label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._=-]*$")] | None = None
     """unique name of the set or part, which keys its random draws; default: the objective's name"""

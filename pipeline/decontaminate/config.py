@@ -6,7 +6,7 @@ from pydantic import Field
 from pydantic.functional_validators import BeforeValidator
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
-from clozeline.registry import Chosen, OneOf
+from clozeline.pipeline.registries import TaskReaderComponent
 
 
 @config_class
@@ -18,7 +18,7 @@ class EvaluationSet:
     path: Annotated[str, HOME_EXPANDED]
     """file, folder or glob (`**` descends): text files (.txt) with an item a line, or lines of JSON with `text` or
     `fields`, or as BLiMP, minimal pairs and LAMA are published"""
-    reader: Annotated[Chosen, OneOf("clozeline.pipeline.tasks.readers")] | None = None
+    reader: TaskReaderComponent | None = None
     """reader of a task's files: {name: squad}; null: the layouts above"""
     suite: str | None = None
     """name in reports; null: a folder's name, else the name of each file without ending, after that of the task"""

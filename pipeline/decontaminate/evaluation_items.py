@@ -12,10 +12,10 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.decontaminate.config import EvaluationSet
 from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.registries import TaskReaderComponent
 from clozeline.pipeline.tasks.readers import Choices, Dialogue, Question, Rejected, SourceTarget, TaskItem, strings_in
 from clozeline.pipeline.tasks.readers._column_files import json_lines
 from clozeline.pipeline.tasks.readers._text_lines import text_lines
-from clozeline.registry import Chosen
 
 _JSON: Final = frozenset({".json", ".jsonl", ".ndjson"})
 _ENDINGS: Final = re.compile(r"(\.(json|jsonl|ndjson|txt|tsv|csv|gz|zst|xz|bz2|lz4))+$")
@@ -46,7 +46,7 @@ class EvaluationFile:
     name: str
     """path below the folder, or below the folder before the first wildcard"""
     path: Path
-    reader: Chosen | None
+    reader: TaskReaderComponent | None
 
 
 def evaluation_files(sets: Sequence[EvaluationSet]) -> list[EvaluationFile]:
@@ -110,7 +110,10 @@ def read_items(file: EvaluationFile, limits: Limits) -> Iterator[Item | Rejected
         reader = file.reader.build(limits)
         items = reader.read(reader.open(file.path))
         texts = ((item, item.texts if isinstance(item, Rejected) else texts_of(item)) for item in items)
-        rows = (Item(item.index, str(item.index), found) if found else item for item, found in texts)
+        rows = (
+            Item(item.index, str(item.index), found) if found else item if isinstance(item, Rejected) else None
+            for item, found in texts
+        )
     yield from (item for item in rows if item is not None)
 
 

@@ -28,19 +28,20 @@ from clozeline.pipeline.execution.report import earlier_report, write_run_report
 from clozeline.pipeline.execution.runner import WORK_IS_DONE, StageRun, run_recipe, stage_runs
 from clozeline.pipeline.execution.stages import StageSummary, check_recipe, stages_of
 from clozeline.pipeline.recipe import Recipe, load_default_recipe, load_recipe
+from clozeline.pipeline.registries import EXECUTORS, EXTRACTORS, FILTERS, GROUPINGS, LANGUAGES, OBJECTIVES, READERS
 from clozeline.process import python_command
 from clozeline.reporting import Reporting
 from clozeline.terminal import Terminal, size_text
 
 # Algorithms whose options are next to other keys of a recipe.
 _ALGORITHMS: Final = (
-    ("input", "reader", "clozeline.pipeline.ingest.readers"),
-    ("executor.options", "executor.name", "clozeline.pipeline.execution.executors"),
-    ("clean.extractor", "name", "clozeline.pipeline.clean.extractors"),
-    ("clean.language", "name", "clozeline.pipeline.clean.languages"),
-    ("clean.filters", "name", "clozeline.pipeline.clean.filters"),
-    ("group", "name", "clozeline.pipeline.group.groupings"),
-    ("corrupt", "name", "clozeline.pipeline.corrupt.objectives"),
+    ("input", "reader", READERS),
+    ("executor.options", "executor.name", EXECUTORS),
+    ("clean.extractor", "name", EXTRACTORS),
+    ("clean.language", "name", LANGUAGES),
+    ("clean.filters", "name", FILTERS),
+    ("group", "name", GROUPINGS),
+    ("corrupt", "name", OBJECTIVES),
 )
 
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from clozeline import plugins
 from clozeline.configuration.config import config_digest, to_plain
@@ -25,7 +25,7 @@ from clozeline.pipeline.execution.plan import Plan, load_plan
 from clozeline.pipeline.execution.unit_record import LOGS, C, Counts, Output, UnitRecord, unit_marker
 from clozeline.pipeline.recipe import Recipe, part_of_stage
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.registry import chosen_types
+from clozeline.registry import component_types
 from clozeline.repair import cannot_write, explain_error
 
 DOCUMENTS: Final = "documents"
@@ -121,6 +121,12 @@ def amount(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+class Versioned(Protocol):
+    """An algorithm whose version is part of a stage's."""
+
+    VERSION: ClassVar[int]
+
+
 class Stage(ABC, Generic[K, C]):
     """A stage of the pipeline: passes that run in sequence. `K`: its config class, `C`: its counts."""
 
@@ -158,7 +164,7 @@ class Stage(ABC, Generic[K, C]):
 
     def algorithms(self) -> Sequence[type]:
         """Return the classes of algorithms whose code decides its output: those that its key chooses."""
-        return list(chosen_types(self.config))
+        return list(component_types(self.config))
 
     def files(self) -> Mapping[str, str]:
         """Return the hashes of further files that decide its output, by path: another content redoes the stage."""

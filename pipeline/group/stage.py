@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from clozeline.errors import ConfigurationError, TokenizerMissingError
-from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount, tokenizer_stage
+from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, Versioned, amount, tokenizer_stage
 from clozeline.pipeline.execution.unit_record import add_counts, require_equal
 from clozeline.pipeline.group.config import GroupConfig
 from clozeline.pipeline.group.passes import (
@@ -17,10 +17,10 @@ from clozeline.pipeline.group.passes import (
     SetCounts,
     sample_sets,
 )
+from clozeline.pipeline.registries import GROUPINGS
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.layout import Splits, split_amount
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
-from clozeline.registry import find
 from clozeline.seeding import hash64
 
 
@@ -63,9 +63,9 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
             except ConfigurationError as error:
                 yield f"corrupt.{number}: {error}"
 
-    def algorithms(self) -> Sequence[Any]:
+    def algorithms(self) -> Sequence[type[Versioned]]:
         """Return the classes of the groupings of its sets."""
-        return [find("clozeline.pipeline.group.groupings", made.spec.name) for made in self.sets]
+        return [GROUPINGS.load_class(made.spec.name) for made in self.sets]
 
     def version(self) -> int:
         """Return a hash of the groupings' versions and of the sets, which follow from the objectives."""

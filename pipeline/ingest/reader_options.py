@@ -8,13 +8,11 @@ from typing import Any
 from clozeline.configuration.config import validate
 from clozeline.configuration.words_elsewhere import translate_key
 from clozeline.errors import ConfigurationError
-from clozeline.registry import find, names
-
-_READERS = "clozeline.pipeline.ingest.readers"
+from clozeline.pipeline.registries import READERS
 
 
 def _options(reader: str) -> dict[str, Field[Any]]:
-    return {option.name: option for option in fields(find(_READERS, reader).Options)}
+    return {option.name: option for option in fields(READERS.load_class(reader).Options)}
 
 
 def options_of(reader: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,9 +30,9 @@ def check_options(values: Mapping[str, Any], readers: Iterable[str] | None, keys
     """
     if not values and readers is None:
         return  # no reader needs to be imported
-    possible = sorted(names(_READERS) if readers is None else readers)
+    possible = sorted(READERS.available() if readers is None else readers)
     known = {key for reader in possible for key in _options(reader)}
-    every = [_options(reader) for reader in names(_READERS)]
+    every = [_options(reader) for reader in READERS.available()]
     for key in sorted(values.keys() - known):
         value = values[key]
         if value is None or any(key in options and options[key].default == value for options in every):
@@ -45,4 +43,4 @@ def check_options(values: Mapping[str, Any], readers: Iterable[str] | None, keys
         whose = "no reader has it" if readers is None else f"not an option of the reader {', '.join(possible)}"
         raise ConfigurationError(f"unknown key '{key}' ({whose}); {translate_key(key, every_key) or spelled}")
     for reader in possible if readers is not None else ():
-        validate(find(_READERS, reader).Options, options_of(reader, values), f"reader {reader}")
+        validate(READERS.load_class(reader).Options, options_of(reader, values), f"reader {reader}")

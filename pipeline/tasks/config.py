@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
+from clozeline.pipeline.registries import TaskReaderComponent
 from clozeline.pipeline.text.code_switching import CodeSwitchConfig
-from clozeline.registry import Chosen, OneOf
 
 if TYPE_CHECKING:  # help lists the keys without numpy
     from clozeline.pipeline.vocabulary import Vocabulary
@@ -31,7 +31,7 @@ class SimilarityConfig:
 class TasksConfig:
     """A task and the layout of its rows."""
 
-    reader: Annotated[Chosen, OneOf("clozeline.pipeline.tasks.readers")]
+    reader: TaskReaderComponent
     """reader of the files, and its task: {name: glue, task: sst2}"""
     frame: FrameName = "bert"
     """template of special tokens: bert, `[CLS] a [SEP] b [SEP]` in two segments; roberta, `<s> a </s></s> b </s>`;

@@ -20,6 +20,7 @@ from clozeline.command import (
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.registries import READERS
 from tests.lost_output import WAYS, exit_code
 
 
@@ -90,7 +91,7 @@ def test_an_option_that_is_no_key_is_answered_with_the_nearest(words, message, c
 
 
 def test_keys_of_a_recipe_hold_those_of_stages_and_the_options_of_readers():
-    found = keys_of(Recipe, [("input", "reader", "clozeline.pipeline.ingest.readers")])
+    found = keys_of(Recipe, [("input", "reader", READERS)])
     keys = {key: (kind, default) for key, kind, default, _ in found}
     assert keys["dedup.near.bands"] == ("int", "14")
     (name,) = (key for key in keys if key.startswith("input.text_key (reader: ") and "jsonl" in key)

@@ -8,20 +8,17 @@ import pytest
 
 from clozeline.configuration.config import config_class, describe
 from clozeline.errors import ConfigurationError
-from clozeline.registry import Default, choose, find, names
+from clozeline.model.registries import HEADS
+from clozeline.pipeline.registries import OBJECTIVES, SENTENCES
 from tests.temporary_module import temporary_module
-
-SENTENCES, OBJECTIVES, HEADS = (
-    "clozeline.pipeline.text.sentences", "clozeline.pipeline.corrupt.objectives", "clozeline.model.heads"
-)  # fmt: skip
 
 
 def test_names_are_the_public_files_of_a_folder():
     folder = Path(__file__).parents[2] / "pipeline/text/sentences"
-    assert names(SENTENCES) == sorted(path.stem for path in folder.glob("[!_]*.py"))
-    assert find(OBJECTIVES, "masked_lm").__name__ == "MaskedLM"
-    chosen = choose(OBJECTIVES, {"name": "masked_lm", "max_length": 9})
-    assert choose(OBJECTIVES, chosen.plain()) == chosen
+    assert SENTENCES.available() == sorted(path.stem for path in folder.glob("[!_]*.py"))
+    assert OBJECTIVES.load_class("masked_lm").__name__ == "MaskedLM"
+    chosen = OBJECTIVES.resolve({"name": "masked_lm", "max_length": 9})
+    assert OBJECTIVES.resolve(chosen.plain()) == chosen
     assert chosen.plain()["max_length"] == 9
 
 
@@ -36,33 +33,33 @@ def test_names_are_the_public_files_of_a_folder():
 )
 def test_a_wrong_choice_names_what_there_is(entry, message):
     with pytest.raises(ConfigurationError, match=message):
-        choose(SENTENCES, entry)
+        SENTENCES.resolve(entry)
 
 
 def test_a_class_is_found_by_the_name_of_its_file(tmp_path):
     source = "from clozeline.model.heads.lm import Lm\n\nclass Other:\n    pass\n\n\nclass TwoWords:\n    pass\n"
-    with temporary_module(HEADS, "two_words", source, tmp_path):
-        assert "two_words" in names(HEADS)
-        assert find(HEADS, "two_words").__name__ == "TwoWords"
+    with temporary_module(HEADS.package, "two_words", source, tmp_path):
+        assert "two_words" in HEADS.available()
+        assert HEADS.load_class("two_words").__name__ == "TwoWords"
     source = "from clozeline.model.heads.lm import Lm as LmAgain\n"
     holds_none = pytest.raises(ConfigurationError, match="holds no class named like its file")
-    with temporary_module(HEADS, "lm_again", source, tmp_path), holds_none:
-        find(HEADS, "lm_again")
-    assert "two_words" not in names(HEADS)
+    with temporary_module(HEADS.package, "lm_again", source, tmp_path), holds_none:
+        HEADS.load_class("lm_again")
+    assert "two_words" not in HEADS.available()
 
 
 @config_class
 class Splitters:
-    one: Any = field(default_factory=Default(SENTENCES, "lines"))
-    list_of: Any = field(default_factory=Default(SENTENCES, ["regex", "lines"]))
-    none_there: Any = field(default_factory=Default(SENTENCES, ("nowhere",)))
+    one: Any = field(default_factory=SENTENCES.default("lines"))
+    list_of: Any = field(default_factory=SENTENCES.defaults("regex", "lines"))
+    none_there: Any = field(default_factory=SENTENCES.defaults("nowhere"))
 
 
 def test_defaults_are_algorithms_of_which_help_needs_only_the_names():
     assert [default for _, _, default, _ in describe(Splitters)] == ["lines", '["regex", "lines"]', '["nowhere"]']
-    lines, regex = (choose(SENTENCES, name) for name in ("lines", "regex"))
+    lines, regex = (SENTENCES.resolve(name) for name in ("lines", "regex"))
     with pytest.raises(ConfigurationError, match="no 'nowhere' in pipeline/text/sentences"):
         Splitters()
     made = Splitters(none_there=())
     assert (made.one, made.list_of) == (lines, [regex, lines])
-    assert Default(SENTENCES, ("lines",))() == (lines,)
+    assert SENTENCES.defaults("lines")() == [lines]

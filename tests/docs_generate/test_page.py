@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clozeline import registry
 from clozeline.configuration.config import validate
 from clozeline.pipeline.corrupt.config import CorruptConfig
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.preview.words import Words
+from clozeline.pipeline.registries import OBJECTIVES
 from docs.generate.mkdocs_hooks import move_links, public_names, write_reference
 from docs.generate.objective_cases import _CASES, EVERY_WORD, cases_of
 from docs.generate.page import gallery
@@ -19,7 +19,7 @@ from docs.generate.training import training_rows
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "objectives.md"
-NAMES = registry.names("clozeline.pipeline.corrupt.objectives")
+NAMES = OBJECTIVES.available()
 SECTIONS = re.split(r"^## (\w+)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 
@@ -38,7 +38,7 @@ def test_a_section_has_examples_features_and_options(name):
         assert f"| `{feature.name}` |" in section
     (block,) = re.findall(r"```yaml\n(.*?)```", section, flags=re.DOTALL)
     (entry,) = validate(CorruptConfig, yaml.safe_load(block), name)
-    assert entry.objective.options == registry.choose("clozeline.pipeline.corrupt.objectives", name).options
+    assert entry.objective.options == OBJECTIVES.resolve(name).options
     assert {*entry.objective.type.Options.__pydantic_fields__} == {*yaml.safe_load(block)[0]} - {"name"}
     assert training_rows(name), "what trains on it"
 

@@ -9,7 +9,7 @@ from clozeline.configuration.config import to_plain, validate
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.registry import find
+from clozeline.model.registries import HEADS
 from clozeline.tools.start.contracts import heads as head_contract
 from tests.model.small_models import SPELLINGS, VOCABULARY, batch_for
 
@@ -81,7 +81,7 @@ def digest_of_model(plain, tensors=None):
 
 def head_digest(name, body, options):
     """Return the digest of an encoder with one head, on a batch with everything that heads of encoders read."""
-    kind = find("clozeline.model.heads", name)
+    kind = HEADS.load_class(name)
     tensors = head_contract._in_classes(head_contract.batch_of(kind), kind, options)
     return digest_of_model(body | {"heads": {name: options}}, tensors)
 

@@ -5,10 +5,8 @@ import dataclasses
 from clozeline.configuration.config import describe
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.registry import find, names
+from clozeline.model.registries import FAMILIES, HEADS
 from clozeline.train.configuration.config import TrainConfig
-
-FAMILIES, HEADS, ADAPTERS = (f"clozeline.model.{folder}" for folder in ("families", "heads", "adapters"))
 
 
 def keys_of(schema):
@@ -18,13 +16,13 @@ def keys_of(schema):
     return [key for key, kind in described if key not in holders or kind.endswith("or null")]
 
 
-def own_keys(package):
+def own_keys(registry):
     """Return the keys of the algorithms of a registry: `lora.rank`."""
     return {
         f"{name}.{key}"
-        for name in names(package)
-        if hasattr(find(package, name), "Options")  # such as published tokenizers have none
-        for key in keys_of(find(package, name).Options)
+        for name in registry.available()
+        if hasattr(registry.load_class(name), "Options")  # such as published tokenizers have none
+        for key in keys_of(registry.load_class(name).Options)
     }
 
 
@@ -41,7 +39,7 @@ def family_keys():
 
 def head_keys():
     """Return the keys that each head reads: `lm.projection`; `weight` is every head's."""
-    return {f"{name}.{key}" for name in names(HEADS) for key in {"weight", *find(HEADS, name).settings}}
+    return {f"{name}.{key}" for name in HEADS.available() for key in {"weight", *HEADS.load_class(name).settings}}
 
 
 def all_head_keys():

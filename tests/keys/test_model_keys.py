@@ -5,12 +5,12 @@ What neither changes a bit nor is refused stands in a list, with the reason why 
 
 import pytest
 
-from clozeline.registry import names
+from clozeline.model.registries import ADAPTERS, FAMILIES, HEADS
 from tests.contracts import contract
 from tests.keys.effects import REFUSED, digest_of_model, has_value, head_digest, with_keys
 from tests.keys.head_cases import ADAPTER_VALUES, HEAD_NEUTRAL, HEAD_VALUES, READ_WITH, SIZES
 from tests.keys.model_cases import BASES, ENCODER, FAMILY_VALUES, NEUTRAL, VALUES
-from tests.keys.schema import ADAPTERS, FAMILIES, HEADS, all_head_keys, family_keys, head_keys, model_keys, own_keys
+from tests.keys.schema import all_head_keys, family_keys, head_keys, model_keys, own_keys
 from tests.matrices import mark_slow_but
 
 
@@ -21,7 +21,7 @@ def test_every_key_of_a_model_has_an_entry():
 
 def test_every_key_of_a_family_has_an_entry():
     assert FAMILY_VALUES.keys() == family_keys()
-    assert {base["family"] for base in BASES.values()} == {*names(FAMILIES)}
+    assert {base["family"] for base in BASES.values()} == {*FAMILIES.available()}
 
 
 def test_every_key_of_a_head_or_adapter_has_an_entry():

@@ -11,14 +11,12 @@ from typing import Literal, get_args, get_origin
 from clozeline.configuration.config import describe
 from clozeline.configuration.overrides import alternatives, below
 from clozeline.errors import ConfigurationError
-from clozeline.registry import find, names
+from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.tools.start.contracts.objectives import prepare
 from tests.contracts import contract
 from tests.keys.effects import REFUSED, with_keys
 from tests.keys.objective_cases import ALWAYS, ALWAYS_REFUSED, FURTHER, NEUTRAL, VALUES, VARIED
 from tests.keys.schema import keys_of
-
-OBJECTIVES = "clozeline.pipeline.corrupt.objectives"
 
 
 def type_of(schema, key):
@@ -42,7 +40,7 @@ def other_values(kind, default):
 
 def values_of(name):
     """Return the values of each key of an objective; none where the type and the table give none."""
-    schema = find(OBJECTIVES, name).Options
+    schema = OBJECTIVES.load_class(name).Options
     defaults = {key: text for key, _, text, _ in describe(schema)}
     values = {}
     for key in keys_of(schema):
@@ -79,7 +77,7 @@ def test_every_key_has_a_value_or_a_reason(name):
 
 
 def test_every_reason_is_of_a_key():
-    assert {*VALUES, *NEUTRAL} <= {key for name in names(OBJECTIVES) for key in values_of(name)}
+    assert {*VALUES, *NEUTRAL} <= {key for name in OBJECTIVES.available() for key in values_of(name)}
 
 
 @contract(OBJECTIVES, slow=lambda name: name != "masked_encoder_decoder")

@@ -6,14 +6,16 @@ import json
 import pytest
 import yaml
 
-from clozeline.registry import names
 from tests.keys.effects import REFUSED, with_keys
 from tests.keys.schema import own_keys, training_keys
 from tests.keys.train_algorithm_cases import ALGORITHMS, BESIDE
 from tests.keys.train_cases import BASE, ENTRIES, Key
+from tests.registries import REGISTRIES
 from tests.train.masked_set import write_masked_sets
 from tests.train.runs import saved, start
 from tests.train.synthetic import plain_config
+
+BY_PACKAGE = {registry.package: registry for registry in REGISTRIES}
 
 
 def test_every_key_of_a_training_has_an_entry():
@@ -99,9 +101,9 @@ OF_ALGORITHMS = [
 
 def test_every_key_of_what_a_training_chooses_has_an_entry():
     for (package, _), algorithms in ALGORITHMS.items():
-        assert algorithms.keys() == {*names(f"clozeline.{package}")}
+        assert algorithms.keys() == {*BY_PACKAGE[f"clozeline.{package}"].available()}
         entries = {f"{name}.{key}" for name, (_, of) in algorithms.items() for key in of}
-        assert entries == own_keys(f"clozeline.{package}")
+        assert entries == own_keys(BY_PACKAGE[f"clozeline.{package}"])
 
 
 @pytest.mark.slow

@@ -5,8 +5,8 @@ import dataclasses
 import torch
 
 from clozeline.columns import DECODER_TEXT, SAMPLE_WORDS
+from clozeline.model import registries
 from clozeline.model.build import build_model
-from clozeline.registry import find, names
 from clozeline.tools.start.contracts.heads import VOCABULARY, draw_rows
 from tests.declarations import declared
 
@@ -15,7 +15,7 @@ RECURRENT = ("awd_lstm", "elmo")
 """Families without attention, which read rows like a decoder's."""
 SPELLINGS = [f"{number}é".encode() for number in range(VOCABULARY)]
 
-HEADS = names("clozeline.model.heads")
+HEADS = registries.HEADS.available()
 
 
 HEAD_KEYS = {
@@ -35,7 +35,7 @@ def small_config(family, /, **changes):
     A family without one is as the family that is named for its architecture: a BERT, Llama or T5. Every part of the
     core occurs in one of these.
     """
-    kind = find("clozeline.model.families", family)
+    kind = registries.FAMILIES.load_class(family)
     sizes = {"dim": 24, "layers": 2, "attention_heads": 4, "ffn_dim": 40}
     required = {field.name for field in dataclasses.fields(kind.Options) if field.default is dataclasses.MISSING}
     keys = {"family": family} | {key: size for key, size in sizes.items() if key in required}
@@ -53,14 +53,14 @@ def batch_for(family, seed=0, rows=4, columns=11, labels=True, lengths=None):
     rows = len(lengths)
     tensors = draw_rows(draw, rows, columns, lengths)
     labeled = columns
-    if find("clozeline.model.families", family).architecture == "encoder_decoder":
+    if registries.FAMILIES.load_class(family).architecture == "encoder_decoder":
         labeled = columns - 2
         tensors |= draw_rows(draw, rows, labeled, lengths.clamp(max=labeled), DECODER_TEXT)
     index = torch.tensor([row * labeled + place for row in range(rows) for place in (0, 2)] if labels else [])
     tensors["label_index"] = index.long()
     tensors["label_ids"] = torch.randint(1, VOCABULARY, (len(index),), generator=draw)
     tensors["row_weight"] = torch.ones(rows)
-    if SAMPLE_WORDS in find("clozeline.model.families", family).reads:
+    if SAMPLE_WORDS in registries.FAMILIES.load_class(family).reads:
         tensors["sample_words"] = torch.randint(1 << 32, (len(index),), generator=draw)
     return tensors
 

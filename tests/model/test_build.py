@@ -5,6 +5,7 @@ import torch
 
 from clozeline.errors import BatchError
 from clozeline.model.build import add_adapter, build_model
+from clozeline.model.registries import FAMILIES
 from tests.contracts import contract
 from tests.model.small_models import batch_for, built, small_config
 
@@ -19,7 +20,7 @@ def test_parameters_are_counted_by_part_and_tied_ones_once(tied):
     assert network.num_parameters() == sum(parts.values())
 
 
-@contract("clozeline.model.families", "family")
+@contract(FAMILIES, "family")
 @pytest.mark.parametrize("autocast", [False, True], ids=["bf16 weights", "autocast"])
 def test_bf16_is_near_fp32(family, autocast):
     """Of a model with a generator its own loss: rounding may change the tokens that it draws for the other heads."""

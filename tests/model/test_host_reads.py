@@ -3,7 +3,7 @@
 import pytest
 
 from clozeline.model.compilation.host_shapes import add_host_shapes
-from clozeline.registry import find
+from clozeline.model.registries import FAMILIES, HEADS
 from clozeline.tools.start.contracts.heads import batch_of
 from tests.contracts import contract
 from tests.model.small_models import batch_for, built, head_keys
@@ -21,12 +21,12 @@ def without_values(network, tensors):
 
 
 @pytest.mark.parametrize("padded", [True, False], ids=["padded", "full"])
-@contract("clozeline.model.families", "family")
+@contract(FAMILIES, "family")
 def test_families(family, padded):
     without_values(built(family), batch_for(family, lengths=None if padded else [11] * 4))
 
 
-@contract("clozeline.model.heads", "head")
+@contract(HEADS, "head")
 def test_heads(head):
     network = built("encoder", heads={head: head_keys(head)}, tied=head != "bidirectional_lm")
-    without_values(network, batch_of(find("clozeline.model.heads", head)))
+    without_values(network, batch_of(HEADS.load_class(head)))

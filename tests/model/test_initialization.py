@@ -12,12 +12,13 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.sizes import all_sizes, read_size
 from clozeline.model.initialization import initial_distributions
 from clozeline.model.parameters.initial_values import generator_for
+from clozeline.model.registries import FAMILIES
 from tests.contracts import contract
 from tests.matrices import mark_slow_but
 from tests.model.small_models import SPELLINGS, VOCABULARY, small_config
 
 
-@contract("clozeline.model.families", "family")
+@contract(FAMILIES, "family")
 def test_a_weight_depends_on_its_name_and_not_on_what_is_built_beside_it(family):
     """One more layer, and torch's own generator in another state: the others keep their bits."""
     few = build_model(small_config(family, layers=2), 37, {"pad": 0}, SPELLINGS, seed=3).state_dict()
@@ -68,7 +69,7 @@ def test_a_parameter_without_a_law_is_an_error_that_says_what_to_do():
         initial_distributions(Scale(), small_config("encoder"))
 
 
-@contract("clozeline.model.families", "family")
+@contract(FAMILIES, "family")
 def test_no_value_is_drawn_before_the_initial_ones(family):
     """Those of torch's own modules would be overwritten; only adapters are built with theirs."""
     state = torch.get_rng_state()

@@ -5,7 +5,7 @@ from collections import Counter
 
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, RawRecord
-from clozeline.registry import choose
+from clozeline.pipeline.registries import READERS
 
 SENTENCES = (
     "The river that runs through the town is wide and slow in the summer of every year. "
@@ -56,7 +56,7 @@ def members(records):
 
 def read(path, start=0, end=None, *, limits=None, **chosen):
     """All items of a range of a file; `name=` chooses the reader, which is `warc` otherwise."""
-    reader = choose("clozeline.pipeline.ingest.readers", {"name": "warc", **chosen}).build(limits or Limits())
+    reader = READERS.resolve({"name": "warc", **chosen}).build(limits or Limits())
     return read_range(reader, path, start, path.stat().st_size if end is None else end)
 
 

@@ -6,13 +6,13 @@ import re
 import torch
 import yaml
 
-from clozeline import registry
 from clozeline.configuration.config import validate
 from clozeline.pipeline.execution.stages import UnitRunner, stage_of
 from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import write_documents
 from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.sealed_json import seal
 from tests.pipeline.miniature import text
 
@@ -74,7 +74,7 @@ def build(output, count=30, shards=2, block_rows=16, labels=()):
     unit = {"unit": 0, "source": "crawl/page.warc.gz", "source_group": "crawl", "reader": "warc", "start": 0, "end": 1}
     plan_file.write_text(json.dumps(seal({"format": 1, "shards": shards, "inputs": [], "units": [unit], "states": {}})))
     plain = yaml.safe_load(RECIPE.replace("block_rows: 16", f"block_rows: {block_rows}"))
-    known = set(registry.names("clozeline.pipeline.corrupt.objectives"))
+    known = set(OBJECTIVES.available())
     plain["corrupt"] = [entry for entry in plain["corrupt"] if entry["name"] in known]
     plain["corrupt"] = [
         entry for entry in plain["corrupt"] if entry.get("label", entry["name"]) in labels or not labels

@@ -9,9 +9,9 @@ import numpy as np
 
 from clozeline.configuration.config import to_plain
 from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards.columns import feature_columns
-from clozeline.registry import choose, find
 from tests.pipeline.corruption_cases import FIRST_CONTENT, fixed_columns, vocabulary
 from tests.shard_sets import TOKENIZER, write_set
 
@@ -52,9 +52,9 @@ def counting_samples(seed, rows):
 
 def write_objective_sets(folder, name, rows=240, heldout=45, **options):
     """Write train and held-out sets of an objective below `folder`; return the training manifest's path."""
-    keys = {field.name for field in fields(find("clozeline.pipeline.corrupt.objectives", name).Options)}
+    keys = {field.name for field in fields(OBJECTIVES.load_class(name).Options)}
     entry = {"name": name} | {key: 64 for key in ("max_length", "input_length") if key in keys} | options
-    chosen, objective = choose("clozeline.pipeline.corrupt.objectives", entry), build_objective(entry, WORDS)
+    chosen, objective = OBJECTIVES.resolve(entry), build_objective(entry, WORDS)
     facts = {
         "name": name,
         "label": objective.label,

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from clozeline.registry import find
+from clozeline.model.registries import ADAPTERS
 from clozeline.train.checkpoint.stored_checkpoint import Index, steps_in
 from tests.model.adapters.adapted_models import NAMES, case_of, takes_places
 from tests.train.masked_set import write_config
@@ -19,7 +19,7 @@ FAST = [next(name for name in NAMES if takes_places(name) is taken) for taken in
 
 def adapter(name):
     """The options of the adapter's own tests, with dropout where it has some."""
-    dropout = {"dropout": 0.1} if hasattr(find("clozeline.model.adapters", name).Options, "dropout") else {}
+    dropout = {"dropout": 0.1} if hasattr(ADAPTERS.load_class(name).Options, "dropout") else {}
     return {"name": name, **case_of(name)[1], **dropout}
 
 

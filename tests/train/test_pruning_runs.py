@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from clozeline.registry import find
+from clozeline.model.registries import PRUNING
 from clozeline.tools.models.compression.comparison import MeasureOptions, measure_row, table_lines
 from clozeline.tools.models.export.exportable import exported_form
 from clozeline.train.checkpoint.stored_checkpoint import CheckpointReader, StoredCheckpoint
@@ -50,4 +50,4 @@ def test_every_tool_reads_the_pruned_weights(folder, one_rank, name):
     assert rows[1].sizes.nonzero < 0.8 * rows[1].sizes.parameters
     lines = list(table_lines(rows))
     assert f"the paper's claim: {name} " in lines[-1]
-    assert lines[-1].endswith(find("clozeline.model.compression.pruning", name).claim)
+    assert lines[-1].endswith(PRUNING.load_class(name).claim)

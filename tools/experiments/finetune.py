@@ -28,9 +28,9 @@ from pydantic import Field
 from clozeline.configuration.config import config_class, config_file, read_composed
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json
+from clozeline.model.registries import FAMILIES
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.tasks.task_rows import FRAMES
-from clozeline.registry import find
 from clozeline.tools.command import (
     IntermixedArguments,
     add_settings,
@@ -163,7 +163,7 @@ def frame_words(body: Path, recipe: Path, given: Sequence[str]) -> list[str]:
     if any(word.startswith("tasks.frame=") for word in given):
         return []
     model = with_source({"init_from": str(body)})
-    architecture = find("clozeline.model.families", model["family"]).architecture
+    architecture = FAMILIES.load_class(model["family"]).architecture
     frame = read_composed(Recipe, recipe).get("tasks", {}).get("frame", "bert")
     if FRAMES[frame].architecture == architecture:
         return []

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -25,8 +25,8 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import WEIGHTS, Checkpoint, export_checkpoint
 from clozeline.model.compression.methods import Batch, Method
 from clozeline.model.configuration.model_config import Quantization
+from clozeline.model.registries import METHODS
 from clozeline.pipeline.shards import open_shards
-from clozeline.registry import find, names
 from clozeline.tools.command import (
     IntermixedArguments,
     add_settings,
@@ -46,8 +46,6 @@ from clozeline.tools.runs.data.run_sets import open_first_set
 from clozeline.tools.runs.inference.fisher_information import draw_rows
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.startup.source_tokenizer import refuse_other_ids
-
-_METHODS: Final = "clozeline.model.compression.methods"
 
 
 @config_class
@@ -73,7 +71,7 @@ def compress(source: Path, words: Sequence[str]) -> Row:
         ConfigurationError: the model, the method or its options do not fit together; nothing was written.
     """
     options, rest = split_settings(CompressOptions, words)
-    kind = find(_METHODS, options.method)
+    kind = METHODS.load_class(options.method)
     opened = _write_smaller(source, options, kind(settings_of(kind.Options, rest)))
     return measure_row(options.output, source, options, opened=opened)
 
@@ -139,7 +137,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
     several = "the table of several models, the first is the dense one"
     parser.add_argument("--compare", action="store_true", help=several)
-    options: list[Any] = [find(_METHODS, name).Options for name in names(_METHODS)]
+    options: list[Any] = [METHODS.load_class(name).Options for name in METHODS.available()]
     add_settings(parser, CompressOptions, *options, help_text="RUN_OR_DIR, and settings, listed below")
 
     def action(parsed: argparse.Namespace) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from clozeline.errors import ConfigurationError, IntegrityError, reading_run
 from clozeline.pipeline.clean.filters import ThresholdFilter
@@ -30,9 +30,9 @@ from clozeline.pipeline.ingest.documents.files import (
     read_rejects,
 )
 from clozeline.pipeline.recipe import Recipe, load_recipe
+from clozeline.pipeline.registries import LanguageComponent
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.recorded_file import RecordedFile, find_file
-from clozeline.registry import Chosen
 from clozeline.repair import repair_of
 from clozeline.tools.command import Arguments, plural, positive, run_as_script, run_tool, some_path
 
@@ -82,7 +82,7 @@ def collect_reasons(out: Path, recipe: Recipe, most: int, documents: int) -> tup
                 facts = row.uid, row.detail, row.url or f"{row.source} at {row.offset:,}", row.sample_text or ""
                 _keep_nearest(reason.below, most, float(match[1]), float(match[3]), *facts)
     measured = {
-        source: [chosen.build() for chosen in listed if issubclass(chosen.type, ThresholdFilter)]
+        source: [cast(ThresholdFilter, chosen.build()) for chosen in listed if issubclass(chosen.type, ThresholdFilter)]
         for source, listed in filters.items()
     }
     languages = {name: source.language for name, source in config.sources.items() if source.language != "same"}
@@ -99,7 +99,7 @@ def collect_reasons(out: Path, recipe: Recipe, most: int, documents: int) -> tup
 
 
 def _measure(
-    document: Document, steps: Sequence[ThresholdFilter], language: Chosen | None
+    document: Document, steps: Sequence[ThresholdFilter], language: LanguageComponent | None
 ) -> Iterator[tuple[str, float, float, str]]:
     """Yield what keeps a document: the reason of a rule, the value, its threshold, and both in words."""
     if language is not None and document.language in language.options.keep:

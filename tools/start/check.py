@@ -9,61 +9,61 @@ import argparse
 import inspect
 import textwrap
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
-from clozeline import plugins, registry
+from clozeline import plugins
 from clozeline.configuration.overrides import override
 from clozeline.errors import ConfigurationError, IntegrityError, message_text
+from clozeline.model.registries import HEADS
+from clozeline.pipeline.registries import FILTERS, OBJECTIVES
+from clozeline.registry import Registry, options_of
 from clozeline.tools.command import IntermixedArguments, run_as_script, run_tool
 from clozeline.tools.start.contracts import Entry, Failed
+from clozeline.train.registries import OPTIMIZERS
 
-_METHODS: Final = {
-    "clozeline.pipeline.corrupt.objectives": "uncorrupt",
-    "clozeline.pipeline.clean.filters": "judge",
-    "clozeline.model.heads": "divisor",
-    "clozeline.train.optim.optimizers": "bind",
+_REGISTRIES: Final[Mapping[str, Registry[object]]] = {
+    registry.name: registry for registry in (OBJECTIVES, FILTERS, HEADS, OPTIMIZERS)
 }
-"""Registries that have a contract, with a method that only their classes have."""
-_BY_NAME: Final = {package.rpartition(".")[2]: package for package in _METHODS}
+"""Registries that have a contract, by their names."""
 
 
-def find_registries(name: str, chosen: str | None = None) -> list[str]:
-    """Return the registries that have an algorithm: of `module:Class` those whose methods it has, or the chosen one.
+def find_registries(name: str, chosen: str | None = None) -> list[Registry[object]]:
+    """Return the registries that have an algorithm: of `module:Class` that whose interface it has, or the chosen one.
 
     Raises:
         ConfigurationError: none of those with a contract has it.
     """
-    known = ", ".join(_BY_NAME)
-    if chosen is not None and chosen not in _BY_NAME:
+    known = ", ".join(_REGISTRIES)
+    if chosen is not None and chosen not in _REGISTRIES:
         raise ConfigurationError(f"registry: expected one that has a contract ({known}), got '{chosen}'")
     if chosen is not None:
-        return [_BY_NAME[chosen]]
-    if plugins.is_own(name):
-        kind = registry.find("clozeline.model.heads", name)  # any one: the module says what it is
-        found = [package for package, method in _METHODS.items() if hasattr(kind, method)]
+        return [_REGISTRIES[chosen]]
+    if plugins.is_custom(name):
+        kind = plugins.import_class(name)
+        found = [registry for registry in _REGISTRIES.values() if registry.implements(kind)]
     else:
-        found = [package for package in _METHODS if name in registry.names(package)]
+        found = [registry for registry in _REGISTRIES.values() if name in registry.available()]
     if not found:
         raise ConfigurationError(f"{name}: expected an algorithm of a registry that has a contract: {known}")
     return found
 
 
-def check_algorithm(package: str, name: str, words: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+def check_algorithm(registry: Registry[object], name: str, words: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
     """Yield the promises of a registry, each with what breaks it; "" if it is kept.
 
     Args:
-        package: the registry.
+        registry: of the algorithm.
         name: of the algorithm.
         words: its options, `key=value`.
     """
-    kind, case = registry.find(package, name), []
-    contract = import_module(f"clozeline.tools.start.contracts.{package.rpartition('.')[2]}")
+    kind, case = registry.load_class(name), []
+    contract = import_module(f"clozeline.tools.start.contracts.{registry.name}")
 
     def build() -> None:
-        schema = getattr(contract, "OPTIONS", None) or kind.Options
+        schema = getattr(contract, "OPTIONS", None) or options_of(kind)
         entry: Entry = {"name": name, **override(schema, {}, words, "command line")}
         case.append(contract.prepare(entry))
 
@@ -89,15 +89,15 @@ def main(arguments: Sequence[str]) -> int:
     """Print the promises; return 65 if one is broken."""
     parser = IntermixedArguments(__doc__)
     parser.add_argument("algorithm", metavar="ALGORITHM", help="module:Class, or the name of an algorithm")
-    known = ", ".join(_BY_NAME)
+    known = ", ".join(_REGISTRIES)
     parser.add_argument("--registry", metavar="NAME", help=f"one of {known}; default: each that has the algorithm")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="options of the algorithm")
 
     def action(options: argparse.Namespace) -> int:
         broken = 0
-        for package in find_registries(options.algorithm, options.registry):
-            print(f"{options.algorithm}, one of {package.rpartition('.')[2]}:")
-            for promise, fault in check_algorithm(package, options.algorithm, options.overrides):
+        for registry in find_registries(options.algorithm, options.registry):
+            print(f"{options.algorithm}, one of {registry.name}:")
+            for promise, fault in check_algorithm(registry, options.algorithm, options.overrides):
                 print(f"  {'BROKEN' if fault else 'kept  '}  {promise}")
                 if fault:
                     print(textwrap.indent(textwrap.fill(message_text(fault), 100), " " * 10))

@@ -15,13 +15,13 @@ from pydantic import Field
 from rich import box
 from rich.table import Table
 
-from clozeline import registry
 from clozeline.configuration.config import Names, config_class
 from clozeline.configuration.overrides import override
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview import CorruptedText, corrupt_text
 from clozeline.pipeline.corrupt.preview.corrupted_text import OTHERS
 from clozeline.pipeline.corrupt.preview.view import show_view
+from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.terminal import Terminal
 from clozeline.tools.command import (
     Arguments,
@@ -33,7 +33,6 @@ from clozeline.tools.command import (
     split_settings,
 )
 
-_OBJECTIVES: Final = "clozeline.pipeline.corrupt.objectives"
 _TEXT: Final = "The kitten is chasing the ball. It rolls away."
 _TARGET: Final = "Das Kätzchen jagt den Ball. Er rollt davon."
 
@@ -60,7 +59,7 @@ def show(name: str, text: str | None, words: Sequence[str]) -> CorruptedText:
 
     A ConfigurationError names the nearest objective or key where one is unknown.
     """
-    kind = registry.find(_OBJECTIVES, name)
+    kind = OBJECTIVES.load_class(name)
     known = {field.name for schema in (ShowSettings, kind.Options) for field in fields(schema)}
     if text is not None and text.partition("=")[0].split(".")[0] in known:
         words, text = [text, *words], None
@@ -78,14 +77,14 @@ def _objectives() -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("objective", "meaning"):
         table.add_column(column)
-    for name in registry.names(_OBJECTIVES):
-        table.add_row(name, inspect.cleandoc(registry.find(_OBJECTIVES, name).__doc__ or "").partition("\n")[0])
+    for name in OBJECTIVES.available():
+        table.add_row(name, inspect.cleandoc(OBJECTIVES.load_class(name).__doc__ or "").partition("\n")[0])
     return table
 
 
 def _parser(arguments: Sequence[str]) -> Arguments:
     """Return the parser; its help also lists the options of the objective among the arguments."""
-    named = [registry.find(_OBJECTIVES, word).Options for word in arguments if word in registry.names(_OBJECTIVES)]
+    named = [OBJECTIVES.load_class(word).Options for word in arguments if word in OBJECTIVES.available()]
     parser = IntermixedArguments(__doc__)
     parser.add_argument("objective", nargs="?", metavar="OBJECTIVE", help="name of an objective; none: list them")
     parser.add_argument("text", nargs="?", metavar="TEXT", help=f"text to corrupt (default: {_TEXT!r})")

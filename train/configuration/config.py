@@ -16,8 +16,9 @@ from clozeline.configuration.config import HOME_EXPANDED, config_class, flatten,
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.registries import FAMILIES, HEADS, PruningComponent
 from clozeline.pipeline.shards.store import as_url, local_path
-from clozeline.registry import Chosen, Default, OneOf, chosen_types, find
+from clozeline.registry import Component, component_types
 from clozeline.train.configuration.checkpoint import CheckpointConfig
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.configuration.distillation import DistilConfig
@@ -25,6 +26,14 @@ from clozeline.train.configuration.logs import DivergenceConfig, LogConfig, Prof
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.configuration.zero import ZeroConfig
 from clozeline.train.optim.early_stopping import EarlyStopConfig
+from clozeline.train.registries import (
+    OPTIMIZERS,
+    SCHEDULES,
+    HookComponent,
+    OptimizerComponent,
+    RegularizerComponent,
+    ScheduleComponent,
+)
 
 Positive = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
@@ -62,22 +71,18 @@ class TrainConfig:
     freeze: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
     """frozen parameters, without dropout and outside the optimizer: body (all but the heads), embeddings, or regular
     expressions for full names: [embeddings, 'family.stack.layers.[01].*']"""
-    optimizer: Annotated[Chosen, OneOf("clozeline.train.optim.optimizers")] = Field(
-        default_factory=Default("clozeline.train.optim.optimizers", "adamw")
-    )
+    optimizer: OptimizerComponent = Field(default_factory=OPTIMIZERS.default("adamw"))
     """an optimizer and its options: {name: adamw, learning_rate: 1e-3, weight_decay: 0.01, ...}"""
-    schedule: Annotated[Chosen, OneOf("clozeline.train.optim.schedules")] = Field(
-        default_factory=Default("clozeline.train.optim.schedules", "linear")
-    )
+    schedule: ScheduleComponent = Field(default_factory=SCHEDULES.default("linear"))
     """a learning-rate schedule and its options: {name: linear, warmup: 100, steps: 10000, ...}"""
-    regularizer: Annotated[Chosen, OneOf("clozeline.train.optim.regularizers")] | None = None
+    regularizer: RegularizerComponent | None = None
     """a pull to earlier weights and its options: {name: l2_sp, alpha: 0.1}; null: none. Needs model.init_from"""
     distil: DistilConfig | None = None
     """distillation: {teacher: RUN, losses: [{name: scores, temperature: 2.0}], start: {layers: [0, 2]}}; null: none"""
-    prune: Annotated[Chosen, OneOf("clozeline.model.compression.pruning")] | None = None
+    prune: PruningComponent | None = None
     """removal of weights, layers or tokens during training: {name: magnitude, sparsity: 0.9}, {name: movement, keep:
     0.15}; null: none"""
-    hooks: tuple[Annotated[Chosen, OneOf("clozeline.train.hooks")], ...] = ()
+    hooks: tuple[HookComponent, ...] = ()
     """things that follow the training, each once: [{name: average, decay: 0.999}, {name: unfreezing, every: 100},
     gradient_noise, layer_statistics]"""
     zero: ZeroConfig = ZeroConfig()
@@ -145,7 +150,7 @@ class TrainConfig:
             raise ValueError("precision: bf16 needs zero.stage 1, 2 or 3, got 0; stage 1 also suits a single process")
         if self.compile is True and self.zero.stage == 3:
             raise ValueError("compile: true needs zero.stage 0, 1 or 2: stage 3 gathers parameters inside each layer")
-        if self.compile is True and not find("clozeline.model.families", self.model.family).compiled:
+        if self.compile is True and not FAMILIES.load_class(self.model.family).compiled:
             why = f"the recurrence of the family {self.model.family} would be one for each length: remove the key"
             raise ValueError(f"compile: true expects layers that are one graph for rows of any length; {why}")
         from clozeline.train.optim.optimizers import OptimizerBuilder  # imports torch, as the optimizer has
@@ -225,15 +230,17 @@ class TrainConfig:
             "optimizer.statistics": optimizer.type.statistics != "element",
             "no model.init_from": self.model.init_from is None,
         }
-        chosen = [("hooks", hook) for hook in self.hooks] + ([] if self.prune is None else [("prune", self.prune)])
+        chosen: list[tuple[str, HookComponent | PruningComponent]] = [("hooks", hook) for hook in self.hooks]
+        if self.prune is not None:
+            chosen.append(("prune", self.prune))
         for hook in self.hooks:
             hook.type.check(self)
-        for where, hook in chosen:
-            for key, why in hook.type.conflicts.items():
+        for where, component in chosen:
+            for key, why in component.type.conflicts.items():
                 if present[key]:
                     shown = f"optimizer.name={optimizer.name}" if key.startswith("optimizer.") else key
                     relation = "needs" if key.startswith("no ") else "does not go together with"
-                    raise ValueError(f"{where}: {hook.name} {relation} {shown.removeprefix('no ')}: {why}")
+                    raise ValueError(f"{where}: {component.name} {relation} {shown.removeprefix('no ')}: {why}")
 
     def _check_model(self) -> None:
         """Check what regularizers, heads and adapters need."""
@@ -245,7 +252,7 @@ class TrainConfig:
             raise ValueError(f"optimizer.weight_decay: {why}")
         # a head must compare the same groups of rows at every world size and micro-batch
         for head, options in self.model.heads.items():
-            if "group_size" not in find("clozeline.model.heads", head).settings or not options.compares_rows:
+            if "group_size" not in HEADS.load_class(head).settings or not options.compares_rows:
                 continue
             size, rows = options.group_size, min(self.data.micro_batch, self.data.global_batch)
             if rows % size:
@@ -278,7 +285,7 @@ class TrainConfig:
     def with_horizon(self, steps: int) -> TrainConfig:
         """Return the same configuration with `schedule.steps` filled in."""
         options = replace(self.schedule.options, steps=steps)
-        return replace(self, schedule=Chosen(self.schedule.name, self.schedule.type, options))
+        return replace(self, schedule=Component(self.schedule.name, self.schedule.type, options))
 
 
 def check_world(config: TrainConfig, world_size: int) -> int:
@@ -355,7 +362,7 @@ def _deciding_types(config: TrainConfig) -> list[type]:
     """Return the classes of algorithms that decide the weights: all that are chosen but hooks that only observe."""
     values = {field.name: getattr(config, field.name) for field in fields(config)}
     values["hooks"] = [hook for hook in config.hooks if not hook.type.observes]
-    return list(chosen_types(values))
+    return list(component_types(values))
 
 
 def _is_free(key: str) -> bool:

@@ -9,12 +9,10 @@ from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.hub import MODEL_FETCHED
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.registry import Chosen, Default, OneOf
+from clozeline.model.registries import DISTILLATION_LOSSES, LossComponent
 
 UNFIT: Final = ("replaced_tokens", "elmo", "awd_lstm")
 """Families that are neither student nor teacher: a generator changes their rows, or their layers are recurrent."""
-
-_LOSSES: Final = "clozeline.model.compression.distillation.losses"
 
 
 @config_class
@@ -35,7 +33,7 @@ class DistilConfig:
     teacher: Annotated[Path, HOME_EXPANDED, MODEL_FETCHED] | None = None
     """run or model folder, or `hf://org/name`, that is compared with the model, held in memory on every rank; null: the
     scores that are stored with the data, which only the loss scores reads"""
-    losses: tuple[Annotated[Chosen, OneOf(_LOSSES)], ...] = Field(default_factory=Default(_LOSSES, ("scores",)))
+    losses: list[LossComponent] = Field(default_factory=DISTILLATION_LOSSES.defaults("scores"))
     """losses in addition to the heads': [{name: scores, temperature: 2.0, weight: 5.0}, cosine]"""
     start: StudentStart | None = None
     """initial weights from layers of the teacher, {layers: [0, 2, 4]}; null: random or model.init_from"""
@@ -50,7 +48,7 @@ class DistilConfig:
             raise ValueError(f"losses: expected one or more, each once, got {', '.join(names) or 'none'}")
 
     @property
-    def active(self) -> tuple[Chosen, ...]:
+    def active(self) -> tuple[LossComponent, ...]:
         """The losses that have something to compare: all with a teacher in memory, else those on stored scores."""
         return tuple(loss for loss in self.losses if self.teacher is not None or not loss.type.live)
 

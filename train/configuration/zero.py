@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.registry import Chosen
+from clozeline.train.registries import OptimizerComponent
 
 
 @config_class
@@ -29,7 +29,7 @@ class ZeroConfig:
         if self.stage < least:
             raise ValueError(f"zero.offload: {self.offload} needs zero.stage {least} or more, got {self.stage}")
 
-    def check_offload(self, optimizer: Chosen, precision: str, incompatible: Sequence[str]) -> None:
+    def check_offload(self, optimizer: OptimizerComponent, precision: str, incompatible: Sequence[str]) -> None:
         """Check that offloading was tested with this optimizer, precision and the other keys that are set."""
         if self.offload == "none":
             return

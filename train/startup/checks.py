@@ -7,7 +7,7 @@ from typing import NamedTuple
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_heads_of_class
 from clozeline.pipeline.shards import Manifest
-from clozeline.registry import Chosen
+from clozeline.registry import Component
 from clozeline.train.checkpoint.stored_checkpoint import steps_in
 from clozeline.train.checkpoint.trained_model import read_config
 from clozeline.train.configuration.config import TrainConfig, check_world
@@ -84,7 +84,7 @@ def fill_in_learning_rate(config: TrainConfig, datasets: Datasets) -> TrainConfi
     else:
         rate = plan_learning_rate(config.model.dim)
     options = replace(chosen.options, learning_rate=rate)
-    return replace(config, optimizer=Chosen(chosen.name, chosen.type, options))
+    return replace(config, optimizer=Component(chosen.name, chosen.type, options))
 
 
 def check_exits(config: TrainConfig) -> None:
@@ -144,7 +144,7 @@ def resolve_branch(config: TrainConfig) -> TrainConfig:
     options, horizon = config.schedule.options, config.schedule.options.steps
     if horizon == run.schedule.options.steps:
         options = replace(options, steps=None)
-    schedule = Chosen(config.schedule.name, config.schedule.type, options)
+    schedule = Component(config.schedule.name, config.schedule.type, options)
     output = config.output.with_name(f"{config.output.name}-decay-{step}")
     return replace(config, output=output, branch_from=config.output, schedule=schedule)
 

@@ -20,7 +20,7 @@ from clozeline.model.layers.vocabulary import table_rows
 from clozeline.model.parameters.freezing import fitting
 from clozeline.model.parameters.initial_values import generator_for, normal
 from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
-from clozeline.registry import Chosen
+from clozeline.model.registries import AdapterComponent
 from clozeline.train.checkpoint.trained_model import TrainedModel, digest_of
 from clozeline.train.configuration.padded_vocabulary import row_multiple
 from clozeline.train.startup.source_tokenizer import OtherTokenizer
@@ -165,7 +165,7 @@ def fill(
     return Filled(source.folder, copied, fresh, unused, digest_of(tensors, base), added, source.notes)
 
 
-def config_without_adapter(source: TrainedModel, key: str, adapter: Chosen | None = None) -> ModelConfig:
+def config_without_adapter(source: TrainedModel, key: str, adapter: AdapterComponent | None = None) -> ModelConfig:
     """Return the configuration of a source without its adapter; refuse one other than `adapter`, which trains further.
 
     `key` names the source in the message.

@@ -195,7 +195,7 @@ def _refuse_standstill(config: TrainConfig, saved: TrainState | None) -> None:
     """Refuse further steps if the schedule's learning rate has reached 0 before them."""
     horizon, done = config.schedule.options.steps, 0 if saved is None else saved.step
     first = max(done, horizon or config.last_step) + 1
-    if first > config.last_step or config.schedule.build(horizon)(config.steps):
+    if first > config.last_step or config.schedule.build(horizon)(config.last_step):
         return
     ways = f"set schedule.steps={config.last_step}, or choose another schedule"
     if saved is not None:

@@ -18,9 +18,9 @@ from clozeline.model.compression.selection import split_name
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.parameters.freezing import freeze
 from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
+from clozeline.model.registries import FAMILIES
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
-from clozeline.registry import find
 from clozeline.seeding import hash64
 from clozeline.train.checkpoint.trained_model import TrainedModel, refuse_other_base, token_bytes
 from clozeline.train.configuration.config import TrainConfig
@@ -55,7 +55,7 @@ class StartingModel(NamedTuple):
 def build_random_model(config: TrainConfig, shards: ShardSet, placement: Placement = WHOLE) -> Model:
     """Return the model with random weights, a function of `seed` only."""
     facts, spellings = shards.manifest.tokenizer, None
-    if find("clozeline.model.families", config.model.family).reads_characters:
+    if FAMILIES.load_class(config.model.family).reads_characters:
         spellings = token_bytes(load_tokenizer(find_tokenizer(shards.path, facts.fingerprint)))
     seed = hash64("weights", config.seed)
     return build_model(config.model, facts.vocab_size, facts.special_ids, spellings, seed=seed, placement=placement)
@@ -225,7 +225,7 @@ def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, ke
             f"{key}: {source}: rows of {shards.path} have up to {longest} tokens, the teacher has {limit} positions: "
             "group into shorter rows, or take another teacher"
         )
-    theirs, ours = (find("clozeline.model.families", model.family).reads for model in (config, student))
+    theirs, ours = (FAMILIES.load_class(model.family).reads for model in (config, student))
     if missing := names_of(theirs) - names_of(ours):
         raise ConfigurationError(f"{key}: {source}: reads {', '.join(sorted(missing))}, which the student does not")
     config = replace(config, vocab_multiple=multiple, init_from=None)

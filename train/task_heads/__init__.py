@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clozeline.pipeline.tasks.readers import TaskFacts
-from clozeline.registry import find, names
+from clozeline.train.registries import TASK_HEADS
 
 if TYPE_CHECKING:  # it imports torch
     from clozeline.train.task_heads._task_head import TaskHead
@@ -13,5 +13,4 @@ if TYPE_CHECKING:  # it imports torch
 
 def task_head_of(facts: TaskFacts, head: str | None = None) -> TaskHead:
     """Return the task head of a head: that of its own file, or of the file of the head that the task names."""
-    task_head: TaskHead = find(__name__, head if head in names(__name__) else facts.head)(facts)
-    return task_head
+    return TASK_HEADS.create(head if head in TASK_HEADS.available() else facts.head, facts)

@@ -37,7 +37,7 @@ from clozeline.model.checkpoints._conversion.tensor_layouts import (
 from clozeline.model.checkpoints._conversion.tensor_names import join_names
 from clozeline.model.checkpoints._conversion.type_selection import find_form
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.registry import choose
+from clozeline.model.registries import ADAPTERS
 
 PEFT_CONFIG: Final = "adapter_config.json"
 _WEIGHTS: Final = "adapter_model.safetensors"
@@ -128,7 +128,7 @@ def import_adapter(folder: Path, base: Checkpoint, *, model_type: str | None = N
     config = _with_task_head(base, key_map, keys.get("task_type"), tensors, folder, named)
     modules = linear_maps_of_class(key_map, config, base.vocab_size)
     entry, own = _READERS[str(kind)](_Folder(folder, keys, tensors, config, key_map, modules, base.tensors))
-    config = replace(config, init_from=None, adapter=choose("clozeline.model.adapters", entry))
+    config = replace(config, init_from=None, adapter=ADAPTERS.resolve(entry))
     heads, trained = _read_heads(config, key_map, base, tensors, str(folder / _WEIGHTS))
     shapes = parameter_shapes(config, base.vocab_size)
     name = f"adapters.{entry['name']}."
@@ -244,7 +244,7 @@ def _read_rows(folder: _Folder) -> _Read:
     rows = rows[: int(folder.keys.get("num_virtual_tokens") or len(rows))].contiguous()
     entry = {"name": "prefix" if folder.keys["peft_type"] == "PREFIX_TUNING" else "prompt", "length": len(rows)}
     with torch.device("meta"):
-        (adapter,) = Model(replace(config, adapter=choose("clozeline.model.adapters", entry)), 1).adapters.values()
+        (adapter,) = Model(replace(config, adapter=ADAPTERS.resolve(entry)), 1).adapters.values()
     if isinstance(adapter, Prefix):
         refuse_prefix(adapter, folder.key_map, config, folder.keys.get("task_type"))
         width = 2 * config.key_value_heads * config.head_width

@@ -20,7 +20,7 @@ from clozeline.model.checkpoints._conversion.task_heads import differing_head_ke
 from clozeline.model.checkpoints._conversion.tensor_layouts import to_theirs
 from clozeline.model.checkpoints._conversion.tensor_names import join_names
 from clozeline.model.checkpoints._conversion.type_selection import map_of_class
-from clozeline.registry import find
+from clozeline.model.registries import FAMILIES
 
 _GENERATION: Final = tuple(
     f"{name}_token_id" for name in ("bos", "eos", "pad", "decoder_start", "forced_bos", "forced_eos")
@@ -205,7 +205,7 @@ def _token_ids(published: Mapping[str, Any]) -> dict[str, Any]:
 
 def split(checkpoint: Checkpoint) -> dict[str, Checkpoint]:
     """Return the models in a checkpoint, by name; one that cannot be split has the empty name."""
-    family = find("clozeline.model.families", checkpoint.config.family)
+    family = FAMILIES.load_class(checkpoint.config.family)
     parts = family.parts(checkpoint.config, checkpoint.tensors).items()
     own = {name: replace(checkpoint, config=c, tensors=tensors, model_type=None) for name, (c, tensors) in parts}
     return own or {"": checkpoint}

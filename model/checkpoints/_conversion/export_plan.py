@@ -11,7 +11,7 @@ from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint
 from clozeline.model.checkpoints._conversion.export import export_checkpoint, split, with_heads
 from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.registry import find
+from clozeline.model.registries import ADAPTERS
 
 
 class ExportPlan(NamedTuple):
@@ -36,7 +36,7 @@ def model_without_weights(
         ConfigurationError: the weights of the model cannot hold what its adapter computes.
     """
     if config.adapter is not None:
-        find("clozeline.model.adapters", config.adapter.name).check_merge()
+        ADAPTERS.load_class(config.adapter.name).check_merge()
         config = replace(config, adapter=None)
     shapes = parameter_shapes(config, vocab_size)
     tensors = {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}

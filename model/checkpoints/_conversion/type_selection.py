@@ -8,9 +8,8 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import MOST_OFFSET
-from clozeline.registry import find, names
+from clozeline.model.registries import MODEL_TYPES
 
-_MAPS: Final = "clozeline.model.checkpoints"
 _BART_OFFSET: Final = 2
 """Rows before the first position in BART's family, whatever the id of the pad token is."""
 
@@ -26,10 +25,10 @@ class NoClassError(ConfigurationError):
 
 def map_of_type(model_type: str) -> KeyMap:
     """Return the map of a `model_type`."""
-    known = names(_MAPS)
+    known = MODEL_TYPES.available()
     if model_type not in known:
         raise ConfigurationError(f"model_type: expected one of {', '.join(known)}, got {model_type!r}")
-    key_map: KeyMap = find(_MAPS, model_type)()
+    key_map: KeyMap = MODEL_TYPES.load_class(model_type)()
     return key_map
 
 
@@ -152,4 +151,4 @@ def build_heads_of_class(config: ModelConfig, token_ids: Mapping[str, Any]) -> M
 
 
 def _all_maps() -> list[type[KeyMap]]:
-    return [find(_MAPS, name) for name in names(_MAPS)]
+    return [MODEL_TYPES.load_class(name) for name in MODEL_TYPES.available()]

@@ -16,7 +16,7 @@ from clozeline.model.layers.masks import real_tokens
 from clozeline.model.loss import Loss
 from clozeline.model.parameters.initial_values import generator_for, normal
 from clozeline.model.parameters.sharding import WHOLE, Placement
-from clozeline.registry import Chosen
+from clozeline.model.registries import LossComponent
 
 PREFIX: Final = "distil/"
 """Start of the names of these losses in metrics."""
@@ -55,7 +55,7 @@ class Student(Model):
     def __init__(
         self,
         model: Model,
-        losses: Sequence[Chosen],
+        losses: Sequence[LossComponent],
         teacher: ModelConfig | None,
         seed: int = 0,
         placement: Placement = WHOLE,

@@ -1,6 +1,7 @@
 """Extractors: get the readable text out of HTML, in a child process (`_extraction.py`)."""
 
-from typing import Annotated, Any, ClassVar, Protocol
+from abc import ABC, abstractmethod
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -18,15 +19,15 @@ class ExtractorOptions:
     `extractor_crash`, or `extractor_error` where the parser reports it"""
 
 
-class Extractor(Protocol):
+class Extractor(ABC):
     """An extractor."""
 
     VERSION: ClassVar[int]
 
-    def __init__(self, options: Any) -> None: ...
-
+    @abstractmethod
     def extract(self, html: str) -> str:
         """Return the text, empty if the page has none."""
 
+    @abstractmethod
     def extract_leniently(self, html: str) -> str:
         """Return the text by less strict rules, for a page in which `extract` finds none; empty if there is none."""

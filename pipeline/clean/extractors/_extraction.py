@@ -19,8 +19,8 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from clozeline.errors import StorageError
 from clozeline.pipeline.clean.extractors import ExtractorOptions
 from clozeline.pipeline.clean.extractors._preparation import prepare_page
+from clozeline.pipeline.registries import EXTRACTORS, ExtractorComponent
 from clozeline.process import die_with, python_command, start_child
-from clozeline.registry import Chosen, choose
 
 EXTRACTION_KEYS: Final = dict.fromkeys(("timeout", "extractor_crash", "extractor_error", "extract_empty"), "extractor")
 """The key that rules each reason of an extraction."""
@@ -39,7 +39,7 @@ class Extracted(NamedTuple):
 class Extraction:
     """The parent's side: sends pages to the child process and ends it by `close`."""
 
-    def __init__(self, chosen: Chosen) -> None:
+    def __init__(self, chosen: ExtractorComponent) -> None:
         limits: ExtractorOptions = chosen.options
         self._patience_s = limits.timeout_s * _PATIENCE
         self._too_slow = (
@@ -122,7 +122,7 @@ class Extraction:
             each.close()
 
 
-def shared_extraction(chosen: Chosen) -> Extraction:
+def shared_extraction(chosen: ExtractorComponent) -> Extraction:
     """Return the child shared by all units of this process with equal options; it ends with the process."""
     return _shared(json.dumps(chosen.plain(), sort_keys=True), os.getpid())
 
@@ -130,7 +130,7 @@ def shared_extraction(chosen: Chosen) -> Extraction:
 @cache
 def _shared(plain: str, process: int) -> Extraction:
     # per process id, because a fork must not use its parent's socket
-    extraction = Extraction(choose("clozeline.pipeline.clean.extractors", json.loads(plain)))
+    extraction = Extraction(EXTRACTORS.resolve(json.loads(plain)))
     atexit.register(extraction.close)
     return extraction
 
@@ -141,7 +141,7 @@ def serve(descriptor: int) -> None:
     with socket.socket(fileno=descriptor) as sender, sender.makefile("rb") as pages:
         setup = json.loads(pages.readline())
         die_with(setup["parent"])
-        chosen = choose("clozeline.pipeline.clean.extractors", setup["extractor"])
+        chosen = EXTRACTORS.resolve(setup["extractor"])
         limits: ExtractorOptions = chosen.options
         resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -6,14 +6,14 @@ from typing import ClassVar, Final
 from resiliparse.extract.html2text import extract_plain_text
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.clean.extractors import ExtractorOptions
+from clozeline.pipeline.clean.extractors import Extractor, ExtractorOptions
 
 _UNSEEN: Final = re.compile(r"<(noscript|script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
 _LINE: Final = 60  # characters; shorter lines of a page are mostly menus and headings
 _PROSE: Final = 500  # minimum characters in long lines of a page that has a text
 
 
-class Resiliparse:
+class Resiliparse(Extractor):
     r"""Plain text of a page with paragraphs and lists, without link targets and image texts.
 
     If no main content is found, `extract_leniently` drops the invisible elements that mislead the parser, or else takes

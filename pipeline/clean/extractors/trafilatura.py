@@ -4,10 +4,10 @@ import logging
 from typing import ClassVar
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.clean.extractors import ExtractorOptions
+from clozeline.pipeline.clean.extractors import Extractor, ExtractorOptions
 
 
-class Trafilatura:
+class Trafilatura(Extractor):
     """Plain text of a page with paragraphs, lists and tables, without comments, link targets and image texts."""
 
     VERSION: ClassVar[int] = 2

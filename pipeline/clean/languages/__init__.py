@@ -1,18 +1,18 @@
 """Language identifiers: return the language of a text and a confidence score."""
 
 import re
+from abc import ABC, abstractmethod
 from dataclasses import field
-from typing import Annotated, Any, ClassVar, Final, Protocol
+from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.registry import Chosen
+from clozeline.pipeline.registries import LanguageComponent
 
 Score = Annotated[float, Field(ge=0, le=1)]
 _SHORT: Final = 100
 _LONG: Final = 300
-LANGUAGES: Final = "clozeline.pipeline.clean.languages"
 """Package of the identifiers."""
 LANGUAGE_KEYS: Final = {"language": "language.keep", "language_score": "language.threshold, language.long_threshold"}
 """The key that rules each reason of a language rule."""
@@ -85,17 +85,16 @@ def _whole_words(text: str, start: int, end: int) -> str:
     return text[start:end]
 
 
-class LanguageIdentifier(Protocol):
+class LanguageIdentifier(ABC):
     """A language identifier."""
 
     VERSION: ClassVar[int]
 
-    def __init__(self, options: Any) -> None: ...
-
+    @abstractmethod
     def languages(self) -> frozenset[str]:
         """Return the codes of the known languages."""
-        ...
 
+    @abstractmethod
     def identify(self, text: str) -> tuple[str, float]:
         """Return the ISO 639-1 code (639-3 where 639-1 has none) and a score in [0, 1]; `und` where undecided."""
 
@@ -103,7 +102,7 @@ class LanguageIdentifier(Protocol):
 class LanguageRule:
     """An identifier with what decides whether a document stays: its language and its score."""
 
-    def __init__(self, chosen: Chosen) -> None:
+    def __init__(self, chosen: LanguageComponent) -> None:
         self._identifier: LanguageIdentifier = chosen.build()
         self._options: LanguageOptions = chosen.options
 

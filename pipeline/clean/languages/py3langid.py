@@ -7,7 +7,7 @@ from typing import ClassVar, Final, NamedTuple
 from py3langid.langid import MODEL_FILE
 from py3langid.langid import LanguageIdentifier as Model
 
-from clozeline.pipeline.clean.languages import UNDECIDED, LanguageOptions, remove_noise, sample_text
+from clozeline.pipeline.clean.languages import UNDECIDED, LanguageIdentifier, LanguageOptions, remove_noise, sample_text
 
 _NO_LETTER: Final = re.compile(r"[\W\d_]+")
 _SCRIPT_SHARE: Final = 0.8
@@ -81,7 +81,7 @@ _NO_LANGUAGE: Final = "zxx"
 """The model's answer for texts without a language, such as code."""
 
 
-class Py3langid:
+class Py3langid(LanguageIdentifier):
     """Identifies by script if that is decisive, else by the model that comes with the package.
 
     The score is the probability among all languages of the model, so that a text in an unwanted language is not forced

@@ -15,10 +15,10 @@ from clozeline.columns import STARTS, Feature, Role
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.kernels.ragged import scatter_rows, trim
+from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, Rows, Sample, SampleBatch
 from clozeline.pipeline.shards.token_set import WORD_STARTS
 from clozeline.pipeline.vocabulary import ADD_SPECIALS, Vocabulary
-from clozeline.registry import choose
 from clozeline.seeding import kernel_keys, random_bits, reverse_bits
 
 # Most content tokens of a row with positions stored as uint16, which leaves room for special tokens.
@@ -294,5 +294,5 @@ class Objective(ABC):
 
 def build_objective(entry: str | Mapping[str, Any], vocabulary: Vocabulary, label: str | None = None) -> Objective:
     """Build an objective from its name or `{name: ..., option: ...}`, as in configurations."""
-    objective: Objective = choose("clozeline.pipeline.corrupt.objectives", entry).build(vocabulary, label)
+    objective: Objective = OBJECTIVES.resolve(entry).build(vocabulary, label)
     return objective

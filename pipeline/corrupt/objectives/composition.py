@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,10 @@ from clozeline.configuration.config import config_class, to_plain
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Skip
 from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows
 from clozeline.pipeline.kernels.ragged import insert_at
+from clozeline.pipeline.registries import OBJECTIVES, ObjectiveComponent
 from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, Row, SampleBatch
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.registry import Chosen, Default, OneOf
-
-_OBJECTIVES: Final = "clozeline.pipeline.corrupt.objectives"
 
 
 class Composition(DenoisingPair):
@@ -41,8 +39,8 @@ class Composition(DenoisingPair):
 
     @config_class
     class Options(PairOptions):
-        steps: Annotated[list[Annotated[Chosen, OneOf(_OBJECTIVES)]], Field(min_length=1)] = field(
-            default_factory=Default(_OBJECTIVES, ["sentence_reordering", "text_infilling"])
+        steps: Annotated[list[ObjectiveComponent], Field(min_length=1)] = field(
+            default_factory=OBJECTIVES.defaults("sentence_reordering", "text_infilling")
         )
         """Denoising objectives with their options, except those of rows and grouping: structure, then deletion or
         reordering, then masking or infilling"""
@@ -127,14 +125,15 @@ class Composition(DenoisingPair):
     def version_with(cls, options: Options) -> int:
         return cls.VERSION + sum(int(step.type.version_with(step.options)) for step in options.steps)
 
-    def _step(self, chosen: Chosen, vocabulary: Vocabulary) -> DenoisingPair:
+    def _step(self, chosen: ObjectiveComponent, vocabulary: Vocabulary) -> DenoisingPair:
         if not issubclass(chosen.type, DenoisingPair) or issubclass(chosen.type, Composition):
             raise self.refuse_options(f"'{chosen.name}' is not a denoising objective and cannot be a step")
         defaults, options = to_plain(PairOptions()), to_plain(chosen.options)
         changed = sorted(key for key in defaults if options[key] != defaults[key])
         if changed:
             raise self.refuse_options(f"step '{chosen.name}': give {', '.join(changed)} to the composition, not a step")
-        step: DenoisingPair = chosen.build(vocabulary, chosen.name)
+        step = chosen.build(vocabulary, chosen.name)
+        assert isinstance(step, DenoisingPair)
         return step
 
     @staticmethod

@@ -16,9 +16,9 @@ from clozeline.pipeline.corrupt.objectives import Draws, Objective, Skip
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.group.groupings._grouping import MOST_PARTS
 from clozeline.pipeline.kernels.rates import shares
+from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, Row, Sample, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.registry import choose
 
 # Heads with one label per row in a column of its own, which parts may lack.
 _ROW_HEADS: Final = frozenset({"sentence"})
@@ -37,14 +37,14 @@ def _ul2() -> list[PartEntry]:
     spans = {"R1": (0.15, 3.0), "R2": (0.15, 8.0), "X1": (0.5, 3.0), "X2": (0.5, 8.0), "X3": (0.15, 64.0),
              "X4": (0.5, 64.0)}  # fmt: skip
     parts = [
-        PartEntry(label=label, objective=choose("clozeline.pipeline.corrupt.objectives", {
+        PartEntry(label=label, objective=OBJECTIVES.resolve({
             "name": "span_corruption", "mode": label[0], "noise_density": density,
             "mean_noise_span_length": mean, "target_length": 512,
         }))
         for label, (density, mean) in spans.items()
     ]  # fmt: skip
     suffix = {"name": "prefix_lm", "architecture": "encoder_decoder", "mode": "S", "suffix_rate": 0.25}
-    return [*parts, PartEntry(label="S", objective=choose("clozeline.pipeline.corrupt.objectives", suffix))]
+    return [*parts, PartEntry(label="S", objective=OBJECTIVES.resolve(suffix))]
 
 
 class Mixture(Objective):

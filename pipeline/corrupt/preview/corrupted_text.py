@@ -26,13 +26,13 @@ from clozeline.pipeline.corrupt.preview.row_view import (
 from clozeline.pipeline.corrupt.preview.view import View
 from clozeline.pipeline.corrupt.preview.words import Text, TextCodec, TokenizerPieces, Words, sample_rows_of
 from clozeline.pipeline.group.groupings import build_grouping
+from clozeline.pipeline.registries import SENTENCES
 from clozeline.pipeline.rows import Example, Sample
 from clozeline.pipeline.tokenize.published.folders import own_tokenizer
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.take.stage import find_missing_roles
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE, add_token_counts
-from clozeline.registry import choose
 from clozeline.terminal import pad_text
 
 OTHERS: Final = ("Apples grow on trees. They are ripe in the autumn.",)
@@ -220,6 +220,6 @@ def corrupt_first_row(
 
 def _text(text: str, target: str) -> Text:
     """Split a text into sentences; all but the first start with the space before them."""
-    starts = choose("clozeline.pipeline.text.sentences", "regex").build().starts(text, "en")
+    starts = SENTENCES.resolve("regex").build().starts(text, "en")
     sentences = [text[first:last].strip() for first, last in pairwise([*starts, len(text)])]
     return Text(tuple(f"{' ' if number else ''}{sentence}" for number, sentence in enumerate(sentences)), target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from clozeline.memory import share_memory
 
 if TYPE_CHECKING:  # the options of executors are listed without what they run
-    from clozeline.pipeline.recipe import ExecutorConfig
+    pass
 
 
 class Step(Protocol):
@@ -49,14 +50,13 @@ class Deal:
         return self.units.index(unit) % self.tasks
 
 
-class Executor(Protocol):
+class Executor(ABC):
     """One round over units. The caller retries or gives up units without a result."""
 
     final: bool
     """true if units without a result must not be retried, such as after a canceled job"""
 
-    def __init__(self, options: Any, config: ExecutorConfig) -> None: ...
-
+    @abstractmethod
     def run(self, deal: Deal, tick: Callable[[], None], report: Callable[[str], None]) -> Mapping[int, str]:
         """Run every task, calling `tick` repeatedly; return messages about tasks that ended early, by task.
 

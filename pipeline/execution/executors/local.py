@@ -14,7 +14,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError
 from clozeline.memory import share_memory
 from clozeline.pipeline import all_stages, stage_module
-from clozeline.pipeline.execution.executors import Deal, run_tasks
+from clozeline.pipeline.execution.executors import Deal, Executor, run_tasks
 from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.process import child_context, die_with, guard_streams
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _POLL_S: Final = 0.2
 
 
-class Local:
+class Local(Executor):
     """Worker processes; one worker runs in this process."""
 
     final = False

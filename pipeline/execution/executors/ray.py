@@ -18,7 +18,7 @@ from clozeline import plugins
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline import all_stages, stage_module
-from clozeline.pipeline.execution.executors import Deal, run_on_node
+from clozeline.pipeline.execution.executors import Deal, Executor, run_on_node
 from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.process import SAFE_PATH
 
@@ -60,7 +60,7 @@ class _Worker:
         run_on_node(deal, rank, folder)
 
 
-class Ray:
+class Ray(Executor):
     """The tasks of a round run as the cluster has room for them; their logs are in `OUT/<stage>/logs/<pass>/`."""
 
     final = False

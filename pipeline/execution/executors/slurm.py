@@ -29,7 +29,7 @@ from clozeline.command import run_command
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.files import publish, publish_text
-from clozeline.pipeline.execution.executors import Deal, run_on_node, run_tasks
+from clozeline.pipeline.execution.executors import Deal, Executor, run_on_node, run_tasks
 from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.process import python_command, run_child, start_child
 
@@ -52,7 +52,7 @@ _SCRIPT: Final = "job.sh"
 _DRIVER: Final = "driver.sh"
 
 
-class Slurm:
+class Slurm(Executor):
     """Array jobs whose tasks run as the cluster has room for them."""
 
     @config_class

@@ -20,10 +20,10 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.kernels.ragged import starts_in_rows
 from clozeline.pipeline.kernels.rates import MILLION
+from clozeline.pipeline.registries import GROUPINGS
 from clozeline.pipeline.rows import FIXED_COLUMNS, Ragged, Rows
 from clozeline.pipeline.shards.token_set import WORD_STARTS
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.registry import choose
 from clozeline.seeding import (
     MIXTURE,
     below,
@@ -272,7 +272,7 @@ def starts_dtype(length: int) -> Literal["uint16", "uint32"]:
 
 def build_grouping(spec: GroupingSpec, vocabulary: Vocabulary) -> Grouping:
     """Return the grouping of a spec."""
-    grouping: Grouping = choose("clozeline.pipeline.group.groupings", spec.entry()).build(vocabulary)
+    grouping: Grouping = GROUPINGS.resolve(spec.entry()).build(vocabulary)
     return grouping
 
 

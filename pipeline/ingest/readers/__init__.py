@@ -26,7 +26,7 @@ from clozeline.pipeline.ingest.formats.charset import detect_utf16
 from clozeline.pipeline.ingest.formats.decompression import Damage, InputFile, decompress_file, detect_codec
 from clozeline.pipeline.ingest.formats.file_kinds import find_tool, find_tool_by_content, suffix_of
 from clozeline.pipeline.ingest.formats.limits import LARGEST_WINDOW, Limits
-from clozeline.registry import find, names
+from clozeline.pipeline.registries import READERS
 
 _NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -104,7 +104,6 @@ class Reader(ABC):
         """Yield the records that start in [start, end), in order, and count all else with a reason."""
 
 
-_READERS: Final = "clozeline.pipeline.ingest.readers"
 _HEAD_BYTES: Final = 4096
 _GUESS: Final = "text"
 _OPEN: Final = Limits(window_bytes=LARGEST_WINDOW)
@@ -122,7 +121,7 @@ def detect(path: InputFile, named: str | None = None) -> tuple[str, bool]:
     itself. Else the first bytes (after decompression) decide, then the suffix, then `text`.
     """
     raw, head = _read_head(path)
-    own_suffixes = find(_READERS, named).suffixes if named else ()
+    own_suffixes = READERS.load_class(named).suffixes if named else ()
     if suffix_of(path.name) not in own_suffixes and (archive := detect_archive(path.name, raw, head)) is not None:
         return archive, False
     if head.startswith(b"filedesc://"):
@@ -137,7 +136,7 @@ def detect(path: InputFile, named: str | None = None) -> tuple[str, bool]:
             f"{path}: its content is not what its name says: {tool}; to read it as it is, name its reader: "
             f"input='{{path: {path}, reader: {name}}}'"
         )
-    splittable: bool = find(_READERS, name).splittable(raw)
+    splittable: bool = READERS.load_class(name).splittable(raw)
     return name, splittable
 
 
@@ -203,10 +202,10 @@ def _match_content(path: InputFile, head: bytes) -> str | None:
 
 
 def _match_suffix(path: InputFile) -> str | None:
-    return _readers_by_suffix(tuple(names(_READERS))).get(suffix_of(path.name))
+    return _readers_by_suffix(tuple(READERS.available())).get(suffix_of(path.name))
 
 
 @lru_cache(4)
 def _readers_by_suffix(readers: tuple[str, ...]) -> Mapping[str, str]:
     """Return the reader of each suffix; if two have one, the first by name."""
-    return {suffix: reader for reader in reversed(readers) for suffix in find(_READERS, reader).suffixes}
+    return {suffix: reader for reader in reversed(readers) for suffix in READERS.load_class(reader).suffixes}

@@ -4,11 +4,12 @@ import re
 from typing import ClassVar, Final
 
 from clozeline.configuration.config import config_class
+from clozeline.pipeline.text.sentences import Sentences
 
 _LINE_END: Final = re.compile(r"\n\s*+")
 
 
-class Lines:
+class Lines(Sentences):
     r"""Splits at every newline; empty lines and spaces between two lines belong to the line before.
 
     Example:

@@ -12,6 +12,7 @@ from clozeline.pipeline.text.sentence_marks import (
     OTHER_MARKS,
     SENTENCE_TERMINAL,
 )
+from clozeline.pipeline.text.sentences import Sentences
 from clozeline.pipeline.text.sentences.phrases import Phrases
 
 
@@ -119,7 +120,7 @@ _LONG_WORD: Final = re.compile(r"[^\W\d_]{4}\Z")
 _INITIAL: Final = re.compile(r"[^\W\d_]\Z|(?:[^\W\d_]{1,2}\.-?)+[^\W\d_]{1,2}\Z")
 
 
-class Regex:
+class Regex(Sentences):
     """Splits after a mark that ends a sentence, and at every empty line.
 
     A full stop does not end a sentence before a lower-case letter or a comma, nor after a title, an initial, an item

@@ -1,24 +1,22 @@
 """Options of `encode`: sentence splitter, segmenters of words and code switching."""
 
 from dataclasses import field
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
+from clozeline.pipeline.registries import SENTENCES, SegmenterComponent, SentencesComponent
 from clozeline.pipeline.text.code_switching import CodeSwitchConfig
-from clozeline.registry import Chosen, Default, OneOf
 
 
 @config_class
 class EncodeConfig:
     """Options of the tokenization."""
 
-    sentences: Annotated[Any, OneOf("clozeline.pipeline.text.sentences")] = field(
-        default_factory=Default("clozeline.pipeline.text.sentences", "regex")
-    )
+    sentences: SentencesComponent = field(default_factory=SENTENCES.default("regex"))
     """sentence splitter, a file of pipeline/text/sentences/: `regex`, or `lines` where each line is a sentence"""
-    words: dict[str, Annotated[Chosen, OneOf("clozeline.pipeline.text.words")]] = field(default_factory=dict)
+    words: dict[str, SegmenterComponent] = field(default_factory=dict)
     """segmenters of languages without blanks between words, files of pipeline/text/words/, by the language of the
     documents: {zh: jieba, ja: fugashi, th: pythainlp}, with `pip install 'clozeline[words]'`, or {zh: {name: given,
     key: words}} for words that come with the documents. Where words start is stored with the tokens, for objectives

@@ -15,18 +15,17 @@ from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, docume
 from clozeline.pipeline.execution.unit_record import require_equal, total_counts
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.recipe import ExecutorConfig
+from clozeline.pipeline.registries import SEGMENTERS
 from clozeline.pipeline.shards.layout import split_amount
 from clozeline.pipeline.text.text_statistics import STRINGS
 from clozeline.pipeline.tokenize.encode.config import EncodeConfig
 from clozeline.pipeline.tokenize.encode.merge_runs import Codes, Merge, TokenManifest
 from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts, TokenizeDocuments
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares
-from clozeline.registry import find, names
 from clozeline.terminal import size_text
 
 _VERSION: Final = 5
 """raised when the same documents give other shards"""
-_SEGMENTERS: Final = "clozeline.pipeline.text.words"
 _BASE_BYTES: Final = 300e6
 """Memory of Python and its libraries."""
 _PER_DOCUMENT_BYTE: Final = 15.0
@@ -149,7 +148,9 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         wanted = self._objectives_of_words()
         if not wanted:
             return ""
-        segmenters = {language: name for name in names(_SEGMENTERS) for language in find(_SEGMENTERS, name).languages}
+        segmenters = {
+            language: name for name in SEGMENTERS.available() for language in SEGMENTERS.load_class(name).languages
+        }
         unspaced = (STRINGS | segmenters.keys()) & found.keys() - self.config.words.keys()
         if not unspaced:
             return ""

@@ -18,6 +18,7 @@ from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import documents_of, read_documents
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.registries import SegmenterComponent, SentencesComponent
 from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitcher
 from clozeline.pipeline.text.sentences import Sentences
@@ -28,7 +29,6 @@ from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.tokenize.unknown_text import UnknownText
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.recorded_file import check_files
-from clozeline.registry import Chosen
 from clozeline.seeding import hash64, order_key
 
 _BATCH_DOCUMENTS: Final = 256
@@ -214,13 +214,13 @@ class TokenizeDocuments(Pass[EncodeCounts]):
     units: int
     documents: Path
     tokenizer: Path
-    sentences: Chosen
+    sentences: SentencesComponent
     runs: Shuffle
     seed: int
     code_switch: CodeSwitchConfig | None = None
     heldout: float = 0.0
     limits: Limits = field(default_factory=Limits)
-    words: Mapping[str, Chosen] = field(default_factory=dict)
+    words: Mapping[str, SegmenterComponent] = field(default_factory=dict)
     extra: Sequence[str] = ()
 
     def run(self, unit: int, output: Output) -> EncodeCounts:

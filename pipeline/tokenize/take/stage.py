@@ -10,12 +10,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias
 
-from clozeline import registry
 from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Row, Stage
+from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Row, Stage, Versioned
 from clozeline.pipeline.execution.unit_record import Counts, Output
 from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.registries import TOKENIZERS
 from clozeline.pipeline.tokenize.published.folders import SOURCE
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer, source_files
 from clozeline.pipeline.tokenize.take.config import TokenizerConfig
@@ -68,10 +68,10 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
         (kind,) = self.algorithms()
         return ForeseenTokenizer(self._imported(self._add()).vocabulary, kind.VERSION)
 
-    def algorithms(self) -> Sequence[Any]:
+    def algorithms(self) -> Sequence[type[Versioned]]:
         """Return the class that reads the tokenizer."""
         name = self._imported(self._add()).files["name"].decode().strip()
-        return [registry.find("clozeline.pipeline.tokenize.tokenizers", name)]
+        return [TOKENIZERS.load_class(name)]
 
     def mistakes(self) -> Iterator[str]:
         """Yield what prevents importing the tokenizer or padding rows; later stages check the rest."""

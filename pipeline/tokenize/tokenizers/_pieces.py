@@ -234,9 +234,6 @@ class Tokenizer(ABC):
     """The interface of tokenizers, with what a table of their pieces gives.
 
     No text encodes to a special id other than the unknown token. If `LOSS` is empty, `decode(encode(text)) == text`.
-    An algorithm that can be trained also has `Options`, `SAMPLE_BYTES`, the default size of the training sample in
-    bytes of UTF-8, and `train(texts, options, folder)`, which writes `FILE`: the same texts in the same order give the
-    same fingerprint.
     """
 
     VERSION: ClassVar[int] = 1
@@ -352,3 +349,15 @@ def _letters_from(start: bytes) -> list[str]:
         code = code << 6 | byte & 0x3F
     characters = map(chr, range(code << bits, min(code + 1 << bits, 0x110000), 1 << bits - 6))
     return [letter for letter in characters if letter.isalpha() and letter.encode().startswith(start)]
+
+
+class TrainableTokenizer(Tokenizer):
+    """A tokenizer that learns its pieces from texts; the others only read published files. It also has `Options`."""
+
+    SAMPLE_BYTES: ClassVar[int]
+    """default size of the training sample, in bytes of UTF-8"""
+
+    @classmethod
+    @abstractmethod
+    def train(cls, texts: Iterable[str], options: Any, folder: Path) -> Tokenizer:
+        """Train on texts and write `FILE`: the same texts in the same order give the same fingerprint."""

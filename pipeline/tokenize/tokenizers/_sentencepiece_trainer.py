@@ -21,7 +21,7 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import (
     TRAINING_CUT,
     Encoding,
     PieceTable,
-    Tokenizer,
+    TrainableTokenizer,
     characters_of,
     cut,
     fingerprint,
@@ -37,7 +37,7 @@ _TOO_SMALL: Final = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 _TOO_LARGE: Final = re.compile(r"vocabulary size too high.*<= (\d+)", re.IGNORECASE | re.DOTALL)
 
 
-class TrainedSentencepiece(Tokenizer):
+class TrainedSentencepiece(TrainableTokenizer):
     """A model in `spiece.model`: no normalization, no dummy prefix, bytes for rare characters if `bytes` is true."""
 
     NAME: ClassVar[str]

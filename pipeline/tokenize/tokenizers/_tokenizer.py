@@ -10,27 +10,26 @@ from typing import Any, Final
 
 import numpy as np
 
-from clozeline import registry
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.tokenize.tokenizers._pieces import Tokenizer
+from clozeline.pipeline.registries import TOKENIZERS
+from clozeline.pipeline.tokenize.tokenizers._pieces import Tokenizer, TrainableTokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.repair import repair_of
 
 VOCABULARY_FILE: Final = "vocabulary.json"
 NAME_FILE: Final = "name"
-_REGISTRY: Final = "clozeline.pipeline.tokenize.tokenizers"
 _STAGES: Final = ("train_tokenizer", "tokenizer")
 """Stages that write a tokenizer."""
 
 
 def trainable() -> list[str]:
     """Return the algorithms that can be trained; the others only read published files."""
-    return list(filter(is_trainable, registry.names(_REGISTRY)))
+    return list(filter(is_trainable, TOKENIZERS.available()))
 
 
 def is_trainable(name: str) -> bool:
     """Return whether an algorithm can be trained."""
-    return hasattr(registry.find(_REGISTRY, name), "train")
+    return issubclass(TOKENIZERS.load_class(name), TrainableTokenizer)
 
 
 def special_ids(tokenizer: Tokenizer) -> dict[str, int]:
@@ -72,13 +71,13 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         if (folder / VOCABULARY_FILE).is_file():
             raise
         raise ConfigurationError(f"{folder}: no tokenizer here; run train_tokenizer first") from error
-    if not registry.is_known(_REGISTRY, name):
-        known = ", ".join(registry.names(_REGISTRY))
+    if not TOKENIZERS.is_known(name):
+        known = ", ".join(TOKENIZERS.available())
         raise IntegrityError(
             f"{folder / NAME_FILE}: expected the name of a tokenizer ({known}), got {name!r}; "
             f"{repair_of(folder / NAME_FILE)}"
         )
-    tokenizer: Tokenizer = registry.find(_REGISTRY, name).load(folder)
+    tokenizer = TOKENIZERS.load_class(name).load(folder)
     stored = Vocabulary.load(folder / VOCABULARY_FILE)
     if stored.fingerprint != tokenizer.vocabulary.fingerprint:
         raise IntegrityError(

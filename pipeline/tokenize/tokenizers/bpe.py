@@ -11,7 +11,7 @@ from typing import ClassVar, Final, TypeAlias
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, training_texts
+from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, TrainableTokenizer, training_texts
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
     FrequencyOptions,
     count_letters,
@@ -27,7 +27,7 @@ _SPACE: Final = r"\s\x{1c}-\x{1f}"
 """White space of Python, at which training splits words."""
 
 
-class Bpe(TokenizerJson):
+class Bpe(TokenizerJson, TrainableTokenizer):
     """Merges the most frequent pair; in a tie, the first one in the corpus as merged so far.
 
     Words are separated by white space, which decodes to a single space. An underscore is the unknown token.

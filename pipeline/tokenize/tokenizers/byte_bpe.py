@@ -8,12 +8,12 @@ from typing import ClassVar, TypeAlias
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from clozeline.pipeline.tokenize.tokenizers._pieces import training_texts
+from clozeline.pipeline.tokenize.tokenizers._pieces import TrainableTokenizer, training_texts
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import FrequencyOptions, special_piece_roles
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 
 
-class ByteBpe(TokenizerJson):
+class ByteBpe(TokenizerJson, TrainableTokenizer):
     """Byte-level BPE, trained by the `tokenizers` library; lossless.
 
     Text is first split into words with their leading space, numbers, punctuation and white space; merges stay inside

@@ -12,14 +12,14 @@ from pydantic import Field
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, training_texts
+from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, TrainableTokenizer, training_texts
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import TrainingOptions, special_piece_roles
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 
 _BYTES: Final = [f"<0x{byte:02X}>" for byte in range(256)]
 
 
-class Character(TokenizerJson):
+class Character(TokenizerJson, TrainableTokenizer):
     """The 256 bytes and the most frequent characters; lossless, unless `bytes` is false.
 
     Letters of proteins or DNA need no bytes: `size: 33` with `sentinels: 0`, `modes: false`, `reserved: 1` and

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, training_texts
+from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, TrainableTokenizer, training_texts
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import FrequencyOptions, special_piece_roles
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 
@@ -20,7 +20,7 @@ _WITH_CLITICS: Final = rf"\w+?(?=(?i:n['’]t)\b)|{_CLITIC}|\w+|[^\w\s]"
 """Words, clitics and punctuation marks, without the white space between them."""
 
 
-class Word(TokenizerJson):
+class Word(TokenizerJson, TrainableTokenizer):
     """The most frequent words, punctuation marks and white space characters; a word keeps the space before it.
 
     With `clitics`, clitics are words as in the Penn Treebank, and white space is dropped: `decode` writes one space

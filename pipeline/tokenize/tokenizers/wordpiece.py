@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, training_texts
+from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, TrainableTokenizer, training_texts
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
     FrequencyOptions,
     count_letters,
@@ -21,7 +21,7 @@ from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 _LONGEST_WORD: Final = 200
 
 
-class WordPiece(TokenizerJson):
+class WordPiece(TokenizerJson, TrainableTokenizer):
     """WordPiece as the `tokenizers` library encodes it for BERT; trained by its merges of pairs.
 
     Control characters are removed; Chinese characters and punctuation marks are separate words; `lower_case` strips

@@ -1,16 +1,13 @@
 """Options of `train_tokenizer`: algorithm, size and amount of text."""
 
 from dataclasses import field
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, cast
 
 from pydantic import Field
 
-from clozeline import registry
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.registry import Chosen, choose
-
-_TOKENIZERS: Final = "clozeline.pipeline.tokenize.tokenizers"
+from clozeline.pipeline.registries import TOKENIZERS, TokenizerComponent
 
 
 @config_class
@@ -36,15 +33,16 @@ class TrainTokenizerConfig:
         except ConfigurationError as error:
             raise ValueError(str(error)) from error
 
-    def algorithm(self) -> Chosen:
+    def algorithm(self) -> TokenizerComponent:
         """Return the algorithm with its validated options."""
         from clozeline.pipeline.tokenize.tokenizers import is_trainable, trainable  # imports numpy and tokenizers
 
         if "size" in self.options:
             raise ConfigurationError("give `size` next to `options`, not inside")
-        if self.name in registry.names(_TOKENIZERS) and not is_trainable(self.name):
+        if self.name in TOKENIZERS.available() and not is_trainable(self.name):
             raise ConfigurationError(
                 f"{self.name} cannot be trained, it reads published files: give `tokenizer: {{path: FILE}}` instead of "
                 f"train_tokenizer, or one of {', '.join(trainable())}"
             )
-        return choose(_TOKENIZERS, {**self.options, "name": self.name, "size": self.size})
+        chosen = TOKENIZERS.resolve({**self.options, "name": self.name, "size": self.size})
+        return cast(TokenizerComponent, chosen)

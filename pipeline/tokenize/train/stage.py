@@ -12,11 +12,12 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Row, Stage, amount, documents_folder
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output, require_equal
 from clozeline.pipeline.ingest.documents.files import documents_of
+from clozeline.pipeline.registries import TokenizerComponent
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import foreseen_vocabulary
 from clozeline.pipeline.tokenize.train.config import TrainTokenizerConfig
 from clozeline.pipeline.tokenize.train.sample import SAMPLE_VERSION, choose_sample
-from clozeline.registry import Chosen, chosen_types
+from clozeline.registry import component_types
 
 _LOG = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
     def algorithms(self) -> Sequence[type]:
-        return list(chosen_types(self.config.algorithm()))
+        return list(component_types(self.config.algorithm()))
 
     def version(self) -> int:
         return SAMPLE_VERSION + int(self.config.algorithm().type.VERSION)
@@ -83,7 +84,7 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
 
     name: str
     units: int
-    chosen: Chosen
+    chosen: TokenizerComponent
     budget: int
     documents: Path
     parts: int

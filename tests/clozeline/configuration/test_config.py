@@ -20,7 +20,8 @@ from clozeline.configuration.config import (
 )
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.recipe import Recipe
-from clozeline.registry import Chosen, OneOf, choose
+from clozeline.pipeline.registries import SENTENCES
+from clozeline.registry import Component
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.data import DataConfig
 
@@ -145,9 +146,7 @@ class Keys:
     mode: Literal["train", "heldout"] = "train"
     path: Path | None = None
     free: Any = None
-    sentences: Annotated[Chosen, OneOf("clozeline.pipeline.text.sentences")] = field(
-        default_factory=lambda: choose("clozeline.pipeline.text.sentences", "regex")
-    )
+    sentences: Annotated[Component, SENTENCES] = field(default_factory=lambda: SENTENCES.resolve("regex"))
     long: str = "x" * 80
     hidden: int = Field(default=1, exclude=True)
 

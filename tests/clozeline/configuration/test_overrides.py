@@ -16,9 +16,8 @@ from clozeline.configuration.config import ONE_OR_MORE, config_class, load_confi
 from clozeline.configuration.overrides import dump_yaml, override, parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.recipe import Recipe
-from clozeline.registry import Chosen, OneOf, choose
-
-SENTENCES = "clozeline.pipeline.text.sentences"
+from clozeline.pipeline.registries import SENTENCES
+from clozeline.registry import Component
 
 
 @config_class
@@ -29,7 +28,7 @@ class Part:
 
 @config_class
 class Whole:
-    sentences: Annotated[Chosen, OneOf(SENTENCES)] = field(default_factory=lambda: choose(SENTENCES, "regex"))
+    sentences: Annotated[Component, SENTENCES] = field(default_factory=lambda: SENTENCES.resolve("regex"))
     part: Part = Part()
     parts: dict[str, Part] | None = None
     listed: list[Part] = field(default_factory=list)
@@ -72,7 +71,7 @@ def test_a_mapping_merges_or_replaces(argument, key, after):
         ({"listed": [{"weight": 1.0}, {}]}, ["listed.weight=5.0"], {"listed": [{"weight": 5.0}, {"weight": 5.0}]}),
         ({"listed": [{}, {}]}, ["listed.1.weight=5.0"], {"listed": [{}, {"weight": 5.0}]}),
         ({"sentences": "lines"}, ["sentences.option=2"], {"sentences": {"name": "lines", "option": 2}}),
-        ({}, ["sentences.option=2"], {"sentences": {**choose(SENTENCES, "regex").plain(), "option": 2}}),
+        ({}, ["sentences.option=2"], {"sentences": {**SENTENCES.resolve("regex").plain(), "option": 2}}),
         ({"part": "${nope}"}, ["part=null"], {"part": None}),
         ({}, ["part.weight=5.0", "part={tags: {}}"], {"part": {"tags": {}, "weight": 5.0}}),
         # in their order

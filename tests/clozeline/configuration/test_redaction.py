@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clozeline import registry
 from clozeline.command import run_command
 from clozeline.configuration.config import describe, load_config, save_yaml
 from clozeline.configuration.redaction import (
@@ -18,6 +17,7 @@ from clozeline.configuration.redaction import (
 )
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.registries import EXTRACTORS, FILTERS, OBJECTIVES, READERS, TOKENIZERS
 from clozeline.pipeline.shards import DamagedBlock, StoreOptions
 
 SECRETS = [
@@ -47,9 +47,9 @@ def test_the_head_named_token_is_no_secret(token):
 
 def test_no_key_of_a_recipe_is_taken_for_a_secret():
     keys = {key for key, *_ in describe(Recipe)}
-    for room in ("corrupt.objectives", "clean.filters", "ingest.readers", "clean.extractors", "tokenize.tokenizers"):
-        for name in registry.names(f"clozeline.pipeline.{room}"):
-            options = getattr(registry.find(f"clozeline.pipeline.{room}", name), "Options", None)
+    for registry in (OBJECTIVES, FILTERS, READERS, EXTRACTORS, TOKENIZERS):
+        for name in registry.available():
+            options = getattr(registry.load_class(name), "Options", None)
             keys |= {key for key, *_ in describe(options)} if options else set()  # published tokenizers have none
     assert len(keys) > 150
     assert [key for key in keys if is_secret(key.split(".")[-1])] == []

@@ -12,14 +12,13 @@ from clozeline.configuration.words_elsewhere import WORDS_FILE, translate_key
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.recipe_command import main as run_recipe
 from clozeline.pipeline.recipe import Recipe
-from clozeline.registry import find, names
 from clozeline.tools.command import settings_of
 from clozeline.tools.experiments.finetune import FinetuneOptions
 from clozeline.tools.runs.inference.generation import Settings as GenerateSettings
 from clozeline.tools.runs.predict import PredictOptions
 from clozeline.train.command import main as train
 from clozeline.train.configuration.config import TrainConfig
-from tests.registries import registries
+from tests.registries import REGISTRIES
 
 WORDS = parse_yaml(WORDS_FILE.read_text(encoding="utf-8"))
 SCHEMAS = (TrainConfig, Recipe, GenerateSettings, FinetuneOptions, PredictOptions)
@@ -28,9 +27,9 @@ SCHEMAS = (TrainConfig, Recipe, GenerateSettings, FinetuneOptions, PredictOption
 def option_names():
     """Return the dotted keys of the commands, and those of every algorithm alone."""
     listed = {key for schema in SCHEMAS for key, *_ in describe(schema)}
-    for package in registries():
-        for name in names(package):
-            options = getattr(find(package, name), "Options", None)
+    for registry in REGISTRIES:
+        for name in registry.available():
+            options = getattr(registry.load_class(name), "Options", None)
             listed |= set() if options is None else {key for key, *_ in keys_of(options)}
     return listed
 
@@ -51,9 +50,9 @@ def test_every_key_that_is_named_exists():
 
 
 def test_every_algorithm_and_command_that_is_named_exists():
-    folders = {package.rpartition(".")[2]: package for package in registries()}
+    folders = {registry.name for registry in REGISTRIES}
     for folder, words in WORDS["algorithms"].items():
-        known = {name for package in registries() if package.endswith(f".{folder}") for name in names(package)}
+        known = {name for registry in REGISTRIES if registry.name == folder for name in registry.available()}
         assert folder in folders
         for word, entry in words.items():
             assert set(entry["write"]) <= known, word

@@ -5,12 +5,12 @@ import torch
 
 from clozeline.model.adapters import Adapter
 from clozeline.model.build import add_adapter
-from clozeline.registry import find, names
+from clozeline.model.registries import ADAPTERS
 from tests.declarations import declared
 from tests.model.small_models import batch_for, built
 
-NAMES = names("clozeline.model.adapters")
-MERGED = [name for name in NAMES if find("clozeline.model.adapters", name).merge is not Adapter.merge]
+NAMES = ADAPTERS.available()
+MERGED = [name for name in NAMES if ADAPTERS.load_class(name).merge is not Adapter.merge]
 
 
 def case_of(name):
@@ -21,7 +21,7 @@ def case_of(name):
 def takes_places(name):
     """Whether an adapter takes places of the table from the rows."""
     family, keys = case_of(name)
-    return find("clozeline.model.adapters", name).Options(**keys).position_count(family) > 0
+    return ADAPTERS.load_class(name).Options(**keys).position_count(family) > 0
 
 
 def disturbed(adapters, seed=7):

@@ -8,6 +8,7 @@ from clozeline.model.build import add_adapter, build_model, fill_adapter, freeze
 from clozeline.model.compilation.layer_calls import recompute_layers
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
+from clozeline.model.registries import ADAPTERS
 from tests.contracts import contract
 from tests.model.adapters.adapted_models import MERGED, NAMES, adapted, case, case_of, disturbed, scores, takes_places
 from tests.model.generation.test_beam import sums_of
@@ -25,7 +26,7 @@ def accepted(family, name):
     return True
 
 
-@contract("clozeline.model.adapters", only=lambda name: not takes_places(name))
+@contract(ADAPTERS, only=lambda name: not takes_places(name))
 def test_a_new_adapter_changes_nothing(name):
     model, tensors = case(name, noise=False)
     with_it = scores(model, tensors)
@@ -33,7 +34,7 @@ def test_a_new_adapter_changes_nothing(name):
     assert torch.equal(scores(model, tensors), with_it)
 
 
-@contract("clozeline.model.adapters")
+@contract(ADAPTERS)
 def test_adapters_of_a_model_are_switched_by_name(name):
     model, tensors = case(name)
     first = scores(model, tensors)
@@ -53,7 +54,7 @@ def test_adapters_of_a_model_are_switched_by_name(name):
 
 
 @pytest.mark.parametrize("recomputed", [False, True], ids=["kept", "recomputed"])
-@contract("clozeline.model.adapters")
+@contract(ADAPTERS)
 def test_the_adapter_alone_trains(name, recomputed):
     family, keys = case_of(name)
     dropout = {"hidden": 0.1, "attention": 0.1, "embedding": 0.1}
@@ -76,7 +77,7 @@ def test_the_adapter_alone_trains(name, recomputed):
         assert torch.equal(before[own], parameter) != own.startswith("adapters.own."), own
 
 
-@contract("clozeline.model.adapters")
+@contract(ADAPTERS)
 def test_weights_of_an_adapter_give_the_same_bits_elsewhere(name):
     model, tensors = case(name)
     other, _ = case(name, noise=False)
@@ -84,7 +85,7 @@ def test_weights_of_an_adapter_give_the_same_bits_elsewhere(name):
     assert torch.equal(scores(model, tensors), scores(other, tensors))
 
 
-@contract("clozeline.model.adapters")
+@contract(ADAPTERS)
 def test_the_base_of_a_configured_adapter_has_the_weights_that_it_has_alone(name):
     family, keys = case_of(name)
     config = small_config(family, adapter={"name": name, **keys})
@@ -115,7 +116,7 @@ def test_a_merged_model_computes_the_same_and_is_restored_to_the_byte(name):
     assert torch.equal(scores(model, tensors), beside)
 
 
-@contract("clozeline.model.adapters", only=lambda name: name not in MERGED)
+@contract(ADAPTERS, only=lambda name: name not in MERGED)
 def test_what_no_weight_can_hold_is_not_merged(name):
     model, _ = case(name)
     with pytest.raises(ConfigurationError, match="cannot be merged"):

@@ -14,13 +14,12 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from clozeline.model.checkpoints import KeyMap, export_checkpoint, map_of_type, read_checkpoint
-from clozeline.registry import find, names
+from clozeline.model.registries import MODEL_TYPES
 from tests.declarations import declared
 from tests.model.checkpoints.type_options import HAS_LOGITS_BIAS, OPTIONS
 
-MODEL_TYPES = "clozeline.model.checkpoints"
 VOCABULARY, PLACES = 37, 20
-_MAPS = [find(MODEL_TYPES, name) for name in names(MODEL_TYPES)]
+_MAPS = [MODEL_TYPES.load_class(name) for name in MODEL_TYPES.available()]
 TYPES = sorted(one.model_type for one in _MAPS if one.read_only is None)
 """Types with classes in transformers."""
 SCORES = {
@@ -64,7 +63,7 @@ def type_of(case):
 def own_options(model_type):
     """`options(draw, found)` of a type: of its own test file, else of `OPTIONS`, else none."""
     usual = OPTIONS.get(model_type, lambda draw, found: {})
-    return declared(MODEL_TYPES, model_type.replace("-", "_"), "options", usual)
+    return declared(MODEL_TYPES.package, model_type.replace("-", "_"), "options", usual)
 
 
 def options(case, seed):

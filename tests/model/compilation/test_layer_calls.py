@@ -5,10 +5,10 @@ import torch
 from torch._functorch import config as functorch_config
 from torch.autograd.graph import saved_tensors_hooks
 
+from clozeline.model import registries
 from clozeline.model.compilation import layer_calls
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
 from clozeline.model.configuration.layer import DropoutConfig
-from clozeline.registry import find, names
 from tests.model.small_models import FAMILIES, batch_for, built, total
 
 DROPOUT = DropoutConfig(embedding=0.1, attention=0.1, hidden=0.1, activation=0.1, output=0.1)
@@ -42,7 +42,7 @@ def test_recomputed_layers_give_the_same_bits_and_keep_less(family):
     assert fewer < 0.6 * kept
 
 
-COMPILED = [family for family in names("clozeline.model.families") if find("clozeline.model.families", family).compiled]
+COMPILED = [family for family in registries.FAMILIES.available() if registries.FAMILIES.load_class(family).compiled]
 WARNINGS = pytest.mark.filterwarnings(  # the tracer's own, while it looks at intermediate results
     "ignore:The .grad attribute of a Tensor:UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
 )

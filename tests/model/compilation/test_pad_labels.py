@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from clozeline.columns import IGNORED, LABEL_INDEX
+from clozeline.model import registries
 from clozeline.model.compilation.host_shapes import pad_labels
 from clozeline.model.compilation.layer_calls import compile_heads
-from clozeline.registry import find, names
 from clozeline.tools.start.contracts.heads import full_batch
 from tests.matrices import mark_slow_after
 from tests.model.small_models import FAMILIES, HEADS, batch_for, built, head_keys, total
@@ -14,8 +14,8 @@ from tests.model.small_models import FAMILIES, HEADS, batch_for, built, head_key
 TRACER = (  # warnings of the tracer itself, while it looks at intermediate results
     "ignore:The .grad attribute of a Tensor:UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
 )  # fmt: skip
-LABELLED = [head for head in HEADS if LABEL_INDEX in find("clozeline.model.heads", head).reads]
-CASES = [("encoder", head) for head in LABELLED] + [(name, None) for name in names("clozeline.model.families")]
+LABELLED = [head for head in HEADS if LABEL_INDEX in registries.HEADS.load_class(head).reads]
+CASES = [("encoder", head) for head in LABELLED] + [(name, None) for name in registries.FAMILIES.available()]
 IDS = [head or family for family, head in CASES]
 
 
@@ -82,7 +82,7 @@ def test_more_labels_than_the_capacity_take_its_next_multiple():
 
 @pytest.mark.filterwarnings(*TRACER)
 @pytest.mark.parametrize("chunk", mark_slow_after(1, [None, 8]))
-@pytest.mark.parametrize("head", [head for head in LABELLED if find("clozeline.model.heads", head).unit == "label"])
+@pytest.mark.parametrize("head", [head for head in LABELLED if registries.HEADS.load_class(head).unit == "label"])
 def test_a_head_is_one_graph_for_all_numbers_of_labels(head, chunk):
     torch._dynamo.reset()
     from torch._dynamo.testing import CompileCounter  # slow to import

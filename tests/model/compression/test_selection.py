@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.compression.selection import StructureOptions, choose_best, choose_lowest
-from clozeline.registry import choose
+from clozeline.model.registries import METHODS
 
 VALUES = st.lists(st.sampled_from([-2.0, -0.5, -0.0, 0.0, 1e-30, 0.5, 3.0, 1e30]) | st.floats(-4, 4, width=32))
 
@@ -89,4 +89,4 @@ def test_the_best_stay_and_of_equal_ones_the_first(scores, count):
 @pytest.mark.parametrize("method", ["heads", "rows", "magnitude"])
 def test_either_a_count_or_a_share_in_0_1(method, options):
     with pytest.raises(ConfigurationError, match=r"keep|sparsity"):
-        choose("clozeline.model.compression.methods", {"name": method, **options})
+        METHODS.resolve({"name": method, **options})

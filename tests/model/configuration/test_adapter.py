@@ -5,7 +5,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from clozeline.model.adapters.lora import Lora
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.registry import choose
+from clozeline.model.registries import ADAPTERS
 from tests.model.small_models import small_config
 
 PLAIN = {"family": "encoder", "dim": 8, "layers": 1, "attention_heads": 2, "ffn_dim": 8, "heads": {"masked_lm": 1.0}}
@@ -16,7 +16,7 @@ def validate_config(adapter):
 
 
 def test_a_word_is_a_name():
-    assert validate_config("lora") == validate_config({"name": "lora"}) == choose("clozeline.model.adapters", "lora")
+    assert validate_config("lora") == validate_config({"name": "lora"}) == ADAPTERS.resolve("lora")
     assert validate_config(None) is None
 
 

@@ -12,11 +12,11 @@ from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.layer import ConnectorConfig, ShareConfig, UniversalConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
-from clozeline.registry import find, names
+from clozeline.model.registries import FAMILIES
 from tests.model.small_models import small_config
 from tests.temporary_module import temporary_module
 
-OPTIONS = [find("clozeline.model.families", name).Options for name in names("clozeline.model.families")]
+OPTIONS = [FAMILIES.load_class(name).Options for name in FAMILIES.available()]
 HALTS = ShareConfig(groups=1, universal=UniversalConfig(epsilon=0.05))
 FAMILY = """
     from clozeline.configuration.config import config_class

@@ -4,6 +4,7 @@ import torch
 from clozeline.columns import names_of
 from clozeline.errors import BatchError
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
+from clozeline.model.registries import FAMILIES
 from tests.contracts import contract
 from tests.model.checkpoints.published import difference, saved
 from tests.model.parameters.test_flops import counted
@@ -13,7 +14,7 @@ UNCOUNTED = ("replaced_tokens", "xlnet")
 """Families whose own tests count their products."""
 
 
-@contract("clozeline.model.families", "family")
+@contract(FAMILIES, "family")
 def test_padding_beside_a_row_changes_it_by_rounding_only(family):
     network = built(family)
     tensors = batch_for(family, lengths=[6, 6])
@@ -27,7 +28,7 @@ def test_padding_beside_a_row_changes_it_by_rounding_only(family):
     assert torch.allclose(states(network, tensors)[:, :6], states(network, short)[:, :6], atol=1e-5)
 
 
-@contract("clozeline.model.families", "family")
+@contract(FAMILIES, "family")
 def test_rows_of_one_token_and_filler_rows_are_finite(family):
     network, tensors = built(family), batch_for(family, lengths=[1, 1, 1])
     tensors["row_weight"] = torch.zeros(3)
@@ -35,7 +36,7 @@ def test_rows_of_one_token_and_filler_rows_are_finite(family):
     assert {(loss.total.item(), loss.count) for loss in network(tensors).values()} == {(0.0, 0)}
 
 
-@contract("clozeline.model.families", "family")
+@contract(FAMILIES, "family")
 def test_a_family_reads_what_it_says_it_needs(family):
     network = built(family)
     tensors = batch_for(family)
@@ -51,7 +52,7 @@ def test_a_family_reads_what_it_says_it_needs(family):
     assert network.family.tokens.weight.shape == (VOCABULARY, 24)
 
 
-@contract("clozeline.model.families", "family")
+@contract(FAMILIES, "family")
 def test_padding_on_the_left_is_read_or_refused(family):
     network = built(family)
     tensors = batch_for(family, lengths=[11, 6]) | {"left_padding": torch.tensor([0, 5])}
@@ -70,7 +71,7 @@ def test_a_family_computes_what_the_published_class_computes(case, tmp_path):
     assert difference(build_checkpoint(read_checkpoint(tmp_path)), theirs) < 1e-5
 
 
-@contract("clozeline.model.families", "family", only=lambda name: name not in UNCOUNTED)
+@contract(FAMILIES, "family", only=lambda name: name not in UNCOUNTED)
 def test_products_of_a_row_are_those_that_torch_counts(family):
     """One half of the scores of a causal stack is not read, and does not count."""
     network = built(family)

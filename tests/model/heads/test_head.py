@@ -3,14 +3,14 @@ import torch
 
 from clozeline.columns import ROW_WEIGHT, names_of
 from clozeline.errors import BatchError
-from clozeline.registry import find
+from clozeline.model.registries import FAMILIES, HEADS
 from clozeline.tools.start.contracts.heads import CHECKS, batch_of, full_batch, prepare
 from tests.contracts import contract
 from tests.model.small_models import batch_for, built, head_keys, weighted_batch
 
 
 @pytest.mark.parametrize("labels", [True, False], ids=["labels", "none"])
-@contract("clozeline.model.families", "family")
+@contract(FAMILIES, "family")
 def test_every_parameter_takes_part_with_a_gradient_of_zero_where_nothing_is_predicted(family, labels):
     network, tensors = built(family), batch_for(family, labels=labels)
     losses = network(tensors)
@@ -38,20 +38,20 @@ def case_of(name, **sizes):
 
 
 @pytest.mark.parametrize("check", CHECKS)
-@contract("clozeline.model.heads")
+@contract(HEADS)
 def test_contract(name, check):
     check(case_of(name))
 
 
-@contract("clozeline.model.heads")
+@contract(HEADS)
 def test_no_head_reads_what_it_does_not_declare(name):
     """The batch of a case holds what is declared; further tensors change nothing."""
     case = case_of(name)
-    further = batch_of(find("clozeline.model.heads", name))
+    further = batch_of(HEADS.load_class(name))
     assert case.compute_loss(further).total.item() == case.compute_loss().total.item()
 
 
-@contract("clozeline.model.heads")
+@contract(HEADS)
 def test_a_head_starts_as_its_family(name):
     """BERT and its kin: N(0, 0.02), biases 0, gains 1."""
     for at, parameter in case_of(name, dim=200).head.named_parameters():
@@ -61,7 +61,7 @@ def test_a_head_starts_as_its_family(name):
             assert parameter.std().item() == pytest.approx(0.02, rel=0.05), at
 
 
-@contract("clozeline.model.heads")
+@contract(HEADS)
 def test_scores_need_hidden_states_alone(name):
     case = case_of(name)
     (scores,) = case.model.logits(case.batch).values()
@@ -70,7 +70,7 @@ def test_scores_need_hidden_states_alone(name):
     assert (scores.isneginf().sum(), scores.isfinite().sum()) == (missing, scores.numel() - missing)
 
 
-@contract("clozeline.model.heads")
+@contract(HEADS)
 def test_the_limit_of_labels_holds_for_those_of_a_batch(name):
     case = case_of(name)
     limit, classes = case.head.label_limit(24), case.head.classes(case.batch)

@@ -13,8 +13,8 @@ from clozeline.pipeline.clean.filters import Filter, Verdict
 from clozeline.pipeline.clean.unit import SourceSteps, Steps
 from clozeline.pipeline.clean.unit_counts import UnitCounts
 from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.registries import EXTRACTORS, FILTERS, LANGUAGES
 from clozeline.pipeline.text.normal_form import normalize
-from clozeline.registry import choose
 
 ENGLISH = "All human beings are born free and equal in dignity and rights, and should act in a spirit of brotherhood. "
 
@@ -22,11 +22,9 @@ ENGLISH = "All human beings are born free and equal in dignity and rights, and s
 def steps(language=None, filters=(), pair_filters=(), text_chars=1000):
     tally = UnitCounts(0, 0.0)
     tally.open("a", [], [])
-    chosen = [[choose("clozeline.pipeline.clean.filters", one) for one in some] for some in (filters, pair_filters)]
-    identifier = (
-        None if language is None else choose("clozeline.pipeline.clean.languages", {"name": "py3langid", **language})
-    )
-    extractor = choose("clozeline.pipeline.clean.extractors", "resiliparse")
+    chosen = [[FILTERS.resolve(one) for one in some] for some in (filters, pair_filters)]
+    identifier = None if language is None else LANGUAGES.resolve({"name": "py3langid", **language})
+    extractor = EXTRACTORS.resolve("resiliparse")
     return Steps(SourceSteps(extractor, identifier, *chosen), text_chars, tally), tally
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clozeline import registry
 from clozeline.configuration.config import read_composed
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
@@ -25,15 +25,14 @@ from tests.pipeline.corruption_cases import EOS, vocabulary
 from tests.pipeline.token_sets import WORDS, all_rows, recipe, run_stage, write_counts, write_token_set
 from tests.registries import values_in_tests
 
-OBJECTIVES = "clozeline.pipeline.corrupt.objectives"
-NAMES = registry.names(OBJECTIVES)
+NAMES = OBJECTIVES.available()
 LENGTHS = [(31 * document) % 90 for document in range(120)]
 EPOCHS = 3
 
 
 def entry(name, **options):
     """An entry whose rows have 34 tokens."""
-    fields = registry.find(OBJECTIVES, name).Options.__pydantic_fields__
+    fields = OBJECTIVES.load_class(name).Options.__pydantic_fields__
     lengths = {key: 34 for key in ("max_length", "input_length") if key in fields}
     return {"name": name, **lengths, **options}
 
@@ -214,8 +213,8 @@ def test_rows_of_131072_tokens(tmp_path, container):
 @contract(OBJECTIVES)
 def test_objectives_that_number_places_in_16_bits_refuse_such_rows(name):
     """By the option that bounds their rows, if they have one."""
-    for key in {"max_length", "input_length"} & registry.find(OBJECTIVES, name).Options.__pydantic_fields__.keys():
-        if registry.find(OBJECTIVES, name).longest_row is None:
+    for key in {"max_length", "input_length"} & OBJECTIVES.load_class(name).Options.__pydantic_fields__.keys():
+        if OBJECTIVES.load_class(name).longest_row is None:
             assert build_objective({"name": name, key: LENGTH}, vocabulary(1000)).content_length > 65_535
         else:
             with pytest.raises(ConfigurationError, match=f"'{name}'.*(16 bits|over 65000)"):

@@ -5,6 +5,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from clozeline.model.registries import HEADS
 from clozeline.pipeline.tasks.head_rows import (
     ROW_TYPES,
     ChoiceRows,
@@ -26,7 +27,6 @@ from clozeline.pipeline.tasks.readers import (
 )
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form, Frame
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.registry import names
 from clozeline.train.data.stream.collate import Collate
 from tests.pipeline.task_files import SPECIALS, write_vocabulary
 
@@ -165,7 +165,7 @@ def test_a_pair_in_both_orders(words, frame):
 
 
 def test_every_head_of_a_task_has_rows():
-    assert {head for head, _ in ROW_TYPES} == set(get_args(HeadName)) <= set(names("clozeline.model.heads"))
+    assert {head for head, _ in ROW_TYPES} == set(get_args(HeadName)) <= set(HEADS.available())
 
 
 TEXTS = TaskFacts(name="toy", head="lm", metrics=("exact_match",))

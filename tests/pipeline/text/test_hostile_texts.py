@@ -14,10 +14,10 @@ from clozeline.pipeline.dedup.near import MinHash
 from clozeline.pipeline.dedup.repeats import Lines
 from clozeline.pipeline.ingest.readers.mediawiki import strip_markup
 from clozeline.pipeline.kernels.ngram_index import Matcher, build_index
+from clozeline.pipeline.registries import FILTERS, READERS, SENTENCES
 from clozeline.pipeline.text.hosts import ascii_host, ascii_url, host_of
 from clozeline.pipeline.text.normal_form import match_words, normalize
 from clozeline.pipeline.text.word_tokens import word_tokens
-from clozeline.registry import choose, names
 from clozeline.tools.start.contracts.filters import judge_text
 from tests.pipeline.captures import http, read, record
 
@@ -60,16 +60,15 @@ def functions(folder):
         "url": {name: [str(folder / "list.txt")] for name in ("domains", "urls", "banned_words", "banned_subwords")},
     }  # fmt: skip
     found = {}
-    package = "clozeline.pipeline.clean.filters"
-    for name in names(package):
+    for name in FILTERS.available():
         if name != "quality":  # a linear model of match words
-            built = choose(package, {"name": name, **options.get(name, {})}).build()
+            built = FILTERS.resolve({"name": name, **options.get(name, {})}).build()
             found[f"filter {name}"] = lambda text, step=built: judge_text(step, text) or KEEP
             if built.before_extraction:
                 found[f"filter {name}: host"] = lambda text, step=built: judge_text(step, "", url=f"http://{text}/")
                 found[f"filter {name}: path"] = lambda text, step=built: judge_text(step, "", url=f"http://a.b/{text}")
-    for name in names("clozeline.pipeline.text.sentences"):
-        splitter = choose("clozeline.pipeline.text.sentences", name).build()
+    for name in SENTENCES.available():
+        splitter = SENTENCES.resolve(name).build()
         found[f"sentences {name}"] = lambda text, starts=splitter.starts: starts(text, "en")
     index = build_index([("0", ("w1 w2 w3 w4 w5 w6 w7", "a a a a a a a"))], 5)
     lines = Lines(max_documents=1, keep_first=False, within="all", units=1, min_letters=20)
@@ -86,7 +85,7 @@ def functions(folder):
 
 def readers(folder):
     """Return the reading of a file by each reader, and of the parts of a page in a capture and of a row."""
-    doors = {name: (name, str.encode) for name in names("clozeline.pipeline.ingest.readers")} | {
+    doors = {name: (name, str.encode) for name in READERS.available()} | {
         "body": ("warc", lambda text: record(http(b"<html><body>" + text.encode()))),
         "headers": ("warc", lambda text: record(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + text.encode())),
         "chunks": ("warc", lambda text: record(http(text.encode(), "Transfer-Encoding: chunked"))),

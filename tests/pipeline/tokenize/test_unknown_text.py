@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Library
 from tokenizers import models, normalizers, pre_tokenizers
 
-from clozeline import registry
 from clozeline.configuration.config import validate
+from clozeline.pipeline.registries import TOKENIZERS
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer, trainable
 from clozeline.pipeline.tokenize.tokenizers._pieces import UnknownReason
@@ -30,7 +30,7 @@ def corpus():
 
 
 def trained(name, folder, **options):
-    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", name)
+    kind = TOKENIZERS.load_class(name)
     tokenizer = kind.train(corpus(), validate(kind.Options, {"size": 480, **options}, name), folder)
     save_tokenizer(tokenizer, name, folder)
     return tokenizer

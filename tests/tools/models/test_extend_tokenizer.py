@@ -8,10 +8,10 @@ import pytest
 from tokenizers import Tokenizer as Library
 
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
+from clozeline.pipeline.registries import TOKENIZERS
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
-from clozeline.registry import choose, find
 from clozeline.tools.models.extend_tokenizer import main as extend_tokenizer
 from clozeline.tools.models.tokenizer_report import main as tokenizer_report_main
 from tests.pipeline.tokenize.encode.encode_passes import write_parts
@@ -36,7 +36,7 @@ def trained(folder, kind):
         (folder / "vocab.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
         import_tokenizer(folder / "vocab.txt", folder / "base")
         return folder / "base"
-    found = find("clozeline.pipeline.tokenize.tokenizers", kind)
+    found = TOKENIZERS.load_class(kind)
     room = len(special_pieces(16)) + (40 if kind == "wordpiece" else 256)
     tokenizer = found.train([*GENERAL, "imunolgyte"], found.Options(size=room + 20), folder / "base")
     save_tokenizer(tokenizer, kind, folder / "base")
@@ -142,11 +142,9 @@ TEXTS = [("en", "a bird sang"), ("de", "ein Käfer"), ("en", "a bird, a tree"), 
 @pytest.fixture
 def words(tmp_path):
     """A tokenizer of five pieces: a, " a", " bird", " Käfer" and " dog"."""
-    chosen = choose("clozeline.pipeline.tokenize.tokenizers", {"name": "word", "min_frequency": 1})
+    chosen = TOKENIZERS.resolve({"name": "word", "min_frequency": 1})
     text = "a bird Käfer dog a"
-    tokenizer = find("clozeline.pipeline.tokenize.tokenizers", "word").train(
-        [text], chosen.options, tmp_path / "tokenizer"
-    )
+    tokenizer = TOKENIZERS.load_class("word").train([text], chosen.options, tmp_path / "tokenizer")
     save_tokenizer(tokenizer, "word", tmp_path / "tokenizer")
     return tokenizer
 

@@ -12,7 +12,6 @@ import torch
 import transformers
 import yaml
 
-from clozeline import registry
 from clozeline.configuration.config import load_config, validate
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.configuration.model_config import ModelConfig
@@ -21,6 +20,7 @@ from clozeline.pipeline.corrupt.preview import corrupt_text
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.execution.stages import check_recipe
 from clozeline.pipeline.recipe import load_recipe
+from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.tools.experiments.multirun.runner import run_step
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.shards.viewer.attention_picture import read_positions
@@ -241,9 +241,6 @@ def test_small_demo_and_its_second_run(tmp_path):
     assert len(step_records(read_lines(tmp_path / "demo" / "train" / "metrics.jsonl"))) == 8
 
 
-OBJECTIVES = "clozeline.pipeline.corrupt.objectives"
-
-
 @contract(OBJECTIVES)
 def test_every_objective_shows_the_sample_text(name, capsys):
     assert show_main([name]) == 0
@@ -256,7 +253,7 @@ def test_every_objective_shows_the_sample_text(name, capsys):
 def test_without_an_objective_all_are_listed(capsys):
     assert show_main([]) == 0
     shown = capsys.readouterr().out
-    assert all(f"\n {name} " in shown for name in registry.names(OBJECTIVES))
+    assert all(f"\n {name} " in shown for name in OBJECTIVES.available())
 
 
 def test_settings_and_options_are_those_of_the_call_from_python():

@@ -7,10 +7,10 @@ import pytest
 
 from clozeline.configuration.config import config_file, load_config, to_plain, validate
 from clozeline.errors import ConfigurationError
-from clozeline.registry import choose
 from clozeline.train.configuration.checkpoint import milestone_tokens
 from clozeline.train.configuration.config import TrainConfig, check_schedule, check_world, frozen, with_absolute_paths
 from clozeline.train.configuration.data import DataConfig
+from clozeline.train.registries import SCHEDULES
 from clozeline.train.startup.checks import fit_micro_batch
 from tests.clozeline.test_plugins import MYLAB
 from tests.train.masked_set import write_config
@@ -169,7 +169,7 @@ def test_what_can_return_is_accepted():
 @pytest.mark.parametrize("name", ["constant", "linear", "cosine", "inverse_sqrt"])
 def test_a_warm_up_fits_if_the_rate_reaches_its_peak(name):
     for warmup, end in product(range(12), range(1, 12)):
-        chosen = choose("clozeline.train.optim.schedules", {"name": name, "warmup": warmup})
+        chosen = SCHEDULES.resolve({"name": name, "warmup": warmup})
         schedule = chosen.build(end)
         # step 0 is none of the steps, and without warm-up the rate is at its peak before the first
         peaks = not warmup or max(schedule(step) for step in range(1, end + 1)) == 1.0
@@ -182,7 +182,7 @@ def test_a_warm_up_fits_if_the_rate_reaches_its_peak(name):
 
 @pytest.mark.parametrize(("end", "fits"), [(6, False), (7, False), (8, True)])
 def test_a_decay_starts_before_the_end(end, fits):
-    options = choose("clozeline.train.optim.schedules", {"name": "wsd", "decay_from": 7}).options
+    options = SCHEDULES.resolve({"name": "wsd", "decay_from": 7}).options
     with (
         nullcontext()
         if fits

@@ -5,16 +5,14 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
-from clozeline.registry import find
 from clozeline.train.configuration.config import frozen
 from clozeline.train.engine import hooks_of_run
 from clozeline.train.hooks import Hook
+from clozeline.train.registries import HOOKS
 from tests.contracts import contract
 from tests.declarations import declared
 from tests.model.compression.pruning.pruned import train
 from tests.train.synthetic import VOCABULARY, tiny
-
-HOOKS = "clozeline.train.hooks"
 
 
 def hooked(name, **changes):
@@ -25,7 +23,7 @@ def hooked(name, **changes):
 @contract(HOOKS)
 def test_a_hook_resumes_to_the_bit_and_declares_its_states(name, one_rank, tmp_path):
     """With dropout; what only observes changes no bit."""
-    kind = find(HOOKS, name)
+    kind = HOOKS.load_class(name)
     assert issubclass(kind, Hook)
     assert kind.__doc__
     ((losses, tensors),) = one_rank.run(train, hooked(name, zero__stage=2, precision="bf16"))
@@ -40,7 +38,7 @@ def test_a_hook_resumes_to_the_bit_and_declares_its_states(name, one_rank, tmp_p
 
 @contract(HOOKS)
 def test_a_resumed_run_may_change_what_observes_alone(name):
-    assert (frozen(hooked(name)) == frozen(tiny())) == find(HOOKS, name).observes
+    assert (frozen(hooked(name)) == frozen(tiny())) == HOOKS.load_class(name).observes
 
 
 def test_statistics_come_before_what_changes_gradients_and_distances_last():

@@ -12,7 +12,7 @@ from clozeline.model.checkpoints import read_checkpoint
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
-from clozeline.registry import choose
+from clozeline.model.registries import ADAPTERS
 from clozeline.train.checkpoint.stored_checkpoint import Index, steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.startup.initial_weights import fill, translate, translate_source
@@ -233,7 +233,7 @@ def test_an_encoder_decoder_gives_its_encoder(tmp_path):
     ("changes", "message"),
     [
         ({"norm_place": "pre"}, "model.norm_place: pre here, post there"),
-        ({"adapter": choose("clozeline.model.adapters", "lora")}, "needs a model of its own family, got encoder for"),
+        ({"adapter": ADAPTERS.resolve("lora")}, "needs a model of its own family, got encoder for"),
     ],
 )
 def test_refusals(tmp_path, changes, message):

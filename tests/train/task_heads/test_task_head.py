@@ -26,9 +26,9 @@ from clozeline.pipeline.tasks.readers import (
     facts_of,
 )
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.registry import find, names
 from clozeline.tools.runs.evaluation.task_run import set_rows
 from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, build_rows, read_unlabeled, task_reader
+from clozeline.train.registries import TASK_HEADS
 from clozeline.train.task_heads import task_head_of
 from clozeline.train.task_heads._bag_of_words import fit_predict
 from clozeline.train.task_heads._task_head import TaskHead, merge_shares
@@ -43,11 +43,7 @@ from tests.model.small_models import small_config
 from tests.pipeline.task_files import make_chat_sets, make_choice_sets, make_sets, open_split, sentences
 
 READER = SimpleNamespace(options=SimpleNamespace(prefix="summarize: "))
-HEADS = [
-    name
-    for name in names("clozeline.train.task_heads")
-    if issubclass(find("clozeline.train.task_heads", name), TaskHead)
-]
+HEADS = [name for name in TASK_HEADS.available() if issubclass(TASK_HEADS.load_class(name), TaskHead)]
 
 
 def answers(head, **facts):

@@ -11,7 +11,7 @@ from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.reader_options import check_options
 from clozeline.pipeline.ingest.readers import Counted, Reader, detect
-from clozeline.registry import choose
+from clozeline.pipeline.registries import READERS
 
 
 @config_class
@@ -31,7 +31,7 @@ class KeyedTexts:
         for file in files_of(self.path):
             name, options = detect(file)[0], {"text_key": self.text_key}
             check_options(options, [name])
-            reader: Reader = choose("clozeline.pipeline.ingest.readers", {"name": name, **options}).build(Limits())
+            reader: Reader = READERS.resolve({"name": name, **options}).build(Limits())
             for number, item in enumerate(reader.read(file, 0, file.stat().st_size), 1):
                 if not isinstance(item, Counted):
                     yield f"{file.name}:{number}", item.text

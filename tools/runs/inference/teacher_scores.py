@@ -14,12 +14,12 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.compression.distillation.observation import choose_head, has_label_logits
 from clozeline.model.compression.distillation.teacher import Teacher
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.registries import HEADS
 from clozeline.pipeline.kernels.sampling import draw, offsets_of
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import ColumnSpec, ShardSet, feature_columns
 from clozeline.pipeline.shards.columns import Dtype
 from clozeline.pipeline.shards.manifest import BLOCK_LIMIT
-from clozeline.registry import find
 from clozeline.seeding import TEACHER, kernel_keys
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.data.sets.model_fit import refuse_unreadable
@@ -171,7 +171,7 @@ def _find_head(config: ModelConfig, collate: Collate, shards: ShardSet, named: s
     fitting = [
         name
         for name, options in config.heads.items()
-        if has_label_logits(head := find("clozeline.model.heads", name), options)
+        if has_label_logits(head := HEADS.load_class(name), options)
         and names_of(head.reads) <= names
         and "choices" not in names
         and (LABEL_IDS in head.reads or "label_ids" not in names)

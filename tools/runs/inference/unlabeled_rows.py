@@ -14,13 +14,13 @@ from clozeline.pipeline.ingest.formats.file_kinds import suffix_of
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers._rows import value_at
 from clozeline.pipeline.ingest.readers.text import Text
+from clozeline.pipeline.registries import TASK_READERS
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.head_rows import ROW_TYPES
 from clozeline.pipeline.tasks.readers import Rejected, TaskFile, TaskItem, TaskReader
 from clozeline.pipeline.tasks.readers._column_files import open_table
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
-from clozeline.registry import find
 from clozeline.tools.runs.evaluation.task_run import TaskRun
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class InputColumns:
 def task_reader(manifest: Manifest) -> TaskReader:
     """Return the reader whose rows a set holds."""
     options = dict(manifest.config["reader"])
-    kind = find("clozeline.pipeline.tasks.readers", options.pop("name"))
+    kind = TASK_READERS.load_class(options.pop("name"))
     reader: TaskReader = kind(kind.Options(**options), Limits())
     return reader
 

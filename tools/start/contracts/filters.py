@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from clozeline.pipeline.clean.filters import Filter, Verdict
 from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.registries import FILTERS, FilterComponent
 from clozeline.pipeline.text.normal_form import normalize
 from clozeline.pipeline.text.text_statistics import TextStatistics
-from clozeline.registry import Chosen, choose
 from clozeline.tools.start.contracts import Entry, require
 
 _TEXTS: Final = (
@@ -23,12 +23,12 @@ def judge_text(step: Filter, text: str, language: str = "en", **known: Any) -> V
     return step.judge(document, TextStatistics(text))
 
 
-def prepare(entry: Entry) -> Chosen:
+def prepare(entry: Entry) -> FilterComponent:
     """Return the filter with its options."""
-    return choose("clozeline.pipeline.clean.filters", entry)
+    return FILTERS.resolve(entry)
 
 
-def check_declarations(case: Chosen) -> None:
+def check_declarations(case: FilterComponent) -> None:
     """It declares its version, its reasons and what it does."""
     version, reasons = getattr(case.type, "VERSION", None), getattr(case.type, "reasons", None)
     require(isinstance(version, int), f"VERSION: expected a number, raised when verdicts change, got {version!r}")
@@ -41,7 +41,7 @@ def check_declarations(case: Chosen) -> None:
     require(case.type.__doc__, "expected a docstring that says what it rejects, got none")
 
 
-def check_verdicts(case: Chosen) -> None:
+def check_verdicts(case: FilterComponent) -> None:
     """A text gets the same verdict after any other texts, with a declared reason."""
     judged, texts = case.build(), [*map(normalize, _TEXTS)]
 

@@ -14,13 +14,13 @@ from clozeline.model.build import Model, build_model
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.heads import Head
 from clozeline.model.loss import Loss
-from clozeline.registry import find, names
+from clozeline.model.registries import FAMILIES, HEADS
+from clozeline.registry import options_of
 from clozeline.tools.start.contracts import Entry, require
 
 OPTIONS: Final = HeadConfig
 """Options of every head."""
 VOCABULARY: Final = 37
-_HEADS: Final = "clozeline.model.heads"
 _LENGTHS: Final = (11, 8, 11, 3, 9, 6)
 _WEIGHTS: Final = (1.0, 1.0, 1.0, 1.0, 1.0, 0.0)
 _UNLABELED: Final = 2
@@ -63,7 +63,7 @@ def full_batch(seed: int = 0, reads: Sequence[BatchField] = ()) -> dict[str, Ten
     batch["label_ids"][::3] = batch["input_ids"].flatten()[same]
     batch |= draw_rows(draw, len(lengths), max(_FURTHER_LENGTHS), torch.tensor(_FURTHER_LENGTHS), SECOND_VIEW)
     batch["row_weight"] = torch.tensor(_WEIGHTS)
-    ours = [find(_HEADS, name).reads for name in names(_HEADS) if CHOICES not in find(_HEADS, name).reads]
+    ours = [HEADS.load_class(name).reads for name in HEADS.available() if CHOICES not in HEADS.load_class(name).reads]
     return _with_fields(batch, seed, [*reads, *(field for fields in ours for field in fields)])
 
 
@@ -72,7 +72,7 @@ def choice_batch(seed: int = 0, reads: Sequence[BatchField] = ()) -> dict[str, T
     draw = torch.Generator().manual_seed(seed)
     batch = draw_rows(draw, 15, 11, torch.tensor([11, *torch.randint(3, 12, (14,), generator=draw)]))
     batch |= {"choices": torch.tensor([2, 3, 2, 4, 1, 3]), "row_weight": torch.tensor(_WEIGHTS)}
-    return _with_fields(batch, seed, [*reads, *find(_HEADS, "multiple_choice").reads])
+    return _with_fields(batch, seed, [*reads, *HEADS.load_class("multiple_choice").reads])
 
 
 def batch_of(kind: type[Head], seed: int = 0) -> dict[str, Tensor]:
@@ -181,7 +181,7 @@ class Case:
 
 def prepare(entry: Entry, **sizes: int) -> Case:
     """Return a case."""
-    kind = find("clozeline.model.heads", entry["name"])
+    kind = HEADS.load_class(entry["name"])
     options = {key: value for key, value in entry.items() if key != "name"}
     if "group_size" in kind.settings and options.get("negatives") != "none":
         options.setdefault("group_size", 3)
@@ -189,7 +189,7 @@ def prepare(entry: Entry, **sizes: int) -> Case:
         options.setdefault("classes", _CLASSES)
     batch, other = (_in_classes(batch_of(kind, seed), kind, options) for seed in (0, 9))
     keys = {"dim": 24, "layers": 2, "attention_heads": 4, "ffn_dim": 40, "type_vocab_size": 2, **sizes}
-    schema = find("clozeline.model.families", "encoder").Options
+    schema = options_of(FAMILIES.load_class("encoder"))
     config = schema(
         family="encoder", norm_place="post", final_norm=False, tied=False, heads={kind.key(): options}, **keys
     )

@@ -9,8 +9,8 @@ import numpy as np
 
 from clozeline.pipeline.corrupt.objectives import Objective, build_objective
 from clozeline.pipeline.corrupt.preview.words import Text, Words, sample_rows_of
+from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.registry import find
 from clozeline.tools.start.contracts import Entry, require
 
 _WORDS: Final = [f"{'##' * (number % 3 == 0)}w{number}" for number in range(600)]
@@ -40,7 +40,7 @@ class Case:
 def prepare(entry: Entry) -> Case:
     """Return an objective with rows of up to 100 tokens, as its grouping makes them of documents of 1 to 96 words."""
     random, codec = Random(0), Words(_WORDS)
-    known = {field.name for field in fields(find("clozeline.pipeline.corrupt.objectives", entry["name"]).Options)}
+    known = {field.name for field in fields(OBJECTIVES.load_class(entry["name"]).Options)}
     entry = {**{key: _LENGTH for key in ("max_length", "input_length") if key in known}, **entry}
     objective = build_objective(entry, codec.vocabulary)
 

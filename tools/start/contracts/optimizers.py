@@ -8,11 +8,11 @@ from typing import Final, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from clozeline.registry import choose
 from clozeline.tools.start.contracts import Entry, require
 from clozeline.train.optim.optimizers import OptimizerBuilder
 from clozeline.train.optim.optimizers._whole_parameters import WholeParameterOptimizer
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
+from clozeline.train.registries import OPTIMIZERS
 
 
 class _Trained:
@@ -23,7 +23,7 @@ class _Trained:
         with torch.no_grad():
             self.layer.weight.copy_(torch.tensor([[0.5, -0.3, 0.2], [-0.1, 0.4, 0.6]]))
             self.layer.bias.copy_(torch.tensor([0.1, -0.2]))
-        self.builder: OptimizerBuilder = choose("clozeline.train.optim.optimizers", entry).build()
+        self.builder: OptimizerBuilder = OPTIMIZERS.resolve(entry).build()
         self.optimizer = self.builder.build(parameter_groups(self.layer, 0.1))
 
     def step(self, rate: float) -> Tensor:

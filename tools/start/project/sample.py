@@ -20,9 +20,9 @@ from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.reader_options import options_of
 from clozeline.pipeline.ingest.readers import Counted, RawRecord, Reader, detect, detect_members, is_guess
 from clozeline.pipeline.recipe import InputEntry, Recipe
+from clozeline.pipeline.registries import READERS
 from clozeline.pipeline.shards.store import as_url
 from clozeline.pipeline.text.text_statistics import TextStatistics
-from clozeline.registry import choose
 
 _FILES: Final = 32
 """Files that are opened, evenly from all."""
@@ -125,7 +125,7 @@ def _read_file(
     file: SourceFile, path: InputFile, name: str, limits: Limits, readers: set[type[Reader]]
 ) -> Iterator[RawRecord | Counted]:
     options = {"name": name, **options_of(name, file.entry.options)}
-    reader: Reader = choose("clozeline.pipeline.ingest.readers", options).build(limits)
+    reader: Reader = READERS.resolve(options).build(limits)
     readers.add(type(reader))
     if path.stat().st_size:
         yield from reader.read(path, 0, path.stat().st_size)

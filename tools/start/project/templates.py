@@ -12,10 +12,10 @@ from clozeline.configuration.config import read_composed
 from clozeline.configuration.overrides import dump_yaml, parse_word, parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.sizes import all_sizes, read_size
+from clozeline.pipeline.registries import LANGUAGES
 from clozeline.pipeline.shards.store import as_url
 from clozeline.pipeline.text.language_codes import suggest_codes
 from clozeline.pipeline.vocabulary import SENTINELS
-from clozeline.registry import choose
 from clozeline.tools.start.project.kinds import ANY, KINDS
 from clozeline.train.configuration.config import TrainConfig
 
@@ -180,7 +180,7 @@ def _files(pattern: str) -> list[Path]:
 
 def check_language(code: str) -> str:
     """Return a language code; ConfigurationError if the identifier does not know it."""
-    known = choose("clozeline.pipeline.clean.languages", "py3langid").build().languages()
+    known = LANGUAGES.resolve("py3langid").build().languages()
     if code != ANY and code not in known:
         raise ConfigurationError(
             f"language: expected a code such as en or de, or {ANY}, got {code!r}; {suggest_codes(code, known)}"

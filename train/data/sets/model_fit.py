@@ -11,15 +11,14 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families.encoder import MODE_TYPES
+from clozeline.model.registries import FAMILIES, HEADS
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.tasks.readers import facts_of
-from clozeline.registry import find, names
 from clozeline.train.configuration.model_source import unset_head_key
 from clozeline.train.data.stream.collate import Collate
+from clozeline.train.registries import TASK_HEADS
 
-_FAMILIES: Final = "clozeline.model.families"
-_HEADS: Final = "clozeline.model.heads"
 _AFTER_GENERATOR: Final = frozenset({"token", "corrective"})
 """Heads that judge a generator's tokens if the objective also serves masked LM."""
 _LABELS_OF_ANY_HEAD: Final = 2
@@ -44,7 +43,7 @@ def with_answers(model: ModelConfig, manifests: Sequence[tuple[str, Manifest]]) 
         facts = facts_of(manifest)
         for name, target in model.targets.items():
             if facts is not None and target == facts.head:
-                task_head = find("clozeline.train.task_heads", facts.head)(facts)
+                task_head = TASK_HEADS.create(facts.head, facts)
                 heads[name] = task_head.configure(replace(model, heads=heads), name, where)
     return replace(model, heads=heads) if heads != model.heads else model
 
@@ -56,7 +55,7 @@ def fit_answers(model: ModelConfig, training: Sequence[ShardSet]) -> ModelConfig
         facts = [facts_of(shards.manifest) for shards in training]
         of_head = [shards for shards, own in zip(training, facts, strict=True) if own and own.head == target]
         if of_head:
-            task_head = find("clozeline.train.task_heads", target)(facts_of(of_head[0].manifest))
+            task_head = TASK_HEADS.create(target, facts_of(of_head[0].manifest))
             heads[name] = task_head.fit(heads[name], _rows_in(of_head))
     return replace(model, heads=heads) if heads != model.heads else model
 
@@ -86,7 +85,7 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
     # permuted language modeling needs a family that hides later predictions
     columns, family = manifest.roles.keys(), _family_of(model)
     if "prediction_order" in columns and RANK not in family.optional:
-        ordered = [name for name in names(_FAMILIES) if RANK in find(_FAMILIES, name).optional]
+        ordered = [name for name in FAMILIES.available() if RANK in FAMILIES.load_class(name).optional]
         raise ConfigurationError(
             f"{key}: prediction_order says when each position is predicted; the family {model.family} would see "
             f"the tokens that it predicts: set model.family to {' or '.join(ordered)}"
@@ -106,7 +105,7 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
                 f"{where}.multi_label: expected false, as the column label of a shard set has one class per row, got "
                 f"true: {unset_head_key(model, name, 'multi_label')}"
             )
-        if target not in served and LABEL_INDEX in find(_HEADS, name).reads and labeled:
+        if target not in served and LABEL_INDEX in HEADS.load_class(name).reads and labeled:
             raise ConfigurationError(
                 f"{where} would learn from labels that are for {', '.join(sorted(served))}: leave the set or the head "
                 "out"
@@ -173,7 +172,7 @@ def refuse_unreadable(collate: Collate, model: ModelConfig, key: str) -> None:
         if name in tensors:
             raise ConfigurationError(f"{key}: {name}: {expected}")
     if "left_padding" in tensors:
-        unfit = [f"model.heads.{head}" for head in model.heads if not find(_HEADS, head).left_padding]
+        unfit = [f"model.heads.{head}" for head in model.heads if not HEADS.load_class(head).left_padding]
         for part in unfit if family.left_padding else [f"model.family: {model.family}"]:
             raise ConfigurationError(
                 f"{key}: {part} reads rows padded on the right only, and these are padded on the left: use another "
@@ -196,7 +195,7 @@ def refuse_unreadable(collate: Collate, model: ModelConfig, key: str) -> None:
 def refuse_missing(collate: Collate, model: ModelConfig, key: str) -> None:
     """Refuse sets without a tensor that the family or a head reads."""
     parts = {f"model.family: {model.family}": _family_of(model)}
-    parts |= {f"model.heads.{name}": find(_HEADS, name) for name in model.heads}
+    parts |= {f"model.heads.{name}": HEADS.load_class(name) for name in model.heads}
     for part, reader in parts.items():
         if missing := names_of(reader.reads) - collate.tensor_names - {SAMPLE_WORDS.name}:
             raise ConfigurationError(
@@ -233,4 +232,4 @@ def refuse_further_classes(sets: Sequence[tuple[str, Manifest]], model: ModelCon
 
 
 def _family_of(model: ModelConfig) -> Any:
-    return find(_FAMILIES, model.family)
+    return FAMILIES.load_class(model.family)

@@ -9,10 +9,10 @@ import numpy as np
 
 from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from clozeline.pipeline.shards.columns import holds_ids
-from clozeline.registry import find, names
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.sets.finetuning import hold_task_rows, plan_task_steps
 from clozeline.train.data.stream.mixture import Phase
@@ -31,7 +31,6 @@ _READS: Final = 2
 _MANY_BATCHES: Final = 1000
 """Joined batches from which on only their mean matters."""
 _RARELY: Final = 1e-9
-_OBJECTIVES: Final = "clozeline.pipeline.corrupt.objectives"
 
 
 def plan_steps(data: DataConfig, phases: Sequence[Phase[Input]]) -> int:
@@ -112,9 +111,9 @@ def _most_passes(source: Input) -> int:
 def _is_random(source: Input) -> bool:
     """Return whether another variant of a row would be corrupted differently; rows of tasks have no objective."""
     objective = source.manifest.objective
-    if objective is None or objective.name not in names(_OBJECTIVES):
+    if objective is None or objective.name not in OBJECTIVES.available():
         return False
-    return bool(find(_OBJECTIVES, objective.name).redrawn > 0)
+    return bool(OBJECTIVES.load_class(objective.name).redrawn > 0)
 
 
 def describe_rereading(phases: Sequence[Phase[Input]], read: Sequence[Mapping[str, float]]) -> list[str]:

@@ -13,10 +13,8 @@ from torch import Tensor
 from clozeline.arrays import Int64
 from clozeline.columns import IGNORED, Role
 from clozeline.pipeline.rows import Ragged
-from clozeline.registry import find, names
 from clozeline.train.data.stream.padding import empty_rows, flatten, one_a_row
-
-_TASK_HEADS = "clozeline.train.task_heads"
+from clozeline.train.registries import TASK_HEADS
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class HeadBatch:
 def find_answers(roles: Mapping[str, Role]) -> tuple[Any, ...]:
     """Return the answers of `train/task_heads/HEAD.py` that build tensors from columns of their own among these."""
     heads = {role.head for role in roles.values() if role.head}
-    answers = [find(_TASK_HEADS, head) for head in sorted(heads & {*names(_TASK_HEADS)})]
+    answers = [TASK_HEADS.load_class(head) for head in sorted(heads & {*TASK_HEADS.available()})]
     return tuple(answer for answer in answers if not answer.columns.isdisjoint(roles))
 
 

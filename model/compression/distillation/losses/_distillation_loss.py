@@ -12,7 +12,7 @@ from clozeline import plugins
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.registry import find
+from clozeline.model.registries import FAMILIES
 
 
 @config_class
@@ -97,7 +97,7 @@ class DistillationLoss(nn.Module, ABC):
                 f"distil.losses: {self.key()} compares layers, and tokens of the {side} stop at different ones "
                 "(model.share.universal): take the loss scores"
             )
-        if not find("clozeline.model.families", model.family).layered:
+        if not FAMILIES.load_class(model.family).layered:
             raise ConfigurationError(
                 f"distil.losses: {self.key()} compares layers of one stack, and the {side}'s family {model.family} has "
                 "none: take the loss scores"

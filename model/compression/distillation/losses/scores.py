@@ -12,7 +12,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.compression.distillation.losses import DistillationLoss, LossOptions
 from clozeline.model.compression.distillation.observation import choose_head, has_label_logits
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.registry import find
+from clozeline.model.registries import HEADS
 
 
 @config_class
@@ -99,7 +99,7 @@ def _find_head(named: str | None, student: ModelConfig, teacher: ModelConfig | N
     fitting = [
         name
         for name, options in student.heads.items()
-        if has_label_logits(find("clozeline.model.heads", name), options) and (teacher is None or name in teacher.heads)
+        if has_label_logits(HEADS.load_class(name), options) and (teacher is None or name in teacher.heads)
     ]
     expected = "distil.losses.scores.head: expected the name of a head with classes that both models have"
     name = choose_head(named, fitting, expected)

@@ -7,10 +7,9 @@ from clozeline.model.build import build_model
 from clozeline.model.compression.distillation.student import Student
 from clozeline.model.compression.distillation.teacher import Teacher
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.registry import choose
+from clozeline.model.registries import DISTILLATION_LOSSES
 
 VOCABULARY = 53
-LOSSES = "clozeline.model.compression.distillation.losses"
 
 
 def model(seed=1, **changes):
@@ -22,7 +21,7 @@ def model(seed=1, **changes):
 
 
 def loss(name, **options):
-    return choose(LOSSES, {"name": name, **options})
+    return DISTILLATION_LOSSES.resolve({"name": name, **options})
 
 
 def pair(student, teacher, *losses):

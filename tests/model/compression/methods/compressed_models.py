@@ -5,7 +5,7 @@ import torch
 from clozeline.model.build import build_model
 from clozeline.model.checkpoints import Checkpoint, build_checkpoint
 from clozeline.model.layers.quantization import holds_integers
-from clozeline.registry import choose
+from clozeline.model.registries import METHODS
 from tests.model.small_models import RECURRENT, SPELLINGS, VOCABULARY, small_config
 
 SIZES = {"dim": 15, "layers": 5, "attention_heads": 3, "ffn_dim": 11, "emb_dim": None, "head_dim": None}
@@ -43,7 +43,7 @@ def model_of(checkpoint):
 
 def compressed(checkpoint, name, batches=(), **options):
     """What a method makes of a checkpoint."""
-    entry = choose("clozeline.model.compression.methods", {"name": name, **options})
+    entry = METHODS.resolve({"name": name, **options})
     return entry.build().compress(checkpoint, batches)
 
 

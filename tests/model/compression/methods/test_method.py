@@ -7,13 +7,13 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.layers.quantization import holds_integers, quantize_weight
-from clozeline.registry import choose, find, names
+from clozeline.model.registries import METHODS
 from tests.contracts import contract
 from tests.declarations import declared
 from tests.model.compression.methods.compressed_models import model_of, odd_checkpoint
 from tests.model.small_models import batch_for
 
-NAMES = names("clozeline.model.compression.methods")
+NAMES = METHODS.available()
 
 
 def case(name):
@@ -27,20 +27,20 @@ def dense_for(name):
 
 
 def result(name, dense):
-    method = choose("clozeline.model.compression.methods", {"name": name, **case(name)}).build()
+    method = METHODS.resolve({"name": name, **case(name)}).build()
     batches = [batch_for("encoder", seed=seed) for seed in range(3)] if method.calibrates else []
     return method.compress(dense, batches)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@contract("clozeline.model.compression.methods")
+@contract(METHODS)
 def test_the_smaller_model_runs_and_the_given_one_stays(name, dtype):
     dense = dense_for(name)
     dense = dataclasses.replace(dense, tensors={key: tensor.to(dtype) for key, tensor in dense.tensors.items()})
     before = {key: tensor.clone() for key, tensor in dense.tensors.items()}
     compressed = result(name, dense)
     assert all(torch.equal(before[key], tensor) for key, tensor in dense.tensors.items())
-    if find("clozeline.model.compression.methods", name).quantization is None:
+    if METHODS.load_class(name).quantization is None:
         assert {tensor.dtype for tensor in compressed.checkpoint.tensors.values()} == {dtype}
     assert compressed.lines
     scores = model_of(compressed.checkpoint).logits(batch_for("encoder"))["masked_lm"]
@@ -48,7 +48,7 @@ def test_the_smaller_model_runs_and_the_given_one_stays(name, dtype):
     assert sum(map(_bytes, compressed.checkpoint.tensors.values())) <= sum(map(_bytes, before.values()))
 
 
-@contract("clozeline.model.compression.methods")
+@contract(METHODS)
 def test_the_result_depends_on_the_model_alone(name):
     first, second = result(name, dense_for(name)), result(name, dense_for(name))
     assert first.lines == second.lines
@@ -56,7 +56,7 @@ def test_the_result_depends_on_the_model_alone(name):
         assert torch.equal(_floats(tensor), _floats(second.checkpoint.tensors[key]))
 
 
-INTEGERS = [name for name in NAMES if find("clozeline.model.compression.methods", name).quantization]
+INTEGERS = [name for name in NAMES if METHODS.load_class(name).quantization]
 
 
 @pytest.mark.parametrize("name", INTEGERS)

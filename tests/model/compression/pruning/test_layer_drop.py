@@ -5,7 +5,7 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
-from clozeline.registry import choose
+from clozeline.model.registries import PRUNING
 from clozeline.train.hooks import Step
 from tests.model.compression.pruning.pruned import plain_adamw, pruned, started, train
 from tests.train.synthetic import VOCABULARY, random_rows, tiny, train_steps
@@ -51,7 +51,7 @@ def test_an_evaluation_uses_all_layers(one_rank):
 
 
 def test_the_share_of_skipped_layers_is_p():
-    method = choose("clozeline.model.compression.pruning", {"name": "layer_drop", "p": 0.2}).build()
+    method = PRUNING.resolve({"name": "layer_drop", "p": 0.2}).build()
     method._seed = 5
     drawn = [method.is_skipped(layer, step) for step in range(1, 1001) for layer in range(10)]
     assert abs(sum(drawn) / 10_000 - 0.2) < 4 * (0.2 * 0.8 / 10_000) ** 0.5
@@ -104,4 +104,4 @@ def test_families_without_plain_layers_are_refused():
     with torch.device("meta"):
         built = Model(tiny(model=LSTM).model, VOCABULARY)
     with pytest.raises(ConfigurationError, match="nothing to drop"):
-        choose("clozeline.model.compression.pruning", "layer_drop").build().describe(built, 8)
+        PRUNING.resolve("layer_drop").build().describe(built, 8)

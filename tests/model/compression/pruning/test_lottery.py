@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.registry import choose
+from clozeline.model.registries import PRUNING
 from tests.model.compression.pruning.pruned import matrices, pruned, started, tensors_of, zeros
 from tests.train.synthetic import train_steps
 
@@ -66,7 +66,7 @@ def test_the_first_round_prunes_the_smallest_trained_weights(one_rank):
 
 
 def test_rounds_that_leave_no_step_are_refused():
-    method = choose("clozeline.model.compression.pruning", {"name": "lottery", "rounds": 2, "every": 4}).build()
+    method = PRUNING.resolve({"name": "lottery", "rounds": 2, "every": 4}).build()
     with pytest.raises(ConfigurationError, match=r"expected fewer than 8 steps in rounds x every, .* got 8"):
         method.describe_plan(8)
     with pytest.raises(ConfigurationError, match=r"prune: lottery needs model\.init_from"):

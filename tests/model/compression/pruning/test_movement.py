@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from clozeline.errors import ConfigurationError
-from clozeline.registry import choose
+from clozeline.model.registries import PRUNING
 from tests.model.compression.pruning.pruned import matrices, plain_adamw, pruned, train, zeros
 from tests.train.synthetic import VOCABULARY, random_rows
 
@@ -80,4 +80,4 @@ def test_weights_stay_masked_between_two_choices_of_masks(one_rank):
 @pytest.mark.parametrize("key", ["threshold", "penalty"])
 def test_keys_of_the_soft_mode_are_refused_in_the_hard_one(key):
     with pytest.raises(ConfigurationError, match=rf"{key}: has no effect with mode 'hard'"):
-        choose("clozeline.model.compression.pruning", HARD | {key: 0.4})
+        PRUNING.resolve(HARD | {key: 0.4})

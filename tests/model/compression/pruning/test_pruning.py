@@ -9,13 +9,11 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model, build_model
 from clozeline.model.compression.pruning._pruning import CubicOptions
 from clozeline.model.parameters.freezing import freeze
-from clozeline.registry import choose, find
+from clozeline.model.registries import PRUNING
 from tests.contracts import contract
 from tests.declarations import declared
 from tests.model.compression.pruning.pruned import pruned, tensors_of, train
 from tests.train.synthetic import VOCABULARY, build, tiny, train_steps
-
-METHODS = "clozeline.model.compression.pruning"
 
 
 def case(name):
@@ -23,7 +21,7 @@ def case(name):
     return declared("model.compression.pruning", name, "CASE", {})
 
 
-@contract(METHODS)
+@contract(PRUNING)
 def test_a_method_resumes_to_the_bit_and_its_states_are_those_of_checkpoints(one_rank, tmp_path, name):
     """Losses, weights and states of a run that was saved half way."""
     own = case(name)
@@ -36,10 +34,10 @@ def test_a_method_resumes_to_the_bit_and_its_states_are_those_of_checkpoints(one
         assert states.keys() == resumed[parameter].keys()
         assert all(torch.equal(state, resumed[parameter][key]) for key, state in states.items()), parameter
     added = {key for states in tensors.values() for key in states} - {"weight", "exp_avg", "exp_avg_sq"}
-    assert added == find(METHODS, name).keys
+    assert added == PRUNING.load_class(name).keys
 
 
-@contract(METHODS)
+@contract(PRUNING)
 def test_a_method_refuses_what_it_does_not_go_together_with(name):
     own = case(name)
     prune, run = {"name": name, **own["prune"]}, own.get("run", {})
@@ -57,7 +55,7 @@ def test_a_method_refuses_what_it_does_not_go_together_with(name):
         "optimizer.statistics": {"optimizer": {"name": "muon"}},
         "no model.init_from": {"model__init_from": None},
     }
-    for key in find(METHODS, name).conflicts:
+    for key in PRUNING.load_class(name).conflicts:
         shown = key if not key.startswith("optimizer.") else "optimizer.name="
         relation = f"needs {shown[3:]}" if shown.startswith("no ") else f"does not go together with {shown}"
         with pytest.raises(ConfigurationError, match=re.escape(f"prune: {name} {relation}")):
@@ -69,7 +67,7 @@ QUERY = r"family\.stack\.layers\.\d\.attention\.body\.query\.weight"
 
 
 def matrices_to_prune(model, parameters=()):
-    method = choose(METHODS, {"name": "magnitude", "sparsity": 0.5, "parameters": list(parameters)}).build()
+    method = PRUNING.resolve({"name": "magnitude", "sparsity": 0.5, "parameters": list(parameters)}).build()
     return method.sizes_of(model)
 
 
@@ -100,7 +98,7 @@ def test_what_cannot_be_pruned_is_refused_by_name(changes, patterns, frozen, mes
     with torch.device("meta"):
         model = Model(config.model, VOCABULARY)
     freeze(model, frozen)
-    method = choose(METHODS, {"name": "magnitude", "sparsity": 0.5, "parameters": patterns}).build()
+    method = PRUNING.resolve({"name": "magnitude", "sparsity": 0.5, "parameters": patterns}).build()
     with pytest.raises(ConfigurationError) as refused:
         method.describe(model, 8)
     assert message in str(refused.value)

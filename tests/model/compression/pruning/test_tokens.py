@@ -7,12 +7,11 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model, build_model
 from clozeline.model.compression.token_pruning import TokenPruning
 from clozeline.model.compression.token_rules import LearnedRetention, LearnedThresholds
-from clozeline.registry import choose
+from clozeline.model.registries import PRUNING
 from tests.matrices import mark_slow_after
 from tests.model.compression.pruning.pruned import plain_adamw, pruned, started, train
 from tests.train.synthetic import VOCABULARY, random_rows, tiny, train_steps
 
-METHOD = "clozeline.model.compression.pruning"
 RETENTION = {"name": "tokens", "rule": "retention", "weight": 0.02, "harden": 5, "positions": 7}
 THRESHOLDS = {"name": "tokens", "rule": "thresholds", "weight": 0.5, "last": 0.05, "temperature": 0.03}
 RULES = {"retention": {**RETENTION, "learning_rate": 0.5}, "thresholds": {**THRESHOLDS, "learning_rate": 0.02}}
@@ -99,7 +98,7 @@ def test_shares_drop_tokens_from_the_first_step(one_rank):
 )
 def test_options_that_fit_no_rule_are_refused(options, message):
     with pytest.raises(ConfigurationError, match=message):
-        choose(METHOD, {"name": "tokens", **options})
+        PRUNING.resolve({"name": "tokens", **options})
 
 
 @pytest.mark.parametrize("shares", [[0.5], [0.4, 0.5], [1.5, 0.5]])
@@ -111,13 +110,15 @@ def test_shares_out_of_range_are_refused(shares):
 def describe(options, config, horizon=8):
     with torch.device("meta"):
         built = Model(config.model, VOCABULARY)
-    return choose(METHOD, {"name": "tokens", **options}).build().describe(built, horizon)
+    return PRUNING.resolve({"name": "tokens", **options}).build().describe(built, horizon)
 
 
 def test_a_start_says_the_rule_and_refuses_steps_and_models():
     learned = {"rule": "thresholds", "weight": 0.5}
     assert "thresholds of tokens, masks until step 4" in describe(learned, tiny())
-    last = choose(METHOD, {"name": "tokens", **learned}).build().wrap(build_model(tiny().model, VOCABULARY, {}, seed=1))
+    last = (
+        PRUNING.resolve({"name": "tokens", **learned}).build().wrap(build_model(tiny().model, VOCABULARY, {}, seed=1))
+    )
     assert last.rule.thresholds[-1].item() == pytest.approx(0.01)
     assert "masks until step 8" in describe({**learned, "harden": 8}, tiny())
     with pytest.raises(ConfigurationError, match=r"prune\.harden: expected at most 8"):
@@ -137,7 +138,7 @@ def test_a_rule_has_the_values_of_the_paper_where_none_are_given():
         ({"rule": "thresholds", "weight": 0.5}, LearnedThresholds, {"temperature": 2e-3}),
         ({"rule": "thresholds", "weight": 0.5, "last": 0.0}, LearnedThresholds, {"temperature": 2e-3}),
     ):
-        pruning = choose(METHOD, {"name": "tokens", **keys}).build()
+        pruning = PRUNING.resolve({"name": "tokens", **keys}).build()
         found = pruning.wrap(build_model(model, VOCABULARY, {}))
         assert isinstance(found.rule, kind)
         assert {key: getattr(found.rule, key) for key in expected} == expected

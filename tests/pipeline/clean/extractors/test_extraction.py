@@ -13,13 +13,13 @@ import pytest
 from clozeline.errors import StorageError
 from clozeline.pipeline.clean.extractors import _extraction
 from clozeline.pipeline.clean.extractors._extraction import Extracted, Extraction
-from clozeline.registry import choose
+from clozeline.pipeline.registries import EXTRACTORS
 
 SLOW = "<p " + " ".join(f"a{i}=1" for i in range(120_000)) + ">text"  # quadratic in the number of attributes
 
 
 def extraction(**options):
-    return closing(Extraction(choose("clozeline.pipeline.clean.extractors", {"name": "resiliparse", **options})))
+    return closing(Extraction(EXTRACTORS.resolve({"name": "resiliparse", **options})))
 
 
 def extract_all(running, pages):
@@ -113,7 +113,7 @@ class _Killed(Extraction):
 
 
 def test_a_page_at_which_two_processes_die_is_to_blame_and_no_process_stays():
-    with closing(_Killed(choose("clozeline.pipeline.clean.extractors", "resiliparse"))) as running:
+    with closing(_Killed(EXTRACTORS.resolve("resiliparse"))) as running:
         for times, answer in ((0, Extracted("one")), (1, Extracted("one")), (2, Extracted("", "extractor_crash"))):
             running.times = times
             assert running.extract("<p>one") == answer
@@ -135,8 +135,8 @@ def test_the_child_ends_with_its_parent():
     code = textwrap.dedent("""
         import os, signal
         from clozeline.pipeline.clean.extractors._extraction import Extraction
-        from clozeline.registry import choose
-        running = Extraction(choose("clozeline.pipeline.clean.extractors", "resiliparse"))
+        from clozeline.pipeline.registries import EXTRACTORS
+        running = Extraction(EXTRACTORS.resolve("resiliparse"))
         running.extract("<p>x")
         print(running._child.pid, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)

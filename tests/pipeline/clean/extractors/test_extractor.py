@@ -4,15 +4,15 @@ import pytest
 
 from clozeline.pipeline.clean.extractors.resiliparse import Resiliparse
 from clozeline.pipeline.clean.extractors.trafilatura import Trafilatura
-from clozeline.registry import choose, find
+from clozeline.pipeline.registries import EXTRACTORS
 from tests.contracts import contract
 
 
-@contract("clozeline.pipeline.clean.extractors")
+@contract(EXTRACTORS)
 def test_an_extractor_keeps_the_contract(name):
-    kind = find("clozeline.pipeline.clean.extractors", name)
+    kind = EXTRACTORS.load_class(name)
     assert isinstance(kind.VERSION, int)
-    extractor = kind(choose("clozeline.pipeline.clean.extractors", name).options)
+    extractor = kind(EXTRACTORS.resolve(name).options)
     assert extractor.extract("<html><body><p>One sentence.</p></body></html>").strip() == "One sentence."
     for page in ("", "plain", "<", "<p", "\0<p>x", "<html>" * 50, "</p></html>", "<!--", "<p>\ufffd\u200b"):
         assert "<html>" not in extractor.extract(page)

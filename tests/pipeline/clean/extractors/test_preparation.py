@@ -3,7 +3,7 @@
 import pytest
 
 from clozeline.pipeline.clean.extractors._preparation import prepare_page
-from clozeline.registry import choose
+from clozeline.pipeline.registries import EXTRACTORS
 
 PROSE = [
     "The river rises in the hills above the old town and flows north through a wide valley.",
@@ -15,7 +15,7 @@ PROSE = [
 
 def extract(extractor, body, head="<html><head><title>T</title></head>"):
     text = (
-        choose("clozeline.pipeline.clean.extractors", extractor)
+        EXTRACTORS.resolve(extractor)
         .build()
         .extract(prepare_page(f"{head}<body><article><h1>The river</h1>{body}</article></body></html>"))
     )

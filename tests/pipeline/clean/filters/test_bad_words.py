@@ -5,8 +5,8 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.filters import HashedTerms, iter_terms
+from clozeline.pipeline.registries import FILTERS
 from clozeline.pipeline.text.normal_form import match_words
-from clozeline.registry import choose
 from clozeline.tools.start.contracts.filters import judge_text
 
 CASES = {"bad_words": "A darn of a text."}
@@ -21,7 +21,7 @@ def options_in(folder):
 
 
 def judge(folder, text, language="en", **changes):
-    chosen = choose("clozeline.pipeline.clean.filters", {"name": "bad_words", **options_in(folder), **changes})
+    chosen = FILTERS.resolve({"name": "bad_words", **options_in(folder), **changes})
     return judge_text(chosen.build(), text, language)
 
 
@@ -64,7 +64,7 @@ def test_terms_match_as_in_a_text_searched_word_by_word(tmp_path):
 
 
 def test_a_missing_folder_is_refused(tmp_path):
-    chosen = choose("clozeline.pipeline.clean.filters", {"name": "bad_words", "lists": str(tmp_path / "none")})
+    chosen = FILTERS.resolve({"name": "bad_words", "lists": str(tmp_path / "none")})
     with pytest.raises(ConfigurationError, match="none: expected a folder with a file for each language"):
         chosen.build()
 

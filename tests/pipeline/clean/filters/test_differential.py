@@ -13,9 +13,9 @@ import pytest
 import xxhash
 
 from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.registries import FILTERS
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.pipeline.text.word_tokens import word_tokens
-from clozeline.registry import choose
 from tests.pipeline.clean.filters.documents import digest, documents
 from tests.pipeline.text.test_text_statistics import top_slow
 
@@ -35,7 +35,7 @@ def texts():
     ("name", "kinds"), [("gopher_quality", 4), ("gopher_repetition", 6), ("c4_quality", 4), ("fineweb_quality", 4)]
 )
 def test_verdicts_are_the_peers(texts, name, kinds):
-    step = choose("clozeline.pipeline.clean.filters", {"name": name, **OPTIONS.get(name, {})}).build()
+    step = FILTERS.resolve({"name": name, **OPTIONS.get(name, {})}).build()
     differences = []
     for number, (text, (reason, left)) in enumerate(zip(texts, RECORDED["verdicts"][name], strict=True)):
         verdict = step.judge(Document(bytes(16), text, "s", language="en"), TextStatistics(text, as_written=True))

@@ -5,17 +5,16 @@ from operator import itemgetter
 import pytest
 
 from clozeline.pipeline.clean.filters import ThresholdFilter
-from clozeline.registry import choose, find, names
+from clozeline.pipeline.registries import FILTERS
 from clozeline.tools.start.contracts.filters import CHECKS, judge_text, prepare
 from tests.contracts import cases_about, contract
 from tests.declarations import declared
 from tests.pipeline.captures import SENTENCES
 
-FILTERS = "clozeline.pipeline.clean.filters"
 PROSE = SENTENCES.strip()
 AT_THRESHOLDS = ("gopher_quality", "gopher_repetition")
 """Filters whose own tests hold each reason at its threshold."""
-NAMES = names("clozeline.pipeline.clean.filters")
+NAMES = FILTERS.available()
 CASES = {name: declared("clozeline.pipeline.clean.filters", name, "CASES", {}) for name in NAMES}
 
 
@@ -29,7 +28,7 @@ def required(name, folder):
     cases_about(FILTERS, [(name, reason) for name, cases in CASES.items() for reason in cases], itemgetter(0)),
 )
 def test_a_minimal_document(name, reason, tmp_path):
-    chosen = choose("clozeline.pipeline.clean.filters", required(name, tmp_path))
+    chosen = FILTERS.resolve(required(name, tmp_path))
     built, case = chosen.build(), CASES[name][reason].strip()
     read = {"url": case} if built.before_extraction else {"text": case}
     assert judge_text(built, **{"text": "", **read}).reason == reason
@@ -51,7 +50,7 @@ ODD = [PROSE, "spam " * 400, "a\n" * 400, "# " * 90, "... " * 90, "- one two thr
        "supercalifragilistic " * 99, " ".join(f"{n} ways to go" for n in range(40)) * 2]  # fmt: skip
 
 
-@contract(FILTERS, only=lambda name: issubclass(find(FILTERS, name), ThresholdFilter))
+@contract(FILTERS, only=lambda name: issubclass(FILTERS.load_class(name), ThresholdFilter))
 def test_the_named_key_is_the_one_that_decides(name, tmp_path):
     """With that option loosened, a text is not rejected for the reason any more."""
     options, seen = required(name, tmp_path), set()
@@ -60,13 +59,13 @@ def test_the_named_key_is_the_one_that_decides(name, tmp_path):
         if not verdict.reason:
             continue
         seen.add(verdict.reason)
-        key = find(FILTERS, name).thresholds[verdict.reason]
+        key = FILTERS.load_class(name).thresholds[verdict.reason]
         value = loosened(getattr(prepare(options).options, key))
         choices = [value] if not isinstance(value, list) or value == [0, 10**9] else value
         verdicts = [judge_text(prepare({**options, key: choice}).build(), text.strip()) for choice in choices]
         assert any(other.reason != verdict.reason for other in verdicts), (verdict.reason, key)
     assert seen
-    assert set(find(FILTERS, name).thresholds) == set(find(FILTERS, name).reasons)
+    assert set(FILTERS.load_class(name).thresholds) == set(FILTERS.load_class(name).reasons)
 
 
 @contract(FILTERS)

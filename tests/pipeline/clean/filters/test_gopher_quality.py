@@ -5,16 +5,16 @@ import re
 
 from clozeline.pipeline.clean.filters import KEEP, Verdict
 from clozeline.pipeline.clean.filters.gopher_quality import GopherQuality
+from clozeline.pipeline.registries import FILTERS
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.pipeline.text.word_tokens import word_tokens
-from clozeline.registry import choose
 from clozeline.tools.start.contracts.filters import judge_text
 from tests.pipeline.clean.filters.documents import documents
 
 
 def test_stop_words_go_by_language():
     german = "Haus Garten Fluss Abend Kirche Stadt Musik Brot Markt Licht " * 6
-    step = choose("clozeline.pipeline.clean.filters", "gopher_quality").build()
+    step = FILTERS.resolve("gopher_quality").build()
     assert judge_text(step, german.strip(), "de").reason == "gopher_enough_stop_words"
     assert judge_text(step, german.strip() + " der die", "de") == KEEP
     assert judge_text(step, german.strip(), "und") == Verdict(note="stop_words_unavailable")
@@ -29,10 +29,10 @@ NEWS = """LONDON (AP) — "We lost, we lost again, and it hurt," said the coach 
 def test_marks_of_a_news_text_are_no_words():
     """Quotes, numbers and brackets of the press: kept by the paper's rule, not as words or as a list."""
     statistics = TextStatistics(" ".join(NEWS.split()))
-    usual = choose("clozeline.pipeline.clean.filters", "gopher_quality").build()
+    usual = FILTERS.resolve("gopher_quality").build()
     assert judge_text(usual, statistics.text) == KEEP
     assert judge_text(usual, "- " + NEWS.replace("\n", "\n- ")).reason == "gopher_too_many_bullets"
-    marks = choose("clozeline.pipeline.clean.filters", {"name": "gopher_quality", "letter_words": "tokens"}).build()
+    marks = FILTERS.resolve({"name": "gopher_quality", "letter_words": "tokens"}).build()
     verdict = judge_text(marks, statistics.text)
     assert (verdict.reason, verdict.detail) == ("gopher_below_alpha_threshold", "0.528 < 0.8")
 

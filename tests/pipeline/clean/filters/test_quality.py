@@ -5,7 +5,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.filters import quality
-from clozeline.registry import choose
+from clozeline.pipeline.registries import FILTERS
 from clozeline.tools.start.contracts.filters import judge_text
 
 # a model of fastText whose labels are languages: the quality of a text is how English it is
@@ -21,7 +21,7 @@ def options_in(folder):
 
 def judge(text, **options):
     entry = {"name": "quality", **options_in(Path()), **options}
-    return judge_text(choose("clozeline.pipeline.clean.filters", entry).build(), text)
+    return judge_text(FILTERS.resolve(entry).build(), text)
 
 
 def expected(text):

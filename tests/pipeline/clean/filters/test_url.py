@@ -2,7 +2,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.extractors._extraction import Extraction
-from clozeline.registry import choose
+from clozeline.pipeline.registries import FILTERS
 from clozeline.tools.start.contracts.filters import judge_text
 from tests.pipeline.captures import http, page, record
 from tests.pipeline.clean.cleaning import run_clean
@@ -31,7 +31,7 @@ def options_in(folder):
 
 
 def judge(folder, url, **changes):
-    chosen = choose("clozeline.pipeline.clean.filters", {"name": "url", **options_in(folder), **changes})
+    chosen = FILTERS.resolve({"name": "url", **options_in(folder), **changes})
     return judge_text(chosen.build(), "", url=url)
 
 
@@ -72,7 +72,7 @@ def test_a_verdict_by_url(tmp_path, url, reason, detail):
 
 def test_a_filter_without_a_list_and_a_damaged_list_are_refused(tmp_path):
     with pytest.raises(ConfigurationError, match="expected at least one list, got none"):
-        choose("clozeline.pipeline.clean.filters", "url")
+        FILTERS.resolve("url")
     (tmp_path / "latin").write_bytes(b"caf\xe9\n")
     with pytest.raises(ConfigurationError, match="latin: expected a list in UTF-8"):
         judge(tmp_path, "http://a.example", domains=[str(tmp_path / "latin")])

@@ -7,15 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.pipeline.clean.languages import UNDECIDED, LanguageRule, sample_text
-from clozeline.registry import choose, find
+from clozeline.pipeline.registries import LANGUAGES
 from tests.contracts import contract
 
 
-@contract("clozeline.pipeline.clean.languages")
+@contract(LANGUAGES)
 @settings(max_examples=25, deadline=None)
 @given(text=st.text(max_size=60), more=st.text(max_size=20))
 def test_any_text_has_an_answer_that_depends_on_eight_pieces_alone(name, text, more):
-    identifier = choose("clozeline.pipeline.clean.languages", name).build()
+    identifier = LANGUAGES.resolve(name).build()
     language, score = identifier.identify(text)
     assert language == UNDECIDED or 2 <= len(language) <= 3
     assert 0 <= score <= 1
@@ -46,22 +46,22 @@ def test_each_part_of_a_text_has_its_share_of_the_sample(sizes):
         assert abs(sample.count(letter) / len(sample) - size / len(text)) < 0.15
 
 
-@contract("clozeline.pipeline.clean.languages")
+@contract(LANGUAGES)
 def test_options_are_those_of_every_identifier(name):
-    kind = find("clozeline.pipeline.clean.languages", name)
+    kind = LANGUAGES.load_class(name)
     assert isinstance(kind.VERSION, int)
-    options = choose("clozeline.pipeline.clean.languages", name).options
+    options = LANGUAGES.resolve(name).options
     assert (options.keep, options.threshold) == ([], 0.65)
 
 
 def test_long_texts_need_a_higher_score():
-    options = choose("clozeline.pipeline.clean.languages", {"name": "py3langid", "thresholds": {"af": 0.5}}).options
+    options = LANGUAGES.resolve({"name": "py3langid", "thresholds": {"af": 0.5}}).options
     scores = [options.least_score("en", characters) for characters in (0, 100, 200, 300, 5000)]
     assert [score for score, _ in scores] == pytest.approx([0.65, 0.65, 0.775, 0.9, 0.9])
     keys = ["threshold", "threshold", "threshold and long_threshold", "long_threshold", "long_threshold"]
     assert [key for _, key in scores] == keys
     assert options.least_score("af", 5000) == (0.5, "thresholds.af")
-    strict = choose("clozeline.pipeline.clean.languages", {"name": "py3langid", "threshold": 0.95}).options
+    strict = LANGUAGES.resolve({"name": "py3langid", "threshold": 0.95}).options
     assert strict.least_score("en", 5000) == (0.95, "threshold")
 
 
@@ -72,7 +72,7 @@ def test_long_texts_need_a_higher_score():
     (["en"], "de", 0.99, ("language", "de")),
 ])  # fmt: skip
 def test_a_text_stays_by_its_language_and_then_its_score(keep, language, score, wanted):
-    chosen = choose("clozeline.pipeline.clean.languages", {"name": "py3langid", "keep": keep})
+    chosen = LANGUAGES.resolve({"name": "py3langid", "keep": keep})
     told = SimpleNamespace(identify=lambda text: (language, score))
     rule = LanguageRule(SimpleNamespace(options=chosen.options, build=lambda: told))
     assert rule.judge("ein Text") == (language, score, *wanted)

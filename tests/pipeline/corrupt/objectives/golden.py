@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from clozeline import registry
+from clozeline.pipeline.registries import OBJECTIVES
 from tests.pipeline.corrupt.objectives.runner import wide
 from tests.pipeline.corruption_cases import samples, vocabulary
 
@@ -33,7 +33,7 @@ def digest(name):
 
 
 def golden(name):
-    return {"version": registry.find("clozeline.pipeline.corrupt.objectives", name).VERSION, "sha256": digest(name)}
+    return {"version": OBJECTIVES.load_class(name).VERSION, "sha256": digest(name)}
 
 
 def write_golden(path=GOLDEN, names=None, entry_of=golden):
@@ -43,7 +43,7 @@ def write_golden(path=GOLDEN, names=None, entry_of=golden):
         ValueError: one gives other bytes under the same VERSION.
     """
     stored = json.loads(path.read_text(encoding="utf-8"))
-    names = registry.names("clozeline.pipeline.corrupt.objectives") if names is None else names
+    names = OBJECTIVES.available() if names is None else names
     found = {name: entry_of(name) for name in names}
     for name, entry in found.items():
         before = stored.get(name, entry)

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 
 from clozeline.pipeline.corrupt.objectives import Skip, build_objective
+from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Example
-from clozeline.registry import find
 from clozeline.seeding import kernel_keys
 from tests.pipeline.corruption_cases import WORDS, one_sample, samples
 
@@ -26,7 +26,7 @@ VARIETIES = {
 
 def lengths_of(name):
     """Return the options of an objective whose rows may have 600 content tokens."""
-    fields = {field.name for field in dataclasses.fields(find("clozeline.pipeline.corrupt.objectives", name).Options)}
+    fields = {field.name for field in dataclasses.fields(OBJECTIVES.load_class(name).Options)}
     return {key: 700 for key in ("max_length", "input_length") if key in fields}
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from clozeline import registry
+from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Ragged, Rows
 from tests.pipeline.corrupt.objectives.runner import corrupt, wide
 from tests.pipeline.corruption_cases import FIRST_CONTENT, MASK, WORDS, fixed_columns
@@ -57,8 +57,8 @@ def rate_of(options):
 
 def varieties():
     """Every objective that chooses a share of the tokens, but for those that move them; with each of its units."""
-    for name in registry.names("clozeline.pipeline.corrupt.objectives"):
-        options = registry.find("clozeline.pipeline.corrupt.objectives", name).Options
+    for name in OBJECTIVES.available():
+        options = OBJECTIVES.load_class(name).Options
         rate = rate_of(options)
         examples = wide(name).features
         if rate is None or not any(feature.name in SIZES for feature in examples) or "reordering" in name:
@@ -170,5 +170,5 @@ def test_the_version_of_a_mixture_counts_its_parts():
     for name, options in (("mixture", "parts"), ("composition", "steps")):
         part = {"name": "text_infilling"}
         objective = wide(name, WORDS, **{options: [part]})
-        kind = registry.find("clozeline.pipeline.corrupt.objectives", "text_infilling")
+        kind = OBJECTIVES.load_class("text_infilling")
         assert objective.version_with(objective.options) == type(objective).VERSION + kind.VERSION

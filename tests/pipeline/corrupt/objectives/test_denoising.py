@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
-from clozeline import registry
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.objectives._denoising import LOST, DenoisingPair
 from clozeline.pipeline.kernels.distributions import poisson_thresholds
+from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Example
 from clozeline.seeding import LENGTHS, ORDERS, POSITIONS, SLOTS
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, variants_of, wide
@@ -18,11 +18,7 @@ from tests.pipeline.corruption_cases import EOS, FIRST_CONTENT, MASK, WORDS, sam
 from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
 from tests.pipeline.word_cases import drawn, smallest
 
-NAMES = [
-    name
-    for name in registry.names("clozeline.pipeline.corrupt.objectives")
-    if issubclass(registry.find("clozeline.pipeline.corrupt.objectives", name), DenoisingPair)
-]
+NAMES = [name for name in OBJECTIVES.available() if issubclass(OBJECTIVES.load_class(name), DenoisingPair)]
 HEADS = {"none": [], "bos": [4], "cls": [1]}
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline import registry
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import Skip, build_objective
+from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.tools.start.contracts.objectives import (
     Case,
@@ -25,10 +25,10 @@ from tests.pipeline.corrupt.objectives.golden import GOLDEN, golden
 from tests.pipeline.corrupt.objectives.runner import VARIETIES, corrupt, lengths_of, tolerates_specials, wide
 from tests.pipeline.corruption_cases import MASK, SEP, WORDS, samples, vocabulary
 
-NAMES = registry.names("clozeline.pipeline.corrupt.objectives")
+NAMES = OBJECTIVES.available()
 LENGTHS = (0, 1, 2, 3, 5, 17, 64, 300, 568)
 
-each = contract("clozeline.pipeline.corrupt.objectives")
+each = contract(OBJECTIVES)
 
 
 def case_of(name, rows, words=WORDS, **options):
@@ -223,7 +223,7 @@ def test_random_ids_are_of_the_corpus(name):
         values = rows.columns[side].values
         values[:] = letters[values % 4]
     shares = [{}, {"mask_share": 0.0, "random_share": 1.0}, {"replacement": "uniform"}, {"replacement": "unigram"}]
-    known = registry.find("clozeline.pipeline.corrupt.objectives", name).Options.__dataclass_fields__
+    known = OBJECTIVES.load_class(name).Options.__dataclass_fields__
     for options in (one for one in shares if one.keys() <= known.keys()):
         objective = wide(name, words, **options)
         examples, skips = objective.corrupt(rows, np.zeros(len(rows), np.uint16), 3)

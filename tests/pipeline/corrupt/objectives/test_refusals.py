@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clozeline import registry
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Example
 from tests.pipeline.corrupt.objectives.runner import VARIETIES, example_of, reasons, wide
 from tests.pipeline.corruption_cases import EOS, MASK, SEP, WORDS, one_sample, samples, vocabulary
@@ -214,11 +214,7 @@ def test_an_example_that_contradicts_itself(options, features, message):
 
 # Examples that nothing wrote ------------------------------------------------------------------------------------------
 
-CASES = [
-    (name, options)
-    for name in registry.names("clozeline.pipeline.corrupt.objectives")
-    for options in ({}, *VARIETIES.get(name, ()))
-]
+CASES = [(name, options) for name in OBJECTIVES.available() for options in ({}, *VARIETIES.get(name, ()))]
 
 
 def hostile(example):

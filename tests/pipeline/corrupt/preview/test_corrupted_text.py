@@ -4,16 +4,15 @@ import re
 
 import pytest
 
-from clozeline import registry
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.preview import corrupt_text, corrupted_text
 from clozeline.pipeline.corrupt.preview.view import Passage
+from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.vocabulary import SENTINELS
 from clozeline.train.data.stream.collate import Collate
 from tests.contracts import contract
 
-OBJECTIVES = "clozeline.pipeline.corrupt.objectives"
 TEXT, TARGET = "Hard work leads to success. Success brings happiness.", "Fleiß führt zum Erfolg."
 
 
@@ -37,8 +36,8 @@ def test_every_objective_corrupts_a_text_shows_and_restores_it(name):
 
 def architectures():
     """Return every objective with each of its architectures."""
-    for name in registry.names(OBJECTIVES):
-        kind = registry.find(OBJECTIVES, name)
+    for name in OBJECTIVES.available():
+        kind = OBJECTIVES.load_class(name)
         has_choice = "architecture" in kind.Options.__pydantic_fields__
         yield from ({"name": name, "architecture": one} if has_choice else {"name": name} for one in kind.architectures)
 

@@ -4,11 +4,10 @@ from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import StageRun
 from clozeline.pipeline.execution.stages import stage_key
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe
+from clozeline.pipeline.registries import EXECUTORS
 from tests.contracts import contract
 from tests.declarations import declared
 from tests.pipeline.execution.toy_stage import ToyStage, tree
-
-EXECUTORS = "clozeline.pipeline.execution.executors"
 
 
 def files_of(output, name, **options):
@@ -22,6 +21,6 @@ def files_of(output, name, **options):
 @contract(EXECUTORS)
 def test_an_executor_gives_the_files_of_local_processes(name, tmp_path, monkeypatch):
     """`prepare` of its own test file starts what it needs and returns options."""
-    prepare = declared(EXECUTORS, name, "prepare", lambda folder, patch: {})
+    prepare = declared(EXECUTORS.package, name, "prepare", lambda folder, patch: {})
     options = prepare(tmp_path, monkeypatch)
     assert files_of(tmp_path / "there", name, **options) == files_of(tmp_path / "here", "local")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from clozeline import registry
 from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow, build_grouping
+from clozeline.pipeline.registries import GROUPINGS
 from tests.pipeline.corrupt.objectives.golden import write_golden
 from tests.pipeline.corruption_cases import vocabulary
 from tests.pipeline.token_rows import random_documents
@@ -31,7 +31,7 @@ CASES = {
 DESCRIBED = tuple(CASES)
 CASES |= {
     name: {"name": name, "length": 64}
-    for name in set(registry.names("clozeline.pipeline.group.groupings")) - {case["name"] for case in CASES.values()}
+    for name in set(GROUPINGS.available()) - {case["name"] for case in CASES.values()}
 }
 
 
@@ -46,7 +46,7 @@ def digest(case, seed=1):
 
 def golden(case):
     return {
-        "version": registry.find("clozeline.pipeline.group.groupings", CASES[case]["name"]).VERSION,
+        "version": GROUPINGS.load_class(CASES[case]["name"]).VERSION,
         "sha256": digest(case),
     }
 

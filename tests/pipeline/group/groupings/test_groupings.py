@@ -11,6 +11,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow, build_grouping
 from clozeline.pipeline.group.groupings._grouping import PartDraws
 from clozeline.pipeline.kernels.rates import MILLION
+from clozeline.pipeline.registries import GROUPINGS
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.seeding import MIXTURE, kernel_base, kernel_keys, random_bits, random_bits_of, sample_uid
 from tests.contracts import contract
@@ -19,7 +20,7 @@ from tests.pipeline.token_rows import documents, many_documents, random_document
 
 WORDS = vocabulary(1000)
 EXTRA = {"none": [], "sep": [SEP], "eos": [EOS]}
-each = contract("clozeline.pipeline.group.groupings")
+each = contract(GROUPINGS)
 minimums = st.builds(MinimumRow, st.integers(1, 4), st.integers(1, 2))
 
 

@@ -11,16 +11,16 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.reader_options import check_options, options_of
 from clozeline.pipeline.ingest.readers import Counted, detect
-from clozeline.registry import find
+from clozeline.pipeline.registries import READERS
 from tests.contracts import contract
 from tests.pipeline.captures import read_range
 
 PAGE = (Path(__file__).parents[4] / "docs/operations.md").read_text(encoding="utf-8").partition("## Damaged input")[2]
 
 
-@contract("clozeline.pipeline.ingest.readers")
+@contract(READERS)
 def test_a_reader_keeps_the_contract(name):
-    kind = find("clozeline.pipeline.ingest.readers", name)
+    kind = READERS.load_class(name)
     assert isinstance(kind.VERSION, int)
     assert kind.reasons
     assert len(set(kind.reasons)) == len(kind.reasons) <= 10
@@ -28,9 +28,9 @@ def test_a_reader_keeps_the_contract(name):
     assert kind.splittable(b"") in (True, False)
 
 
-@contract("clozeline.pipeline.ingest.readers")
+@contract(READERS)
 def test_random_bytes_are_counted_not_raised(name, tmp_path):
-    kind = find("clozeline.pipeline.ingest.readers", name)
+    kind = READERS.load_class(name)
     packed = map(bytes.fromhex, ("", "1f8b08", "28b52ffd", "04224d18", "fd377a585a00"))
     for head in (*packed, b"BZh9", b"PAR1", b"WARC/1.0\r\n"):
         path = tmp_path / "file"

@@ -6,7 +6,7 @@ import pytest
 
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import RawRecord
-from clozeline.registry import choose
+from clozeline.pipeline.registries import READERS
 from tests.pipeline.captures import counted, read, read_range, texts
 
 HEADER = "text\tid\nThe first.\t1\nThe second.\t2\n"
@@ -48,7 +48,7 @@ def test_what_is_a_header(tmp_path, content, options, found):
 
 def test_a_range_from_the_middle_knows_the_header(tmp_path):
     path = write(tmp_path, "text\tid\n" + "".join(f"Row {number}.\t{number}\n" for number in range(100)))
-    reader, size = choose("clozeline.pipeline.ingest.readers", {"name": "tsv"}).build(Limits()), path.stat().st_size
+    reader, size = READERS.resolve({"name": "tsv"}).build(Limits()), path.stat().st_size
     parts = [item for at in range(0, size, 97) for item in read_range(reader, path, at, min(size, at + 97))]
     assert texts(parts) == [f"Row {number}." for number in range(100)]
     assert counted(parts) == {"header": 1}

@@ -4,14 +4,14 @@ import json
 from collections import Counter
 
 from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.registries import TASK_READERS
 from clozeline.pipeline.tasks.readers import Rejected
-from clozeline.registry import choose
 
 __all__ = ["items_of", "json_lines", "read", "reader_of", "reasons", "written"]
 
 
 def reader_of(name, **options):
-    return choose("clozeline.pipeline.tasks.readers", {"name": name, **options}).build(Limits())
+    return TASK_READERS.resolve({"name": name, **options}).build(Limits())
 
 
 def items_of(reader, path):

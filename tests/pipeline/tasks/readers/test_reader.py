@@ -6,6 +6,7 @@ import json
 import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.registries import TASK_READERS
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import LabeledText, Question, Rejected, SourceTarget, TaskFacts, facts_of
 from tests.contracts import cases_about, contract
@@ -13,8 +14,6 @@ from tests.declarations import declared
 from tests.pipeline.task_files import make_sets
 from tests.pipeline.tasks.readers.reading import items_of, read, reader_of, reasons, written
 from tests.shard_sets import rows, write_set
-
-READERS = "clozeline.pipeline.tasks.readers"
 
 
 def test_facts_stand_with_the_set(tmp_path):
@@ -26,7 +25,7 @@ def test_facts_stand_with_the_set(tmp_path):
 @pytest.mark.parametrize(
     ("options", "text", "message"),
     cases_about(
-        "clozeline.pipeline.tasks.readers",
+        TASK_READERS,
         [
             (
                 {"name": "conll"},
@@ -68,10 +67,10 @@ def test_files_of_another_layout(tmp_path, options, text, message):
     assert str(path) in str(caught.value)
 
 
-@contract(READERS)
+@contract(TASK_READERS)
 def test_a_file_without_any_row_gives_none_or_is_refused_by_its_path(name, tmp_path):
     """`LAYOUT` of its own test file has the options that a reader cannot do without."""
-    reader = reader_of(name, **declared(READERS, name, "LAYOUT", {}))
+    reader = reader_of(name, **declared(TASK_READERS.package, name, "LAYOUT", {}))
     path = written(tmp_path, b"\x00\xff\xfe\x00" * 9)
     try:
         refused = all(isinstance(item, Rejected) for item in items_of(reader, path))

@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.registries import SEGMENTERS
 from clozeline.pipeline.text import words as segmenters
 from clozeline.pipeline.tokenize.encode.config import EncodeConfig
-from clozeline.registry import choose
 from tests.contracts import contract
 
-PACKAGE = "clozeline.pipeline.text.words"
 PACKAGES = {  # what each imports
     "jieba": "jieba",
     "fugashi": "fugashi",
@@ -27,7 +26,7 @@ TEXT = st.text(
 
 def built(name):
     try:
-        return choose(PACKAGE, name).build()
+        return SEGMENTERS.resolve(name).build()
     except ConfigurationError as error:
         pytest.skip(str(error))
 
@@ -37,7 +36,7 @@ def words_of(segmenter, text):
     return [text[first:last].strip() for first, last in zip(starts, [*starts[1:], len(text)], strict=True)]
 
 
-@contract(PACKAGE)
+@contract(SEGMENTERS)
 @settings(max_examples=100, deadline=None)
 @given(text=TEXT | st.text(max_size=40))
 def test_words_start_with_what_is_visible_one_after_another(name, text):
@@ -61,7 +60,7 @@ def test_words_of_plain_sentences(name, text, words):
     assert words_of(built(name), text) == words
 
 
-@contract(PACKAGE)
+@contract(SEGMENTERS)
 @pytest.mark.parametrize("letter", ["一", "あ", "ก", "เแ", "a", "。", " "])
 def test_a_long_run_of_one_letter_is_cut_into_pieces(name, letter, monkeypatch):
     """The time grows with the text: no call gets more than a thousand characters, and each character is in one."""
@@ -100,7 +99,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(name, monk
     for module in {PACKAGES[name], PACKAGES[name].partition(".")[0]}:
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ConfigurationError, match=rf"encode\.words {name}: .*pip install 'clozeline\[words\]'"):
-        choose(PACKAGE, name).build()
+        SEGMENTERS.resolve(name).build()
 
 
 def test_a_segmenter_is_for_its_languages():
@@ -123,11 +122,11 @@ def test_a_segmenter_is_for_its_languages():
 ])  # fmt: skip
 def test_words_that_come_with_a_document(text, words, starts):
     """They are found one after another; what the text does not have there is passed over."""
-    assert choose(PACKAGE, {"name": "given", "key": "tokens"}).build().starts(text, {"tokens": words}) == starts
-    assert choose(PACKAGE, "given").build().starts(text, {"tokens": words}) == []
+    assert SEGMENTERS.resolve({"name": "given", "key": "tokens"}).build().starts(text, {"tokens": words}) == starts
+    assert SEGMENTERS.resolve("given").build().starts(text, {"tokens": words}) == []
 
 
 def test_many_wrong_words_take_no_time():
     """A word is looked for in the next thousand characters alone."""
-    segmenter = choose(PACKAGE, "given").build()
+    segmenter = SEGMENTERS.resolve("given").build()
     assert segmenter.starts("a" * 1_000_000, {"words": ["b"] * 10_000}) == []

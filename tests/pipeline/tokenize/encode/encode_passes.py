@@ -6,11 +6,11 @@ from clozeline.pipeline.execution.shuffle import Shuffle
 from clozeline.pipeline.execution.unit_record import Output, UnitRecord, add_counts
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import write_documents
+from clozeline.pipeline.registries import SENTENCES, TOKENIZERS
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.encode.merge_runs import Codes, Merge, TokenManifest
 from clozeline.pipeline.tokenize.encode.tokenize_documents import TokenizeDocuments
 from clozeline.pipeline.tokenize.train.stage import TrainTokenizer
-from clozeline.registry import choose
 
 SEED = 7
 HELDOUT = 0.2
@@ -64,12 +64,12 @@ def run(work, folder, order=list):
 
 
 def train(source, folder, parts, *, name="byte_bpe", size=700, budget=10**9):
-    chosen = choose("clozeline.pipeline.tokenize.tokenizers", {"name": name, "size": size})
+    chosen = TOKENIZERS.resolve({"name": name, "size": size})
     return run(TrainTokenizer("main", 1, chosen, budget, source, parts, HELDOUT, SEED), folder)
 
 
 def encode(source, folder, tokenizer, *, parts, shards, order=list, max_unknown=1.0):
-    runs, splitter = Shuffle("runs", parts, shards), choose("clozeline.pipeline.text.sentences", "regex")
+    runs, splitter = Shuffle("runs", parts, shards), SENTENCES.resolve("regex")
     passes = [
         TokenizeDocuments("tokenise", parts, source, tokenizer, splitter, runs, SEED),
         *runs.passes(),

@@ -11,10 +11,10 @@ import pytest
 from clozeline.pipeline.corrupt.config import NamedObjective
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.ingest.documents.files import documents_of, read_documents
+from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer, vocabulary_of
-from clozeline.registry import choose
 from clozeline.train.data.stream.online_corruption import corruption_of
 from tests.pipeline.corruption_cases import WORDS
 from tests.pipeline.token_sets import all_rows
@@ -113,7 +113,7 @@ def test_labels_are_whole_words_but_for_one(segmented):
 @pytest.mark.parametrize("options", recipe_of(Path(), "wordpiece")["corrupt"], ids=LABELS)
 def test_corruption_while_training_gives_what_is_stored(segmented, options):
     """The words are in the samples, so both see the same ones; without them the rows are others."""
-    entry = NamedObjective(objective=choose("clozeline.pipeline.corrupt.objectives", options))
+    entry = NamedObjective(objective=OBJECTIVES.resolve(options))
     stored = {int(row.fixed["uid"]): row for row in all_rows(segmented / "corrupt" / entry.set_label / "train")}
     grouping = entry.build(WORDS).grouping.label
     corruption = corruption_of([entry], open_shards(segmented / "group" / grouping / "train"))

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline import registry
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.preview import corrupt_text
+from clozeline.pipeline.registries import OBJECTIVES, TOKENIZERS
 from clozeline.pipeline.tokenize.tokenizers import (
     find_tokenizer,
     load_tokenizer,
@@ -25,7 +25,6 @@ from clozeline.pipeline.vocabulary import SENTINELS, SPECIALS
 from tests.contracts import cases_about, contract
 from tests.declarations import declared
 
-TOKENIZERS = "clozeline.pipeline.tokenize.tokenizers"
 NAMES = trainable()
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "seven", "wizards", "brew",
          "strange", "purple", "potions", "near", "Köln", "中文", "東京"]  # fmt: skip
@@ -59,7 +58,7 @@ def corpus():
 
 
 def trained(name, folder, **options):
-    kind = registry.find(TOKENIZERS, name)
+    kind = TOKENIZERS.load_class(name)
     tokenizer = kind.train(corpus(), validate(kind.Options, {"size": 480, **options}, name), folder)
     save_tokenizer(tokenizer, name, folder)
     return tokenizer
@@ -160,7 +159,7 @@ def test_batches_do_not_matter(tokenizer):
 @contract(TOKENIZERS, only=lambda name: name not in NAMES)
 def test_a_published_tokenizer_gives_the_same_ids_in_batches_and_from_its_files(name, tmp_path):
     """`write_published` of its own test file writes one into `out`."""
-    tokenizer = declared(TOKENIZERS, name, "write_published", None)(tmp_path)
+    tokenizer = declared(TOKENIZERS.package, name, "write_published", None)(tmp_path)
     alone = [tokenizer.encode([text])[0].ids.tolist() for text in NASTY]
     assert [found.ids.tolist() for found in tokenizer.encode(NASTY)] == alone
     assert [found.ids.tolist() for found in load_tokenizer(tmp_path / "out").encode(NASTY)] == alone
@@ -231,7 +230,7 @@ def test_training_twice_gives_one_fingerprint(folder, tmp_path):
 
 def test_sizes_that_a_text_does_not_support(folder, tmp_path):
     """Too little text gives the vocabulary it supports; too small a size names the least."""
-    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", (folder / "name").read_text().strip())
+    kind = TOKENIZERS.load_class((folder / "name").read_text().strip())
     tokenizer = kind.train(["the cat sat on the mat, the cat sat"] * 3, kind.Options(size=5000), tmp_path)
     assert (154 if tokenizer.LOSS else 410) < tokenizer.vocabulary.size < 600
     check(tokenizer, NASTY)
@@ -274,7 +273,7 @@ def test_single_bytes_of_rare_characters_are_marked(name, number, tmp_path):
 def test_letters_of_proteins_take_33_ids(tmp_path):
     """As many as ESM's alphabet: 7 special ids, a spare one, 25 letters; another letter is the unknown token."""
     letters = "LAGVSERTIDPKQNFYMHWCXBUZO"
-    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", "character")
+    kind = TOKENIZERS.load_class("character")
     keys = {"sentinels": 0, "modes": False, "reserved": 1, "bytes": False}
     options = validate(kind.Options, {"size": 33, **keys}, "test")
     texts = [letters[: 25 - number] * 3 for number in range(20)]
@@ -333,7 +332,7 @@ def test_missing_tokenizer_and_unknown_algorithm(tmp_path):
         find_tokenizer(tmp_path / "manifest.json", "abc")
 
 
-@contract("clozeline.pipeline.corrupt.objectives")
+@contract(OBJECTIVES)
 def test_every_objective_restores_its_tokens(folder, name):
     text = "The quick <mask> fox </s> jumps, \u0301 near 中文 \x00 brews. A lazy dog <extra_0> sat \u2581 over 東京."
     found = corrupt_text(name, text, target="strange [MASK] potions", tokenizer=folder)

@@ -6,7 +6,7 @@ import yaml
 
 from clozeline.errors import IntegrityError, NewerFormatError
 from clozeline.files import publish_json
-from clozeline.registry import find
+from clozeline.model.registries import PRUNING
 from clozeline.sealed_json import seal
 from clozeline.tools.models.compression import measurements
 from clozeline.tools.models.compression.comparison import Row, Score
@@ -103,7 +103,7 @@ def test_a_student_leads_to_the_claim_of_its_start_and_a_pruned_run_to_its_metho
     assert find_claim(student) == "layers keep=[0]: less"
     pruned = plain_config(output=str(tmp_path), prune={"name": "magnitude", "sparsity": 0.5})
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(pruned))
-    method = find("clozeline.model.compression.pruning", "magnitude")
+    method = PRUNING.load_class("magnitude")
     assert find_claim(tmp_path).startswith("magnitude ")
     assert " sparsity=0.5 " in find_claim(tmp_path)
     assert find_claim(tmp_path).endswith(f": {method.claim}")

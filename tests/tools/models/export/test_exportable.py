@@ -12,10 +12,11 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, model_without_weights, read_checkpoint
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.layers.quantization import holds_integers
+from clozeline.model.registries import METHODS
+from clozeline.pipeline.registries import TOKENIZERS
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.published.exporting import PAIR, Frame, export_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
-from clozeline.registry import choose, find
 from clozeline.tools.model_folder import write_imported
 from clozeline.tools.models.export.exportable import frame_of
 from clozeline.tools.models.export.framed_rows import compare_frames
@@ -68,7 +69,7 @@ def test_models_that_cannot_be_pooled(config, encoder_alone, tokenizer, words):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     target = tmp_path_factory.mktemp("tokenizer")
-    kind = find("clozeline.pipeline.tokenize.tokenizers", "byte_bpe")
+    kind = TOKENIZERS.load_class("byte_bpe")
     save_tokenizer(kind.train(corpus(), kind.Options(size=480), target), "byte_bpe", target)
     return target
 
@@ -185,7 +186,7 @@ def test_transformers_computes_what_we_do(tmp_path, model_type, kind):
 def test_our_own_format_gives_back_the_integers(tmp_path, kind):
     saved(tmp_path / "dense", "gpt_neox", **SIZES)
     dense = read_checkpoint(tmp_path / "dense")
-    stored = choose("clozeline.model.compression.methods", kind).build().compress(dense, ()).checkpoint
+    stored = METHODS.resolve(kind).build().compress(dense, ()).checkpoint
     (tmp_path / "ours").mkdir()
     write_imported(tmp_path / "ours", stored, tmp_path / "dense")
     found = read_checkpoint(tmp_path / "ours", quantized=True).tensors

@@ -6,10 +6,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline import registry
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Ragged
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.labels import (
@@ -123,7 +123,7 @@ NONE = -100
 REFUSED = {"rank", "sentence_label", "span_left", "input_ids_b", "languages"}
 """Tensors of objectives that a model of another library has no input for."""
 OBJECTIVES = [
-    *({"name": name} for name in registry.names("clozeline.pipeline.corrupt.objectives")),
+    *({"name": name} for name in OBJECTIVES.available()),
     {"name": "mass", "architecture": "encoder"},
     {"name": "masked_lm", "attention": "prefix"},
     {"name": "prefix_lm", "architecture": "encoder_decoder"},

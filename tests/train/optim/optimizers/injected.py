@@ -5,8 +5,8 @@ from zlib import crc32
 import numpy as np
 import torch
 
-from clozeline.registry import choose, find
 from clozeline.train.distributed.process_group import load_deepspeed
+from clozeline.train.registries import OPTIMIZERS
 from tests.train.synthetic import NO_DROPOUT, build, resume, save, tiny, train_steps
 
 MATRICES = "matrix"
@@ -24,7 +24,7 @@ def configured(name, ranks, stage, **changes):
     """One micro-batch a rank and no clipping, so that the injected gradients are those of the step to the last bit."""
     chosen = {"name": name, "learning_rate": 0.01, "weight_decay": 0.1}
     plain = {"gradient_clipping": 0.0, "schedule": {"name": "constant", "steps": 8}, "zero__persistent": 0}
-    if find("clozeline.train.optim.optimizers", name).follows_heldout:
+    if OPTIMIZERS.load_class(name).follows_heldout:
         plain["evaluate__every"] = 8  # after the last step: its update never changes
     return tiny(optimizer=chosen, zero__stage=stage, data__micro_batch=8 // ranks, **{**plain, **NO_DROPOUT, **changes})
 
@@ -62,7 +62,7 @@ def updated(world, config, first, last, source=None, target=None):
 
 def stepped(chosen, groups, gradients):
     """Let an optimizer update the parameters of groups, in place, by the gradients of each step."""
-    builder = choose("clozeline.train.optim.optimizers", dict(chosen)).build()
+    builder = OPTIMIZERS.resolve(dict(chosen)).build()
     optimizer = builder.build(groups)
     parameters = [parameter for group in groups for parameter in group["params"]]
     for of_step in gradients:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from clozeline.registry import choose
+from clozeline.train.registries import OPTIMIZERS
 from tests.train.optim.optimizers.injected import SIZES, gradient, start_weights, whole_update
 
 
@@ -32,7 +32,7 @@ def test_rows_without_a_gradient_stay_finite():
     """Such rows of a table have a second moment of zero."""
     table = torch.ones(6, 3)
     group = {"params": [table], "name": "decay", "weight_decay": 0.0}
-    optimizer = choose("clozeline.train.optim.optimizers", {"name": "adafactor", "eps": 1e-18}).build().build([group])
+    optimizer = OPTIMIZERS.resolve({"name": "adafactor", "eps": 1e-18}).build().build([group])
     table.grad = torch.zeros(6, 3)
     table.grad[2] = 1.0
     optimizer.step()

@@ -5,15 +5,13 @@ from math import prod
 import pytest
 import torch
 
-from clozeline.registry import find, names
 from clozeline.train.optim.optimizers._matrices import map_matrices
 from clozeline.train.optim.weights.flat_buffers import Layout, Segment
+from clozeline.train.registries import OPTIMIZERS
 from tests.matrices import mark_slow_after
 from tests.train.optim.optimizers.injected import configured, updated
 
-OPTIMIZERS = {
-    name: find("clozeline.train.optim.optimizers", name) for name in names("clozeline.train.optim.optimizers")
-}
+OPTIMIZERS = {name: OPTIMIZERS.load_class(name) for name in OPTIMIZERS.available()}
 EXACT = [name for name, kind in OPTIMIZERS.items() if kind.bit_exact]
 
 

@@ -6,9 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.registry import choose
 from clozeline.train.checkpoint.stored_checkpoint import CheckpointReader, StoredCheckpoint
 from clozeline.train.optim.optimizers.nt_asgd import no_longer_falls
+from clozeline.train.registries import OPTIMIZERS
 from tests.train.masked_set import write_config
 from tests.train.runs import evaluations, start
 
@@ -36,8 +36,7 @@ def test_weights_and_averages_are_those_of_the_paper_s_algorithm(seed):
     logs, trigger, mean = published(start, curvature, noise)
     assert 0 < trigger < 40, "the case averages over some steps, and not over all of them"
     weight = torch.nn.Parameter(torch.tensor(start))
-    builder = choose(
-        "clozeline.train.optim.optimizers",
+    builder = OPTIMIZERS.resolve(
         {"name": "nt_asgd", "learning_rate": RATE, "weight_decay": DECAY, "patience": PATIENCE},
     ).build()
     optimizer = builder.build([{"params": [weight], "name": "decay", "weight_decay": DECAY}])

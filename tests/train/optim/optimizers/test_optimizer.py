@@ -6,16 +6,16 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.registry import choose
 from clozeline.tools.start.contracts.optimizers import CHECKS, prepare
 from clozeline.train.optim.optimizers._matrices import owners
 from clozeline.train.optim.optimizers._whole_parameters import WholeParameterOptimizer
 from clozeline.train.optim.weights.flat_buffers import Segment
+from clozeline.train.registries import OPTIMIZERS
 from tests.contracts import contract
 
 
 @pytest.mark.parametrize("check", CHECKS)
-@contract("clozeline.train.optim.optimizers")
+@contract(OPTIMIZERS)
 def test_contract(name, check):
     check(prepare({"name": name}))
 
@@ -68,4 +68,4 @@ def test_the_rank_with_most_of_a_matrix_computes_it_and_halves_go_to_the_one_tha
 )
 def test_values_out_of_range_are_refused(name, change):
     with pytest.raises(ConfigurationError, match=next(iter(change))):
-        choose("clozeline.train.optim.optimizers", {"name": name, **change})
+        OPTIMIZERS.resolve({"name": name, **change})

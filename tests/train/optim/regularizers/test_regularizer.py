@@ -7,9 +7,9 @@ import torch
 from safetensors.torch import save_file
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.registry import choose
 from clozeline.train.checkpoint.checkpoints import restore
 from clozeline.train.optim.regularizers._regularizer import pull
+from clozeline.train.registries import REGULARIZERS
 from tests.train.synthetic import NO_DROPOUT, build, resume, save, tiny, train_steps
 
 FRESH = ("heads.masked_lm.transform.weight", "heads.masked_lm.projection.bias")
@@ -62,7 +62,7 @@ def test_a_regularizer_needs_something_to_keep():
 
 def ewc_anchor(path, name="a", *, start=0, fresh=False):
     return (
-        choose("clozeline.train.optim.regularizers", {"name": "ewc", "fisher": str(path), "strength": 10.0})
+        REGULARIZERS.resolve({"name": "ewc", "fisher": str(path), "strength": 10.0})
         .build()
         .anchor(name, torch.full((4,), 9.0), start, fresh=fresh)
     )
@@ -92,7 +92,7 @@ def test_other_files_are_refused(tmp_path):
 
 
 def test_weights_are_their_own_anchors_and_new_ones_fall_to_zero():
-    regularizer = choose("clozeline.train.optim.regularizers", {"name": "l2_sp", "alpha": 0.5, "beta": 0.25}).build()
+    regularizer = REGULARIZERS.resolve({"name": "l2_sp", "alpha": 0.5, "beta": 0.25}).build()
     weight = torch.tensor([1.0, 2.0])
     own, new = (regularizer.anchor("a", weight, 0, fresh=fresh) for fresh in (False, True))
     weight += 1.0  # later updates do not move the anchor

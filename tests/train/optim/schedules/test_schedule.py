@@ -7,18 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
-from clozeline.registry import choose, names
+from clozeline.train.registries import SCHEDULES
 from tests.contracts import contract
 
-SCHEDULES = "clozeline.train.optim.schedules"
-WARM = [name for name in names(SCHEDULES) if name != "slanted_triangular"]
+WARM = [name for name in SCHEDULES.available() if name != "slanted_triangular"]
 """Schedules that rise by a warm-up."""
 HALF = math.sqrt(2) / 4
 
 
 def rates(steps, last, **options):
     """The multipliers of steps 1 to `last` of a schedule that ends at `steps`."""
-    schedule = choose("clozeline.train.optim.schedules", options).build(steps)
+    schedule = SCHEDULES.resolve(options).build(steps)
     return [schedule(step) for step in range(1, last + 1)]
 
 
@@ -63,7 +62,7 @@ def test_a_warmup_below_one_is_a_share_of_the_steps(name):
 @settings(max_examples=40)
 @given(warmup=st.integers(0, 30), steps=st.integers(1, 60), order=st.randoms(use_true_random=False))
 def test_rates_follow_from_the_step_alone(name, warmup, steps, order):
-    schedule = choose("clozeline.train.optim.schedules", {"name": name, "warmup": warmup}).build(steps)
+    schedule = SCHEDULES.resolve({"name": name, "warmup": warmup}).build(steps)
     values = {step: schedule(step) for step in range(1, 100)}
     for step in order.sample(range(1, 100), 20):
         assert schedule(step) == values[step]
@@ -79,7 +78,7 @@ def test_rates_follow_from_the_step_alone(name, warmup, steps, order):
 @contract(SCHEDULES)
 def test_wrong_options_are_refused(name, change):
     with pytest.raises(ConfigurationError, match=next(iter(change))):
-        choose("clozeline.train.optim.schedules", {"name": name, **change})
+        SCHEDULES.resolve({"name": name, **change})
 
 
 @pytest.mark.parametrize("name", ["linear", "cosine", "constant", "polynomial", "wsd"])

@@ -11,6 +11,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.parameters.freezing import freeze, frozen_count, frozen_modules
+from clozeline.model.registries import FAMILIES
 from clozeline.train.checkpoint.stored_checkpoint import (
     WEIGHT,
     CheckpointReader,
@@ -106,7 +107,7 @@ def test_depths_are_counted_from_the_heads():
     }
 
 
-@contract("clozeline.model.families", "family")
+@contract(FAMILIES, "family")
 def test_groups_by_depth_hold_every_parameter_once(family):
     model = build_model(small_config(family), WORDS, {"pad": 0}, SPELLINGS)
     groups = parameter_groups(model, 0.1, by_depth=True)

@@ -10,15 +10,16 @@ from clozeline.model.compilation.host_shapes import pad_labels
 from clozeline.model.compression.distillation.losses._distillation_loss import map_layers
 from clozeline.model.compression.distillation.observation import observe
 from clozeline.model.compression.distillation.student import Student
+from clozeline.model.registries import DISTILLATION_LOSSES
 from tests.contracts import contract
-from tests.model.compression.distillation.pairs import LOSSES, VOCABULARY, batch, compared, loss, model, pair, rows_of
+from tests.model.compression.distillation.pairs import VOCABULARY, batch, compared, loss, model, pair, rows_of
 
 EQUAL_HEADS = {"attention"}
 EQUAL_WIDTH = {"cosine"}
 LENGTHS = (7, 4, 9)
 
 
-@contract(LOSSES)
+@contract(DISTILLATION_LOSSES)
 def test_an_equal_student_has_no_loss_and_no_gradient(name):
     student, teacher = pair(model(), model(), loss(name))
     tensors = batch()
@@ -30,7 +31,7 @@ def test_an_equal_student_has_no_loss_and_no_gradient(name):
     assert max(float(gradient.abs().max()) for gradient in gradients) <= 1e-4
 
 
-@contract(LOSSES)
+@contract(DISTILLATION_LOSSES)
 def test_the_loss_of_another_student_has_gradients(name):
     """Of other depth, and of other width and heads where the loss allows it."""
     sizes = {} if name in EQUAL_WIDTH else {"dim": 12} if name in EQUAL_HEADS else {"dim": 10, "attention_heads": 2}
@@ -47,7 +48,7 @@ def test_the_loss_of_another_student_has_gradients(name):
     assert all(own in trained for own, _ in student.new_parameters())
 
 
-@contract(LOSSES)
+@contract(DISTILLATION_LOSSES)
 def test_micro_batches_add_up(name):
     student, teacher = pair(model(2), model(), loss(name))
     whole = batch((7, 4, 9, 2), filler=2)
@@ -59,7 +60,7 @@ def test_micro_batches_add_up(name):
     assert parts[2] == (0.0, 0)
 
 
-@contract(LOSSES)
+@contract(DISTILLATION_LOSSES)
 def test_padding_filler_and_ignored_labels_add_nothing(name):
     student, teacher = pair(model(2), model(), loss(name))
     tensors, changed = batch(), batch()
@@ -73,7 +74,7 @@ def test_padding_filler_and_ignored_labels_add_nothing(name):
     assert totals[1:] == pytest.approx([totals[0]] * 2, rel=1e-5)
 
 
-@contract(LOSSES)
+@contract(DISTILLATION_LOSSES)
 def test_a_batch_without_labels_has_a_loss_over_tokens_alone(name):
     student, teacher = pair(model(2), model(), loss(name))
     none = torch.zeros(0, dtype=torch.int64)

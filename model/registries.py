@@ -1,0 +1,36 @@
+"""The registries of the model: folders with an algorithm a file, and the interface of each."""
+
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from clozeline.registry import Component, Registry
+
+if TYPE_CHECKING:  # help lists algorithms without their interfaces, which import torch
+    from clozeline.model.adapters import Adapter
+    from clozeline.model.checkpoints import KeyMap
+    from clozeline.model.compression.distillation.losses import DistillationLoss
+    from clozeline.model.compression.methods import Method
+    from clozeline.model.compression.pruning import Pruning
+    from clozeline.model.families import Family
+    from clozeline.model.heads import Head
+
+FAMILIES: Registry["Family"] = Registry("clozeline.model.families", "Family")
+"""Model families."""
+HEADS: Registry["Head"] = Registry("clozeline.model.heads", "Head")
+"""Heads: predictions and their losses."""
+ADAPTERS: Registry["Adapter"] = Registry("clozeline.model.adapters", "Adapter")
+"""Adapters, such as LoRA."""
+METHODS: Registry["Method"] = Registry("clozeline.model.compression.methods", "Method")
+"""Methods of compression after training."""
+PRUNING: Registry["Pruning"] = Registry("clozeline.model.compression.pruning", "Pruning")
+"""Methods of pruning during training."""
+DISTILLATION_LOSSES: Registry["DistillationLoss"] = Registry(
+    "clozeline.model.compression.distillation.losses", "DistillationLoss"
+)
+"""Losses between a student and its teacher."""
+MODEL_TYPES: Registry["KeyMap"] = Registry("clozeline.model.checkpoints", "KeyMap", named_by="model_type")
+"""Types of published models, by the `model_type` of their `config.json`."""
+
+AdapterComponent: TypeAlias = Annotated[Component["Adapter"], ADAPTERS]
+PruningComponent: TypeAlias = Annotated[Component["Pruning"], PRUNING]
+LossComponent: TypeAlias = Annotated[Component["DistillationLoss"], DISTILLATION_LOSSES]
+"""Types of fields that name an algorithm."""

@@ -1,0 +1,55 @@
+"""The registries of the pipeline: folders with an algorithm a file, and the interface of each."""
+
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from clozeline.registry import Component, Registry
+
+if TYPE_CHECKING:  # help lists algorithms without their interfaces, which import numpy
+    from clozeline.pipeline.clean.extractors import Extractor
+    from clozeline.pipeline.clean.filters import Filter
+    from clozeline.pipeline.clean.languages import LanguageIdentifier
+    from clozeline.pipeline.corrupt.objectives import Objective
+    from clozeline.pipeline.execution.executors import Executor
+    from clozeline.pipeline.group.groupings import Grouping
+    from clozeline.pipeline.ingest.readers import Reader
+    from clozeline.pipeline.tasks.readers import TaskReader
+    from clozeline.pipeline.text.sentences import Sentences
+    from clozeline.pipeline.text.words import Segmenter
+    from clozeline.pipeline.tokenize.tokenizers import Tokenizer
+    from clozeline.pipeline.tokenize.tokenizers._pieces import TrainableTokenizer
+
+READERS: Registry["Reader"] = Registry("clozeline.pipeline.ingest.readers", "Reader")
+"""Readers of documents."""
+EXTRACTORS: Registry["Extractor"] = Registry("clozeline.pipeline.clean.extractors", "Extractor")
+"""Extractors of text from HTML."""
+LANGUAGES: Registry["LanguageIdentifier"] = Registry("clozeline.pipeline.clean.languages", "LanguageIdentifier")
+"""Language identifiers."""
+FILTERS: Registry["Filter"] = Registry("clozeline.pipeline.clean.filters", "Filter")
+"""Filters of documents."""
+TOKENIZERS: Registry["Tokenizer"] = Registry("clozeline.pipeline.tokenize.tokenizers", "Tokenizer")
+"""Tokenizers."""
+SENTENCES: Registry["Sentences"] = Registry("clozeline.pipeline.text.sentences", "Sentences")
+"""Sentence splitters."""
+SEGMENTERS: Registry["Segmenter"] = Registry("clozeline.pipeline.text.words", "Segmenter")
+"""Segmenters of words, for languages that write no spaces."""
+GROUPINGS: Registry["Grouping"] = Registry("clozeline.pipeline.group.groupings", "Grouping")
+"""Groupings of token documents to samples."""
+OBJECTIVES: Registry["Objective"] = Registry("clozeline.pipeline.corrupt.objectives", "Objective")
+"""Pretraining objectives."""
+TASK_READERS: Registry["TaskReader"] = Registry(
+    "clozeline.pipeline.tasks.readers", "TaskReader", entry_points="clozeline.task_readers"
+)
+"""Readers of labeled data."""
+EXECUTORS: Registry["Executor"] = Registry("clozeline.pipeline.execution.executors", "Executor")
+"""Executors of the units of a stage."""
+
+ExtractorComponent: TypeAlias = Annotated[Component["Extractor"], EXTRACTORS]
+LanguageComponent: TypeAlias = Annotated[Component["LanguageIdentifier"], LANGUAGES]
+FilterComponent: TypeAlias = Annotated[Component["Filter"], FILTERS]
+SentencesComponent: TypeAlias = Annotated[Component["Sentences"], SENTENCES]
+SegmenterComponent: TypeAlias = Annotated[Component["Segmenter"], SEGMENTERS]
+ExecutorComponent: TypeAlias = Annotated[Component["Executor"], EXECUTORS]
+TokenizerComponent: TypeAlias = Annotated[Component["TrainableTokenizer"], TOKENIZERS]
+ObjectiveComponent: TypeAlias = Annotated[Component["Objective"], OBJECTIVES]
+TaskReaderComponent: TypeAlias = Annotated[Component["TaskReader"], TASK_READERS]
+"""Types of fields that name an algorithm."""

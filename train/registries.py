@@ -1,0 +1,29 @@
+"""The registries of the trainer: folders with an algorithm a file, and the interface of each."""
+
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from clozeline.registry import Component, Registry
+
+if TYPE_CHECKING:  # help lists algorithms without their interfaces, which import torch
+    from clozeline.train.hooks import Hook
+    from clozeline.train.optim.optimizers import OptimizerBuilder
+    from clozeline.train.optim.regularizers import Regularizer
+    from clozeline.train.optim.schedules import Schedule
+    from clozeline.train.task_heads._task_head import TaskHead
+
+OPTIMIZERS: Registry["OptimizerBuilder"] = Registry("clozeline.train.optim.optimizers", "OptimizerBuilder")
+"""Optimizers."""
+SCHEDULES: Registry["Schedule"] = Registry("clozeline.train.optim.schedules", "Schedule")
+"""Learning-rate schedules."""
+REGULARIZERS: Registry["Regularizer"] = Registry("clozeline.train.optim.regularizers", "Regularizer")
+"""Regularizers, which keep a model close to the one that it starts from."""
+HOOKS: Registry["Hook"] = Registry("clozeline.train.hooks", "Hook")
+"""Hooks: what follows a training."""
+TASK_HEADS: Registry["TaskHead"] = Registry("clozeline.train.task_heads", "_task_head.HeadTensors")
+"""What heads mean outside the model: tensors, predictions, gold answers, scores."""
+
+OptimizerComponent: TypeAlias = Annotated[Component["OptimizerBuilder"], OPTIMIZERS]
+ScheduleComponent: TypeAlias = Annotated[Component["Schedule"], SCHEDULES]
+RegularizerComponent: TypeAlias = Annotated[Component["Regularizer"], REGULARIZERS]
+HookComponent: TypeAlias = Annotated[Component["Hook"], HOOKS]
+"""Types of fields that name an algorithm."""
