@@ -207,18 +207,23 @@ FIELDS: Final[Mapping[str, BatchField]] = {
 LABELED: Final = ("label_positions", "prediction_order", "tag_positions")
 """Columns with the positions of the labels of a row."""
 COLUMNS: Final[Mapping[str, tuple[Role, ...]]] = {
-    **dict.fromkeys(("input_ids", "target_ids", "input_ids_b"), (IDS,)),
-    **dict.fromkeys((*LABELED, "target_start"), (PLACES,)),
+    **dict.fromkeys(("input_ids", "target_ids", "input_ids_b"), (Role("ids", below="vocabulary"),)),
+    **dict.fromkeys(("label_positions", "prediction_order", "target_start"), (PLACES,)),
     **dict.fromkeys(("label_weight", "label_count"), (WEIGHT,)),
-    **dict.fromkeys(("document_starts", "segment_starts", "choice_starts"), (STARTS,)),
-    **dict.fromkeys(("prefix_length", "attention", "choice"), (ROW,)),
-    **dict.fromkeys(("teacher_ids", "teacher_weights"), (Role("label"),)),
-    "languages": (ROW, Role("label", "segment_starts")),
+    **dict.fromkeys(("document_starts", "segment_starts"), (STARTS,)),
     "target_document_starts": (Role("start", "target_ids"),),
-    "label_ids": (Role("label", "label_positions"),),
-    "tags": (Role("label", "tag_positions"),),
+    "label_ids": (Role("label", "label_positions", below="vocabulary"),),
+    "prefix_length": (ROW,),
+    "attention": (Role("row", below=4),),
+    "languages": (Role("row", below="languages"), Role("label", "segment_starts", below="languages")),
+    "teacher_ids": (Role("label", below="vocabulary"),),
+    "teacher_weights": (Role("label"),),
+    "tag_positions": (Role("position", "input_ids", head="tagging"),),
+    "tags": (Role("label", "tag_positions", head="tagging", below="classes"),),
+    "choice": (Role("row", head="multiple_choice"),),
+    "choice_starts": (Role("start", "input_ids", head="multiple_choice"),),
 }
-"""Columns of examples that make tensors together with others, with the roles that they may have."""
+"""Columns of examples that make tensors together with others, with the uses and `of` that they may have."""
 _SAMPLE_IDS: Final = "ids"
 """Column of the text of a sample, which is `input_ids` of an example."""
 

@@ -6,12 +6,17 @@ import uuid
 import fsspec
 import numpy as np
 
-from clozeline.columns import PLACES, ROW, STARTS, UNDO, WEIGHT, Role
+from clozeline.columns import COLUMNS, UNDO, Role
+from clozeline.pipeline.corrupt.objectives.corrective_lm import CROP_LENGTH, CROP_START
+from clozeline.pipeline.corrupt.objectives.next_sentence_prediction import SENTENCE_LABEL
+from clozeline.pipeline.corrupt.objectives.span_boundary import SPAN_LENGTHS, SPAN_STARTS
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import ColumnSpec, base_columns, open_shards, write_manifest, write_shard
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
 from clozeline.pipeline.shards.quarantine import publish_quarantine
+from clozeline.pipeline.tasks.head_rows import LABEL, LABELS, SECOND_IDS, TARGET
+from clozeline.pipeline.tasks.window_rows import ANSWER_PLACES, ANSWER_SPAN
 from clozeline.seeding import mix
 
 TOKENS = Role("ids", below="vocabulary")
@@ -23,36 +28,13 @@ TOKENIZER = {
     "sentinels": [],
 }
 
+_FEATURES = (LABEL, LABELS, TARGET, SECOND_IDS, ANSWER_SPAN, ANSWER_PLACES, SPAN_STARTS, SPAN_LENGTHS, CROP_START)
 ROLES = {
-    **dict.fromkeys(("ids", "token_ids", "input_ids", "target_ids", "partner_ids"), TOKENS),
-    **dict.fromkeys(("label_positions", "prediction_order", "target_start"), PLACES),
-    "label_ids": Role("label", "label_positions", below="vocabulary"),
-    "label_weight": WEIGHT,
-    "label_count": WEIGHT,
-    "prefix_length": ROW,
-    "attention": Role("row", below=4),
-    "teacher_ids": Role("label", below="vocabulary"),
-    "teacher_weights": Role("label"),
-    "segment_starts": STARTS,
-    "document_starts": STARTS,
-    "target_document_starts": Role("start", "target_ids"),
-    "languages": Role("row", below="languages"),
-    "sentence_label": Role("row", head="sentence", below=2),
-    "span_starts": Role("position", "input_ids", head="span_boundary"),
-    "span_lengths": Role("label", "span_starts", head="span_boundary"),
-    "input_ids_b": Role("ids", head="similarity", below="vocabulary"),
-    **{name: Role("row", head="similarity") for name in ("crop_start", "crop_length")},
-    "label": Role("row", head="classification", below="classes"),
-    "labels": Role("label", head="classification", below=2),
-    "target": Role("row", head="regression", fraction=True),
-    "tag_positions": Role("position", "input_ids", head="tagging"),
-    "tags": Role("label", "tag_positions", head="tagging", below="classes"),
-    "answer_span": Role("label", head="span"),
-    "answer_places": Role("position", "input_ids", head="span"),
-    "choice": Role("row", head="multiple_choice"),
-    "choice_starts": Role("start", "input_ids", head="multiple_choice"),
+    **dict.fromkeys(("ids", "token_ids", "partner_ids"), TOKENS),
+    **{name: roles[0] for name, roles in COLUMNS.items()},
+    **{feature.name: feature.stored_role for feature in (*_FEATURES, CROP_LENGTH, SENTENCE_LABEL)},
 }
-"""What the columns of our objectives and tasks are for; any other is kept to undo."""
+"""Roles of the columns of our objectives and tasks, as they declare them; any other is kept to undo."""
 
 
 def roles_of(names):

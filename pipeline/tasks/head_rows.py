@@ -42,7 +42,9 @@ LABELS: Final = Feature(
 TARGET: Final = Feature("target", "float32", Role("row", head="regression"), "number that the row is to be given")
 _SCORE: Final = replace(TARGET, role=Role("row", head="similarity"))
 _FIRST: Final = Feature("input_ids", "ids", IDS, "one text, framed")
-_SECOND: Final = Feature("input_ids_b", "ids", Role("ids", head="similarity"), "the text it is compared with, framed")
+SECOND_IDS: Final = Feature(
+    "input_ids_b", "ids", Role("ids", head="similarity"), "the text it is compared with, framed"
+)
 _ALL_IDS: Final = Feature("input_ids", "ids", IDS, "framed rows of all choices, end to end")
 _CHOICE_STARTS: Final = Feature(
     "choice_starts", "uint32", Role("start", "input_ids", head="multiple_choice"), "starts of choices, first 0"
@@ -102,7 +104,7 @@ class PairRows(LabeledRows):
 
     @classmethod
     def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
-        return (_FIRST, _SECOND, _SCORE)
+        return (_FIRST, SECOND_IDS, _SCORE)
 
     def build(self, item: LabeledText, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
         """Return both framed rows; `no_tokens` if a text is empty."""

@@ -29,10 +29,10 @@ NO_ENTITY: Final = "O"
 """Class of a word, or a blank, that is no part of an entity."""
 _QUESTION: Final = 64
 """Tokens of a question that are kept (arXiv 1810.04805); at most half of a row."""
-_SPAN: Final = Feature(
+ANSWER_SPAN: Final = Feature(
     "answer_span", "uint16", Role("label", head="span"), "its first and last place; 0 0: none in this window"
 )
-_POSITIONS: Final = Feature(
+ANSWER_PLACES: Final = Feature(
     "answer_places",
     "uint16",
     Role("position", "input_ids", head="span"),
@@ -169,7 +169,7 @@ class AnswerRows(TaskRows[Question]):
 
     @classmethod
     def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
-        return (INPUT_IDS, *[SEGMENT_STARTS] * frame.segments, _SPAN, _POSITIONS, _OWNED, _OFFSETS, RECORD)
+        return (INPUT_IDS, *[SEGMENT_STARTS] * frame.segments, ANSWER_SPAN, ANSWER_PLACES, _OWNED, _OFFSETS, RECORD)
 
     def texts(self, item: Question) -> Sequence[str]:
         return (item.question, item.context)

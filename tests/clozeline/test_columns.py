@@ -64,7 +64,7 @@ def test_a_tensor_of_the_labels_of_a_user_is_padded_by_its_filler():
     tensors = {
         "label_index": torch.tensor([1, 4]),
         "rank_of_label": torch.tensor([3, 0]),
-        "other": torch.tensor([7, 8]),
+        "more": torch.tensor([7, 8]),
     }
     padded = pad_labels(tensors, 3, {rank.name: rank})
     assert padded["rank_of_label"].tolist() == [3, 0, IGNORED]

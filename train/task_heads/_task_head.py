@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clozeline.arrays import Int64
+from clozeline.columns import Feature
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.build import Model
 from clozeline.model.configuration.head import HeadConfig
@@ -72,7 +73,7 @@ class Scored:
 class HeadTensors:
     """The tensors that a head reads from columns of its own."""
 
-    columns: ClassVar[frozenset[str]] = frozenset()
+    columns: ClassVar[tuple[Feature, ...]] = ()
     """columns that `tensors` reads; the others of the head become tensors of their names, as their roles say"""
 
     @staticmethod

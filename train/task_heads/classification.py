@@ -10,6 +10,7 @@ from torch import Tensor
 
 from clozeline.columns import IGNORED
 from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.tasks.head_rows import LABELS
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.padding import pad_rows
@@ -19,7 +20,7 @@ from clozeline.train.task_heads._task_head import Record, RowTaskHead, TaskModel
 class Classification(RowTaskHead):
     """A prediction is the scores of all classes, whose highest is the class; of several, those above 0 are."""
 
-    columns = frozenset({"labels"})
+    columns = (LABELS,)
     pseudo_labels = True
 
     def __init__(self, facts: TaskFacts) -> None:

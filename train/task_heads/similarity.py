@@ -14,7 +14,9 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.scoring.batches import batch_tensors
+from clozeline.pipeline.corrupt.objectives.corrective_lm import CROP_LENGTH, CROP_START
 from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.tasks.head_rows import SECOND_IDS
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.padding import flatten, one_a_row, pad_rows
 from clozeline.train.task_heads._task_head import TaskModel, finite, iterate_batches
@@ -31,7 +33,7 @@ class Similarity(Regression):
     It is 1 if no other second text of the split is closer to the first text than its own.
     """
 
-    columns = frozenset({"input_ids_b", "crop_start", "crop_length"})
+    columns = (SECOND_IDS, CROP_START, CROP_LENGTH)
     unit = "pairs"
     inputs: ClassVar[tuple[str, ...]] = ("text", "text_pair")
     optional_inputs: ClassVar[tuple[str, ...]] = ()

@@ -17,6 +17,7 @@ from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import Question, Rejected, TaskItem, TaskReader
 from clozeline.pipeline.tasks.readers.squad import Squad
 from clozeline.pipeline.tasks.task_rows import record_of
+from clozeline.pipeline.tasks.window_rows import ANSWER_PLACES, ANSWER_SPAN
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.padding import flatten
 from clozeline.train.task_heads._squad_metrics import best_threshold, normalize, question_scores, token_f1
@@ -60,7 +61,7 @@ class FoundAnswer:
 class Span(TaskHead):
     """A prediction is, for a window, the score, first and last position of its best answer, and the score of none."""
 
-    columns = frozenset({"answer_span", "answer_places"})
+    columns = (ANSWER_SPAN, ANSWER_PLACES)
     unit = "questions"
     inputs = ("question", "context")
     layout = "squad"

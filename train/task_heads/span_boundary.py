@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from clozeline.pipeline.corrupt.objectives.span_boundary import SPAN_LENGTHS, SPAN_STARTS
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.padding import flatten
 from clozeline.train.task_heads._task_head import HeadTensors
@@ -12,7 +13,7 @@ from clozeline.train.task_heads._task_head import HeadTensors
 class SpanBoundary(HeadTensors):
     """The neighbors of each label's span."""
 
-    columns = frozenset({"span_starts", "span_lengths"})
+    columns = (SPAN_STARTS, SPAN_LENGTHS)
 
     @staticmethod
     def tensors(batch: HeadBatch) -> dict[str, Tensor]:

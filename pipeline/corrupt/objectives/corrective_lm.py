@@ -1,7 +1,7 @@
 """Corrective language modeling: copy or correct every token of a row, and match the row with a crop of it."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,13 @@ from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_mill
 from clozeline.pipeline.rows import Example, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import CROPS, below, random_bits
+
+CROP_START: Final = Feature(
+    "crop_start", "uint16", Role("row", head="similarity"), "first content token of the second view"
+)
+CROP_LENGTH: Final = Feature(
+    "crop_length", "uint16", Role("row", head="similarity"), "content tokens of the second view"
+)
 
 
 class CorrectiveLM(ReplacedTokenDetection):
@@ -35,11 +42,7 @@ class CorrectiveLM(ReplacedTokenDetection):
     """
 
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "corrective", "similarity")
-    own_features = (
-        *MASKED_FEATURES,
-        Feature("crop_start", "uint16", Role("row", head="similarity"), "first content token of the second view"),
-        Feature("crop_length", "uint16", Role("row", head="similarity"), "content tokens of the second view"),
-    )
+    own_features = (*MASKED_FEATURES, CROP_START, CROP_LENGTH)
 
     @config_class
     class Options(ReplacedTokenDetection.Options):

@@ -25,7 +25,7 @@ from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, Sample, SampleBatch, segments
 from clozeline.pipeline.vocabulary import Vocabulary
 
-_LABEL: Final = Feature(
+SENTENCE_LABEL: Final = Feature(
     "sentence_label", "uint8", Role("row", head="sentence", below=2), "1: the second is another document's"
 )
 
@@ -71,7 +71,7 @@ class NextSentencePrediction(MaskedPair):
         return self.options.attention == "bidirectional"
 
     def pair_features(self) -> tuple[Feature, ...]:
-        return (_LABEL,) if self._has_label else ATTENTION_FEATURES
+        return (SENTENCE_LABEL,) if self._has_label else ATTENTION_FEATURES
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Skip rows without a partner if rows have labels, and rows without text in the first sentence."""

@@ -24,9 +24,11 @@ from clozeline.pipeline.kernels.whole_words import choose_words, find_words, run
 from clozeline.pipeline.rows import Example, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 
-_SPAN_FEATURES: Final = (
-    Feature("span_starts", "uint16", Role("position", "input_ids", head="span_boundary"), "starts of runs of labels"),
-    Feature("span_lengths", "uint16", Role("label", "span_starts", head="span_boundary"), "tokens of each run"),
+SPAN_STARTS: Final = Feature(
+    "span_starts", "uint16", Role("position", "input_ids", head="span_boundary"), "starts of runs of labels"
+)
+SPAN_LENGTHS: Final = Feature(
+    "span_lengths", "uint16", Role("label", "span_starts", head="span_boundary"), "tokens of each run"
 )
 
 
@@ -48,7 +50,7 @@ class SpanBoundary(MaskedRow):
 
     VERSION: ClassVar[int] = 2
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "span_boundary")
-    own_features = (*MASKED_FEATURES, *_SPAN_FEATURES)
+    own_features = (*MASKED_FEATURES, SPAN_STARTS, SPAN_LENGTHS)
     reads_words = True
 
     @config_class

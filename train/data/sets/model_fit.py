@@ -158,7 +158,7 @@ def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]
                 yield name, "language embeddings (model.languages)"
         elif role.head in heads:
             yield name, f"the head {role.head}"
-        elif not role.head and name in collate.plain and name not in names_of((*family.reads, *family.optional)):
+        elif not role.head and name in collate.fields and name not in names_of((*family.reads, *family.optional)):
             yield name, f"a family that reads it, which {model.family} does not"
     # heads without a column of their own
     for head in sorted(heads - {role.head for role in collate.roles.values()}):
@@ -202,6 +202,14 @@ def refuse_missing(collate: Collate, model: ModelConfig, key: str) -> None:
                 f"{key}: {part} needs {', '.join(sorted(missing))}, and these rows have no column for it: "
                 "name sets of an objective that serves it, or leave it out"
             )
+        made = {field.name: field for fields in collate.fields.values() for field in fields}
+        for field in reader.reads:
+            stored = made.get(field.name, field)
+            if (stored.per, stored.dtype) != (field.per, field.dtype):
+                raise ConfigurationError(
+                    f"{key}: {part} reads {field.name} as {field.dtype} of each {field.per}, and by the role of the "
+                    f"column it is {stored.dtype} of each {stored.per}: take the fields of its Feature for `reads`"
+                )
 
 
 def refuse_further_classes(sets: Sequence[tuple[str, Manifest]], model: ModelConfig) -> None:

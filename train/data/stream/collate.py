@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clozeline.arrays import Int64
-from clozeline.columns import Role
+from clozeline.columns import COLUMNS, Role, names_of, refuse_reserved
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import Manifest
-from clozeline.train.data.stream.head_features import HeadBatch, find_answers, rows_of_choices
+from clozeline.train.data.stream.fields import build_fields
+from clozeline.train.data.stream.head_features import HeadBatch, columns_of_rule, find_head_rules, rows_of_choices
 from clozeline.train.data.stream.labels import (
     TARGET_END,
     build_copied_rows,
@@ -43,21 +44,12 @@ from clozeline.train.data.stream.padding import (
     pad_rows,
     paired_bounds,
     restarting_positions,
-    role_tensors,
     segment_tensors,
     start_marks,
     types_of_modes,
 )
 
 Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
-
-_RULED: Final = frozenset({
-    *("input_ids", "label_positions", "label_ids", "target_ids", "document_starts", "segment_starts", "attention"),
-    *("prefix_length", "languages", "target_start", "target_document_starts", "label_weight", "label_count"),
-    *("prediction_order", "teacher_ids", "teacher_weights", "tag_positions", "tags", "choice", "choice_starts"),
-})  # fmt: skip
-"""Columns with a rule of their own; other ones have a rule in the answers of their head, or become tensors of their
-names, as their roles say."""
 
 
 class Collate:
@@ -134,10 +126,28 @@ class Collate:
         """Choose what turns columns of these roles into tensors."""
         self.roles = roles
         self._restart = "document_starts" in roles
-        self._answers = find_answers(roles)
-        ruled = _RULED.union(*(answer.columns for answer in self._answers))
-        self.plain = tuple(name for name in roles if name not in ruled)
-        """columns that become tensors of their names, as their roles say"""
+        self._head_rules = find_head_rules(roles)
+        ruled = {*COLUMNS, *(name for rule in self._head_rules for name in columns_of_rule(rule, roles))}
+        self.fields = {name: role.fields(name, roles) for name, role in roles.items() if name not in ruled}
+        """tensors of the columns that need no other one: those that follow from their roles"""
+        self._refuse_names()
+
+    def _refuse_names(self) -> None:
+        """Refuse columns that would replace a tensor of Clozeline's or of another column, or that have no form."""
+        made: set[str] = set()
+        for name, role in self.roles.items():
+            refuse_reserved(name, role)
+        for name, fields in self.fields.items():
+            if taken := made & names_of(fields):
+                raise ConfigurationError(
+                    f"column {name}: another column makes the tensor {min(taken)}, too; give one of them another name"
+                )
+            made |= names_of(fields)
+            if "choice_starts" in self.roles and self.roles[name].of:
+                raise ConfigurationError(
+                    f"column {name}: expected one value or several values of a row, as the rows have choices, got the "
+                    f"role {self.roles[name]}: leave it out of sets with choice_starts"
+                )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -257,10 +267,10 @@ class Collate:
             tensors["objective"] = tensors["objective"][np.cumsum(counts) - counts]
         weight = np.ones(len(counts), np.float32) if row_weight is None else row_weight
         chosen["row_weight"] = torch.from_numpy(weight)
-        for name in self.plain:
-            if self.roles[name].use == "row":  # one value for an example, such as its class
-                chosen |= role_tensors(name, self.roles[name], columns, chosen, self._pad)
-        return tensors | chosen
+        # further columns have values of the example, such as its class
+        lists = {name: columns.get(name, empty_rows(len(counts))) for name in self.roles}
+        batch = HeadBatch(self.roles, lists, chosen, *pad_rows(lists["input_ids"], self._pad), self._pad, False)
+        return tensors | chosen | self._build_further(batch)
 
     def _tensors(
         self, columns: Mapping[str, Ragged], row_weight: NDArray[np.float32] | None, sources: Int64 | None
@@ -314,15 +324,21 @@ class Collate:
             tensors.update(build_label_weights(columns, tensors))
         if "teacher_ids" in self.roles:
             tensors.update(build_stored_scores(columns, tensors))
-        if self._answers:
-            empty = empty_rows(len(ids))
-            lists = {name: columns.get(name, empty) for name in (*self.roles, "label_positions", "label_ids")}
-            batch = HeadBatch(self.roles, lists, dict(tensors), ids, lengths, self._pad)
-            for answer in self._answers:
-                tensors.update(answer.tensors(batch))
-        for name in self.plain:
-            tensors.update(role_tensors(name, self.roles[name], columns, tensors, self._pad))
-        return tensors
+        if not (self._head_rules or self.fields) or "choice_starts" in self.roles:
+            return tensors
+        empty = empty_rows(len(ids))
+        lists = {name: columns.get(name, empty) for name in (*self.roles, "label_positions", "label_ids")}
+        batch = HeadBatch(self.roles, lists, tensors, ids, lengths, self._pad, bool(self._parts))
+        return tensors | self._build_further(batch)
+
+    def _build_further(self, batch: HeadBatch) -> dict[str, Tensor]:
+        """Return the tensors of single heads: by their rules, and those that follow from the role of one column."""
+        found: dict[str, Tensor] = {}
+        for rule in self._head_rules:
+            found |= rule.tensors(batch)
+        for name, fields in self.fields.items():
+            found |= build_fields(fields, self.roles[name], batch)
+        return found
 
     def _labels(
         self,

@@ -33,13 +33,21 @@ class HeadBatch:
     """tokens of each row [B]"""
     pad: int
     """id of padding"""
+    sorted_labels: bool
+    """several objectives share the batch, so that labels are in the order of their positions"""
 
 
-def find_answers(roles: Mapping[str, Role]) -> tuple[Any, ...]:
-    """Return the answers of `train/task_heads/HEAD.py` that build tensors from columns of their own among these."""
+def find_head_rules(roles: Mapping[str, Role]) -> tuple[Any, ...]:
+    """Return the classes of `train/task_heads/HEAD.py` that build tensors from several columns with these roles."""
     heads = {role.head for role in roles.values() if role.head}
-    answers = [TASK_HEADS.load_class(head) for head in sorted(heads & {*TASK_HEADS.available()})]
-    return tuple(answer for answer in answers if not answer.columns.isdisjoint(roles))
+    found = [TASK_HEADS.load_class(head) for head in sorted(heads & {*TASK_HEADS.available()})]
+    return tuple(rule for rule in found if columns_of_rule(rule, roles))
+
+
+def columns_of_rule(rule: Any, roles: Mapping[str, Role]) -> list[str]:
+    """Return the columns with these roles that a head's rule turns into tensors."""
+    declared = {feature.name: feature.role for feature in rule.columns}
+    return [name for name, role in roles.items() if name in declared and declared[name].head == role.head]
 
 
 def rows_of_choices(

@@ -9,7 +9,6 @@ from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
 from clozeline.arrays import Bool, Int64
-from clozeline.columns import IGNORED, Role
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Ragged
 
@@ -24,7 +23,7 @@ def expand_positions(rows: int, width: int) -> Tensor:
     return torch.from_numpy(np.ndarray((rows, width), row.dtype, row, strides=(0, row.itemsize)))
 
 
-def pad_rows(column: Ragged, pad: int, dtype: DTypeLike = np.int64) -> tuple[Int64, Int64]:
+def pad_rows(column: Ragged, pad: float, dtype: DTypeLike = np.int64) -> tuple[Int64, Int64]:
     """Return rows as a padded matrix [B, max(1, longest)], and their lengths [B]."""
     lengths = column.lengths
     width = max(1, int(lengths.max()))
@@ -57,46 +56,6 @@ def one_a_row(column: Ragged, missing: float = 0, dtype: DTypeLike = np.int64) -
     values = np.full(len(column), missing, dtype)
     values[counts > 0] = column.values
     return values
-
-
-def role_tensors(
-    name: str, role: Role, columns: Mapping[str, Ragged], tensors: Mapping[str, Tensor], pad: int
-) -> dict[str, Tensor]:
-    """Return the tensors of a column without a rule of its own, under its name.
-
-    row, weight: [B]. A row without a value has 0, or 1 as its weight; where a head reads it, -100, or NaN if the values
-    are fractions. ids: [B, T of these] padded, with `lengths_NAME` [B]. position: [N] flat indices into the padded
-    column `of`. start: [B, T] the number of the part of each token of `of`. label: [N] in the order of the rows.
-
-    Args:
-        name: of the column.
-        role: its role.
-        columns: list columns of the batch; an absent one is empty in all rows.
-        tensors: what the batch has so far.
-        pad: id of padding.
-    """
-    rows = len(tensors["row_weight"])
-    empty = empty_rows(rows)
-    column, of = columns.get(name, empty), columns.get(role.of, empty)
-    lengths = of.lengths
-    width = max(1, int(lengths.max()))
-    if role.use == "weight" or (role.use == "row" and role.fraction):
-        missing = 1.0 if role.use == "weight" else np.nan if role.head else 0.0
-        return {name: torch.from_numpy(one_a_row(column, missing, np.float32))}
-    if role.use == "row":
-        return {name: torch.from_numpy(one_a_row(column, IGNORED if role.head else 0))}
-    if role.use == "ids":
-        ids, lengths = pad_rows(column, pad)
-        return {name: torch.from_numpy(ids), f"lengths_{name}": torch.from_numpy(lengths)}
-    if role.use == "start":
-        return {name: torch.from_numpy(part_numbers(column, lengths, width))}
-    flat, row = flatten(column)
-    if role.use == "label" and role.fraction:
-        return {name: torch.from_numpy(column.values.astype(np.float32))}
-    if role.use == "position":
-        moved = tensors["left_padding"].numpy()[row] if "left_padding" in tensors and role.of == "input_ids" else 0
-        flat = row * width + flat + moved
-    return {name: torch.from_numpy(flat)}
 
 
 def start_marks(column: Ragged, rows: int, width: int) -> Int64:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.columns import IDS, PLACES, ROW, STARTS, UNDO, WEIGHT, Role
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.phases import phase_of
@@ -324,3 +324,51 @@ def test_each_row_has_what_its_own_set_holds(tmp_path, previous):
                             tensors["label_weight"].tolist(), strict=True)  # fmt: skip
                 assert [(at // width, at % width, label, weight) for at, label, weight in found] == labels
     assert seen == {0, 1}
+
+
+def test_a_column_of_labels_is_aligned_with_those_of_other_objectives():
+    """Causal rows and masked ones share a batch; only the masked ones have a value for each label."""
+    own = {"rarity": Role("label", "label_positions", head="mine", below=9)}
+    masked = Collate("encoder", roles_of(["input_ids", "label_positions", "label_ids"]) | own, SPECIAL)
+    causal = Collate("encoder", roles_of(["input_ids", "attention"]), SPECIAL)
+    merged = copy(masked)
+    merged._use({**masked.roles, **causal.roles})
+    merged._parts = (masked, causal)
+    lists = {
+        "input_ids": [[5, 6, 7], [8, 9, 10], [11, MASK, MASK]], "label_positions": [[0], [], [1, 2]],
+        "label_ids": [[6], [], [12, 13]], "rarity": [[3], [], [4, 2]], "attention": [[], [1], []],
+    }  # fmt: skip
+    found = merged({name: column(rows) for name, rows in lists.items()}, None, np.array([0, 1, 0]))
+    assert found["label_ids"].tolist() == [6, 9, 10, 12, 13]
+    assert found["rarity"].tolist() == [3, -100, -100, 4, 2]
+    with pytest.raises(IntegrityError, match="rarity: expected a value for each of the 2 labels of a row, got 1"):
+        merged(
+            {name: column(rows) for name, rows in (lists | {"rarity": [[3], [], [4]]}).items()}, None, np.zeros(3, int)
+        )
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_values_of_tokens_and_of_segments_are_padded(side):
+    roles = roles_of(["input_ids", "segment_starts"])
+    roles |= {"depth": Role("label", "input_ids", head="mine"), "kind": Role("label", "segment_starts", head="mine"),
+              "part": STARTS}  # fmt: skip
+    lists = {"input_ids": [[5, 6, 7], [8, 9]], "segment_starts": [[0, 2], [0]], "depth": [[1, 2, 3], [4, 5]],
+             "kind": [[7, 8], [9]], "part": [[0, 1], [0, 1]]}  # fmt: skip
+    found = Collate("encoder", roles, SPECIAL, padding_side=side)({k: column(v) for k, v in lists.items()}, None)
+    assert found["depth"].tolist() == [[1, 2, 3], [4, 5, -100] if side == "right" else [-100, 4, 5]]
+    assert found["part"].tolist() == [[0, 1, 1], [0, 1, 0] if side == "right" else [0, 0, 1]]
+    assert found["kind"].tolist() == [[7, 8], [9, -100]]
+
+
+@pytest.mark.parametrize(
+    ("further", "message"),
+    [
+        ({"lengths": ROW}, "column lengths: batches make a tensor of this name"),
+        ({"label_ids": ROW}, r"column label_ids: expected the role label\(label_positions\)"),
+        ({"view": IDS, "lengths_view": ROW}, "column lengths_view: another column makes the tensor lengths_view"),
+        ({"choice_starts": STARTS, "at": PLACES}, "column at: expected one value or several values of a row"),
+    ],
+)
+def test_names_and_roles_that_batches_have_no_form_for_are_refused(further, message):
+    with pytest.raises(ConfigurationError, match=message):
+        Collate("encoder", {"input_ids": IDS, **further}, SPECIAL)

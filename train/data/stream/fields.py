@@ -1,0 +1,105 @@
+"""Build the tensors that follow from the roles of single columns, by what has an entry in them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clozeline.arrays import Int64
+from clozeline.columns import BatchField, Per, Role
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.rows import Ragged
+from clozeline.train.data.stream.head_features import HeadBatch
+from clozeline.train.data.stream.padding import flatten, one_a_row, pad_rows, part_numbers
+
+
+def build_fields(fields: tuple[BatchField, ...], role: Role, batch: HeadBatch) -> dict[str, Tensor]:
+    """Return the tensors of a column: those that `Role.fields` declares for its name.
+
+    A row, a label or a token without a value has the filler of the field.
+    """
+    field = fields[0]
+    column = batch.columns[field.name]
+    if role.use == "ids":
+        ids, lengths = pad_rows(column, batch.pad)
+        return {field.name: torch.from_numpy(ids), fields[-1].name: torch.from_numpy(lengths)}
+    build = _part_numbers if role.use == "start" else _BUILDERS[field.per]
+    return {field.name: torch.from_numpy(build(field, role, column, batch))}
+
+
+def _one_a_row(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) -> NDArray[Any]:
+    return one_a_row(column, field.filler, field.dtype)
+
+
+def _several_a_row(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) -> NDArray[Any]:
+    return pad_rows(column, field.filler, field.dtype)[0]
+
+
+def _entries(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) -> NDArray[Any]:
+    """Return one value for each position of a column; positions themselves are indices into its padded text."""
+    if role.use != "position":
+        return column.values.astype(field.dtype)
+    positions, rows = flatten(column)
+    width = max(1, int(batch.columns[role.of].lengths.max()))
+    return rows * width + positions + (_left_padding(batch)[rows] if field.below == "tokens" else 0)
+
+
+def _of_tokens(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) -> NDArray[Any]:
+    """Return a value for each token [B, T]."""
+    matrix: NDArray[Any] = np.full(batch.ids.shape, field.filler, field.dtype)
+    matrix[np.arange(matrix.shape[1]) < column.lengths[:, None]] = column.values
+    return _move_right(matrix, batch)
+
+
+def _of_labels(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) -> NDArray[Any]:
+    """Return a value for each label [N], in the order of `label_index`; labels of other objectives have the filler."""
+    values = column.values.astype(field.dtype)
+    index = batch.tensors["label_index"].numpy() if "label_index" in batch.tensors else np.zeros(0, np.int64)
+    text = batch.tensors.get("decoder_input_ids", batch.tensors["input_ids"])
+    rows_of_labels = index // text.shape[1]
+    counts = np.bincount(rows_of_labels, minlength=len(column))
+    stored = column.lengths > 0
+    if (wrong := np.flatnonzero(stored & (counts != column.lengths))).size:
+        row = int(wrong[0])
+        raise IntegrityError(
+            f"{field.name}: expected a value for each of the {counts[row]} labels of a row, got {column.lengths[row]}: "
+            f"make the set again with as many as {role.of} has"
+        )
+    if batch.sorted_labels:  # those of several objectives are in the order of their positions
+        positions, rows = flatten(batch.columns[role.of])
+        values = values[np.lexsort((positions, rows))]
+    of_labels = np.full(len(index), field.filler, field.dtype)
+    of_labels[stored[rows_of_labels]] = values
+    return of_labels
+
+
+def _part_numbers(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) -> NDArray[Any]:
+    """Return the index of the part that each token of the column `of` is in."""
+    lengths = batch.columns[role.of].lengths
+    numbers = part_numbers(column, lengths, max(1, int(lengths.max())))
+    return _move_right(numbers, batch) if field.per == "token" else numbers
+
+
+def _left_padding(batch: HeadBatch) -> Int64:
+    if "left_padding" not in batch.tensors:
+        return np.zeros(len(batch.lengths), np.int64)
+    padding: Int64 = batch.tensors["left_padding"].numpy()
+    return padding
+
+
+def _move_right(matrix: NDArray[Any], batch: HeadBatch) -> NDArray[Any]:
+    """Return values of tokens where rows that are padded on the left have their tokens."""
+    source = (np.arange(matrix.shape[1]) - _left_padding(batch)[:, None]) % matrix.shape[1]
+    return np.take_along_axis(matrix, source, axis=1)
+
+
+_BUILDERS: Final[Mapping[Per, Callable[[BatchField, Role, Ragged, HeadBatch], NDArray[Any]]]] = {
+    "row": _one_a_row,
+    "segment": _several_a_row,
+    "entry": _entries,
+    "token": _of_tokens,
+    "label": _of_labels,
+}
