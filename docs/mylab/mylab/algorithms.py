@@ -1,10 +1,18 @@
-"""Two algorithms of one's own for the pipeline, a filter and an objective: its processes need no torch."""
+"""Three algorithms of one's own for the pipeline, a filter and two objectives: its processes need no torch."""
 
 import numpy as np
 
+from clozeline.columns import Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.filters import ThresholdFilter, at_most
-from clozeline.pipeline.corrupt.objectives._masked_rows import MaskedRow, RoleOptions, choose_tokens
+from clozeline.pipeline.corrupt.objectives import MaskedRow, RoleOptions, choose_tokens
+from clozeline.pipeline.rows import Ragged
+
+LEVELS = 4
+RARITY = Feature(
+    "rarity", "uint8", Role("label", "label_positions", head="rarity", below=LEVELS), "how rare each label is"
+)
+RAREST = Feature("rarest", "uint8", Role("row", head="rarity", below=LEVELS), "how rare the rarest label of the row is")
 
 
 class Shouting(ThresholdFilter):
@@ -33,3 +41,19 @@ class RareTokens(MaskedRow):
     def select(self, keys, ids, budget):
         times = [1 / (1 + token) for token in range(self.vocabulary.size)]
         return choose_tokens(keys, ids, self.special, budget, np.array(times))
+
+
+class GradedTokens(RareTokens):
+    """Also stores how rare each label is, by its id, and how rare the rarest one of the row is.
+
+    The head `rarity` learns to tell it from the context: a column with a value for each label, and one for each row.
+    """
+
+    heads = ("masked_lm", "rarity")
+    own_features = (*MaskedRow.own_features, RARITY, RAREST)
+
+    def extra_features(self, samples, keys, columns):
+        labels = columns["label_ids"]
+        levels = (labels.values.astype(np.int64) * LEVELS // self.vocabulary.size).astype(np.uint8)
+        rarest = np.maximum.reduceat(levels, labels.offsets[:-1]) if len(labels) else levels
+        return {"rarity": Ragged(levels, labels.offsets), "rarest": Ragged.from_matrix(rarest[:, None])}

@@ -16,8 +16,7 @@ from clozeline.arrays import Int64, UInt8, UInt64
 from clozeline.columns import IDS, PLACES, ROW, WEIGHT, Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.configuration.unread_keys import refuse_unread_keys
-from clozeline.pipeline.corrupt.objectives import Draws, Objective, Skip
-from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
+from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES, Draws, Objective, Skip
 from clozeline.pipeline.kernels.distributions import powers
 from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens, scalars, shift_starts
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million

@@ -125,6 +125,7 @@ def check(tmp_path, monkeypatch, capsys):
     ("name", "words", "registries"),
     [
         ("mylab.algorithms:RareTokens", ["mask_rate=0.3"], ["objectives"]),
+        ("mylab.algorithms:GradedTokens", ["mask_rate=0.3"], ["objectives"]),
         ("mylab.algorithms:Shouting", ["share=0.3"], ["filters"]),
         ("mylab.training:Focal", ["labels=[dry, wet]", "hidden=tanh"], ["heads"]),
         ("classification", ["multi_label=true"], ["heads"]),
