@@ -16,8 +16,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.report.html_page import fragment, table
-
 FIXED_COLUMNS: Final[Mapping[str, str]] = {
     "uid": "uint64", "variant": "uint16", "document_uid": "binary16", "document_offset": "uint32", "copy": "uint8",
     "part": "uint8", "language": "uint8",
@@ -145,6 +143,8 @@ class Rows:
 
     def _repr_html_(self) -> str:
         """Return a table of the columns for a notebook."""
+        from clozeline.report.html_page import fragment, table  # every worker loads this module
+
         sizes = {name: len(column.values) for name, column in self.columns.items()}
         listed = [
             (name, str(column.values.dtype), f"{sizes[name]:,}, {sizes[name] / max(1, len(self)):.1f} a row")
@@ -192,6 +192,8 @@ class Row:
 
     def _repr_html_(self) -> str:
         """Return a table of the columns and their first values for a notebook."""
+        from clozeline.report.html_page import fragment, table
+
         listed = [
             (name, f"{values.dtype} [{len(values)}]", _first_values(values)) for name, values in self.columns.items()
         ]

@@ -11,8 +11,8 @@ from clozeline.pipeline.balance.passes import (
     LanguageCounts,
     WriteFactors,
 )
+from clozeline.pipeline.execution.equations import EACH, Equation
 from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount
-from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.layout import split_amount
 
@@ -29,6 +29,10 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
     name: ClassVar[str] = "balance"
     needs: ClassVar[tuple[str, ...]] = ("encode",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
+
+    equations: ClassVar[tuple[Equation, ...]] = (
+        Equation(["documents_in"], [*((kind, EACH, EACH, "documents") for kind in ("texts", "pairs")), "skipped"]),
+    )
 
     def version(self) -> int:
         return BALANCE_VERSION
@@ -67,11 +71,6 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
         training = sum(source["documents"] for source in _all_sources(counts))
         held_out = Consumed(split_amount("heldout", "documents"), counts["skipped"]["held_out"])
         return [*super().consumes(counts), held_out, Consumed(split_amount("train", "documents"), training)]
-
-    def check(self, counts: BalanceCounts) -> None:
-        if "documents_in" in counts:
-            total = sum(source["documents"] for source in _all_sources(counts)) + sum(counts["skipped"].values())
-            require_equal(self.name, "documents_in", counts["documents_in"], "texts + pairs + skipped", total)
 
 
 def _all_sources(counts: BalanceCounts) -> list[LanguageCounts]:

@@ -7,6 +7,7 @@ from clozeline.pipeline.corrupt.config import ObjectiveEntry
 from clozeline.pipeline.corrupt.passes import CorruptCounts, CorruptManifests, CorruptShards, SetCounts, example_units
 from clozeline.pipeline.corrupt.preview.set_examples import example_views
 from clozeline.pipeline.corrupt.preview.view import view_html
+from clozeline.pipeline.execution.equations import EACH, Equation
 from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import add_counts, require_equal
 from clozeline.pipeline.shards import Manifest
@@ -16,11 +17,17 @@ from clozeline.report.html_page import escape
 _VERSION: Final = 1
 """raised when the same samples and options give other examples of several objectives"""
 
+_SETS: Final = ("objectives", EACH, EACH)
+"""Names above the counts of a set: its label and split."""
+_SAMPLES: Final = Equation(["samples_in"], ["examples", "skipped"], unit="sample", within=_SETS)
+"""Each sample of each variant is an example, or skipped for a reason."""
+
 
 class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
     """Sample shard k under variant v to example shard v * K + k, rows in the same order."""
 
     name: ClassVar[str] = "corrupt"
+    equations: ClassVar[tuple[Equation, ...]] = (_SAMPLES,)
     needs: ClassVar[tuple[str, ...]] = ("group",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
@@ -60,14 +67,14 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
             for what, amount in cast(Mapping[str, int], read).items()
         ]
 
-    def check(self, counts: CorruptCounts) -> None:
-        """Check that each sample of each variant is an example or skipped for a reason."""
+    def check(self, counts: CorruptCounts, *, complete: bool = True) -> None:
+        """Check also that each set read is that of all samples."""
+        super().check(counts, complete=complete)
         for label, splits in counts.get("objectives", {}).items():
             for split, part in splits.items():
-                where, outcomes = f"corrupt {label}/{split}", part["examples"] + sum(part["skipped"].values())
                 for read in part.get("read", {}).values():
+                    where = f"corrupt {label}/{split}"
                     require_equal(where, "samples read", read["samples"], "samples_in", part["samples_in"])
-                require_equal(where, "samples_in", part["samples_in"], "examples + skipped", outcomes)
 
 
 def _set_row(splits: Mapping[str, SetCounts], variants: int) -> Row:
@@ -79,4 +86,4 @@ def _set_row(splits: Mapping[str, SetCounts], variants: int) -> Row:
         train, heldout = (splits[split]["samples_in"] if split in splits else 0 for split in ("train", "heldout"))
         samples += f"\n= {train // variants:,} x {variants} variants" + (f"\n+ {heldout:,} held out" if heldout else "")
     out = f"{amount(total['examples'], 'example')}\n{total['tokens']:,} tokens"
-    return Row(samples, out, (("sample", total["skipped"]),), totals={"sample": total["samples_in"]})
+    return Row.of(total, [_SAMPLES], samples, out)

@@ -5,15 +5,16 @@ The items are indexed by their runs of 13 words in the match form, without case,
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.decontaminate.config import DecontaminateConfig
 from clozeline.pipeline.decontaminate.evaluation_items import evaluation_files, read_items, version_of
 from clozeline.pipeline.decontaminate.passes import Apply, DecideMatches, DecontaminateCounts, FindMatches, WriteIndex
-from clozeline.pipeline.execution.rewritten_documents import check_rewritten
+from clozeline.pipeline.execution.equations import EACH, Equation
+from clozeline.pipeline.execution.rewritten_documents import REWRITE_EQUATIONS
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, documents_folder
-from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.kernels.ngram_index import INDEX_VERSION
 from clozeline.pipeline.text.normal_form import MATCH_VERSION
 from clozeline.seeding import hash64
@@ -26,6 +27,16 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_documents: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ("seed", "limits")
+
+    equations: ClassVar[tuple[Equation, ...]] = (
+        *REWRITE_EQUATIONS,
+        # all documents are looked up, and each one with a match is dropped
+        Equation(["documents_in"], ["compared"], of_stage=True),
+        Equation([("matches", "found")], [("matches", "counted")], of_stage=True),
+        Equation([("matches", "found")], [("matches", "taken"), ("matches", "ignored")], of_stage=True),
+        Equation(["contaminated_documents"], ["rejected"], of_stage=True),
+        Equation([("suites", EACH, "items")], ["reported"], of_stage=True),
+    )
 
     def version(self) -> int:
         files = version_of(evaluation_files(self.config.against))
@@ -53,22 +64,5 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
     def row(self, counts: DecontaminateCounts) -> Row:
         before, after = (amount(counts[key], "document") for key in ("documents_in", "documents_out"))
         unreadable = sum(suite["unreadable"] for suite in counts["suites"].values())
-        left_out = ("document", counts["rejected"]), ("evaluation row", {"without a text": unreadable})
-        return Row(
-            before, after, left_out, totals={"document": counts["documents_in"]},
-            characters=counts.get("characters_in", 0), cut=counts.get("cut", {}),
-        )  # fmt: skip
-
-    def check(self, counts: DecontaminateCounts) -> None:
-        """Check that all documents are looked up, and that each one with a match is dropped."""
-        rejected, matches = sum(counts.get("rejected", {}).values()), counts.get("matches", {})
-        check_rewritten(self.name, counts)
-        if "documents_in" in counts and "compared" in counts:  # the sum of all units
-            require_equal(self.name, "documents looked up", counts["compared"], "documents_in", counts["documents_in"])
-            require_equal(self.name, "matches found", matches["found"], "matches counted", matches["counted"])
-            require_equal(self.name, "matches found", matches["found"], "matches taken + ignored",
-                          matches["taken"] + matches["ignored"])  # fmt: skip
-            require_equal(self.name, "contaminated documents", counts["contaminated_documents"], "rejected", rejected)
-            for name, suite in counts["suites"].items():
-                require_equal(self.name, f"items of {name}", suite["items"], "items reported",
-                              counts["reported"][name])  # fmt: skip
+        row = Row.of(counts, self.equations, before, after)
+        return replace(row, left_out=(*row.left_out, ("evaluation row", {"without a text": unreadable})))

@@ -4,8 +4,9 @@ Decisions depend on the set of (uid, content) only, not on the order of document
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.dedup.config import DedupConfig
@@ -14,11 +15,13 @@ from clozeline.pipeline.dedup.near import NEAR_VERSION, NearCandidates, NearClus
 from clozeline.pipeline.dedup.parts import SHUFFLES, DedupCounts, OtherOutput, Parts, count_ranges
 from clozeline.pipeline.dedup.removal import Apply, Removals
 from clozeline.pipeline.dedup.repeats import REPEATS_VERSION, Lines, PieceDrops, PieceHashes, Pieces, Spans
-from clozeline.pipeline.execution.rewritten_documents import check_rewritten
+from clozeline.pipeline.execution.equations import EACH, Equation
+from clozeline.pipeline.execution.rewritten_documents import REWRITE_EQUATIONS
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, documents_folder
-from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.text.normal_form import MATCH_VERSION, NormalForm
 from clozeline.pipeline.text.sentences.regex import Regex
+
+_DUPLICATES: Final = (("rejected", "exact_duplicate"), ("rejected", "near_duplicate"))
 
 
 class DedupStage(Stage[DedupConfig, DedupCounts]):
@@ -27,6 +30,36 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     name: ClassVar[str] = "dedup"
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_documents: ClassVar[bool] = True
+    equations: ClassVar[tuple[Equation, ...]] = (
+        *REWRITE_EQUATIONS,
+        # each type drops what the documents then lack
+        Equation(
+            [("exact", "dropped")], [("rejected", "exact_duplicate")], counted=("exact", "dropped"), of_stage=True
+        ),
+        Equation([("near", "dropped")], [("rejected", "near_duplicate")], counted=("near", "dropped"), of_stage=True),
+        # exact duplicates: each document has a key or none, and all keys are compared
+        Equation(["documents_in"], ["hashed", "without_key"], counted="without_key", of_stage=True),
+        Equation(["hashed", ("other", "hashed")], [("exact", "compared")], counted="without_key", of_stage=True),
+        # near duplicates: signatures of what exact duplicates leave, and all keys and candidates are compared
+        Equation(["documents_in"], [("exact", "dropped"), "signatures"], counted=("near", "keys"), of_stage=True),
+        Equation([("near", "keys")], [("near", "compared_keys")], counted=("near", "keys"), of_stage=True),
+        Equation([("near", "candidates")], [("near", "compared")], counted=("near", "keys"), of_stage=True),
+        # repeated pieces: of the documents that are left, first lines, then spans
+        Equation(
+            ["documents_in"],
+            [("pieces", "lines", "documents"), *_DUPLICATES],
+            counted=("pieces", "lines", "documents"),
+            of_stage=True,
+        ),
+        Equation(
+            ["documents_in"],
+            [("pieces", "spans", "documents"), *_DUPLICATES, ("rejected", "repeated_lines")],
+            counted=("pieces", "spans", "documents"),
+            of_stage=True,
+        ),
+        Equation(["hashed"], ["compared"], within=("pieces", EACH), of_stage=True),
+        Equation(["dropped"], ["applied"], within=("pieces", EACH), of_stage=True),
+    )
 
     def version(self) -> int:
         version = EXACT_VERSION + NEAR_VERSION + MATCH_VERSION
@@ -84,48 +117,13 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     def row(self, counts: DedupCounts) -> Row:
         before, after = (amount(counts[key], "document") for key in ("documents_in", "documents_out"))
         edited = f"\n{counts['edited']:,} of them edited" if counts.get("edited") else ""
-        cut = {name: size for name, size in counts.get("cut", {}).items() if name != "edited"}
+        row = Row.of(counts, REWRITE_EQUATIONS, before, after + edited)
+        cut = {name: size for name, size in row.cut.items() if name != "edited"}
         cut |= {f"repeated {name}": size for name, size in counts.get("edits", {}).items()}
-        return Row(
-            before, after + edited, (("document", counts["rejected"]),), totals={"document": counts["documents_in"]},
-            characters=counts.get("characters_in", 0), cut=cut,
-        )  # fmt: skip
+        return replace(row, cut=cut)
 
     def ruling_key(self, reason: str) -> str:
         return {f"{name}_duplicate": f"dedup.{name}" for name in ("exact", "near")}.get(reason, "dedup")
-
-    def check(self, counts: DedupCounts) -> None:
-        """Check that every document is kept or rejected, and that as many are rejected as the passes dropped."""
-        check_rewritten(self.name, counts)
-        if "documents_in" in counts:  # not per unit, where only one side is known: parts are read, ranges decide
-            _check_passes(counts, counts["documents_in"], counts["rejected"])
-
-
-def _check_passes(counts: DedupCounts, documents: int, rejected: Mapping[str, int]) -> None:
-    """Check what each pass hands to the next: documents to hashes, hashes to decisions, decisions to rejections."""
-    exact, near = counts.get("exact", {}), counts.get("near", {})
-    for kind, passes in (("exact", exact), ("near", near)):
-        if "dropped" in passes:
-            applied = rejected.get(f"{kind}_duplicate", 0)
-            require_equal("dedup", f"{kind} drops", passes["dropped"], "rejected", applied)
-    if "without_key" in counts:
-        hashed = counts["hashed"]
-        require_equal("dedup", "documents_in", documents, "hashed + without_key", hashed + counts["without_key"])
-        hashed += counts.get("other", {}).get("hashed", 0)
-        require_equal("dedup", "hashed", hashed, "hashes compared", exact["compared"])
-    if "keys" in near:
-        require_equal("dedup", "documents that exact dedup left", documents - exact.get("dropped", 0), "signatures",
-                      counts["signatures"])  # fmt: skip
-        require_equal("dedup", "band keys", near["keys"], "band keys compared", near["compared_keys"])
-        require_equal("dedup", "candidates", near["candidates"], "candidates compared", near["compared"])
-    left = documents - sum(rejected.get(f"{kind}_duplicate", 0) for kind in ("exact", "near"))
-    for name, pieces in counts.get("pieces", {}).items():
-        if "documents" not in pieces:
-            continue
-        require_equal("dedup", f"documents with {name}", pieces["documents"], "documents left", left)
-        require_equal("dedup", name, pieces["hashed"], f"{name} compared", pieces["compared"])
-        require_equal("dedup", f"{name} to remove", pieces["dropped"], "read to be removed", pieces["applied"])
-        left -= rejected.get(f"repeated_{name}", 0)
 
 
 def chosen_pieces(config: DedupConfig) -> tuple[Pieces, ...]:

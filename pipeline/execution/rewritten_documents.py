@@ -1,8 +1,9 @@
 """Rewrite the documents of a part without those that a stage drops, and count what goes in and out."""
 
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from clozeline.pipeline.execution.equations import Equation
 from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts, require_equal
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import Rejection, read_documents, write_documents, write_rejects
@@ -10,6 +11,13 @@ from clozeline.recorded_file import RecordedFile
 
 Decision: TypeAlias = Callable[[int, Document], Document | Rejection]
 """Maps the row of a document in its part, and the document, to what is left of it, or to its rejection."""
+
+
+REWRITE_EQUATIONS: Final = (
+    Equation(["documents_in"], ["documents_out", "rejected"], unit="document"),
+    Equation(["characters_in"], ["characters_out", "cut"], unit="character"),
+)
+"""Every document is kept or rejected, and every character handed on or cut."""
 
 
 class RewriteCounts(Counts, total=False):
@@ -48,12 +56,3 @@ def rewrite_part(output: Output, unit: int, source: RecordedFile, decide: Decisi
     require_equal(where, "documents_out", counts["documents_out"], "documents written", kept)
     require_equal(where, "rejected", sum(counts["rejected"].values()), "rejections written", rejected)
     return counts
-
-
-def check_rewritten(stage: str, counts: RewriteCounts) -> None:
-    """Check that every document is kept or rejected, and every character handed on or cut."""
-    left = counts.get("characters_out", 0) + sum(counts.get("cut", {}).values())
-    require_equal(stage, "characters_in", counts.get("characters_in", 0), "characters_out + cut", left)
-    rejected = sum(counts.get("rejected", {}).values())
-    require_equal(stage, "documents_in", counts.get("documents_in", 0), "documents_out + rejected",
-                  counts.get("documents_out", 0) + rejected)  # fmt: skip

@@ -21,6 +21,7 @@ from clozeline.configuration.config import config_digest, to_plain
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError, StorageError, message_text
 from clozeline.files import open_unlinked
 from clozeline.pipeline import all_stages
+from clozeline.pipeline.execution.equations import Equation, add_up
 from clozeline.pipeline.execution.plan import Plan, load_plan
 from clozeline.pipeline.execution.unit_record import LOGS, C, Counts, Output, UnitRecord, unit_marker
 from clozeline.pipeline.recipe import Recipe, part_of_stage
@@ -30,6 +31,8 @@ from clozeline.repair import cannot_write, explain_error
 
 DOCUMENTS: Final = "documents"
 """Name of what most stages take and hand over."""
+_CHARACTER: Final = "character"
+"""Unit of equations whose reasons are shown as characters cut, in a column of their own."""
 _NAMED_REASONS: Final = 6
 _DOMINANT: Final = 0.9
 """Share of the documents from which on one reason for dropping them is told apart."""
@@ -65,6 +68,18 @@ class Row:
     """how many of a unit of `left_out` came in, where that is known"""
     characters: int | None = None  # characters that came in; None if the stage reads no documents
     cut: Mapping[str, int] = field(default_factory=dict)  # characters that are not handed on, by step or reason
+
+    @staticmethod
+    def of(counts: Mapping[str, Any], equations: Sequence[Equation], amount_in: str, amount_out: str) -> Row:
+        """Return a row with the totals of the equations, and what they leave out by reason."""
+        shown = [equation for equation in equations if equation.unit]
+        left_out = [(each.unit, reasons) for each in shown for reasons in each.left_out(counts)]
+        characters = [reasons for unit, reasons in left_out if unit == _CHARACTER]
+        totals = {each.unit: add_up(counts, each.left) for each in shown}
+        return Row(
+            amount_in, amount_out, tuple((unit, reasons) for unit, reasons in left_out if unit != _CHARACTER),
+            totals=totals, characters=totals.pop(_CHARACTER, None), cut=characters[0] if characters else {},
+        )  # fmt: skip
 
     def iter_reasons(self) -> Iterator[tuple[str, list[str]]]:
         """Yield each unit of what is left out with counts and reasons, the most frequent first."""
@@ -142,6 +157,8 @@ class Stage(ABC, Generic[K, C]):
     """true if a later stage that is run alone makes it too: it depends on no other stage"""
     shared: ClassVar[tuple[str, ...]] = ("seed",)
     """keys of the recipe, in addition to its own, that determine its output"""
+    equations: ClassVar[tuple[Equation, ...]] = ()
+    """what its counts keep: they are checked by these, and tables show what they name"""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
@@ -238,8 +255,11 @@ class Stage(ABC, Generic[K, C]):
         """Return what the stage consumed of earlier stages, counted where it was read."""
         return [Consumed(DOCUMENTS, counts["documents_in"])] if "documents_in" in counts else []
 
-    def check(self, counts: C) -> None:
-        """Raise IntegrityError where an accounting equation fails; called per unit and on the sum."""
+    def check(self, counts: C, *, complete: bool = True) -> None:
+        """Raise IntegrityError where an equation fails: of one unit, or of the sums over all units if `complete`."""
+        for equation in self.equations:
+            if complete or not equation.of_stage:
+                equation.check(self.name, counts)
 
 
 def _class_of(name: str) -> type[Stage[Any, Any]]:
@@ -357,7 +377,7 @@ class UnitRunner:
         output = Output(folder)
         try:
             counts = self.work.run(unit, output)
-            self.stage.check(counts)
+            self.stage.check(counts, complete=False)
         except ClozelineError as error:
             self._fail(unit, str(error), error.exit_code)
         except OSError as error:  # no layer below has explained the error of a file

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Final, cast
 
 from clozeline.errors import ConfigurationError, TokenizerMissingError
+from clozeline.pipeline.execution.equations import EACH, Equation
 from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, Versioned, amount, tokenizer_stage
 from clozeline.pipeline.execution.unit_record import add_counts, require_equal
 from clozeline.pipeline.group.config import GroupConfig
@@ -23,11 +24,21 @@ from clozeline.pipeline.shards.layout import Splits, split_amount
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
 from clozeline.seeding import hash64
 
+_SETS: Final = ("sets", EACH, EACH)
+"""Names above the counts of a set: its label and split."""
+_TOKENS: Final = Equation(["tokens_in"], ["tokens_in_samples", "tokens_dropped"], unit="token", within=_SETS)
+"""Each token is in a row of each set, or dropped for a reason."""
+_LANGUAGES: Final = Equation(["by_language", "target_tokens"], ["tokens_in_samples", "separators"], within=_SETS)
+
 
 class GroupStage(Stage[GroupConfig, GroupCounts]):
     """Group token shard k into sample shard k of every set, and held-out documents into separate shards."""
 
     name: ClassVar[str] = "group"
+    equations: ClassVar[tuple[Equation, ...]] = (
+        _TOKENS,
+        _LANGUAGES,
+    )
     needs: ClassVar[tuple[str, ...]] = ("encode",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
@@ -109,16 +120,13 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
             for what, amount in (("samples", part["samples"]), ("tokens", sum(part["by_language"].values())))
         }
 
-    def check(self, counts: GroupCounts) -> None:
-        """Check that each token is in a row of each set, or dropped for a reason."""
+    def check(self, counts: GroupCounts, *, complete: bool = True) -> None:
+        """Check also that each set takes all tokens that were read, or those of all copies."""
+        super().check(counts, complete=complete)
         sets = [(label, *item) for label, splits in counts.get("sets", {}).items() for item in splits.items()]
         for label, split, set_counts in sets:
-            where, tokens_in = f"group {label}/{split}", set_counts["tokens_in"]
-            outcomes = set_counts["tokens_in_samples"] + sum(set_counts["tokens_dropped"].values())
-            require_equal(where, "tokens_in", tokens_in, "tokens_in_samples + tokens_dropped", outcomes)
-            one_side = set_counts["tokens_in_samples"] + set_counts["separators"] - set_counts.get("target_tokens", 0)
-            by_language = sum(set_counts["by_language"].values())
-            require_equal(where, "tokens by language", by_language, "tokens + separators - target_tokens", one_side)
+            where = f"group {label}/{split}"
+            tokens_in = set_counts["tokens_in"]
             # only sets of pairs read both sides
             pairs = "target_tokens" in set_counts
             if "read" in counts:
@@ -134,5 +142,4 @@ def _set_row(splits: Mapping[str, SetCounts]) -> Row:
     for set_counts in splits.values():
         add_counts(total, set_counts)
     out = f"{amount(total['samples'], 'sample')}\n{total['tokens']:,} tokens"
-    left_out = (("token", total["tokens_dropped"]),)
-    return Row(amount(total["tokens_in"], "token"), out, left_out, totals={"token": total["tokens_in"]})
+    return Row.of(total, [_TOKENS], amount(total["tokens_in"], "token"), out)

@@ -9,6 +9,7 @@ from typing import ClassVar, Final, cast
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
+from clozeline.pipeline.execution.equations import EACH, Equation
 from clozeline.pipeline.execution.inputs import (
     FileState,
     SourceFile,
@@ -17,7 +18,7 @@ from clozeline.pipeline.execution.inputs import (
     source_files,
 )
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, tokenizer_stage
-from clozeline.pipeline.execution.unit_record import Output, add_counts, require_equal, require_written, total_counts
+from clozeline.pipeline.execution.unit_record import Output, add_counts, require_written, total_counts
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.config import TasksConfig
@@ -241,10 +242,15 @@ def _details(items: Iterable[Rejected], unit: str) -> list[str]:
     return [f"{unit} {number}: {detail}" for detail, number in list(details.items())[:_DETAILS]]
 
 
+_ROWS: Final = Equation(["rows_in", "windows"], ["examples", "refused"], unit="row", within=("splits", EACH))
+"""Each row, or window of one, became an example or was rejected for a reason."""
+
+
 class TasksStage(Stage[TasksConfig, TaskCounts]):
     """Writes one set per split: `tasks/sst2/train`, `tasks/sst2/dev`."""
 
     name: ClassVar[str] = "tasks"
+    equations: ClassVar[tuple[Equation, ...]] = (_ROWS,)
     shared: ClassVar[tuple[str, ...]] = ("seed", "corpus", "limits")
 
     @cached_property
@@ -341,13 +347,6 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         parts = tuple((split, _row(part)) for split, part in counts["splits"].items())
         return replace(_row(counts), parts=parts) if len(parts) > 1 else parts[0][1]
 
-    def check(self, counts: TaskCounts) -> None:
-        """Check that each row became an example or was rejected with a reason."""
-        for split, part in counts.get("splits", {}).items():
-            outcomes = part["examples"] + sum(part["refused"].values())
-            windows = part["rows_in"] + part["windows"]
-            require_equal(f"tasks {split}", "rows_in + windows", windows, "examples + refused", outcomes)
-
 
 def _row(counts: SplitCounts) -> Row:
     windows = f"\n{counts['windows']:,} of them further windows of a row" if counts["windows"] else ""
@@ -355,7 +354,7 @@ def _row(counts: SplitCounts) -> Row:
     shown = [f"{notes[name]:,} {name.replace('_', ' ')}" for name in SHOWN_NOTES if notes.get(name)]
     out = "\n".join((f"{amount(counts['examples'], 'example')}{windows}", f"{counts['tokens']:,} tokens", *shown))
     cut = {f"cut off {amount(counts['truncated'], 'example')}": counts["truncated_tokens"]}
+    row = Row.of(counts, [_ROWS], amount(counts["rows_in"], "row"), out)
     unknown = ("unknown character", counts.get("unknown_reasons", {}))
     notes_below = tuple(filter(None, [UnknownShares.of(counts).summary()]))
-    left_out = (("row", counts["refused"]), ("token", cut), unknown)
-    return Row(amount(counts["rows_in"], "row"), out, left_out, notes=notes_below, totals={"row": counts["rows_in"]})
+    return replace(row, left_out=(*row.left_out, ("token", cut), unknown), notes=notes_below)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -10,9 +11,10 @@ import psutil
 from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
+from clozeline.pipeline.execution.equations import EACH, Equation
 from clozeline.pipeline.execution.shuffle import Shuffle
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, documents_folder, tokenizer_stage
-from clozeline.pipeline.execution.unit_record import require_equal, total_counts
+from clozeline.pipeline.execution.unit_record import total_counts
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.pipeline.registries import SEGMENTERS
@@ -58,6 +60,17 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     name: ClassVar[str] = "encode"
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
+
+    equations: ClassVar[tuple[Equation, ...]] = (
+        Equation(["documents_in"], ["documents_out", "rejected"], unit="document"),
+        # the text of all tokens is compared with the original
+        Equation(["tokens", "target_tokens"], [("unknown_text", EACH, "tokens")]),
+        Equation([("unknown_text", EACH, "unknown_characters")], ["unknown_reasons"]),
+        # shards hold what was tokenized
+        Equation(["tokens"], [("merged", "tokens")], of_stage=True),
+        Equation(["target_tokens"], [("merged", "target_tokens")], of_stage=True),
+        Equation(["documents_out"], [("merged", "documents")], of_stage=True),
+    )
 
     def version(self) -> int:
         tokenizer = tokenizer_stage(self.recipe).foreseen_tokenizer().version
@@ -175,13 +188,13 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
             out += f"\n{counts['target_tokens']:,} of other sides"
         if lacking := counts.get("without_words"):
             out += f"\n{amount(lacking, 'document')} without words of encode.words"
-        left_out = (("document", counts["rejected"]), ("unknown character", counts.get("unknown_reasons", {})))
         documents = counts.get("with_extra", {})
         absent = [key for key in self.config.extra if not documents.get(key)]
         lacks = f"no document has {', '.join(absent)} (encode.extra): are the names those of the records?"
         notes = tuple(filter(None, [UnknownShares.of(counts).summary(), lacks if absent else ""]))
-        totals = {"document": counts["documents_in"]}
-        return Row(amount(counts["documents_in"], "document"), out, left_out, notes=notes, totals=totals)
+        row = Row.of(counts, self.equations, amount(counts["documents_in"], "document"), out)
+        unknown = ("unknown character", counts.get("unknown_reasons", {}))
+        return replace(row, left_out=(*row.left_out, unknown), notes=notes)
 
     def provides(self, counts: EncodeCounts) -> Mapping[str, int]:
         amounts = dict(super().provides(counts))
@@ -189,23 +202,3 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
             total, heldout = counts["merged"].get(what, 0), counts["held_out"].get(what, 0)
             amounts |= {split_amount("heldout", what): heldout, split_amount("train", what): total - heldout}
         return amounts
-
-    def check(self, counts: EncodeCounts) -> None:
-        """Check that each document is encoded or rejected, and that the shards hold what was tokenized."""
-        rejected = sum(counts.get("rejected", {}).values())
-        documents = counts.get("documents_out", 0)
-        require_equal(self.name, "documents_in", counts.get("documents_in", 0), "documents_out + rejected",
-                      documents + rejected)  # fmt: skip
-        by_language = counts.get("unknown_text", {}).values()
-        looked_at = sum(text["tokens"] for text in by_language)
-        require_equal(self.name, "tokens", counts.get("tokens", 0) + counts.get("target_tokens", 0),
-                      "tokens looked at for unknown text", looked_at)  # fmt: skip
-        unknown = sum(text["unknown_characters"] for text in by_language)
-        require_equal(self.name, "unknown characters", unknown, "unknown characters by reason",
-                      sum(counts.get("unknown_reasons", {}).values()))  # fmt: skip
-        if "documents_in" in counts and "merged" in counts:
-            merged = counts["merged"]
-            require_equal(self.name, "tokens encoded", counts["tokens"], "tokens in shards", merged["tokens"])
-            require_equal(self.name, "target tokens encoded", counts.get("target_tokens", 0), "target tokens in shards",
-                          merged.get("target_tokens", 0))  # fmt: skip
-            require_equal(self.name, "documents encoded", documents, "documents in shards", merged["documents"])

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.execution.equations import Equation
 from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Row, Stage, amount, documents_folder
-from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output, require_equal
+from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output
 from clozeline.pipeline.ingest.documents.files import documents_of
 from clozeline.pipeline.registries import TokenizerComponent
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
@@ -40,6 +41,8 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_tokenizer: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
+
+    equations: ClassVar[tuple[Equation, ...]] = (Equation(["documents_in"], [("sample", "documents"), "skipped"]),)
 
     def algorithms(self) -> Sequence[type]:
         return list(component_types(self.config.algorithm()))
@@ -71,11 +74,6 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
         notes = [f"{amount(kept, 'document')} kept for testing: the vocabulary does not know them"] * bool(kept)
         notes += [f"{amount(unread, 'document')} not read: the sample is large enough (train_tokenizer)"] * bool(unread)
         return Row(amount(counts["documents_in"], "document"), learned, notes=tuple(notes))
-
-    def check(self, counts: TrainTokenizerCounts) -> None:
-        """Check that every document is in the sample, held out, or beyond the budget."""
-        accounted = counts["sample"]["documents"] + sum(counts["skipped"].values())
-        require_equal(self.name, "documents_in", counts["documents_in"], "sample + skipped", accounted)
 
 
 @plain_dataclass(frozen=True)
