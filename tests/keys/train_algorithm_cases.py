@@ -28,6 +28,10 @@ ALGORITHMS = {
     ("train.optim.schedules", "schedule"): {
         "constant": ({"warmup": 1}, {"warmup": Key(3), "steps": Neutral("a constant rate has no end: what it bounds")}),
         "cosine": ({"warmup": 1}, BOUNDS | {"final": Key(0.5)}),
+        "cosine_restarts": (
+            {"warmup": 1, "period": 1},
+            {"warmup": Key(3), "steps": Key(2), "period": Key(3), "growth": Key(1), "final": Key(0.5)},
+        ),
         "inverse_sqrt": ({"warmup": 1}, {"warmup": Key(3), "steps": Neutral("the rate falls without an end")}),
         "linear": ({"warmup": 1}, BOUNDS | {"final": Key(0.5)}),
         "polynomial": ({"warmup": 1}, BOUNDS | {"power": Key(2.0), "final": Key(0.5)}),

@@ -32,6 +32,10 @@ class Schedule(ABC):
     """A multiplier of the peak learning rate for each step."""
 
     Options: ClassVar[type[ScheduleOptions]] = ScheduleOptions
+    rises: ClassVar[bool] = False
+    """The rate may rise again after the warm-up."""
+    endless: ClassVar[bool] = False
+    """The rate goes on changing after the horizon, which has no effect."""
 
     def __init__(self, options: ScheduleOptions, steps: int) -> None:
         self.options = options

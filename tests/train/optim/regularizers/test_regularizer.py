@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
 
-from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.errors import ConfigurationError
 from clozeline.train.checkpoint.checkpoints import restore
 from clozeline.train.optim.regularizers._regularizer import pull
 from clozeline.train.registries import REGULARIZERS
+from tests.contracts import contract
+from tests.declarations import declared
 from tests.train.synthetic import NO_DROPOUT, build, resume, save, tiny, train_steps
 
 FRESH = ("heads.masked_lm.transform.weight", "heads.masked_lm.projection.bias")
@@ -60,37 +61,6 @@ def test_a_regularizer_needs_something_to_keep():
         kept({"name": "l2_sp"}, optimizer__weight_decay=0.1)
 
 
-def ewc_anchor(path, name="a", *, start=0, fresh=False):
-    return (
-        REGULARIZERS.resolve({"name": "ewc", "fisher": str(path), "strength": 10.0})
-        .build()
-        .anchor(name, torch.full((4,), 9.0), start, fresh=fresh)
-    )
-
-
-def test_anchors_are_weights_of_the_file_and_strengths_its_squares(tmp_path):
-    path = tmp_path / "fisher"
-    save_file({"weight/a": torch.arange(6.0).view(2, 3), "fisher/a": torch.arange(6.0).view(2, 3) / 10}, path)
-    found = ewc_anchor(path, start=1)
-    assert found.anchor.tolist() == [1.0, 2.0, 3.0, 4.0]
-    assert found.strength.tolist() == pytest.approx([1.0, 2.0, 3.0, 4.0])
-    free = ewc_anchor(path, "heads.new", fresh=True)
-    assert free.strength.tolist() == [0.0] * 4
-
-
-def test_other_files_are_refused(tmp_path):
-    with pytest.raises(ConfigurationError, match=r"is no file; `clozeline fisher RUN output="):
-        ewc_anchor(tmp_path / "none")
-    (tmp_path / "damaged").write_bytes(b"no tensors")
-    with pytest.raises(IntegrityError, match=r"damaged: .*write it again"):
-        ewc_anchor(tmp_path / "damaged")
-    save_file({"weight/a": torch.zeros(3), "fisher/a": torch.zeros(3)}, tmp_path / "other")
-    with pytest.raises(ConfigurationError, match="weight/a ends before element 4"):
-        ewc_anchor(tmp_path / "other")
-    with pytest.raises(ConfigurationError, match="has no weight/b; measure the run"):
-        ewc_anchor(tmp_path / "other", "b")
-
-
 def test_weights_are_their_own_anchors_and_new_ones_fall_to_zero():
     regularizer = REGULARIZERS.resolve({"name": "l2_sp", "alpha": 0.5, "beta": 0.25}).build()
     weight = torch.tensor([1.0, 2.0])
@@ -98,6 +68,29 @@ def test_weights_are_their_own_anchors_and_new_ones_fall_to_zero():
     weight += 1.0  # later updates do not move the anchor
     assert (own.anchor.tolist(), own.strength.tolist()) == ([1.0, 2.0], [0.5, 0.5])
     assert (new.anchor.tolist(), new.strength.tolist()) == ([0.0, 0.0], [0.25, 0.25])
+
+
+@contract(REGULARIZERS)
+def test_anchors_are_those_of_any_part_and_the_pull_goes_there(name, tmp_path):
+    """As another ZeRO stage cuts parameters."""
+    options = declared(REGULARIZERS.package, name, "options", lambda folder: {})(tmp_path)
+    regularizer = REGULARIZERS.resolve({"name": name, **options}).build()
+    for fresh in (False, True):
+        weight = torch.linspace(-2, 3, 6)
+        whole = regularizer.anchor("a", weight, 0, fresh=fresh)
+        kept = [part.clone() for part in whole]
+        for part, piece in zip(whole, regularizer.anchor("a", weight[2:5], 2, fresh=fresh), strict=True):
+            assert torch.equal(part[2:5], piece)
+        anchor, strength = kept
+        assert bool((strength >= 0).all())
+        weight += 1.0
+        assert torch.equal(whole.anchor, anchor), "later updates do not move it"
+        moved = weight.clone()
+        pull(moved, anchor, strength, 0.1)
+        assert bool(((moved - anchor).abs() <= (weight - anchor).abs()).all())
+        still = anchor.clone()
+        pull(still, anchor, strength, 0.1)
+        assert torch.equal(still, anchor)
 
 
 def test_what_is_free_or_at_its_anchor_keeps_every_bit():
