@@ -9,7 +9,7 @@ from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.layers.cache import Cache
-from clozeline.model.scoring.batches import head_of
+from clozeline.model.scoring.batches import check_lengths, head_of
 
 
 class IncrementalDecoder:
@@ -107,16 +107,14 @@ def _first_step(
     model: Model, prompts: Sequence[Sequence[int]], decoder_start: int | None, prefix: bool
 ) -> dict[str, Tensor]:
     """Return the batch that reads the prompts."""
-    limit = model.position_limit
     for number, prompt in enumerate(prompts):
         if not prompt:
             raise BatchError(f"prompt {number}: expected at least one token, got none")
-        if limit is not None and len(prompt) > limit:
-            room = f"the position table has room for {limit}"
-            raise BatchError(f"prompt {number}: {len(prompt)} tokens, {room}; give a shorter one")
+    check_lengths(model, prompts)
     tensors = _pad_prompts(prompts, "")
     if decoder_start is not None:
-        tensors = add_host_shapes(tensors, limit) | _pad_prompts([[decoder_start]] * len(prompts), "decoder_")
+        tensors = add_host_shapes(tensors, model.position_limit)
+        tensors |= _pad_prompts([[decoder_start]] * len(prompts), "decoder_")
     elif prefix:
         tensors["prefix_length"] = tensors["lengths"]
     device = model.family.device

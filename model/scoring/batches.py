@@ -55,9 +55,12 @@ def batch_tensors(rows: Sequence[Sequence[int]], device: torch.device) -> dict[s
 
 def check_lengths(model: Model, rows: Sequence[Sequence[int]]) -> None:
     """Raise a BatchError if a row is longer than the position table."""
-    limit, longest = model.config.position.limit, max(map(len, rows), default=0)
-    if limit is not None and longest > limit:
-        raise BatchError(f"a text has {longest} tokens, the position table has room for {limit}: give shorter ones")
+    limit = model.position_limit
+    for number, row in enumerate(rows):
+        if limit is not None and len(row) > limit:
+            raise BatchError(
+                f"text {number}: {len(row)} tokens, the position table has room for {limit}: give a shorter one"
+            )
 
 
 def has_prediction_order(model: Model) -> bool:

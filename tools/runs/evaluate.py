@@ -33,9 +33,9 @@ from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_s
 from clozeline.tools.runs.evaluation.early_exits import ExitOptions
 from clozeline.tools.runs.evaluation.local_texts import KeyedTexts
 from clozeline.tools.runs.inference.text_likelihoods import Score
+from clozeline.tools.runs.model_command import CheckpointChoice
 from clozeline.train.checkpoint.stored_checkpoint import step_of, steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel, read_config
-from clozeline.train.configuration.checkpoint import StepChoice
 
 if TYPE_CHECKING:
     from clozeline.train.distributed.process_group import World
@@ -45,17 +45,21 @@ Scores: TypeAlias = tuple[dict[str, Any], Iterator[str]]
 
 
 @config_class
-class EvaluateOptions:
+class Scored(CheckpointChoice):
+    """The checkpoint to score, and where its scores go."""
+
+    output: Path | None = None
+    """file for the JSON"""
+
+
+@config_class
+class EvaluateOptions(Scored):
     """The split of a task to score, and how."""
 
     split: str = "dev"
     """folder of the split next to the training set: dev, test, dev_matched"""
     task: Path | None = None
     """folder of the task's sets; default: that of the run's training set"""
-    step: StepChoice = None
-    """step of the checkpoint; best: the one with the lowest held-out loss; default: the newest"""
-    output: Path | None = None
-    """file for the JSON"""
     predictions: Path | None = None
     """file for the predictions, as JSON lines: each with its texts, the gold answer and the error"""
     errors: bool = False
@@ -69,7 +73,7 @@ class EvaluateOptions:
 
 
 @config_class
-class PerplexityOptions:
+class PerplexityOptions(Scored):
     """Texts to compute the perplexity of."""
 
     perplexity: Path | KeyedTexts
@@ -87,21 +91,19 @@ class PerplexityOptions:
     Kneser-Ney), also of a shard set; suite, unigrams and bigrams of words"""
     ngram: Annotated[int, Field(ge=1, le=8)] = 5
     """tokens of the longest n-grams of the baseline"""
-    step: StepChoice = None
-    output: Path | None = None
 
-    def scores(self, run: Path, trained: TrainedModel) -> Scores:
+    def scores(self, trained: TrainedModel) -> Scores:
         """Return the perplexity."""
         from clozeline.tools.runs.evaluation.perplexity import perplexity_lines, perplexity_scores
 
         scores = perplexity_scores(
-            run, trained, self.perplexity, self.window, self.stride, self.baseline, self.ngram, self.score
+            trained, self.perplexity, self.window, self.stride, self.baseline, self.ngram, self.score
         )
         return scores, perplexity_lines({**scores, "step": trained.step})
 
 
 @config_class
-class SuiteOptions:
+class SuiteOptions(Scored):
     """Items that any language model can be scored on."""
 
     suite: Literal["blimp", "pairs", "lambada", "lama", "lm_eval"]
@@ -118,25 +120,23 @@ class SuiteOptions:
     """lama: file with the candidate words, one per line; default: the words of all facts"""
     tasks: tuple[str, ...] = ()
     """lm_eval: names of the tasks"""
-    step: StepChoice = None
-    output: Path | None = None
 
     def __post_init__(self) -> None:
         if (self.suite == "lm_eval") != bool(self.tasks):
             raise ValueError("suite=lm_eval: needs tasks=[NAME, ...], which no other suite reads")
 
-    def scores(self, run: Path, trained: TrainedModel) -> Scores:
+    def scores(self, trained: TrainedModel) -> Scores:
         """Return the scores of the items."""
         from clozeline.tools.runs.evaluation import last_word_prediction, lm_eval_tasks, masked_facts, minimal_pairs
 
         if self.suite == "lm_eval":
-            scores, lines = lm_eval_tasks.task_scores(run, trained, self.tasks, self.input), lm_eval_tasks.task_lines
+            scores, lines = lm_eval_tasks.task_scores(trained, self.tasks, self.input), lm_eval_tasks.task_lines
         elif self.suite == "lambada":
-            scores, lines = last_word_prediction.score(run, trained, self.input), last_word_prediction.last_word_lines
+            scores, lines = last_word_prediction.score(trained, self.input), last_word_prediction.last_word_lines
         elif self.suite == "lama":
-            scores, lines = masked_facts.score(run, trained, self.input, self.candidates), masked_facts.fact_lines
+            scores, lines = masked_facts.score(trained, self.input, self.candidates), masked_facts.fact_lines
         else:
-            scores = minimal_pairs.score(run, trained, self.input, self.pairs, self.baseline, self.score)
+            scores = minimal_pairs.score(trained, self.input, self.pairs, self.baseline, self.score)
             scores, lines = {"suite": self.suite, **scores}, minimal_pairs.pair_lines
             if self.suite != "blimp":
                 del scores["published"]
@@ -144,17 +144,15 @@ class SuiteOptions:
 
 
 @config_class
-class ProbeOptions:
+class ProbeOptions(Scored):
     """A task whose words each layer is probed on."""
 
     probe: Literal["layers"]
     """layers: accuracy of a linear model on each layer of the frozen model, for the tagged words of `task`"""
     task: Path
     split: str = "dev"
-    step: StepChoice = None
-    output: Path | None = None
 
-    def scores(self, run: Path, trained: TrainedModel) -> Scores:
+    def scores(self, trained: TrainedModel) -> Scores:
         """Return the accuracy of each layer."""
         from clozeline.tools.runs.evaluation.layer_probes import probe_lines, probe_scores
 
@@ -200,7 +198,9 @@ def score_task(
         predicted = merge_shares(shares, len(rows))
         if options.tune:
             threshold, f1 = answer.choose_threshold(rows, predicted)
-            store_threshold(run, threshold, {"checkpoint": opened.checkpoint, "set": opened.shards.digest, "f1": f1})
+            store_threshold(
+                run, threshold, {"checkpoint": opened.trained.digest, "set": opened.shards.digest, "f1": f1}
+            )
             opened = replace(opened, threshold=threshold)
         lines: list[str] = []
         if options.predictions is not None or options.errors:
@@ -228,13 +228,8 @@ def evaluate_mode(run: Path, options: PerplexityOptions | SuiteOptions | ProbeOp
     from clozeline.tools.runs.evaluation.scores import to_json
 
     trained = TrainedModel.open(run, options.step)
-    scores, lines = options.scores(run, trained)
-    facts = {
-        "step": trained.step,
-        "checkpoint": trained.digest,
-        "tokenizer": trained.tokenizer.vocabulary.fingerprint,
-    }
-    return to_json({**facts, **scores}), lines
+    scores, lines = options.scores(trained)
+    return to_json({**trained.provenance, **scores}), lines
 
 
 def score_heldout(run: Path, options: EvaluateOptions, set_paths: SetPaths) -> tuple[str, list[str]]:

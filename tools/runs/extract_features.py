@@ -5,8 +5,6 @@ row {uid, position, text, layer, pool, vector} per text, word or token, in order
 depend on the other texts, except for rounding. Of an encoder-decoder, the encoder is used.
 """
 
-import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,23 +15,15 @@ from pydantic import Field
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
-from clozeline.tools.command import (
-    IntermixedArguments,
-    add_settings,
-    model_path,
-    plural,
-    run_as_script,
-    run_tool,
-    settings_of,
-)
+from clozeline.tools.command import plural, run_as_script
 from clozeline.tools.runs.evaluation.local_texts import files_of, named_texts
 from clozeline.tools.runs.inference.feature_files import MANIFEST, Extraction, Pool, Precision, write_features
+from clozeline.tools.runs.model_command import CheckpointChoice, run_model_tool
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.configuration.checkpoint import StepChoice
 
 
 @config_class
-class ExtractOptions:
+class ExtractOptions(CheckpointChoice):
     """Texts to read, and which vectors to write."""
 
     input: Annotated[Path, HOME_EXPANDED]
@@ -49,8 +39,6 @@ class ExtractOptions:
     """number format of the vectors"""
     max_length: Annotated[int, Field(ge=3)] | None = None
     """maximum tokens per text, with special tokens; default: all that the model can read"""
-    step: StepChoice = None
-    """step of the checkpoint; best: the one with the lowest held-out loss; default: the newest"""
 
 
 def extract(run: Path, options: ExtractOptions) -> str:
@@ -62,10 +50,9 @@ def extract(run: Path, options: ExtractOptions) -> str:
     hashes = {path.name: file_hash(path) for path in files_of(options.input)}
     opened = TrainedModel.open(run, options.step)
     trained = replace(opened, checkpoint=fill_absent_heads(opened.checkpoint))
-    length = options.max_length or trained.max_length
+    length = trained.row_length(options.max_length, "max_length")
     facts = {
-        "run": str(run.resolve()), "step": trained.step, "checkpoint": trained.digest,
-        "tokenizer": trained.tokenizer.vocabulary.fingerprint, "input": hashes,
+        "run": str(run.resolve()), **trained.provenance, "input": hashes,
     }  # fmt: skip
     chosen = Extraction(str(options.layer), options.pool, options.precision, length)
     objective = trained.objectives[0]
@@ -78,15 +65,7 @@ def extract(run: Path, options: ExtractOptions) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = IntermixedArguments(__doc__)
-    parser.add_argument("run", type=model_path, metavar="RUN", help="a run directory of train/main.py")
-    add_settings(parser, ExtractOptions)
-
-    def action(options: argparse.Namespace) -> None:
-        chosen = settings_of(ExtractOptions, options.overrides)
-        sys.stdout.write(f"{extract(options.run, chosen)}\n")
-
-    return run_tool(parser, arguments, action)
+    return run_model_tool(__doc__, arguments, ExtractOptions, lambda run, options, _: print(extract(run, options)))
 
 
 if __name__ == "__main__":

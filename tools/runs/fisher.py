@@ -6,7 +6,6 @@ the labels of the data, which is a different quantity (arXiv 1905.12558). Gradie
 of a batch's mean gradient is smaller by about the batch size.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -19,14 +18,14 @@ from clozeline.columns import SAMPLE_WORDS
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import Arguments, add_settings, model_path, run_as_script, run_tool, settings_of
-from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, locate_sets, open_first_set, split_set_paths
+from clozeline.tools.command import run_as_script
+from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
+from clozeline.tools.runs.model_command import CheckpointChoice, run_model_tool
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.configuration.checkpoint import StepChoice
 
 
 @config_class
-class FisherOptions:
+class FisherOptions(CheckpointChoice):
     """Examples to use, and the file to write."""
 
     output: Annotated[Path, HOME_EXPANDED]
@@ -39,24 +38,20 @@ class FisherOptions:
     """seed of the drawn rows and labels"""
     empirical: bool = False
     """use the labels of the data"""
-    step: StepChoice = None
-    """step of the checkpoint; best: the one with the lowest held-out loss; default: the newest"""
 
 
-def _run(options: argparse.Namespace) -> None:
-    set_paths, words = split_set_paths(options.overrides)
-    chosen = settings_of(FisherOptions, words)
-    trained = TrainedModel.open(options.run, chosen.step)
+def _estimate(run: Path, chosen: FisherOptions, sets: SetPaths) -> None:
+    trained = TrainedModel.open(run, chosen.step)
     from clozeline.tools.model_folder import write_tensors
     from clozeline.tools.runs.inference.fisher_information import diagonal_fisher, draw_rows, require_drawable_labels
 
     model = trained.model
     if SAMPLE_WORDS.name in model.reads:
-        raise ConfigurationError(f"{options.run}: its inputs are sampled in training; use a run without a generator")
+        raise ConfigurationError(f"{run}: its inputs are sampled in training; use a run without a generator")
     if not chosen.empirical:
         require_drawable_labels(model.heads)
     if chosen.data is None:
-        shards = open_first_set(options.run, locate_sets(options.run, trained.require_config().data, set_paths))
+        shards = open_first_set(run, locate_sets(run, trained.require_config().data, sets))
     else:
         shards = open_shards(chosen.data)
     trained.require_same_tokenizer(shards)
@@ -72,10 +67,7 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = Arguments(__doc__)
-    parser.add_argument("run", type=model_path, metavar="RUN", help="a run directory of train/main.py")
-    add_settings(parser, FisherOptions, help_text=f"settings, listed below; {SET_PATHS_HELP}")
-    return run_tool(parser, arguments, _run)
+    return run_model_tool(__doc__, arguments, FisherOptions, _estimate, reads_sets=True)
 
 
 if __name__ == "__main__":

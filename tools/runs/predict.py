@@ -9,7 +9,6 @@ Rows are streamed; a killed command continues where it stopped, and ends with th
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -24,16 +23,8 @@ from clozeline.configuration.config import HOME_EXPANDED, Names, config_class, t
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.tasks.readers import TaskReader
-from clozeline.tools.command import (
-    IntermixedArguments,
-    add_settings,
-    model_path,
-    plural,
-    run_as_script,
-    run_tool,
-    settings_of,
-)
-from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
+from clozeline.tools.command import plural, run_as_script
+from clozeline.tools.runs.data.run_sets import SetPaths
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
 from clozeline.tools.runs.inference.prediction_files import (
     TRUNCATED,
@@ -43,14 +34,14 @@ from clozeline.tools.runs.inference.prediction_files import (
     write_output,
 )
 from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, Item, build_rows, read_unlabeled, task_reader
-from clozeline.train.configuration.checkpoint import StepChoice
+from clozeline.tools.runs.model_command import CheckpointChoice, run_model_tool
 
 if TYPE_CHECKING:
     from clozeline.train.task_heads._task_head import Record
 
 
 @config_class
-class PredictOptions:
+class PredictOptions(CheckpointChoice):
     """Rows to predict, and the file to write."""
 
     input: Annotated[Path, HOME_EXPANDED]
@@ -82,8 +73,6 @@ class PredictOptions:
     """official layout to write: glue or squad"""
     part_rows: Annotated[int, Field(ge=1)] = 4096
     """rows held in memory at a time, after which a killed command continues"""
-    step: StepChoice = None
-    """step of the checkpoint; best: the one with the lowest held-out loss; default: the newest"""
 
 
 _KEYS = ("text", "text_pair", "words", "question", "context", "choices", "source")
@@ -104,7 +93,7 @@ def predict(run: Path, options: PredictOptions, sets: SetPaths | None = None) ->
     columns = InputColumns(keys, options.id, options.delimiter, options.columns)
     reader = task_reader(opened.train.manifest)
     plain = {name: value for name, value in to_plain(options).items() if name not in ("input", "output", "step")}
-    facts = {"checkpoint": opened.checkpoint, "input": file_hash(options.input), **plain}
+    facts = {"checkpoint": opened.trained.digest, "input": file_hash(options.input), **plain}
     number, first, counts = 0, 0, Counter[str]()
     with PredictionParts(options.output, facts) as parts:
         items = iter(read_unlabeled(options.input, opened.answer, reader, columns))
@@ -141,20 +130,14 @@ def _records_of(opened: TaskRun, reader: TaskReader, group: Sequence[Item], firs
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = IntermixedArguments(__doc__)
-    parser.add_argument("run", type=model_path, metavar="RUN", help="a run directory of train/main.py")
-    add_settings(parser, PredictOptions, help_text=f"settings, listed below; {SET_PATHS_HELP}")
-
-    def action(options: argparse.Namespace) -> None:
-        sets, words = split_set_paths(options.overrides)
-        chosen = settings_of(PredictOptions, words)
-        counts = predict(options.run, chosen, sets)
+    def action(run: Path, options: PredictOptions, sets: SetPaths) -> None:
+        counts = predict(run, options, sets)
         rows, truncated = counts.pop("rows"), counts.pop("truncated", 0)
         rejected = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()))
-        written = f"{chosen.output}: {plural(rows, 'row')}; truncated: {truncated or 'none'}"
+        written = f"{options.output}: {plural(rows, 'row')}; truncated: {truncated or 'none'}"
         sys.stdout.write(f"{written}; without a prediction: {rejected or 'none'}\n")
 
-    return run_tool(parser, arguments, action)
+    return run_model_tool(__doc__, arguments, PredictOptions, action, reads_sets=True)
 
 
 if __name__ == "__main__":

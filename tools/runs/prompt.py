@@ -19,17 +19,17 @@ from clozeline.files import file_hash, publish_text
 from clozeline.tools.command import IntermixedArguments, add_settings, model_path, run_as_script, run_tool, settings_of
 from clozeline.tools.runs.evaluation.scores import to_json, write_scores
 from clozeline.tools.runs.inference.generation import read_allowed
+from clozeline.tools.runs.model_command import CheckpointChoice
 from clozeline.tools.runs.prompting.answers import Normalization, answer_rows
 from clozeline.tools.runs.prompting.report import prediction_lines, prompt_lines, prompt_scores
 from clozeline.tools.runs.prompting.rows import Demonstrations, PromptRows, Selection, read_rows
 from clozeline.tools.runs.prompting.scorers import Masks, Mode, open_scorer
 from clozeline.tools.runs.prompting.template import limit_answers, read_template
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.configuration.checkpoint import StepChoice
 
 
 @config_class
-class PromptOptions:
+class PromptOptions(CheckpointChoice):
     """A template, the rows to label, and how to prompt the model."""
 
     template: Path
@@ -56,8 +56,6 @@ class PromptOptions:
     """maximum positions per batch; affects only the speed"""
     seed: Annotated[int, Field(ge=0)] = 0
     """seed of the demonstrations"""
-    step: StepChoice = None
-    """step of the checkpoint; best: the one with the lowest held-out loss; default: the newest"""
     output: Path | None = None
     """file for the JSON"""
     predictions: Path | None = None
@@ -81,10 +79,8 @@ def prompt_run(run: Path, options: PromptOptions) -> tuple[dict[str, Any], list[
         pool = read_rows(options.train, template, labeled=True)
     demonstrations = Demonstrations(pool.rows, shots, selection, options.seed)
     trained = TrainedModel.open(run, options.step)
-    scorer, mode = open_scorer(run, trained, options.mode, options.masks, options.batch_tokens)
-    window, limit = options.window or trained.max_length, trained.model.position_limit
-    if limit is not None and window > limit:
-        raise ConfigurationError(f"window={window}: the position table has room for {limit} tokens")
+    scorer, mode = open_scorer(trained, options.mode, options.masks, options.batch_tokens)
+    window = trained.row_length(options.window, "window")
     answered = answer_rows(rows.rows, template, demonstrations.of, scorer, window, options.score)
     scores = {
         "task": options.template.stem,
@@ -96,9 +92,7 @@ def prompt_run(run: Path, options: PromptOptions) -> tuple[dict[str, Any], list[
         "shot_selection": selection,
         "seed": options.seed,
         "window": window,
-        "step": trained.step,
-        "checkpoint": trained.digest,
-        "tokenizer": trained.tokenizer.vocabulary.fingerprint,
+        **trained.provenance,
         **prompt_scores(answered, [*template.labels], pool.rows),
         "refused": dict(sorted(rows.refused.items())),
         "refused_of_train": dict(sorted(pool.refused.items())),

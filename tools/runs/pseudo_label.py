@@ -8,7 +8,6 @@ pseudo=FILE` trains on that file in addition to the labeled one. FILE.json count
 not.
 """
 
-import argparse
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -23,19 +22,11 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish_json, publish_text
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskItem, TaskReader
 from clozeline.pipeline.tasks.readers.labelled import Labelled
-from clozeline.tools.command import (
-    IntermixedArguments,
-    add_settings,
-    model_path,
-    plural,
-    run_as_script,
-    run_tool,
-    settings_of,
-)
-from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
+from clozeline.tools.command import plural, run_as_script
+from clozeline.tools.runs.data.run_sets import SetPaths
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
 from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, build_rows, read_unlabeled, task_reader
-from clozeline.train.configuration.checkpoint import StepChoice
+from clozeline.tools.runs.model_command import CheckpointChoice, run_model_tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +41,7 @@ class LabeledByModel:
 
 
 @config_class
-class PseudoLabelOptions:
+class PseudoLabelOptions(CheckpointChoice):
     """Texts to label, and which labels to keep."""
 
     input: Annotated[Path, HOME_EXPANDED]
@@ -61,8 +52,6 @@ class PseudoLabelOptions:
     """lowest probability of a label to keep"""
     per_class: Annotated[int, Field(ge=1)] | None = None
     """maximum rows per class, or per combination of classes, the most probable ones; default: all"""
-    step: StepChoice = None
-    """step of the checkpoint; best: the one with the lowest held-out loss; default: the newest"""
 
 
 def pseudo_label(run: Path, options: PseudoLabelOptions, sets: SetPaths | None = None) -> dict[str, Any]:
@@ -88,9 +77,7 @@ def pseudo_label(run: Path, options: PseudoLabelOptions, sets: SetPaths | None =
     names = opened.facts.labels
     facts = {
         "run": str(run.resolve()),
-        "step": opened.trained.step,
-        "checkpoint": opened.checkpoint,
-        "tokenizer": opened.trained.tokenizer.vocabulary.fingerprint,
+        **opened.trained.provenance,
         "task": opened.facts.name,
         "input": {options.input.name: file_hash(options.input)},
         "output": {options.output.name: file_hash(options.output)},
@@ -151,22 +138,16 @@ def select(
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = IntermixedArguments(__doc__)
-    parser.add_argument("run", type=model_path, metavar="RUN", help="a run directory of train/main.py")
-    add_settings(parser, PseudoLabelOptions, help_text=f"settings, listed below; {SET_PATHS_HELP}")
-
-    def action(options: argparse.Namespace) -> None:
-        sets, words = split_set_paths(options.overrides)
-        chosen_options = settings_of(PseudoLabelOptions, words)
-        facts = pseudo_label(options.run, chosen_options, sets)
+    def action(run: Path, options: PseudoLabelOptions, sets: SetPaths) -> None:
+        facts = pseudo_label(run, options, sets)
         per_label = ", ".join(f"{name} {number:,}" for name, number in facts["labelled"].items())
         skipped = ", ".join(f"{name} {number:,}" for name, number in facts["skipped"].items()) or "none"
         sys.stdout.write(
-            f"{chosen_options.output}: {plural(facts['rows_out'], 'row')} of {facts['rows_in']:,} "
+            f"{options.output}: {plural(facts['rows_out'], 'row')} of {facts['rows_in']:,} "
             f"labeled ({per_label}); not written: {skipped}\n"
         )
 
-    return run_tool(parser, arguments, action)
+    return run_model_tool(__doc__, arguments, PseudoLabelOptions, action, reads_sets=True)
 
 
 if __name__ == "__main__":

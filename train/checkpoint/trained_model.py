@@ -138,6 +138,12 @@ class TrainedModel:
         hashes = [file_hash(path) for path in self.checkpoint.files]
         return hashes[0] if len(hashes) == 1 else xxh3_128("".join(hashes)).hexdigest()
 
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """What a file that is made with the model records: its step, and the hashes of checkpoint and tokenizer."""
+        fingerprint = self.tokenizer.vocabulary.fingerprint
+        return {"step": self.step, "checkpoint": self.digest, "tokenizer": fingerprint}
+
     @cached_property
     def weights_digest(self) -> str:
         """xxh3-128 (hex) of names, shapes and values of the weights, the same for all files that hold them."""
@@ -189,6 +195,16 @@ class TrainedModel:
         if limit is not None:
             return limit
         return max([self.model.config.position.maximum, *(recorded.max_length for recorded in self.recorded)])
+
+    def row_length(self, asked: int | None, key: str) -> int:
+        """Return the most tokens of a row: as `key` asks, by default `max_length`.
+
+        ConfigurationError for more than the position table has.
+        """
+        limit = self.model.position_limit
+        if asked is not None and limit is not None and asked > limit:
+            raise ConfigurationError(f"{key}: the position table has room for {limit}, got {asked}")
+        return asked or self.max_length
 
     def require_same_tokenizer(self, shards: ShardSet) -> None:
         """Raise ConfigurationError for a set made with another tokenizer."""

@@ -15,7 +15,7 @@ from tests.model.small_models import built
 
 def test_what_cannot_be_continued_is_refused():
     network = perturbed("decoder", position=PositionConfig(maximum=8))
-    with pytest.raises(BatchError, match="prompt 1: 9 tokens, the position table has room for 8"):
+    with pytest.raises(BatchError, match="text 1: 9 tokens, the position table has room for 8"):
         generate(network, [[1], [1] * 9], Decoding())
     with pytest.raises(BatchError, match="prompt 1: expected at least one token"):
         generate(network, [[1], []], Decoding())

@@ -9,6 +9,7 @@ import clozeline.model.scoring.causal
 from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.scoring.causal import log_likelihoods, log_likelihoods_in_windows, windows
+from tests.model.adapters.adapted_models import adapted
 from tests.model.generation.test_generate import perturbed, tensors_of
 from tests.model.small_models import VOCABULARY, built
 
@@ -96,7 +97,7 @@ def test_a_windowed_score_sees_the_window_alone(length, stride):
 
 
 def test_what_cannot_be_scored_is_refused():
-    with pytest.raises(BatchError, match="a text has 7 tokens, the position table has room for 6"):
+    with pytest.raises(BatchError, match="text 0: 7 tokens, the position table has room for 6"):
         log_likelihoods(perturbed("decoder", position=PositionConfig(maximum=6)), [[1] * 8])
     assert len(log_likelihoods(perturbed("decoder", position=PositionConfig(maximum=7)), [[1] * 8])[0]) == 7
     with pytest.raises(ConfigurationError, match="got both"):
@@ -105,3 +106,10 @@ def test_what_cannot_be_scored_is_refused():
         log_likelihoods(perturbed("decoder").train(), ROWS)
     with pytest.raises(ValueError, match="stride: expected 1 to the window's length 3, got 4"):
         [*windows(9, 3, 4)]
+
+
+def test_an_adapter_takes_positions_of_the_table_from_a_text():
+    network = adapted("decoder", "prompt", length=3, changes={"position": PositionConfig(maximum=8)})
+    assert len(log_likelihoods(network, [[1] * 6])[0]) == 5
+    with pytest.raises(BatchError, match="text 1: 6 tokens, the position table has room for 5"):
+        log_likelihoods(network, [[1] * 6, [1] * 7])

@@ -62,6 +62,6 @@ def test_texts_are_scored_by_a_decoder(decoder, tmp_path, capsys):
     text.write_text("id,body\n1,the page of the book .")
     assert main([str(run), f"perplexity={{path: {text}, text_key: body}}", "window=4", "stride=1", "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)
-    wanted = perplexity_scores(run, trained, KeyedTexts(path=text, text_key="body"), 4, 1)
+    wanted = perplexity_scores(trained, KeyedTexts(path=text, text_key="body"), 4, 1)
     assert {name: scores[name] for name in wanted} == wanted
     assert (scores["step"], len(scores["checkpoint"]), len(scores["tokenizer"])) == (3, 32, 64)

@@ -55,7 +55,7 @@ def opened(folder, task):
     of_task = facts_of(train.manifest)
     (head,) = heads
     trained = opened_run(model, find_tokenizer(train.path, facts.fingerprint).parent, sets)
-    return TaskRun(trained, of_task, head, dev, train, 0, "")
+    return TaskRun(trained, of_task, head, dev, train, 0)
 
 
 def vector(run, ids):

@@ -64,12 +64,11 @@ def write_scores(variant: Variant, plan: Plan, test: PairTest | None, texts: Map
             for measure, loss in heldout.items()
         },
         "bits": {
-            name: perplexity_scores(run, trained, Path(files), None, None)["bits_per_byte"]
-            for name, files in texts.items()
+            name: perplexity_scores(trained, Path(files), None, None)["bits_per_byte"] for name, files in texts.items()
         },
     }
     if test is not None:
-        scorers = {kind: open_scorer(run, trained, kind)[0] for kind in variant.pairs}
+        scorers = {kind: open_scorer(trained, kind)[0] for kind in variant.pairs}
         found = {kind: pair_scores(test.pairs, scorer, test.words) for kind, scorer in scorers.items()}
         figures["pairs"] = {kind: {key: each[key] for key in _PAIR_FIGURES} for kind, each in found.items()}
     publish_text(scores, json.dumps(figures) + "\n")

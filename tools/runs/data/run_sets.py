@@ -79,12 +79,6 @@ def _match_by_digest(
     return current
 
 
-def read_recorded_sets(run: Path, data: DataConfig, set_paths: SetPaths | None) -> tuple[RecordedSet, ...]:
-    """Return what a run recorded about its training sets; ConfigurationError if the given paths are of other ones."""
-    locate_sets(run, data, set_paths or SetPaths())
-    return read_sets(run)
-
-
 def open_first_set(run: Path, data: DataConfig) -> ShardSet:
     with explain_missing_sets(run, data):
         return open_shards(data.first_set, options=data.store)

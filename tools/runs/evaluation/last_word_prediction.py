@@ -43,9 +43,9 @@ def read_passages(path: Path) -> list[str]:
     return passages
 
 
-def score(run: Path, trained: TrainedModel, path: Path) -> dict[str, Any]:
+def score(trained: TrainedModel, path: Path) -> dict[str, Any]:
     """Return the scores of the passages of a file or folder by a causal model."""
-    open_scorer(run, trained, "causal")
+    open_scorer(trained, "causal")
     first = first_token(trained, ready_scores(trained.objectives)["causal"])
     return {"suite": "lambada", **last_word_scores(trained, first, read_passages(path))}
 

@@ -32,11 +32,13 @@ class RunScores:
     probable continuation, so that none counts as greedy, and no text is generated.
     """
 
-    def __init__(self, run: Path, trained: TrainedModel) -> None:
-        _, self.kind = open_scorer(run, trained, None)
+    def __init__(self, trained: TrainedModel) -> None:
+        _, self.kind = open_scorer(trained, None)
         architecture = trained.model.config.architecture
         if self.kind not in ("causal", "pll") or (self.kind == "causal" and architecture != "decoder"):
-            raise ConfigurationError(f"{run}: suite=lm_eval: expected a causal or a masked LM, got score {self.kind}")
+            raise ConfigurationError(
+                f"{trained.folder}: suite=lm_eval: expected a causal or a masked LM, got score {self.kind}"
+            )
         self.trained, self.causal = trained, self.kind == "causal"
         vocabulary = trained.tokenizer.vocabulary
         special = "eos" if "bos" not in vocabulary.specials and self.causal else "bos" if self.causal else "cls"
@@ -124,7 +126,7 @@ class RunScores:
         return text[: min((text.find(each) for each in stop if each in text), default=len(text))]
 
 
-def task_scores(run: Path, trained: TrainedModel, tasks: Sequence[str], folder: Path) -> dict[str, Any]:
+def task_scores(trained: TrainedModel, tasks: Sequence[str], folder: Path) -> dict[str, Any]:
     """Return the metrics of tasks whose files are in a folder, or of the harness itself.
 
     Raises:
@@ -136,7 +138,7 @@ def task_scores(run: Path, trained: TrainedModel, tasks: Sequence[str], folder: 
         from lm_eval.tasks import TaskManager
     except ImportError as error:
         raise ConfigurationError(f"suite=lm_eval: {error}: install clozeline[lm-eval]") from error
-    scores = RunScores(run, trained)
+    scores = RunScores(trained)
 
     class HarnessModel(LM):  # type: ignore[misc]
         def loglikelihood(self, requests: Sequence[Any]) -> list[tuple[float, bool]]:

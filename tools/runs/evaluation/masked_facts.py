@@ -57,9 +57,9 @@ def read_words(path: Path) -> list[str]:
     return [word for _, line in text_lines(path) if (word := line.strip())]
 
 
-def score(run: Path, trained: TrainedModel, path: Path, candidates: Path | None) -> dict[str, Any]:
+def score(trained: TrainedModel, path: Path, candidates: Path | None) -> dict[str, Any]:
     """Return the scores of the facts of a file or folder by a masked LM, among the words of a file or of all facts."""
-    open_scorer(run, trained, "pll")
+    open_scorer(trained, "pll")
     facts = read_facts(path)
     words = [fact.word for fact in facts] if candidates is None else read_words(candidates)
     return {"suite": "lama", **fact_scores(trained, facts, words)}

@@ -94,7 +94,6 @@ def compare_first(values: Sequence[float] | NDArray[np.float64], pairs: Sequence
 
 
 def score(
-    run: Path,
     trained: TrainedModel,
     path: Path,
     pairs: int | None,
@@ -102,7 +101,7 @@ def score(
     kind: Score | None,
 ) -> dict[str, Any]:
     """Return the scores of at most `pairs` pairs of each paradigm, next to the words of the texts of a baseline."""
-    scorer, chosen = open_scorer(run, trained, kind)
+    scorer, chosen = open_scorer(trained, kind)
     words = None if baseline is None else WordNgrams(texts_of_files(baseline))
     return {"score": chosen, **pair_scores(read_pairs(path, pairs), scorer, words)}
 

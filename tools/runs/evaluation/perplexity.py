@@ -38,7 +38,6 @@ class _Document(NamedTuple):
 
 
 def perplexity_scores(
-    run: Path,
     trained: TrainedModel,
     source: Path | KeyedTexts,
     window: int | None,
@@ -59,7 +58,7 @@ def perplexity_scores(
     middle of its window, between [CLS] and [SEP], which count as two tokens of the window and are not scored.
     """
     ready = ready_scores(trained.objectives)
-    kind = choose_score(run, ready, trained, score)
+    kind = choose_score(ready, trained, score)
     if kind == "fused":
         raise ConfigurationError("score=fused: the mean of two scores has no perplexity; choose one of the two")
     is_causal = kind == "causal"
@@ -145,12 +144,9 @@ def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _window_and_stride(trained: TrainedModel, window: int | None, stride: int | None, least: int) -> tuple[int, int]:
-    limit = trained.model.config.position.limit
-    longest = trained.recorded[0].max_length if trained.recorded else trained.max_length
-    length = window or min(longest, limit or longest)
+    trained_on = trained.recorded[0].max_length if trained.recorded else trained.max_length
+    length = trained.row_length(window or min(trained_on, trained.max_length), "window")
     step = stride or max(1, length // 2)
-    if limit is not None and length > limit:
-        raise ConfigurationError(f"window: the position table has room for {limit}, got {length}")
     if length < least:
         raise ConfigurationError(f"window: expected at least {least}, with [CLS] and [SEP], got {length}")
     if step > length:

@@ -36,7 +36,7 @@ _MANIFEST: Final = "manifest.json"
 class TaskRun:
     """A model with a task head, the split to score, and the training split of the same folder, for the baselines.
 
-    `checkpoint` is `Run.digest`; `threshold` the margin by which "no answer" must win, if questions may have none.
+    `threshold` is the margin by which "no answer" must win, if questions may have none.
     """
 
     trained: TrainedModel
@@ -45,7 +45,6 @@ class TaskRun:
     shards: ShardSet
     train: ShardSet
     seed: int
-    checkpoint: str
     threshold: float = 0.0
     exit: ExitOptions | None = None
     """rule by which rows leave early; None: all layers read them"""
@@ -113,7 +112,7 @@ def open_task_run(
     train = open_split(folder, "train")[0] if data is None or beside else open_first_set(run, data)
     seed = 0 if trained.config is None else trained.config.seed
     threshold = stored_threshold(run, trained.digest) if facts.unanswerable else 0.0
-    return TaskRun(trained, facts, head, shards, train, seed, trained.digest, threshold)
+    return TaskRun(trained, facts, head, shards, train, seed, threshold)
 
 
 def open_split(folder: Path, split: str) -> tuple[ShardSet, TaskFacts]:

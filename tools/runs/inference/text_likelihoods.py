@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -140,11 +139,11 @@ def _score_to_fuse(ready: Collection[Score]) -> Score | None:
     return "mntp" if "mntp" in ready else "pll" if "pll" in ready else None
 
 
-def choose_score(run: Path, ready: dict[Score, ObjectiveFacts], trained: TrainedModel, kind: Score | None) -> Score:
+def choose_score(ready: dict[Score, ObjectiveFacts], trained: TrainedModel, kind: Score | None) -> Score:
     """Return the type of score, by default the first that the training prepared; ConfigurationError for any other."""
     if not ready:
         labels = ", ".join(dict.fromkeys(objective.label for objective in trained.objectives))
-        raise ConfigurationError(f"{run}: was trained on {labels}, which prepares no score of texts")
+        raise ConfigurationError(f"{trained.folder}: was trained on {labels}, which prepares no score of texts")
     chosen = kind or next(iter(ready))
     if chosen not in ready:
         raise ConfigurationError(
@@ -154,9 +153,9 @@ def choose_score(run: Path, ready: dict[Score, ObjectiveFacts], trained: Trained
     return chosen
 
 
-def open_scorer(run: Path, trained: TrainedModel, kind: Score | None) -> tuple[TextScorer, Score]:
+def open_scorer(trained: TrainedModel, kind: Score | None) -> tuple[TextScorer, Score]:
     """Return a scorer of a type, by default the first that the training prepared; ConfigurationError for any other."""
     ready = ready_scores(trained.objectives)
-    chosen = choose_score(run, ready, trained, kind)
+    chosen = choose_score(ready, trained, kind)
     first = first_token(trained, ready[chosen]) if chosen in ("causal", "fused") else None
     return TextScorer(trained, chosen, first, _score_to_fuse(ready) or "pll"), chosen

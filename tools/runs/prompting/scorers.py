@@ -6,7 +6,6 @@ word belong to it: moving one across the boundary changes nothing.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, get_args
 
 from torch import Tensor
@@ -192,7 +191,7 @@ def prepared_modes(objective: ObjectiveFacts) -> tuple[Mode, ...]:
 
 
 def open_scorer(
-    run: Path, trained: TrainedModel, mode: Mode | None, masks: Masks = "left_to_right", tokens: int = TOKENS
+    trained: TrainedModel, mode: Mode | None, masks: Masks = "left_to_right", tokens: int = TOKENS
 ) -> tuple[Scorer, Mode]:
     """Return a scorer of words and its mode, by default the first that the training prepared."""
     objectives = trained.objectives
@@ -201,8 +200,8 @@ def open_scorer(
     if not known:
         labels = ", ".join(dict.fromkeys(objective.label for objective in objectives))
         raise ConfigurationError(
-            f"{run}: was trained on {labels}, after which a prompt has no answer: expected a run of a masked, causal "
-            "or text-to-text objective"
+            f"{trained.folder}: was trained on {labels}, after which a prompt has no answer: expected a run of a "
+            "masked, causal or text-to-text objective"
         )
     chosen: Mode = mode or known[0]
     if chosen not in ready:

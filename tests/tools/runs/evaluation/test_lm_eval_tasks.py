@@ -75,7 +75,7 @@ def test_scores_are_those_of_the_exported_folder(shard_sets, tmp_path, monkeypat
         assert values
         assert {key: found[name][key] for key in values} == pytest.approx(values, rel=1e-4)
     trained = TrainedModel.open(tmp_path / "run")
-    own = RunScores(tmp_path / "run", trained)
+    own = RunScores(trained)
     for sample in expected["samples"]["written"]:
         (context, kwargs) = sample["arguments"][0]
         assert own.continue_text(context, kwargs) == sample["resps"][0][0]
@@ -84,7 +84,7 @@ def test_scores_are_those_of_the_exported_folder(shard_sets, tmp_path, monkeypat
 def test_a_decoder_scores_what_follows_a_context(shard_sets, tmp_path):
     write_run(tmp_path / "run", shard_sets, [3], 1, **DECODER)
     trained = TrainedModel.open(tmp_path / "run")
-    scores = RunScores(tmp_path / "run", trained)
+    scores = RunScores(trained)
     pairs = [scores.encode_pair("the cat sat ", "on the mat"), scores.encode_pair("", "the page"), ([5] * 90, [6, 7])]
     found = scores.score(pairs)
     for (context, continuation), (total, greedy) in zip(pairs, found, strict=True):
@@ -100,7 +100,7 @@ def test_a_decoder_scores_what_follows_a_context(shard_sets, tmp_path):
 def test_a_masked_lm_scores_each_token_masked_alone(shard_sets, tmp_path):
     write_run(tmp_path / "run", shard_sets, [3], 1, model__init={"std": 0.3})
     trained = TrainedModel.open(tmp_path / "run")
-    scores, special = RunScores(tmp_path / "run", trained), trained.tokenizer.vocabulary.specials
+    scores, special = RunScores(trained), trained.tokenizer.vocabulary.specials
     pair = scores.encode_pair("the cat sat", " on the mat")
     ((found, greedy),) = scores.score([pair])
     row = [special["cls"], *pair[0], *pair[1], special["sep"]]
@@ -117,7 +117,7 @@ def test_a_masked_lm_scores_each_token_masked_alone(shard_sets, tmp_path):
 def test_the_way_out_without_the_harness(encoder, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "lm_eval", None)
     with pytest.raises(ConfigurationError, match=r"install clozeline\[lm-eval\]"):
-        task_scores(*encoder, ["any"], tmp_path)
+        task_scores(encoder[1], ["any"], tmp_path)
     for keys in ({"suite": "lm_eval"}, {"suite": "blimp", "tasks": ("a",)}):
         with pytest.raises(ValueError, match=r"needs tasks=\[NAME"):
             SuiteOptions(**keys, input=tmp_path)

@@ -36,11 +36,11 @@ def texts(tmp_path_factory):
 
 
 def test_texts_follow_the_end_of_another(decoder, texts):
-    run, trained = decoder
+    _, trained = decoder
     end = trained.tokenizer.vocabulary.specials["eos"]
     rows = [[end, *one.ids.tolist()] for one in trained.tokenizer.encode(TEXTS)]
     nats = -sum(float(scores.sum()) for scores in log_likelihoods(trained.model, rows))
-    found = perplexity_scores(run, trained, texts, window=40, stride=40)
+    found = perplexity_scores(trained, texts, window=40, stride=40)
     assert found["tokens"] == sum(map(len, rows)) - 3
     assert found["nats"] == pytest.approx(nats / found["tokens"])
     assert found["perplexity"] == pytest.approx(math.exp(nats / found["tokens"]))
@@ -54,10 +54,10 @@ def test_texts_follow_the_end_of_another(decoder, texts):
 
 def test_without_a_token_before_it_the_first_token_is_context(decoder, texts, monkeypatch):
     """Its bytes do not count either."""
-    run, trained = decoder
+    _, trained = decoder
     alone = trained.objectives[0].model_copy(update={"options": {"grouping": "document"}})
     monkeypatch.setattr(type(trained), "objectives", [alone])
-    found = perplexity_scores(run, trained, texts, window=40, stride=40)
+    found = perplexity_scores(trained, texts, window=40, stride=40)
     rows = [one.ids.tolist() for one in trained.tokenizer.encode(TEXTS)]
     nats = -sum(float(scores.sum()) for scores in log_likelihoods(trained.model, rows))
     scored = sum(
@@ -68,11 +68,11 @@ def test_without_a_token_before_it_the_first_token_is_context(decoder, texts, mo
 
 
 def test_documents_of_packed_rows_are_scored_alone(decoder, shard_sets):
-    run, trained = decoder
+    _, trained = decoder
     manifest = example_sets(shard_sets)["causal_lm"][1].parents[1] / "heldout" / "manifest.json"
     rows = [part.tolist() for row in open_shards(manifest) for part in np.split(row["ids"], row["document_starts"][1:])]
     scores = log_likelihoods(trained.model, rows)
-    found = perplexity_scores(run, trained, manifest, window=64, stride=64)
+    found = perplexity_scores(trained, manifest, window=64, stride=64)
     assert (found["documents"], found["tokens"]) == (len(rows), sum(map(len, scores)))
     assert found["nats"] == pytest.approx(-sum(float(own.sum()) for own in scores) / found["tokens"])
     assert (found["bytes"], found["first_token"]) == (None, "context")
@@ -84,13 +84,13 @@ def test_a_model_without_knowledge_has_the_perplexity_of_its_vocabulary(decoder,
     trained = TrainedModel.open(run)
     torch.nn.init.zeros_(trained.model.family.tokens.weight)
     for window, stride in ((3, 1), (8, 5), (40, None)):
-        found = perplexity_scores(run, trained, texts, window, stride)
+        found = perplexity_scores(trained, texts, window, stride)
         assert found["perplexity"] == pytest.approx(trained.model.vocab_size)
         assert found["tokens"] == sum(len(one.ids) for one in trained.tokenizer.encode(TEXTS))
 
 
 def test_what_has_no_perplexity_is_refused(decoder, texts, shard_sets, tmp_path):
-    run, trained = decoder
+    _, trained = decoder
     for given, message in (
         ((texts, 65, None), "window: the position table has room for 64, got 65"),
         ((texts, 8, 9), "stride: expected at most the window 8, got 9"),
@@ -100,20 +100,20 @@ def test_what_has_no_perplexity_is_refused(decoder, texts, shard_sets, tmp_path)
         ),
     ):
         with pytest.raises(ConfigurationError, match=message):
-            perplexity_scores(run, trained, *given)
+            perplexity_scores(trained, *given)
     (tmp_path / "empty.txt").write_text("")
     with pytest.raises(ConfigurationError, match="expected tokens to score, got none"):
-        perplexity_scores(run, trained, tmp_path / "empty.txt", None, None)
+        perplexity_scores(trained, tmp_path / "empty.txt", None, None)
     write_run(tmp_path, shard_sets, [3], 1, "span_corruption", **ENCODER_DECODER)
     with pytest.raises(ConfigurationError, match="which prepares no score of texts"):
-        perplexity_scores(tmp_path, TrainedModel.open(tmp_path), texts, None, None)
+        perplexity_scores(TrainedModel.open(tmp_path), texts, None, None)
 
 
 def test_ngrams_score_the_same_tokens(decoder, texts, tmp_path):
-    run, trained = decoder
+    _, trained = decoder
     counted = tmp_path / "counted.txt"
     counted.write_text("the page of the book is long. another page of another book", encoding="utf-8")
-    found = perplexity_scores(run, trained, texts, window=40, stride=40, baseline=counted, ngram=2)
+    found = perplexity_scores(trained, texts, window=40, stride=40, baseline=counted, ngram=2)
     end = trained.tokenizer.vocabulary.specials["eos"]
     rows = [[end, *one.ids.tolist()] for one in trained.tokenizer.encode([*TEXTS, counted.read_text(encoding="utf-8")])]
     model = TokenNgrams(rows[-1:], 2, trained.model.vocab_size)
@@ -153,7 +153,7 @@ def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(bert, texts
             with torch.no_grad():
                 logits = theirs(torch.tensor([row])).logits[0, 1 + at - start]
             total, count = total - float(logits.double().log_softmax(-1)[token]), count + 1
-    found = perplexity_scores(run, trained, texts, window, None, score=kind)
+    found = perplexity_scores(trained, texts, window, None, score=kind)
     assert found["nats"] == pytest.approx(total / count, abs=1e-5)
     assert found["pseudo_perplexity"] == pytest.approx(math.exp(total / count), rel=1e-4)
     assert (found["tokens"], found["score"], found["window"]) == (count, kind, window)
@@ -166,13 +166,13 @@ def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(bert, texts
 def test_an_imported_model_reads_as_many_positions_as_it_has(bert, texts, tmp_path):
     trained, (exported, imported) = TrainedModel.open(bert), (tmp_path / "exported", tmp_path / "imported")
     assert export([str(bert), str(exported)]) == import_model([str(exported), str(imported)]) == 0
-    found = perplexity_scores(bert, TrainedModel.open(imported), texts, None, None, score="pll")
-    assert found == perplexity_scores(bert, trained, texts, trained.max_length, None, score="pll")
+    found = perplexity_scores(TrainedModel.open(imported), texts, None, None, score="pll")
+    assert found == perplexity_scores(trained, texts, trained.max_length, None, score="pll")
 
 
 def test_scores_without_a_pseudo_perplexity_are_refused(encoder, decoder, texts, shard_sets):
     with pytest.raises(ConfigurationError, match=r"score=pll: the run was not trained for it.* by causal"):
-        perplexity_scores(*decoder, texts, None, None, score="pll")
+        perplexity_scores(decoder[1], texts, None, None, score="pll")
     for given, score, message in (
         ((texts, None, None), "mntp", r"score=mntp: the run was not trained for it.* by pll, pll_word"),
         ((texts, None, 4), None, "stride: belongs to score=causal; score=pll masks one token at a time"),
@@ -181,7 +181,7 @@ def test_scores_without_a_pseudo_perplexity_are_refused(encoder, decoder, texts,
         ((example_sets(shard_sets)["causal_lm"][0], None, None), "pll_word", "score=pll_word needs texts"),
     ):
         with pytest.raises(ConfigurationError, match=message):
-            perplexity_scores(*encoder, *given, score=score)
+            perplexity_scores(encoder[1], *given, score=score)
 
 
 V = 5

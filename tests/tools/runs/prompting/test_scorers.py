@@ -36,7 +36,7 @@ def opened(shard_sets, tmp_path_factory):
     for kind in KINDS:
         folder = tmp_path_factory.mktemp(kind)
         trained = prompted_run(folder, shard_sets, kind)
-        found[kind] = (trained, open_scorer(folder, trained, None)[0])
+        found[kind] = (trained, open_scorer(trained, None)[0])
     return found
 
 
