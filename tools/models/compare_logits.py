@@ -14,7 +14,6 @@ from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_checkpoint
-from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.command import Arguments, model_path, natural, positive, run_as_script, run_tool
 from clozeline.tools.models.export.exportable import exported_form
 from clozeline.tools.models.export.quiet_transformers import import_transformers, refusals_of
@@ -39,9 +38,9 @@ def largest_difference(first: Logits, second: Logits, ids: Tensor) -> float:
     return max(float((a - b).abs().max()) for a, b in zip(*sides, strict=True))
 
 
-def _run_ours(folder: Path) -> tuple[Logits, int]:
+def _run_ours(trained: TrainedModel) -> tuple[Logits, int]:
     """Return a function that computes a model's logits with our code, and the size of its vocabulary."""
-    checkpoint = exported_form(TrainedModel.open(folder, quantized=False))
+    checkpoint = exported_form(trained)
     model = build_checkpoint(checkpoint)
 
     def logits(ids: Tensor) -> list[Tensor]:
@@ -75,18 +74,23 @@ def _run_transformers(folder: Path) -> tuple[Logits, int]:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    sides = []
+    sides, opened = [], {}
     for folder in (options.first, options.second):
         by_transformers = options.theirs and (folder / "config.json").is_file()
-        sides.append((_run_transformers if by_transformers else _run_ours)(folder))
+        if not by_transformers:
+            opened[folder] = TrainedModel.open(folder, quantized=False)
+        sides.append(_run_transformers(folder) if by_transformers else _run_ours(opened[folder]))
     # random ids that both vocabularies have
     rows = min(rows for _, rows in sides)
     draw = torch.Generator().manual_seed(options.seed)
     ids = torch.randint(min(4, rows - 1), rows, (options.rows, options.length), generator=draw)
     inputs = {f"random ids, {options.rows} rows of {options.length}": ids}
     # ids of the texts, by the first tokenizer that comes with one of the models
-    sources = (TrainedModel.open(folder).tokenizer_folder for folder in (options.first, options.second))
-    tokenizer = next((load_tokenizer(path) for path in sources if path is not None), None) if options.text else None
+    tokenizer = None
+    for folder in (options.first, options.second) if options.text else ():
+        source = opened.get(folder) or TrainedModel.open(folder)
+        if tokenizer is None and source.tokenizer_folder is not None:
+            tokenizer = source.tokenizer
     for text in options.text:
         if tokenizer is None:
             raise ConfigurationError("text: neither model comes with a tokenizer of ours; import one with its model")

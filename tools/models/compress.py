@@ -45,7 +45,7 @@ from clozeline.tools.models.export_model import export_quantized
 from clozeline.tools.runs.data.run_sets import open_first_set
 from clozeline.tools.runs.inference.fisher_information import draw_rows
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.startup.source_tokenizer import refuse_other_ids
+from clozeline.train.startup.initial_weights import refuse_other_ids
 
 
 @config_class

@@ -8,7 +8,6 @@ The bytes do not depend on the number of processes. Blocks that are scored stay:
 continues.
 """
 
-import argparse
 import shutil
 import sys
 from collections.abc import Sequence
@@ -24,15 +23,9 @@ from clozeline.pipeline.execution.output_lock import one_at_a_time
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.shards import Manifest, open_shards
 from clozeline.pipeline.shards.column_set import ROWS
-from clozeline.tools.command import (
-    IntermixedArguments,
-    add_settings,
-    model_path,
-    plural,
-    run_as_script,
-    run_tool,
-    settings_of,
-)
+from clozeline.tools.command import plural, run_as_script
+from clozeline.tools.runs.data.run_sets import SetPaths
+from clozeline.tools.runs.model_command import run_model_tool
 
 _PLAN = "tmp/plan.json"
 
@@ -123,20 +116,15 @@ def _refuse_other_plan(folder: Path, present: Manifest | None, plan: dict[str, A
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = IntermixedArguments(__doc__)
-    parser.add_argument("run", type=model_path, metavar="RUN", help="the teacher: a run, or a model folder")
-    add_settings(parser, TeachOptions)
-
-    def action(parsed: argparse.Namespace) -> None:
-        options = settings_of(TeachOptions, parsed.overrides)
-        totals = teach(parsed.run, options).totals
+    def action(run: Path, options: TeachOptions, _: SetPaths) -> None:
+        totals = teach(run, options).totals
         per_row = totals.bytes / max(1, totals.samples)
         print(
             f"{options.output}: {plural(totals.samples, 'row')} in {plural(totals.blocks, 'block')} of "
             f"{plural(totals.shards, 'shard')}, {per_row:,.0f} bytes a row"
         )
 
-    return run_tool(parser, arguments, action)
+    return run_model_tool(__doc__, arguments, TeachOptions, action)
 
 
 if __name__ == "__main__":

@@ -173,6 +173,11 @@ class TrainedModel:
             "clozeline import-model, and give that"
         )
 
+    def masked_row_ids(self, purpose: str) -> tuple[int, int, int]:
+        """Return the ids of [CLS], [SEP] and [MASK] for rows of a masked LM; `purpose` asks for them, for messages."""
+        vocabulary = self.tokenizer.vocabulary
+        return vocabulary.id_of("cls", purpose), vocabulary.id_of("sep", purpose), vocabulary.id_of("mask", purpose)
+
     @cached_property
     def model(self) -> Model:
         """The model on the weights of `checkpoint`, in evaluation mode, with the rule by which it drops tokens."""

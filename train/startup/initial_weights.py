@@ -1,4 +1,4 @@
-"""Copy the weights of the run or model folder that `model.init_from` names into a model.
+"""Copy the weights of the run or model folder that `model.init_from` names into a model, and compare the tokenizers.
 
 It may have another architecture: an encoder-decoder starts from an encoder, for example (arXiv 1907.12461).
 """
@@ -21,9 +21,10 @@ from clozeline.model.parameters.freezing import fitting
 from clozeline.model.parameters.initial_values import generator_for, normal
 from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
 from clozeline.model.registries import AdapterComponent
+from clozeline.pipeline.shards import ShardSet
+from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.train.checkpoint.trained_model import TrainedModel, digest_of
 from clozeline.train.configuration.padded_vocabulary import row_multiple
-from clozeline.train.startup.source_tokenizer import OtherTokenizer
 
 _BODY = "family."
 _ADAPTER = "adapters."
@@ -42,7 +43,23 @@ _CONNECTOR: Final = "family.connector."
 
 
 @dataclass(frozen=True)
-class Translated:
+class OtherTokenizer:
+    """A tokenizer that extends the source's."""
+
+    known: int
+    """vocabulary size of the source"""
+    size: int
+    """vocabulary size of the shards"""
+    parts: Mapping[int, tuple[int, ...]]
+    """new id → ids of its text in the source's tokenizer; empty for an id without text"""
+
+    def line(self) -> str:
+        """Return what a start prints."""
+        return f"           another tokenizer: {self.known} ids there, {self.size} here; shared ids have equal pieces"
+
+
+@dataclass(frozen=True)
+class RemappedWeights:
     """A source under the names of a model of another architecture."""
 
     config: ModelConfig
@@ -62,7 +79,7 @@ class Translated:
 
 
 @dataclass(frozen=True)
-class Filled:
+class LoadReport:
     """The parameters of a model by origin."""
 
     source: Path
@@ -95,7 +112,7 @@ def _summarize(names: Sequence[str]) -> str:
     return ", ".join([*listed, *([f"{body} parameters of the body"] if body else [])])
 
 
-def translate_source(here: ModelConfig, source: TrainedModel) -> Translated:
+def translate_source(here: ModelConfig, source: TrainedModel) -> RemappedWeights:
     """Return the weights of a source under the names of a model that computes the same, with an adapter or without.
 
     `translate` maps the stacks of another architecture.
@@ -112,13 +129,13 @@ def translate_source(here: ModelConfig, source: TrainedModel) -> Translated:
     return replace(read, folder=source.folder, notes=source.checkpoint.notes)
 
 
-def fill(
+def load_initial(
     model: Model,
-    source: Translated,
+    source: RemappedWeights,
     placement: Placement = WHOLE,
     parts: Sequence[str] = (),
     other: OtherTokenizer | None = None,
-) -> Filled:
+) -> LoadReport:
     """Copy the weights of a run or a model folder into a model.
 
     The bodies must match, parameter by parameter. Heads take what the source has; one with other labels there is new.
@@ -162,7 +179,7 @@ def fill(
     fresh = [name for name in ours if name not in copied]
     base = [name for name in copied if not name.startswith(_ADAPTER)]  # what stays frozen under an adapter
     unused = sorted(tensors.keys() - copied)
-    return Filled(source.folder, copied, fresh, unused, digest_of(tensors, base), added, source.notes)
+    return LoadReport(source.folder, copied, fresh, unused, digest_of(tensors, base), added, source.notes)
 
 
 def config_without_adapter(source: TrainedModel, key: str, adapter: AdapterComponent | None = None) -> ModelConfig:
@@ -217,7 +234,7 @@ def _of_vocabulary(name: str) -> bool:
     return name == _TABLE or (name.startswith("heads.") and ".projection." in name)
 
 
-def translate(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tensor]) -> Translated:
+def translate(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tensor]) -> RemappedWeights:
     """Return the tensors of a model under the names of another.
 
     A model of one stack initializes the encoder of an encoder-decoder, and its decoder if widths and heads are equal:
@@ -226,7 +243,7 @@ def translate(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tenso
     relative position table is new if the direction differs. A model with an adapter is refused.
     """
     if here.family == there.family or not {here.family, there.family} <= _STACKS.keys():
-        return Translated(there, dict(tensors))
+        return RemappedWeights(there, dict(tensors))
     if here.adapter is not None:
         raise ConfigurationError(
             f"model.adapter: an adapter needs a model of its own family, got {there.family} for {here.family}: train "
@@ -259,7 +276,7 @@ def translate(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tenso
     if of.position.kind == "t5":
         parts = [f"layers.{n}.position." for n in range(here.layers)] if here.position.per_layer else ["position."]
         lacking += tuple(f"family.{stack}.{part}" for stack in _STACKS[here.family] for part in parts)
-    return Translated(replace(of, family=there.family), renamed, _FREE_ACROSS, lacking, frozenset(dropped))
+    return RemappedWeights(replace(of, family=there.family), renamed, _FREE_ACROSS, lacking, frozenset(dropped))
 
 
 def _has_parameter(here: ModelConfig, stack: str, rest: str) -> bool:
@@ -267,3 +284,57 @@ def _has_parameter(here: ModelConfig, stack: str, rest: str) -> bool:
     if part != "layers" or ".cross." in rest:
         return ".cross." not in rest
     return stack != "decoder" or (not here.share.stacks and int(inner.partition(".")[0]) < here.decoder_depth)
+
+
+def compare_tokenizers(source: TrainedModel, shards: ShardSet, key: str = "model.init_from") -> OtherTokenizer | None:
+    """Compare the pieces of the ids that both tokenizers have; return the extension, or None if they are equal.
+
+    Without a tokenizer nothing is compared. Another piece of an id is refused, with the `key` that names the source.
+    """
+    try:
+        ours = find_tokenizer(shards.path, shards.manifest.tokenizer.fingerprint)
+    except ConfigurationError:  # the set was copied without it
+        return None
+    if source.tokenizer_folder is None:
+        return None
+    there, here = source.tokenizer, load_tokenizer(ours)
+    if there.vocabulary.fingerprint == here.vocabulary.fingerprint:
+        return None
+    sizes = there.vocabulary.size, here.vocabulary.size
+    for token in range(min(sizes)):
+        if (piece := there.piece(token)) != (own := here.piece(token)):
+            raise ConfigurationError(
+                f"{key}: {source.folder} has another tokenizer than the shards: id {token} is {piece!r} there, "
+                f"{own!r} here; make the shards with the tokenizer of that model ({source.tokenizer_folder})"
+            )
+    texts = {token: "" if here.vocabulary.special[token] else here.decode_part([token]) for token in range(*sizes)}
+    parts: dict[int, tuple[int, ...]] = {}
+    for token, text in texts.items():
+        parts[token] = () if not text or "\ufffd" in text else tuple(there.encode([text])[0].ids.tolist())
+    return OtherTokenizer(*sizes, parts)
+
+
+def refuse_other_tokenizer(source: TrainedModel, shards: ShardSet, key: str) -> None:
+    """Refuse a teacher that was not trained on the ids of the shards."""
+    expected = shards.manifest.tokenizer.fingerprint
+    theirs = source.recorded[0].tokenizer.fingerprint if source.recorded else None
+    if theirs == expected:
+        return
+    if source.tokenizer_folder is None:
+        what = "has no tokenizer" if theirs is None else f"was trained with the tokenizer {theirs[:16]}"
+        raise ConfigurationError(
+            f"{key}: {source.folder} {what}, the shards have {expected[:16]}, and without its files their ids cannot "
+            "be compared: copy the files of the teacher's tokenizer into its folder, or make the shards with it"
+        )
+    find_tokenizer(shards.path, expected)  # raises where the set was copied without it
+    refuse_other_ids(source, shards, key)
+
+
+def refuse_other_ids(source: TrainedModel, shards: ShardSet, key: str) -> None:
+    """Refuse shards whose tokenizer has other ids than that of a run or a model folder, or more."""
+    other = compare_tokenizers(source, shards, key)
+    if other is not None and other.known != other.size:
+        raise ConfigurationError(
+            f"{key}: {source.folder} has a tokenizer of {other.known} ids, {shards.path} has {other.size}: expected "
+            "the same ids; make the shards with the tokenizer of that model"
+        )

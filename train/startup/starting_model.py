@@ -27,8 +27,13 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.distillation import UNFIT
 from clozeline.train.configuration.padded_vocabulary import row_multiple
 from clozeline.train.data.sets.stored_scores import read_stored_scores
-from clozeline.train.startup.initial_weights import config_without_adapter, fill, translate_source
-from clozeline.train.startup.source_tokenizer import compare_tokenizers, refuse_other_tokenizer
+from clozeline.train.startup.initial_weights import (
+    compare_tokenizers,
+    config_without_adapter,
+    load_initial,
+    refuse_other_tokenizer,
+    translate_source,
+)
 from clozeline.train.startup.start_or_resume import StartingPoint
 
 _TABLE: Final = "family.tokens.weight"
@@ -117,7 +122,7 @@ def _initialize(
             "model.adapter first, and give that run as model.init_from"
         )
     translated = translate_source(model.config, source)
-    filled = fill(model, translated, placement, config.init_parts, other if adapter is None else None)
+    filled = load_initial(model, translated, placement, config.init_parts, other if adapter is None else None)
     # start the adapter on top of them, and freeze them
     if point.saved is not None:
         refuse_other_base(folder, point.saved.base, filled.digest)

@@ -15,8 +15,7 @@ from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.registries import ADAPTERS
 from clozeline.train.checkpoint.stored_checkpoint import Index, steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.startup.initial_weights import fill, translate, translate_source
-from clozeline.train.startup.source_tokenizer import OtherTokenizer
+from clozeline.train.startup.initial_weights import OtherTokenizer, load_initial, translate, translate_source
 from tests.model.checkpoints.published import VOCABULARY, saved
 from tests.train.masked_set import write_config
 from tests.train.runs import start
@@ -25,7 +24,7 @@ IDS = torch.tensor([[5, 9, 30, 7, 11]])
 
 
 def fill_from(model, source, **options):
-    return fill(model, translate_source(model.config, TrainedModel.open(source)), **options)
+    return load_initial(model, translate_source(model.config, TrainedModel.open(source)), **options)
 
 
 @pytest.fixture(scope="module")
@@ -81,11 +80,11 @@ def test_a_body_with_other_parameters_is_refused(folder):
     lacking = {key: tensor for key, tensor in source.tensors.items() if key != name}
     for tensors in (lacking, {**source.tensors, "family.stack.other": torch.ones(1)}):
         with pytest.raises(ConfigurationError, match="only one of both models has family"):
-            fill(model, replace(source, tensors=tensors))
+            load_initial(model, replace(source, tensors=tensors))
     matrix = next(key for key in lacking if key.startswith("family.stack.layers.0.") and lacking[key].dim() == 2)
     for other in (source.tensors[matrix][:-1], source.tensors[matrix][:, :-1]):
         with pytest.raises(ConfigurationError, match=f"{matrix} has shape"):
-            fill(model, replace(source, tensors={**source.tensors, matrix: other}))
+            load_initial(model, replace(source, tensors={**source.tensors, matrix: other}))
 
 
 def test_the_vocabulary_may_be_padded_on_either_side(folder):
@@ -155,7 +154,7 @@ def test_a_head_for_other_classes_is_new(folder):
     names = {name: tensor.detach().clone() for name, tensor in tuned.named_parameters()}
     checkpoint = replace(read_checkpoint(folder), config=tuned.config, tensors=names)
     same, other = (
-        fill(model, translate_source(model.config, TrainedModel(source, checkpoint)))
+        load_initial(model, translate_source(model.config, TrainedModel(source, checkpoint)))
         for model in (of("no", "yes"), of("dull", "fine"))
     )
     assert (same.fresh, same.unused) == ([], [])

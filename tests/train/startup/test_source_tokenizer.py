@@ -10,7 +10,7 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from clozeline.pipeline.tokenize.tokenizers.character import Character
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.startup.source_tokenizer import compare_tokenizers
+from clozeline.train.startup.initial_weights import compare_tokenizers
 
 RESERVED = 154 + 256
 """Ids before those of the characters."""

@@ -13,7 +13,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.data.sets.stored_scores import StoredScores
 from clozeline.train.startup import starting_model
-from clozeline.train.startup.source_tokenizer import OtherTokenizer
+from clozeline.train.startup.initial_weights import OtherTokenizer
 from clozeline.train.startup.start_or_resume import StartingPoint
 from clozeline.train.startup.starting_model import (
     build_random_model,

@@ -79,8 +79,7 @@ class RunScores:
         return found
 
     def _score_masked(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[tuple[float, bool]]:
-        vocabulary = self.trained.tokenizer.vocabulary
-        cls, sep, mask = (vocabulary.id_of(name, "suite=lm_eval") for name in ("cls", "sep", "mask"))
+        cls, sep, mask = self.trained.masked_row_ids("suite=lm_eval")
         rows, positions = [], []
         for context, continuation in pairs:
             ids = [*context, *continuation][-(self.length - 2) :]

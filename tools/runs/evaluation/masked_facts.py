@@ -72,8 +72,7 @@ def fact_scores(trained: TrainedModel, facts: Sequence[Fact], words: Sequence[st
     any other word is skipped and counted. The baseline is the most frequent word of each relation. To compare models
     with different vocabularies, give the words that all of them have.
     """
-    vocabulary = trained.tokenizer.vocabulary
-    cls, sep, mask = (vocabulary.id_of(name, "suite=lama") for name in ("cls", "sep", "mask"))
+    cls, sep, mask = trained.masked_row_ids("suite=lama")
     tokens = _single_tokens(trained, [fact.word for fact in facts] if words is None else words)
     if not tokens:
         raise ConfigurationError("suite=lama: none of the words is one token of the run's tokenizer")

@@ -111,10 +111,10 @@ def _score_documents(
         return log_likelihoods_in_windows(trained.model, ids, length, stride)
     vocabulary = trained.tokenizer.vocabulary
     scored = [[token for token in own if not vocabulary.special[token]] for own in ids]  # separators of packed rows
-    cls, sep, mask = (vocabulary.id_of(name, f"score={kind}") for name in ("cls", "sep", "mask"))
     words = [document.words for document in documents] if kind == "pll_word" else None
+    special = trained.masked_row_ids(f"score={kind}")
     return pseudo_log_likelihoods_in_windows(
-        trained.model, scored, length - 2, (cls, sep, mask), words=words, previous=kind == "mntp"
+        trained.model, scored, length - 2, special, words=words, previous=kind == "mntp"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from clozeline.train.checkpoint.trained_model import TrainedModel
 if TYPE_CHECKING:
     from torch import Tensor
 
+T = TypeVar("T", bound=str)
 Score: TypeAlias = Literal["causal", "pll", "pll_word", "mntp", "fused"]
 """causal: left-to-right log-likelihood; pll: each token masked alone (arXiv 1910.14659); pll_word: masked together with
 the later tokens of its word (within_word_l2r, arXiv 2305.10588); mntp: masked alone and predicted at the previous
@@ -116,8 +117,7 @@ class TextScorer:
         if kind == "causal":
             head = [] if self._first is None else [self._first]
             return log_likelihoods(self._trained.model, [[*head, *encoding.ids.tolist()] for encoding in encoded])
-        vocabulary = self._trained.tokenizer.vocabulary
-        cls, sep, mask = (vocabulary.id_of(name, f"score={kind}") for name in ("cls", "sep", "mask"))
+        cls, sep, mask = self._trained.masked_row_ids(f"score={kind}")
         rows = [[cls, *encoding.ids.tolist(), sep] for encoding in encoded]
         positions = [range(1, len(row) - 1) for row in rows]
         words = None
@@ -139,18 +139,34 @@ def _score_to_fuse(ready: Collection[Score]) -> Score | None:
     return "mntp" if "mntp" in ready else "pll" if "pll" in ready else None
 
 
-def choose_score(ready: dict[Score, ObjectiveFacts], trained: TrainedModel, kind: Score | None) -> Score:
-    """Return the type of score, by default the first that the training prepared; ConfigurationError for any other."""
+def choose_prepared(trained: TrainedModel, key: str, asked: T | None, ready: Collection[T], nothing: str) -> T:
+    """Return what a key asks for, by default the first that the training prepared.
+
+    Args:
+        trained: the model.
+        key: of the command line, for messages.
+        asked: its value; None: not given.
+        ready: what the training prepared, preferred first.
+        nothing: what a training is that prepares nothing, for the message.
+
+    Raises:
+        ConfigurationError: the training did not prepare it.
+    """
     if not ready:
         labels = ", ".join(dict.fromkeys(objective.label for objective in trained.objectives))
-        raise ConfigurationError(f"{trained.folder}: was trained on {labels}, which prepares no score of texts")
-    chosen = kind or next(iter(ready))
+        raise ConfigurationError(f"{trained.folder}: was trained on {labels}, {nothing}")
+    chosen = asked or next(iter(ready))
     if chosen not in ready:
         raise ConfigurationError(
-            f"score={chosen}: the run was not trained for it, and its numbers would mean nothing; it can be scored by "
+            f"{key}={chosen}: the run was not trained for it, and its scores would mean nothing; it can be asked by "
             f"{', '.join(ready)}"
         )
     return chosen
+
+
+def choose_score(ready: Collection[Score], trained: TrainedModel, kind: Score | None) -> Score:
+    """Return the type of score, by default the first that the training prepared; ConfigurationError for any other."""
+    return choose_prepared(trained, "score", kind, ready, "which prepares no score of texts")
 
 
 def open_scorer(trained: TrainedModel, kind: Score | None) -> tuple[TextScorer, Score]:

@@ -17,7 +17,7 @@ from clozeline.model.scoring.causal import answer_log_likelihoods, log_likelihoo
 from clozeline.model.scoring.masked import pseudo_log_likelihoods
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
-from clozeline.tools.runs.inference.text_likelihoods import first_token, prepared_scores
+from clozeline.tools.runs.inference.text_likelihoods import choose_prepared, first_token, prepared_scores
 from clozeline.tools.runs.prompting.template import Prompt
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
@@ -194,21 +194,10 @@ def open_scorer(
     trained: TrainedModel, mode: Mode | None, masks: Masks = "left_to_right", tokens: int = TOKENS
 ) -> tuple[Scorer, Mode]:
     """Return a scorer of words and its mode, by default the first that the training prepared."""
-    objectives = trained.objectives
-    ready = {kind: objective for objective in reversed(objectives) for kind in prepared_modes(objective)}
-    known = [kind for kind in get_args(Mode) if kind in ready]
-    if not known:
-        labels = ", ".join(dict.fromkeys(objective.label for objective in objectives))
-        raise ConfigurationError(
-            f"{trained.folder}: was trained on {labels}, after which a prompt has no answer: expected a run of a "
-            "masked, causal or text-to-text objective"
-        )
-    chosen: Mode = mode or known[0]
-    if chosen not in ready:
-        raise ConfigurationError(
-            f"mode={chosen}: the run was not trained for it, and its scores would be meaningless; it can be asked by "
-            f"{', '.join(known)}"
-        )
+    ready = {kind: objective for objective in reversed(trained.objectives) for kind in prepared_modes(objective)}
+    known: list[Mode] = [kind for kind in get_args(Mode) if kind in ready]
+    nothing = "after which a prompt has no answer: expected a run of a masked, causal or text-to-text objective"
+    chosen = choose_prepared(trained, "mode", mode, known, nothing)
     objective, model, tokenizer = ready[chosen], trained.model, trained.tokenizer
     if chosen == "causal":
         return Causal(model, tokenizer, first_token(trained, objective), tokens), chosen
