@@ -13,9 +13,7 @@ from contextlib import contextmanager, nullcontext, redirect_stdout
 from types import FrameType
 from typing import Any, Final, Literal, NoReturn, TextIO, TypeAlias
 
-from clozeline import plugins
 from clozeline.configuration.config import describe
-from clozeline.configuration.overrides import parse_words
 from clozeline.configuration.paths import refusal_of_special
 from clozeline.configuration.words_elsewhere import translate_key
 from clozeline.errors import ClozelineError, ConfigurationError, message_text, show_controls
@@ -44,7 +42,6 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> tuple[Any, list[str]]:  # type: ignore[override]
         """Refuse a word that is not UTF-8, such as the path of a file whose name is in another encoding."""
         words = list(sys.argv[1:] if args is None else args)
-        plugins.allow(parse_words(words))
         for word in words:
             if any("\ud800" <= letter <= "\udfff" for letter in word):
                 raise ConfigurationError(f"argument {word!r}: expected UTF-8; rename the file or folder")

@@ -5,8 +5,9 @@
     [project.entry-points."clozeline.objectives"]
     falling_rate = "mylab.objectives:FallingRate"
 
-An entry point gives a plain name. A module is imported only where the user's own words ask for it: a configuration
-file given to a command, its command line, the variable `CLOZELINE_IMPORT`, or an installed entry point. What somebody
+An entry point gives a plain name. A module is imported only where the user's own words ask for it: a key that names an
+algorithm, in a file given to a command or on its command line, the variable `CLOZELINE_IMPORT`, or an installed entry
+point. What somebody
 else's run, set or model names is refused until one of these names it, too. The variable carries the names to workers.
 """
 
@@ -15,12 +16,12 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, SelectableGroups, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Final
 
 from clozeline.errors import ConfigurationError
 
@@ -45,26 +46,10 @@ def short_name(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.rpartition(":")[2]).lower() if is_custom(name) else name
 
 
-def allow(values: Iterable[Any]) -> None:
-    """Allow the import of what the user's values name, in this process and those that it starts.
-
-    `values` are plain data, parsed: only an entire text or key is a name, never a part of one.
-    """
-    if found := {name.replace("-", ".") for name in filter(is_custom, _texts(values))} - _allowed():
-        os.environ[VARIABLE] = ",".join(sorted(_allowed() | found))
-
-
-def _texts(plain: Any) -> Iterator[str]:
-    """Yield the texts and keys of plain data."""
-    if isinstance(plain, str):
-        yield plain
-    elif isinstance(plain, Mapping):
-        for key, value in plain.items():
-            yield from _texts(key)
-            yield from _texts(value)
-    elif isinstance(plain, Iterable):
-        for value in plain:
-            yield from _texts(value)
+def allow(name: str) -> None:
+    """Allow the import of a name that the user's own words give, in this process and those that it starts."""
+    if is_custom(name):
+        os.environ[VARIABLE] = ",".join(sorted({*_allowed(), name.replace("-", ".")}))
 
 
 def _allowed() -> set[str]:

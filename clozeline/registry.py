@@ -22,6 +22,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from clozeline import plugins
 from clozeline.configuration.config import to_plain, validate
+from clozeline.configuration.named_algorithms import NamesAlgorithm
 from clozeline.configuration.words_elsewhere import translate_algorithm
 from clozeline.errors import ConfigurationError
 
@@ -71,7 +72,7 @@ class Default(Generic[D_co]):
 
 
 @dataclass(frozen=True)
-class Registry(Generic[T_co]):
+class Registry(NamesAlgorithm, Generic[T_co]):
     """The algorithms in the folder of a package, in entry points, and in modules that the user names.
 
     As the annotation of a field it says what the field names: `Annotated[Component["Filter"], FILTERS]`.
@@ -140,6 +141,10 @@ class Registry(Generic[T_co]):
             if attribute.lower() == compact and isinstance(value, type) and value.__module__ == module.__name__:
                 return value
         raise ConfigurationError(f"{self.package}.{name} holds no class named like its file")
+
+    def options_class(self, name: str) -> type | None:
+        """Return the class of the options of an algorithm, if it has one."""
+        return getattr(self.load_class(name), "Options", None)
 
     def implements(self, found: type) -> TypeGuard[type[T_co]]:
         """Return whether a class has the interface of the algorithms."""

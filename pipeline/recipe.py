@@ -27,6 +27,7 @@ from clozeline.configuration.config import (
     validate,
     yaml_text,
 )
+from clozeline.configuration.named_algorithms import IsName
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline import all_stages, stage_module
 from clozeline.pipeline.block_options import StoreOptions
@@ -59,7 +60,7 @@ class InputEntry:
 
     path: Annotated[str | list[str], HOME_EXPANDED]
     """file, folder or glob (`**` descends), a URL of a file or of a glob, or a list of them"""
-    reader: str | None = None
+    reader: Annotated[str, IsName()] | None = None
     """name of a reader; default: found by magic bytes, then by extension"""
     source: str = "default"
     """label of this source: filters, reports and mixtures go by it; part of the document uid"""
@@ -95,7 +96,7 @@ _INPUT_KEYS: Final = tuple(name for name in InputEntry.__dataclass_fields__ if n
 class ExecutorConfig:
     """Distribution of units over processes; the output does not depend on it."""
 
-    name: str = "local"
+    name: Annotated[str, IsName()] = "local"
     """executor of tasks: `local`, processes of this machine; `slurm`, array jobs; `ray`, actors of a cluster"""
     tasks: Annotated[int, Field(ge=1)] = 1
     """tasks that a pass is dealt to, ≥ 1; task r of n runs units r, r + n, ..."""

@@ -9,6 +9,7 @@ from typing import Any, Final, NoReturn, TypeVar, cast
 
 from clozeline.command import Parser, run_command, stopping_at_signals
 from clozeline.configuration.config import describe, validate
+from clozeline.configuration.named_algorithms import allow_words
 from clozeline.configuration.overrides import fields_of, override
 from clozeline.errors import ConfigurationError
 from clozeline.hub import fetch_folder
@@ -98,6 +99,7 @@ def add_settings(parser: Arguments, *schemas: type, help_text: str = "settings, 
 
 def settings_of(schema: type[S], words: Sequence[str]) -> S:
     """Return the settings given by `key=value` words, or raise ConfigurationError for a wrong key or value."""
+    allow_words(schema, words)
     settings: S = validate(schema, override(schema, {}, words, _ORIGIN), _ORIGIN)
     return settings
 

@@ -29,7 +29,8 @@ import yaml
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from clozeline import HOME, plugins
+from clozeline import HOME
+from clozeline.configuration.named_algorithms import allow_named, allow_words
 from clozeline.configuration.overrides import (
     alternatives,
     below,
@@ -37,7 +38,6 @@ from clozeline.configuration.overrides import (
     fields_of,
     merge,
     override,
-    parse_words,
     parse_yaml,
 )
 from clozeline.configuration.paths import HOME_EXPANDED as HOME_EXPANDED
@@ -202,14 +202,17 @@ def _with_base(schema: Any, data: dict[str, Any], path: Path, depth: int = 0) ->
 def load_config(schema: type[T], path: Path, overrides: Sequence[str] = (), *, is_own: bool = False) -> T:
     """Read a YAML file, apply `a.b=value` overrides, validate.
 
-    Values of overrides, and of a file that is the user's own, may name algorithms of other modules (`plugins.allow`).
+    Only the values of overrides, and of a file that is the user's own, allow the import of algorithms that they name.
 
     ConfigurationError if the file is missing or not YAML, a key is unknown (the nearest known one is named), or a value
     has the wrong type or range. A mistake that the file alone does not have is one of the command line.
     """
     data, overrides = _compose(schema, path, overrides)
-    plugins.allow([*parse_words(overrides), data if is_own else {}])
     resolved = override(schema, data, overrides, str(path))
+    if is_own:
+        allow_named(schema, resolved)
+    else:
+        allow_words(schema, overrides)
     remember(resolved)
     value, mistakes = _validate(schema, resolved)
     if mistakes:
@@ -223,7 +226,7 @@ def load_config(schema: type[T], path: Path, overrides: Sequence[str] = (), *, i
 
 def load_keys(schema: type[T], data: Mapping[str, Any], overrides: Sequence[str]) -> T:
     """Validate keys that a command brings itself, with `a.b=value` overrides; as `load_config`, without a file."""
-    plugins.allow(parse_words(overrides))
+    allow_words(schema, overrides)
     resolved = override(schema, data, overrides, "command line")
     remember(resolved)
     return cast(T, validate(schema, resolved, "command line"))

@@ -8,7 +8,7 @@ brackets and texts in quotes are YAML, as in a file.
 
 import functools
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
@@ -213,16 +213,6 @@ def parse_word(kind: Any, text: str) -> Any:
         return text if is_text else StrictLoader("").construct_object(yaml.ScalarNode(tag, text))
     except (yaml.YAMLError, RecursionError, ValueError):  # a glob such as [ab]*.gz is no YAML, but a good string
         return text
-
-
-def parse_words(words: Sequence[str]) -> Iterator[Any]:
-    """Yield what the words of a command line say: those without a key as values, else the parts of keys, and values."""
-    for word in words:
-        key, equals, text = word.partition("=")
-        yield parse_word(None, word)
-        if equals:
-            yield key.split(".")
-            yield parse_word(None, text)
 
 
 @functools.cache

@@ -12,6 +12,7 @@ from pydantic import Field, GetCoreSchemaHandler, ValidatorFunctionWrapHandler
 from pydantic_core import CoreSchema, core_schema
 
 from clozeline.configuration.config import adapter_of, config_class
+from clozeline.configuration.named_algorithms import IsName
 from clozeline.configuration.unread_keys import non_default_keys
 from clozeline.model.configuration.head import HeadEntry
 from clozeline.model.configuration.key_types import Depth, Width
@@ -51,7 +52,7 @@ class ModelConfig:
 
     WORD: ClassVar = "size"
 
-    family: str
+    family: Annotated[str, IsName()]
     """A file of model/families, for example encoder, decoder or encoder_decoder."""
     dim: Width
     """Width of the residual stream."""
@@ -145,7 +146,7 @@ class ModelConfig:
     quantization: Quantization | None = None
     """A training in which the linear maps of the body compute with rounded weights: int8, int4, or int8_dynamic, which
     also rounds what they read. null = weights as they are."""
-    heads: dict[str, HeadEntry]
+    heads: dict[Annotated[str, IsName()], HeadEntry]
     """Pretraining heads, files of model/heads, each with the weight of its loss: {masked_lm: 1.0}; the long form is
     {masked_lm: {weight: 1.0, normalise: row}}."""
 

@@ -1,5 +1,6 @@
 """The code of one's own algorithms is a part of what a run and a stage are: of the classes that run, of every kind."""
 
+import json
 import os
 import sys
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ import pytest
 
 from clozeline import plugins
 from clozeline.configuration.config import load_config, to_plain, validate, yaml_text
+from clozeline.configuration.named_algorithms import allow_words
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution import stages
 from clozeline.pipeline.execution.stages import stage_key, stage_of
@@ -157,16 +159,62 @@ def test_evaluation_files_have_readers_too(module_of):
     assert plugins.digests(stage.algorithms()) != before
 
 
-def test_only_an_entire_value_of_the_user_allows_an_import(tmp_path, monkeypatch, module_of):
-    """A run of somebody else names a module; a sentence that holds its name allows nothing, the name itself does."""
-    module_of("theirs", subclass_of("train.optim.schedules.linear:Linear"))
+def names_allowed():
+    return os.environ[plugins.VARIABLE].split(",")
+
+
+NAMED = {f"run {kind}": (base, changes) for kind, (base, changes) in OF_RUNS.items()}
+NAMED |= {f"stage {kind}": (base, keys) for kind, (_, base, keys) in OF_STAGES.items() if kind != "grouping"}
+NAMED["evaluation_items"] = (
+    "pipeline.tasks.readers.squad:Squad", {"decontaminate": {"against": [{"path": "dev.json", "reader": "{}"}]}}
+)  # fmt: skip
+NAMED["executor"] = ("pipeline.execution.executors.local:Local", {"executor": {"name": "{}"}})
+
+
+@pytest.mark.parametrize("kind", NAMED)
+def test_each_key_that_names_an_algorithm_allows_its_import(tmp_path, monkeypatch, module_of, kind):
+    """In the user's own file, and in `key=value` words over the file of somebody else; such a file alone does not."""
+    base, keys = NAMED[kind]
+    name = f"named_{kind.replace(' ', '_')}"
+    module_of(name, subclass_of(base))
+    keys = filled(keys, f"{name}:Mine")
+    if kind == "stage objective":
+        keys["corrupt"] = [{"name": keys["corrupt"]}]
+    if kind.startswith("run "):
+        schema, plain = TrainConfig, plain_config(**keys)
+    else:
+        schema, plain = Recipe, {"corpus": "c", "output": "out", **keys}
     file = tmp_path / "theirs.yaml"
-    plain = {**plain_config(), "schedule": "theirs:Mine"}
     file.write_text(yaml_text(plain))
     monkeypatch.setenv(plugins.VARIABLE, "")
-    plugins.allow(["I read theirs:Mine in a text", {"text": "see theirs:Mine, now"}])
-    with pytest.raises(ConfigurationError, match="put CLOZELINE_IMPORT=theirs:Mine"):
-        load_config(TrainConfig, file, ["output=theirs:Mine.txt"])
+    with pytest.raises(ConfigurationError, match=f"put CLOZELINE_IMPORT={name}:Mine"):
+        load_config(schema, file)
+    words = [f"{key.replace('__', '.')}={json.dumps(value)}" for key, value in keys.items() if name in str(value)]
+    load_config(schema, file, words)
+    assert names_allowed() == [f"{name}:Mine"]
+    monkeypatch.setenv(plugins.VARIABLE, "")
+    load_config(schema, file, is_own=True)
+    assert names_allowed() == [f"{name}:Mine"]
+
+
+def test_a_text_that_looks_like_a_name_allows_nothing(tmp_path, monkeypatch, module_of):
+    """The type of a key says whether it names an algorithm: labels, sets and folders may have a colon."""
+    module_of("theirs", subclass_of("train.optim.schedules.linear:Linear"))
+    monkeypatch.setenv(plugins.VARIABLE, "")
+    own, foreign = tmp_path / "own.yaml", tmp_path / "foreign.yaml"
+    labels = {"classification": {"labels": ["theirs:Mine", "other"]}}
+    own.write_text(yaml_text({**plain_config(model__heads=labels), "output": "theirs:Mine"}))
+    foreign.write_text(yaml_text({**plain_config(), "schedule": "theirs:Mine"}))
+    load_config(TrainConfig, own, ["output=theirs:Mine", "data.shards=theirs:Mine"], is_own=True)
     assert not os.environ[plugins.VARIABLE]
-    config = load_config(TrainConfig, file, ["schedule={name: theirs:Mine, warmup: 1}"])
+    with pytest.raises(ConfigurationError, match="put CLOZELINE_IMPORT=theirs:Mine"):
+        load_config(TrainConfig, foreign, ["output=theirs:Mine"])
+    config = load_config(TrainConfig, foreign, ["schedule.name=theirs:Mine", "schedule.warmup=1"])
     assert to_plain(config)["schedule"]["name"] == "theirs:Mine"
+
+
+def test_words_name_algorithms_in_lists_and_in_options_of_others(monkeypatch):
+    monkeypatch.setenv(plugins.VARIABLE, "")
+    allow_words(Recipe, ["corrupt.0.name=a.b:C", "clean.filters=[d:E, {name: f:G}]", "clean.sources.web.extractor=h:I"])
+    allow_words(Recipe, ["corrupt=[{name: composition, steps: [{name: j:K}], label: l:M}]", "input.reader=n:O"])
+    assert names_allowed() == ["a.b:C", "d:E", "f:G", "h:I", "j:K", "n:O"]

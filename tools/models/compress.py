@@ -21,6 +21,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.configuration.named_algorithms import IsName
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import WEIGHTS, Checkpoint, export_checkpoint
 from clozeline.model.compression.methods import Batch, Method
@@ -52,7 +53,7 @@ from clozeline.train.startup.initial_weights import refuse_other_ids
 class CompressOptions(MeasureOptions):
     """A method, its calibration rows, and the output; further keys belong to the method."""
 
-    method: str
+    method: Annotated[str, IsName()]
     """a file of model/compression/methods: layers, heads, rows, magnitude, int8, int8_dynamic, int4"""
     output: Annotated[Path, HOME_EXPANDED]
     """new folder"""

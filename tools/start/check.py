@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from clozeline import plugins
+from clozeline.configuration.named_algorithms import allow_words
 from clozeline.configuration.overrides import override
 from clozeline.errors import ConfigurationError, IntegrityError, message_text
 from clozeline.model.registries import HEADS
@@ -64,6 +65,7 @@ def check_algorithm(registry: Registry[object], name: str, words: Sequence[str] 
 
     def build() -> None:
         schema = getattr(contract, "OPTIONS", None) or options_of(kind)
+        allow_words(schema, words)
         entry: Entry = {"name": name, **override(schema, {}, words, "command line")}
         case.append(contract.prepare(entry))
 
@@ -95,6 +97,7 @@ def main(arguments: Sequence[str]) -> int:
 
     def action(options: argparse.Namespace) -> int:
         broken = 0
+        plugins.allow(options.algorithm)
         for registry in find_registries(options.algorithm, options.registry):
             print(f"{options.algorithm}, one of {registry.name}:")
             for promise, fault in check_algorithm(registry, options.algorithm, options.overrides):

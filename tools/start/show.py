@@ -15,7 +15,9 @@ from pydantic import Field
 from rich import box
 from rich.table import Table
 
+from clozeline import plugins
 from clozeline.configuration.config import Names, config_class
+from clozeline.configuration.named_algorithms import allow_words
 from clozeline.configuration.overrides import override
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview import CorruptedText, corrupt_text
@@ -64,6 +66,7 @@ def show(name: str, text: str | None, words: Sequence[str]) -> CorruptedText:
     if text is not None and text.partition("=")[0].split(".")[0] in known:
         words, text = [text, *words], None
     settings, others = split_settings(ShowSettings, words)
+    allow_words(kind.Options, others)
     options: dict[str, Any] = override(kind.Options, {}, others, "command line")
     target = settings.target or (_TARGET if text is None else "")
     return corrupt_text(
@@ -102,6 +105,7 @@ def main(arguments: Sequence[str]) -> int:
             Terminal().print(_objectives())
             print('Try one: clozeline show masked_lm "It is raining."')
             return
+        plugins.allow(options.objective)
         shown = show(options.objective, options.text, options.overrides)
         if options.picture is not None:
             from clozeline.tools.shards.viewer.attention_picture import draw_attention  # imports torch
