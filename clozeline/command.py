@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext, redirect_stdout
 from types import FrameType
 from typing import Any, Final, Literal, NoReturn, TextIO, TypeAlias
 
-from clozeline.configuration.config import describe
+from clozeline.configuration.described_keys import describe
 from clozeline.configuration.paths import refusal_of_special
 from clozeline.configuration.words_elsewhere import translate_key
 from clozeline.errors import ClozelineError, ConfigurationError, message_text, show_controls

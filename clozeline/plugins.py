@@ -7,8 +7,8 @@
 
 An entry point gives a plain name. A module is imported only where the user's own words ask for it: a key that names an
 algorithm, in a file given to a command or on its command line, the variable `CLOZELINE_IMPORT`, or an installed entry
-point. What somebody
-else's run, set or model names is refused until one of these names it, too. The variable carries the names to workers.
+point. What somebody else's run, set or model names is refused until one of these names it, too. The variable carries
+the names to workers.
 """
 
 import hashlib

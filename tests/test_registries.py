@@ -8,7 +8,7 @@ import re
 import pytest
 import yaml
 
-from clozeline.configuration.config import describe
+from clozeline.configuration.described_keys import describe
 from clozeline.pipeline.recipe import Recipe
 from clozeline.train.configuration.config import TrainConfig
 from tests.registries import REGISTRIES, ROOT

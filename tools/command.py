@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar, cast
 
 from clozeline.command import Parser, run_command, stopping_at_signals
-from clozeline.configuration.config import describe, validate
+from clozeline.configuration.config import validate
+from clozeline.configuration.described_keys import describe
 from clozeline.configuration.named_algorithms import allow_words
 from clozeline.configuration.overrides import fields_of, override
 from clozeline.errors import ConfigurationError

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from clozeline.configuration.config import describe
+from clozeline.configuration.described_keys import describe
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.objectives import Objective, build_objective
 from clozeline.pipeline.corrupt.preview.corrupted_text import corrupt_first_row

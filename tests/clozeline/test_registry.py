@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from clozeline.configuration.config import config_class, describe
+from clozeline.configuration.config import config_class
+from clozeline.configuration.described_keys import describe
 from clozeline.errors import ConfigurationError
 from clozeline.model.registries import HEADS
 from clozeline.pipeline.registries import OBJECTIVES, SENTENCES

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from clozeline.configuration.config import describe
+from clozeline.configuration.described_keys import describe
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import FAMILIES, HEADS

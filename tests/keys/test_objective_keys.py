@@ -8,7 +8,7 @@ import json
 from dataclasses import asdict
 from typing import Literal, get_args, get_origin
 
-from clozeline.configuration.config import describe
+from clozeline.configuration.described_keys import describe
 from clozeline.configuration.overrides import alternatives, below
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.registries import OBJECTIVES

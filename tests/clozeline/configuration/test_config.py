@@ -9,15 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from clozeline.configuration.config import (
-    config_class,
-    config_digest,
-    describe,
-    load_config,
-    read_composed,
-    to_plain,
-    validate,
-)
+from clozeline.configuration.config import config_class, config_digest, load_config, read_composed, to_plain, validate
+from clozeline.configuration.described_keys import describe
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import SENTENCES

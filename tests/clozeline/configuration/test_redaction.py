@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 from clozeline.command import run_command
-from clozeline.configuration.config import describe, load_config, save_yaml
+from clozeline.configuration.config import load_config, save_yaml
+from clozeline.configuration.described_keys import describe
 from clozeline.configuration.redaction import (
     MASK,
     is_secret,

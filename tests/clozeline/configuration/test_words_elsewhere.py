@@ -6,7 +6,7 @@ import pytest
 
 from clozeline.__main__ import commands
 from clozeline.command import keys_of
-from clozeline.configuration.config import describe
+from clozeline.configuration.described_keys import describe
 from clozeline.configuration.overrides import parse_yaml
 from clozeline.configuration.words_elsewhere import WORDS_FILE, translate_key
 from clozeline.errors import ConfigurationError

@@ -5,7 +5,7 @@ import json
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from clozeline.configuration.config import describe
+from clozeline.configuration.described_keys import describe
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.model.configuration.head import HeadConfig

@@ -1,0 +1,85 @@
+"""Describe the keys of config classes for help: name, type, default and docstring."""
+
+import ast
+import dataclasses
+import functools
+import inspect
+import itertools
+import json
+import textwrap
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
+
+from clozeline.configuration.overrides import alternatives, fields_of
+
+
+def describe(schema: Any, prefix: str = "") -> Iterator[tuple[str, str, str, str]]:
+    """Yield (dotted key, type, default, docstring) of every key below a config class."""
+    for inner in dict.fromkeys(_config_classes(schema)):
+        for name, (kind, field) in fields_of(inner).items():
+            key = prefix + getattr(inner, "BESIDE", {}).get(name, name)
+            nested = list(describe(kind, f"{key}.NAME." if get_origin(kind) is dict else f"{key}."))
+            text = field.description or _docstrings(inner).get(name, "")
+            yield key, _type_name(kind), "" if nested else _default_text(field), " ".join(text.split())
+            yield from nested
+
+
+@functools.cache
+def _docstrings(kind: Any) -> Mapping[str, str]:
+    """Return the docstring below each key of a config class, read from its source when somebody asks.
+
+    Pydantic reads them as each class is made, which takes a third of the start of a command.
+    """
+    texts: dict[str, str] = {}
+    keys = {name: field.alias or name for name, field in kind.__pydantic_fields__.items()}
+    for parent in reversed(kind.__mro__[:-1]):
+        with suppress(OSError):  # a class that was typed into an interpreter has no source
+            definition: Any = ast.parse(textwrap.dedent(inspect.getsource(parent))).body[0]
+            for field, text in itertools.pairwise(definition.body):
+                match field, text:
+                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(meaning))):
+                        texts[keys.get(name, name)] = meaning
+    return texts
+
+
+def _config_classes(kind: Any) -> Iterator[Any]:
+    """Yield the config classes in a type: itself, the parts of a union, the items of a list or mapping."""
+    for alternative in alternatives(kind):
+        if hasattr(alternative, "__pydantic_fields__"):
+            yield alternative
+        else:
+            for part in get_args(alternative):
+                yield from _config_classes(part)
+
+
+def _type_name(kind: Any) -> str:
+    """Return a type in readable form: `int`, `str or null`, `list of str`, `train or heldout`."""
+    return " or ".join(dict.fromkeys(map(_name_alternative, alternatives(kind))))
+
+
+def _name_alternative(kind: Any) -> str:
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return " or ".join(map(str, parts))
+    if origin in (list, tuple):
+        return f"list of {_type_name(parts[0])}"
+    if origin is dict:
+        return f"mapping to {_type_name(parts[1])}"
+    if dataclasses.is_dataclass(kind):
+        return "mapping" if hasattr(kind, "__pydantic_fields__") else "name, or mapping with name"
+    return {NoneType: "null", Path: "path", Any: "mapping"}.get(kind) or str(getattr(kind, "__name__", kind))
+
+
+def _default_text(field: Any) -> str:
+    """Return a default as YAML has it, so that it can be copied; algorithms by their names, without importing them."""
+    if field.is_required():
+        return "required"
+    names = getattr(field.default_factory, "shown", None)
+    value = field.get_default(call_default_factory=True) if names is None else names
+    text = json.dumps(value, default=lambda item: str(getattr(item, "name", item)))
+    if value is names or not isinstance(value, str):
+        text = text.strip('"')
+    return text if len(text) <= 60 else text[:57] + "..."
