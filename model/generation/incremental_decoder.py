@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from clozeline.columns import DECODER_TEXT, ROW_TEXT, TextFields
 from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.compilation.host_shapes import add_host_shapes
@@ -25,16 +26,17 @@ class IncrementalDecoder:
         self, model: Model, prompts: Sequence[Sequence[int]], decoder_start: int | None, prefix: bool, tokens: int
     ) -> None:
         self._model, (_, self._head) = model, head_of(model, "lm", "continuations")
-        self._side, self.limit = _side(model, decoder_start), model.position_limit
+        self._text = _text_to_continue(model, decoder_start)
+        self.limit = model.position_limit
         self.prompts = [list(prompt) if decoder_start is None else [decoder_start] for prompt in prompts]
         """tokens before the new ones of each row"""
         tensors = _first_step(model, prompts, decoder_start, prefix)
-        self._positions = tensors[f"{self._side}lengths"]
+        self._positions = tensors[self._text.lengths.name]
         self._prefix = tensors.get("prefix_length")
         self._rows = [list(row) for row in self.prompts]
         self._short = _short_context(model)
         self._was_long = self._is_long()
-        self._cache = Cache(model.positions_taken + tensors[f"{self._side}input_ids"].shape[1] + tokens)
+        self._cache = Cache(model.positions_taken + tensors[self._text.ids.name].shape[1] + tokens)
         self._read(tensors, self._positions - 1)
 
     def select(self, rows: Sequence[int]) -> None:
@@ -58,7 +60,7 @@ class IncrementalDecoder:
             self._read_again()
             return
         ids = torch.tensor(tokens, device=self._positions.device)[:, None]
-        tensors = {f"{self._side}input_ids": ids, f"{self._side}position_ids": self._positions[:, None]}
+        tensors = {self._text.ids.name: ids, self._text.positions.name: self._positions[:, None]}
         if self._prefix is not None:
             tensors["prefix_length"] = self._prefix
         self._read(tensors, torch.zeros_like(self._positions))
@@ -72,7 +74,7 @@ class IncrementalDecoder:
     def _read_again(self) -> None:
         """Read all tokens of all rows: keys in the cache are rotated by the other frequencies."""
         self._was_long = self._is_long()
-        tensors = {name: tensor.to(self._positions.device) for name, tensor in _pad_prompts(self._rows, "").items()}
+        tensors = {name: tensor.to(self._positions.device) for name, tensor in _pad_prompts(self._rows).items()}
         self._cache, self._positions = Cache(self._cache.capacity), tensors["lengths"]
         self._read(tensors if self._prefix is None else tensors | {"prefix_length": self._prefix}, self._positions - 1)
 
@@ -93,14 +95,14 @@ def _short_context(model: Model) -> int | None:
     return scaling.original_maximum
 
 
-def _side(model: Model, decoder_start: int | None) -> str:
-    """Return the prefix of the names of the growing rows' tensors."""
+def _text_to_continue(model: Model, decoder_start: int | None) -> TextFields:
+    """Return the fields of the text that grows: those of the row, or of the side of the decoder."""
     paired = model.family.architecture == "encoder_decoder"
     if paired != (decoder_start is not None):
         expected = "an id, for its decoder" if paired else "None, for there is only one row"
         got = f"of the family '{model.config.family}', got {decoder_start}"
         raise ConfigurationError(f"decoder_start: expected {expected} {got}")
-    return "decoder_" if paired else ""
+    return DECODER_TEXT if paired else ROW_TEXT
 
 
 def _first_step(
@@ -111,22 +113,22 @@ def _first_step(
         if not prompt:
             raise BatchError(f"prompt {number}: expected at least one token, got none")
     check_lengths(model, prompts)
-    tensors = _pad_prompts(prompts, "")
+    tensors = _pad_prompts(prompts)
     if decoder_start is not None:
         tensors = add_host_shapes(tensors, model.position_limit)
-        tensors |= _pad_prompts([[decoder_start]] * len(prompts), "decoder_")
+        tensors |= _pad_prompts([[decoder_start]] * len(prompts), DECODER_TEXT)
     elif prefix:
         tensors["prefix_length"] = tensors["lengths"]
     device = model.family.device
     return {name: tensor.to(device) for name, tensor in tensors.items()}
 
 
-def _pad_prompts(prompts: Sequence[Sequence[int]], side: str) -> dict[str, Tensor]:
+def _pad_prompts(prompts: Sequence[Sequence[int]], text: TextFields = ROW_TEXT) -> dict[str, Tensor]:
     """Pad rows on the right; no token reads the padding, so any id serves."""
     rows = [torch.tensor(list(prompt), dtype=torch.int64) for prompt in prompts]
     ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
     return {
-        f"{side}input_ids": ids,
-        f"{side}position_ids": torch.arange(ids.shape[1])[None],
-        f"{side}lengths": torch.tensor([len(prompt) for prompt in prompts]),
+        text.ids.name: ids,
+        text.positions.name: torch.arange(ids.shape[1])[None],
+        text.lengths.name: torch.tensor([len(prompt) for prompt in prompts]),
     }

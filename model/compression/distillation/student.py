@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 import torch
 from torch import Tensor, nn
 
+from clozeline.columns import TEACHER, names_of
 from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.build import Model, TokenCount
 from clozeline.model.compression.distillation.losses import DistillationLoss
@@ -22,7 +23,7 @@ PREFIX: Final = "distil/"
 """Start of the names of these losses in metrics."""
 OF_TEACHER: Final = "teacher_"
 """Start of the names of a teacher's tensors in a batch."""
-STORED: Final = frozenset({"teacher_ids", "teacher_weights"})
+STORED: Final = names_of(TEACHER)
 """Tensors of a batch with stored scores of a teacher."""
 
 

@@ -6,7 +6,9 @@ from typing import Final
 import numpy as np
 
 from clozeline.arrays import Bool
-from clozeline.columns import Role, Use
+from clozeline.columns import Feature, Role, Use
+from clozeline.pipeline.corrupt.objectives.corrective_lm import CROP_LENGTH, CROP_START
+from clozeline.pipeline.corrupt.objectives.span_boundary import SPAN_LENGTHS, SPAN_STARTS
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.readers import facts_of
@@ -130,6 +132,11 @@ _BY_USE: Final[Mapping[Use, Callable[[str, Role, Mapping[str, Ragged], Bool], It
 }  # fmt: skip
 
 
+def _declares(manifest: Manifest, *features: Feature) -> bool:
+    """Return whether a set has these columns; one of somebody else has another role."""
+    return all(manifest.roles.get(feature.name) == feature.stored_role for feature in features)
+
+
 _FRAME: Final = 2
 """Special tokens of a row of one text."""
 _PAIR_FRAME: Final = 3
@@ -169,7 +176,7 @@ def _attention(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 def _label_spans(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     """Require spans that cover the labels, all of them and nothing else."""
     columns = block.rows.columns
-    if not {"span_starts", "label_positions"} <= columns.keys():
+    if not _declares(manifest, SPAN_STARTS, SPAN_LENGTHS) or "label_positions" not in columns:
         return
     # rows of other parts of a mixture have no spans
     stored = np.flatnonzero(columns["span_starts"].lengths)
@@ -189,7 +196,7 @@ def _label_spans(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 
 def _crops(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     columns = block.rows.columns
-    if "crop_start" not in columns:
+    if not _declares(manifest, CROP_START, CROP_LENGTH):
         return
     starts, lengths, rows = columns["crop_start"], columns["crop_length"], columns["input_ids"]
     size = value_or(lengths, 1)

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from clozeline.columns import TEACHER
 from clozeline.configuration.config import config_class, to_plain, validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet
@@ -13,7 +14,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.mixture import Phase
 from clozeline.train.data.stream.phases import Input
 
-COLUMNS: Final = ("teacher_ids", "teacher_weights")
+COLUMNS: Final = tuple(field.name for field in TEACHER)
 _KEY: Final = "teacher"
 """Key of the manifest's `config`."""
 
