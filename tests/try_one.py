@@ -74,7 +74,7 @@ class Selection:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Keep the tests of the algorithms' own files, and the cases of contract tests that are about them."""
         kept = [item for item in items if item.path in self.own or algorithm_of(item) in self.algorithms]
-        items[:] = [item for item in kept if not starts_ranks(item)]
+        items[:] = [item for item in kept if "two_ranks" not in getattr(item, "fixturenames", ())]
         self.with_ranks = len(kept) - len(items)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -140,7 +140,7 @@ def main(arguments: Sequence[str]) -> int:
         if not path.exists():
             print(f"      its own tests are missing: `make test` expects {path.relative_to(ROOT)}")
     if selection.with_ranks:
-        print(f"{selection.with_ranks:5} more start training processes; `make test` runs them")
+        print(f"{selection.with_ranks:5} more start several training processes; `make test` runs them")
     names = ", ".join(str(one.path.relative_to(ROOT)) for one in found)
     print(f"{names}: {selection.ran.total()} tests in {time.perf_counter() - begun:.1f} s")
     return int(status)

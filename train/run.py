@@ -110,7 +110,7 @@ def _train(checked: CheckedStart, world: World, journal: Journal, display: Displ
     peak = peak_of(world.device, config.precision, measured)
     lines = describe_model(config, left_out, starting, datasets)
     lines += [*cost.lines(measured), *describe_rereading(datasets.phases, cost.rows_by_set)]
-    announce_start(point, lines, cost.least_seconds(measured), peak, display, journal)
+    announce_start(point, lines, cost.least_seconds(measured), peak, engine.hooks, display, journal)
     if starting.unread:
         display.say(starting.unread)
     announce_data(point, state, datasets, announce)

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from clozeline.configuration.config import NoOptions
 from clozeline.model.build import Model
+from clozeline.report.recorded_series import RecordedSeries
 from clozeline.train.distributed.process_group import World
 from clozeline.train.optim.weights.flat_buffers import Layout
 
@@ -71,6 +72,8 @@ class Hook:
     turn: ClassVar[int] = 1
     """Order of the calls: 0 reads gradients before the others change them, 1 changes gradients, weights, or what is
     trained, 2 reads the gradients that are left, 3 removes parts of the model, 4 reads the weights of the step."""
+    charts: ClassVar[Sequence[RecordedSeries]] = ()
+    """What the report draws of the entries that `end` returns."""
     observes: ClassVar[bool] = False
     """It changes no result, so that a resumed run may have it or not."""
     keys: frozenset[str] = frozenset()

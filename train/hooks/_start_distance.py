@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from clozeline.report.recorded_series import RecordedSeries
 from clozeline.train.hooks import Hook, Step, Trained
 from clozeline.train.hooks.layer_statistics import module_of
 
@@ -16,6 +17,7 @@ class StartDistance(Hook):
     """
 
     turn: ClassVar = 4
+    charts: ClassVar = (RecordedSeries(name="Distance of the weights from model.init_from", keys=("start_distance",)),)
     observes: ClassVar = True
 
     def __init__(self, *, by_layer: bool) -> None:

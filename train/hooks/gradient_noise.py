@@ -6,12 +6,16 @@ scale is tr(Σ) / |G|², in rows; both are noisy, so divide only sums over many 
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import torch
 from torch import Tensor
 
+from clozeline.report.recorded_series import RecordedSeries
 from clozeline.train.hooks import Hook, Step, Trained
+
+_WINDOW: Final = 100
+"""Records over which the noise scale is averaged; a single step is mostly noise."""
 
 
 class GradientNoise(Hook):
@@ -21,6 +25,16 @@ class GradientNoise(Hook):
     """
 
     turn: ClassVar = 2
+    charts: ClassVar = (
+        RecordedSeries(
+            name="Gradient noise scale",
+            keys=("gradient_noise", "trace"),
+            per=("gradient_noise", "square"),
+            unit="rows",
+            window=_WINDOW,
+            headline=True,
+        ),
+    )
     observes: ClassVar = True
     conflicts: ClassVar = {"zero.offload": "gradients on the host were never tried"}
 

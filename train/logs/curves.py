@@ -3,13 +3,16 @@
 import statistics
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.report.charts import Series, lines
 from clozeline.report.html_page import facts, fragment
+from clozeline.report.recorded_series import RecordedSeries, read_points
 from clozeline.train.data.sets.recorded_sets import read_sets
 from clozeline.train.logs.display import format_count, heldout_title
 from clozeline.train.logs.json_lines import read_lines, step_records
@@ -19,21 +22,18 @@ AXES: Final = {"step": "step", "tokens": "tokens", "seconds": "seconds of traini
 """Axes of losses with their titles; `read_run` adds `seconds` to the records."""
 _MIB: Final = 2**20
 _OVER_STEPS: Final = (
-    ("Gradient norm before clipping", ("gradient_norm",), 1.0),
-    ("Learning rate", ("learning_rate",), 1.0),
-    ("Distance of the weights from model.init_from", ("start_distance",), 1.0),
-    ("Tokens a second, all ranks", ("tokens_per_s",), 1.0),
-    ("Tokens a second with padding, all ranks", ("padded_tokens_per_s",), 1.0),
-    ("Model FLOPs utilization (%)", ("mfu",), 100.0),
-    ("Time waiting for data (%)", ("stream", "waited_share"), 100.0),
-    ("Resident memory of rank 0 (MiB)", ("memory_bytes",), 1 / _MIB),
-    ("Memory of the accelerator of rank 0 (MiB)", ("device_bytes",), 1 / _MIB),
+    RecordedSeries(name="Gradient norm before clipping", keys=("gradient_norm",)),
+    RecordedSeries(name="Learning rate", keys=("learning_rate",)),
+    RecordedSeries(name="Tokens a second, all ranks", keys=("tokens_per_s",)),
+    RecordedSeries(name="Tokens a second with padding, all ranks", keys=("padded_tokens_per_s",)),
+    RecordedSeries(name="Model FLOPs utilization", keys=("mfu",), unit="%", factor=100.0),
+    RecordedSeries(name="Time waiting for data", keys=("stream", "waited_share"), unit="%", factor=100.0),
+    RecordedSeries(name="Resident memory of rank 0", keys=("memory_bytes",), unit="MiB", factor=1 / _MIB),
+    RecordedSeries(name="Memory of the accelerator of rank 0", keys=("device_bytes",), unit="MiB", factor=1 / _MIB),
 )
-"""Charts over steps: title, keys, factor."""
+"""Charts over steps of every run; hooks declare theirs, and a start of the run records them."""
 _FINGERPRINT_LETTERS: Final = 8
 """Letters of a tokenizer's fingerprint that tell it from others."""
-_NOISE_WINDOW: Final = 100
-"""Records over which the noise scale is averaged; a single step is mostly noise."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,6 +44,8 @@ class RecordedRun:
     records: Sequence[Record]
     task: str = ""
     """what its losses are of: objectives and tokenizer; losses of other ones cannot be compared with them"""
+    charts: Sequence[RecordedSeries] = ()
+    """what its hooks recorded"""
 
     def __repr__(self) -> str:
         figures = ", ".join(f"{name} {figure}" for name, figure in headline(self).items())
@@ -83,8 +85,9 @@ def headline(run: RecordedRun) -> dict[str, str]:
         shown["tokens"] = f"{tokens[-1]:,}"
     if speeds := [record["tokens_per_s"] for record in trained if "tokens_per_s" in record]:
         shown["tokens a second, median"] = f"{statistics.median(speeds):,.0f}"
-    if noise := noise_scales(run):
-        shown["gradient noise scale"] = f"{noise[-1][1]:,.0f} rows"
+    for chart in run.charts:
+        if chart.headline and (found := chart.points(records)):
+            shown[chart.label] = f"{found[-1][1]:,.0f} {chart.unit}"
     return shown
 
 
@@ -96,12 +99,23 @@ def format_loss(loss: float | None) -> str:
 def read_run(directory: Path, name: str) -> RecordedRun:
     """Read the records of a run, and add the seconds of training without pauses between starts."""
     records = [record for record in read_lines(directory / "metrics.jsonl") if isinstance(record.get("step"), int)]
-    begun = [
-        float(event["time"])
-        for event in read_lines(directory / "events.jsonl")
-        if event.get("event") in ("start", "resume") and isinstance(event.get("time"), int | float)
-    ]
-    return RecordedRun(name, list(_with_seconds(records, sorted(begun))), _read_task(directory))
+    starts = [event for event in read_lines(directory / "events.jsonl") if event.get("event") in ("start", "resume")]
+    begun = [float(event["time"]) for event in starts if isinstance(event.get("time"), int | float)]
+    return RecordedRun(
+        name, list(_with_seconds(records, sorted(begun))), _read_task(directory), tuple(_declared_charts(starts))
+    )
+
+
+def _declared_charts(starts: Sequence[Record]) -> Iterator[RecordedSeries]:
+    """Yield each chart that the hooks of any start declared, once."""
+    known: set[RecordedSeries] = set()
+    for event in starts:
+        declared = event.get("charts")
+        for entry in declared if isinstance(declared, list) else ():
+            with suppress(ConfigurationError):  # a damaged event may have any content
+                if (chart := validate(RecordedSeries, entry, "charts")) not in known:
+                    known.add(chart)
+                    yield chart
 
 
 def _read_task(directory: Path) -> str:
@@ -142,15 +156,13 @@ def curves(runs: Sequence[RecordedRun]) -> Iterator[str]:
         of = f" of {task or 'runs without sets.json'}" if len(groups) > 1 else ""
         for axis in ["step"] if alone else AXES:
             yield from _losses(group, axis, of, alone)
-    for title, keys, factor in _OVER_STEPS:
-        yield lines(title, _series(runs, keys[-1] if alone else "", "step", *keys, factor=factor), "step")
-    noise = [Series("noise scale" if alone else run.name, noise_scales(run)) for run in runs]
-    yield lines(f"Gradient noise scale (rows), of {_NOISE_WINDOW} records", noise, "step")
+    for chart in (*_OVER_STEPS, *dict.fromkeys(chart for run in runs for chart in run.charts)):
+        series = [Series(chart.keys[-1] if alone else run.name, chart.points(run.records)) for run in runs]
+        yield lines(chart.title, series, "step")
 
 
-def _series(runs: Sequence[RecordedRun], alone: str, axis: str, *keys: str, factor: float = 1.0) -> list[Series]:
-    names = [alone or run.name for run in runs]
-    return [Series(name, points(run, axis, *keys, factor=factor)) for name, run in zip(names, runs, strict=True)]
+def _series(runs: Sequence[RecordedRun], alone: str, axis: str, *keys: str) -> list[Series]:
+    return [Series(alone or run.name, points(run, axis, *keys)) for run in runs]
 
 
 def _losses(runs: Sequence[RecordedRun], axis: str, of: str = "", alone: bool = False) -> Iterator[str]:
@@ -200,28 +212,9 @@ def entropy_title(name: str, result: Record) -> str:
     return f"unigram entropy{heldout_title(name).removeprefix('held-out')} of {format_count(result)}"
 
 
-def points(run: RecordedRun, axis: str, *keys: str, factor: float = 1.0) -> list[tuple[float, float]]:
-    """Return (x, value) of the records with finite numbers for both."""
-    pairs: list[tuple[float, float]] = []
-    for record in run.records:
-        value: Any = record
-        for key in keys:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        x = record.get(axis)
-        if isinstance(value, int | float) and isinstance(x, int | float):
-            pairs.append((x, value if factor == 1.0 else value * factor))
-    return pairs
-
-
-def noise_scales(run: RecordedRun) -> list[tuple[float, float]]:
-    """Return (step, noise scale in rows) of each full window, if the gradient is above the noise."""
-    traces, squares = (points(run, "step", "gradient_noise", key) for key in ("trace", "square"))
-    scales = []
-    for end in range(_NOISE_WINDOW, len(traces) + 1):
-        trace, square = (sum(value for _, value in series[end - _NOISE_WINDOW : end]) for series in (traces, squares))
-        if square > 0:
-            scales.append((traces[end - 1][0], trace / square))
-    return scales
+def points(run: RecordedRun, axis: str, *keys: str) -> list[tuple[float, float]]:
+    """Return (x, value) of the records with numbers for both."""
+    return list(read_points(run.records, axis, *keys))
 
 
 def last_heldout(records: Sequence[Record]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from clozeline.command import wrap_log
+from clozeline.configuration.config import to_plain
 from clozeline.configuration.redaction import redact_text
 from clozeline.native.library import missing_note
 from clozeline.train.checkpoint.state import TrainState
@@ -16,6 +17,7 @@ from clozeline.train.data.sets.passes import describe_rereading
 from clozeline.train.data.stream.phases import distinct_sets
 from clozeline.train.distributed.launcher import describe_environment
 from clozeline.train.distributed.process_group import device_of
+from clozeline.train.hooks import Hook
 from clozeline.train.logs.cost_estimate import Peak, estimate_cost, operations_per_second, peak_of
 from clozeline.train.logs.display import Display, describe_event
 from clozeline.train.logs.journal import Journal, read_status
@@ -38,13 +40,20 @@ def describe_model(
 
 
 def announce_start(
-    point: StartingPoint, lines: Sequence[str], least_s: float, peak: Peak, display: Display, journal: Journal
+    point: StartingPoint,
+    lines: Sequence[str],
+    least_s: float,
+    peak: Peak,
+    hooks: Sequence[Hook],
+    display: Display,
+    journal: Journal,
 ) -> None:
     """Print the cost of a new run, or the checkpoint of a resumed one, and write the event.
 
     `least_s`: lower bound on the time of the run, in seconds.
     """
     now, saved = point.state, point.saved
+    charts = [to_plain(chart) for hook in hooks for chart in hook.charts]
     for line in point.choices:
         display.say(line)
     if note := missing_note():
@@ -53,12 +62,12 @@ def announce_start(
     if saved is None:
         for line in (*lines, peak.line()):
             display.say(line)
-        fields = {"shape": now.shape, "versions": now.versions, "peak": peak._asdict()}
+        fields = {"shape": now.shape, "versions": now.versions, "peak": peak._asdict(), "charts": charts}
         journal.event("start", steps=point.config.steps, least_s=least_s, **fields)
     else:
         # a resumed run: name the checkpoint, and whether results are bit-identical
         exact = saved.shape == now.shape and saved.versions == now.versions and point.config.deterministic is not False
-        fields = {"was": saved.shape, "shape": now.shape, "peak": peak._asdict()}
+        fields = {"was": saved.shape, "shape": now.shape, "peak": peak._asdict(), "charts": charts}
         journal.event("resume", step=saved.step, checkpoint=point.name, exact=exact, **fields)
         display.say(f"branch of {point.trunk} at {point.name}" if point.trunk else f"resumed from {point.name}")
         if not exact:

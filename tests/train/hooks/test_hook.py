@@ -1,10 +1,13 @@
 """Promises of every hook, and the order in which they are called."""
 
+import dataclasses
+
 import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
+from clozeline.train.checkpoint.checkpoints import restore
 from clozeline.train.configuration.config import frozen
 from clozeline.train.engine import hooks_of_run
 from clozeline.train.hooks import Hook
@@ -12,7 +15,7 @@ from clozeline.train.registries import HOOKS
 from tests.contracts import contract
 from tests.declarations import declared
 from tests.model.compression.pruning.pruned import train
-from tests.train.synthetic import VOCABULARY, tiny
+from tests.train.synthetic import VOCABULARY, RandomSource, build, tiny
 
 
 def hooked(name, **changes):
@@ -34,6 +37,27 @@ def test_a_hook_resumes_to_the_bit_and_declares_its_states(name, one_rank, tmp_p
         assert all(torch.equal(own[key], resumed[parameter][key]) for key in own), parameter
     if kind.observes:
         assert losses == one_rank.run(train, tiny(zero__stage=2, precision="bf16"))[0][0]
+
+
+def recorded(world, config):
+    """The records of two steps."""
+    engine = build(config, world)
+    restore(engine, None, ())
+    found = []
+    for step in (1, 2):
+        batches = list(RandomSource(config, world).next_step())
+        counts = {"masked_lm": world.total([sum(engine.heads["masked_lm"].count(b.tensors) for b in batches)])[0]}
+        found.append({"step": step, **engine.step(batches, counts, step, 1e-3, observe=True).record})
+    engine.close()
+    return found
+
+
+@contract(HOOKS)
+def test_a_chart_draws_what_the_hook_records(name, one_rank):
+    charts = HOOKS.load_class(name).charts
+    records = one_rank.run(recorded, hooked(name))[0] if charts else []
+    for chart in charts:
+        assert dataclasses.replace(chart, window=1).points(records), chart.title
 
 
 @contract(HOOKS)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from clozeline.report.html_page import page
-from clozeline.train.logs.curves import RecordedRun, curves, noise_scales, read_run
+from clozeline.train.hooks.gradient_noise import GradientNoise
+from clozeline.train.logs.curves import RecordedRun, curves, headline, read_run
 from tests.pages import checked
 from tests.sealed_lines import sealed
 
@@ -81,4 +82,28 @@ def test_the_noise_scale_is_a_quotient_of_sums_of_a_hundred_records():
         _, trace, square = np.sum(kept[end - 100 : end], axis=0)
         expected += [(kept[end - 1][0], trace / square)] if square > 0 else []
     assert 0 < len(expected) < len(kept) - 99
-    np.testing.assert_allclose(noise_scales(RecordedRun("a", records)), expected)
+    (chart,) = GradientNoise.charts
+    np.testing.assert_allclose(chart.points(records), expected)
+
+
+def test_a_report_draws_what_hooks_declared_at_a_start(tmp_path):
+    """Of a class that this process has never seen, too; each chart once, and damaged ones never."""
+    own = {"name": "Largest bias", "keys": ["biases", "largest"], "unit": "nats", "factor": 2.0, "headline": True}
+    damaged = [
+        {"name": 3},
+        "x",
+        {"name": "a", "keys": []},
+        {"name": "", "keys": ["b"]},
+        {"name": "a", "keys": ["b"], "window": 0},
+    ]
+    folder = tmp_path / "run"
+    folder.mkdir()
+    lines = [{"step": step, "time": 1.0 * step, "loss": 3.0, "biases": {"largest": 10.0 * step}} for step in (1, 2)]
+    (folder / "metrics.jsonl").write_text("".join(f"{sealed(**line)}\n" for line in lines))
+    starts = [("start", [own, *damaged]), ("resume", [own]), ("resume", None)]
+    events = [sealed(event=event, time=0.5, charts=charts) for event, charts in starts]
+    (folder / "events.jsonl").write_text("".join(f"{event}\n" for event in events))
+    run = read_run(folder, "a")
+    assert [chart.title for chart in run.charts] == ["Largest bias (nats)"]
+    assert headline(run)["largest bias"] == "40 nats"
+    assert "Largest bias (nats): largest from 20 to 40" in checked(page("run", curves([run]))).pictures
