@@ -165,14 +165,16 @@ def keys_of(
     `algorithms` are (key, word that chooses, registry): `("optimizer", "name", OPTIMIZERS)`. An
     option that several algorithms describe alike is one entry with their names.
     """
-    yield from describe(schema)
+    common = [*describe(schema)]
+    yield from common
     for key, word, registry in algorithms:
         readers: dict[tuple[str, str, str, str], list[str]] = {}
         for name in registry.available():
             for described in describe(options_of(registry.load_class(name))):
                 readers.setdefault(described, []).append(name)
         for (option, kind, default, text), chosen in readers.items():
-            yield f"{key}.{option} ({word}: {', '.join(chosen)})", kind, default, text
+            if (f"{key}.{option}", kind, default, text) not in common:
+                yield f"{key}.{option} ({word}: {', '.join(chosen)})", kind, default, text
 
 
 def print_keys(keys: Iterable[tuple[str, str, str, str]]) -> None:

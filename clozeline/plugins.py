@@ -27,11 +27,11 @@ from clozeline.errors import ConfigurationError
 
 VARIABLE: Final = "CLOZELINE_IMPORT"
 """Variable with the names that may be imported, `module:Class` or `module`, between commas."""
-_NAME: Final = re.compile(r"[A-Za-z_]\w*(?:[.-][A-Za-z_]\w*)*:[A-Za-z_]\w*")
+_NAME: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
 def is_custom(name: str) -> bool:
-    """Return whether a name is `module:Class`; heads write a hyphen for each dot, which names of modules lack."""
+    """Return whether a name is `module:Class`."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -49,7 +49,7 @@ def short_name(name: str) -> str:
 def allow(name: str) -> None:
     """Allow the import of a name that the user's own words give, in this process and those that it starts."""
     if is_custom(name):
-        os.environ[VARIABLE] = ",".join(sorted({*_allowed(), name.replace("-", ".")}))
+        os.environ[VARIABLE] = ",".join(sorted({*_allowed(), name}))
 
 
 def _allowed() -> set[str]:
@@ -73,12 +73,11 @@ def import_class(name: str, *, is_allowed: bool = False) -> type:
     Raises:
         ConfigurationError: nobody but the configuration of a foreign folder names it, it is not there, or is no class.
     """
-    path = name.replace("-", ".")
-    module, _, attribute = path.partition(":")
-    if not is_allowed and module not in sys.modules and {path, module}.isdisjoint(_allowed()):
+    module, _, attribute = name.partition(":")
+    if not is_allowed and module not in sys.modules and {name, module}.isdisjoint(_allowed()):
         raise ConfigurationError(
             f"{name}: only a file that you did not write names this class, so it was not imported; where you trust its "
-            f"code, put {VARIABLE}={','.join(sorted({*_allowed(), path}))} before the command"
+            f"code, put {VARIABLE}={','.join(sorted({*_allowed(), name}))} before the command"
         )
     try:
         found = getattr(_import(module), attribute)

@@ -14,7 +14,7 @@ from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import Family, View
 from clozeline.model.flop_counts import FlopCounts
-from clozeline.model.heads import Head
+from clozeline.model.heads import Head, Heads
 from clozeline.model.initialization import SkipInitialValues, initialize_parameters
 from clozeline.model.layers.masks import real_tokens
 from clozeline.model.layers.pooling import ScalarMix
@@ -107,11 +107,11 @@ class Model(FlopCounts, nn.Module):
         """Become a model with the parts of a built one, under the same names, before anything else is set."""
         nn.Module.__init__(self)
         self.vocab_size, self.family = model.vocab_size, model.family
-        self.use_heads(model.config, cast(nn.ModuleDict, model.heads))
+        self.use_heads(model.config, cast(Heads, model.heads))
         self.adapters, self.adapter_in_use = model.adapters, model.adapter_in_use
         self.recount()
 
-    def use_heads(self, config: ModelConfig, heads: nn.ModuleDict) -> None:
+    def use_heads(self, config: ModelConfig, heads: Heads) -> None:
         """Replace the heads by those of a configuration with the same body."""
         self.config = config
         self.heads = cast("Mapping[str, Head]", heads)
@@ -216,7 +216,7 @@ def _ponder_loss(output: Sequence[Tensor], weights: Tensor) -> Loss:
     return Loss(steps + (remainder * weights).sum(), weights.sum().long(), {"steps": steps})
 
 
-def build_heads(config: ModelConfig, family: Family, vocab_size: int) -> nn.ModuleDict:
+def build_heads(config: ModelConfig, family: Family, vocab_size: int) -> Heads:
     """Build the heads of a configuration, which read a family and share its token table where they are tied."""
     kinds = {name: HEADS.load_class(name) for name in config.heads}
     sizes = {name: family.sizes(kind.target) for name, kind in kinds.items()}
@@ -234,8 +234,7 @@ def build_heads(config: ModelConfig, family: Family, vocab_size: int) -> nn.Modu
                 raise ConfigurationError(f"model.heads.{name}.exits: expected two layers or more, got {config.layers}")
             ramps = (HEADS.create(name, own[name], family.tokens, vocab_size) for _ in range(config.layers - 1))
             head.off_ramps = nn.ModuleList(ramps)
-        head.normalise, head.label_chunk = config.heads[name].normalise, config.heads[name].label_chunk
-    return nn.ModuleDict(heads)
+    return Heads(heads)
 
 
 def build_model(

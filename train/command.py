@@ -16,7 +16,7 @@ from typing import Final
 from clozeline.command import Parser, add_detail_options, asks_for_help, keys_of, print_keys, program_name
 from clozeline.configuration.config import config_file, load_config, read_mapping
 from clozeline.errors import PEER_LOST, STOPPED, AloneError, ClozelineError, message_text
-from clozeline.model.registries import ADAPTERS, PRUNING
+from clozeline.model.registries import ADAPTERS, HEADS, PRUNING
 from clozeline.process import guard_streams, shield_children
 from clozeline.train.distributed.launcher import describe_environment
 from clozeline.train.distributed.stopping import INTERRUPTED, INTERRUPTED_MESSAGE, Interrupted
@@ -26,6 +26,7 @@ _ALGORITHMS: Final = (
     ("optimizer", "name", OPTIMIZERS),
     ("schedule", "name", SCHEDULES),
     ("model.adapter", "name", ADAPTERS),
+    ("model.heads.NAME", "NAME", HEADS),
     ("regularizer", "name", REGULARIZERS),
     ("hooks", "name", HOOKS),
     ("prune", "name", PRUNING),

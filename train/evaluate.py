@@ -195,7 +195,7 @@ def _run_pass(
 
 
 def _unit(heads: Sequence[Head]) -> str:
-    units = {"row" if head.normalise == "row" else head.unit for head in heads}
+    units = {"row" if head.options.unit == "row" else head.unit for head in heads}
     return f"{units.pop()}s" if len(units) == 1 else "predictions"
 
 

@@ -21,7 +21,8 @@ def describe(schema: Any, prefix: str = "") -> Iterator[tuple[str, str, str, str
     for inner in dict.fromkeys(_config_classes(schema)):
         for name, (kind, field) in fields_of(inner).items():
             key = prefix + getattr(inner, "BESIDE", {}).get(name, name)
-            nested = list(describe(kind, f"{key}.NAME." if get_origin(kind) is dict else f"{key}."))
+            has_names = any(get_origin(alternative) is dict for alternative in alternatives(kind))
+            nested = list(describe(kind, f"{key}.NAME." if has_names else f"{key}."))
             text = field.description or _docstrings(inner).get(name, "")
             yield key, _type_name(kind), "" if nested else _default_text(field), " ".join(text.split())
             yield from nested

@@ -14,6 +14,7 @@ from clozeline.model.checkpoints._conversion.tables import (
     split_defaults,
 )
 from clozeline.model.checkpoints._conversion.task_heads import Task
+from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 
 FIXED: Final[Mapping[str, Any]] = {
@@ -292,7 +293,7 @@ class Electra(Bert):
             self.refuse_other_values(plain, {key: (value,) for key, value in _SUMMARY.items()})
         return {}
 
-    def task_keys(self, config: ModelConfig) -> dict[str, Any]:
+    def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> dict[str, Any]:
         return dict(_SUMMARY) if "multiple_choice" in config.heads else {}
 
     def names(self, config: ModelConfig) -> Mapping[str, Any]:

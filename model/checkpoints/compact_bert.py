@@ -15,6 +15,7 @@ from clozeline.model.checkpoints._conversion.tables import (
 )
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import BODY, DEFAULTS, FIELDS, FIXED, Bert, MaskedLMHead, embedding_names
+from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.bottleneck import BottleneckConfig
 
@@ -276,8 +277,7 @@ class MobileBert(MaskedLMHead):
         pooled = ending in ("ForSequenceClassification", "ForMultipleChoice")
         return {"hidden": "tanh"} if pooled and plain.get("classifier_activation", True) else {}
 
-    def task_keys(self, config: ModelConfig) -> dict[str, Any]:
-        (head,) = config.heads.values()
+    def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> dict[str, Any]:
         return {"classifier_activation": head.hidden is not None}
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:

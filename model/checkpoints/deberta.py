@@ -7,6 +7,7 @@ from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints._conversion.tables import ACTIVATIONS, ANSWER, Slice, layer_names
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import BODY, DEFAULTS, FIELDS, FIXED, MaskedLMHead
+from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import DisentangledConfig
 
@@ -108,8 +109,7 @@ class Deberta(MaskedLMHead):
         act = self.read_activation(plain.get(key, "gelu"), key, known)
         return {"hidden": act, "input_dropout": plain.get("pooler_dropout", 0.0)}
 
-    def task_keys(self, config: ModelConfig) -> dict[str, Any]:
-        (head,) = config.heads.values()
+    def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> dict[str, Any]:
         names = [theirs for theirs, ours in {**ACTIVATIONS, "tanh": "tanh"}.items() if ours == head.hidden]
         return {"pooler_hidden_act": names[0], "pooler_dropout": head.input_dropout} if names else {}
 

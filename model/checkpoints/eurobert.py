@@ -15,6 +15,7 @@ from clozeline.model.checkpoints._conversion.tables import (
 )
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.llama import Llama
+from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 
 _POOLS: Final = {"late": "late", "mean": "mean", "bos": "cls"}
@@ -56,8 +57,7 @@ class EuroBert(Llama):
             self.refuse("classifier_pooling", f"expected one of {', '.join(_POOLS)}, got {name!r}")
         return {"pool": _POOLS[name]}
 
-    def task_keys(self, config: ModelConfig) -> dict[str, Any]:
-        (head,) = config.heads.values()
+    def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> dict[str, Any]:
         name = next((theirs for theirs, ours in _POOLS.items() if ours == head.pool_in(config.architecture)), "late")
         return {"classifier_pooling": name}
 

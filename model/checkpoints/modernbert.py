@@ -16,6 +16,7 @@ from clozeline.model.checkpoints._conversion.tables import (
     split_defaults,
 )
 from clozeline.model.checkpoints._conversion.task_heads import Task
+from clozeline.model.configuration.head import ClassifierOptions, VocabularyOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import LocalConfig
 
@@ -120,8 +121,7 @@ class ModernBert(KeyMap):
         pooled = ending in ("ForSequenceClassification", "ForMultipleChoice")
         return options | ({"pool": plain.get("classifier_pooling", "cls")} if pooled else {})
 
-    def task_keys(self, config: ModelConfig) -> dict[str, Any]:
-        (head,) = config.heads.values()
+    def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> dict[str, Any]:
         return {"classifier_pooling": head.pool_in(config.architecture)}
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class ModernBert(KeyMap):
         every = {} if local.global_every is None else {"global_attn_every_n_layers": local.global_every}
         head = config.heads.get(self.heads[0])
         return {
-            "decoder_bias": head is None or head.bias,
+            "decoder_bias": not isinstance(head, VocabularyOptions) or head.bias,
             "layer_norm_eps": config.eps,  # the publisher's files have both names, and llama.cpp reads this one
             "layer_types": write_layer_types(config),
             **every,
@@ -197,5 +197,5 @@ class ModernBertDecoder(ModernBert):
         hidden = self.activations.get(plain.get("classifier_activation", "gelu"))
         return {"hidden": hidden, "bias": bool(plain.get("classifier_bias", False))}
 
-    def task_keys(self, config: ModelConfig) -> dict[str, Any]:
+    def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> dict[str, Any]:
         return {}

@@ -6,6 +6,7 @@ from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensor
 from clozeline.model.checkpoints._conversion.tables import attention_names, layer_names, split_defaults
 from clozeline.model.checkpoints._conversion.task_heads import Task, label_keys, label_names
 from clozeline.model.checkpoints.bert import FIXED
+from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 
 _FIRST_DROPOUT = "summary_first_dropout"
@@ -84,9 +85,9 @@ class Xlm(KeyMap):
         dropout, width = plain.get(_FIRST_DROPOUT, 0.1), len(label_names(plain))
         return {"hidden": "identity", "hidden_dim": width, "input_dropout": dropout}
 
-    def task_keys(self, config: ModelConfig) -> dict[str, Any]:
+    def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> dict[str, Any]:
         summary = {"summary_type": "first", "summary_use_proj": True, "summary_proj_to_labels": True}
-        if (head := config.heads.get("multiple_choice")) is None:
+        if "multiple_choice" not in config.heads:
             return summary
         labels = tuple(f"LABEL_{number}" for number in range(head.hidden_dim or config.dim))
         return summary | {_FIRST_DROPOUT: head.input_dropout, **label_keys(labels)}

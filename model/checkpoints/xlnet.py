@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys
 from clozeline.model.checkpoints._conversion.tables import HeadedClass, Reshaped, layer_names, split_defaults
 from clozeline.model.checkpoints._conversion.task_heads import Task
+from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 
 _BY_HEAD: Mapping[str, str] = {
@@ -93,7 +94,7 @@ class XLNet(KeyMap):
             self.refuse_other_values(plain, usual)
         return {}
 
-    def task_keys(self, config: ModelConfig) -> dict[str, Any]:
+    def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> dict[str, Any]:
         return {"summary_type": "last", "summary_use_proj": True, "summary_activation": "tanh"}
 
     def names(self, config: ModelConfig) -> Mapping[str, Any]:

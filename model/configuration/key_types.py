@@ -1,6 +1,6 @@
 """Types of configuration keys with their bounds."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -8,8 +8,16 @@ from pydantic import Field
 Width = Annotated[int, Field(ge=1, le=2**20)]
 Depth = Annotated[int, Field(ge=1, le=1024)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
+UNIT_RANGE: Final = (0.0, 1.0)
+"""Default of a `range` of numbers."""
 
 
 def list_to_tuple(value: Any) -> Any:
     """Return the list of a file as the tuple that strict validation expects; other values unchanged."""
     return tuple(value) if isinstance(value, list) else value
+
+
+def refuse_empty_range(bounds: tuple[float, float]) -> None:
+    """Refuse a `range` whose bounds are not in order."""
+    if not bounds[0] < bounds[1]:
+        raise ValueError(f"range: expected a lower number before a higher one, got {list(bounds)}")

@@ -13,28 +13,17 @@ from pydantic_core import CoreSchema, core_schema
 
 from clozeline.configuration.config import adapter_of, config_class
 from clozeline.configuration.named_algorithms import IsName
-from clozeline.configuration.unread_keys import non_default_keys
-from clozeline.model.configuration.head import HeadEntry
+from clozeline.model.configuration.head import Heads
 from clozeline.model.configuration.key_types import Depth, Width
 from clozeline.model.configuration.layer import BiasConfig, ConnectorConfig, DropoutConfig, InitConfig, ShareConfig
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
 from clozeline.model.registries import FAMILIES, HEADS, AdapterComponent
-from clozeline.plugins import is_custom
 
 Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
 Quantization = Literal["int8", "int8_dynamic", "int4"]
 
 
-def _head_key(name: str) -> str:
-    """Return the key of a head: hyphens for the dots of `module:Class`, behind an entry point as well."""
-    full = HEADS.full_name(name)
-    return full.replace(".", "-") if is_custom(full) else name
-
-
 def _validate_for_family(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
-    if isinstance(value, Mapping) and isinstance(heads := value.get("heads"), Mapping):
-        # heads are modules of the network, whose names have no dots
-        value = {**value, "heads": {_head_key(name): head for name, head in heads.items()}}
     if isinstance(value, Mapping) and FAMILIES.is_known(str(value.get("family"))):
         options = FAMILIES.load_class(value["family"]).Options
         if options is not ModelConfig:  # as JSON, in which a list is strictly a tuple
@@ -146,7 +135,7 @@ class ModelConfig:
     quantization: Quantization | None = None
     """A training in which the linear maps of the body compute with rounded weights: int8, int4, or int8_dynamic, which
     also rounds what they read. null = weights as they are."""
-    heads: dict[Annotated[str, IsName()], HeadEntry]
+    heads: Heads
     """Pretraining heads, files of model/heads, each with the weight of its loss: {masked_lm: 1.0}; the long form is
     {masked_lm: {weight: 1.0, normalise: row}}."""
 
@@ -163,8 +152,6 @@ class ModelConfig:
     def _name_problems(self) -> Iterator[str]:
         if not FAMILIES.is_known(self.family):
             yield f"family: {FAMILIES.explain_unknown_name(self.family)}"
-        if unknown := [name for name in self.heads if not HEADS.is_known(name)]:
-            yield f"heads: {HEADS.explain_unknown_name(unknown[0])}"
         if not self.heads:
             known = ", ".join(HEADS.available())
             yield f"heads: expected at least one of {known} with its weight, got none"
@@ -173,11 +160,6 @@ class ModelConfig:
                 yield f"{key}: only an encoder_decoder has it; remove the key or change family '{self.family}'"
         if self.languages and self.architecture != "encoder":
             yield f"languages: only an encoder reads them; set it to 0 or change family '{self.family}'"
-        for name, head in self.heads.items():
-            read = {"weight", *HEADS.load_class(name).settings}
-            for key in sorted(non_default_keys(head).keys() - read):
-                reads = ", ".join(sorted(read))
-                yield f"heads.{name}.{key}: the head {name} does not read this key; it reads {reads}"
 
     def _attention_problems(self) -> Iterator[str]:
         widths = {"attention_heads": self.dim, "decoder_attention_heads": self.decoder_dim or self.dim}

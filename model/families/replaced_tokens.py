@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from clozeline.columns import LABEL_IDS, LABEL_INDEX, SAMPLE_WORDS
 from clozeline.configuration.config import config_class
+from clozeline.model.configuration.head import module_name
 from clozeline.model.configuration.key_types import Depth, Width
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.decoding.sampling import draw
@@ -159,7 +160,7 @@ def _encoder(
     """Return one of the two models as an encoder with some of the heads."""
     shared = {field.name: getattr(config, field.name) for field in fields(ModelConfig)}
     alone = ModelConfig(**shared | {"family": "encoder", "heads": {name: config.heads[name] for name in heads}})
-    own = tuple(f"heads.{name}." for name in heads)
+    own = tuple(f"heads.{module_name(name)}." for name in heads)
     return alone, {**body, **{name: tensor for name, tensor in tensors.items() if name.startswith(own)}}
 
 

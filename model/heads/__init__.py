@@ -1,5 +1,5 @@
 """Heads: losses on hidden states. One file each, chosen by the keys of `model.heads`."""
 
-from clozeline.model.heads._head import Head, LabelHead, RowHead, VocabularyHead
+from clozeline.model.heads._head import Head, Heads, LabelHead, RowHead, VocabularyHead
 
-__all__ = ["Head", "LabelHead", "RowHead", "VocabularyHead"]
+__all__ = ["Head", "Heads", "LabelHead", "RowHead", "VocabularyHead"]

@@ -1,7 +1,7 @@
 """The interface of heads, losses on hidden states, and the bases of those that predict labels, rows and tokens."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence
 from typing import ClassVar, Literal, cast
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from clozeline import plugins
 from clozeline.columns import LABEL_IDS, LABEL_INDEX, SECOND_VIEW, BatchField
 from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.head import HeadOptions, LabelOptions, RowOptions, module_name
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.activation import ACTIVATIONS
 from clozeline.model.layers.norm import build_norm
@@ -30,7 +31,8 @@ from clozeline.model.parameters.flops import matrix_flops
 class Head(nn.Module, ABC):
     """A loss on hidden states: a sum over labels, and the divisor of that sum."""
 
-    Options: ClassVar[type[ModelConfig]] = ModelConfig
+    Options: ClassVar[type[HeadOptions]] = HeadOptions
+    """Keys of its configuration."""
     target: ClassVar[str]
     """Target of the prediction, as objectives name it in `heads`. Several heads may share a target."""
     reads: ClassVar[tuple[BatchField, ...]]
@@ -38,19 +40,15 @@ class Head(nn.Module, ABC):
     `Feature.fields`. A head that reads `SECOND_VIEW` also gets `hidden_b` [B, Tb, dim], the family's states of it."""
     host_tensors: ClassVar[frozenset[str]] = frozenset()
     """Tensors that it reads and `add_host_shapes` computes on the host."""
-    settings: ClassVar[frozenset[str]] = frozenset()
-    """Keys of its configuration that it reads, besides `weight`."""
     unit: ClassVar[Literal["label", "token", "row"]] = "label"
     """Unit of its predictions: labeled positions, all tokens of the labeled rows, or rows."""
     left_padding: ClassVar[bool] = False
     """It can read rows that are padded on the left."""
-    normalise: Literal["label", "row"] = "label"
-    """Unit of equal weight in the mean; the model sets it from the configuration."""
-    label_chunk: int | None = None
-    """Labels whose scores are held in memory at a time; the model sets it from the configuration."""
+    options: HeadOptions
 
-    def __init__(self) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.options = config.heads[self.key()]
         self.mix: ScalarMix | None = None
         """Mix of the states of all layers that it reads instead of the last; the model sets it."""
         self.off_ramps: nn.ModuleList | None = None
@@ -58,7 +56,8 @@ class Head(nn.Module, ABC):
 
     @classmethod
     def key(cls) -> str:
-        return plugins.name_of(cls).replace(".", "-")  # the key in `model.heads`
+        """Return its key in `model.heads`."""
+        return plugins.name_of(cls)
 
     @classmethod
     def reads_second_view(cls) -> bool:
@@ -86,7 +85,7 @@ class Head(nn.Module, ABC):
         return {}
 
     def loss(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Loss:
-        """Return sum and divisor of a batch, weighted as `normalise` says."""
+        """Return sum and divisor of a batch, weighted by the unit of the options."""
         weighted = self._weigh(tensors)
         total = self(hidden, weighted)
         with torch.no_grad():
@@ -135,7 +134,30 @@ class Head(nn.Module, ABC):
         return matrix_flops(self)
 
     def _weigh(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        return tensors if self.normalise == "label" else weigh_rows_equally(tensors, self.key())
+        return tensors if self.options.unit == "label" else weigh_rows_equally(tensors, self.key())
+
+
+class Heads(nn.ModuleDict):
+    """The heads of a model by their names, which may have dots."""
+
+    def __init__(self, heads: Mapping[str, Head]) -> None:
+        super().__init__({module_name(name): head for name, head in heads.items()})
+        self.names = tuple(heads)
+
+    def __getitem__(self, name: str) -> nn.Module:
+        return super().__getitem__(module_name(name))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def keys(self) -> KeysView[str]:
+        return dict.fromkeys(self.names).keys()
+
+    def items(self) -> ItemsView[str, nn.Module]:
+        return dict(zip(self.names, self.values(), strict=True)).items()
 
 
 class LabelHead(Head):
@@ -143,10 +165,10 @@ class LabelHead(Head):
 
     left_padding: ClassVar = True
     reads: ClassVar[tuple[BatchField, ...]] = (LABEL_INDEX, LABEL_IDS)
-    settings: ClassVar[frozenset[str]] = frozenset({"normalise"})
+    Options: ClassVar[type[HeadOptions]] = LabelOptions
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        return cross_entropy_sum_in_chunks(self.logits, gather_labels(hidden, tensors), self.label_chunk)
+        return cross_entropy_sum_in_chunks(self.logits, gather_labels(hidden, tensors), self.options.label_chunk)
 
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
         return count_labels(tensors)
@@ -162,11 +184,11 @@ class RowHead(Head):
     unit: ClassVar = "row"
     left_padding: ClassVar = True
     host_tensors: ClassVar[frozenset[str]] = frozenset({"choice_rows"})
-    settings: ClassVar[frozenset[str]] = Classifier.settings | {"pool"}
+    Options: ClassVar[type[HeadOptions]] = RowOptions
+    options: RowOptions
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
-        super().__init__()
-        self.options = config.heads[self.key()]
+        super().__init__(config)
         self.pool = self.options.pool_in(config.architecture)
         if (self.pool == "decoder_last") != (config.architecture == "encoder_decoder"):
             raise ConfigurationError(
@@ -206,12 +228,11 @@ class RowHead(Head):
 
 
 class VocabularyHead(LabelHead):
-    """A projection onto the vocabulary, after a linear map, an activation and a norm if `transformed`."""
+    """A projection onto the vocabulary, after a linear map, an activation and a norm if it is transformed."""
 
-    def __init__(
-        self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int, *, transformed: bool, biased: bool
-    ) -> None:
-        super().__init__()
+    def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
+        super().__init__(config)
+        transformed, biased = self.is_transformed, self.is_biased
         width = config.output_width if transformed else config.dim
         self.transform = nn.Linear(config.dim, width, bias=config.bias.head) if transformed else nn.Identity()
         self.act = ACTIVATIONS[config.activation] if transformed else nn.Identity()
@@ -219,6 +240,16 @@ class VocabularyHead(LabelHead):
         self.projection = VocabularyProjection.of_states(
             config, width, tokens, vocab_size, bias=biased, wider=transformed
         )
+
+    @property
+    def is_transformed(self) -> bool:
+        """It maps states before the projection."""
+        return True
+
+    @property
+    def is_biased(self) -> bool:
+        """Its projection has a bias."""
+        return True
 
     def logits(self, hidden: Tensor) -> Tensor:
         return self.projection(self.norm(self.act(self.transform(hidden))))

@@ -26,7 +26,7 @@ class BidirectionalLm(LabelHead):
     target: ClassVar = "lm"
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
-        super().__init__()
+        super().__init__(config)
         self.projection = VocabularyProjection(config.dim // 2, vocab_size, tokens, tied=config.tied, bias=True)
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:

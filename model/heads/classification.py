@@ -7,6 +7,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from clozeline.columns import IGNORED, LENGTHS, BatchField
+from clozeline.configuration.config import config_class
+from clozeline.model.configuration.head import ClassOptions, ExitOptions
 from clozeline.model.heads._head import RowHead
 from clozeline.model.loss import cross_entropy_sum, row_labels
 
@@ -20,10 +22,30 @@ class Classification(RowHead):
 
     target: ClassVar = "classification"
     reads: ClassVar = (BatchField("label", "row", filler=IGNORED, below="classes"), LENGTHS)
-    settings: ClassVar = RowHead.settings | {"classes", "labels", "multi_label", "exits"}
+
+    @config_class
+    class Options(ExitOptions, ClassOptions):
+        """Keys of a head of classes of rows."""
+
+        compared: ClassVar = (*ExitOptions.compared, "multi_label")
+
+        multi_label: bool = False
+        """A row has any number of classes, each predicted independently."""
+
+        def __post_init__(self) -> None:
+            ClassOptions.__post_init__(self)
+            ExitOptions.__post_init__(self)
+            if self.exits is not None and self.multi_label:
+                raise ValueError("exits: rows leave with one class: remove multi_label")
+
+        @property
+        def problem_type(self) -> str | None:
+            return "multi_label_classification" if self.multi_label else "single_label_classification"
+
+    options: Options
 
     def outputs(self) -> int:
-        return self.options.class_count(self.key(), 1 if self.options.multi_label else 2)
+        return self.options.require_classes(self.key(), 1 if self.options.multi_label else 2)
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         scores, labels = self.scores(hidden, tensors), row_labels(tensors)

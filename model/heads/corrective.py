@@ -1,19 +1,22 @@
 """Corrective language modeling: copy or correct every token of a row (arXiv 2102.08473)."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from clozeline.columns import LABEL_IDS, LABEL_INDEX, LENGTHS
+from clozeline.configuration.config import config_class
+from clozeline.model.configuration.head import HeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.heads.masked_lm import MaskedLM
+from clozeline.model.heads._head import VocabularyHead
 from clozeline.model.loss import original_ids, real_index, real_positions
 
 
-class Corrective(MaskedLM):
+class Corrective(VocabularyHead):
     """The masked LM head, and one score per position from which the probability c of copying the input follows.
 
     The probability of the original token x at a position with the input z is [x = z] c + (1 - c) softmax(x), with no
@@ -24,14 +27,21 @@ class Corrective(MaskedLM):
     target: ClassVar = "corrective"
     unit: ClassVar = "token"
     left_padding: ClassVar = False
-    settings: ClassVar = frozenset({"copy_weight"})
     reads: ClassVar = (LABEL_INDEX, LABEL_IDS, LENGTHS)
     host_tensors: ClassVar = frozenset({"real_index"})
+
+    @config_class
+    class Options(HeadOptions):
+        """Keys of the head of corrections."""
+
+        copy_weight: Annotated[float, Field(ge=0)] = 50.0
+        """Factor of the copy loss, relative to the loss of the tokens (arXiv 2102.08473)."""
+
+    options: Options
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__(config, tokens, vocab_size)
         self.copy = nn.Linear(config.dim, 1)
-        self.copy_weight = config.heads["corrective"].copy_weight
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         index = tensors["real_index"] if "real_index" in tensors else real_index(tensors)
@@ -57,4 +67,4 @@ class Corrective(MaskedLM):
         copy_loss = F.binary_cross_entropy_with_logits(score, same.float(), reduction="none")
         copied, corrected = F.logsigmoid(score.detach()), F.logsigmoid(-score.detach())
         corrected = corrected - F.cross_entropy(self.logits(states).float(), originals, reduction="none")
-        return self.copy_weight * copy_loss - torch.where(same, torch.logaddexp(copied, corrected), corrected)
+        return self.options.copy_weight * copy_loss - torch.where(same, torch.logaddexp(copied, corrected), corrected)

@@ -1,9 +1,11 @@
 """Next-token prediction: a projection onto the vocabulary, in one of three forms."""
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
+from clozeline.configuration.config import config_class
+from clozeline.model.configuration.head import VocabularyOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads._head import VocabularyHead
 
@@ -12,13 +14,29 @@ class Lm(VocabularyHead):
     """A linear map, one with a bias, or BERT's head, as `projection` says; tied to the token embedding or not."""
 
     target: ClassVar = "lm"
-    settings: ClassVar = VocabularyHead.settings | {"projection", "bias", "label_chunk"}
+
+    @config_class
+    class Options(VocabularyOptions):
+        """Keys of the head of next tokens."""
+
+        projection: Literal["linear", "biased", "transformed"] = "linear"
+        """linear, one linear map onto the vocabulary (GPT-2, Llama, T5); biased, with a bias of each score, as BART's
+        `final_logits_bias`; transformed, BERT's head: a linear map, activation and norm, then a projection with a
+        bias."""
+
+    options: Options
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
-        options = config.heads[self.key()]
-        form, biased = options.projection, options.projection != "linear" and options.bias
-        super().__init__(config, tokens, vocab_size, transformed=form == "transformed", biased=biased)
+        super().__init__(config, tokens, vocab_size)
         self.scale = config.dim**-0.5 if config.out_scale else 1.0
+
+    @property
+    def is_transformed(self) -> bool:
+        return self.options.projection == "transformed"
+
+    @property
+    def is_biased(self) -> bool:
+        return self.options.projection != "linear" and self.options.bias
 
     def logits(self, hidden: Tensor) -> Tensor:
         return super().logits(hidden * self.scale if self.scale != 1.0 else hidden)

@@ -2,9 +2,8 @@
 
 from typing import ClassVar
 
-from torch import nn
-
-from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.configuration.config import config_class
+from clozeline.model.configuration.head import VocabularyOptions
 from clozeline.model.heads._head import VocabularyHead
 
 
@@ -12,8 +11,22 @@ class MaskedLM(VocabularyHead):
     """A projection after a linear map, an activation and a norm; without these or its bias where a key says so."""
 
     target: ClassVar = "masked_lm"
-    settings: ClassVar = VocabularyHead.settings | {"transform", "bias", "label_chunk"}
 
-    def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
-        options = config.heads[self.key()]
-        super().__init__(config, tokens, vocab_size, transformed=options.transform, biased=options.bias)
+    @config_class
+    class Options(VocabularyOptions):
+        """Keys of the head of masked tokens."""
+
+        compared: ClassVar = ("transform", *VocabularyOptions.compared)
+
+        transform: bool = True
+        """A linear map, activation and norm before the projection."""
+
+    options: Options
+
+    @property
+    def is_transformed(self) -> bool:
+        return self.options.transform
+
+    @property
+    def is_biased(self) -> bool:
+        return self.options.bias

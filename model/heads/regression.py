@@ -2,11 +2,14 @@
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 from torch import Tensor
 
 from clozeline.columns import LENGTHS, BatchField
+from clozeline.configuration.config import config_class
+from clozeline.model.configuration.head import ExitOptions
+from clozeline.model.configuration.key_types import UNIT_RANGE, refuse_empty_range
 from clozeline.model.heads._head import RowHead
 
 UNSCALED: Final = (0.0, 1.0)
@@ -22,7 +25,47 @@ class Regression(RowHead):
 
     target: ClassVar = "regression"
     reads: ClassVar = (BatchField("target", "row", "float32", math.nan), LENGTHS)
-    settings: ClassVar = RowHead.settings | {"output", "range", "target_scale", "exits"}
+
+    @config_class
+    class Options(ExitOptions):
+        """Keys of a head of numbers of rows."""
+
+        compared: ClassVar = (*ExitOptions.compared, "output")
+
+        output: Literal["identity", "sigmoid"] = "identity"
+        """identity predicts the number itself; sigmoid maps the score into `range`."""
+        range: tuple[float, float] = UNIT_RANGE
+        """Lowest and highest number that `output: sigmoid` predicts."""
+        target_scale: tuple[float, float] | None = None
+        """With `output: identity`: mean and standard deviation of the numbers. The head learns a number minus the mean,
+        divided by the deviation, and predicts the number. null = those of the training rows, without a bias 0 and the
+        root mean square; [0, 1] learns numbers as they are."""
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            if self.range != UNIT_RANGE and self.output == "identity":
+                raise ValueError("range: has no effect without output sigmoid: set it, or remove the key")
+            refuse_empty_range(self.range)
+            if self.target_scale is None:
+                return
+            if self.output == "sigmoid":
+                raise ValueError("target_scale: has no effect with output sigmoid, which has a range: remove the key")
+            if self.target_scale[0] and not self.bias:
+                raise ValueError(
+                    "target_scale: without a bias no map holds a mean: give 0 as the mean, or set bias: true"
+                )
+            if self.target_scale[1] <= 0:
+                raise ValueError(f"target_scale: expected a deviation above 0, got {self.target_scale[1]:g}")
+
+        @property
+        def class_count(self) -> int:
+            return 1
+
+        @property
+        def problem_type(self) -> str | None:
+            return "regression"
+
+    options: Options
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         known = self._known(tensors)

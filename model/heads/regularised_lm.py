@@ -1,12 +1,15 @@
 """Next-token prediction with penalties on the activations of a recurrent model (arXiv 1708.02182 §4)."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from clozeline.columns import IGNORED
+from clozeline.configuration.config import config_class
+from clozeline.model.configuration.head import LabelOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads._head import LabelHead
 from clozeline.model.layers.lstm import drop_features
@@ -22,12 +25,21 @@ class RegularisedLm(LabelHead):
     """
 
     target: ClassVar = "lm"
-    settings: ClassVar = LabelHead.settings | {"activation_penalty", "change_penalty"}
+
+    @config_class
+    class Options(LabelOptions):
+        """Keys of the head of a recurrent model."""
+
+        activation_penalty: Annotated[float, Field(ge=0)] = 2.0
+        """Factor of the mean square of a state, added in training (arXiv 1708.02182)."""
+        change_penalty: Annotated[float, Field(ge=0)] = 1.0
+        """Factor of the mean square of its change to the next position, added in training."""
+
+    options: Options
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
-        super().__init__()
+        super().__init__(config)
         self.projection = VocabularyProjection(config.dim, vocab_size, tokens, tied=config.tied, bias=True)
-        self.options = config.heads["regularised_lm"]
         self.dropout = config.dropout.output
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:

@@ -6,6 +6,8 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from clozeline.columns import IGNORED, BatchField
+from clozeline.configuration.config import config_class
+from clozeline.model.configuration.head import HeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads import Head
 from clozeline.model.layers.pooling import Pooler
@@ -17,12 +19,22 @@ class Sentence(Head):
 
     target: ClassVar = "sentence"
     unit: ClassVar = "row"
-    settings: ClassVar = frozenset({"transform"})
     reads: ClassVar = (BatchField("sentence_label", "row", filler=IGNORED, below=2),)
 
+    @config_class
+    class Options(HeadOptions):
+        """Keys of the head of segment pairs."""
+
+        compared: ClassVar = ("transform",)
+
+        transform: bool = True
+        """A linear map and tanh before the projection."""
+
+    options: Options
+
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
-        super().__init__()
-        self.pooler = Pooler(config.dim, transform=config.heads[self.key()].transform)
+        super().__init__(config)
+        self.pooler = Pooler(config.dim, transform=self.options.transform)
         self.classifier = nn.Linear(config.dim, 2)
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:

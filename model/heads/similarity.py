@@ -1,20 +1,27 @@
 """Contrastive learning from two views of a row (arXiv 2104.08821, arXiv 2102.08473, arXiv 2007.01852)."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from clozeline.columns import IGNORED, LENGTHS, SECOND_VIEW
-from clozeline.errors import BatchError, ConfigurationError
+from clozeline.configuration.config import config_class
+from clozeline.configuration.unread_keys import refuse_unread_keys
+from clozeline.errors import BatchError
+from clozeline.model.configuration.head import HeadOptions
+from clozeline.model.configuration.key_types import UNIT_RANGE, refuse_empty_range
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads import Head
 from clozeline.model.layers.pooling import Pooler, pool
 from clozeline.model.loss import cross_entropy_sum
 
-_POOLS: Final = ("cls", "mean", "max", "last")
+_OF_GROUPS: Final = ("temperature", "group_size", "margin")
+_READS: Final = {"other": _OF_GROUPS, "bidirectional": _OF_GROUPS, "both": _OF_GROUPS, "none": ("range",)}
+"""Keys that each value of `negatives` reads, besides those that all read."""
 
 
 class Similarity(Head):
@@ -32,15 +39,44 @@ class Similarity(Head):
 
     target: ClassVar = "similarity"
     unit: ClassVar = "row"
-    settings: ClassVar = frozenset({"temperature", "group_size", "negatives", "margin", "pool", "alike", "range"})
     reads: ClassVar = (*SECOND_VIEW, LENGTHS)
 
+    @config_class
+    class Options(HeadOptions):
+        """Keys of the comparison of rows."""
+
+        range: tuple[float, float] = UNIT_RANGE
+        """With `negatives: none`: the `target` of cosines 0 and 1."""
+        pool: Literal["cls", "mean", "max", "last"] | None = None
+        """Vector of a row, from its first token, the mean or the maximum of all, or its last; null = a linear map and
+        tanh on the first token."""
+        temperature: Annotated[float, Field(gt=0)] = 0.05
+        """Divisor of the cosines; SimCSE 0.05 (arXiv 2104.08821), COCO-LM 1."""
+        group_size: Annotated[int, Field(ge=2, le=2**20)] = 8
+        """Consecutive rows of the global batch whose texts are compared, a divisor of data.micro_batch."""
+        negatives: Literal["other", "bidirectional", "both", "none"] = "other"
+        """other, first views are compared with the second views of the group (SimCSE); bidirectional, also second views
+        with first ones, and the two losses are added (LaBSE); both, each view with all views of other rows (COCO-LM);
+        none, rows are not compared: the loss is the squared difference of the cosine and `target`."""
+        margin: Annotated[float, Field(ge=0, lt=2)] = 0.0
+        """What is subtracted from the cosine of two views that belong together (additive margin softmax, arXiv
+        1902.08564); LaBSE 0.3 (arXiv 2007.01852)."""
+        alike: float | None = None
+        """Lowest `target` of two texts that belong together, as the data sets of a task say; pairs below it have no
+        loss. null = all pairs belong together."""
+
+        def __post_init__(self) -> None:
+            refuse_unread_keys(self, "negatives", _READS)
+            refuse_empty_range(self.range)
+
+        @property
+        def compared_rows(self) -> int | None:
+            return None if self.negatives == "none" else self.group_size
+
+    options: Options
+
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
-        super().__init__()
-        self.options = config.heads["similarity"]
-        if self.options.pool not in (None, *_POOLS):
-            expected = f"expected {', '.join(_POOLS)} or null, got {self.options.pool}"
-            raise ConfigurationError(f"model.heads.similarity.pool: {expected}")
+        super().__init__(config)
         self.pooler = Pooler(config.dim) if self.options.pool is None else None
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from clozeline.columns import IGNORED, BatchField
+from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads._head import Head
 from clozeline.model.layers.pooling import Classifier
@@ -24,16 +25,17 @@ class Span(Head):
     target: ClassVar = "span"
     unit: ClassVar = "token"
     left_padding: ClassVar = True
-    settings: ClassVar = Classifier.settings
     reads: ClassVar = (
         BatchField("answer_start", "row", filler=IGNORED, below="length"),
         BatchField("answer_end", "row", filler=IGNORED, below="length"),
         BatchField("answer_places", "token", "bool"),
     )
+    Options: ClassVar = ClassifierOptions
+    options: ClassifierOptions
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
-        super().__init__()
-        self.classifier = Classifier(config, config.heads[self.key()], 2)
+        super().__init__(config)
+        self.classifier = Classifier(config, self.options, 2)
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         halves = zip(self._mask_scores(hidden, tensors), _ends(tensors), strict=True)

@@ -1,12 +1,15 @@
 """The span boundary objective: tokens of a masked span from the positions around it (arXiv 1907.10529)."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from clozeline.columns import IGNORED, BatchField
+from clozeline.configuration.config import config_class
+from clozeline.model.configuration.head import LabelOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads._head import LabelHead
 from clozeline.model.layers.activation import ACTIVATIONS
@@ -23,7 +26,6 @@ class SpanBoundary(LabelHead):
     """
 
     target: ClassVar = "span_boundary"
-    settings: ClassVar = LabelHead.settings | {"max_span_tokens"}
     reads: ClassVar = (
         *LabelHead.reads,
         BatchField("span_left", "label", below="tokens"),
@@ -31,10 +33,19 @@ class SpanBoundary(LabelHead):
         BatchField("span_offset", "label", filler=-1, below="length"),
     )
 
+    @config_class
+    class Options(LabelOptions):
+        """Keys of the head of span boundaries."""
+
+        max_span_tokens: Annotated[int, Field(ge=1, le=2**16)] = 30
+        """Tokens of a span with a loss; later ones are not predicted (arXiv 1907.10529)."""
+
+    options: Options
+
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
-        super().__init__()
+        super().__init__(config)
         width = config.output_width
-        self.offsets = nn.Embedding(config.heads["span_boundary"].max_span_tokens, config.dim)
+        self.offsets = nn.Embedding(self.options.max_span_tokens, config.dim)
         self.inner = nn.Linear(3 * config.dim, config.dim)
         self.inner_norm = build_norm(config, config.dim)
         self.outer = nn.Linear(config.dim, width)

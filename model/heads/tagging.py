@@ -7,6 +7,8 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from clozeline.columns import IGNORED, LABEL_IDS, LABEL_INDEX
+from clozeline.configuration.config import config_class
+from clozeline.model.configuration.head import ClassifierOptions, ClassOptions, LabelOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads._head import LabelHead
 from clozeline.model.layers.pooling import Classifier
@@ -22,12 +24,20 @@ class Tagging(LabelHead):
 
     target: ClassVar = "tagging"
     reads: ClassVar = (LABEL_INDEX, replace(LABEL_IDS, below="classes"))
-    settings: ClassVar = LabelHead.settings | Classifier.settings | {"classes", "labels"}
+
+    @config_class
+    class Options(ClassifierOptions, ClassOptions, LabelOptions):
+        """Keys of a head of classes of positions."""
+
+        def __post_init__(self) -> None:
+            ClassOptions.__post_init__(self)
+            ClassifierOptions.__post_init__(self)
+
+    options: Options
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
-        super().__init__()
-        options = config.heads[self.key()]
-        self.classifier = Classifier(config, options, options.class_count(self.key(), 2))
+        super().__init__(config)
+        self.classifier = Classifier(config, self.options, self.options.require_classes(self.key(), 2))
 
     def logits(self, hidden: Tensor) -> Tensor:
         return self.classifier(hidden)

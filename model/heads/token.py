@@ -24,7 +24,7 @@ class Token(Head):
     reads: ClassVar = (LABEL_INDEX, LABEL_IDS, LENGTHS)
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
-        super().__init__()
+        super().__init__(config)
         self.dense = nn.Linear(config.dim, config.dim)
         self.classifier = nn.Linear(config.dim, 1)
         self.act = ACTIVATIONS[config.activation]

@@ -1,13 +1,13 @@
 """Vectors and scores of rows: pooling of token states, mixes of layers, and the classifier of task heads."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 import torch
 from torch import Tensor, nn
 
 from clozeline.errors import BatchError
-from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.activation import ACTIVATIONS
 from clozeline.model.layers.norm import build_norm
@@ -109,12 +109,9 @@ class Classifier(nn.Module):
     RoBERTa's.
     """
 
-    settings: ClassVar = frozenset(
-        {"scalar_mix", "input_dropout", "hidden", "hidden_dim", "hidden_norm", "dropout", "bias"}
-    )
-    """Keys of the head's configuration that it reads."""
-
-    def __init__(self, config: ModelConfig, options: HeadConfig, classes: int, inputs: int | None = None) -> None:
+    def __init__(
+        self, config: ModelConfig, options: ClassifierOptions, classes: int, inputs: int | None = None
+    ) -> None:
         super().__init__()
         inputs = inputs or config.dim
         self.input_dropout = nn.Dropout(options.input_dropout)

@@ -1,9 +1,6 @@
 """Every key of the configurations, dotted, read from the classes that validate them."""
 
-import dataclasses
-
 from clozeline.configuration.described_keys import describe
-from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import FAMILIES, HEADS
 from clozeline.train.configuration.config import TrainConfig
@@ -39,12 +36,12 @@ def family_keys():
 
 def head_keys():
     """Return the keys that each head reads: `lm.projection`; `weight` is every head's."""
-    return {f"{name}.{key}" for name in HEADS.available() for key in {"weight", *HEADS.load_class(name).settings}}
+    return own_keys(HEADS)
 
 
 def all_head_keys():
     """Return the keys that some head may read."""
-    return {field.name for field in dataclasses.fields(HeadConfig)}
+    return {key.partition(".")[2] for key in head_keys()}
 
 
 def training_keys():

@@ -5,7 +5,6 @@ import torch
 
 from clozeline.columns import IGNORED
 from clozeline.errors import BatchError
-from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.loss import (
     choice_rows,
     count_labels,
@@ -32,7 +31,7 @@ def test_scores_of_chunks_add_up_and_are_not_kept(name, weights, cap):
         tensors["label_weight"] = torch.linspace(0.1, 2.0, len(tensors["label_ids"]))
     results = []
     for chunk in (None, 4):
-        network = built(family, heads={name: HeadConfig(label_chunk=chunk)}, final_logit_softcapping=cap)
+        network = built(family, heads={name: {"label_chunk": chunk}}, final_logit_softcapping=cap)
         largest = [0]
 
         def keep(tensor, largest=largest):
@@ -65,7 +64,7 @@ def test_the_loss_is_a_weighted_sum_over_the_declared_count():
 @pytest.mark.parametrize("normalise", ["label", "row"])
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_any_split_of_a_mixed_batch_adds_up(normalise, size):
-    network = built("encoder", type_vocab_size=0, heads={"masked_lm": HeadConfig(normalise=normalise)}).eval()
+    network = built("encoder", type_vocab_size=0, heads={"masked_lm": {"normalise": normalise}}).eval()
     tensors = weighted_batch()
     if normalise == "row":
         del tensors["label_weight"], tensors["label_count"]

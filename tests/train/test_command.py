@@ -125,7 +125,7 @@ def test_help_lists_every_key(capsys, monkeypatch):
     code, text, _ = called(capsys, ["--help"])
     assert code == 0
     for key in ("model.layers", "data.global_batch", "zero.stage", "checkpoint.keep_best", "optimizer.betas",
-                "model.heads.NAME.normalise"):  # fmt: skip
+                "model.heads.NAME.weight"):  # fmt: skip
         assert f"  {key}: " in text or f"  {key} (name: adamw): " in text
     assert "  schedule.power (name: polynomial): float = 0.5" in text
     monkeypatch.setenv("RANK", "1")  # only rank 0 prints

@@ -64,7 +64,7 @@ def check_algorithm(registry: Registry[object], name: str, words: Sequence[str] 
     contract = import_module(f"clozeline.tools.start.contracts.{registry.name}")
 
     def build() -> None:
-        schema = getattr(contract, "OPTIONS", None) or options_of(kind)
+        schema = options_of(kind)
         allow_words(schema, words)
         entry: Entry = {"name": name, **override(schema, {}, words, "command line")}
         case.append(contract.prepare(entry))

@@ -16,7 +16,7 @@ from clozeline.configuration.config import HOME_EXPANDED, config_class, flatten,
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.registries import FAMILIES, HEADS, PruningComponent
+from clozeline.model.registries import FAMILIES, PruningComponent
 from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.registry import Component, component_types
 from clozeline.train.configuration.checkpoint import CheckpointConfig
@@ -252,9 +252,9 @@ class TrainConfig:
             raise ValueError(f"optimizer.weight_decay: {why}")
         # a head must compare the same groups of rows at every world size and micro-batch
         for head, options in self.model.heads.items():
-            if "group_size" not in HEADS.load_class(head).settings or not options.compares_rows:
+            if (size := options.compared_rows) is None:
                 continue
-            size, rows = options.group_size, min(self.data.micro_batch, self.data.global_batch)
+            rows = min(self.data.micro_batch, self.data.global_batch)
             if rows % size:
                 why = f"expected a divisor of data.micro_batch {rows}, got {size}: a micro-batch holds entire groups"
                 raise ValueError(f"model.heads.{head}.group_size: {why}")

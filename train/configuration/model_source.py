@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from clozeline.configuration.config import adapter_of, load_config, validate
+from clozeline.configuration.config import adapter_of, load_config, to_plain, validate
 from clozeline.configuration.overrides import merge
 from clozeline.errors import ConfigurationError, reading_run
 from clozeline.hub import fetch_folder
-from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.sizes import read_size
 
@@ -43,10 +42,7 @@ def unset_head_key(model: ModelConfig, head: str, key: str) -> str:
     """Return how to unset a key of a head, which may come from the model in `init_from`."""
     if model.init_from is not None:
         theirs = with_source({"init_from": str(model.init_from)}).get("heads", {}).get(head)
-        if (
-            isinstance(theirs, Mapping)
-            and theirs.get(key) == adapter_of(HeadConfig).dump_python(model.heads[head], mode="json")[key]
-        ):
+        if isinstance(theirs, Mapping) and theirs.get(key) == to_plain(model.heads[head])[key]:
             empty = {"labels": "[]", "multi_label": "false"}.get(key, "null")
             return f"set model.heads.{head}.{key}={empty} for a new head (model.init_from brings the key)"
     return "leave the key out"

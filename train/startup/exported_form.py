@@ -14,6 +14,7 @@ from clozeline.model.checkpoints import (
     model_without_weights,
     plan_exports,
 )
+from clozeline.model.configuration.head import ExitOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._published import Published
@@ -54,11 +55,12 @@ def with_published(checkpoint: Checkpoint, published: Mapping[str, str], tokeniz
 def without_off_ramps(checkpoint: Checkpoint) -> Checkpoint:
     """Return the model without the classifiers at which rows leave early, which no class of transformers has."""
     config = checkpoint.config
-    if not (names := [name for name, head in config.heads.items() if head.exits is not None]):
+    trained = {name: head for name, head in config.heads.items() if isinstance(head, ExitOptions) and head.exits}
+    if not trained:
         return checkpoint
-    heads = {name: replace(head, exits=None) for name, head in config.heads.items()}
+    heads = config.heads | {name: replace(head, exits=None) for name, head in trained.items()}
     tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if ".off_ramps." not in name}
-    note = f"without the off-ramps of {', '.join(names)}: these weights let no row leave early"
+    note = f"without the off-ramps of {', '.join(trained)}: these weights let no row leave early"
     return replace(checkpoint, config=replace(config, heads=heads), tensors=tensors, notes=(*checkpoint.notes, note))
 
 

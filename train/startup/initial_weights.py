@@ -15,6 +15,7 @@ from torch import Tensor
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.checkpoints import differences
+from clozeline.model.configuration.head import module_name
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.vocabulary import table_rows
 from clozeline.model.parameters.freezing import fitting
@@ -165,7 +166,7 @@ def load_initial(
     # choose the parameters to copy
     here, there = model.config.heads, config.heads
     other_labels = [name for name in here if name in there and here[name].labels != there[name].labels]
-    others = tuple(f"heads.{name}." for name in other_labels)
+    others = tuple(f"heads.{module_name(name)}." for name in other_labels)
     chosen = {name for part in parts if part != "none" for name in fitting("init_parts", part, ours)}
     taken = chosen if parts else ours.keys()
     copied = [name for name in ours if name in taken and name in tensors and not name.startswith(others)]

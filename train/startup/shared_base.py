@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model, add_adapter, build_heads, fill_adapter
 from clozeline.model.checkpoints import parameter_shapes
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.heads import Heads
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.startup.initial_weights import config_without_adapter
 
@@ -23,7 +24,7 @@ class SharedBase:
     """
 
     def __init__(self, runs: Mapping[str, Path]) -> None:
-        self._heads: dict[str | None, tuple[ModelConfig, nn.ModuleDict]] = {}
+        self._heads: dict[str | None, tuple[ModelConfig, Heads]] = {}
         self._runs = dict(runs)
         for name, run in runs.items():
             self._add(name, run)
@@ -53,14 +54,14 @@ class SharedBase:
                 for key, parameter in self.model.family.named_parameters():
                     parameter.copy_(weights[f"{_BODY}{key}"])
             complete = all(key in tensors for key in parameter_shapes(base, rows) if key.startswith("heads."))
-            self._heads[None] = self._build_heads(base, tensors) if complete else (base, nn.ModuleDict())
+            self._heads[None] = self._build_heads(base, tensors) if complete else (base, Heads({}))
         self._refuse_other_body(run, rows, weights)
         add_adapter(self.model, name, config.adapter)
         own = f"adapters.{config.adapter.name}."
         fill_adapter(self.model, name, {key.removeprefix(own): weights[key] for key in weights if key.startswith(own)})
         self._heads[name] = self._build_heads(config, weights)
 
-    def _build_heads(self, config: ModelConfig, weights: Mapping[str, Tensor]) -> tuple[ModelConfig, nn.ModuleDict]:
+    def _build_heads(self, config: ModelConfig, weights: Mapping[str, Tensor]) -> tuple[ModelConfig, Heads]:
         """Build the heads of a configuration with their weights; tied tables stay the model's."""
         heads = build_heads(config, self.model.family, self.model.vocab_size)
         table = self.model.family.tokens.weight

@@ -21,7 +21,7 @@ from clozeline.arrays import Int64
 from clozeline.columns import Feature
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.build import Model
-from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.head import ClassOptions, HeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import Manifest
@@ -105,14 +105,14 @@ class TaskHead(HeadTensors, ABC):
 
     # -- training --------------------------------------------------------------------------------------------------
 
-    def configure(self, model: ModelConfig, name: str, where: str) -> HeadConfig:
+    def configure(self, model: ModelConfig, name: str, where: str) -> HeadOptions:
         """Return the head with what a set determines: by default its labels, if it has any.
 
         Raises:
             ConfigurationError: the configuration, or another set, has other labels.
         """
         head, facts, key = model.heads[name], self.facts, f"model.heads.{name}"
-        if not facts.labels:
+        if not facts.labels or not isinstance(head, ClassOptions):
             return head
         if head.labels and head.labels != facts.labels:
             raise ConfigurationError(
@@ -125,11 +125,9 @@ class TaskHead(HeadTensors, ABC):
             raise ConfigurationError(
                 f"{key}.classes: {where} has {len(facts.labels)}: {', '.join(facts.labels)}; {why}"
             )
-        if head.multi_label and not facts.multi_label:
-            return replace(head, labels=facts.labels)  # `refuse_unfit_heads` says that the set has one class per row
-        return replace(head, labels=facts.labels, multi_label=facts.multi_label)
+        return replace(head, labels=facts.labels)
 
-    def fit(self, head: HeadConfig, training: Iterable[Rows]) -> HeadConfig:
+    def fit(self, head: HeadOptions, training: Iterable[Rows]) -> HeadOptions:
         """Return the head with what the training rows determine: by default nothing."""
         return head
 

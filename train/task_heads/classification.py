@@ -1,6 +1,7 @@
 """Answers of a head that gives a text or a pair of texts one class, or any number of them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clozeline.columns import IGNORED
+from clozeline.model.configuration.head import HeadOptions
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.heads.classification import Classification as ClassificationHead
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.head_rows import LABELS
 from clozeline.pipeline.tasks.readers import TaskFacts
@@ -27,6 +31,14 @@ class Classification(RowTaskHead):
         super().__init__(facts)
         if facts.multi_label:  # GLUE has no such task
             self.layout = None
+
+    def configure(self, model: ModelConfig, name: str, where: str) -> HeadOptions:
+        """Return the head with the classes of the task, and whether a row has several."""
+        head = super().configure(model, name, where)
+        # of a head with several and a set with one, `refuse_unfit_heads` tells
+        if isinstance(head, ClassificationHead.Options) and self.facts.multi_label:
+            return replace(head, multi_label=True)
+        return head
 
     @staticmethod
     def tensors(batch: HeadBatch) -> dict[str, Tensor]:

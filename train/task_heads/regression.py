@@ -2,33 +2,34 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.head import HeadOptions
+from clozeline.model.configuration.key_types import UNIT_RANGE
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.heads.regression import Regression as RegressionHead
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.train.task_heads._task_head import Record, RowTaskHead, TaskModel, array_of, finite, rounded
-
-NO_RANGE: Final = HeadConfig().range
-"""Range of a head that configures none."""
 
 
 class Regression(RowTaskHead):
     """A prediction is a number in the unit of the task."""
 
-    def configure(self, model: ModelConfig, name: str, where: str) -> HeadConfig:
+    def configure(self, model: ModelConfig, name: str, where: str) -> HeadOptions:
         """Return the head with the range of the task, unless it has one."""
         head = model.heads[name]
-        unset = head.output == "sigmoid" and head.range == NO_RANGE
+        if not isinstance(head, RegressionHead.Options):
+            return head
+        unset = head.output == "sigmoid" and head.range == UNIT_RANGE
         return replace(head, range=(self.facts.low, self.facts.high)) if unset else head
 
-    def fit(self, head: HeadConfig, training: Iterable[Rows]) -> HeadConfig:
+    def fit(self, head: HeadOptions, training: Iterable[Rows]) -> HeadOptions:
         """Return the head with mean and deviation of the training rows' numbers, unless it has some or reads none."""
-        if head.output != "identity" or head.target_scale is not None:
+        if not isinstance(head, RegressionHead.Options) or head.output != "identity" or head.target_scale is not None:
             return head
         numbers = np.concatenate([self.answers(rows) for rows in training])
         numbers = numbers[np.isfinite(numbers)]

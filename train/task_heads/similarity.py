@@ -11,8 +11,10 @@ from torch import Tensor
 
 from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
-from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.head import HeadOptions
+from clozeline.model.configuration.key_types import UNIT_RANGE
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.heads.similarity import Similarity as SimilarityHead
 from clozeline.model.scoring.batches import batch_tensors
 from clozeline.pipeline.corrupt.objectives.corrective_lm import CROP_LENGTH, CROP_START
 from clozeline.pipeline.rows import Ragged, Rows
@@ -20,7 +22,7 @@ from clozeline.pipeline.tasks.head_rows import SECOND_IDS
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.padding import flatten, one_a_row, pad_rows
 from clozeline.train.task_heads._task_head import TaskModel, finite, iterate_batches
-from clozeline.train.task_heads.regression import NO_RANGE, Regression
+from clozeline.train.task_heads.regression import Regression
 
 _SIDES: Final = ("input_ids", "input_ids_b")
 _ROUNDING: Final = 1e-6
@@ -65,18 +67,20 @@ class Similarity(Regression):
             "position_ids_b": torch.arange(second.shape[1]).expand(*second.shape),
         }
 
-    def configure(self, model: ModelConfig, name: str, where: str) -> HeadConfig:
+    def configure(self, model: ModelConfig, name: str, where: str) -> HeadOptions:
         """Return the head with the lowest score of a positive pair, and the range of the task."""
         head, facts = model.heads[name], self.facts
+        if not isinstance(head, SimilarityHead.Options):
+            return head
         if facts.alike is None and head.negatives != "none":
             raise ConfigurationError(
                 f"model.heads.{name}.negatives: {where} also holds pairs with a low score, which are no positives: set "
                 "it to none, or make the set again with tasks.similarity.alike, the lowest score of a positive pair"
             )
-        unset = head.negatives == "none" and head.range == NO_RANGE
+        unset = head.negatives == "none" and head.range == UNIT_RANGE
         return replace(head, alike=facts.alike, range=(facts.low, facts.high) if unset else head.range)
 
-    def fit(self, head: HeadConfig, training: Iterable[Rows]) -> HeadConfig:
+    def fit(self, head: HeadOptions, training: Iterable[Rows]) -> HeadOptions:
         return head
 
     @property

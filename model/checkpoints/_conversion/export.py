@@ -16,10 +16,11 @@ from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint
 from clozeline.model.checkpoints._conversion.class_fit import fit_to_class
 from clozeline.model.checkpoints._conversion.import_record import CONFIG
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
-from clozeline.model.checkpoints._conversion.task_heads import differing_head_keys, fold_target_scale
+from clozeline.model.checkpoints._conversion.task_heads import fold_target_scale
 from clozeline.model.checkpoints._conversion.tensor_layouts import to_theirs
 from clozeline.model.checkpoints._conversion.tensor_names import join_names
 from clozeline.model.checkpoints._conversion.type_selection import map_of_class
+from clozeline.model.configuration.head import module_name
 from clozeline.model.registries import FAMILIES
 
 _GENERATION: Final = tuple(
@@ -103,21 +104,16 @@ def _export_with_head(
     theirs = to_theirs(key_map, checkpoint.config, tensors)
     read, of_task = key_map.read_config(plain, theirs).heads, key_map.task(checkpoint.config) is not None
     for name, head in checkpoint.config.heads.items():
-        for key in ("transform",) if of_task else ("transform", "bias"):
-            if name not in read or getattr(head, key) != getattr(read[name], key):
-                given = getattr(head, key)
-                raise ConfigurationError(
-                    f"model.heads.{name}.{key}: expected {str(not given).lower()} in a model of type "
-                    f"{key_map.model_type}, got {str(given).lower()}: export the body alone"
-                )
+        for key, (ours, other) in head.differences(read[name], checkpoint.config.architecture).items():
+            raise ConfigurationError(
+                f"model.heads.{name}.{key}: expected {json.dumps(other)} in a model of type {key_map.model_type}, got "
+                f"{json.dumps(ours)}: export the body alone"
+            )
         if not of_task and head.projection not in key_map.projections:
             raise ConfigurationError(
                 f"model.heads.{name}.projection: expected {' or '.join(key_map.projections)} in a model of type "
                 f"{key_map.model_type}, got {head.projection}: export the body alone"
             )
-        if of_task and (others := differing_head_keys(head, read[name], checkpoint.config.architecture)):
-            why = f"the class of type {key_map.model_type} computes something else: export the body alone"
-            raise ConfigurationError(f"model.heads.{name}.{others[0]}: {why}")
     theirs |= {name: theirs[source].clone() for name, source in key_map.copies(checkpoint.config).items()}
     theirs |= key_map.constants_in_class(checkpoint.config, checkpoint.vocab_size)
     return theirs | _unread_tensors(checkpoint, key_map, body_alone=False)
@@ -216,7 +212,7 @@ def with_heads(checkpoint: Checkpoint, heads: Collection[str]) -> Checkpoint:
     config = checkpoint.config
     if unknown := [name for name in heads if name not in config.heads]:
         raise ConfigurationError(f"heads: expected some of {', '.join(config.heads)}, got {', '.join(unknown)}")
-    removed = tuple(f"heads.{name}." for name in config.heads if name not in heads)
+    removed = tuple(f"heads.{module_name(name)}." for name in config.heads if name not in heads)
     return replace(
         checkpoint,
         config=replace(config, heads={name: config.heads[name] for name in heads}),

@@ -21,12 +21,11 @@ from clozeline.model.checkpoints._conversion.task_heads import (
     ENDINGS,
     HEADS,
     Task,
-    differing_head_keys,
     read_head,
     write_head,
 )
 from clozeline.model.checkpoints._conversion.tensor_names import Renaming
-from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.head import ClassifierOptions, HeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
 
 
@@ -170,7 +169,9 @@ class KeyMap:
             plain[self.activation] = self.activation_name(config) or config.activation
         plain |= self.more_of_theirs(config)
         if task := self.task(config):
-            plain |= write_head(*task, config) | self.task_keys(config)
+            head = config.heads[task[0]]
+            assert isinstance(head, ClassifierOptions), "classes of transformers have no other task heads"
+            plain |= write_head(task[1], head, config.dropout.hidden) | self.task_keys(config, head)
         ids = {"pad_token_id": None, "bos_token_id": None, "eos_token_id": None} | dict(token_ids)
         return {"model_type": self.model_type, "vocab_size": vocab_size, **plain, **ids}
 
@@ -212,7 +213,7 @@ class KeyMap:
         """Return keys of a task head that config.json decides, besides labels and dropout."""
         return {}
 
-    def task_keys(self, config: ModelConfig) -> dict[str, Any]:
+    def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> dict[str, Any]:
         """Return their keys that such a head decides."""
         return {}
 
@@ -301,7 +302,7 @@ class KeyMap:
         has_class = set(config.heads) in [set(headed.heads) for headed in self.classes]
         if (theirs := self.task_head(config, token_ids)) is not None:
             [head] = config.heads.values()
-            has_class = has_class or not differing_head_keys(head, theirs, config.architecture)
+            has_class = has_class or not head.differences(theirs, config.architecture)
         return self.has_transforms_of(config), has_class, self.shares == (config.layer_groups < config.layers)
 
     def has_transforms_of(self, config: ModelConfig) -> bool:
@@ -311,7 +312,7 @@ class KeyMap:
         equal = all(head.transform == transform and head.projection in self.projections for head in heads)
         return self.task(config) is not None or equal
 
-    def task_head(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> HeadConfig | None:
+    def task_head(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> HeadOptions | None:
         """Return the only head of a model as the type's class computes it, None if the type has no such task head."""
         if (task := self.task(config)) is None:
             return None

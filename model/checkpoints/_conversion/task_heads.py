@@ -7,8 +7,9 @@ from typing import Any, Final, NamedTuple
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.heads.regression import Regression
 
 HEADS: Final[Mapping[str, str]] = {
     "ForSequenceClassification": "classification",
@@ -19,9 +20,6 @@ HEADS: Final[Mapping[str, str]] = {
 """Our head in a class, by the ending of the class and of the one that loads it."""
 ENDINGS: Final = {head: ending for ending, head in HEADS.items()} | {"regression": "ForSequenceClassification"}
 """Ending of the class with each head."""
-_PROBLEMS: Final = {"regression": "regression", "classification": "single_label_classification"}
-_MULTI: Final = "multi_label_classification"
-_COMPARED: Final = ("hidden", "hidden_dim", "hidden_norm", "bias", "multi_label", "output")
 
 
 class Task(NamedTuple):
@@ -79,44 +77,37 @@ def read_head(ending: str, task: Task, plain: Mapping[str, Any], hidden_dropout:
     options["classes"] = count
     if labels != _default_labels(count):
         options["labels"] = labels
-    if kind == "classification" and problem == _MULTI:
+    if kind == "classification" and problem == "multi_label_classification":
         options["multi_label"] = True
     return kind, options
 
 
-def write_head(name: str, task: Task, config: ModelConfig) -> dict[str, Any]:
+def write_head(task: Task, head: ClassifierOptions, hidden_dropout: float) -> dict[str, Any]:
     """Return the keys of config.json that describe a head."""
-    head = config.heads[name]
     keys: dict[str, Any] = {}
     if task.dropout is not None:
-        inherited = None if task.usual is None else config.dropout.hidden
+        inherited = None if task.usual is None else hidden_dropout
         keys[task.dropout] = inherited if head.dropout is None else head.dropout
-    if name in ("span", "multiple_choice"):
-        return keys
-    count = 1 if name == "regression" else head.classes or len(head.labels)
-    keys |= label_keys(head.labels or _default_labels(count))
-    if name in _PROBLEMS:
-        keys["problem_type"] = _MULTI if head.multi_label else _PROBLEMS[name]
+    if head.class_count:
+        keys |= label_keys(head.labels or _default_labels(head.class_count))
+    if head.problem_type is not None:
+        keys["problem_type"] = head.problem_type
     return keys
 
 
 def fold_target_scale(config: ModelConfig, tensors: Mapping[str, Tensor]) -> tuple[ModelConfig, Mapping[str, Tensor]]:
     """Return the model with the scale of its numbers in the last map of the head, as their classes have no scale."""
-    scaled = {name: scale for name, head in config.heads.items() if (scale := head.target_scale) is not None}
     heads, folded = dict(config.heads), dict(tensors)
-    for name, (mean, deviation) in scaled.items():
-        heads[name] = replace(heads[name], target_scale=None)
+    for name, head in config.heads.items():
+        if not isinstance(head, Regression.Options) or head.target_scale is None:
+            continue
+        mean, deviation = head.target_scale
+        heads[name] = replace(head, target_scale=None)
         out = f"heads.{name}.classifier.out"
         for part, added in (("weight", 0.0), ("bias", mean)):
             if (tensor := folded.get(f"{out}.{part}")) is not None:
                 folded[f"{out}.{part}"] = (tensor.float() * deviation + added).to(tensor.dtype)
-    return (replace(config, heads=heads), folded) if scaled else (config, tensors)
-
-
-def differing_head_keys(head: HeadConfig, theirs: HeadConfig, architecture: str) -> list[str]:
-    """Return the keys by which a head computes something else than their class."""
-    differing = [key for key in _COMPARED if getattr(head, key) != getattr(theirs, key)]
-    return differing + ([] if head.pool_in(architecture) == theirs.pool_in(architecture) else ["pool"])
+    return replace(config, heads=heads), folded
 
 
 def label_note(plain: Mapping[str, Any]) -> list[str]:

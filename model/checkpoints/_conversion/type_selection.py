@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
+from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import MOST_OFFSET
 from clozeline.model.registries import MODEL_TYPES
@@ -135,7 +136,7 @@ def build_heads_of_class(config: ModelConfig, token_ids: Mapping[str, Any]) -> M
     """Return the model with each `hidden: auto` replaced by what the class of transformers that holds its body has."""
     heads = dict(config.heads)
     for name, head in config.heads.items():
-        if head.hidden != "auto":
+        if not isinstance(head, ClassifierOptions) or head.hidden != "auto":
             continue
         linear = name in ("tagging", "span") or config.architecture == "decoder"
         berts = replace(head, hidden=None if linear else "tanh")

@@ -20,7 +20,7 @@ from torch import Tensor
 from clozeline.columns import IGNORED
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.head import HeadOptions
 from clozeline.model.heads import Head
 from clozeline.model.heads._head import LabelHead
 from clozeline.model.heads.classification import Classification
@@ -85,9 +85,9 @@ def label_logits(head: Head, hidden: Tensor, tensors: Mapping[str, Tensor]) -> T
     return head.scores(hidden, tensors)
 
 
-def has_label_logits(head: type[Head], options: HeadConfig) -> bool:
+def has_label_logits(head: type[Head], options: HeadOptions) -> bool:
     """Return whether a head has one row of logits over classes for each of its labels."""
-    if issubclass(head, Classification):
+    if isinstance(options, Classification.Options):
         return not options.multi_label
     return issubclass(head, LabelHead) and head.forward is LabelHead.forward
 

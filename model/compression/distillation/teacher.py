@@ -6,12 +6,13 @@ from functools import partial
 from typing import Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from clozeline.model.build import Model
 from clozeline.model.compression.distillation.observation import label_logits, observe
 from clozeline.model.compression.distillation.student import OF_TEACHER
 from clozeline.model.flop_counts import Documents
+from clozeline.model.heads import Heads
 
 _TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
@@ -31,9 +32,7 @@ class Teacher:
         read = {name: head for name, head in model.heads.items() if f"logits_{name}" in wanted}
         self._reads_heads = bool(read)
         if read:
-            model.use_heads(
-                replace(model.config, heads={name: model.config.heads[name] for name in read}), nn.ModuleDict(read)
-            )
+            model.use_heads(replace(model.config, heads={name: model.config.heads[name] for name in read}), Heads(read))
         for head in read.values():
             vars(head)["loss"] = partial(label_logits, head)
 

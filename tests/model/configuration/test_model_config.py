@@ -8,7 +8,6 @@ from pydantic import TypeAdapter, ValidationError
 from clozeline.configuration.described_keys import describe
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
-from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.layer import ConnectorConfig, ShareConfig, UniversalConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
@@ -46,7 +45,7 @@ def disentangled(kind="none", **chosen):
         ({"heads": {"masked": 1.0}}, "did you mean 'masked_lm'"),
         ({"heads": {}}, "at least one"),
         ({"heads": {"token": {"normalise": "row"}}}, "heads.token.normalise: the head token does not read this key"),
-        ({"heads": {"sentence": {"group_size": 4}}}, "it reads transform, weight"),
+        ({"heads": {"sentence": {"group_size": 4}}}, "it reads weight, transform"),
         ({"decoder_layers": 2}, "only an encoder_decoder"),
         ({"connector": ConnectorConfig()}, "connector: only an encoder_decoder"),
         ({"local": {"window": 2, "global_every": 3, "theta": 10.0}}, "local.theta: only rope reads it"),
@@ -91,7 +90,7 @@ def disentangled(kind="none", **chosen):
         ({"share": ShareConfig(groups=1, group_layers=2, universal=UniversalConfig())}, "group_layers 1, one layer"),
         ({"share": HALTS, "family": "xlnet"}, "got xlnet; remove the key"),
         ({"share": HALTS, "position": PositionConfig(kind="sinusoidal"), "emb_dim": 8}, "dim 24; remove emb_dim"),
-        ({"share": HALTS, "heads": {"tagging": HeadConfig(classes=3, scalar_mix=True)}}, "(scalar_mix): set epsilon"),
+        ({"share": HALTS, "heads": {"tagging": {"classes": 3, "scalar_mix": True}}}, "(scalar_mix): set epsilon"),
         ({"share": HALTS, "heads": {"similarity": 1.0}}, "two views of a row: set epsilon"),
         ({"share": ShareConfig(groups=1, group_layers=3)}, "a divisor of the 2 layers, got 3"),
         ({"share": ShareConfig(groups=1), "scale_by_depth": True}, "shared weights have no depth of their own"),

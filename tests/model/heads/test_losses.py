@@ -3,6 +3,8 @@
 That scores are those of transformers' classes is tested with their checkpoints.
 """
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -122,7 +124,7 @@ def test_the_loss_of_tokens(name):
 def test_the_loss_of_tokens_does_not_train_the_decision_to_copy():
     network, tensors = drawn("corrective"), full_batch()
     head = network.heads["corrective"]
-    head.copy_weight = 0.0
+    head.options = replace(head.options, copy_weight=0.0)
     with torch.no_grad():
         head.copy.bias.fill_(200.0)  # a sure copy of an unlikely token is finite
     head.loss(torch.randn(6, 11, 24), tensors).total.backward()
@@ -149,7 +151,7 @@ def test_rows_that_lack_an_end_or_a_label_or_places_are_finite_and_do_not_count(
         ({"classification": {"classes": 1}}, "classification.classes: expected 2 or more, got 1"),
         ({"classification": {"multi_label": True}}, "classification.classes: expected 1 or more, got none"),
         ({"tagging": {}}, "tagging.classes: expected 2 or more, got none"),
-        ({"similarity": {"pool": "pair"}}, "expected cls, mean, max, last or null, got pair"),
+        ({"similarity": {"pool": "pair"}}, "similarity.pool: expected 'cls', 'mean', 'max' or 'last', got 'pair'"),
         ({"regression": {"output": "sigmoid", "range": [5.0, 1.0]}}, "expected a lower number before a higher one"),
         ({"classification": {"classes": 2, "pool": "decoder_last"}}, "decoder_last is the pool of an enc"),
     ],

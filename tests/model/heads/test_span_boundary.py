@@ -1,5 +1,7 @@
 """The span boundary objective against a loop over labels, written from §3.2 of the paper."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -35,7 +37,7 @@ def by_hand(network, head, left, right, offset):
 @pytest.mark.parametrize("normalise", ["label", "row"])
 def test_loss_by_hand(width, normalise):
     network, head = head_with_random_weights(emb_dim=width)
-    head.normalise = normalise
+    head.options = replace(head.options, normalise=normalise)
     tensors, hidden = full_batch(), torch.randn(6, 11, 24)
     losses = {}
     # labels are at 1, and in rows longer than 7 at 4 to 6: spans [1, 1] and [4, 6] in every row but the third

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from clozeline.errors import BatchError
 from clozeline.model.compilation.host_shapes import add_host_shapes
-from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.layers.pooling import Classifier, ScalarMix, pool
 from tests.model.small_models import small_config
 
@@ -94,7 +94,7 @@ def test_a_pair_is_the_means_of_its_segments_their_distance_and_product(side):
 
 def made_classifier(seed=0, **options):
     torch.manual_seed(seed)
-    module = Classifier(small_config("encoder"), HeadConfig(**options), 3)
+    module = Classifier(small_config("encoder"), ClassifierOptions(**options), 3)
     for parameter in module.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     return module.eval()
@@ -114,8 +114,8 @@ def test_both_dropouts_are_where_the_formula_has_them():
 
 def test_dropout_is_that_of_the_model_unless_given():
     config = small_config("encoder", dropout={"hidden": 0.3})
-    assert Classifier(config, HeadConfig(), 3).dropout.p == 0.3
-    assert Classifier(config, HeadConfig(dropout=0.0), 3).dropout.p == 0.0
+    assert Classifier(config, ClassifierOptions(), 3).dropout.p == 0.3
+    assert Classifier(config, ClassifierOptions(dropout=0.0), 3).dropout.p == 0.0
 
 
 def test_layers_are_mixed_by_the_softmax_of_their_weights():

@@ -9,7 +9,6 @@ import transformers
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.model.checkpoints import read_checkpoint
-from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.registries import ADAPTERS
@@ -147,7 +146,7 @@ def test_a_head_for_other_classes_is_new(folder):
     """As many classes with other names: the rows of the old head mean something else."""
 
     def of(*labels):
-        return fresh(folder, heads={"classification": HeadConfig(labels=labels)})
+        return fresh(folder, heads={"classification": {"labels": labels}})
 
     source = folder.parent / "tuned"
     tuned = of("no", "yes")
@@ -215,9 +214,8 @@ def test_an_encoder_becomes_both_stacks(tmp_path):
 
 def test_an_encoder_decoder_gives_its_encoder(tmp_path):
     saved(tmp_path, "bart")
-    config = read_checkpoint(tmp_path).config
     model = built(
-        tmp_path, family="encoder", heads={"classification": replace(config.heads["lm"], classes=2)},
+        tmp_path, family="encoder", heads={"classification": {"classes": 2}},
         decoder_layers=None, decoder_attention_heads=None, decoder_ffn_dim=None,
     )  # fmt: skip
     filled = fill_from(model, tmp_path)

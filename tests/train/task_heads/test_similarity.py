@@ -10,6 +10,7 @@ from scipy import stats
 from torch.nn.functional import cosine_similarity
 
 from clozeline.model.build import build_model
+from clozeline.model.configuration.key_types import UNIT_RANGE
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import open_shards
@@ -20,7 +21,6 @@ from clozeline.tools.runs.evaluation.task_run import TaskRun, set_rows
 from clozeline.train.data.sets.recorded_sets import describe_set
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.phases import Input
-from clozeline.train.task_heads.regression import NO_RANGE
 from clozeline.train.task_heads.similarity import Similarity
 from tests.model.small_models import small_config
 from tests.pipeline.task_files import WORDS, write_vocabulary
@@ -119,7 +119,7 @@ def test_aligned_texts_find_each_other(tmp_path):
 @pytest.mark.parametrize(
     ("head", "alike_from", "expected"),
     [
-        ({"negatives": "other"}, 4.0, (4.0, NO_RANGE)),
+        ({"negatives": "other"}, 4.0, (4.0, UNIT_RANGE)),
         ({"negatives": "none"}, 4.0, (4.0, (0.0, 5.0))),
         ({"negatives": "none"}, None, (None, (0.0, 5.0))),
         ({"negatives": "none", "range": (1.0, 2.0)}, None, (None, (1.0, 2.0))),

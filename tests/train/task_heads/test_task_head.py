@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
+from clozeline.model.heads.classification import Classification as ClassificationHead
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import (
@@ -285,12 +285,12 @@ def test_rows_that_break_a_rule_of_their_task_are_named(answer, columns, wrong):
     ],
 )  # fmt: skip
 def test_a_head_takes_the_labels_of_its_set(keys, facts, expected):
-    model = replace(small_config("encoder"), heads={"classification": HeadConfig(**keys)})
+    model = replace(small_config("encoder"), heads={"classification": ClassificationHead.Options(**keys)})
     if isinstance(expected, str):
         with pytest.raises(ConfigurationError, match=expected):
             Classification(facts).configure(model, "classification", "SET")
     else:
-        assert Classification(facts).configure(model, "classification", "SET") == HeadConfig(**expected)
+        assert Classification(facts).configure(model, "classification", "SET") == ClassificationHead.Options(**expected)
 
 
 def test_records_say_the_class_and_how_sure_the_model_is():

@@ -11,7 +11,7 @@ from clozeline.hub import origin_of
 from clozeline.model.adapters import Adapter
 from clozeline.model.build import Model, merge_adapter
 from clozeline.model.checkpoints import Checkpoint, build_checkpoint, find_published, fit_to_class
-from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.registries import HEADS
 from clozeline.pipeline.tasks.task_rows import FRAMES
 from clozeline.pipeline.tasks.task_rows import Frame as TaskFrame
 from clozeline.pipeline.tokenize.published.exporting import END, Blanks, Frame
@@ -164,7 +164,8 @@ def open_adapted(folder: Path, step: StepChoice = None) -> Adapted:
         original = exported_form(TrainedModel.open(source, quantized=False))
     elif checkpoint.trained:  # the base came without this head
         _, key_map = fit_to_class(base, base.model_type, body_alone=True)
-        original = replace(base, config=replace(config, heads={name: HeadConfig() for name in key_map.heads}))
+        heads = {name: HEADS.load_class(name).Options() for name in key_map.heads}
+        original = replace(base, config=replace(config, heads=heads))
     return Adapted(base, adapter, checkpoint.trained, original, source, run.step)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json
+from clozeline.model.configuration.head import module_name
 from clozeline.model.configuration.model_config import ModelConfig
 
 if TYPE_CHECKING:  # imports torch
@@ -104,7 +105,7 @@ def _write_pooler(folder: Path, checkpoint: Checkpoint, head: str) -> None:
     from clozeline.tools.model_folder import write_tensors
 
     folder.mkdir()
-    pooler = f"heads.{head}.pooler.dense."
+    pooler = f"heads.{module_name(head)}.pooler.dense."
     tensors = {part: checkpoint.tensors[f"{pooler}{part}"].float().contiguous() for part in ("weight", "bias")}
     outputs, inputs = tensors["weight"].shape
     keys = {"in_features": inputs, "out_features": outputs, "bias": True}

@@ -1,7 +1,7 @@
 """Score a model on a held-out set: the loss of its heads in nats, or the accuracy of a head that has one."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from clozeline.arrays import Int64
 from clozeline.columns import SAMPLE_WORDS
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
+from clozeline.model.configuration.head import LabelOptions
 from clozeline.model.loss import Loss
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import ShardSet
@@ -64,7 +65,8 @@ def label_loss(model: Model, shards: ShardSet, most_rows: int) -> LabelLoss:
     measured the same way.
     """
     for head in model.heads.values():
-        head.normalise = "label"
+        if isinstance(head.options, LabelOptions):
+            head.options = replace(head.options, normalise="label")
     rows = _read_rows(shards, most_rows)
     collate = Collate.from_manifest(shards.manifest)
     order = _by_length(rows)

@@ -155,7 +155,7 @@ def plan_scores(
     refuse_unreadable(collate, config, f"data.shards: {shards.path}")
     name = _find_head(config, collate, shards, head)
     options = config.heads[name]
-    classes = options.classes or len(options.labels) or manifest.tokenizer.vocab_size
+    classes = options.class_count or manifest.tokenizer.vocab_size
     if how == "top" and k > classes:
         raise ConfigurationError(f"k: the head {name} has {classes} classes, expected at most as many, got {k}")
     # rows with many labels, or a large vocabulary: fewer rows at once

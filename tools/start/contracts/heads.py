@@ -11,15 +11,14 @@ from torch import Tensor
 
 from clozeline.columns import CHOICES, FIELDS, IGNORED, ROW_TEXT, ROW_WEIGHT, SECOND_VIEW, BatchField, TextFields
 from clozeline.model.build import Model, build_model
-from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.head import ClassOptions
 from clozeline.model.heads import Head
+from clozeline.model.heads.similarity import Similarity
 from clozeline.model.loss import Loss
 from clozeline.model.registries import FAMILIES, HEADS
 from clozeline.registry import options_of
 from clozeline.tools.start.contracts import Entry, require
 
-OPTIONS: Final = HeadConfig
-"""Options of every head."""
 VOCABULARY: Final = 37
 _LENGTHS: Final = (11, 8, 11, 3, 9, 6)
 _WEIGHTS: Final = (1.0, 1.0, 1.0, 1.0, 1.0, 0.0)
@@ -183,9 +182,9 @@ def prepare(entry: Entry, **sizes: int) -> Case:
     """Return a case."""
     kind = HEADS.load_class(entry["name"])
     options = {key: value for key, value in entry.items() if key != "name"}
-    if "group_size" in kind.settings and options.get("negatives") != "none":
+    if issubclass(kind.Options, Similarity.Options) and options.get("negatives") != "none":
         options.setdefault("group_size", 3)
-    if "classes" in kind.settings and not options.get("labels"):
+    if issubclass(kind.Options, ClassOptions) and not options.get("labels"):
         options.setdefault("classes", _CLASSES)
     batch, other = (_in_classes(batch_of(kind, seed), kind, options) for seed in (0, 9))
     keys = {"dim": 24, "layers": 2, "attention_heads": 4, "ffn_dim": 40, "type_vocab_size": 2, **sizes}
@@ -206,7 +205,7 @@ def _classes_of(kind: type[Head]) -> BatchField:
 
 def _in_classes(batch: dict[str, Tensor], kind: type[Head], options: Mapping[str, Any]) -> dict[str, Tensor]:
     """Return a batch with the labels that a head has, as 0 or 1 for each class where it has several."""
-    if "classes" in kind.settings:
+    if issubclass(kind.Options, ClassOptions):
         name = _classes_of(kind).name
         classes, known = options.get("classes") or len(options["labels"]), batch[name] >= 0
         batch[name] = batch[name].where(~known, batch[name] % classes)
@@ -222,7 +221,7 @@ def check_micro_batches(case: Case) -> None:
     require(loss.total > 0, f"expected a loss above 0, got {loss.total.item()}")
     require(loss.count == count > 0, f"expected `divisor` to count what has weight and a label, got {count}")
     expected = case.gradients(loss.total)
-    for size in (3, 6) if "group_size" in case.head.settings else (1, 2, 3):
+    for size in (3, 6) if case.head.options.compared_rows else (1, 2, 3):
         slices = [slice(at, at + size) for at in range(0, 6, size)]
         parts = [case.compute_loss(rows_of(case.batch, rows, case.model.reads)) for rows in slices]
         counted, total = sum(int(part.count) for part in parts), torch.stack([part.total for part in parts]).sum()

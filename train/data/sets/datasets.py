@@ -175,7 +175,7 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
             f"{objective.name} serves {', '.join(objective.heads)}"
         )
     # units of the loss
-    by_row = [name for name, head in model.heads.items() if head.normalise == "row"]
+    by_row = [name for name, head in model.heads.items() if head.unit == "row"]
     weights = [name for name, role in manifest.roles.items() if role.use == "weight"]
     if by_row and weights:
         raise ConfigurationError(

@@ -105,9 +105,9 @@ def _find_head(named: str | None, student: ModelConfig, teacher: ModelConfig | N
     name = choose_head(named, fitting, expected)
     if teacher is not None:
         ours, theirs = student.heads[name], teacher.heads[name]
-        if (ours.labels, ours.classes) != (theirs.labels, theirs.classes):
+        if (ours.labels, ours.class_count) != (theirs.labels, theirs.class_count):
+            here, there = (", ".join(head.labels) or head.class_count for head in (ours, theirs))
             raise ConfigurationError(
-                f"distil.losses.scores: the head {name} has other labels than the teacher's: "
-                f"{', '.join(ours.labels) or ours.classes} here, {', '.join(theirs.labels) or theirs.classes} there"
+                f"distil.losses.scores: the head {name} has other labels than the teacher's: {here} here, {there} there"
             )
     return name

@@ -16,7 +16,6 @@ from clozeline.model.checkpoints import (
     read_checkpoint,
 )
 from clozeline.model.checkpoints._conversion.task_heads import ENDINGS
-from clozeline.model.configuration.head import HeadConfig
 from tests.matrices import mark_slow_but
 from tests.model.checkpoints._conversion.test_export import checkpoint_of
 from tests.model.checkpoints.published import (
@@ -264,7 +263,7 @@ def test_a_reverse_that_is_none_is_said(tmp_path):
 )
 def test_a_head_that_computes_something_else_is_refused(tmp_path, head, key):
     model = built("encoder", eps=1e-12, heads={"classification": {"classes": 3, **head}})
-    with pytest.raises(ConfigurationError, match=rf"classification\.{key}: the class of type bert computes something"):
+    with pytest.raises(ConfigurationError, match=rf"classification\.{key}: expected .* in a model of type bert"):
         export_checkpoint(replace(checkpoint_of(model), model_type="bert"))
 
 
@@ -285,7 +284,8 @@ def test_a_new_head_built_like_the_class_of_its_body_is_exported(tmp_path, name,
     source = read_checkpoint(tmp_path / "theirs")
     (task,) = source.config.heads
     classes = {"labels": LABELS} if kind in ("classification", "tagging") else {}
-    new = HeadConfig(hidden="auto", pool=source.config.heads[task].pool, **classes)
+    pool = {} if (kept := source.config.heads[task].pool) is None else {"pool": kept}
+    new = {"hidden": "auto", **pool, **classes}
     config = build_heads_of_class(replace(source.config, heads={task: new}), source.token_ids)
     model = build_model(config, source.vocab_size, source.token_ids, seed=1).eval()
     # MobileBERT's class reads the padding next to a token
@@ -297,8 +297,8 @@ def test_a_new_head_built_like_the_class_of_its_body_is_exported(tmp_path, name,
 
 
 def test_a_head_on_a_body_of_no_class_is_berts_pooler():
-    config = replace(built("encoder", head_dim=4).config, heads={"classification": HeadConfig(hidden="auto")})
-    assert build_heads_of_class(config, {}).heads == {"classification": HeadConfig(hidden="tanh")}
+    config = replace(built("encoder", head_dim=4).config, heads={"classification": {"hidden": "auto"}})
+    assert build_heads_of_class(config, {}).heads["classification"].hidden == "tanh"
 
 
 @pytest.mark.parametrize("model_type", [name for name, kind in CASES if kind == "classification"])
@@ -314,8 +314,6 @@ def test_the_type_of_the_problem_is_written(tmp_path, model_type, name, options,
     """A pipeline reads it: it leaves numbers as they are, and gives classes a sigmoid or a softmax."""
     saved(tmp_path, model_type, "classification")
     checkpoint = read_checkpoint(tmp_path)
-    (head,) = checkpoint.config.heads.values()
-    plain = {"classes": None, "labels": (), "multi_label": False, **options}
-    config = replace(checkpoint.config, heads={name: replace(head, **plain)})
+    config = replace(checkpoint.config, heads={name: options})
     key_map = map_with(model_type, "classification")
     assert key_map.write_config(config, VOCABULARY, checkpoint.token_ids)["problem_type"] == problem

@@ -11,8 +11,10 @@ from omegaconf import OmegaConf
 from clozeline.columns import ROW
 from clozeline.configuration.config import to_plain, validate
 from clozeline.errors import ConfigurationError
-from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.head import RowOptions
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.heads.classification import Classification
+from clozeline.model.heads.regression import Regression
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import open_datasets
@@ -109,26 +111,26 @@ def changed(task_manifest, **facts):
 
 
 def test_classes_come_from_the_set(task_manifest):
-    answered = with_answers(with_heads(classification=HeadConfig(hidden="tanh")), [("data.shards", task_manifest)])
-    assert answered.heads["classification"] == HeadConfig(hidden="tanh", labels=("0", "1"))
+    answered = with_answers(with_heads(classification={"hidden": "tanh"}), [("data.shards", task_manifest)])
+    assert answered.heads["classification"] == Classification.Options(hidden="tanh", labels=("0", "1"))
     again = with_answers(answered, [("data.shards", task_manifest), ("data.heldout", task_manifest)])
     assert again == answered
-    several = with_answers(with_heads(classification=HeadConfig()), [("SET", changed(task_manifest, multi_label=True))])
-    assert several.heads["classification"] == HeadConfig(labels=("0", "1"), multi_label=True)
+    several = with_answers(with_heads(classification=1.0), [("SET", changed(task_manifest, multi_label=True))])
+    assert several.heads["classification"] == Classification.Options(labels=("0", "1"), multi_label=True)
 
 
 def test_sets_of_two_tasks_are_refused(task_manifest):
     other = changed(task_manifest, labels=["entailment", "not_entailment"])
     with pytest.raises(ConfigurationError, match="as DEV has, got 0, 1"):
-        with_answers(with_heads(classification=HeadConfig()), [("TRAIN", task_manifest), ("DEV", other)])
+        with_answers(with_heads(classification=1.0), [("TRAIN", task_manifest), ("DEV", other)])
 
 
 def test_the_range_of_numbers_comes_from_the_set(task_manifest):
     numbers = changed(task_manifest, head="regression", labels=[], low=0.0, high=5.0)
     for given, range_ in (
-        (HeadConfig(output="sigmoid"), (0.0, 5.0)),
-        (HeadConfig(output="sigmoid", range=(1.0, 4.0)), (1.0, 4.0)),
-        (HeadConfig(), (0.0, 1.0)),
+        (Regression.Options(output="sigmoid"), (0.0, 5.0)),
+        (Regression.Options(output="sigmoid", range=(1.0, 4.0)), (1.0, 4.0)),
+        (Regression.Options(), (0.0, 1.0)),
     ):
         assert with_answers(with_heads(regression=given), [("SET", numbers)]).heads["regression"].range == range_
 
@@ -138,10 +140,10 @@ def test_numbers_are_learned_by_the_scale_of_the_training_rows(tmp_path):
     train = open_split(make_labeled_sets(tmp_path, "score: score"), "train")
     numbers = np.array([labeled_row(number)["score"] for number in range(120)], np.float32)
     given = (
-        (HeadConfig(), (float(numbers.mean(dtype=np.float64)), float(numbers.std(dtype=np.float64)))),
-        (HeadConfig(target_scale=(0.0, 1.0)), (0.0, 1.0)),
-        (HeadConfig(output="sigmoid"), None),
-        (HeadConfig(bias=False), (0.0, float(np.sqrt(np.square(numbers.astype(np.float64)).mean())))),
+        (Regression.Options(), (float(numbers.mean(dtype=np.float64)), float(numbers.std(dtype=np.float64)))),
+        (Regression.Options(target_scale=(0.0, 1.0)), (0.0, 1.0)),
+        (Regression.Options(output="sigmoid"), None),
+        (Regression.Options(bias=False), (0.0, float(np.sqrt(np.square(numbers.astype(np.float64)).mean())))),
     )
     for head, scale in given:
         found = fit_answers(with_heads(regression=head), [train]).heads["regression"].target_scale
@@ -150,7 +152,7 @@ def test_numbers_are_learned_by_the_scale_of_the_training_rows(tmp_path):
 
 
 def test_other_sets_and_heads_are_left_alone(tmp_path, task_manifest):
-    masked = with_heads(masked_lm=HeadConfig())
+    masked = with_heads(masked_lm=1.0)
     assert with_answers(masked, [("SET", task_manifest)]) is masked
     assert with_answers(masked, [("SET", write_set(tmp_path, [rows([1, 2])]).manifest)]) is masked
 
@@ -160,7 +162,7 @@ def test_other_sets_and_heads_are_left_alone(tmp_path, task_manifest):
 )
 def test_a_key_that_the_first_model_brings_is_named_so(tmp_path, task_manifest, theirs, key, way_out):
     """It cannot be left out; what the message says to set is accepted."""
-    plain = to_plain(with_heads(classification=HeadConfig()))
+    plain = to_plain(with_heads(classification=1.0))
     plain["heads"]["classification"] = theirs
     (tmp_path / "config.yaml").write_text(OmegaConf.to_yaml({"model": plain}), encoding="utf-8")
     given = {"init_from": str(tmp_path)}
@@ -195,7 +197,7 @@ def holding(*columns, heads=("masked_lm",), architecture="encoder", name="masked
 def reader(*targets, architecture="encoder", types=0, languages=0, streams=False, pool=None):
     named = {name: name for name in targets}
     family = "xlnet" if streams else "encoder"
-    heads = {name: HeadConfig(pool=pool) for name in targets}
+    heads = {name: RowOptions(pool=pool) for name in targets}
     return SimpleNamespace(targets=named, architecture=architecture, type_vocab_size=types, languages=languages,
                            family=family, heads=heads)  # fmt: skip
 
