@@ -30,12 +30,12 @@ from benchmarks.compression import clozeline, keep_result
 from benchmarks.few_labels import recipe_of, write_parts
 from clozeline.files import publish_text
 from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tables import read_texts
 from clozeline.report.charts import Plot, dot, polyline, text
 from clozeline.tools.experiments.multirun.comparison import mean_text
 from clozeline.tools.experiments.multirun.finetuning_scores import read_scored
 from clozeline.tools.experiments.multirun.runner import run_step
 from clozeline.tools.runs.evaluation.heldout_score import label_loss
-from clozeline.tools.runs.evaluation.local_texts import texts_of_files
 from clozeline.tools.runs.evaluation.minimal_pairs import read_pairs
 from clozeline.train.checkpoint.stored_checkpoint import Index, steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel
@@ -120,7 +120,7 @@ class Baby:
             found[name] = keep_result(scores / f"{name}.json", partial(score_folder, folder, pairs, name == last))
         texts = self.output / "texts"
         found["n-grams"] = keep_result(
-            scores / "n-grams.json", lambda: score_counts([*texts_of_files(texts)], pairs, folder)
+            scores / "n-grams.json", lambda: score_counts([*read_texts(texts)], pairs, folder)
         )
         return found
 

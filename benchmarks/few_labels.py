@@ -10,8 +10,8 @@ from clozeline.configuration.config import config_file, read_composed
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import TASK_READERS
+from clozeline.pipeline.tables import read_whole_json, text_lines
 from clozeline.pipeline.tasks.readers import Rejected, TaskReader
-from clozeline.pipeline.tasks.readers._text_lines import read_whole_json, text_lines
 from clozeline.pipeline.tasks.splits import split_by_group
 from clozeline.seeding import hash64
 

@@ -16,7 +16,7 @@ class EvaluationSet:
     WORD: ClassVar = "path"
 
     path: Annotated[str, HOME_EXPANDED]
-    """file, folder or glob (`**` descends): text files (.txt) with an item a line, or lines of JSON with `text` or
+    """file, folder or glob (`**` descends): text files (.txt) with an item a line, or rows with `text` or
     `fields`, or as BLiMP, minimal pairs and LAMA are published"""
     reader: TaskReaderComponent | None = None
     """reader of a task's files: {name: squad}; null: the layouts above"""

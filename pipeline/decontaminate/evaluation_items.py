@@ -13,18 +13,16 @@ from clozeline.files import file_hash
 from clozeline.pipeline.decontaminate.config import EvaluationSet
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.registries import TaskReaderComponent
-from clozeline.pipeline.tasks.readers import Choices, Dialogue, Question, Rejected, SourceTarget, TaskItem, strings_in
-from clozeline.pipeline.tasks.readers._column_files import json_lines
-from clozeline.pipeline.tasks.readers._text_lines import text_lines
+from clozeline.pipeline.tables import Rejected, RowFile, open_table, strings_in, text_lines
+from clozeline.pipeline.tasks.readers import Choices, Dialogue, Question, SourceTarget, TaskItem
 
-_JSON: Final = frozenset({".json", ".jsonl", ".ndjson"})
 _ENDINGS: Final = re.compile(r"(\.(json|jsonl|ndjson|txt|tsv|csv|gz|zst|xz|bz2|lz4))+$")
 _MASK: Final = "[MASK]"
 _LAYOUTS: Final = (
     ("text",), ("fields",), ("sentence_good", "sentence_bad"), ("good", "bad"), ("masked_sentence",),
     ("masked_sentences",),
 )  # fmt: skip
-"""Fields of lines of JSON that hold the texts of an item: any text, minimal pairs (BLiMP), facts (LAMA)."""
+"""Columns that hold the texts of an item: any text, minimal pairs (BLiMP), facts (LAMA)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,22 +116,20 @@ def read_items(file: EvaluationFile, limits: Limits) -> Iterator[Item | Rejected
 
 
 def _plain_rows(file: EvaluationFile, limits: Limits) -> Iterator[Item | None]:
-    """Yield the items of a text file or of lines of JSON, and None for each empty line."""
+    """Yield the items of a text file or of a table, and None for each empty line."""
     if ".txt" in file.path.suffixes:
         for row, line in text_lines(file.path, limits):
             if isinstance(line, Rejected):
                 raise _damage_error(file, line)
             yield Item(row, str(row), (line,)) if line.strip() else None
         return
-    if not _JSON & set(file.path.suffixes):
-        raise _layout_error(file, f"a file named {file.path.name}")
     layout: tuple[str, ...] = ()
-    for row, fields in json_lines(file.path, limits):
+    for row, fields in _open_table(file, limits).rows():
         if isinstance(fields, Rejected):
             if fields.reason == "blank_line":
                 yield None
                 continue
-            raise _damage_error(file, fields) if layout else _layout_error(file, fields.detail or fields.reason)
+            raise _damage_error(file, fields)
         layout = layout or next((names for names in _LAYOUTS if all(name in fields for name in names)), ())
         texts = [[*strings_in(fields.get(name))] for name in layout]
         if not texts or not all(texts):
@@ -142,6 +138,13 @@ def _plain_rows(file: EvaluationFile, limits: Limits) -> Iterator[Item | None]:
         filled = tuple(text.replace(_MASK, answer) for text in chain.from_iterable(texts))
         name = str(fields.get("id", row)).encode("utf-8", "replace").decode()  # no file can hold a lone surrogate
         yield Item(row, name, filled)
+
+
+def _open_table(file: EvaluationFile, limits: Limits) -> RowFile:
+    try:
+        return open_table(file.path, limits, by_line=True)
+    except ConfigurationError as error:
+        raise _layout_error(file, str(error)) from error
 
 
 def texts_of(item: TaskItem) -> tuple[str, ...]:
@@ -160,14 +163,14 @@ def texts_of(item: TaskItem) -> tuple[str, ...]:
 def _damage_error(file: EvaluationFile, line: Rejected) -> ConfigurationError:
     return ConfigurationError(
         f"decontaminate.against: {file.path}: line {line.index + 1}: expected an item, but "
-        f"{line.detail or line.reason.replace('_', ' ')}: correct the line, for no item may be missed"
+        f"{line.explanation}: correct the line, for no item may be missed"
     )
 
 
 def _layout_error(file: EvaluationFile, got: str) -> ConfigurationError:
     known = ", ".join(" and ".join(names) for names in _LAYOUTS)
     return ConfigurationError(
-        f"decontaminate.against: {file.path}: expected text (.txt) with an item a line, or lines of JSON (.jsonl) with "
+        f"decontaminate.against: {file.path}: expected text (.txt) with an item a line, or a table or JSON lines with "
         f"one of {known}; got {got}: for the files of a task name its reader, {{path: {file.path}, reader: "
         "{name: squad}}"
     )

@@ -10,8 +10,11 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.registries import TaskReaderComponent
 from clozeline.pipeline.text.code_switching import CodeSwitchConfig
+from clozeline.pipeline.text.normal_form import NormalForm
 
 if TYPE_CHECKING:  # help lists the keys without numpy
+    from clozeline.pipeline.ingest.formats.limits import Limits
+    from clozeline.pipeline.tasks.readers import TaskReader
     from clozeline.pipeline.vocabulary import Vocabulary
 
 FrameName: TypeAlias = Literal["bert", "roberta", "t5", "t5_encoder", "bart", "gpt", "gpt1", "llama"]
@@ -37,6 +40,9 @@ class TasksConfig:
     """template of special tokens: bert, `[CLS] a [SEP] b [SEP]` in two segments; roberta, `<s> a </s></s> b </s>`;
     t5, `a </s> b </s>`, and bart, `<s> a </s></s> b </s>`, for encoder-decoders; t5_encoder, that of t5 for its encoder
     alone; gpt, `a </s> b </s>`, llama, `<s> a </s> b </s>`, and gpt1, `<s> a [SEP] b [CLS]`, for decoders"""
+    normalize: NormalForm = "prose"
+    """stored form of the texts, as of `clean.normalize`: `prose` composes accents and drops controls, blanks stay;
+    `none` only makes valid Unicode"""
     max_length: Annotated[int, Field(ge=8, le=65_000)] = 128
     """maximum tokens of a row, including special tokens; longer texts are truncated, in a pair the longer one first"""
     stride: Annotated[int, Field(ge=1)] | None = None
@@ -59,6 +65,12 @@ class TasksConfig:
     def __post_init__(self) -> None:
         if "train" in self.carve or sum(self.carve.values()) >= 1:
             raise ValueError(f"carve: expected splits other than train with shares below 1 in all, got {self.carve}")
+
+    def build_reader(self, limits: Limits) -> TaskReader:
+        """Return the reader, whose texts are in the stored form."""
+        reader: TaskReader = self.reader.build(limits)
+        reader.form = self.normalize
+        return reader
 
     def check_tokens(self, vocabulary: Vocabulary) -> None:
         """Raise ConfigurationError if the vocabulary lacks a special token of the template."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.inputs import SourceFile
+from clozeline.pipeline.tables import PART
 from clozeline.pipeline.tasks.readers import (
     Choices,
     LabeledText,
@@ -17,7 +18,6 @@ from clozeline.pipeline.tasks.readers import (
     TaskItem,
     TaskReader,
 )
-from clozeline.pipeline.tasks.readers._column_files import PART
 from clozeline.seeding import hash64
 
 _SPLITS: Final = ("train", "dev", "test")

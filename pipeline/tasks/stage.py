@@ -45,7 +45,7 @@ from clozeline.pipeline.tokenize.unknown_text import UNKNOWN_COUNTS, UnknownShar
 from clozeline.recorded_file import check_files
 from clozeline.seeding import hash64
 
-_VERSION: Final = 4
+_VERSION: Final = 5
 _LOG: Final = logging.getLogger(__name__)
 _DETAILS: Final = 3
 """Different rejected rows that an error message shows."""
@@ -101,7 +101,7 @@ class TaskSets(Pass[TaskCounts]):
     def run(self, unit: int, output: Output) -> TaskCounts:
         """Read, encode and write one split; a file without labels is counted and writes no set."""
         source, form, config = self.sources[unit], self.form, self.config
-        reader: TaskReader = config.reader.build(self.limits)
+        reader = config.build_reader(self.limits)
         facts, is_training = task_facts(config, reader), _is_training(source.split)
         file = reader.open(source.path)
         row_type = ROW_TYPES[facts.head, form.frame.architecture]
@@ -194,7 +194,7 @@ class TaskManifests(Pass[TaskCounts]):
 
     def _write(self, source: SplitSource, counts: SplitCounts, tokenizer: Tokenizer, output: Output) -> None:
         work, vocabulary, config = self.sets, tokenizer.vocabulary, self.sets.config
-        facts, frame = task_facts(config, config.reader.build(work.limits)), work.form.frame
+        facts, frame = task_facts(config, config.build_reader(work.limits)), work.form.frame
         writer = set_writer(facts, source.split, work.form, vocabulary)
         manifest = writer.write_manifest(
             output, name=f"{facts.name}/{source.split}", kind="examples", seed=work.seed,
@@ -212,6 +212,7 @@ class TaskManifests(Pass[TaskCounts]):
                     "rows_in": counts["rows_in"], "truncated": counts["truncated"],
                     "truncated_tokens": counts["truncated_tokens"], "examples_by_label": counts["labels"],
                     **({} if config.stride is None else {"stride": config.stride}),
+                    **({} if config.normalize == "prose" else {"normalize": config.normalize}),
                     **{name: counts[name] for name in ("windows", "notes") if counts[name]}},
         )  # fmt: skip
         written = manifest.totals.samples, manifest.totals.tokens
@@ -258,13 +259,13 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         """The file of each split, and the other files."""
         if not self.recipe.input:
             raise ConfigurationError("tasks: no input: add input=FOLDER with files named train, dev and test")
-        reader: TaskReader = self.config.reader.build(self.recipe.limits)
+        reader = self.config.build_reader(self.recipe.limits)
         return split_files(source_files(self.recipe.input, self.recipe.output), reader)
 
     @cached_property
     def _complete_config(self) -> TasksConfig:
         """The configuration with the options of the reader that the files determine, such as the classes."""
-        reader: TaskReader = self.config.reader.build(self.recipe.limits)
+        reader = self.config.build_reader(self.recipe.limits)
         options = reader.complete_options({split: file.local_path for split, file in self._files[0].items()})
         return replace(self.config, reader=replace(self.config.reader, options=options))
 
@@ -273,7 +274,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         splits, _ = self._files
         self.config.check_tokens(tokenizer_stage(self.recipe).foreseen_tokenizer().vocabulary)
         config = self._complete_config
-        frame, facts = FRAMES[config.frame], task_facts(config, config.reader.build(self.recipe.limits))
+        frame, facts = FRAMES[config.frame], task_facts(config, config.build_reader(self.recipe.limits))
         head, switch = facts.head, self.config.code_switch
         if switch is not None:
             check_switched_head(facts)
@@ -306,7 +307,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
     @cached_property
     def _states(self) -> dict[Path, FileState]:
         """States of the files of the splits, and of those that are read in addition to them."""
-        reader: TaskReader = self.config.reader.build(self.recipe.limits)
+        reader = self.config.build_reader(self.recipe.limits)
         paths = [file.local_path for file in self._files[0].values()]
         others = [other for path in paths for other in reader.open(path).others]
         return {path: observe_file(path) for path in (*paths, *others)}
@@ -315,7 +316,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
     def _hashes(self) -> dict[str, str]:
         _ = self._states  # observed before the files are hashed
         splits, switch = self._files[0], self.config.code_switch
-        reader: TaskReader = self.config.reader.build(self.recipe.limits)
+        reader = self.config.build_reader(self.recipe.limits)
         hashes = {f"{split} {file.source}": file_hash(file.local_path) for split, file in splits.items()}
         dictionaries = [] if switch is None else switch.dictionaries
         for split, file in splits.items():

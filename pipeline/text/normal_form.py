@@ -122,7 +122,8 @@ def normalize_as(form: NormalForm, text: str) -> tuple[str, Changes]:
     return _FORMS[form](text, changes), +changes
 
 
-def _normalize_prose(text: str, changes: Changes) -> str:
+def _normalize_characters(text: str, changes: Changes) -> str:
+    r"""Return the text in NFC, with `\n` line ends, without controls and invisible characters."""
     if _RARE.search(text):
         text, changes["line_ends"] = _LINE_END.subn("\n", text)
         changes["line_ends"] += text.count("\u2029")
@@ -134,6 +135,21 @@ def _normalize_prose(text: str, changes: Changes) -> str:
         spaced = _ZERO_WIDTH_SPACES.sub(_keep_zero_width_spaces, text)
         changes["invisible_characters"] += len(text) - len(spaced)
         text = _compose(spaced, changes)
+    return text
+
+
+def normalize_field(form: NormalForm, text: str) -> str:
+    """Return a field of a row in a stored form; `prose` and `sequence` leave its blanks and the case of its letters.
+
+    A field may be a part of a text, a label or an id: blanks around it may belong to it.
+    """
+    if text.isascii() and not _RARE.search(text):
+        return text
+    return (_normalize_characters if form in ("prose", "sequence") else _FORMS[form])(text, Counter())
+
+
+def _normalize_prose(text: str, changes: Changes) -> str:
+    text = _normalize_characters(text, changes)
     size = len(text)
     if _BLANK_BEFORE_NEWLINE.search(text):
         # line by line, because `[ \t]+$` is quadratic in a long run of blanks

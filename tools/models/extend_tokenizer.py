@@ -23,6 +23,8 @@ from tokenizers import Tokenizer, models, trainers
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError, StorageError
+from clozeline.pipeline.tables import read_texts
+from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.pipeline.tokenize.published.folders import SOURCE, own_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import UnknownReason
@@ -37,7 +39,6 @@ from clozeline.tools.command import (
     settings_of,
     some_path,
 )
-from clozeline.tools.runs.evaluation.local_texts import texts_of_files
 
 _SHOWN = 12
 
@@ -47,9 +48,11 @@ class ExtendOptions:
     """Texts of the domain, and the pieces to learn from them."""
 
     input: Annotated[Path, HOME_EXPANDED]
-    """file or folder of texts: the field `text` of lines of JSON, any other file as one text"""
+    """file or folder of texts: the field `text` of tables and lines of JSON, a file of text as one text"""
     output: Annotated[Path, HOME_EXPANDED]
     """folder for the tokenizer; it is new"""
+    normalize: NormalForm = "prose"
+    """stored form of the texts, as `clean.normalize`; none reads them as they are"""
     pieces: Annotated[int, Field(ge=1, le=1 << 20)] = 500
     """new pieces at most, letters included"""
     min_frequency: Annotated[int, Field(ge=2)] = 20
@@ -68,7 +71,7 @@ def extend_tokenizer(model: Path, options: ExtendOptions) -> str:
         )
     if options.output.exists():
         raise ConfigurationError(f"output: {options.output} is there already; choose a new folder")
-    counts = Counter(tokenizer.words(texts_of_files(options.input)))
+    counts = Counter(tokenizer.words(read_texts(options.input, options.normalize)))
     letters = find_letters(tokenizer, counts, options)
     # write it complete or not at all
     output = options.output
@@ -117,7 +120,7 @@ def _describe_unknown(before: Any, now: Any, options: ExtendOptions) -> Iterator
     shares = []
     for tokenizer in (before, now):
         unknown = UnknownText(tokenizer)
-        for text in texts_of_files(options.input):
+        for text in read_texts(options.input, options.normalize):
             unknown.add("", text, tokenizer.encode([text])[0])
         shares.append(UnknownShares.of(unknown.counts()))
     if not shares[0].share:

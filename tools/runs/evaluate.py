@@ -28,10 +28,11 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
+from clozeline.pipeline.tables import KeyedTexts
+from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.command import IntermixedArguments, add_settings, model_path, run_as_script, run_tool, settings_of
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.evaluation.early_exits import ExitOptions
-from clozeline.tools.runs.evaluation.local_texts import KeyedTexts
 from clozeline.tools.runs.inference.text_likelihoods import Score
 from clozeline.tools.runs.model_command import CheckpointChoice
 from clozeline.train.checkpoint.stored_checkpoint import step_of, steps_in
@@ -91,14 +92,17 @@ class PerplexityOptions(Scored):
     Kneser-Ney), also of a shard set; suite, unigrams and bigrams of words"""
     ngram: Annotated[int, Field(ge=1, le=8)] = 5
     """tokens of the longest n-grams of the baseline"""
+    normalize: NormalForm = "prose"
+    """stored form of the texts, as `clean.normalize` of the training data; none scores them as they are"""
 
     def scores(self, trained: TrainedModel) -> Scores:
         """Return the perplexity."""
         from clozeline.tools.runs.evaluation.perplexity import perplexity_lines, perplexity_scores
 
         scores = perplexity_scores(
-            trained, self.perplexity, self.window, self.stride, self.baseline, self.ngram, self.score
-        )
+            trained, self.perplexity, self.window, self.stride, self.baseline, self.ngram, self.score,
+            self.normalize,
+        )  # fmt: skip
         return scores, perplexity_lines({**scores, "step": trained.step})
 
 
@@ -120,6 +124,7 @@ class SuiteOptions(Scored):
     """lama: file with the candidate words, one per line; default: the words of all facts"""
     tasks: tuple[str, ...] = ()
     """lm_eval: names of the tasks"""
+    normalize: NormalForm = "prose"
 
     def __post_init__(self) -> None:
         if (self.suite == "lm_eval") != bool(self.tasks):
@@ -130,13 +135,16 @@ class SuiteOptions(Scored):
         from clozeline.tools.runs.evaluation import last_word_prediction, lm_eval_tasks, masked_facts, minimal_pairs
 
         if self.suite == "lm_eval":
-            scores, lines = lm_eval_tasks.task_scores(trained, self.tasks, self.input), lm_eval_tasks.task_lines
+            scores = lm_eval_tasks.task_scores(trained, self.tasks, self.input, self.normalize)
+            lines = lm_eval_tasks.task_lines
         elif self.suite == "lambada":
-            scores, lines = last_word_prediction.score(trained, self.input), last_word_prediction.last_word_lines
+            scores = last_word_prediction.score(trained, self.input, self.normalize)
+            lines = last_word_prediction.last_word_lines
         elif self.suite == "lama":
-            scores, lines = masked_facts.score(trained, self.input, self.candidates), masked_facts.fact_lines
+            scores = masked_facts.score(trained, self.input, self.candidates, self.normalize)
+            lines = masked_facts.fact_lines
         else:
-            scores = minimal_pairs.score(trained, self.input, self.pairs, self.baseline, self.score)
+            scores = minimal_pairs.score(trained, self.input, self.pairs, self.baseline, self.score, self.normalize)
             scores, lines = {"suite": self.suite, **scores}, minimal_pairs.pair_lines
             if self.suite != "blimp":
                 del scores["published"]

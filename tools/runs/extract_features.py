@@ -1,8 +1,9 @@
 """Extract vectors of texts with a trained model: `clozeline extract-features RUN input=FILE output=DIR [layer=...]`.
 
-Reads a file or folder: the field `text` of lines of JSON, any other file as one text. DIR gets `features.arrow`, with a
-row {uid, position, text, layer, pool, vector} per text, word or token, in order, and `features.json`. Vectors do not
-depend on the other texts, except for rounding. Of an encoder-decoder, the encoder is used.
+Reads a file or folder: the field `text` of tables and lines of JSON, a file of text as one text. DIR gets
+`features.arrow`, with a row {uid, position, text, layer, pool, vector} per text, word or token, in order, and
+`features.json`. Vectors do not depend on the other texts, except for rounding. Of an encoder-decoder, the encoder is
+used.
 """
 
 from collections.abc import Sequence
@@ -15,8 +16,9 @@ from pydantic import Field
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
+from clozeline.pipeline.tables import files_of, named_texts
+from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.command import plural, run_as_script
-from clozeline.tools.runs.evaluation.local_texts import files_of, named_texts
 from clozeline.tools.runs.inference.feature_files import MANIFEST, Extraction, Pool, Precision, write_features
 from clozeline.tools.runs.model_command import CheckpointChoice, run_model_tool
 from clozeline.train.checkpoint.trained_model import TrainedModel
@@ -35,6 +37,8 @@ class ExtractOptions(CheckpointChoice):
     learned one; table, the token embeddings without context"""
     pool: Pool = "mean"
     """token, or first_subword of each word: one vector each; cls, mean, max or last over all tokens: one per text"""
+    normalize: NormalForm = "prose"
+    """stored form of the texts, as `clean.normalize` of the training data; none reads them as they are"""
     precision: Precision = "f32"
     """number format of the vectors"""
     max_length: Annotated[int, Field(ge=3)] | None = None
@@ -56,7 +60,9 @@ def extract(run: Path, options: ExtractOptions) -> str:
     }  # fmt: skip
     chosen = Extraction(str(options.layer), options.pool, options.precision, length)
     objective = trained.objectives[0]
-    manifest = write_features(options.output, trained, objective, named_texts(options.input), chosen, facts)
+    manifest = write_features(
+        options.output, trained, objective, named_texts(options.input, options.normalize), chosen, facts
+    )
     rows, text_count = plural(manifest["rows"], "vector"), plural(manifest["texts"], "text")
     return (
         f"{options.output}: {rows} of {manifest['width']:,} numbers from {text_count}, layer {options.layer}, pool "

@@ -18,6 +18,7 @@ from clozeline.model.generation.decoding import Decoding
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.manifest import manifest_path
 from clozeline.pipeline.shards.store import local_path
+from clozeline.pipeline.text.normal_form import normalize_field
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.terminal import Terminal
 from clozeline.tools.command import (
@@ -120,7 +121,7 @@ def _fill(options: argparse.Namespace) -> None:
     set_paths, words = run_sets.split_set_paths(options.overrides)
     if unknown := [word for word in words if "=" in word.split(" ")[0]]:
         raise ConfigurationError(f"argument {unknown[0]!r}: expected data.shards=MANIFEST or data.heldout=MANIFEST")
-    texts = [*options.text, *words]  # as `generate` takes its text
+    texts = [normalize_field("prose", text) for text in (*options.text, *words)]  # as `generate` takes its text
     trained = TrainedModel.open(options.run, options.step)
     from clozeline.tools.runs.inference.masked_text import encode_masked_text
 

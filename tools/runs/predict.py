@@ -45,7 +45,7 @@ class PredictOptions(CheckpointChoice):
     """Rows to predict, and the file to write."""
 
     input: Annotated[Path, HOME_EXPANDED]
-    """file with the rows: CSV, TSV, JSON lines, Parquet, the task's official layout, or lines of text (.txt)"""
+    """file with the rows: CSV, TSV, JSON, Parquet, Arrow, the task's official layout, or lines of text (.txt)"""
     output: Annotated[Path, HOME_EXPANDED]
     """file for the predictions: .jsonl, .csv, .tsv or .parquet, or any name with `layout`"""
     text: Names = field(default_factory=list)

@@ -16,6 +16,7 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish_text
+from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.command import IntermixedArguments, add_settings, model_path, run_as_script, run_tool, settings_of
 from clozeline.tools.runs.evaluation.scores import to_json, write_scores
 from clozeline.tools.runs.inference.generation import read_allowed
@@ -35,7 +36,9 @@ class PromptOptions(CheckpointChoice):
     template: Path
     """file with the template, such as configs/prompts/polarity.yaml"""
     input: Path
-    """rows to label: lines of JSON, or a .tsv with a header"""
+    """rows to label: a table, or lines of JSON"""
+    normalize: NormalForm = "prose"
+    """stored form of rows, answers and template, as `clean.normalize` of the training data; none leaves them"""
     answers: tuple[Annotated[str, Field(min_length=1)], ...] | Path | None = None
     """the only answers instead of the template's labels, as a list or as a file with one per line"""
     train: Path | None = None
@@ -64,19 +67,19 @@ class PromptOptions(CheckpointChoice):
 
 def prompt_run(run: Path, options: PromptOptions) -> tuple[dict[str, Any], list[str]]:
     """Return the scores of a run, and one line per row."""
-    template = read_template(options.template)
+    template = read_template(options.template, options.normalize)
     if options.answers is not None:
-        template = limit_answers(template, read_allowed(options.answers))
+        template = limit_answers(template, read_allowed(options.answers, options.normalize))
     elif not template.labels:
         raise ConfigurationError(f"{options.template}: has no labels; add them, or name the answers: answers=FILE")
     shots = template.shots if options.shots is None else options.shots
     selection = options.shot_selection or template.shot_selection
     if shots and options.train is None:
         raise ConfigurationError(f"shots={shots}: expected train=FILE, labeled rows to take demonstrations from")
-    rows = read_rows(options.input, template, labeled=False)
+    rows = read_rows(options.input, template, options.normalize, labeled=False)
     pool = PromptRows([], rows.refused - rows.refused)
     if options.train is not None:
-        pool = read_rows(options.train, template, labeled=True)
+        pool = read_rows(options.train, template, options.normalize, labeled=True)
     demonstrations = Demonstrations(pool.rows, shots, selection, options.seed)
     trained = TrainedModel.open(run, options.step)
     scorer, mode = open_scorer(trained, options.mode, options.masks, options.batch_tokens)

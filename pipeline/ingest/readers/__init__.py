@@ -63,6 +63,8 @@ class Counted:
     detail: str = field(default="", compare=False)
     lost: int = field(default=0, compare=False)
     """bytes of a compressed file that do not decode there"""
+    cells: tuple[str, ...] = field(default=(), compare=False)
+    """texts of a damaged row, where `RowReader.keep_rows` was called"""
 
 
 Item: TypeAlias = RawRecord | Counted

@@ -1,13 +1,13 @@
-"""Turn rows of named fields into records, and read files whose lines are rows; a bad byte costs only its row."""
+"""Base of the readers of rows and of lines: rows of named fields become records; a bad byte costs only its row."""
 
 import json
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from math import isfinite
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.documents.document import FLAG_REPLACEMENTS
@@ -27,6 +27,7 @@ _NAMES: Final = 10
 _NAME_CHARACTERS: Final = 40
 _SAFE_INTEGER: Final = 2**63
 _URL: Final = "url"
+TARGET: Final = "target_text"
 LOOKED_AT: Final = 1000
 """Rows of a file in which a key must be found, or a line tells that it was not."""
 
@@ -91,6 +92,23 @@ class RecordMaker:
         """Return each key that was given and that none of the first rows has, as its option and its name."""
         return [f"{option} {key!r}" for option, key in self._unfound.items()] if self._rows else []
 
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Columns that must be text."""
+        return self._options.text_key, self._options.url_key
+
+    def explain_unusable(self, names: Sequence[str], *, has_text: bool = False) -> str:
+        """Return why no record can be made of a table with these columns; "" if they can."""
+        return explain_double(names) or ("" if has_text else explain_missing(self._options.text_key, names))
+
+    def is_header(self, names: Sequence[str]) -> bool:
+        """Return whether the fields of a first line name columns: the text is one of them, and each has a name."""
+        return self._options.text_key in names and len(set(names)) == len(names) and all(names)
+
+    def reject(self, reason: str, locator: int, why: str = "", cells: Sequence[str] = ()) -> Counted:
+        """Return a row that cannot be read; of the first line of a file, `why` is told."""
+        return Counted("malformed", reason, locator, detail=f"line 1 is {why}" if why and not locator else "")
+
     def make(self, row: Mapping[str, Any], kind: str, locator: int, length: int) -> RawRecord | Counted:
         """Return the record of a row, or the reason why its text is missing, empty or not text."""
         if self._unfound and self._rows < LOOKED_AT:
@@ -99,6 +117,57 @@ class RecordMaker:
                 del self._unfound[option]
         self._rows += 1
         return make_record(row, self._options, kind, locator, length)
+
+    def make_pair(self, row: dict[str, Any], kind: str, locator: int, length: int) -> RawRecord | Counted:
+        """Return the record of a row whose field `target_text`, if it has one, is the other side of a pair."""
+        target = row.pop(TARGET, None)
+        if target is not None and not str(value_at(row, self._options.text_key)).strip():
+            return RawRecord(locator, kind, length, "", target_text=target)
+        item = self.make(row, kind, locator, length)
+        return item._replace(target_text=target) if isinstance(item, RawRecord) else item
+
+
+class RowKeeper(RecordMaker):
+    """Keeps all fields of a row in `extra`, for commands that read other columns than a text."""
+
+    needed = ()
+
+    def __init__(self) -> None:
+        super().__init__(FieldOptions())
+
+    def explain_unusable(self, names: Sequence[str], *, has_text: bool = True) -> str:
+        return explain_double(names)
+
+    def is_header(self, names: Sequence[str]) -> bool:
+        return True
+
+    def reject(self, reason: str, locator: int, why: str = "", cells: Sequence[str] = ()) -> Counted:
+        return Counted("malformed", reason, locator, detail=f"it is {why}" if why else "", cells=tuple(cells))
+
+    def make(self, row: Mapping[str, Any], kind: str, locator: int, length: int) -> RawRecord | Counted:
+        return RawRecord(locator, kind, length, "", extra=row)
+
+    make_pair = make
+
+
+class RowReader(Reader):
+    """Base of the readers of tables and of JSON, whose rows have named fields."""
+
+    def __init__(self, options: Any, limits: Limits) -> None:
+        super().__init__(options, limits)
+        self._records = RecordMaker(options)
+
+    def unfound_keys(self) -> Sequence[str]:
+        return self._records.unfound_keys()
+
+    def column_names(self, path: InputFile) -> Sequence[str]:
+        """Return the columns that the file itself names before its rows; none if only the rows name them."""
+        return ()
+
+    def keep_rows(self) -> Self:
+        """Make `read` yield rows with all their fields in `extra`, instead of documents."""
+        self._records = RowKeeper()
+        return self
 
 
 def make_record(
@@ -161,18 +230,18 @@ def _explain_row(text_key: str, row: Mapping[str, Any]) -> str:
 
 
 def explain_missing(text_key: str, names: Iterable[str]) -> str:
-    """Return a message that the text key is not among the names of a row or table."""
+    """Return a message that the text key is not among the names of a row or table; "" if it is."""
+    if text_key in names:
+        return ""
     keys = sorted(str(name)[:_NAME_CHARACTERS] for name in names)
     shown = ", ".join(keys[:_NAMES]) + (f" and {len(keys) - _NAMES} more" if len(keys) > _NAMES else "")
     return f"no {text_key!r} among the keys: {shown or 'none'}"
 
 
-def explain_unusable(text_key: str, names: list[str]) -> str:
-    """Return a message why a table with these columns has no usable text; "" if it has."""
+def explain_double(names: Iterable[str]) -> str:
+    """Return a message that two columns have one name; "" if all differ."""
     twice = sorted(name for name, count in Counter(names).items() if count > 1 and name)
-    if twice:
-        return f"two columns have the name {twice[0]!r}; rename one"
-    return "" if text_key in names else explain_missing(text_key, names)
+    return f"two columns have the name {twice[0]!r}; rename one" if twice else ""
 
 
 def _repair(text: str) -> str:

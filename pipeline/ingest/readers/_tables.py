@@ -9,15 +9,14 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import pyarrow as pa
 
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.decompression import InputFile
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import NO_RECORDS, Counted, Item, Reader
+from clozeline.pipeline.ingest.readers import NO_RECORDS, Counted, Item
 from clozeline.pipeline.ingest.readers._messages import is_dialogue
 from clozeline.pipeline.ingest.readers._rows import (
     FIELD_REASONS,
     FieldOptions,
-    RecordMaker,
-    explain_unusable,
+    RowReader,
     value_at,
 )
 
@@ -41,7 +40,7 @@ def open_arrow(path: InputFile) -> pa.NativeFile:
     return pa.memory_map(str(path)) if isinstance(path, Path) else pa.PythonFile(path.open("rb"), "r")
 
 
-class TableFile(Reader):
+class TableFile(RowReader):
     """A reader of tables, batch by batch; a subclass opens its format."""
 
     kind: ClassVar[str]
@@ -50,16 +49,21 @@ class TableFile(Reader):
 
     Options = FieldOptions
 
-    def __init__(self, options: Any, limits: Limits) -> None:
-        super().__init__(options, limits)
-        self._records = RecordMaker(options)
-
-    def unfound_keys(self) -> Sequence[str]:
-        return self._records.unfound_keys()
-
     @abstractmethod
     def table(self, path: InputFile) -> AbstractContextManager[Table]:
         """Open the file."""
+
+    def schema(self, path: InputFile) -> pa.Schema:
+        """Return the columns of a file; ConfigurationError if it is damaged."""
+        try:
+            with self.table(path) as (schema, _):
+                return schema
+        except _DAMAGE as error:
+            raise ConfigurationError(f"{path}: is damaged ({error}): copy the file again") from error
+
+    def column_names(self, path: InputFile) -> Sequence[str]:
+        names: Sequence[str] = self.schema(path).names
+        return names
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         """Yield all rows; of a damaged part those before the damage, then the rows of the next part."""
@@ -68,7 +72,7 @@ class TableFile(Reader):
             with self.table(path) as (schema, parts):
                 key = self._options.text_key
                 kind = _find_type(schema, key)
-                if why := explain_unusable(key if kind is None else schema.names[0], schema.names):
+                if why := self._records.explain_unusable(schema.names, has_text=kind is not None):
                     yield Counted("malformed", "schema", lacks=why)
                     return
                 for part in parts:
@@ -83,7 +87,7 @@ class TableFile(Reader):
         first = row
         try:
             for batch in part.batches():
-                for fields in iterate_rows(batch, (self._options.text_key, self._options.url_key)):
+                for fields in iterate_rows(batch, self._records.needed):
                     item: Item = Counted("malformed", "bad_utf8", row)
                     if fields is not None:
                         item = self._records.make(fields, self.kind, row, 1)

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import csv
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from itertools import islice
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut, Line
 from clozeline.pipeline.ingest.formats.decompression import REASONS, InputFile
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, Item, Reader
-from clozeline.pipeline.ingest.readers._rows import EncodingOptions, FieldOptions, RecordMaker, explain_unusable
+from clozeline.pipeline.ingest.readers import Counted, Item
+from clozeline.pipeline.ingest.readers._rows import EncodingOptions, FieldOptions, RowReader
 
 _SNIFFED: Final = 4096  # characters of a line in which the delimiter is looked for: the sniffer takes quadratic time
 _RESYNC: Final = "resync"
 _MOST_LINES: Final = 1 << 20  # maximum lines of a row, kept in memory in case its quotes are wrong
 
 
-class Csv(Reader):
+class Csv(RowReader):
     r"""Reads rows by RFC 4180: a field in double quotes may contain delimiters, line ends and doubled quotes.
 
     The first row names the columns, unless `columns` does. The locator is the offset of the row in the decompressed
@@ -48,13 +47,6 @@ class Csv(Reader):
         """character between two fields, such as `;`; default: found in the first line"""
         columns: Annotated[list[str], Field(min_length=1)] | None = field(default=None)
         """column names of a file without a header; default: the first row"""
-
-    def __init__(self, options: Any, limits: Limits) -> None:
-        super().__init__(options, limits)
-        self._records = RecordMaker(options)
-
-    def unfound_keys(self) -> Sequence[str]:
-        return self._records.unfound_keys()
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         # a process-wide setting of the standard library; all readers of a run use the same value
@@ -94,10 +86,10 @@ class Csv(Reader):
             return Counted("malformed", problem, offset, lost=lines.lost)
         if not row:
             return Counted("ignored", "blank_line")
-        if why := explain_unusable(self._options.text_key, names):
+        if why := self._records.explain_unusable(names):
             return Counted("malformed", "schema", offset, why)
         if len(row) != len(names):
-            return Counted("malformed", "fields", offset)
+            return self._records.reject("fields", offset, cells=row)
         return self._records.make(dict(zip(names, row, strict=True)), "csv", offset, lines.length)
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
 from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, InputFile, decompress_file
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import NO_RECORDS, Counted, Item, Reader
-from clozeline.pipeline.ingest.readers._rows import FIELD_REASONS, FieldOptions, RecordMaker, parse_integer
+from clozeline.pipeline.ingest.readers import NO_RECORDS, Counted, Item
+from clozeline.pipeline.ingest.readers._rows import FIELD_REASONS, FieldOptions, RowReader, parse_integer
 
 _BAD_BYTE: Final = re.compile("[\udc80-\udcff]")
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
@@ -21,7 +20,7 @@ _AHEAD: Final = 1 << 16
 _DECODER: Final = json.JSONDecoder(parse_int=parse_integer)
 
 
-class JsonArray(Reader):
+class JsonArray(RowReader):
     """Reads the array element by element; memory holds one element, up to the limit of a line.
 
     The locator is the offset of the element in the decompressed stream. An element that is no object is counted as
@@ -36,13 +35,6 @@ class JsonArray(Reader):
     reasons: ClassVar[tuple[str, ...]] = (*REASONS, *FIELD_REASONS, "bad_json", "line_bytes")
 
     Options = FieldOptions
-
-    def __init__(self, options: Any, limits: Limits) -> None:
-        super().__init__(options, limits)
-        self._records = RecordMaker(options)
-
-    def unfound_keys(self) -> Sequence[str]:
-        return self._records.unfound_keys()
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         longest = self._limits.line_bytes
@@ -67,7 +59,7 @@ class JsonArray(Reader):
         if _BAD_BYTE.search(raw):
             return Counted("malformed", "bad_utf8", offset)
         if not isinstance(value, dict):
-            return Counted("malformed", "bad_json", offset)
+            return self._records.reject("bad_json", offset, "JSON, but no object", [raw])
         return self._records.make(value, "json_array", offset, length)
 
 

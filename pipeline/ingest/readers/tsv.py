@@ -2,29 +2,28 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines
 from clozeline.pipeline.ingest.formats.decompression import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
+from clozeline.pipeline.ingest.readers import Counted, Item
 from clozeline.pipeline.ingest.readers._rows import (
+    TARGET,
     EncodingOptions,
     FieldOptions,
     LineFile,
-    RecordMaker,
+    RowReader,
     explain_missing,
-    value_at,
 )
 
-_TARGET = "target_text"
 
-
-class Tsv(LineFile):
+class Tsv(RowReader, LineFile):
     r"""Splits fields at every tab and lines at every `\n`; quotes have no meaning.
 
     A first line that names the text key, each field once, is the header of a table. Without it and without `columns`,
@@ -53,11 +52,14 @@ class Tsv(LineFile):
 
     def __init__(self, options: Any, limits: Limits) -> None:
         super().__init__(options, limits)
-        self._records = RecordMaker(options)
         self._header: list[str] | None = None
 
-    def unfound_keys(self) -> Sequence[str]:
-        return self._records.unfound_keys()
+    def column_names(self, path: InputFile) -> Sequence[str]:
+        """Return the columns that the options or the first line name; ConfigurationError if it cannot be read."""
+        names = self._options.columns or self._read_header(path)
+        if names is None:
+            raise ConfigurationError(f"{path}: the first line cannot be read: expected the names of columns")
+        return names
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         self._header = self._read_header(path) if self._options.columns is None else None
@@ -73,21 +75,16 @@ class Tsv(LineFile):
             names = self._encoding.decode(line.removeprefix(b"\xef\xbb\xbf")).removesuffix("\r").split("\t")
         except UnicodeDecodeError:
             return None
-        is_header = self._options.text_key in names and len(set(names)) == len(names) and all(names)
-        return names if is_header else None
+        return names if self._records.is_header(names) else None
 
     def parse(self, line: str, offset: int, length: int) -> Item:
         if offset == 0 and self._header is not None:
             return Counted("ignored", "header")
         text_key = self._options.text_key
-        columns = self._options.columns or self._header or [text_key, _TARGET]
+        columns = self._options.columns or self._header or [text_key, TARGET]
         fields = line.removesuffix("\r").split("\t")
         if len(fields) != len(columns):
+            rejected = self._records.reject("fields", offset, cells=fields)
             is_first = offset == 0 and self._options.columns is None
-            return Counted("malformed", "fields", offset, explain_missing(text_key, fields) if is_first else "")
-        row = dict(zip(columns, fields, strict=True))
-        target = row.pop(_TARGET, None)
-        if target is not None and not str(value_at(row, text_key)).strip():
-            return RawRecord(offset, "tsv", length, "", target_text=target)
-        item = self._records.make(row, "tsv", offset, length)
-        return item._replace(target_text=target) if isinstance(item, RawRecord) else item
+            return replace(rejected, lacks=explain_missing(text_key, fields)) if is_first else rejected
+        return self._records.make_pair(dict(zip(columns, fields, strict=True)), "tsv", offset, length)

@@ -3,7 +3,7 @@
 Every row of a file becomes an item or is counted with a reason; no row stops the file and no layout is guessed.
 """
 
-from clozeline.pipeline.tasks.readers._column_files import Row, TaskFile
+from clozeline.pipeline.tables import Rejected, Row, RowFile, strings_in
 from clozeline.pipeline.tasks.readers._reader import TASK, HeadName, TaskFacts, TaskReader, facts_of, is_task
 from clozeline.pipeline.tasks.readers._task_items import (
     Choices,
@@ -11,15 +11,32 @@ from clozeline.pipeline.tasks.readers._task_items import (
     LabeledText,
     Part,
     Question,
-    Rejected,
     SourceTarget,
     TaggedWords,
     TaskItem,
     Unfit,
     answer_runs,
-    strings_in,
 )
 
-__all__ = ["TASK", "Choices", "Dialogue", "HeadName", "LabeledText", "Part", "Question", "Rejected", "Row",
-           "SourceTarget", "TaggedWords", "TaskFacts", "TaskFile", "TaskItem", "TaskReader", "Unfit", "answer_runs",
-           "facts_of", "is_task", "strings_in"]  # fmt: skip
+__all__ = [
+    "TASK",
+    "Choices",
+    "Dialogue",
+    "HeadName",
+    "LabeledText",
+    "Part",
+    "Question",
+    "Rejected",
+    "Row",
+    "RowFile",
+    "SourceTarget",
+    "TaggedWords",
+    "TaskFacts",
+    "TaskItem",
+    "TaskReader",
+    "Unfit",
+    "answer_runs",
+    "facts_of",
+    "is_task",
+    "strings_in",
+]  # fmt: skip

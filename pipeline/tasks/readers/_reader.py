@@ -12,8 +12,9 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
-from clozeline.pipeline.tasks.readers._column_files import Row, TaskFile
-from clozeline.pipeline.tasks.readers._task_items import GROUP, Rejected, TaskItem, Unfit, keep_texts
+from clozeline.pipeline.tables import Rejected, Row, RowFile, keep_texts, normalize_row
+from clozeline.pipeline.tasks.readers._task_items import GROUP, TaskItem, Unfit
+from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 
 TASK: Final = "task"
@@ -82,6 +83,8 @@ class TaskReader(ABC):
     """splits of official file names that do not say so, without suffix"""
 
     options: Any
+    form: NormalForm = "prose"
+    """stored form of the texts, as `clean.normalize`"""
 
     def __init__(self, options: Any, limits: Limits) -> None:
         self.options = options
@@ -93,7 +96,7 @@ class TaskReader(ABC):
         """Metadata of the task."""
 
     @abstractmethod
-    def open(self, path: Path) -> TaskFile:
+    def open(self, path: Path) -> RowFile:
         """Detect the layout of a file; a ConfigurationError lists the layouts of the task if it has none of them."""
 
     def complete_options(self, splits: Mapping[str, Path]) -> Any:
@@ -122,7 +125,7 @@ class TaskReader(ABC):
             Unfit: the row is no example.
         """
 
-    def read(self, file: TaskFile) -> Iterator[TaskItem | Rejected]:
+    def read(self, file: RowFile) -> Iterator[TaskItem | Rejected]:
         """Yield every row of a file."""
         for index, row in file.rows():
             yield row if isinstance(row, Rejected) else self.build(row, index)
@@ -134,9 +137,14 @@ class TaskReader(ABC):
         if isinstance(row, Rejected):
             return replace(row, index=index)
         try:
-            return (make or self.item)(row, index)
+            return (make or self.item)(self.normalize(row), index)
         except Unfit as why:
             return keep_texts(Rejected(why.reason, index, why.detail), self.texts_to_keep(row))
+
+    def normalize(self, row: Row) -> Row:
+        """Return a row whose texts are in the stored form, as those of documents are."""
+        normalized: Row = normalize_row(self.form, row)
+        return normalized
 
     def texts_to_keep(self, row: Row) -> Any:
         """Return the fields of a rejected row by whose texts `decontaminate` finds it; by default all."""
@@ -146,11 +154,11 @@ class TaskReader(ABC):
         """Return the rows with what the tokenizer determines, such as the ids of a template; by default as they are."""
         return items
 
-    def open_unlabeled(self, path: Path) -> TaskFile:
+    def open_unlabeled(self, path: Path) -> RowFile:
         """Detect the layout of a file whose labels may be missing; ConfigurationError if it has none of the task."""
         return self.open(path)
 
-    def find_layout(self, path: Path) -> TaskFile | None:
+    def find_layout(self, path: Path) -> RowFile | None:
         """Return the file by `open_unlabeled`; None if it has no layout of the task."""
         try:
             return self.open_unlabeled(path)

@@ -1,24 +1,11 @@
-"""Rows of a task in memory: one class per type of answer, and the rows that are rejected."""
+"""Rows of a task in memory: one class per type of answer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final, TypeAlias, TypeVar
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """A row that is not an example."""
-
-    reason: str
-    """`fields`, `bad_label`, ..."""
-    index: int
-    detail: str = field(default="", compare=False)
-    """content of the row and what to do about it; empty if the reason says everything"""
-    texts: tuple[str, ...] = field(default=(), compare=False)
-    """texts of the row, which documents may hold although no task keeps it"""
+from typing import Final, TypeAlias
 
 
 class Unfit(Exception):
@@ -31,23 +18,6 @@ class Unfit(Exception):
 
 GROUP: Final = "#group"
 """Field of a row with the name of its document, which is no text."""
-T = TypeVar("T")
-
-
-def keep_texts(item: T | Rejected, row: Any) -> T | Rejected:
-    """Return an item of a row; a rejected one with the texts in the row's fields, by which `decontaminate` finds it."""
-    if not isinstance(item, Rejected) or item.texts:
-        return item
-    return replace(item, texts=tuple(text for text in strings_in(row) if text.strip()))
-
-
-def strings_in(value: Any) -> Iterator[str]:
-    """Yield the strings in a field, including nested lists and objects; numbers are no texts."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping | list | tuple):
-        for part in value.values() if isinstance(value, Mapping) else value:
-            yield from strings_in(part)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.file_kinds import suffix_of
 from clozeline.pipeline.ingest.readers import detect
 from clozeline.pipeline.ingest.readers.text import Text
-from clozeline.pipeline.tasks.readers import TaskFile
-from clozeline.pipeline.tasks.readers._column_files import open_sentences
+from clozeline.pipeline.tables import sentence_lines
+from clozeline.pipeline.tasks.readers import RowFile
 from clozeline.pipeline.tasks.readers._labels import ClassNames, are_entities, bio_labels, class_names
+from clozeline.pipeline.tasks.readers._official_files import open_sentences
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
-from clozeline.pipeline.tasks.readers._text_lines import sentence_lines
 from clozeline.pipeline.tasks.readers.labelled import Labelled
 
 _DOCUMENT: Final = re.compile("-DOCSTART-")
@@ -80,7 +80,7 @@ class Conll(OfficialLayout):
         classes = {name: name for name in options.tags or bio_labels(options.entities)}
         return Labelled.Options(task=options.task, words="words", label="tags", classes=classes)
 
-    def open(self, path: Path) -> TaskFile:
+    def open(self, path: Path) -> RowFile:
         """Detect the columns from the first line."""
         first, separator = self._first_line(path)
         count = len(_split(first, separator))
@@ -97,7 +97,7 @@ class Conll(OfficialLayout):
 
         return open_sentences(path, self.limits, name, _DOCUMENT, parse)
 
-    def open_unlabeled(self, path: Path) -> TaskFile:
+    def open_unlabeled(self, path: Path) -> RowFile:
         """Open a file whose lines may lack the tag; a text with a sentence a line is refused."""
         first, separator = self._first_line(path)
         if _NAMES & {*_split(first, separator)} and not self._is_tag(_split(first, separator)[-1]):

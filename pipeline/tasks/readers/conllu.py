@@ -9,11 +9,11 @@ from typing import ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import TaskFile
-from clozeline.pipeline.tasks.readers._column_files import open_sentences
+from clozeline.pipeline.tables import sentence_lines
+from clozeline.pipeline.tasks.readers import RowFile
 from clozeline.pipeline.tasks.readers._labels import ClassNames
+from clozeline.pipeline.tasks.readers._official_files import open_sentences
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
-from clozeline.pipeline.tasks.readers._text_lines import sentence_lines
 from clozeline.pipeline.tasks.readers.labelled import Labelled
 
 _COLUMNS: Final = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -51,7 +51,7 @@ class Conllu(OfficialLayout):
         classes = {tag: tag for tag in self.options.tags}
         return Labelled.Options(task=self.options.task, words="words", label="tags", classes=classes)
 
-    def open(self, path: Path) -> TaskFile:
+    def open(self, path: Path) -> RowFile:
         """Check that the first word has ten columns."""
         rows = (line for sentence in sentence_lines(path, self.limits) for line in sentence.lines)
         first = next((line for line in rows if not line.startswith("#")), None)
@@ -65,7 +65,7 @@ class Conllu(OfficialLayout):
             )
         return open_sentences(path, self.limits, "CoNLL-U", _DOCUMENT, self._word)
 
-    def open_unlabeled(self, path: Path) -> TaskFile:
+    def open_unlabeled(self, path: Path) -> RowFile:
         """Open a file of ten columns whose first is the number of a word."""
         rows = (line for sentence in sentence_lines(path, self.limits) for line in sentence.lines)
         first = next((line for line in rows if not line.startswith("#")), "")

@@ -8,16 +8,16 @@ from typing import Any, ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tables import open_table
 from clozeline.pipeline.tasks.readers import (
     LabeledText,
     Rejected,
     Row,
+    RowFile,
     SourceTarget,
     TaggedWords,
     TaskFacts,
-    TaskFile,
 )
-from clozeline.pipeline.tasks.readers._column_files import open_table
 from clozeline.pipeline.tasks.readers._labels import numbered
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
 from clozeline.pipeline.tasks.readers.labelled import Labelled
@@ -120,7 +120,7 @@ class Glue(OfficialLayout):
         texts = self.task.exported if {*self.task.exported} & {*names} else self.task.texts
         return {key: [name] for key, name in zip(("text", "text_pair"), texts, strict=False)}
 
-    def open(self, path: Path) -> TaskFile:
+    def open(self, path: Path) -> RowFile:
         task = self.task
         file = open_table(path, self.limits, default="tsv", by_line=True)
         names = {*file.names}
@@ -172,7 +172,7 @@ def score_words(score: float) -> str:
     return f"{round(5 * score) / 5:.1f}"
 
 
-def _rename(file: TaskFile, names: dict[str, str]) -> Iterator[tuple[int, Row | Rejected]]:
+def _rename(file: RowFile, names: dict[str, str]) -> Iterator[tuple[int, Row | Rejected]]:
     """Yield the rows with the official names of their columns, and no others."""
     for index, row in file.rows():
         yield index, row if isinstance(row, Rejected) else {new: row.get(old) for old, new in names.items()}

@@ -8,18 +8,18 @@ from typing import Any, ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.readers._rows import value_at
+from clozeline.pipeline.tables import open_table
 from clozeline.pipeline.tasks.readers import (
     Dialogue,
     Part,
     Rejected,
     Row,
+    RowFile,
     TaskFacts,
-    TaskFile,
     TaskItem,
     TaskReader,
     Unfit,
 )
-from clozeline.pipeline.tasks.readers._column_files import open_table
 from clozeline.pipeline.tasks.readers.text_to_text import Metric
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, any_of, special_ids
 
@@ -85,7 +85,7 @@ class Instructions(TaskReader):
     def facts(self) -> TaskFacts:
         return TaskFacts(name=self.options.task, head="lm", metrics=tuple(self.options.metrics))
 
-    def open(self, path: Path) -> TaskFile:
+    def open(self, path: Path) -> RowFile:
         file = open_table(path, self.limits)
         file.require(self.options.messages)
         return file

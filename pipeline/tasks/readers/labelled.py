@@ -15,18 +15,18 @@ from clozeline.configuration.config import Names, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers._rows import value_at
+from clozeline.pipeline.tables import open_table
 from clozeline.pipeline.tasks.readers import (
     LabeledText,
     Rejected,
     Row,
+    RowFile,
     TaggedWords,
     TaskFacts,
-    TaskFile,
     TaskReader,
     Unfit,
     strings_in,
 )  # fmt: skip
-from clozeline.pipeline.tasks.readers._column_files import open_folder, open_table
 from clozeline.pipeline.tasks.readers._labels import (
     MOST_CLASSES,
     ClassNames,
@@ -47,7 +47,7 @@ from clozeline.pipeline.tasks.readers._labels import (
     word_classes,
     words_of,
 )
-from clozeline.pipeline.tasks.readers._text_lines import text_files
+from clozeline.pipeline.tasks.readers._official_files import open_folder, text_files
 
 _ANSWERS: Final = ("label", "labels", "score")
 _LOG: Final = logging.getLogger(__name__)
@@ -167,7 +167,7 @@ class Labelled(TaskReader):
     def table_form(self) -> tuple[str | None, Sequence[str]]:
         return self.spec.delimiter, self.spec.columns
 
-    def open(self, path: Path) -> TaskFile:
+    def open(self, path: Path) -> RowFile:
         spec = self.spec
         if self.in_folders and path.suffix == ".txt":
             return open_folder(path, text_files(path), self.limits, "a folder per class", _text_in_folder)
@@ -306,6 +306,11 @@ class Labelled(TaskReader):
                 self._answer, name,
             )  # fmt: skip
         return name
+
+    def normalize(self, row: Row) -> Row:
+        """Return a row whose texts are in the stored form; labels stay, for `_in_normal_form` tells of their forms."""
+        name = self._answer
+        return {**super().normalize(row), name: row[name]} if name in row else super().normalize(row)
 
     def texts_to_keep(self, row: Row) -> Any:
         words = self.spec.words  # a single one is too short to be found

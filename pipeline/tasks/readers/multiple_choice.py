@@ -11,8 +11,9 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.readers._rows import value_at
-from clozeline.pipeline.tasks.readers import Choices, Rejected, Row, TaskFacts, TaskFile, TaskReader, Unfit
-from clozeline.pipeline.tasks.readers._column_files import open_table, texts_at
+from clozeline.pipeline.tables import open_table
+from clozeline.pipeline.tasks.readers import Choices, Rejected, Row, RowFile, TaskFacts, TaskReader, Unfit
+from clozeline.pipeline.tasks.readers._official_files import texts_at
 
 _BEYOND: Final = (
     "the answer is the number of choices, which count from 0; tasks.reader.answers=['1', '2', ...] counts them from 1"
@@ -61,7 +62,7 @@ class MultipleChoice(TaskReader):
         begin = {} if spec.begin is None else {"begin": [spec.begin]}
         return {"context": [spec.context], "choices": spec.choices} | begin
 
-    def open(self, path: Path) -> TaskFile:
+    def open(self, path: Path) -> RowFile:
         file = open_table(path, self.limits, by_line=True)
         file.require(self.spec.context, *self.spec.choices)
         return file

@@ -10,10 +10,9 @@ from typing import Any, ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.files import parse_json
-from clozeline.pipeline.tasks.readers import Choices, Rejected, Row, TaskFile, Unfit
-from clozeline.pipeline.tasks.readers._column_files import open_folder
+from clozeline.pipeline.tasks.readers import Choices, Rejected, Row, RowFile, Unfit
+from clozeline.pipeline.tasks.readers._official_files import open_folder, text_files
 from clozeline.pipeline.tasks.readers._task_items import GROUP
-from clozeline.pipeline.tasks.readers._text_lines import text_files
 from clozeline.pipeline.tasks.readers.multiple_choice import MultipleChoice
 
 _LETTERS: Final = "ABCDEFGHIJ"
@@ -25,7 +24,7 @@ class Race(MultipleChoice):
     A row is a question; each choice is the question with an option, as in BERT's fine-tuning on SWAG.
 
     Rejected: `fields`, a file or a question without its parts; `empty_text`; `no_label`; `bad_label`, an answer that is
-    not the letter of an option; `bad_utf8`; `record_bytes`, a file that is too long.
+    not the letter of an option; `charset`; `too_large`, a file that is too long.
 
     Example (`train/high/1.txt`):
         `{"answers": ["B"], "options": [["at home", "at school"]], "questions": ["Where is _ ?"], "article": "...",
@@ -49,7 +48,7 @@ class Race(MultipleChoice):
             task=task, context="article", begin="question", choices=["options"], answer="answer", answers=[*_LETTERS]
         )
 
-    def open(self, path: Path) -> TaskFile:
+    def open(self, path: Path) -> RowFile:
         level = self.options.level
         files = [file for file in text_files(path) if level is None or file.parent.name == level]
         return open_folder(path, files, self.limits, "official folder", _questions)

@@ -8,13 +8,14 @@ from typing import Any
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.file_kinds import suffix_of
-from clozeline.pipeline.tasks.readers import Question, Rejected, Row, TaskFacts, TaskFile, TaskItem, TaskReader, Unfit
+from clozeline.pipeline.tables import read_whole_json
+from clozeline.pipeline.tasks.readers import Question, Rejected, Row, RowFile, TaskFacts, TaskItem, TaskReader, Unfit
 from clozeline.pipeline.tasks.readers._task_items import GROUP
-from clozeline.pipeline.tasks.readers._text_lines import read_whole_json
+from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
 
 
-def question_of(row: Row, index: int, *, unanswerable: bool) -> Question:
-    """Return the question in a row with a `context`, a group and an `entry` in SQuAD's layout.
+def question_of(row: Row, index: int, form: NormalForm, *, unanswerable: bool) -> Question:
+    """Return the question in a row with a `context`, a group and an `entry` in SQuAD's layout, in a stored form.
 
     The entry has `question`, `id`, and `answers` with `text` and `answer_start`; `unanswerable` keeps one without.
     """
@@ -23,17 +24,22 @@ def question_of(row: Row, index: int, *, unanswerable: bool) -> Question:
     has_texts = all(isinstance(text, str) and text.strip() for text in (question, context))
     if not has_texts or not isinstance(key, (str, int)) or not isinstance(accepted, list):
         raise Unfit("fields")
-    answers = []
+    answers, stored = [], normalize_field(form, context)
     for answer in [] if entry.get("is_impossible") else accepted:
         start, text = (answer.get(name) for name in ("answer_start", "text")) if isinstance(answer, Mapping) else (0, 0)
         if not isinstance(start, int) or not isinstance(text, str) or not text.strip():
             raise Unfit("fields")
         if start < 0 or context[start : start + len(text)] != text:
             raise Unfit("answer_not_found")
+        start, text = len(normalize_field(form, context[:start])), normalize_field(form, text)
+        if stored[start : start + len(text)] != text:  # it starts or ends within a character
+            raise Unfit("answer_not_found")
         answers.append((start, text))
     if not answers and not unanswerable:
         raise Unfit("no_answer")
-    return Question(str(question), str(context), tuple(answers), str(key), index, row[GROUP])
+    if not stored.strip():
+        raise Unfit("fields")
+    return Question(normalize_field(form, question), stored, tuple(answers), str(key), index, row[GROUP])
 
 
 def maps(entries: Any) -> Iterator[Mapping[str, Any]]:
@@ -68,7 +74,7 @@ class Squad(TaskReader):
         unanswerable = self.options.unanswerable
         return TaskFacts(name=self.options.task, head="span", metrics=metrics, texts=2, unanswerable=unanswerable)
 
-    def open(self, path: Path) -> TaskFile:
+    def open(self, path: Path) -> RowFile:
         data = read_whole_json(path, self.limits)
         articles = data.get("data") if isinstance(data, Mapping) else None
         if (
@@ -78,20 +84,24 @@ class Squad(TaskReader):
         ):
             raise ConfigurationError(f"{path}: expected SQuAD's layout, an object with a list `data` of articles")
         layout = f"SQuAD {data.get('version', 'without version')}"
-        return TaskFile(path, layout, lambda: enumerate(_questions(articles)))
+        return RowFile(path, layout, lambda: enumerate(_questions(articles)))
+
+    def normalize(self, row: Row) -> Row:
+        return row  # by `question_of`, which knows where answers start
 
     def item(self, row: Row, index: int) -> Question:
-        return question_of(row, index, unanswerable=self.options.unanswerable)
+        return question_of(row, index, self.form, unanswerable=self.options.unanswerable)
 
     def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
         """Return the questions of a file in SQuAD's layout with their ids, whether it has answers or not."""
         if suffix_of(path.name) != ".json":
             return None
         reader = Squad(replace(self.options, unanswerable=True), self.limits)
+        reader.form = self.form
         file = reader.find_layout(path)
         return None if file is None else reader._without_answers(file)
 
-    def _without_answers(self, file: TaskFile) -> Iterator[tuple[TaskItem | Rejected, Any]]:
+    def _without_answers(self, file: RowFile) -> Iterator[tuple[TaskItem | Rejected, Any]]:
         for index, row in file.rows():
             assert not isinstance(row, Rejected), "questions are rejected when they are built"
             entry = {**row["entry"], "answers": []}

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.tasks.readers import TaskFile
-from clozeline.pipeline.tasks.readers._column_files import open_lines
+from clozeline.pipeline.tasks.readers import RowFile
 from clozeline.pipeline.tasks.readers._labels import numbered
+from clozeline.pipeline.tasks.readers._official_files import open_lines
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
 from clozeline.pipeline.tasks.readers.labelled import Labelled
 
@@ -46,7 +46,7 @@ class SstTrees(OfficialLayout):
         classes = {"0": "negative", "1": "negative", "3": "positive", "4": "positive"}
         return Labelled.Options(task="sst2", label="label", classes=classes, keep={"label": [*classes]})
 
-    def open(self, path: Path) -> TaskFile:
+    def open(self, path: Path) -> RowFile:
         expected = "a tree such as (3 (2 It) (4 works))"
         return open_lines(path, self.limits, "official trees", expected, sentence_of)
 

@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.readers._rows import value_at
-from clozeline.pipeline.tasks.readers import Rejected, Row, TaskFacts, TaskFile, TaskItem
-from clozeline.pipeline.tasks.readers._column_files import open_table
+from clozeline.pipeline.tables import keep_texts, open_table
+from clozeline.pipeline.tasks.readers import Rejected, Row, RowFile, TaskFacts, TaskItem
 from clozeline.pipeline.tasks.readers._labels import numbered
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
 from clozeline.pipeline.tasks.readers._reader import HeadName
-from clozeline.pipeline.tasks.readers._task_items import GROUP, keep_texts
+from clozeline.pipeline.tasks.readers._task_items import GROUP
 from clozeline.pipeline.tasks.readers.labelled import Labelled
 from clozeline.pipeline.tasks.readers.multiple_choice import MultipleChoice
 from clozeline.pipeline.tasks.readers.squad import maps, question_of
@@ -150,12 +150,12 @@ class Superglue(OfficialLayout):
             return TaskFacts(name=name, head=task.head, metrics=task.metrics, texts=2)
         return replace(super().facts, metrics=task.metrics, positive=1 if "f1" in task.metrics else None)
 
-    def open(self, path: Path) -> TaskFile:
+    def open(self, path: Path) -> RowFile:
         file = open_table(path, self.limits)
         file.require(*self.task.fields)
         return replace(file, layout="official", rows=partial(self._examples, file))
 
-    def _examples(self, file: TaskFile) -> Iterator[tuple[int, Row | Rejected]]:
+    def _examples(self, file: RowFile) -> Iterator[tuple[int, Row | Rejected]]:
         """Yield the rows of all lines; those of a group share its index."""
         task, index = self.task, 0
         for line, row in file.rows():
@@ -173,11 +173,14 @@ class Superglue(OfficialLayout):
                 yield from ((index, part) for part in group)
                 index += 1
 
+    def normalize(self, row: Row) -> Row:
+        return row if self.options.task == "record" else super().normalize(row)
+
     def item(self, row: Row, index: int) -> Any:
         if self.options.task == "record":
             has_answers = row.get("label") is None
             entry = {**row["entry"], "id": index} | ({} if has_answers else {"answers": []})
-            return question_of({**row, "entry": entry}, index, unanswerable=not has_answers)
+            return question_of({**row, "entry": entry}, index, self.form, unanswerable=not has_answers)
         if self.options.task == "copa":
             return MultipleChoice(MultipleChoice.Options(), self.limits).item(row, index)
         if self.options.task == "axg":
@@ -189,7 +192,7 @@ class Superglue(OfficialLayout):
         file = self.find_layout(path)
         return None if file is None else self._without_answers(file)
 
-    def _without_answers(self, file: TaskFile) -> Iterator[tuple[TaskItem | Rejected, Any]]:
+    def _without_answers(self, file: RowFile) -> Iterator[tuple[TaskItem | Rejected, Any]]:
         for count, (_, row) in enumerate(file.rows()):
             item: Any = row if isinstance(row, Rejected) else self.build({**row, "label": 0}, count)
             yield replace(item, index=count), None if isinstance(row, Rejected) else row.get("idx")

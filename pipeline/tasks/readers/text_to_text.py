@@ -8,8 +8,9 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.tasks.readers import Row, SourceTarget, TaskFacts, TaskFile, TaskReader, Unfit
-from clozeline.pipeline.tasks.readers._column_files import open_table, texts_at
+from clozeline.pipeline.tables import open_table
+from clozeline.pipeline.tasks.readers import Row, RowFile, SourceTarget, TaskFacts, TaskReader, Unfit
+from clozeline.pipeline.tasks.readers._official_files import texts_at
 
 Metric: TypeAlias = Literal["exact_match", "bleu", "chrf", "rouge1", "rouge2", "rougeL", "rougeLsum"]
 
@@ -54,7 +55,7 @@ class TextToText(TaskReader):
     def table_form(self) -> tuple[str | None, Sequence[str]]:
         return None, self.options.columns
 
-    def open(self, path: Path) -> TaskFile:
+    def open(self, path: Path) -> RowFile:
         file = open_table(path, self.limits, columns=self.options.columns, by_line=True)
         file.require(self.options.source, self.options.target)
         return file

@@ -10,9 +10,9 @@ from typing import Annotated, ClassVar, Final
 from pydantic import BeforeValidator
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.tasks.readers import TaskFile
-from clozeline.pipeline.tasks.readers._column_files import open_lines
+from clozeline.pipeline.tasks.readers import RowFile
 from clozeline.pipeline.tasks.readers._labels import as_texts, class_names
+from clozeline.pipeline.tasks.readers._official_files import open_lines
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
 from clozeline.pipeline.tasks.readers.labelled import Labelled
 
@@ -46,7 +46,7 @@ class Trec(OfficialLayout):
         classes = {name: name for name in class_names(self.options.classes)}
         return Labelled.Options(task="trec_fine" if self.options.fine else "trec", label="type", classes=classes)
 
-    def open(self, path: Path) -> TaskFile:
+    def open(self, path: Path) -> RowFile:
         expected = "a type and a question such as DESC:manner How ..."
         return open_lines(path, self.limits, "official", expected, self._parse, "latin-1")
 

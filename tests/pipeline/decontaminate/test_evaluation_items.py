@@ -68,14 +68,18 @@ def test_layouts(tmp_path, name, content, expected):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", "text\na\n", r"a\.csv: expected text .* got a file named a\.csv: .*\{path: .*a\.csv, reader:"),
+        (
+            "a.csv",
+            "words\na\n",
+            r"a\.csv: expected text .* got the fields words in line 2: .*\{path: .*a\.csv, reader:",
+        ),
         ("a.jsonl", lines({"question": "who", "answer": "she"}), "got the fields question, answer in line 1"),
         ("a.jsonl", lines({"text": "one"}, {"txt": "two"}), "got the fields txt in line 2"),
         ("a.jsonl", lines({"text": "one"}, {"text": 2}), "got the fields text in line 2"),
         ("a.jsonl", lines({"good": "one", "bad": ""}, {"good": "two"}), "got the fields good in line 2"),
         ("a.json", json.dumps({"data": [1]}, indent=1), "expected text .* it is no JSON"),
-        ("a.jsonl", lines({"text": "one"}, "{broken"), r"line 2: expected an item, but it is no JSON .*: correct"),
-        ("a.jsonl", lines({"text": "one"}, [1]), "line 2: expected an item, but it is no JSON object"),
+        ("a.jsonl", lines({"text": "one"}, "{broken"), r"line 2: expected an item, but it is no JSON.*: correct"),
+        ("a.jsonl", lines({"text": "one"}, [1]), "line 2: expected an item, but it is JSON, but no object"),
         ("a.txt", "good\nbad \xff\n", "line 2: expected an item, but bad utf8"),
     ],
 )

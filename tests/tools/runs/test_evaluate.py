@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from clozeline.pipeline.tables import KeyedTexts
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run, main
-from clozeline.tools.runs.evaluation.local_texts import KeyedTexts
 from clozeline.tools.runs.evaluation.perplexity import perplexity_scores
 from tests.distributed import RankPool
 

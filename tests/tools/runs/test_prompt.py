@@ -214,7 +214,7 @@ def test_a_table_has_a_header_and_quotes_without_meaning(tmp_path):
     )
     found = read_rows(path, TEMPLATE_OF_ROWS, labeled=True)
     assert [(row.fields["text"], row.label) for row in found.rows] == [('a "film', "yes"), ("b", "no")]
-    assert found.refused == {"columns": 1, "bad_label": 1, "no_text": 1}
+    assert found.refused == {"fields": 1, "blank_line": 1, "bad_label": 1, "no_text": 1}
     path.write_text("text\tlabel\na\t1\n")
     with pytest.raises(ConfigurationError, match=r"no row can be read \(1 x no_text\). The template reads sentence"):
         read_rows(path, TEMPLATE_OF_ROWS, labeled=True)

@@ -10,7 +10,9 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.scoring.causal import log_likelihoods
-from clozeline.tools.runs.evaluation.local_texts import files_of, json_texts, text_lines
+from clozeline.pipeline.ingest.readers import detect
+from clozeline.pipeline.tables import files_of, read_list, read_texts
+from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.runs.evaluation.score_notes import note_few_items, note_if_worse
 from clozeline.tools.runs.inference.text_likelihoods import first_token, open_scorer, ready_scores
 from clozeline.train.checkpoint.trained_model import TrainedModel
@@ -29,25 +31,23 @@ class _Row(NamedTuple):
     cut: bool
 
 
-def read_passages(path: Path) -> list[str]:
-    """Return the passages of a file or folder: the field `text` of lines of JSON, or lines of text as published."""
+def read_passages(path: Path, form: NormalForm = "prose") -> list[str]:
+    """Return the passages of a file or folder: the field `text` of rows, or lines of text as published."""
     texts: list[str] = []
     for file in files_of(path):
-        if not {".json", ".jsonl"} & set(file.suffixes):
-            texts += [line.strip() for _, line in text_lines(file) if line.strip()]
-            continue
-        texts += [text.strip() for _, text in json_texts(file)]
+        is_text = detect(file)[0] == "text"
+        texts += [text.strip() for text in (read_list(file, form) if is_text else read_texts(file, form))]
     passages = [text for text in texts if len(text.split()) > 1]
     if not passages:
         raise ConfigurationError(f"{path}: expected passages of two words or more, got none")
     return passages
 
 
-def score(trained: TrainedModel, path: Path) -> dict[str, Any]:
+def score(trained: TrainedModel, path: Path, form: NormalForm = "prose") -> dict[str, Any]:
     """Return the scores of the passages of a file or folder by a causal model."""
     open_scorer(trained, "causal")
     first = first_token(trained, ready_scores(trained.objectives)["causal"])
-    return {"suite": "lambada", **last_word_scores(trained, first, read_passages(path))}
+    return {"suite": "lambada", **last_word_scores(trained, first, read_passages(path, form))}
 
 
 def last_word_scores(trained: TrainedModel, first: int | None, passages: Sequence[str]) -> dict[str, Any]:

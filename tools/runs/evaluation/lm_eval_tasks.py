@@ -14,6 +14,7 @@ from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.scoring.batches import batch_tensors, group_by_length
 from clozeline.model.scoring.masked import pseudo_log_likelihoods
+from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
 from clozeline.tools.runs.inference.generation import find_end_ids
 from clozeline.tools.runs.inference.text_likelihoods import open_scorer
 from clozeline.train.checkpoint.trained_model import TrainedModel
@@ -32,13 +33,14 @@ class RunScores:
     probable continuation, so that none counts as greedy, and no text is generated.
     """
 
-    def __init__(self, trained: TrainedModel) -> None:
+    def __init__(self, trained: TrainedModel, form: NormalForm = "prose") -> None:
         _, self.kind = open_scorer(trained, None)
         architecture = trained.model.config.architecture
         if self.kind not in ("causal", "pll") or (self.kind == "causal" and architecture != "decoder"):
             raise ConfigurationError(
                 f"{trained.folder}: suite=lm_eval: expected a causal or a masked LM, got score {self.kind}"
             )
+        self._form = form
         self.trained, self.causal = trained, self.kind == "causal"
         vocabulary = trained.tokenizer.vocabulary
         special = "eos" if "bos" not in vocabulary.specials and self.causal else "bos" if self.causal else "cls"
@@ -46,8 +48,9 @@ class RunScores:
         self.length = trained.max_length
 
     def encode(self, text: str) -> list[int]:
-        """Return the token ids of a text, without special tokens."""
-        ids: list[int] = self.trained.tokenizer.encode([text])[0].ids.tolist()
+        """Return the token ids of a text in a stored form, without special tokens."""
+        stored = normalize_field(self._form, text)
+        ids: list[int] = self.trained.tokenizer.encode([stored])[0].ids.tolist()
         return ids
 
     def encode_pair(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
@@ -125,7 +128,9 @@ class RunScores:
         return text[: min((text.find(each) for each in stop if each in text), default=len(text))]
 
 
-def task_scores(trained: TrainedModel, tasks: Sequence[str], folder: Path) -> dict[str, Any]:
+def task_scores(
+    trained: TrainedModel, tasks: Sequence[str], folder: Path, form: NormalForm = "prose"
+) -> dict[str, Any]:
     """Return the metrics of tasks whose files are in a folder, or of the harness itself.
 
     Raises:
@@ -137,7 +142,7 @@ def task_scores(trained: TrainedModel, tasks: Sequence[str], folder: Path) -> di
         from lm_eval.tasks import TaskManager
     except ImportError as error:
         raise ConfigurationError(f"suite=lm_eval: {error}: install clozeline[lm-eval]") from error
-    scores = RunScores(trained)
+    scores = RunScores(trained, form)
 
     class HarnessModel(LM):  # type: ignore[misc]
         def loglikelihood(self, requests: Sequence[Any]) -> list[tuple[float, bool]]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.scoring.masked import candidate_scores
-from clozeline.tools.runs.evaluation.local_texts import files_of, json_lines, text_lines
+from clozeline.pipeline.tables import files_of, read_list, read_rows
+from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.runs.evaluation.score_notes import note_few_items, note_if_worse
 from clozeline.tools.runs.inference.text_likelihoods import open_scorer
 from clozeline.train.checkpoint.trained_model import TrainedModel
@@ -29,39 +30,40 @@ class Fact(NamedTuple):
     relation: str
 
 
-def read_facts(path: Path) -> list[Fact]:
-    """Return the facts of a file or folder: lines of JSON with `masked_sentence` (or `masked_sentences`), `obj_label`.
+def read_facts(path: Path, form: NormalForm = "prose") -> list[Fact]:
+    """Return the facts of a file or folder: rows with `masked_sentence` (or `masked_sentences`), `obj_label`.
 
     The relation is `predicate_id`, or else the name of the file. Several sentences are joined.
     """
     facts = []
-    for file in files_of(path):
-        for number, fields in json_lines(file):
+    for file in files_of(path, with_rows=True):
+        for where, fields in read_rows(file, form):
             sentence = fields.get("masked_sentence", fields.get("masked_sentences"))
             text = " ".join(map(str, sentence)) if isinstance(sentence, list) else str(sentence)
             before, mask, after = text.partition(_MASK)
             word = fields.get("obj_label")
             if not mask or _MASK in after or not isinstance(word, str) or not word.strip():
                 raise IntegrityError(
-                    f"{file}, line {number}: expected obj_label, and a masked_sentence with one {_MASK}, got "
+                    f"{where}: expected obj_label, and a masked_sentence with one {_MASK}, got "
                     f"{', '.join(fields) or 'nothing'}"
                 )
             relation = str(fields.get("predicate_id", file.name.partition(".")[0]))
             facts.append(Fact(before, after, word.strip(), relation))
     if not facts:
-        raise ConfigurationError(f"{path}: expected facts, lines of JSON, got none")
+        raise ConfigurationError(f"{path}: expected facts, got none")
     return facts
 
 
-def read_words(path: Path) -> list[str]:
-    return [word for _, line in text_lines(path) if (word := line.strip())]
+def read_words(path: Path, form: NormalForm = "prose") -> list[str]:
+    """Return the words of a file with one per line."""
+    return [word.strip() for word in read_list(path, form)]
 
 
-def score(trained: TrainedModel, path: Path, candidates: Path | None) -> dict[str, Any]:
+def score(trained: TrainedModel, path: Path, candidates: Path | None, form: NormalForm = "prose") -> dict[str, Any]:
     """Return the scores of the facts of a file or folder by a masked LM, among the words of a file or of all facts."""
     open_scorer(trained, "pll")
-    facts = read_facts(path)
-    words = [fact.word for fact in facts] if candidates is None else read_words(candidates)
+    facts = read_facts(path, form)
+    words = [fact.word for fact in facts] if candidates is None else read_words(candidates, form)
     return {"suite": "lama", **fact_scores(trained, facts, words)}
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.tools.runs.evaluation.local_texts import KeyedTexts, files_of, json_lines, texts_of_files
+from clozeline.pipeline.tables import KeyedTexts, files_of, read_rows, read_texts
+from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.runs.evaluation.ngrams import WordNgrams
 from clozeline.tools.runs.evaluation.score_notes import note_few_items, note_if_worse
 from clozeline.tools.runs.inference.text_likelihoods import Score, TextScorer, open_scorer
@@ -39,7 +40,7 @@ class Pair:
         return (self.good, self.bad, *self.further)
 
 
-def read_pairs(path: Path, max_per_paradigm: int | None = None) -> list[Pair]:
+def read_pairs(path: Path, max_per_paradigm: int | None = None, form: NormalForm = "prose") -> list[Pair]:
     """Return the pairs of files in the formats below, at most so many of each paradigm.
 
     BLiMP's and its supplement's, `good` and `bad`, and those that BabyLM reads whole sentences from: EWoK (arXiv
@@ -47,9 +48,9 @@ def read_pairs(path: Path, max_per_paradigm: int | None = None) -> list[Pair]:
     """
     pairs: list[Pair] = []
     seen: dict[str, int] = {}
-    for file in files_of(path, (".jsonl",)):
-        for number, fields in json_lines(file):
-            pair = _pair_of(fields, file.name.partition(".")[0], f"{file}, line {number}")
+    for file in files_of(path, with_rows=True):
+        for where, fields in read_rows(file, form):
+            pair = _pair_of(fields, file.name.partition(".")[0], where)
             seen[pair.paradigm] = seen.get(pair.paradigm, 0) + 1
             if max_per_paradigm is None or seen[pair.paradigm] <= max_per_paradigm:
                 pairs.append(pair)
@@ -99,11 +100,12 @@ def score(
     pairs: int | None,
     baseline: Path | KeyedTexts | None,
     kind: Score | None,
+    form: NormalForm = "prose",
 ) -> dict[str, Any]:
     """Return the scores of at most `pairs` pairs of each paradigm, next to the words of the texts of a baseline."""
     scorer, chosen = open_scorer(trained, kind)
-    words = None if baseline is None else WordNgrams(texts_of_files(baseline))
-    return {"score": chosen, **pair_scores(read_pairs(path, pairs), scorer, words)}
+    words = None if baseline is None else WordNgrams(read_texts(baseline, form))
+    return {"score": chosen, **pair_scores(read_pairs(path, pairs, form), scorer, words)}
 
 
 def pair_scores(pairs: Sequence[Pair], scorer: TextScorer, baseline: WordNgrams | None) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.causal import log_likelihoods_in_windows
 from clozeline.model.scoring.masked import pseudo_log_likelihoods_in_windows
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.runs.evaluation.local_texts import KeyedTexts, texts_of_files
+from clozeline.pipeline.tables import KeyedTexts, read_texts
+from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.runs.evaluation.ngrams import TokenNgrams
 from clozeline.tools.runs.evaluation.score_notes import note_if_worse
 from clozeline.tools.runs.inference.text_likelihoods import (
@@ -45,6 +46,7 @@ def perplexity_scores(
     baseline: Path | KeyedTexts | None = None,
     ngram: int = 5,
     score: Score | None = None,
+    form: NormalForm = "prose",
 ) -> dict[str, Any]:
     """Return the mean negative log-likelihood per token, and what follows from it.
 
@@ -69,10 +71,16 @@ def perplexity_scores(
         raise ConfigurationError(f"{source}: score=pll_word needs texts, to find words in; score=pll reads shard sets")
     length, step = _window_and_stride(trained, window, stride, 1 if is_causal else 3)
     first = first_token(trained, ready[kind]) if is_causal else None
-    documents = _read_set(trained, source) if _is_set(source) else _read_texts(trained, source, first, kind)
+
+    def read(texts: Path | KeyedTexts) -> Iterator[_Document]:
+        return _read_set(trained, texts) if _is_set(texts) else _read_texts(trained, texts, first, kind, form)
+
+    documents = read(source)
     ngrams = None
     if baseline is not None:
-        counted = _read_set(trained, baseline) if _is_set(baseline) else _read_texts(trained, baseline, first, kind)
+        counted = (
+            _read_set(trained, baseline) if _is_set(baseline) else _read_texts(trained, baseline, first, kind, form)
+        )
         ngrams = TokenNgrams((ids for ids, *_ in counted), ngram, len(trained.tokenizer.vocabulary.special))
     total, tokens, size, count, all_sizes_known, by_ngrams = 0.0, 0, 0, 0, True, 0.0
     for group in _batch_documents(documents):
@@ -159,9 +167,9 @@ def _is_set(source: Path | KeyedTexts) -> TypeGuard[Path]:
 
 
 def _read_texts(
-    trained: TrainedModel, source: Path | KeyedTexts, first: int | None, kind: Score
+    trained: TrainedModel, source: Path | KeyedTexts, first: int | None, kind: Score, form: NormalForm
 ) -> Iterator[_Document]:
-    for text in texts_of_files(source):
+    for text in read_texts(source, form):
         encoding = trained.tokenizer.encode([text])[0]
         ids, size = encoding.ids.tolist(), len(text.encode())
         if kind != "causal":

@@ -11,9 +11,10 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Continuation, Decoding
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
+from clozeline.pipeline.tables import read_list
+from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
 from clozeline.pipeline.tokenize.published.folders import end_ids
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
-from clozeline.tools.runs.evaluation.local_texts import text_lines
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.checkpoint import StepChoice
 
@@ -32,6 +33,8 @@ class Settings(Decoding):
     """The only continuations, as a list or as a file with one per line; what comes out is one of them, up to blanks."""
     language: str | None = None
     """Language of the text and its continuations; needed by models whose rows end with language tokens (mBART)."""
+    normalize: NormalForm = "prose"
+    """Stored form of TEXT and the texts above, as `clean.normalize` of the training data; none leaves them."""
     step: StepChoice = None
     """Step of the checkpoint; null = the newest complete one."""
 
@@ -52,10 +55,13 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
 
     objective = trained.objectives[0]
     tokenizer = trained.tokenizer
+    text = normalize_field(settings.normalize, text)
     blanks = text[len(text.rstrip()) :] if settings.allowed is not None else ""
     language = find_language_token(tokenizer, objective, settings.language)
     prompt = [*prompt_ids(tokenizer, objective, text.removesuffix(blanks)), *([] if language is None else [language])]
-    banned = tokenizer.encode([form for text in settings.ban for form in (text, f" {text}")])
+    banned = tokenizer.encode(
+        [form for each in read_allowed(settings.ban, settings.normalize) for form in (each, f" {each}")]
+    )
 
     def has_stop(ids: list[int]) -> bool:
         return any(each in tokenizer.decode_part(ids) for each in settings.stop)
@@ -63,7 +69,7 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
     ends = find_end_ids(tokenizer)
     allowed = None
     if settings.allowed is not None:
-        texts = [blanks + each for each in read_allowed(settings.allowed)]
+        texts = [blanks + each for each in read_allowed(settings.allowed, settings.normalize)]
         allowed = AllowedSequences(_encode_allowed(trained, text.removesuffix(blanks), texts), ends)
     rules: dict[str, Any] = {
         "end_ids": ends,
@@ -84,14 +90,18 @@ def find_end_ids(tokenizer: Tokenizer) -> set[int]:
     return end_ids(vocabulary.folder, [number for name, number in vocabulary.specials.items() if name == "eos"])
 
 
-def read_allowed(allowed: Sequence[str] | Path) -> list[str]:
-    """Return the allowed texts, from a list or from a file with one per line; ConfigurationError without any."""
+def read_allowed(allowed: Sequence[str] | Path, form: NormalForm = "prose") -> list[str]:
+    """Return the allowed texts in a stored form, from a list or from a file with one per line.
+
+    Raises:
+        ConfigurationError: there is none, or a line cannot be read.
+    """
     if not isinstance(allowed, Path):
-        return list(allowed)
+        return [normalize_field(form, text) for text in allowed]
     if not allowed.is_file():
         raise ConfigurationError(f"{allowed}: no such file; give one with a text per line, or a list: [a, b]")
-    texts = [line.rstrip("\r\n").removeprefix("\ufeff") for _, line in text_lines(allowed)]
-    if not (texts := [text for text in texts if text.strip()]):
+    texts = read_list(allowed, form)
+    if not texts:
         raise ConfigurationError(f"{allowed}: expected a text per line, got none")
     return list(dict.fromkeys(texts))
 

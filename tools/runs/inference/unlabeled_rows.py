@@ -17,9 +17,9 @@ from clozeline.pipeline.ingest.readers.text import Text
 from clozeline.pipeline.registries import TASK_READERS
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest
+from clozeline.pipeline.tables import Rejected, RowFile, normalize_row, open_table
 from clozeline.pipeline.tasks.head_rows import ROW_TYPES
-from clozeline.pipeline.tasks.readers import Rejected, TaskFile, TaskItem, TaskReader
-from clozeline.pipeline.tasks.readers._column_files import open_table
+from clozeline.pipeline.tasks.readers import TaskItem, TaskReader
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.tools.runs.evaluation.task_run import TaskRun
 
@@ -50,6 +50,7 @@ def task_reader(manifest: Manifest) -> TaskReader:
     options = dict(manifest.config["reader"])
     kind = TASK_READERS.load_class(options.pop("name"))
     reader: TaskReader = kind(kind.Options(**options), Limits())
+    reader.form = manifest.config.get("normalize", reader.form)
     return reader
 
 
@@ -62,6 +63,7 @@ def read_unlabeled(path: Path, answer: TaskHead, reader: TaskReader, columns: In
     """
     if not columns.name_a_table():
         for official in _official_readers(answer, reader):
+            official.form = reader.form
             if (items := official.read_unlabeled(path)) is not None:
                 yield from items
                 return
@@ -72,13 +74,14 @@ def read_unlabeled(path: Path, answer: TaskHead, reader: TaskReader, columns: In
             yield row, None
             continue
         key = None if columns.id is None else value_at(row, columns.id)
+        row = normalize_row(reader.form, row)
         values = {key: [value_at(row, name) for name in names] for key, names in keys.items()}
         yield answer.item(values, reader, index, key), key
 
 
 def _open_columns(
     path: Path, answer: TaskHead, reader: TaskReader, columns: InputColumns
-) -> tuple[TaskFile, Mapping[str, Sequence[str]]]:
+) -> tuple[RowFile, Mapping[str, Sequence[str]]]:
     """Return a table or the lines of a text, and the columns by key; without a header as the task's tables are."""
     if suffix_of(path.name) in Text.suffixes and not columns.columns:
         needed = answer.input_keys()[0]

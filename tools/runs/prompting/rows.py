@@ -1,7 +1,7 @@
 """Read the rows of a file through a template, and choose their demonstrations."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -10,8 +10,10 @@ import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.tables import Rejected, normalize_row, open_table
+from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.seeding import hash64, mix
-from clozeline.tools.runs.evaluation.local_texts import json_lines, text_lines
 from clozeline.tools.runs.prompting.template import Template
 
 Selection: TypeAlias = Literal["random", "balanced", "fixed"]
@@ -35,19 +37,19 @@ class PromptRows:
     refused: Counter[str]
 
 
-def read_rows(path: Path, template: Template, *, labeled: bool) -> PromptRows:
-    """Read the rows of a file: a `.tsv` with a header, where quotes have no meaning, or lines of JSON."""
+def read_rows(path: Path, template: Template, form: NormalForm = "prose", *, labeled: bool) -> PromptRows:
+    """Read the rows of a table or of lines of JSON, in a stored form."""
     if not path.is_file():
-        raise ConfigurationError(f"{path}: no such file; give lines of JSON, or a .tsv with a header")
+        raise ConfigurationError(f"{path}: no such file; give lines of JSON, or a table with a header")
     accepted, refused = [], Counter[str]()
     columns: dict[str, None] = {}
-    lines = _read_table(path) if ".tsv" in path.suffixes else (plain for _, plain in json_lines(path))
-    for plain in lines:
-        columns |= dict.fromkeys(plain or ())
-        row = None if plain is None else _parse_row(plain, template)
-        if row is None:
-            refused["columns"] += 1
-        elif isinstance(row, str):
+    for _, plain in open_table(path, Limits()).rows():
+        if isinstance(plain, Rejected):
+            refused[plain.reason] += 1
+            continue
+        columns |= dict.fromkeys(plain)
+        row = _parse_row(normalize_row(form, plain), template)
+        if isinstance(row, str):
             refused[row] += 1
         elif labeled and row.label is None:
             refused["no_label"] += 1
@@ -62,17 +64,6 @@ def read_rows(path: Path, template: Template, *, labeled: bool) -> PromptRows:
             f"{', '.join(columns) or 'none'}. Name yours in the template, for example fields: {{{first}: COLUMN}}"
         )
     return PromptRows(accepted, refused)
-
-
-def _read_table(path: Path) -> Iterator[dict[str, Any] | None]:
-    """Yield the rows as dictionaries; None for a row with the wrong number of cells."""
-    header: list[str] | None = None
-    for _, line in text_lines(path):
-        cells = line.removeprefix("\ufeff").rstrip("\r\n").split("\t")
-        if header is None:
-            header = cells
-        elif any(cells):
-            yield dict(zip(header, cells, strict=True)) if len(cells) == len(header) else None
 
 
 def _parse_row(plain: Mapping[str, Any], template: Template) -> PromptRow | str:

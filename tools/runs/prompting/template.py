@@ -9,8 +9,10 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
-from clozeline.configuration.config import Names, config_class, load_config
+from clozeline.configuration.config import Names, config_class, load_config, to_plain, validate
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tables import normalize_row
+from clozeline.pipeline.text.normal_form import NormalForm
 
 LABEL = "label"
 """Name of the slot for the label's words."""
@@ -79,9 +81,10 @@ class Prompt(NamedTuple):
     after: str
 
 
-def read_template(path: Path) -> Template:
-    """Read a template from YAML, or raise ConfigurationError for a missing file or wrong value."""
-    template: Template = load_config(Template, path)
+def read_template(path: Path, form: NormalForm = "prose") -> Template:
+    """Read a template from YAML, its texts in a stored form; ConfigurationError for a missing file or wrong value."""
+    plain = to_plain(load_config(Template, path))
+    template: Template = validate(Template, normalize_row(form, plain), str(path))
     return template
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import RawRecord, detect
-from clozeline.pipeline.tasks.readers._column_files import open_table
+from clozeline.pipeline.tables import open_table
 from tests.pipeline.captures import counted, read, texts
 
 

@@ -40,7 +40,7 @@ def test_every_other_line_has_a_reason(tmp_path):
     ]  # fmt: skip
     items = read(tmp_path, json_lines(good, *bad), "multiple_choice")
     assert items[0] == Choices("a", ("b", "c"), 1, 0)
-    assert reasons(items) == {"bad_label": 4, "no_label": 1, "fields": 4, "empty_text": 2}
+    assert reasons(items) == {"bad_label": 4, "no_label": 1, "fields": 3, "empty_text": 2, "bad_json": 1}
 
 
 @pytest.mark.parametrize(
@@ -136,5 +136,5 @@ def test_every_other_question_of_race_has_a_reason(tmp_path):
     assert reasons(items) == {"fields": 6, "bad_label": 1, "no_label": 1, "empty_text": 3}
     detail = next(item.detail for item in items if isinstance(item, Rejected) and item.reason == "bad_label")
     assert detail.startswith("high/3.txt: the answer (answer) is 'E', expected A, B")
-    (tmp_path / "train" / "high" / "8.txt").write_bytes(b"\xff")
-    assert reasons(items_of(reader_of("race"), first))["bad_utf8"] == 1
+    (tmp_path / "train" / "high" / "8.txt").write_bytes(bytes(range(256)))
+    assert reasons(items_of(reader_of("race"), first))["charset"] == 1

@@ -76,7 +76,7 @@ def test_files_in_the_format_of_blimp(tmp_path):
     with pytest.raises(IntegrityError, match=r"c.jsonl, line 1: expected a field 'sentence_bad', got sentence_good"):
         read_pairs(tmp_path)
     (tmp_path / "none.jsonl").write_text("")
-    with pytest.raises(ConfigurationError, match="expected pairs of sentences, got none"):
+    with pytest.raises(ConfigurationError, match=r"none\.jsonl: expected rows of .*it is empty"):
         read_pairs(tmp_path / "none.jsonl")
 
 
@@ -142,7 +142,7 @@ def test_a_word_is_right_with_all_of_its_tokens(decoder, tmp_path, capsys):
         right += all(int(scores[place - 1].argmax()) == ids[place] for place in places)
         total += sum(float(scores[place - 1, ids[place]]) for place in places)
     capsys.readouterr()
-    assert evaluate([str(run), "suite=lambada", f"input={file}", "--json"]) == 0
+    assert evaluate([str(run), "suite=lambada", f"input={file}", "normalize=none", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["n"], found["accuracy"]) == (5, right / 5)
     assert found["nats"] == pytest.approx(-total / 5, rel=1e-4)
@@ -158,7 +158,7 @@ def test_passages_of_lines_and_of_json(tmp_path):
         read_passages(path)
     path = tmp_path / "test.jsonl"
     path.write_text('{"txt": "a b"}\n', encoding="utf-8")
-    with pytest.raises(IntegrityError, match="line 1: expected a field 'text', got txt"):
+    with pytest.raises(IntegrityError, match="record 1: expected a text, got no 'text' among the keys: txt"):
         read_passages(path)
 
 
@@ -234,7 +234,7 @@ def test_files(tmp_path):
         with pytest.raises(IntegrityError, match=r"P19\.jsonl, line 1: expected obj_label, and a masked_sentence"):
             read_facts(path)
     path.write_text("\n", encoding="utf-8")
-    with pytest.raises(ConfigurationError, match="expected facts, lines of JSON, got none"):
+    with pytest.raises(ConfigurationError, match=r"P19\.jsonl: expected rows of .*blank line"):
         read_facts(path)
 
 

@@ -1,6 +1,5 @@
-"""A run and its split, its threshold of no answer, its scores and errors, and texts to score."""
+"""A run and its split, its threshold of no answer, its scores and errors."""
 
-import gzip
 import json
 import shutil
 
@@ -20,7 +19,6 @@ from clozeline.tools.runs.evaluate import main as evaluate
 from clozeline.tools.runs.evaluation.answer_threshold import store_threshold, stored_threshold
 from clozeline.tools.runs.evaluation.error_analysis import answered_records, error_lines
 from clozeline.tools.runs.evaluation.heldout_score import _weighted_standard_error, heldout_score, label_loss
-from clozeline.tools.runs.evaluation.local_texts import KeyedTexts, files_of, json_lines, texts_of_files
 from clozeline.tools.runs.evaluation.scores import lines_of
 from clozeline.tools.runs.evaluation.task_run import open_task_run, set_rows
 from clozeline.train.configuration.config import TrainConfig
@@ -32,35 +30,6 @@ from tests.sealed_lines import sealed
 from tests.tools.runs.evaluation.task_runs import TASKS
 from tests.train.masked_set import plain_config, write_masked_sets
 from tests.train.written_runs import write_run_on
-
-
-def test_lines_of_json_and_whole_files(tmp_path):
-    lines = "".join(json.dumps({"text": text}) + "\n" for text in ("one", "zwei\nDrei")) + "\n"
-    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
-    (tmp_path / "b.txt").write_text("first\n\nsecond é\n", encoding="utf-8")
-    (tmp_path / ".hidden").write_text("no")
-    assert [*texts_of_files(tmp_path)] == ["one", "zwei\nDrei", "first\n\nsecond é"]
-    assert [path.name for path in files_of(tmp_path, (".jsonl",))] == ["a.jsonl.gz"]
-    assert [number for number, _ in json_lines(tmp_path / "a.jsonl.gz")] == [1, 2]
-    with pytest.raises(IntegrityError, match=r"record 1: no 'body' among the keys: text"):
-        [*texts_of_files(KeyedTexts(path=tmp_path / "a.jsonl.gz", text_key="body"))]
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b'{"text": "a"}\n{"words": 1}\n', r"a.jsonl, line 2: expected a field 'text', got words"),
-        (b"[1]\n", r"line 1: expected a JSON object, got list"),
-        (b"{\n", r"line 1: expected a JSON object: "),
-        (b'{"text": "\xff"}\n', r"line 1: expected UTF-8"),
-        (gzip.compress(b'{"text": "a"}\n' * 99, mtime=0)[:-20], r"a.jsonl: is damaged \(truncated\); fetch it again"),
-    ],
-)
-def test_damage_is_named(tmp_path, content, message):
-    (tmp_path / "a.jsonl").write_bytes(content)
-    with pytest.raises(IntegrityError, match=message):
-        list(texts_of_files(tmp_path))
-
 
 SCORES = {
     "task": "toy", "split": "dev", "n": 10, "metrics": {"accuracy": 0.7, "f1": 0.9},

@@ -1,4 +1,4 @@
-"""Files with rows: tables, lines, sentences, folders and JSON values, plain, compressed and damaged."""
+"""Files with rows: tables, lines, sentences and JSON values, plain, compressed and damaged."""
 
 import gzip
 
@@ -9,11 +9,10 @@ import zstandard
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers._rows import value_at
-from clozeline.pipeline.tasks.readers import Rejected
-from clozeline.pipeline.tasks.readers._column_files import open_folder, open_lines, open_table, texts_at
-from clozeline.pipeline.tasks.readers._text_lines import (
+from clozeline.pipeline.tables import (
+    Rejected,
     SentenceLines,
+    open_table,
     read_whole_json,
     sentence_lines,
     text_lines,
@@ -45,7 +44,7 @@ def test_parts_are_one_file(tmp_path):
         ("a.xml", "<a>", "got text: rename it to end in"),
         ("a.csv", "", "it is empty"),
         ("a.jsonl", "{oops\n", r"row 1: it is no JSON"),
-        ("a.json", "[1]", r"row 1: it is no JSON object"),
+        ("a.json", "[1]", r"row 1: it is JSON, but no object"),
         ("a.parquet", "PAR1 and then nothing", "is damaged"),
         ("a.tsv", "text\tb\ttext\n", "two columns have the name 'text'"),
     ],
@@ -62,9 +61,9 @@ def test_another_delimiter(tmp_path):
 def test_objects_of_lines_and_of_an_array(tmp_path):
     text = b'\xef\xbb\xbf{"a": 1}\r\n\n[1]\n{"a": 1,\n\xff\n7\n{"a": {"b": [2]}}'
     assert rows_of(written(tmp_path, text, "a.jsonl")) == [
-        {"a": 1}, "blank_line", "fields", "fields", "bad_utf8", "fields", {"a": {"b": [2]}}
+        {"a": 1}, "blank_line", "bad_json", "bad_json", "bad_utf8", "bad_json", {"a": {"b": [2]}}
     ]  # fmt: skip
-    assert rows_of(written(tmp_path, b'[{"a": 1}, 2,\n{"a": 3}]', "a.json")) == [{"a": 1}, "fields", {"a": 3}]
+    assert rows_of(written(tmp_path, b'[{"a": 1}, 2,\n{"a": 3}]', "a.json")) == [{"a": 1}, "bad_json", {"a": 3}]
 
 
 def test_tables_have_their_quotes_and_lose_single_lines(tmp_path):
@@ -78,21 +77,6 @@ def test_tables_have_their_quotes_and_lose_single_lines(tmp_path):
     packed = zstandard.ZstdCompressor().compress(b"".join(b"%d\tx\n" % number for number in range(9000)))
     *_, last = rows_of(written(tmp_path, packed[: len(packed) // 2], "t.tsv"), columns=["a", "b"])
     assert last == "truncated"
-
-
-def test_lines_that_are_parsed(tmp_path):
-    def parse(line):
-        return {"a": line[1:]} if line[0] == "+" else None
-
-    path = written(tmp_path, b"+x\n-y\n\n\xff\n+z\n")
-    found = list(open_lines(path, Limits(), "marked", "a plus", parse).rows())
-    assert found == [
-        (0, {"a": "x"}), (1, Rejected("fields", 1)), (2, Rejected("blank_line", 2)), (3, Rejected("bad_utf8", 3)),
-        (4, {"a": "z"}),
-    ]  # fmt: skip
-    for text, message in (("-y\n+x\n", "got '-y'"), ("", "got empty file"), ("\n+x\n", "got blank line")):
-        with pytest.raises(ConfigurationError, match=f"line 1: expected a plus, {message}"):
-            open_lines(written(tmp_path, text), Limits(), "marked", "a plus", parse)
 
 
 def test_one_bad_byte_costs_one_line(tmp_path):
@@ -157,16 +141,3 @@ def test_files_of_one_json_value(tmp_path, raw, limit, message):
     assert read_whole_json(written(tmp_path, gzip.compress(b"[2]")), Limits()) == [2]
     with pytest.raises(ConfigurationError, match=message):
         read_whole_json(written(tmp_path, raw), Limits(decompressed_bytes=limit))
-
-
-def test_long_files_of_a_folder_are_rejected(tmp_path):
-    paths = [written(tmp_path, text, name) for name, text in (("a.txt", "\ufefftext"), ("b.txt", "much longer text"))]
-    file = open_folder(paths[0], paths, Limits(record_bytes=8), "texts", lambda path, text: [{path.name: text}])
-    assert list(file.rows()) == [(0, {"a.txt": "text"}), (1, Rejected("record_bytes", 1))]
-
-
-def test_fields_by_dotted_paths():
-    row = {"a": {"b": ["x", "y"], "c": "z", "d": ["x", 1]}, "e.f": "g"}
-    assert (value_at(row, "a.c"), value_at(row, "e.f")) == ("z", "g")
-    assert value_at(row, "a.c.e") is value_at(row, "f") is None
-    assert (texts_at(row, "a.b"), texts_at(row, "a.c"), texts_at(row, "a.d")) == (("x", "y"), ("z",), ())

@@ -1,4 +1,4 @@
-r"""Read text files: lines (split at `\n` only, without a byte order mark), sentences, texts, or one JSON value."""
+r"""Read text files: lines (split at `\n` only, without a byte order mark), sentences, or one JSON value."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,7 +10,8 @@ from clozeline.files import parse_json
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
 from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_file, explain_lost
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.readers._task_items import Rejected
+from clozeline.pipeline.tables.rejected import Rejected
+from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
 
 _BOM: Final = "\ufeff"
 
@@ -31,6 +32,22 @@ def text_lines(path: Path, limits: Limits, encoding: str = "utf-8") -> Iterator[
                 yield number, Rejected("bad_utf8", number)
                 continue
             yield number, (text.removeprefix(_BOM) if number == 0 else text).removesuffix("\r")
+
+
+def read_list(path: Path, form: NormalForm = "prose") -> list[str]:
+    """Return the lines of a file that are not blank, in a stored form.
+
+    Raises:
+        ConfigurationError: there is no such file, or a line cannot be read.
+    """
+    if not path.is_file():
+        raise ConfigurationError(f"{path}: no such file; give one with a text per line")
+    texts = []
+    for index, line in text_lines(path, Limits()):
+        if isinstance(line, Rejected):
+            raise ConfigurationError(f"{path}, line {index + 1}: expected a text, got {line.explanation}: correct it")
+        texts.append(normalize_field(form, line))
+    return [text for text in texts if text.strip()]
 
 
 @dataclass(slots=True)
@@ -76,11 +93,3 @@ def read_whole_json(path: Path, limits: Limits) -> Any:
     except ValueError as error:
         several = ": it holds JSON lines" if str(error).startswith("Extra data") else ""
         raise ConfigurationError(f"{path}: expected one JSON value, got none ({error}){several}") from error
-
-
-def text_files(path: Path) -> tuple[Path, ...]:
-    """Return the text files of the split that a file belongs to, its folder and the folders next to it, in order.
-
-    Such a split is a folder of folders: `train/pos/0_9.txt`, `dev/high/12.txt`.
-    """
-    return tuple(sorted(path.parent.parent.glob("[!.]*/[!.]*.txt")))

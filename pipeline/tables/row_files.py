@@ -1,0 +1,232 @@
+"""Read the rows of a file as named columns; the format and the columns are detected.
+
+Every reader of `pipeline/ingest/readers` that is a `RowReader` is a format: JSON lines, JSON, CSV, TSV, Parquet, Arrow.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.files import parse_json
+from clozeline.pipeline.ingest.formats.decompression import REASONS, explain_lost
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.readers import Counted, RawRecord, detect
+from clozeline.pipeline.ingest.readers._rows import RowReader, explain_double
+from clozeline.pipeline.ingest.readers._tables import TableFile
+from clozeline.pipeline.registries import READERS
+from clozeline.pipeline.tables.lines import text_lines
+from clozeline.pipeline.tables.rejected import Rejected, keep_texts
+from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
+
+Row: TypeAlias = Mapping[str, Any]
+
+PART: Final = re.compile(r"(?P<name>.+)-(?P<part>[0-9]{5})-of-(?P<parts>[0-9]{5})(?P<suffix>\..+)")
+"""Name of one of the parts in which `datasets` saves a split: `train-00000-of-00002.parquet`."""
+_HIDDEN: Final = -1
+"""No label, in a column with stored class names."""
+
+
+@dataclass(frozen=True)
+class RowFile:
+    """A file with rows, plain or compressed, with the layout detected in it."""
+
+    path: Path
+    layout: str
+    """name in reports, such as `official`"""
+    rows: Callable[[], Iterator[tuple[int, Row | Rejected]]]
+    """start reading: yields the index and the fields of each row, or the reason why it has none"""
+    others: tuple[Path, ...] = ()
+    """further files that are read for the rows, such as those of the answers"""
+    names: tuple[str, ...] = ()
+    """columns; of JSON lines the fields of the first row"""
+    class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """class names in order, by column, as `datasets` stores them (ClassLabel)"""
+
+    def require(self, *names: str, keys: str = "tasks.reader.") -> None:
+        """Raise ConfigurationError if a column is missing; a dotted path is looked up in every row."""
+        missing = [name for name in names if name not in self.names and name.partition(".")[0] not in self.names]
+        if missing:
+            header = (
+                "" if self.layout.startswith("json") else f"; {keys}columns=[...] are those of a file without header"
+            )
+            raise ConfigurationError(
+                f"{self.path}: expected the columns {', '.join(names)}, got {', '.join(self.names)[:200]} without "
+                f"{', '.join(missing)}: name the columns of this file, such as {keys}text=COLUMN{header}"
+            )
+
+
+def parts_of(path: Path) -> tuple[Path, ...]:
+    """Return all parts of a file, in order; ConfigurationError if one is missing.
+
+    Example:
+        `train-00000-of-00002.parquet` has `train-00001-of-00002.parquet` next to it.
+    """
+    if (match := PART.fullmatch(path.name)) is None:
+        return (path,)
+    count = int(match["parts"])
+    names = [f"{match['name']}-{part:05}-of-{count:05}{match['suffix']}" for part in range(count)]
+    if missing := [name for name in names if not path.with_name(name).is_file()]:
+        raise ConfigurationError(
+            f"{path}: expected {count} parts in the same folder, {missing[0]} is missing: copy it there"
+        )
+    return tuple(path.with_name(name) for name in names)
+
+
+def open_table(
+    path: Path,
+    limits: Limits,
+    delimiter: str | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    default: str | None = None,
+    by_line: bool = False,
+) -> RowFile:
+    """Detect the format and the columns of a file; ConfigurationError if it has none.
+
+    Args:
+        path: the file, or the first of its parts.
+        limits: bounds of lines and of decompressed bytes.
+        delimiter: None for that of the first line in CSV files, where quotes enclose fields, and a tab in TSV files,
+            where quotes have no meaning; any other value is that of a file with quotes.
+        columns: names of the columns of a CSV or TSV file without a header.
+        default: format of every file that holds no JSON; None: by content and name.
+        by_line: count the header in the indices of the rows, so that they are those of lines.
+    """
+    format_ = _detect_format(path, limits, delimiter, default)
+    kind = READERS.load_class(format_)
+    assert issubclass(kind, RowReader), "as `is_table` says"
+    given = {"delimiter": delimiter, "columns": [*(columns or ())] or None, "text_key": next(iter(columns or ()), None)}
+    known = kind.Options.__dataclass_fields__
+    if why := explain_double(columns or ()):
+        raise ConfigurationError(f"{path}: {why}")
+    options = kind.Options(**{key: value for key, value in given.items() if value is not None and key in known})
+    paths, class_names = parts_of(path), dict[str, tuple[str, ...]]()
+    reader = kind(options, limits).keep_rows()
+    header = [*reader.column_names(paths[0])] if "columns" not in known or not columns else [*columns]
+    if isinstance(reader, TableFile):
+        class_names = _class_names(path, reader.schema(paths[0]))
+
+    def rows() -> Iterator[tuple[int, Row | Rejected]]:
+        at = int(by_line and "columns" in known and not columns)
+        for part in paths:
+            for row in _rows_of(kind(options, limits).keep_rows(), part, header, class_names):
+                yield at, replace(row, index=at) if isinstance(row, Rejected) else row
+                at += 1
+
+    found = [*map(_name, header)] or _first_names(path, rows())
+    if why := explain_double(found):
+        raise ConfigurationError(f"{path}: {why}")
+    info = path.with_name("dataset_info.json")
+    others = (*paths[1:], *([info] if isinstance(reader, TableFile) and info.is_file() else []))
+    return RowFile(path, f"{format_} with columns", rows, others, tuple(found), class_names)
+
+
+def read_rows(path: Path, form: NormalForm = "prose") -> Iterator[tuple[str, Row]]:
+    """Yield where each row of a file stands, and its fields in a stored form; blank lines are skipped.
+
+    Raises:
+        ConfigurationError: the file has no rows.
+        IntegrityError: a row cannot be read.
+    """
+    for index, row in open_table(path, Limits(), by_line=True).rows():
+        where = f"{path}, line {index + 1}"
+        if not isinstance(row, Rejected):
+            yield where, normalize_row(form, row)
+        elif row.reason != "blank_line":
+            raise IntegrityError(f"{where}: {row.explanation}; correct it, for no item may be missed")
+
+
+def normalize_row(form: NormalForm, value: Any) -> Any:
+    """Return the fields of a row, also nested ones, with their texts in a stored form."""
+    if isinstance(value, str):
+        return normalize_field(form, value)
+    if isinstance(value, Mapping):
+        return {name: normalize_row(form, part) for name, part in value.items()}
+    return [normalize_row(form, part) for part in value] if isinstance(value, list) else value
+
+
+def _name(name: str) -> str:
+    return normalize_field("prose", name)
+
+
+def _first_names(path: Path, rows: Iterator[tuple[int, Row | Rejected]]) -> list[str]:
+    """Return the names of the first row that can be read."""
+    damaged = ""
+    for index, row in rows:
+        if not isinstance(row, Rejected):
+            return [*row]
+        damaged = damaged or f"row {index + 1}: {row.explanation}"
+    found = f"none that can be read ({damaged or 'it is empty'})"
+    raise ConfigurationError(f"{path}: expected rows of {_formats()}, got {found}")
+
+
+def is_table(name: str) -> bool:
+    """Return whether the reader of this name reads rows of named fields; an archive has none."""
+    return name in READERS.available() and issubclass(READERS.load_class(name), RowReader)
+
+
+def _formats() -> str:
+    return ", ".join(filter(is_table, READERS.available()))
+
+
+def _detect_format(path: Path, limits: Limits, delimiter: str | None, default: str | None) -> str:
+    name, _ = detect(path)
+    if default is None and is_table(name) and name not in ("csv", "tsv", "jsonl"):
+        return name
+    _, first = next(text_lines(path, limits), (0, ""))
+    if isinstance(first, str) and first.lstrip().startswith("{"):
+        return "jsonl"
+    if delimiter is not None or default is not None:
+        return default or "csv"
+    if is_table(name):
+        return name
+    raise ConfigurationError(
+        f"{path}: expected rows of {_formats()}, got {name}: rename it to end in .csv, .tsv or .jsonl, or give its "
+        "delimiter: tasks.reader.delimiter=';'"
+    )
+
+
+def _rows_of(
+    reader: RowReader, path: Path, header: Sequence[str], classes: Mapping[str, Sequence[str]]
+) -> Iterator[Row | Rejected]:
+    """Yield the rows of a part of a file, up to damage, behind which no row has a number."""
+    for item in reader.read(path, 0, path.stat().st_size):
+        if isinstance(item, RawRecord):
+            row = {_name(name): value for name, value in item.extra.items()}
+            yield row | {name: None for name in classes if row[name] == _HIDDEN}
+        elif item.reason == "schema":
+            raise ConfigurationError(f"{path}: {item.lacks}")
+        elif item.reason == "blank_line":
+            yield Rejected("blank_line", 0)
+        elif item.group == "malformed":
+            yield _rejected(item, header)
+            if item.reason in REASONS and not isinstance(reader, TableFile):
+                return
+
+
+def _rejected(item: Counted, header: Sequence[str]) -> Rejected:
+    detail = item.detail or explain_lost(item.lost)
+    if item.reason == "fields" and header:
+        detail = f"it has {len(item.cells)} fields instead of {len(header)}"
+    return keep_texts(Rejected(item.reason, 0, detail), item.cells)
+
+
+def _class_names(path: Path, schema: pa.Schema) -> dict[str, tuple[str, ...]]:
+    """Return the class names of columns, from the metadata of the file or the dataset_info.json next to it."""
+    found, info = {}, path.with_name("dataset_info.json")
+    if stored := (schema.metadata or {}).get(b"huggingface"):
+        described = parse_json(stored).get("info", {})
+    else:
+        described = parse_json(info.read_bytes()) if info.is_file() else {}
+    for name, feature in (described.get("features") or {}).items():
+        inner = feature
+        while isinstance(inner, list) or (isinstance(inner, Mapping) and "feature" in inner):
+            inner = inner[0] if isinstance(inner, list) else inner["feature"]
+        if isinstance(inner, Mapping) and inner.get("_type") == "ClassLabel" and inner.get("names"):
+            found[name] = tuple(inner["names"])
+    return found

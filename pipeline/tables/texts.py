@@ -1,0 +1,83 @@
+"""Read the texts of local files: each is that of a document, as ingest reads it and `clean` hands it on."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.reader_options import check_options, options_of
+from clozeline.pipeline.ingest.readers import Counted, detect, suggest_tool
+from clozeline.pipeline.ingest.readers.text import WholeFile
+from clozeline.pipeline.registries import READERS
+from clozeline.pipeline.tables.row_files import is_table
+from clozeline.pipeline.text.normal_form import NormalForm, normalize_as
+
+
+@config_class
+class KeyedTexts:
+    """Files that name the field or column with the text, read as an input of the pipeline is."""
+
+    path: Annotated[Path, HOME_EXPANDED]
+    """file or folder"""
+    text_key: str
+    """field of lines of JSON, column of a table"""
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+def files_of(path: Path, *, with_rows: bool = False) -> list[Path]:
+    """Return a file, or the visible files of a folder in order, all or those of tables and lines of JSON.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    if path.is_file():
+        return [path]
+    files = [file for file in sorted(path.glob("[!.]*")) if file.is_file()]
+    files = [file for file in files if not with_rows or is_table(detect(file)[0])]
+    if not files:
+        raise ConfigurationError(
+            f"{path}: no such file: give a file, or a folder with {'tables' if with_rows else 'files'}"
+        )
+    return files
+
+
+def read_texts(source: Path | KeyedTexts, form: NormalForm = "prose") -> Iterator[str]:
+    """Yield the texts of a file or folder in a stored form."""
+    yield from (text for _, text in named_texts(source, form))
+
+
+def named_texts(source: Path | KeyedTexts, form: NormalForm = "prose") -> Iterator[tuple[str, str]]:
+    """Yield names and texts of a file or folder: the field `text` of rows, a file of text as one text.
+
+    The name is that of the file, for rows with the number of the record: `dev.jsonl:1`.
+
+    Raises:
+        ConfigurationError: there is no file, or no reader reads it.
+        IntegrityError: a record has no text.
+    """
+    keys = {"text_key": source.text_key} if isinstance(source, KeyedTexts) else {}
+    for file in files_of(source.path if isinstance(source, KeyedTexts) else source):
+        name = detect(file)[0]
+        if name not in READERS.available():
+            raise ConfigurationError(f"{file}: no reader reads its texts: {suggest_tool(file) or 'unpack it'}")
+        check_options(keys, [name])
+        reader = READERS.resolve({"name": name, **options_of(name, keys)}).build(Limits())
+        for number, item in enumerate(reader.read(file, 0, file.stat().st_size), 1):
+            if isinstance(item, Counted):
+                if item.reason == "empty":
+                    yield f"{file.name}:{number}", ""
+                elif item.group == "malformed":
+                    why = item.detail or item.lacks or item.reason.replace("_", " ")
+                    raise IntegrityError(f"{file}, record {number}: expected a text, got {why}; correct the record")
+                continue
+            if item.markup or item.target_text is not None:
+                found = "a page" if item.markup else "a pair; name the columns in a first line, one of them text"
+                raise IntegrityError(f"{file}, record {number}: expected a text, got {found}")
+            yield (
+                file.name if isinstance(reader, WholeFile) else f"{file.name}:{number}",
+                normalize_as(form, item.text)[0],
+            )
