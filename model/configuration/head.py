@@ -212,6 +212,17 @@ class ExitOptions(RowOptions):
             raise ValueError("exits: rows leave from one layer: remove scalar_mix")
 
 
+def default_labels(count: int) -> tuple[str, ...]:
+    """Return the names that transformers gives to unnamed labels."""
+    return tuple(f"LABEL_{number}" for number in range(count))
+
+
+def keys_of_labels(labels: tuple[str, ...]) -> dict[str, Any]:
+    """Return the keys of a head with these classes; names that transformers made up are none."""
+    count = len(labels)
+    return {"classes": count} if labels == default_labels(count) else {"classes": count, "labels": labels}
+
+
 def module_name(head: str) -> str:
     """Return the name of a head among the modules of a network, which have no dots: hyphens for those of its name."""
     return head.replace(".", "-")

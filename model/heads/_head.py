@@ -1,8 +1,8 @@
 """The interface of heads, losses on hidden states, and the bases of those that predict labels, rows and tokens."""
 
 from abc import ABC, abstractmethod
-from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence
-from typing import ClassVar, Literal, cast
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +44,8 @@ class Head(nn.Module, ABC):
     """Unit of its predictions: labeled positions, all tokens of the labeled rows, or rows."""
     left_padding: ClassVar[bool] = False
     """It can read rows that are padded on the left."""
+    class_ending: ClassVar[str | None] = None
+    """Ending of the class of transformers with this head, such as `ForTokenClassification`; None: there is none."""
     options: HeadOptions
 
     def __init__(self, config: ModelConfig) -> None:
@@ -63,6 +65,14 @@ class Head(nn.Module, ABC):
     def reads_second_view(cls) -> bool:
         """Return whether it compares the states of two views of a row."""
         return SECOND_VIEW.ids in cls.reads
+
+    @classmethod
+    def keys_of_class(cls, read_labels: Callable[[], tuple[str, ...]], problem: str | None) -> dict[str, Any] | None:
+        """Return its keys from the labels and the problem type in the config.json of its class.
+
+        None: with these, the class has another head. ConfigurationError: it computes what is not built.
+        """
+        return {}
 
     @abstractmethod
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:

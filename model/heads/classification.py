@@ -1,14 +1,14 @@
 """Classification of a text or a pair of texts into one class, or any number of them (arXiv 1810.04805 §4.1)."""
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 from torch import Tensor
 from torch.nn import functional as F
 
 from clozeline.columns import IGNORED, LENGTHS, BatchField
 from clozeline.configuration.config import config_class
-from clozeline.model.configuration.head import ClassOptions, ExitOptions
+from clozeline.model.configuration.head import ClassOptions, ExitOptions, keys_of_labels
 from clozeline.model.heads._head import RowHead
 from clozeline.model.loss import cross_entropy_sum, row_labels
 
@@ -42,7 +42,16 @@ class Classification(RowHead):
         def problem_type(self) -> str | None:
             return "multi_label_classification" if self.multi_label else "single_label_classification"
 
+    class_ending: ClassVar = "ForSequenceClassification"
     options: Options
+
+    @classmethod
+    def keys_of_class(cls, read_labels: Callable[[], tuple[str, ...]], problem: str | None) -> dict[str, Any] | None:
+        labels = read_labels()
+        if problem == "regression" or (problem is None and len(labels) == 1):
+            return None
+        several = {"multi_label": True} if problem == "multi_label_classification" else {}
+        return keys_of_labels(labels) | several
 
     def outputs(self) -> int:
         return self.options.require_classes(self.key(), 1 if self.options.multi_label else 2)

@@ -23,6 +23,7 @@ class MultipleChoice(RowHead):
     """
 
     target: ClassVar = "multiple_choice"
+    class_ending: ClassVar = "ForMultipleChoice"
     reads: ClassVar = (BatchField("label", "row", filler=IGNORED, below="choices"), CHOICES, LENGTHS)
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:

@@ -1,13 +1,14 @@
 """Prediction of a number for each row, such as the similarity of two sentences (STS-B)."""
 
 import math
-from collections.abc import Mapping
-from typing import ClassVar, Final, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, Literal
 
 from torch import Tensor
 
 from clozeline.columns import LENGTHS, BatchField
 from clozeline.configuration.config import config_class
+from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import ExitOptions
 from clozeline.model.configuration.key_types import UNIT_RANGE, refuse_empty_range
 from clozeline.model.heads._head import RowHead
@@ -65,7 +66,16 @@ class Regression(RowHead):
         def problem_type(self) -> str | None:
             return "regression"
 
+    class_ending: ClassVar = "ForSequenceClassification"
     options: Options
+
+    @classmethod
+    def keys_of_class(cls, read_labels: Callable[[], tuple[str, ...]], problem: str | None) -> dict[str, Any] | None:
+        if (count := len(read_labels())) == 1 and problem in (None, "regression"):
+            return {}
+        if problem == "regression":
+            raise ConfigurationError(f"config.json: problem_type: regression of {count} numbers at once is not built")
+        return None
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         known = self._known(tensors)

@@ -1,12 +1,13 @@
 """Start and end of an answer in its row (SQuAD, arXiv 1606.05250; without an answer, arXiv 1806.03822)."""
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from clozeline.columns import IGNORED, BatchField
+from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads._head import Head
@@ -31,11 +32,18 @@ class Span(Head):
         BatchField("answer_places", "token", "bool"),
     )
     Options: ClassVar = ClassifierOptions
+    class_ending: ClassVar = "ForQuestionAnswering"
     options: ClassifierOptions
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__(config)
         self.classifier = Classifier(config, self.options, 2)
+
+    @classmethod
+    def keys_of_class(cls, read_labels: Callable[[], tuple[str, ...]], problem: str | None) -> dict[str, Any] | None:
+        if (count := len(read_labels())) != 2:
+            raise ConfigurationError(f"config.json: id2label: expected 2 labels, first and last position, got {count}")
+        return {}
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         halves = zip(self._mask_scores(hidden, tensors), _ends(tensors), strict=True)

@@ -1,14 +1,14 @@
 """Classification of labeled positions, such as tags of words at their first tokens (arXiv 1810.04805 §5.3)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from clozeline.columns import IGNORED, LABEL_IDS, LABEL_INDEX
 from clozeline.configuration.config import config_class
-from clozeline.model.configuration.head import ClassifierOptions, ClassOptions, LabelOptions
+from clozeline.model.configuration.head import ClassifierOptions, ClassOptions, LabelOptions, keys_of_labels
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads._head import LabelHead
 from clozeline.model.layers.pooling import Classifier
@@ -33,7 +33,12 @@ class Tagging(LabelHead):
             ClassOptions.__post_init__(self)
             ClassifierOptions.__post_init__(self)
 
+    class_ending: ClassVar = "ForTokenClassification"
     options: Options
+
+    @classmethod
+    def keys_of_class(cls, read_labels: Callable[[], tuple[str, ...]], problem: str | None) -> dict[str, Any] | None:
+        return keys_of_labels(read_labels())
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__(config)

@@ -18,7 +18,7 @@ from clozeline.model.checkpoints._conversion.adapter_export import HEAD_KEYS, re
 from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint, refuse_differing
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import Target
-from clozeline.model.checkpoints._conversion.task_heads import ENDINGS, HEADS
+from clozeline.model.checkpoints._conversion.task_heads import endings, heads_of
 from clozeline.model.checkpoints._conversion.tensor_files import (
     read_json,
     read_metadata,
@@ -291,12 +291,12 @@ def _with_task_head(
     `named` are keys of config.json that describe the head.
     """
     ending = _ENDINGS.get(task or "")
-    if ending is None or [ENDINGS.get(head) for head in base.config.heads] == [ending]:
+    if ending is None or [endings().get(head) for head in base.config.heads] == [ending]:
         return base.config
     entry = key_map.tasks.get(ending)
     weight = None if entry is None else tensors.get(f"{entry.out}.weight")
     if entry is None or weight is None:
-        absent = f"a class with a {HEADS[ending]} head"
+        absent = f"a class with a {heads_of(ending)[0]} head"
         needed = f"its tensor {entry.out}.weight: name it in modules_to_save" if entry else absent
         why = f"a {key_map.model_type} needs {needed}, or a base with the head"
         raise ConfigurationError(f"{folder / PEFT_CONFIG}: task_type {task}: {why}")

@@ -18,9 +18,9 @@ from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.model.checkpoints._conversion.config_keys import differences, nested
 from clozeline.model.checkpoints._conversion.tables import ACTIVATIONS, HeadedClass, Reshaped, Slice, Target
 from clozeline.model.checkpoints._conversion.task_heads import (
-    ENDINGS,
-    HEADS,
     Task,
+    endings,
+    heads_of,
     read_head,
     write_head,
 )
@@ -220,13 +220,13 @@ class KeyMap:
     def task(self, config: ModelConfig) -> tuple[str, Task] | None:
         """Return the only head of a model and its table entry, None if the type has no such task head."""
         (name, *others) = config.heads
-        entry = self.tasks.get(ENDINGS.get(name, ""))
+        entry = self.tasks.get(endings().get(name, ""))
         return None if others or entry is None else (name, entry)
 
     def task_class(self, ending: str) -> HeadedClass:
         """Return the class of transformers with a task head."""
         name = f"{self.stem}{ending}{self.tasks[ending].suffix}"
-        return HeadedClass((HEADS[ending],), name, f"AutoModel{ending}")
+        return HeadedClass((heads_of(ending)[0],), name, f"AutoModel{ending}")
 
     def task_of(self, plain: Keys) -> str | None:
         """Return the ending of the class with a task head that wrote config.json, None for any other class."""
@@ -257,7 +257,7 @@ class KeyMap:
     def class_with(self, heads: Iterable[str]) -> HeadedClass:
         """Return the class of transformers with these heads; refuse heads that no class has together."""
         chosen = set(heads)
-        if len(chosen) == 1 and (ending := ENDINGS.get(min(chosen), "")) in self.tasks:
+        if len(chosen) == 1 and (ending := endings().get(min(chosen), "")) in self.tasks:
             return self.task_class(ending)
         if fitting := next((headed for headed in self.classes if set(headed.heads) == chosen), None):
             return fitting
@@ -317,7 +317,7 @@ class KeyMap:
         if (task := self.task(config)) is None:
             return None
         ids = {key: value for key, value in token_ids.items() if value is not None}
-        plain = {**self.write_config(config, 8, ids), "architectures": [self.task_class(ENDINGS[task[0]]).name]}
+        plain = {**self.write_config(config, 8, ids), "architectures": [self.task_class(endings()[task[0]]).name]}
         return self.read_config(plain, {}).heads.get(task[0])
 
     # -- names of tensors -------------------------------------------------------------------------------------------

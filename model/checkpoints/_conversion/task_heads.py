@@ -2,24 +2,28 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.configuration.head import ClassifierOptions
+from clozeline.model.configuration.head import ClassifierOptions, default_labels
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads.regression import Regression
+from clozeline.model.registries import HEADS
 
-HEADS: Final[Mapping[str, str]] = {
-    "ForSequenceClassification": "classification",
-    "ForTokenClassification": "tagging",
-    "ForQuestionAnswering": "span",
-    "ForMultipleChoice": "multiple_choice",
-}
-"""Our head in a class, by the ending of the class and of the one that loads it."""
-ENDINGS: Final = {head: ending for ending, head in HEADS.items()} | {"regression": "ForSequenceClassification"}
-"""Ending of the class with each head."""
+
+@cache
+def endings() -> Mapping[str, str]:
+    """Return the ending of the class with each head, which its file declares; heads of other packages have none."""
+    kinds = {name: HEADS.load_class(name) for name in HEADS.available()}
+    return {name: kind.class_ending for name, kind in kinds.items() if kind.class_ending and kind.key() == name}
+
+
+def heads_of(ending: str) -> list[str]:
+    """Return the heads that a class of transformers may have, the usual one first."""
+    return [head for head, of_class in endings().items() if of_class == ending]
 
 
 class Task(NamedTuple):
@@ -61,25 +65,11 @@ def read_head(ending: str, task: Task, plain: Mapping[str, Any], hidden_dropout:
         options["dropout"] = plain.get(task.dropout, task.usual)
         if task.twice:
             options["input_dropout"] = hidden_dropout if options["dropout"] is None else options["dropout"]
-    kind = HEADS[ending]
-    if kind == "multiple_choice":  # its one score has no label
-        return kind, options
-    labels, problem = label_names(plain), plain.get("problem_type")
-    count = len(labels)
-    if kind == "span":
-        if count != 2:
-            raise ConfigurationError(f"config.json: id2label: expected 2 labels, first and last position, got {count}")
-        return kind, options
-    if kind == "classification" and count == 1 and problem in (None, "regression"):
-        return "regression", options
-    if problem == "regression":
-        raise ConfigurationError(f"config.json: problem_type: regression of {count} numbers at once is not built")
-    options["classes"] = count
-    if labels != _default_labels(count):
-        options["labels"] = labels
-    if kind == "classification" and problem == "multi_label_classification":
-        options["multi_label"] = True
-    return kind, options
+    for name in heads_of(ending):
+        keys = HEADS.load_class(name).keys_of_class(partial(label_names, plain), plain.get("problem_type"))
+        if keys is not None:
+            return name, options | keys
+    raise ConfigurationError(f"config.json: problem_type: no head of {ending} has {plain.get('problem_type')!r}")
 
 
 def write_head(task: Task, head: ClassifierOptions, hidden_dropout: float) -> dict[str, Any]:
@@ -89,7 +79,7 @@ def write_head(task: Task, head: ClassifierOptions, hidden_dropout: float) -> di
         inherited = None if task.usual is None else hidden_dropout
         keys[task.dropout] = inherited if head.dropout is None else head.dropout
     if head.class_count:
-        keys |= label_keys(head.labels or _default_labels(head.class_count))
+        keys |= label_keys(head.labels or default_labels(head.class_count))
     if head.problem_type is not None:
         keys["problem_type"] = head.problem_type
     return keys
@@ -129,12 +119,7 @@ def label_names(plain: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the names of the labels of config.json, in order; refuse labels that are not numbered from 0."""
     names = plain.get("id2label")
     if names is None:
-        return _default_labels(int(plain.get("num_labels", 2)))
+        return default_labels(int(plain.get("num_labels", 2)))
     if not isinstance(names, Mapping) or sorted(map(str, names)) != sorted(map(str, range(len(names)))):
         raise ConfigurationError(f"config.json: id2label: expected names of the numbers from 0 on, got {names!r}")
     return tuple(str(names[str(number)]) for number in range(len(names)))
-
-
-def _default_labels(count: int) -> tuple[str, ...]:
-    """Return the names that transformers gives to unnamed labels."""
-    return tuple(f"LABEL_{number}" for number in range(count))

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
-from clozeline.model.configuration.head import ClassifierOptions
+from clozeline.model.configuration.head import ClassifierOptions, RowOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import MOST_OFFSET
 from clozeline.model.registries import MODEL_TYPES
@@ -138,7 +138,7 @@ def build_heads_of_class(config: ModelConfig, token_ids: Mapping[str, Any]) -> M
     for name, head in config.heads.items():
         if not isinstance(head, ClassifierOptions) or head.hidden != "auto":
             continue
-        linear = name in ("tagging", "span") or config.architecture == "decoder"
+        linear = not isinstance(head, RowOptions) or config.architecture == "decoder"
         berts = replace(head, hidden=None if linear else "tanh")
         alone = replace(config, heads={name: berts}, adapter=None)
         try:

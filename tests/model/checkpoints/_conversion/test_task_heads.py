@@ -15,7 +15,7 @@ from clozeline.model.checkpoints import (
     map_of_type,
     read_checkpoint,
 )
-from clozeline.model.checkpoints._conversion.task_heads import ENDINGS
+from clozeline.model.checkpoints._conversion.task_heads import endings
 from tests.matrices import mark_slow_but
 from tests.model.checkpoints._conversion.test_export import checkpoint_of
 from tests.model.checkpoints.published import (
@@ -36,12 +36,12 @@ LABELS = ["no", "perhaps", "yes"]
 KINDS = ("classification", "tagging", "span", "multiple_choice")
 CHOICES = 3
 MAPS = {name: (map_of_type(name), *map_of_type(name).variants()) for name in TYPES}
-CASES = [(name, kind) for name in TYPES for kind in KINDS if any(ENDINGS[kind] in one.tasks for one in MAPS[name])]
+CASES = [(name, kind) for name in TYPES for kind in KINDS if any(endings()[kind] in one.tasks for one in MAPS[name])]
 
 
 def map_with(model_type, kind):
     """The map of the type, or of its encoder alone, that has the class."""
-    return next(one for one in MAPS[model_type] if ENDINGS[kind] in one.tasks)
+    return next(one for one in MAPS[model_type] if endings()[kind] in one.tasks)
 
 
 def task_peer(model_type, kind, seed=0, **changes):
@@ -50,7 +50,7 @@ def task_peer(model_type, kind, seed=0, **changes):
     names = named if kind in ("classification", "tagging") else {}
     settings = transformers.CONFIG_MAPPING[model_type]
     settings = settings(**(options(model_type, seed) | names | changes), attn_implementation="eager")
-    return filled(map_with(model_type, kind).task_class(ENDINGS[kind]).name, settings)
+    return filled(map_with(model_type, kind).task_class(endings()[kind]).name, settings)
 
 
 def saved(folder, model_type, kind, seed=0, **changes):
@@ -108,8 +108,8 @@ def test_every_type_has_the_classes_that_transformers_has():
     for name in TYPES:
         class_of = map_of_type(name).stem
         for kind in KINDS:
-            exists = hasattr(transformers, f"{class_of}{ENDINGS[kind]}")
-            assert exists == ((name, kind) in CASES), f"{class_of}{ENDINGS[kind]}"
+            exists = hasattr(transformers, f"{class_of}{endings()[kind]}")
+            assert exists == ((name, kind) in CASES), f"{class_of}{endings()[kind]}"
 
 
 @pytest.mark.parametrize(
