@@ -7,6 +7,7 @@ from clozeline.pipeline.tables.lines import (
     SentenceLines,
     read_list,
     read_whole_json,
+    read_whole_text,
     sentence_lines,
     text_lines,
 )
@@ -23,4 +24,5 @@ from clozeline.pipeline.tables.texts import KeyedTexts, files_of, named_texts, r
 
 __all__ = ["PART", "KeyedTexts", "Rejected", "Row", "RowFile", "SentenceLines", "files_of", "keep_texts",
            "named_texts", "normalize_row", "open_table", "read_list", "read_rows", "read_texts", "read_whole_json",
+           "read_whole_text",
            "sentence_lines", "strings_in", "text_lines"]  # fmt: skip

@@ -1,15 +1,18 @@
 r"""Read text files: lines (split at `\n` only, without a byte order mark), sentences, or one JSON value."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json
+from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
-from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_file, explain_lost
+from clozeline.pipeline.ingest.formats.decompression import explain_lost
 from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.readers import Counted, RawRecord
+from clozeline.pipeline.ingest.readers.text import Text
 from clozeline.pipeline.tables.rejected import Rejected
 from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
 
@@ -79,17 +82,21 @@ def sentence_lines(path: Path, limits: Limits) -> Iterator[SentenceLines]:
         yield sentence
 
 
+def read_whole_text(path: Path, limits: Limits) -> str | Rejected:
+    """Return the text of a file, in any encoding; rejected if it is damaged, too long or not text."""
+    item = next(Text(Text.Options(), limits).read(path, 0, path.stat().st_size))
+    if isinstance(item, RawRecord) and not item.flags & FLAG_TRUNCATED_SOURCE:
+        return item.text
+    return Rejected(item.reason if isinstance(item, Counted) else "truncated", 0)
+
+
 def read_whole_json(path: Path, limits: Limits) -> Any:
     """Return the data of a JSON file; ConfigurationError if it is damaged, too large or not one JSON value."""
-    content = bytearray()
-    for piece in decompress_file(path, limits, resume=False):
-        if isinstance(piece, Damage):
-            raise ConfigurationError(f"{path}: is damaged ({piece}): copy the file again") from piece
-        content += piece
-        if len(content) > limits.decompressed_bytes:
-            raise ConfigurationError(f"{path}: more than limits.decompressed_bytes, {limits.decompressed_bytes}")
+    text = read_whole_text(path, replace(limits, record_bytes=limits.decompressed_bytes))
+    if isinstance(text, Rejected):
+        raise ConfigurationError(f"{path}: cannot be read ({text.explanation}): copy the file again")
     try:
-        return parse_json(content.decode("utf-8-sig"))
+        return parse_json(text)
     except ValueError as error:
         several = ": it holds JSON lines" if str(error).startswith("Extra data") else ""
         raise ConfigurationError(f"{path}: expected one JSON value, got none ({error}){several}") from error

@@ -18,6 +18,7 @@ from pydantic import Field
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, read_json
+from clozeline.pipeline.tables import read_list
 from clozeline.tools.command import IntermixedArguments, model_path, run_as_script, run_tool, split_settings
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune
 from clozeline.tools.experiments.multirun.finetuning_scores import read_scored
@@ -126,7 +127,7 @@ def _label(teacher: Path, folder: Path, options: SelfTrainOptions) -> Path:
 
 def _rows_of(path: Path | None) -> Counter[str]:
     """Return how often each labeled row is in a file; the same text may be there several times."""
-    return Counter(path.read_text(encoding="utf-8").splitlines() if path is not None and path.is_file() else ())
+    return Counter(() if path is None or not path.is_file() else read_list(path, "none"))
 
 
 def table_lines(rounds: Sequence[Round], reason: str) -> Iterator[str]:

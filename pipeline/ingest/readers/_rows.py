@@ -270,9 +270,12 @@ def _to_json(value: Any) -> Any:
     return str(value)[:1000]
 
 
-def parse_integer(digits: str) -> Any:
+def _parse_integer(digits: str) -> Any:
     """Return an integer; one with 20 digits or more, which no column holds, stays text."""
     return int(digits) if len(digits) < 20 else digits
+
+
+JSON: Final = json.JSONDecoder(parse_int=_parse_integer)  # `json.loads` makes one for each line
 
 
 _BOM: Final = b"\xef\xbb\xbf"

@@ -11,13 +11,12 @@ from typing import Any, ClassVar, Final
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
 from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, InputFile, decompress_file
 from clozeline.pipeline.ingest.readers import NO_RECORDS, Counted, Item
-from clozeline.pipeline.ingest.readers._rows import FIELD_REASONS, FieldOptions, RowReader, parse_integer
+from clozeline.pipeline.ingest.readers._rows import FIELD_REASONS, JSON, FieldOptions, RowReader
 
 _BAD_BYTE: Final = re.compile("[\udc80-\udcff]")
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
 _LITERAL: Final = 16  # characters; no literal or escape is longer
 _AHEAD: Final = 1 << 16
-_DECODER: Final = json.JSONDecoder(parse_int=parse_integer)
 
 
 class JsonArray(RowReader):
@@ -112,7 +111,7 @@ class _Text:
             while len(self.buffer) - self.at < size and not at_end:
                 at_end = not self._fill()
             try:
-                value, end = _DECODER.raw_decode(self.buffer, self.at)
+                value, end = JSON.raw_decode(self.buffer, self.at)
             except RecursionError:
                 return None, "", "bad_json"
             except json.JSONDecodeError as error:

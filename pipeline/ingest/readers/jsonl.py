@@ -1,13 +1,10 @@
 """Read JSON lines, plain or compressed: each line is an object, each object a document."""
 
-import json
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.readers import Item
-from clozeline.pipeline.ingest.readers._rows import EncodingOptions, FieldOptions, LineFile, RowReader, parse_integer
-
-_DECODER: Final = json.JSONDecoder(parse_int=parse_integer)  # `json.loads` makes one for each line
+from clozeline.pipeline.ingest.readers._rows import JSON, EncodingOptions, FieldOptions, LineFile, RowReader
 
 
 class Jsonl(RowReader, LineFile):
@@ -24,7 +21,7 @@ class Jsonl(RowReader, LineFile):
 
     def parse(self, line: str, offset: int, length: int) -> Item:
         try:
-            value = _DECODER.decode(line)
+            value = JSON.decode(line)
         except (ValueError, RecursionError) as error:
             why = f"no JSON: {getattr(error, 'msg', error)} at character {getattr(error, 'pos', 0) + 1}"
             return self._records.reject("bad_json", offset, why, [line])

@@ -7,10 +7,8 @@ from pathlib import Path
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted
 from clozeline.pipeline.ingest.readers._rows import value_at
-from clozeline.pipeline.ingest.readers.text import Text
-from clozeline.pipeline.tables import Rejected, Row, RowFile, keep_texts, sentence_lines, text_lines
+from clozeline.pipeline.tables import Rejected, Row, RowFile, keep_texts, read_whole_text, sentence_lines, text_lines
 from clozeline.pipeline.tasks.readers._task_items import GROUP
 
 
@@ -84,10 +82,10 @@ def open_folder(
     """Return the rows that `parse` makes of text files and their texts, or why a file has none."""
 
     def rows_of(file: Path) -> Iterable[Row | Rejected]:
-        item = next(Text(Text.Options(), limits).read(file, 0, file.stat().st_size))
-        if isinstance(item, Counted):
-            return [Rejected(item.reason, 0, f"{file.parent.name}/{file.name}: {item.reason.replace('_', ' ')}")]
-        return parse(file, item.text)
+        text = read_whole_text(file, limits)
+        if isinstance(text, Rejected):
+            return [replace(text, detail=f"{file.parent.name}/{file.name}: {text.explanation}")]
+        return parse(file, text)
 
     def rows() -> Iterator[tuple[int, Row | Rejected]]:
         for index, row in enumerate(row for file in files for row in rows_of(file)):

@@ -131,8 +131,8 @@ def test_blank_lines_end_sentences(tmp_path):
         (b"{", 99, "expected one JSON value"),
         (b"\xff", 99, "expected one JSON value"),
         (b'{"a": 1}\n{"a": 2}\n', 99, "it holds JSON lines"),
-        (gzip.compress(b"[1, 2]", mtime=0)[:-4], 99, "is damaged.*copy the file again"),
-        (b"[1, 2, 3]", 4, r"limits\.decompressed_bytes, 4"),
+        (gzip.compress(b"[1, 2]", mtime=0)[:-4], 99, "truncated.*copy the file again"),
+        (b"[1, 2, 3]", 4, "too large"),
     ],
     ids=["cut", "bytes", "lines", "gzip", "large"],
 )
