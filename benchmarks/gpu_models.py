@@ -11,8 +11,7 @@ from benchmarks.model import LABELS, VOCABULARY
 from clozeline.model.build import Model, build_model
 from clozeline.model.checkpoints import Checkpoint, build_checkpoint
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
-from clozeline.model.compression.distillation.student import Student
-from clozeline.model.compression.distillation.teacher import Teacher
+from clozeline.model.compression.distillation.student import Student, Teacher
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.sizes import read_size
 from clozeline.model.registries import DISTILLATION_LOSSES, METHODS

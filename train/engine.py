@@ -15,8 +15,7 @@ from clozeline.columns import SAMPLE_WORDS
 from clozeline.model.build import Model
 from clozeline.model.compilation.host_shapes import add_host_shapes, pad_labels
 from clozeline.model.compilation.layer_calls import OnFailure, compile_heads, compile_layers, recompute_layers
-from clozeline.model.compression.distillation.student import Student
-from clozeline.model.compression.distillation.teacher import Teacher
+from clozeline.model.compression.distillation.student import Student, Teacher
 from clozeline.model.loss import Loss
 from clozeline.model.parameters.freezing import frozen_modules
 from clozeline.seeding import hash64

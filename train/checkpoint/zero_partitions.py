@@ -15,7 +15,7 @@ from clozeline.errors import CheckpointError
 from clozeline.model.parameters.sharding import full_shape
 from clozeline.train.checkpoint.stored_checkpoint import FROZEN, WEIGHT
 from clozeline.train.engine import Engine
-from clozeline.train.optim.optimizers._whole_parameters import WholeParameterOptimizer
+from clozeline.train.optim.optimizers._optimizer import WholeParameterOptimizer
 from clozeline.train.optim.weights.flat_buffers import Segment
 from clozeline.train.zero import storage_sizes
 

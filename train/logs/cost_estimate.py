@@ -13,7 +13,7 @@ import torch
 
 from clozeline.arrays import Int64
 from clozeline.model.build import Model
-from clozeline.model.compression.distillation.teacher import Teacher
+from clozeline.model.compression.distillation.student import Teacher
 from clozeline.model.flop_counts import Documents
 from clozeline.model.parameters.freezing import frozen_count
 from clozeline.pipeline.rows import Rows

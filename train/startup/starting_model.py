@@ -12,8 +12,7 @@ import torch
 from clozeline.columns import names_of
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.model.build import Model, build_model, freeze_base
-from clozeline.model.compression.distillation.student import Student
-from clozeline.model.compression.distillation.teacher import Teacher
+from clozeline.model.compression.distillation.student import Student, Teacher
 from clozeline.model.compression.selection import split_name
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.parameters.freezing import freeze

@@ -1,6 +1,5 @@
 """Compression of trained models: removed layers, heads and rows, masked and quantized weights. One file per method."""
 
-from clozeline.model.compression.methods._method import Batch, Compressed, Method
-from clozeline.model.compression.methods._quantization import integer_weights
+from clozeline.model.compression.methods._method import Batch, Compressed, Method, integer_weights
 
 __all__ = ["Batch", "Compressed", "Method", "integer_weights"]

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from clozeline.model.compression.methods._quantization import QuantizationMethod
+from clozeline.model.compression.methods._method import QuantizationMethod
 
 
 class Int4(QuantizationMethod):

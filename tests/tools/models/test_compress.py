@@ -12,7 +12,7 @@ from clozeline.model.checkpoints import read_checkpoint
 from clozeline.model.compression.token_pruning import TokenPruning
 from clozeline.model.compression.token_rules import TopTokens, write_rule
 from clozeline.tools.models.compress import main
-from clozeline.tools.models.compression.measurements import random_batch
+from clozeline.tools.models.compression.comparison import random_batch
 from clozeline.tools.models.compression.written_models import RECORD
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_model

@@ -12,7 +12,7 @@ from clozeline.arrays import Int64
 from clozeline.columns import LABEL_IDS, Feature, Role, names_of
 from clozeline.errors import ConfigurationError
 from clozeline.model.compression.distillation.observation import choose_head, has_label_logits
-from clozeline.model.compression.distillation.teacher import Teacher
+from clozeline.model.compression.distillation.student import Teacher
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import HEADS
 from clozeline.pipeline.kernels.sampling import draw, offsets_of

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from clozeline.tools.start.contracts import Entry, require
 from clozeline.train.optim.optimizers import OptimizerBuilder
-from clozeline.train.optim.optimizers._whole_parameters import WholeParameterOptimizer
+from clozeline.train.optim.optimizers._optimizer import WholeParameterOptimizer
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
 from clozeline.train.registries import OPTIMIZERS
 

@@ -6,14 +6,17 @@ step into the groups.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import prod
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 import torch
 from pydantic import Field
+from torch import Tensor
 
 from clozeline.configuration.config import config_class
-from clozeline.train.optim.weights.flat_buffers import Layout
+from clozeline.train.optim.weights.flat_buffers import Layout, Segment, local_layout
 
 AVERAGE: Final = "average"
 """Name of a state that is evaluated and exported instead of the weights."""
@@ -85,3 +88,173 @@ class OptimizerBuilder(ABC):
         Also called at every start: the same losses must give the same optimizer.
         """
         return False
+
+
+STACKED_BYTES: Final = 1 << 26
+"""Maximum size of a stack of matrices that are computed together; an iteration needs a few times as much."""
+
+
+def map_matrices(
+    layout: Layout, flats: Sequence[Tensor], values: Sequence[Tensor], function: Callable[[Tensor], Tensor]
+) -> list[Tensor]:
+    """Apply a function to every matrix in flats; return the results of this rank's segments as vectors, as `own`.
+
+    Slices of a split matrix go to its owner and back, by two exchanges. A matrix on one rank stays there.
+    `values` are contiguous vectors as long as the flats. The function gets stacks [matrices, rows, columns] of equal
+    shape, of at most `STACKED_BYTES` or a single matrix; its result has their shape and dtype, and is contiguous.
+    """
+    # who owns each matrix, and which slices travel
+    me = layout.rank
+    by_rank = [[s for flat in flats for s in layout.by_rank(flat)[rank]] for rank in range(layout.size)]
+    owner = owners(by_rank)
+    pieces = dict(zip(((s.name, s.start) for s in by_rank[me]), layout.pieces(flats, values), strict=True))
+    others = [rank for rank in range(layout.size) if rank != me]
+    travels = any(owner[s.name] != rank for rank, segments in enumerate(by_rank) for s in segments)
+    lent = [[s for s in by_rank[me] if owner[s.name] == rank and rank != me] for rank in range(layout.size)]
+    taken = [[s for s in by_rank[rank] if owner[s.name] == me and rank != me] for rank in range(layout.size)]
+    # collect the slices of own matrices
+    slices: dict[str, list[tuple[int, Tensor]]] = defaultdict(list)
+    for s in by_rank[me]:
+        if owner[s.name] == me:
+            slices[s.name].append((s.start, pieces[s.name, s.start]))
+    if travels:
+        outgoing = [_join((pieces[s.name, s.start] for s in of), values[0]) for of in lent]
+        arrived = layout.exchange(outgoing, _sizes(taken))
+        for rank in others:
+            for s, part in zip(taken[rank], _split(arrived[rank], taken[rank]), strict=True):
+                slices[s.name].append((s.start, part))
+    # compute own matrices, those of equal shape together
+    shapes = layout.shapes(*flats)
+    results: dict[str, Tensor] = {}
+    alike: dict[tuple[int, ...], list[str]] = defaultdict(list)
+    for name in slices:
+        alike[shapes[name]].append(name)
+    for shape, names in alike.items():
+        count = max(1, STACKED_BYTES // (values[0].element_size() * prod(shape)))
+        for some in (names[first : first + count] for first in range(0, len(names), count)):
+            found = function(torch.stack([_join_slices(slices[name], shape) for name in some]))
+            results.update(zip(some, found.view(len(some), -1).unbind(), strict=True))
+    # put back own slices, and send the others to their ranks
+    mapped = {(s.name, s.start): _slice(results[s.name], s) for s in by_rank[me] if owner[s.name] == me}
+    if travels:
+        outgoing = [_join((_slice(results[s.name], s) for s in of), values[0]) for of in taken]
+        arrived = layout.exchange(outgoing, _sizes(lent))
+        for rank in others:
+            mapped.update(zip(((s.name, s.start) for s in lent[rank]), _split(arrived[rank], lent[rank]), strict=True))
+    return [mapped[s.name, s.start] for s in by_rank[me]]
+
+
+def owners(by_rank: Sequence[Sequence[Segment]]) -> dict[str, int]:
+    """Return the rank that computes each matrix: the one with most of it, on ties the least loaded."""
+    elements: dict[str, list[int]] = {}
+    for rank, segments in enumerate(by_rank):
+        for s in segments:
+            elements.setdefault(s.name, [0] * len(by_rank))[rank] += s.count
+    load, owner = [0] * len(by_rank), {}
+    # unsplit ones first: they cannot move
+    for name in sorted(elements, key=lambda name: (sum(map(bool, elements[name])) > 1, name)):
+        most = max(elements[name])
+        owner[name] = min((rank for rank, n in enumerate(elements[name]) if n == most), key=load.__getitem__)
+        load[owner[name]] += sum(elements[name])
+    return owner
+
+
+def _join_slices(slices: list[tuple[int, Tensor]], shape: tuple[int, ...]) -> Tensor:
+    parts = [part for _, part in sorted(slices, key=lambda own: own[0])]
+    return (parts[0] if len(parts) == 1 else torch.cat(parts)).view(shape)
+
+
+def _slice(matrix: Tensor, s: Segment) -> Tensor:
+    return matrix if s.count == len(matrix) else matrix.narrow(0, s.start, s.count)
+
+
+def _sizes(segments: Sequence[Sequence[Segment]]) -> list[int]:
+    return [sum(s.count for s in of_rank) for of_rank in segments]
+
+
+def _join(parts: Iterable[Tensor], like: Tensor) -> Tensor:
+    return torch.cat([like.new_empty(0), *parts])
+
+
+def _split(joined: Tensor, segments: Sequence[Segment]) -> Sequence[Tensor]:
+    return torch.split(joined, [s.count for s in segments])
+
+
+_TOGETHER: Final = 1 << 26
+"""Elements of parameters that are updated together, at least one parameter: a bound of temporary memory."""
+_CACHED: Final = 1 << 17
+"""The same on a CPU, which has launches for nothing, and a cache."""
+
+
+class WholeParameterOptimizer(torch.optim.Optimizer, ABC):
+    """Updates many flats together, with known segments: launches of kernels do not multiply by parameters."""
+
+    def __init__(self, groups: Iterable[dict[str, Any]], rate: float) -> None:
+        super().__init__(list(groups), {"lr": rate})
+        self.layout = local_layout(self.param_groups)
+        """Segments of the flats; until `bind`, each parameter is one flat."""
+        self.whole: dict[str, Tensor] = {}
+        """Unsliced states, fp32 and the same on every rank: `KEY/PARAMETER` → tensor."""
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Update every flat that has a gradient, the same ones on all ranks."""
+        for group in self.param_groups:
+            # flats of the same age, in bundles of bounded size
+            by_age: dict[float, list[Tensor]] = defaultdict(list)
+            for flat in group["params"]:
+                if flat.grad is not None:
+                    by_age[float(self.state[flat].get("step", 0.0))].append(flat)
+            for flats in (bundle for alike in by_age.values() for bundle in bundles(alike)):
+                self.update(group, flats, [flat.grad.contiguous() for flat in flats if flat.grad is not None])
+
+    @abstractmethod
+    def update(self, group: dict[str, Any], flats: list[Tensor], gradients: list[Tensor]) -> None:
+        """Update flats of the same age and their states; all ranks make the same exchanges in the same order."""
+
+    def states_of(self, flats: Sequence[Tensor], *keys: str) -> list[list[Tensor]]:
+        """Return the states of each key, zeros at first, next to the number of updates, which is the key `step`."""
+        for flat in flats:
+            if not self.state[flat]:
+                zeros = {key: torch.zeros_like(flat, requires_grad=False) for key in keys}
+                self.state[flat] |= {"step": torch.tensor(0.0), **zeros}
+        return [[self.state[flat][key] for flat in flats] for key in ("step", *keys)]
+
+
+class WholeParameterBuilder(OptimizerBuilder):
+    """Builds a `WholeParameterOptimizer`."""
+
+    def bind(self, optimizer: torch.optim.Optimizer, layout: Layout) -> None:
+        """Give the optimizer the segments of its flats."""
+        assert isinstance(optimizer, WholeParameterOptimizer), "this builder made it"
+        optimizer.layout = layout
+
+
+def bundles(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+    """Divide tensors into those to update together."""
+    bundle: list[Tensor] = []
+    elements = 0
+    for tensor in tensors:
+        elements += tensor.numel()
+        if bundle and elements > (_CACHED if tensor.device.type == "cpu" else _TOGETHER):
+            yield bundle
+            bundle, elements = [], tensor.numel()
+        bundle.append(tensor)
+    if bundle:
+        yield bundle
+
+
+def square_sums(tensors: Sequence[Tensor], device: torch.device) -> Tensor:
+    """Return the sum of squares of each tensor, in float64 on their device."""
+    if not tensors:
+        return torch.zeros(0, dtype=torch.float64, device=device)
+    if device.type != "cpu":  # one launch
+        return torch.stack(torch._foreach_norm(list(tensors), 2, dtype=torch.float64)).square_()
+    # the same on a CPU, where torch's kernel takes twenty times as long
+    sums = [sum([_square_sum(part) for part in torch.split(tensor.reshape(-1), _CACHED)]) for tensor in tensors]
+    return torch.tensor(sums, dtype=torch.float64)
+
+
+def _square_sum(tensor: Tensor) -> float:
+    wide = tensor.double()
+    return float(wide.dot(wide))

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from clozeline.configuration.config import config_class
 from clozeline.train.optim.optimizers import OptimizerOptions
-from clozeline.train.optim.optimizers._whole_parameters import (
+from clozeline.train.optim.optimizers._optimizer import (
     WholeParameterBuilder,
     WholeParameterOptimizer,
     square_sums,

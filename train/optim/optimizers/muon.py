@@ -12,10 +12,10 @@ from torch.optim.adamw import adamw
 
 from clozeline.configuration.config import config_class
 from clozeline.train.optim.optimizers import OptimizerOptions
-from clozeline.train.optim.optimizers._matrices import map_matrices
-from clozeline.train.optim.optimizers._whole_parameters import (
+from clozeline.train.optim.optimizers._optimizer import (
     WholeParameterBuilder,
     WholeParameterOptimizer,
+    map_matrices,
     square_sums,
 )
 

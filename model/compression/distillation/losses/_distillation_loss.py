@@ -1,6 +1,5 @@
 """Interface of distillation losses, and the layer map that several of them have."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, ClassVar
@@ -32,7 +31,7 @@ class LayerMapOptions(LossOptions):
     embeddings; default: spread uniformly"""
 
 
-class DistillationLoss(nn.Module, ABC):
+class DistillationLoss(nn.Module):
     """A sum over labels or tokens of a distance between student and teacher; its parameters are not exported.
 
     Args:
@@ -80,15 +79,24 @@ class DistillationLoss(nn.Module, ABC):
         """The tensors of the teacher in memory that it reads."""
         return frozenset(f"{kind}_{layer}" for kind in self.reads for layer in self.layers.values())
 
-    @abstractmethod
+    def distance(self, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Tensor:
+        """Return the distance of each token, fp32 [B, T], from tensors of a layer of both by kind, `reads`."""
+        raise NotImplementedError
+
     def forward(self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor], weights: Tensor) -> Tensor:
-        """Return the weighted sum of the loss, an fp32 scalar.
+        """Return the weighted sum of the loss, an fp32 scalar: of the distances of all layers.
 
         Args:
             student: tensors of the student by name.
             teacher: tensors of the teacher by name, or the stored `ids` and `weights`.
             weights: fp32, of labels [N] or tokens [B, T]; 0 where nothing is compared.
         """
+        total = weights.new_zeros(())
+        for here, there in self.layers.items():
+            ours = {kind: student[f"{kind}_{here}"] for kind in self.reads}
+            theirs = {kind: teacher[f"{kind}_{there}"] for kind in self.reads}
+            total = total + (self.distance(ours, theirs) * weights).sum()
+        return total
 
     def _refuse_other_layers(self, side: str, model: ModelConfig) -> None:
         """Refuse models whose layers have no states of all tokens, or no products of queries and keys."""

@@ -32,11 +32,7 @@ class Attention(DistillationLoss):
             )
         self.layers = map_layers(options.layers, student.layers, teacher.layers, "distil.losses.attention.layers")
 
-    def forward(self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor], weights: Tensor) -> Tensor:
-        total = weights.new_zeros(())
-        for here, there in self.layers.items():
-            visible = student[f"visible_{here}"] & teacher[f"visible_{there}"]  # [B or 1, 1, T, T]
-            squares = (student[f"attention_{here}"] - teacher[f"attention_{there}"].float()).square() * visible
-            by_query = squares.sum(-1).mean(1) / visible.sum(-1).clamp(min=1)[:, 0]  # mean over keys and heads: [B, T]
-            total = total + (by_query * weights).sum()
-        return total
+    def distance(self, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Tensor:
+        visible = ours["visible"] & theirs["visible"]  # [B or 1, 1, T, T]
+        squares = (ours["attention"] - theirs["attention"].float()).square() * visible
+        return squares.sum(-1).mean(1) / visible.sum(-1).clamp(min=1)[:, 0]  # mean over keys and heads

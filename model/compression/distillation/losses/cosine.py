@@ -22,7 +22,5 @@ class Cosine(DistillationLoss):
             )
         self.layers = {student.layers: teacher.layers}
 
-    def forward(self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor], weights: Tensor) -> Tensor:
-        ((here, there),) = self.layers.items()
-        cosines = F.cosine_similarity(student[f"state_{here}"].float(), teacher[f"state_{there}"].float(), dim=-1)
-        return ((1.0 - cosines) * weights).sum()
+    def distance(self, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Tensor:
+        return 1.0 - F.cosine_similarity(ours["state"].float(), theirs["state"].float(), dim=-1)

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from clozeline.model.compression.distillation.losses import DistillationLoss, LayerMapOptions
+from clozeline.model.compression.distillation.losses import DistillationLoss, LayerMapOptions, LossOptions
 from clozeline.model.compression.distillation.losses._distillation_loss import map_layers, project
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -16,7 +16,7 @@ class States(DistillationLoss):
     W_h is one matrix for all layers, and missing where the widths are equal.
     """
 
-    Options: ClassVar = LayerMapOptions
+    Options: ClassVar[type[LossOptions]] = LayerMapOptions
     by_layer: ClassVar = True
 
     def __init__(self, options: LayerMapOptions, student: ModelConfig, teacher: ModelConfig) -> None:
@@ -25,10 +25,5 @@ class States(DistillationLoss):
         self.layers = map_layers(options.layers, student.layers, teacher.layers, key, first=0)
         self.project = project(student, teacher)
 
-    def forward(self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor], weights: Tensor) -> Tensor:
-        total = weights.new_zeros(())
-        for here, there in self.layers.items():
-            mapped = self.project(student[f"state_{here}"]).float()
-            squares = (mapped - teacher[f"state_{there}"].float()).square()
-            total = total + (squares.mean(-1) * weights).sum()
-        return total
+    def distance(self, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Tensor:
+        return (self.project(ours["state"]).float() - theirs["state"].float()).square().mean(-1)

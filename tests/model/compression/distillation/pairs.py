@@ -4,8 +4,7 @@ import torch
 
 from clozeline.configuration.config import validate
 from clozeline.model.build import build_model
-from clozeline.model.compression.distillation.student import Student
-from clozeline.model.compression.distillation.teacher import Teacher
+from clozeline.model.compression.distillation.student import Student, Teacher
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import DISTILLATION_LOSSES
 

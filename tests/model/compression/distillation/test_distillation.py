@@ -5,7 +5,7 @@ import torch
 
 from clozeline.configuration.config import to_plain, validate
 from clozeline.errors import ConfigurationError
-from clozeline.model.compression.distillation.teacher import Teacher
+from clozeline.model.compression.distillation.student import Teacher
 from clozeline.model.heads._head import LabelHead
 from clozeline.train.configuration.config import frozen
 from tests.model.compression.distillation.pairs import batch, loss, model, pair

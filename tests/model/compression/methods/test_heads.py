@@ -3,7 +3,7 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_checkpoint
-from clozeline.model.compression.methods._calibration import gate_importance
+from clozeline.model.compression.methods._method import gate_importance
 from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
 from tests.model.compression.methods.compressed_models import compressed, logits, model_of, odd_checkpoint
 from tests.model.small_models import batch_for

@@ -8,10 +8,11 @@ from clozeline.errors import IntegrityError, NewerFormatError
 from clozeline.files import publish_json
 from clozeline.model.registries import PRUNING
 from clozeline.sealed_json import seal
-from clozeline.tools.models.compression import measurements
-from clozeline.tools.models.compression.comparison import Row, Score
-from clozeline.tools.models.compression.measurements import (
+from clozeline.tools.models.compression import comparison
+from clozeline.tools.models.compression.comparison import (
     Latency,
+    Row,
+    Score,
     Sizes,
     measure_latencies,
     measure_sizes,
@@ -72,7 +73,7 @@ def test_models_are_timed_in_turn_on_one_thread(monkeypatch, family):
         assert torch.get_num_threads() == 1
         calls.append((model is dense, *tensors["input_ids"].shape))
 
-    monkeypatch.setattr(measurements, "compute_scores", compute)
+    monkeypatch.setattr(comparison, "compute_scores", compute)
     found = measure_latencies(dense, small, 5, 3)
     turns = [False, True, True, False] * 3  # each is the first every other time
     assert calls == [(dense, rows, 5) for rows in (1, 32) for dense in turns[:10]]

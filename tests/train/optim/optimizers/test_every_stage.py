@@ -5,7 +5,7 @@ from math import prod
 import pytest
 import torch
 
-from clozeline.train.optim.optimizers._matrices import map_matrices
+from clozeline.train.optim.optimizers._optimizer import map_matrices
 from clozeline.train.optim.weights.flat_buffers import Layout, Segment
 from clozeline.train.registries import OPTIMIZERS
 from tests.matrices import mark_slow_after

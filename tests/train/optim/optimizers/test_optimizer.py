@@ -7,8 +7,7 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.tools.start.contracts.optimizers import CHECKS, prepare
-from clozeline.train.optim.optimizers._matrices import owners
-from clozeline.train.optim.optimizers._whole_parameters import WholeParameterOptimizer
+from clozeline.train.optim.optimizers._optimizer import WholeParameterOptimizer, owners
 from clozeline.train.optim.weights.flat_buffers import Segment
 from clozeline.train.registries import OPTIMIZERS
 from tests.contracts import contract
