@@ -30,7 +30,7 @@ from clozeline.tools.experiments.multirun.comparison import mean_text
 from clozeline.tools.experiments.multirun.runner import run_at_once, run_step
 from clozeline.tools.models.compress import compress
 from clozeline.tools.models.compression.comparison import score
-from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
+from clozeline.tools.runs.evaluate import EvaluateOptions, score_task
 
 CONFIGS: Final = ROOT / "configs" / "compression"
 PARTS: Final = ("sets", "distillation", "pruning", "quantization", "early")
@@ -142,7 +142,7 @@ class Experiment:
         def measure() -> list[float]:
             clozeline("finetune", body, *keys)
             options = EvaluateOptions(split="dev")
-            scored = [json.loads(evaluate_run(output / f"seed-{seed}", options)) for seed in range(number)]
+            scored = [json.loads(score_task(output / f"seed-{seed}", options)[0]) for seed in range(number)]
             return [next(iter(found["metrics"].values())) for found in scored]
 
         scores: list[float] = keep_result(output / "figures.json", measure)

@@ -172,13 +172,6 @@ _MODES: Final = {"perplexity": PerplexityOptions, "suite": SuiteOptions, "probe"
 """Options of the scores that need no task, by the key that chooses them."""
 
 
-def evaluate_run(
-    run: Path, options: EvaluateOptions, world: World | None = None, set_paths: SetPaths | None = None
-) -> str:
-    """Return the scores of a run on its task as JSON text, the same on every rank."""
-    return score_task(run, options, world, set_paths)[0]
-
-
 def score_task(
     run: Path, options: EvaluateOptions, world: World | None = None, set_paths: SetPaths | None = None
 ) -> tuple[str, list[str]]:

@@ -7,11 +7,11 @@ from clozeline.pipeline.decontaminate.evaluation_items import EvaluationFile, re
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import RawRecord, detect
 from clozeline.pipeline.registries import READERS
-from clozeline.pipeline.tables import named_texts
+from clozeline.pipeline.tables import named_texts, read_list
 from clozeline.pipeline.tasks.readers import Rejected
 from clozeline.pipeline.text.normal_form import normalize
 from clozeline.tools.runs.evaluation.last_word_prediction import read_passages
-from clozeline.tools.runs.evaluation.masked_facts import read_facts, read_words
+from clozeline.tools.runs.evaluation.masked_facts import read_facts
 from clozeline.tools.runs.evaluation.minimal_pairs import read_pairs
 from clozeline.tools.runs.inference.generation import read_allowed
 from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, read_unlabeled
@@ -118,7 +118,7 @@ def test_files_of_text(tmp_path, name):
     assert texts(path) == [whole]
     bad = [line for line in lines if line.startswith("!")]
     assert [line for line in predict(path) if line != "!blank_line"] == lines if lines else True
-    for command in (passages, decontaminate, read_allowed, read_words):
+    for command in (passages, decontaminate, read_allowed, read_list):
         if bad or (not lines and command in (passages, read_allowed)):
             with pytest.raises((ConfigurationError, IntegrityError)) as raised:
                 list(command(path))

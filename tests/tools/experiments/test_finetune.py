@@ -8,7 +8,7 @@ from clozeline.configuration.config import config_file
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune, frame_words, main
-from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
+from clozeline.tools.runs.evaluate import EvaluateOptions, score_task
 from clozeline.train.checkpoint.trained_model import read_config
 from tests.tools.runs.evaluation.task_runs import body_and_recipe
 
@@ -29,7 +29,7 @@ def test_the_whole_chain(one_rank, tmp_path, capsys):
     assert "sst2 dev, 21 texts, 21 also in train, 0 contradicting, 2 runs (seeds 0, 1)" in printed
     for seed in range(2):
         held = json.loads((output / "scores" / f"seed-{seed}.json").read_text())["scores"]
-        assert held == json.loads(evaluate_run(output / f"seed-{seed}", EvaluateOptions()))
+        assert held == json.loads(score_task(output / f"seed-{seed}", EvaluateOptions())[0])
         assert read_config(output / f"seed-{seed}").seed == seed
         predicted = (output / "scores" / f"seed-{seed}.predictions.jsonl").read_text().splitlines()
         right = [row["label"] == row["gold"] for row in map(json.loads, predicted)]

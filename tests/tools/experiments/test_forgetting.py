@@ -16,7 +16,7 @@ from clozeline.tools.experiments.forgetting import main as forgetting
 from clozeline.tools.experiments.multirun import runner, task_sequence
 from clozeline.tools.experiments.multirun.forgetting_scores import ForgettingOptions, outcome, summary, summary_lines
 from clozeline.tools.experiments.multirun.task_sequence import _sum_fisher_files, read_tasks
-from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
+from clozeline.tools.runs.evaluate import EvaluateOptions, score_task
 from tests.pipeline import task_files
 from tests.pipeline.task_files import write_recipe, write_task, write_vocabulary
 from tests.tools.runs.evaluation.task_runs import start, tuned_run
@@ -68,7 +68,7 @@ def test_every_method_learns_and_the_matrix_is_that_of_the_scores(one_rank, comm
         (matrix,) = found["methods"][method]["matrices"]
         for stage, place in enumerate((body, of)):
             for task, folder in enumerate(sets):
-                scores = json.loads(evaluate_run(place, EvaluateOptions(split="dev", task=folder)))
+                scores = json.loads(score_task(place, EvaluateOptions(split="dev", task=folder))[0])
                 assert matrix[stage][task] == pytest.approx(scores["metrics"]["accuracy"])
         figures = found["methods"][method]["figures"]
         assert figures["forgetting of first"]["mean"] == pytest.approx(matrix[0][0] - matrix[1][0])

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from clozeline.pipeline.tables import KeyedTexts
-from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run, main
+from clozeline.tools.runs.evaluate import EvaluateOptions, main, score_task
 from clozeline.tools.runs.evaluation.perplexity import perplexity_scores
 from tests.distributed import RankPool
 
@@ -26,7 +26,7 @@ def test_the_score_is_that_of_the_trainer(tuned, capsys, tmp_path):
 
 
 def _evaluated(world, run):
-    return evaluate_run(run, EvaluateOptions(split="train"), world)
+    return score_task(run, EvaluateOptions(split="train"), world)[0]
 
 
 @pytest.mark.slow
@@ -38,7 +38,7 @@ def test_the_bytes_do_not_depend_on_the_processes(tuned, size):
         texts = pool.run(_evaluated, tuned)
     finally:
         pool.close()
-    assert texts == [evaluate_run(tuned, EvaluateOptions(split="train"))] * size
+    assert texts == [score_task(tuned, EvaluateOptions(split="train"))[0]] * size
 
 
 @pytest.mark.parametrize(

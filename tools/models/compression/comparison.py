@@ -27,7 +27,7 @@ from clozeline.seeding import hash64
 from clozeline.terminal import align_rows
 from clozeline.tools.models.compression.written_models import find_claim
 from clozeline.tools.models.export.exportable import exported_form
-from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
+from clozeline.tools.runs.evaluate import EvaluateOptions, score_task
 from clozeline.tools.runs.evaluation.early_exits import ExitingModel, ExitOptions
 from clozeline.tools.runs.evaluation.task_run import open_task_run
 from clozeline.train.checkpoint.stored_checkpoint import steps_in
@@ -313,7 +313,7 @@ def seeds_of(folder: Path) -> list[Path]:
 def score(folders: Sequence[Path], split: str, task: Path, exits: ExitOptions | None = None) -> Score:
     """Return the task's first metric of each run or model folder, as `clozeline evaluate` computes it."""
     options = EvaluateOptions(split=split, task=task, exit=exits)
-    results = [json.loads(evaluate_run(folder, options)) for folder in folders]
+    results = [json.loads(score_task(folder, options)[0]) for folder in folders]
     metric = next(iter(results[0]["metrics"]))
     flops = fmean(result["exit"]["flops"] if exits else 1.0 for result in results)
     return Score(metric, tuple(result["metrics"][metric] for result in results), flops)

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -14,7 +14,7 @@ from clozeline.pipeline.ingest.readers import detect
 from clozeline.pipeline.tables import files_of, read_list, read_texts
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.runs.evaluation.score_notes import note_few_items, note_if_worse
-from clozeline.tools.runs.inference.text_likelihoods import first_token, open_scorer, ready_scores
+from clozeline.tools.runs.inference.text_likelihoods import choose_score, first_token, ready_scores
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _BATCH: Final = 64
@@ -44,19 +44,15 @@ def read_passages(path: Path, form: NormalForm = "prose") -> list[str]:
 
 
 def score(trained: TrainedModel, path: Path, form: NormalForm = "prose") -> dict[str, Any]:
-    """Return the scores of the passages of a file or folder by a causal model."""
-    open_scorer(trained, "causal")
-    first = first_token(trained, ready_scores(trained.objectives)["causal"])
-    return {"suite": "lambada", **last_word_scores(trained, first, read_passages(path, form))}
-
-
-def last_word_scores(trained: TrainedModel, first: int | None, passages: Sequence[str]) -> dict[str, Any]:
-    """Return the share of last words that greedy decoding predicts, and their mean loss in nats.
+    """Return the share of last words that a causal model predicts greedily, and their mean loss in nats.
 
     A word is correct if all of its tokens are; white space before it belongs to it. A passage longer than the position
-    table loses its start, and is counted. The baseline is the most frequent last word. `first` is the token before a
-    text, if any.
+    table loses its start, and is counted. The baseline is the most frequent last word.
     """
+    ready = ready_scores(trained.objectives)
+    choose_score(ready, trained, "causal")
+    first = first_token(trained, ready["causal"])
+    passages = read_passages(path, form)
     limit = trained.model.position_limit
     head = [] if first is None else [first]
     rows = []
@@ -78,6 +74,7 @@ def last_word_scores(trained: TrainedModel, first: int | None, passages: Sequenc
         right += sum(generated.ids[: row.asked] == row.ids[-row.asked :] for generated, row in pairs)
     words = Counter(text.split()[-1] for text in passages)
     return {
+        "suite": "lambada",
         "n": len(chosen), "skipped": len(rows) - len(chosen), "truncated": sum(row.cut for row in chosen),
         "accuracy": right / max(1, len(chosen)), "nats": -total / max(1, len(chosen)),
         "baselines": {"majority": words.most_common(1)[0][1] / len(passages)},

@@ -12,7 +12,7 @@ from clozeline.model.scoring.masked import candidate_scores
 from clozeline.pipeline.tables import files_of, read_list, read_rows
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.runs.evaluation.score_notes import note_few_items, note_if_worse
-from clozeline.tools.runs.inference.text_likelihoods import open_scorer
+from clozeline.tools.runs.inference.text_likelihoods import choose_score, ready_scores
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _MASK: Final = "[MASK]"
@@ -54,28 +54,18 @@ def read_facts(path: Path, form: NormalForm = "prose") -> list[Fact]:
     return facts
 
 
-def read_words(path: Path, form: NormalForm = "prose") -> list[str]:
-    """Return the words of a file with one per line."""
-    return [word.strip() for word in read_list(path, form)]
-
-
 def score(trained: TrainedModel, path: Path, candidates: Path | None, form: NormalForm = "prose") -> dict[str, Any]:
-    """Return the scores of the facts of a file or folder by a masked LM, among the words of a file or of all facts."""
-    open_scorer(trained, "pll")
-    facts = read_facts(path, form)
-    words = [fact.word for fact in facts] if candidates is None else read_words(candidates, form)
-    return {"suite": "lama", **fact_scores(trained, facts, words)}
+    """Return how often a masked LM finds the word of a fact, at once or among the top ten: means over relations.
 
-
-def fact_scores(trained: TrainedModel, facts: Sequence[Fact], words: Sequence[str] | None) -> dict[str, Any]:
-    """Return how often the correct word is the most probable one or among the top ten: means over relations.
-
-    Words compete with the candidates: `words`, or the words of all facts, as far as they are single tokens. A fact with
+    Words compete with the candidates: those of a file, or of all facts, as far as they are single tokens. A fact with
     any other word is skipped and counted. The baseline is the most frequent word of each relation. To compare models
     with different vocabularies, give the words that all of them have.
     """
+    choose_score(ready_scores(trained.objectives), trained, "pll")
+    facts = read_facts(path, form)
+    words = [fact.word for fact in facts] if candidates is None else read_list(candidates, form)
     cls, sep, mask = trained.masked_row_ids("suite=lama")
-    tokens = _single_tokens(trained, [fact.word for fact in facts] if words is None else words)
+    tokens = _single_tokens(trained, [word.strip() for word in words])
     if not tokens:
         raise ConfigurationError("suite=lama: none of the words is one token of the run's tokenizer")
     asked = [fact for fact in facts if fact.word in tokens]
@@ -83,15 +73,15 @@ def fact_scores(trained: TrainedModel, facts: Sequence[Fact], words: Sequence[st
     texts = [text for fact in asked for text in (fact.before.removesuffix(" "), fact.after)]
     ids = [encoding.ids.tolist() for encoding in trained.tokenizer.encode(texts)]
     rows = [[cls, *left, mask, *correct, sep] for left, correct in zip(ids[::2], ids[1::2], strict=True)]
-    candidates = list(dict.fromkeys(tokens.values()))
+    choices = list(dict.fromkeys(tokens.values()))
     positions = [1 + len(left) for left in ids[::2]]
     # rank of the correct word among the candidates [N]
-    scores = candidate_scores(trained.model, rows, positions, candidates).numpy()
-    correct = np.array([candidates.index(tokens[fact.word]) for fact in asked], np.int64)
+    scores = candidate_scores(trained.model, rows, positions, choices).numpy()
+    correct = np.array([choices.index(tokens[fact.word]) for fact in asked], np.int64)
     correct_scores = scores[np.arange(len(asked)), correct][:, None]
     ranks = (scores > correct_scores).sum(axis=1) + (scores == correct_scores).sum(axis=1)  # a tie is wrong
-    counts = {"n": len(asked), "skipped": len(facts) - len(asked), "candidates": len(candidates)}
-    return counts | _mean_over_relations(asked, ranks, len(candidates))
+    counts = {"suite": "lama", "n": len(asked), "skipped": len(facts) - len(asked), "candidates": len(choices)}
+    return counts | _mean_over_relations(asked, ranks, len(choices))
 
 
 def _single_tokens(trained: TrainedModel, words: Sequence[str]) -> dict[str, int]:

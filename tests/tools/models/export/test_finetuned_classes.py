@@ -11,7 +11,7 @@ from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_main
 from clozeline.tools.runs import predict
-from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
+from clozeline.tools.runs.evaluate import EvaluateOptions, score_task
 from clozeline.tools.runs.evaluation.task_run import open_task_run, set_rows
 from tests.matrices import mark_slow_but
 from tests.pipeline.task_files import SPECIALS, WORDS, make_sets, write_vocabulary
@@ -51,7 +51,7 @@ def test_a_classifier(one_rank, tmp_path, frame, capsys):
         " optimizer: {name: adamw, learning_rate: 0.01}, schedule: {name: constant}, log: {tensorboard: false}}"
     )
     assert one_rank.run(start, config) == [0]
-    scores = json.loads(evaluate_run(run, EvaluateOptions()))
+    scores = json.loads(score_task(run, EvaluateOptions())[0])
     assert scores["metrics"]["accuracy"] > scores["baselines"]["majority"]["accuracy"] + 0.2
     # the class of transformers, which reads the same rows, whatever the padding
     assert export([str(run), str(tmp_path / "out-model"), "head=classification"]) == 0

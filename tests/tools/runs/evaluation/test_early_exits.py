@@ -11,7 +11,7 @@ from clozeline.model.compression.early_exit import EarlyExit, Entropy
 from clozeline.tools.models.compress import main as compress
 from clozeline.tools.models.compression.comparison import MeasureOptions, measure_row
 from clozeline.tools.models.export_model import main as export
-from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
+from clozeline.tools.runs.evaluate import EvaluateOptions, score_task
 from clozeline.tools.runs.evaluate import main as evaluate
 from clozeline.tools.runs.evaluation.early_exits import ExitOptions
 from clozeline.tools.runs.evaluation.task_run import open_task_run, set_rows
@@ -58,7 +58,7 @@ def test_off_ramps_are_trained_with_the_body(one_rank, tuned, tmp_path):
 
 
 def evaluated(world, run, exits):
-    return evaluate_run(run, EvaluateOptions(split="train", exit=exits), world)
+    return score_task(run, EvaluateOptions(split="train", exit=exits), world)[0]
 
 
 def test_rows_that_leave_are_scored_with_what_they_used(after, tuned, two_ranks, capsys):
@@ -72,7 +72,7 @@ def test_rows_that_leave_are_scored_with_what_they_used(after, tuned, two_ranks,
     entropy = float(sure[gap : gap + 2].mean())
     exits = early(batch, Entropy(entropy))
     assert set(exits.depths.tolist()) == {1, 2}
-    found = json.loads(evaluate_run(after, EvaluateOptions(split="train", exit=ExitOptions(entropy=entropy))))
+    found = json.loads(score_task(after, EvaluateOptions(split="train", exit=ExitOptions(entropy=entropy)))[0])
     accuracy = (exits.scores.argmax(-1) == batch["label"]).double().mean()
     assert found["metrics"]["accuracy"] == pytest.approx(float(accuracy))
     assert found["exit"]["layers"] == pytest.approx(float(exits.depths.double().mean()))
