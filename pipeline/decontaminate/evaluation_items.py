@@ -117,19 +117,15 @@ def read_items(file: EvaluationFile, limits: Limits) -> Iterator[Item | Rejected
 
 def _plain_rows(file: EvaluationFile, limits: Limits) -> Iterator[Item | None]:
     """Yield the items of a text file or of a table, and None for each empty line."""
-    if ".txt" in file.path.suffixes:
-        for row, line in text_lines(file.path, limits):
-            if isinstance(line, Rejected):
-                raise _damage_error(file, line)
-            yield Item(row, str(row), (line,)) if line.strip() else None
-        return
     layout: tuple[str, ...] = ()
-    for row, fields in _open_table(file, limits).rows():
-        if isinstance(fields, Rejected):
-            if fields.reason == "blank_line":
-                yield None
-                continue
+    is_text = ".txt" in file.path.suffixes
+    for row, fields in text_lines(file.path, limits) if is_text else _open_table(file, limits).rows():
+        if isinstance(fields, Rejected) and fields.reason != "blank_line":
             raise _damage_error(file, fields)
+        if isinstance(fields, Rejected | str):
+            has_text = isinstance(fields, str) and fields.strip()
+            yield Item(row, str(row), (str(fields),)) if has_text else None
+            continue
         layout = layout or next((names for names in _LAYOUTS if all(name in fields for name in names)), ())
         texts = [[*strings_in(fields.get(name))] for name in layout]
         if not texts or not all(texts):

@@ -107,7 +107,7 @@ def open_table(
     options = kind.Options(**{key: value for key, value in given.items() if value is not None and key in known})
     paths, class_names = parts_of(path), dict[str, tuple[str, ...]]()
     reader = kind(options, limits).keep_rows()
-    header = [*reader.column_names(paths[0])] if "columns" not in known or not columns else [*columns]
+    header = [*reader.column_names(paths[0])] or [*(columns or ())]
     if isinstance(reader, TableFile):
         class_names = _class_names(path, reader.schema(paths[0]))
 
@@ -198,7 +198,7 @@ def _rows_of(
     for item in reader.read(path, 0, path.stat().st_size):
         if isinstance(item, RawRecord):
             row = {_name(name): value for name, value in item.extra.items()}
-            yield row | {name: None for name in classes if row[name] == _HIDDEN}
+            yield row | {name: None for name in classes if row.get(name) == _HIDDEN}
         elif item.reason == "schema":
             raise ConfigurationError(f"{path}: {item.lacks}")
         elif item.reason == "blank_line":
@@ -228,5 +228,5 @@ def _class_names(path: Path, schema: pa.Schema) -> dict[str, tuple[str, ...]]:
         while isinstance(inner, list) or (isinstance(inner, Mapping) and "feature" in inner):
             inner = inner[0] if isinstance(inner, list) else inner["feature"]
         if isinstance(inner, Mapping) and inner.get("_type") == "ClassLabel" and inner.get("names"):
-            found[name] = tuple(inner["names"])
+            found[_name(name)] = tuple(inner["names"])
     return found

@@ -1,6 +1,7 @@
 """Files with rows: tables, lines, sentences and JSON values, plain, compressed and damaged."""
 
 import gzip
+import json
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -141,3 +142,16 @@ def test_files_of_one_json_value(tmp_path, raw, limit, message):
     assert read_whole_json(written(tmp_path, gzip.compress(b"[2]")), Limits()) == [2]
     with pytest.raises(ConfigurationError, match=message):
         read_whole_json(written(tmp_path, raw), Limits(decompressed_bytes=limit))
+
+
+def test_a_column_of_classes_has_its_name_in_nfc(tmp_path):
+    """As `datasets` stores it; -1 is no label, and a column that the file lacks has none."""
+    names = {
+        "features": {name: {"_type": "ClassLabel", "names": ["a", "b"]} for name in ("re\u0301sume\u0301", "gone")}
+    }
+    table = pa.table({"re\u0301sume\u0301": [1, -1]})
+    table = table.replace_schema_metadata({"huggingface": json.dumps({"info": names})})
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    file = open_table(tmp_path / "a.parquet", Limits())
+    assert [row["r\u00e9sum\u00e9"] for _, row in file.rows()] == [1, None]
+    assert file.class_names["r\u00e9sum\u00e9"] == ("a", "b")
