@@ -235,10 +235,12 @@ def test_a_model_of_the_page_is_what_its_files_say(cells):
     families = {configuration["family"] for configuration in configurations}
     if classes:
         key_map = map_of_type(classes.split("`")[1])
-        found |= {head for one in key_map.classes for head in one.heads}
-        families.add(key_map.fixed["family"])
-        with_heads = ", ".join(one.name for one in key_map.classes)
-        assert classes == f"`{key_map.model_type}`: {with_heads}" + (f"; {key_map.bare}" if key_map.bare else "")
+        found |= {head for one in key_map.classes.with_heads for head in one.heads}
+        families.add(key_map.configuration.fixed["family"])
+        with_heads = ", ".join(one.name for one in key_map.classes.with_heads)
+        assert classes == f"`{key_map.model_type}`: {with_heads}" + (
+            f"; {key_map.classes.bare}" if key_map.classes.bare else ""
+        )
     assert families == {family}
     assert FAMILIES.load_class(family).architecture == architecture
     assert set(heads.split(", ")) == found

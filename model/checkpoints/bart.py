@@ -1,21 +1,21 @@
 """BART and types with its names: mBART, PEGASUS and Marian."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from dataclasses import replace
+from typing import Final
 
 import torch
 from torch import Tensor
 
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
-from clozeline.model.checkpoints._conversion.tables import ANSWER, CLASSES, Reshaped, layer_names, split_defaults
-from clozeline.model.checkpoints._conversion.task_heads import Task
+from clozeline.model.checkpoints._conversion.classes import Classes
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
+from clozeline.model.checkpoints._conversion.tables import ANSWER, CLASSES, Keys, Reshaped, Tensors, Values, layer_names
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.position import Sinusoidal
 
 _BIAS: Final = "final_logits_bias"
 
 
-def _stack(name: str) -> dict[str, Any]:
+def _stack(name: str) -> Values:
     attentions = {"attention": "self_attn"} | ({"cross": "encoder_attn"} if name == "decoder" else {})
     layer = {"feed_forward.body.up": "fc1", "feed_forward.body.down": "fc2", "feed_forward.norm": "final_layer_norm"}
     for ours, theirs in attentions.items():
@@ -37,23 +37,25 @@ class Bart(KeyMap):
     """
 
     model_type = "bart"
-    stem = "Bart"
-    class_ends: ClassVar = {("lm",): "ForConditionalGeneration"}
-    bare_end = None
-    base = "model."
-    projections = ("linear", "biased")
-    tasks: ClassVar[Mapping[str, Task]] = {"ForSequenceClassification": CLASSES, "ForQuestionAnswering": ANSWER}
-    fixed: ClassVar[Mapping[str, Any]] = {
-        "family": "encoder_decoder",
-        "norm_place": "post",
-        "final_norm": False,
-        "emb_norm": True,
-        "eps": 1e-5,
-        "position.kind": "learned",
-        "position.offset": 2,
-    }
-    fields, defaults = split_defaults(
-        {
+    classes = Classes(
+        "Bart",
+        head_classes={("lm",): "ForConditionalGeneration"},
+        base_class=None,
+        projections=("linear", "biased"),
+        tasks={"ForSequenceClassification": CLASSES, "ForQuestionAnswering": ANSWER},
+    )
+
+    class Configuration(KeyMap.Configuration):
+        fixed = {
+            "family": "encoder_decoder",
+            "norm_place": "post",
+            "final_norm": False,
+            "emb_norm": True,
+            "eps": 1e-5,
+            "position.kind": "learned",
+            "position.offset": 2,
+        }
+        table = {
             "dim": "d_model",
             "layers": "encoder_layers",
             "decoder_layers": "decoder_layers",
@@ -69,50 +71,54 @@ class Bart(KeyMap):
             "dropout.attention": ("attention_dropout", 0.0),
             "dropout.activation": ("activation_dropout", 0.0),
             "init.std": ("init_std", 0.02),
-        },
-        activation_function="gelu",
-    )
-    only: ClassVar[Mapping[str, tuple[Any, ...]]] = {
-        "normalize_before": (False,),
-        "static_position_embeddings": (False,),
-        "is_decoder": (False,),
-    }
-    activation = "activation_function"
-    modules: ClassVar = {
-        "family.tokens": "model.shared",
-        **_stack("encoder"),
-        **_stack("decoder"),
-        "heads.lm.projection": "lm_head",
-        "heads.lm.projection.bias": Reshaped(_BIAS, (1, -1)),
-    }
+            "activation": ("activation_function", "gelu"),
+        }
+        supported = {
+            "normalize_before": (False,),
+            "static_position_embeddings": (False,),
+            "is_decoder": (False,),
+        }
 
-    buffers: ClassVar[tuple[str, ...]] = (r"^(model\.)?(encoder|decoder)\.(version|embed_positions\._float_tensor)$",)
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            """Return a head with bias if the file has one; in most published files it is 0."""
+            biased = _BIAS in tensors and bool(tensors[_BIAS].any())
+            return {"heads.lm": {"weight": 1.0, "projection": "biased"}} if biased else {}
 
-    def ties(self, config: ModelConfig) -> dict[str, str]:
-        tables = [f"model.{stack}.embed_tokens.weight" for stack in ("encoder", "decoder")]
-        return {**dict.fromkeys(tables, "model.shared.weight"), **super().ties(config)}
+        def write_extra(self, config: ModelConfig) -> Values:
+            return {"is_encoder_decoder": True}
 
-    def unread_copies(self, config: ModelConfig) -> dict[str, str]:
-        """Return the tables of both stacks where nothing is tied: the class then has one for each, and ours has one."""
-        return (
-            {} if config.tied else {copy: name for copy, name in self.ties(config).items() if copy != "lm_head.weight"}
-        )
+    class Tensors(KeyMap.Tensors):
+        base = "model."
+        modules = {
+            "family.tokens": "model.shared",
+            **_stack("encoder"),
+            **_stack("decoder"),
+            "heads.lm.projection": "lm_head",
+            "heads.lm.projection.bias": Reshaped(_BIAS, (1, -1)),
+        }
+        buffers = {
+            r"^(model\.)?(encoder|decoder)\.(version|embed_positions\._float_tensor)$",
+        }
 
-    def copies(self, config: ModelConfig) -> dict[str, str]:
-        return self.unread_copies(config)  # classes with task heads have these tables, too
+        def ties(self, config: ModelConfig) -> dict[str, str]:
+            tables = [f"model.{stack}.embed_tokens.weight" for stack in ("encoder", "decoder")]
+            return {**dict.fromkeys(tables, "model.shared.weight"), **super().ties(config)}
 
-    def constants(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
-        """Return the zero bias of the logits of a model without one."""
-        head = config.heads.get("lm")
-        return {} if head is not None and head.projection == "biased" else {_BIAS: torch.zeros(1, vocab_size)}
+        def unread_copies(self, config: ModelConfig) -> dict[str, str]:
+            """Return the tables of both stacks where nothing is tied: the class has one for each then, ours one."""
+            return (
+                {}
+                if config.tied
+                else {copy: name for copy, name in self.ties(config).items() if copy != "lm_head.weight"}
+            )
 
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        """Return a head with bias if the file has one; in most published files it is 0."""
-        biased = _BIAS in tensors and bool(tensors[_BIAS].any())
-        return {"heads.lm": {"weight": 1.0, "projection": "biased"}} if biased else {}
+        def copies(self, config: ModelConfig) -> dict[str, str]:
+            return self.unread_copies(config)  # classes with task heads have these tables, too
 
-    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        return {"is_encoder_decoder": True}
+        def constants(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
+            """Return the zero bias of the logits of a model without one."""
+            head = config.heads.get("lm")
+            return {} if head is not None and head.projection == "biased" else {_BIAS: torch.zeros(1, vocab_size)}
 
 
 class Mbart(Bart):
@@ -122,9 +128,11 @@ class Mbart(Bart):
     """
 
     model_type = "mbart"
-    stem = "MBart"
-    fixed: ClassVar = {**Bart.fixed, "norm_place": "pre", "final_norm": True}
-    only: ClassVar = {"normalize_before": (True,), "static_position_embeddings": (False,), "is_decoder": (False,)}
+    classes = replace(Bart.classes, prefix="MBart")
+
+    class Configuration(Bart.Configuration):
+        fixed = {**Bart.Configuration.fixed, "norm_place": "pre", "final_norm": True}
+        supported = {"normalize_before": (True,), "static_position_embeddings": (False,), "is_decoder": (False,)}
 
 
 _TABLES: Final = tuple(f"model.{stack}.embed_positions.weight" for stack in ("encoder", "decoder"))
@@ -138,26 +146,32 @@ class FixedPositions(Bart):
     A class reads the tables of a file, whatever they hold. So tables that are no such waves are read as learned ones.
     """
 
-    fixed: ClassVar = {
-        **{key: value for key, value in Bart.fixed.items() if not key.startswith("position.")},
-        "emb_norm": False,
-    }
-    also_read: ClassVar[tuple[str, ...]] = (
-        *("static_position_embeddings", "extra_pos_embeddings", "normalize_embedding", "add_final_layer_norm"),
-        *("add_bias_logits", "classif_dropout"),
-    )
-    tasks: ClassVar = {}
+    classes = replace(Bart.classes, tasks={})
 
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        """Return the head, and positions as the tables say; without tables as config.json does."""
-        tables = [tensor for name, tensor in tensors.items() if name.endswith("embed_positions.weight")]
-        fixed = all(map(_is_waves, tables)) if tables else plain.get("static_position_embeddings", True)
-        position = {"kind": "sinusoidal", "waves": "halves"} if fixed else {"kind": "learned"}
-        return super().more_of_ours(plain, tensors) | {f"position.{key}": value for key, value in position.items()}
+    class Configuration(Bart.Configuration):
+        fixed = {
+            **{key: value for key, value in Bart.Configuration.fixed.items() if not key.startswith("position.")},
+            "emb_norm": False,
+        }
+        extra_keys = {
+            "static_position_embeddings",
+            "extra_pos_embeddings",
+            "normalize_embedding",
+            "add_final_layer_norm",
+            "add_bias_logits",
+            "classif_dropout",
+        }
 
-    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        fixed = config.position.kind == "sinusoidal"
-        return {**super().more_of_theirs(config), "static_position_embeddings": fixed}
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            """Return the head, and positions as the tables say; without tables as config.json does."""
+            tables = [tensor for name, tensor in tensors.items() if name.endswith("embed_positions.weight")]
+            fixed = all(map(_is_waves, tables)) if tables else plain.get("static_position_embeddings", True)
+            position = {"kind": "sinusoidal", "waves": "halves"} if fixed else {"kind": "learned"}
+            return super().read_extra(plain, tensors) | {f"position.{key}": value for key, value in position.items()}
+
+        def write_extra(self, config: ModelConfig) -> Values:
+            fixed = config.position.kind == "sinusoidal"
+            return {**super().write_extra(config), "static_position_embeddings": fixed}
 
 
 class Pegasus(FixedPositions):
@@ -167,15 +181,18 @@ class Pegasus(FixedPositions):
     """
 
     model_type = "pegasus"
-    stem = "Pegasus"
-    fixed: ClassVar = {**FixedPositions.fixed, "norm_place": "pre", "final_norm": True}
-    only: ClassVar = {"normalize_before": (True,), "is_decoder": (False,)}
+    classes = replace(FixedPositions.classes, prefix="Pegasus")
 
-    def constants(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
-        """Return the bias of the logits, and the tables, which the class saves."""
-        waves = _waves(config.position.maximum, config.dim) if config.position.kind == "sinusoidal" else None
-        tables = {} if waves is None else {name: waves.clone() for name in _TABLES}
-        return {**super().constants(config, vocab_size), **tables}
+    class Configuration(FixedPositions.Configuration):
+        fixed = {**FixedPositions.Configuration.fixed, "norm_place": "pre", "final_norm": True}
+        supported = {"normalize_before": (True,), "is_decoder": (False,)}
+
+    class Tensors(FixedPositions.Tensors):
+        def constants(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
+            """Return the bias of the logits, and the tables, which the class saves."""
+            waves = _waves(config.position.maximum, config.dim) if config.position.kind == "sinusoidal" else None
+            tables = {} if waves is None else {name: waves.clone() for name in _TABLES}
+            return {**super().constants(config, vocab_size), **tables}
 
 
 def _waves(rows: int, width: int) -> Tensor:
@@ -194,18 +211,21 @@ class Marian(FixedPositions):
     """
 
     model_type = "marian"
-    stem = "Marian"
-    class_ends: ClassVar = {("lm",): "MTModel"}
-    only: ClassVar = {
-        "normalize_before": (False,),
-        "is_decoder": (False,),
-        "share_encoder_decoder_embeddings": (True,),
-    }
-    also_read = (*FixedPositions.also_read, "decoder_vocab_size")
-    buffers: ClassVar = (*FixedPositions.buffers, r"^(model\.)?(encoder|decoder)\.embed_positions\.weight$")
+    classes = replace(FixedPositions.classes, prefix="Marian", head_classes={("lm",): "MTModel"})
 
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        if (own := plain.get("decoder_vocab_size")) not in (None, plain.get("vocab_size")):
-            why = f"expected that of the encoder, {plain.get('vocab_size')}, got {own}: both stacks share one table"
-            self.refuse("decoder_vocab_size", why)
-        return super().more_of_ours(plain, tensors)
+    class Configuration(FixedPositions.Configuration):
+        supported = {
+            "normalize_before": (False,),
+            "is_decoder": (False,),
+            "share_encoder_decoder_embeddings": (True,),
+        }
+        extra_keys = {"decoder_vocab_size"}
+
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            if (own := plain.get("decoder_vocab_size")) not in (None, plain.get("vocab_size")):
+                why = f"expected that of the encoder, {plain.get('vocab_size')}, got {own}: both stacks share one table"
+                self.refuse("decoder_vocab_size", why)
+            return super().read_extra(plain, tensors)
+
+    class Tensors(FixedPositions.Tensors):
+        buffers = {*FixedPositions.Tensors.buffers, r"^(model\.)?(encoder|decoder)\.embed_positions\.weight$"}

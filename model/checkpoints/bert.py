@@ -1,17 +1,22 @@
 """BERT and types with its layers: Megatron-BERT, RemBERT and ELECTRA."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.classes import Classes
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import (
     ANSWER,
     DROPOUT,
     SIZES,
     TAGS,
+    Keys,
+    Names,
+    Tensors,
+    Values,
     attention_names,
     layer_names,
-    split_defaults,
 )
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.head import ClassifierOptions
@@ -25,19 +30,6 @@ FIXED: Final[Mapping[str, Any]] = {
     "emb_norm": True,
     "position.kind": "learned",
 }
-FIELDS, DEFAULTS = split_defaults(
-    {
-        **SIZES,
-        "type_vocab_size": ("type_vocab_size", 2),
-        "eps": ("layer_norm_eps", 1e-12),
-        "tied": ("tie_word_embeddings", True),
-        "dropout.hidden": ("hidden_dropout_prob", 0.1),
-        "dropout.embedding": "hidden_dropout_prob",
-        "dropout.attention": ("attention_probs_dropout_prob", 0.1),
-        "init.std": ("initializer_range", 0.02),
-    },
-    hidden_act="gelu",
-)
 ONLY: Final[Mapping[str, tuple[Any, ...]]] = {
     "position_embedding_type": ("absolute",),
     "is_decoder": (False,),
@@ -55,7 +47,7 @@ BODY: Final[Mapping[str, str]] = {
 """Modules of a layer."""
 
 
-def embedding_names(base: str) -> dict[str, Any]:
+def embedding_names(base: str) -> Values:
     """Return the modules before the layers under a prefix."""
     return {
         "family.tokens": f"{base}embeddings.word_embeddings",
@@ -65,7 +57,7 @@ def embedding_names(base: str) -> dict[str, Any]:
     }
 
 
-def body_names(base: str, layer: Mapping[str, str] = BODY) -> dict[str, Any]:
+def body_names(base: str, layer: Mapping[str, str] = BODY) -> Values:
     """Return the modules of the body under a prefix."""
     return {**embedding_names(base), **layer_names("family.stack", f"{base}encoder.layer", layer)}
 
@@ -73,33 +65,50 @@ def body_names(base: str, layer: Mapping[str, str] = BODY) -> dict[str, Any]:
 class MaskedLMHead(KeyMap):
     """A head whose output projection is the token table, with a bias that has two names."""
 
-    head: ClassVar[str]
-    """prefix of the names of the head's parameters"""
     causal: ClassVar[str | None] = None
     """End of the name of its class that predicts next tokens by this head; None: there is none."""
 
+    class Configuration(KeyMap.Configuration):
+        fixed = FIXED
+        table = {
+            **SIZES,
+            "type_vocab_size": ("type_vocab_size", 2),
+            "eps": ("layer_norm_eps", 1e-12),
+            "tied": ("tie_word_embeddings", True),
+            "dropout.hidden": ("hidden_dropout_prob", 0.1),
+            "dropout.embedding": "hidden_dropout_prob",
+            "dropout.attention": ("attention_probs_dropout_prob", 0.1),
+            "init.std": ("initializer_range", 0.02),
+            "activation": ("hidden_act", "gelu"),
+        }
+        supported = ONLY
+
+        def refuse_no_types(self, plain: Keys) -> None:
+            """Refuse a model without segment types: the class of transformers always looks one up."""
+            if plain.get("type_vocab_size") == 0:
+                self.refuse("type_vocab_size", "expected 1 or more, got 0")
+
+    class Tensors(KeyMap.Tensors):
+        head: ClassVar[str]
+        """prefix of the names of the head's parameters"""
+
+        def names(self, config: ModelConfig) -> Names:
+            """Name the bias: that of an untied projection has the second name of the tied one."""
+            decoder = f"{self.head}.decoder"
+            bias = f"{self.head}.bias" if config.tied else f"{decoder}.bias"
+            ours = f"heads.{self.classes.heads[0]}.projection"
+            return {**self.modules, f"{ours}.bias": bias, f"{ours}.weight": f"{decoder}.weight"}
+
+        def ties(self, config: ModelConfig) -> dict[str, str]:
+            return {f"{self.head}.decoder.bias": f"{self.head}.bias", **super().ties(config)} if config.tied else {}
+
+        def unread_copies(self, config: ModelConfig) -> dict[str, str]:
+            """Return the bias that an untied projection does not read."""
+            unread = not config.tied and self.classes.heads[0] in config.heads
+            return {f"{self.head}.bias": f"{self.head}.decoder.bias"} if unread else {}
+
     def variants(self) -> tuple[KeyMap, ...]:
         return () if self.causal is None else (_causal_map(self, self.causal),)
-
-    def names(self, config: ModelConfig) -> Mapping[str, Any]:
-        """Name the bias: that of an untied projection has the second name of the tied one."""
-        decoder = f"{self.head}.decoder"
-        bias = f"{self.head}.bias" if config.tied else f"{decoder}.bias"
-        ours = f"heads.{self.heads[0]}.projection"
-        return {**self.modules, f"{ours}.bias": bias, f"{ours}.weight": f"{decoder}.weight"}
-
-    def ties(self, config: ModelConfig) -> dict[str, str]:
-        return {f"{self.head}.decoder.bias": f"{self.head}.bias", **super().ties(config)} if config.tied else {}
-
-    def refuse_no_types(self, plain: Keys) -> None:
-        """Refuse a model without segment types: the class of transformers always looks one up."""
-        if plain.get("type_vocab_size") == 0:
-            self.refuse("type_vocab_size", "expected 1 or more, got 0")
-
-    def unread_copies(self, config: ModelConfig) -> dict[str, str]:
-        """Return the bias that an untied projection does not read."""
-        unread = not config.tied and self.heads[0] in config.heads
-        return {f"{self.head}.bias": f"{self.head}.decoder.bias"} if unread else {}
 
 
 class Bert(MaskedLMHead):
@@ -109,62 +118,76 @@ class Bert(MaskedLMHead):
     """
 
     model_type = "bert"
-    stem = "Bert"
-    class_ends: ClassVar = {
-        ("masked_lm",): "ForMaskedLM",
-        ("masked_lm", "sentence"): "ForPreTraining",
-        ("sentence",): "ForNextSentencePrediction",
-    }
     causal: ClassVar[str | None] = "LMHeadModel"
-    pooled = True
-    base = "bert."
-    marks: ClassVar = {"masked_lm": "predictions.transform.dense.weight", "sentence": "seq_relationship.weight"}
-    body: ClassVar[tuple[str, ...]] = ("family.", "heads.sentence.pooler.")
-    tasks: ClassVar[Mapping[str, Task]] = {
-        "ForSequenceClassification": POOLED,
-        "ForMultipleChoice": POOLED,
-        "ForTokenClassification": TAGS,
-        "ForQuestionAnswering": ANSWER,
-    }
-    fixed: ClassVar = FIXED
-    fields: ClassVar = {**FIELDS, "position.maximum": "max_position_embeddings"}
-    defaults: ClassVar = DEFAULTS
-    only: ClassVar = ONLY
-    head = "cls.predictions"
-    modules: ClassVar = {
-        **body_names("bert."),
-        "heads.masked_lm.transform": "cls.predictions.transform.dense",
-        "heads.masked_lm.norm": "cls.predictions.transform.LayerNorm",
-        "heads.sentence.pooler.dense": "bert.pooler.dense",
-        "heads.sentence.classifier": "cls.seq_relationship",
-    }
-    left_out: ClassVar[tuple[str, ...]] = (r"^(bert\.)?pooler\.",)
-    buffers = (r"embeddings\.position_ids$", r"embeddings\.token_type_ids$")
+    classes = Classes(
+        "Bert",
+        head_classes={
+            ("masked_lm",): "ForMaskedLM",
+            ("masked_lm", "sentence"): "ForPreTraining",
+            ("sentence",): "ForNextSentencePrediction",
+        },
+        head_tensors={"masked_lm": "predictions.transform.dense.weight", "sentence": "seq_relationship.weight"},
+        tasks={
+            "ForSequenceClassification": POOLED,
+            "ForMultipleChoice": POOLED,
+            "ForTokenClassification": TAGS,
+            "ForQuestionAnswering": ANSWER,
+        },
+    )
 
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        self.refuse_no_types(plain)
-        return {}
+    class Configuration(MaskedLMHead.Configuration):
+        table = {"position.maximum": "max_position_embeddings"}
 
-    def refuse_equal_widths(self, plain: Keys, key: str) -> None:
-        """Refuse a token table as wide as the layers: the class of transformers projects it even then."""
-        if key in plain and plain[key] == plain.get("hidden_size"):
-            why = "models here have no projection between equal widths"
-            self.refuse(key, f"expected another width than hidden_size {plain[key]}, got the same; {why}")
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            self.refuse_no_types(plain)
+            return {}
+
+        def refuse_equal_widths(self, plain: Keys, key: str) -> None:
+            """Refuse a token table as wide as the layers: the class of transformers projects it even then."""
+            if key in plain and plain[key] == plain.get("hidden_size"):
+                why = "models here have no projection between equal widths"
+                self.refuse(key, f"expected another width than hidden_size {plain[key]}, got the same; {why}")
+
+    class Tensors(MaskedLMHead.Tensors):
+        pooled = True
+        base = "bert."
+        body: ClassVar[tuple[str, ...]] = ("family.", "heads.sentence.pooler.")
+        head = "cls.predictions"
+        modules = {
+            **body_names("bert."),
+            "heads.masked_lm.transform": "cls.predictions.transform.dense",
+            "heads.masked_lm.norm": "cls.predictions.transform.LayerNorm",
+            "heads.sentence.pooler.dense": "bert.pooler.dense",
+            "heads.sentence.classifier": "cls.seq_relationship",
+        }
+        left_out = {
+            r"^(bert\.)?pooler\.",
+        }
+        buffers = {r"embeddings\.position_ids$", r"embeddings\.token_type_ids$"}
 
 
 def _causal_map(encoder: KeyMap, end: str) -> KeyMap:
     """Return the map of a type's causal class, with `is_decoder` in config.json: the names of its masked LM head."""
     kind = type(encoder)
-    members = {
-        "class_ends": {("lm",): end},
-        "tasks": {},
-        "marks": {},
+    names = kind.Tensors.modules.items()
+    keys = {
+        "fixed": {**kind.Configuration.fixed, "family": "decoder"},
+        "supported": {**kind.Configuration.supported, "is_decoder": (True,)},
+    }
+    tables = {
         "body": ("family.",),
-        "head_options": {"projection": "transformed"},
-        "projections": ("transformed",),
-        "fixed": {**kind.fixed, "family": "decoder"},
-        "only": {**kind.only, "is_decoder": (True,)},
-        "modules": {name.replace("heads.masked_lm.", "heads.lm."): theirs for name, theirs in kind.modules.items()},
+        "modules": {name.replace("heads.masked_lm.", "heads.lm."): theirs for name, theirs in names},
+    }
+    members = {
+        "classes": Classes(
+            kind.classes.prefix,
+            {("lm",): end},
+            kind.classes.base_class,
+            head_options={"projection": "transformed"},
+            projections=("transformed",),
+        ),
+        "Configuration": type("Configuration", (kind.Configuration,), keys),
+        "Tensors": type("Tensors", (kind.Tensors,), tables),
         "causal": None,
         "is_written_by": lambda self, plain: bool(plain.get("is_decoder")),
     }
@@ -178,20 +201,27 @@ class MegatronBert(Bert):
     """
 
     model_type = "megatron-bert"
-    stem = "MegatronBert"
     causal = "ForCausalLM"
-    tasks: ClassVar = {
-        "ForSequenceClassification": POOLED._replace(dropout=None),
-        "ForMultipleChoice": POOLED._replace(dropout=None),
-        "ForTokenClassification": Task("classifier"),
-        "ForQuestionAnswering": ANSWER,
-    }
-    fixed: ClassVar = {**FIXED, "norm_place": "pre", "final_norm": True, "emb_norm": False}
-    modules: ClassVar = {
-        **Bert.modules,
-        **body_names("bert.", {**BODY, "attention.norm": "attention.ln", "feed_forward.norm": "ln"}),
-        "family.stack.norm": "bert.encoder.ln",
-    }
+    classes = replace(
+        Bert.classes,
+        prefix="MegatronBert",
+        tasks={
+            "ForSequenceClassification": POOLED._replace(dropout=None),
+            "ForMultipleChoice": POOLED._replace(dropout=None),
+            "ForTokenClassification": Task("classifier"),
+            "ForQuestionAnswering": ANSWER,
+        },
+    )
+
+    class Configuration(Bert.Configuration):
+        fixed = {**FIXED, "norm_place": "pre", "final_norm": True, "emb_norm": False}
+
+    class Tensors(Bert.Tensors):
+        modules = {
+            **Bert.Tensors.modules,
+            **body_names("bert.", {**BODY, "attention.norm": "attention.ln", "feed_forward.norm": "ln"}),
+            "family.stack.norm": "bert.encoder.ln",
+        }
 
 
 _DROPOUT = "classifier_dropout_prob"
@@ -205,40 +235,48 @@ class RemBert(Bert):
     """
 
     model_type = "rembert"
-    stem = "RemBert"
     causal = "ForCausalLM"
-    base = "rembert."
-    class_ends: ClassVar = {("masked_lm",): "ForMaskedLM"}
-    tasks: ClassVar[Mapping[str, Task]] = {
-        "ForSequenceClassification": _POOLED,
-        "ForMultipleChoice": _POOLED,
-        "ForTokenClassification": Task("classifier", dropout=_DROPOUT, usual=0.1),
-        "ForQuestionAnswering": ANSWER,
-    }
-    marks: ClassVar = {}
-    body = ("family.",)
-    fixed: ClassVar = {**FIXED, "tied": False}
-    fields: ClassVar = {
-        **{ours: theirs for ours, theirs in Bert.fields.items() if ours != "tied"},
-        "emb_dim": "input_embedding_size",
-        "out_dim": "output_embedding_size",
-    }
-    defaults: ClassVar = {**DEFAULTS, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    only: ClassVar = {**ONLY, "tie_word_embeddings": (False,)}
-    modules: ClassVar = {
-        **body_names("rembert."),
-        "family.stack.embeddings.project": "rembert.encoder.embedding_hidden_mapping_in",
-        "heads.masked_lm.transform": "cls.predictions.dense",
-        "heads.masked_lm.norm": "cls.predictions.LayerNorm",
-    }
-    left_out = (r"^(rembert\.)?pooler\.",)
+    classes = replace(
+        Bert.classes,
+        prefix="RemBert",
+        head_classes={("masked_lm",): "ForMaskedLM"},
+        tasks={
+            "ForSequenceClassification": _POOLED,
+            "ForMultipleChoice": _POOLED,
+            "ForTokenClassification": Task("classifier", dropout=_DROPOUT, usual=0.1),
+            "ForQuestionAnswering": ANSWER,
+        },
+        head_tensors={},
+    )
 
-    def unread_copies(self, config: ModelConfig) -> dict[str, str]:
-        return {}
+    class Configuration(Bert.Configuration):
+        fixed = {**FIXED, "tied": False}
+        table = {
+            "emb_dim": "input_embedding_size",
+            "out_dim": "output_embedding_size",
+        }
+        more_defaults = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+        supported = {**ONLY, "tie_word_embeddings": (False,)}
 
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        self.refuse_equal_widths(plain, "input_embedding_size")
-        return super().more_of_ours(plain, tensors)
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            self.refuse_equal_widths(plain, "input_embedding_size")
+            return super().read_extra(plain, tensors)
+
+    class Tensors(Bert.Tensors):
+        base = "rembert."
+        body = ("family.",)
+        modules = {
+            **body_names("rembert."),
+            "family.stack.embeddings.project": "rembert.encoder.embedding_hidden_mapping_in",
+            "heads.masked_lm.transform": "cls.predictions.dense",
+            "heads.masked_lm.norm": "cls.predictions.LayerNorm",
+        }
+        left_out = {
+            r"^(rembert\.)?pooler\.",
+        }
+
+        def unread_copies(self, config: ModelConfig) -> dict[str, str]:
+            return {}
 
 
 _SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
@@ -251,56 +289,63 @@ class Electra(Bert):
     """
 
     model_type = "electra"
-    stem = "Electra"
     causal = "ForCausalLM"
-    pooled = False
-    base = "electra."
-    class_ends: ClassVar = {("masked_lm",): "ForMaskedLM", ("token",): "ForPreTraining"}
-    tasks: ClassVar = {
-        **Bert.tasks,
-        "ForSequenceClassification": Task(
-            "classifier.out_proj", "classifier.dense", options={"hidden": "gelu"}, dropout=DROPOUT, twice=True
-        ),
-        "ForMultipleChoice": Task(
-            *("classifier", "sequence_summary.summary"),
-            options={"hidden": "gelu"},
-            dropout="summary_last_dropout",
-            usual=0.1,
-        ),
-    }
-    marks: ClassVar = {
-        "masked_lm": "generator_predictions.dense.weight",
-        "token": "discriminator_predictions.dense.weight",
-    }
-    body = ("family.",)
-    fields: ClassVar = {**Bert.fields, "emb_dim": "embedding_size"}
-    defaults: ClassVar = {**Bert.defaults, "embedding_size": 128}
-    activations: ClassVar = {"gelu": "gelu"}
-    modules: ClassVar = {
-        **body_names("electra."),
-        "family.stack.embeddings.project": "electra.embeddings_project",
-        "heads.masked_lm.transform": "generator_predictions.dense",
-        "heads.masked_lm.norm": "generator_predictions.LayerNorm",
-        "heads.masked_lm.projection": "generator_lm_head",
-        "heads.token.dense": "discriminator_predictions.dense",
-        "heads.token.classifier": "discriminator_predictions.dense_prediction",
-    }
-    left_out = ()
+    classes = replace(
+        Bert.classes,
+        prefix="Electra",
+        head_classes={("masked_lm",): "ForMaskedLM", ("token",): "ForPreTraining"},
+        tasks={
+            **Bert.classes.tasks,
+            "ForSequenceClassification": Task(
+                "classifier.out_proj", "classifier.dense", options={"hidden": "gelu"}, dropout=DROPOUT, twice=True
+            ),
+            "ForMultipleChoice": Task(
+                *("classifier", "sequence_summary.summary"),
+                options={"hidden": "gelu"},
+                dropout="summary_last_dropout",
+                usual=0.1,
+            ),
+        },
+        head_tensors={
+            "masked_lm": "generator_predictions.dense.weight",
+            "token": "discriminator_predictions.dense.weight",
+        },
+    )
 
-    def task_options(self, ending: str, plain: Keys) -> dict[str, Any]:
-        """Refuse summaries other than the class's defaults."""
-        if ending == "ForMultipleChoice":
-            self.refuse_other_values(plain, {key: (value,) for key, value in _SUMMARY.items()})
-        return {}
+    class Configuration(Bert.Configuration):
+        table = {"emb_dim": "embedding_size"}
+        more_defaults = {"embedding_size": 128}
+        activations = {"gelu": "gelu"}
 
-    def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> dict[str, Any]:
-        return dict(_SUMMARY) if "multiple_choice" in config.heads else {}
+        def task_options(self, ending: str, plain: Keys) -> Values:
+            """Refuse summaries other than the class's defaults."""
+            if ending == "ForMultipleChoice":
+                self.refuse_other_values(plain, {key: (value,) for key, value in _SUMMARY.items()})
+            return {}
 
-    def names(self, config: ModelConfig) -> Mapping[str, Any]:
-        return self.modules
+        def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
+            return dict(_SUMMARY) if "multiple_choice" in config.heads else {}
 
-    def ties(self, config: ModelConfig) -> dict[str, str]:
-        return {"generator_lm_head.weight": "electra.embeddings.word_embeddings.weight"} if config.tied else {}
+    class Tensors(Bert.Tensors):
+        pooled = False
+        base = "electra."
+        body = ("family.",)
+        modules = {
+            **body_names("electra."),
+            "family.stack.embeddings.project": "electra.embeddings_project",
+            "heads.masked_lm.transform": "generator_predictions.dense",
+            "heads.masked_lm.norm": "generator_predictions.LayerNorm",
+            "heads.masked_lm.projection": "generator_lm_head",
+            "heads.token.dense": "discriminator_predictions.dense",
+            "heads.token.classifier": "discriminator_predictions.dense_prediction",
+        }
+        left_out = set()
 
-    def unread_copies(self, config: ModelConfig) -> dict[str, str]:
-        return {}
+        def names(self, config: ModelConfig) -> Names:
+            return self.modules
+
+        def ties(self, config: ModelConfig) -> dict[str, str]:
+            return {"generator_lm_head.weight": "electra.embeddings.word_embeddings.weight"} if config.tied else {}
+
+        def unread_copies(self, config: ModelConfig) -> dict[str, str]:
+            return {}

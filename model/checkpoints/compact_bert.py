@@ -1,20 +1,25 @@
 """Smaller encoders than BERT: ALBERT, DistilBERT and MobileBERT."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.classes import Classes
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import (
     ANSWER,
     DROPOUT,
+    Keys,
+    Names,
     Target,
+    Tensors,
+    Values,
     attention_names,
     layer_names,
-    split_defaults,
 )
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import BODY, DEFAULTS, FIELDS, FIXED, Bert, MaskedLMHead, embedding_names
+from clozeline.model.checkpoints.bert import BODY, FIXED, Bert, MaskedLMHead, embedding_names
 from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.bottleneck import BottleneckConfig
@@ -39,65 +44,72 @@ class Albert(Bert):
     """
 
     model_type = "albert"
-    stem = "Albert"
     causal: ClassVar[str | None] = None
-    base = "albert."
-    shares = True
-    class_ends: ClassVar = {("masked_lm",): "ForMaskedLM", ("masked_lm", "sentence"): "ForPreTraining"}
-    tasks: ClassVar[Mapping[str, Task]] = {
-        "ForSequenceClassification": _ALBERT_POOLED,
-        "ForMultipleChoice": _ALBERT_POOLED,
-        "ForTokenClassification": Task("classifier", dropout=_DROPOUT, usual=0.1),
-        "ForQuestionAnswering": ANSWER,
-    }
-    marks: ClassVar = {"masked_lm": "predictions.dense.weight", "sentence": "sop_classifier.classifier.weight"}
-    fields: ClassVar = {
-        **Bert.fields,
-        "emb_dim": "embedding_size",
-        "share.groups": "num_hidden_groups",
-        "share.group_layers": "inner_group_num",
-    }
-    defaults: ClassVar = {
-        **Bert.defaults,
-        "num_hidden_groups": 1,
-        "inner_group_num": 1,
-        "hidden_dropout_prob": 0.0,
-        "attention_probs_dropout_prob": 0.0,
-        "hidden_act": "gelu_new",
-    }
-    head = "predictions"
-    modules: ClassVar = {
-        **embedding_names("albert."),
-        "family.stack.embeddings.project": "albert.encoder.embedding_hidden_mapping_in",
-        **layer_names("family.stack", "albert.encoder.layers", _ALBERT_MODULES),
-        "heads.masked_lm.transform": "predictions.dense",
-        "heads.masked_lm.norm": "predictions.LayerNorm",
-        "heads.sentence.pooler.dense": "albert.pooler",
-        "heads.sentence.classifier": "sop_classifier.classifier",
-    }
-    left_out = (r"^(albert\.)?pooler\.",)
+    classes = replace(
+        Bert.classes,
+        prefix="Albert",
+        shares=True,
+        head_classes={("masked_lm",): "ForMaskedLM", ("masked_lm", "sentence"): "ForPreTraining"},
+        tasks={
+            "ForSequenceClassification": _ALBERT_POOLED,
+            "ForMultipleChoice": _ALBERT_POOLED,
+            "ForTokenClassification": Task("classifier", dropout=_DROPOUT, usual=0.1),
+            "ForQuestionAnswering": ANSWER,
+        },
+        head_tensors={"masked_lm": "predictions.dense.weight", "sentence": "sop_classifier.classifier.weight"},
+    )
 
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        """Return the number of layers; their `num_hidden_layers` counts groups."""
-        self.refuse_equal_widths(plain, "embedding_size")
-        groups, size = (plain.get(key, 1) for key in ("num_hidden_layers", "inner_group_num"))
-        return {**super().more_of_ours(plain, tensors), "layers": groups * size}
-
-    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        return {"num_hidden_layers": config.layers // config.share.group_layers}
-
-    def targets(self, config: ModelConfig, ours: Iterable[str]) -> dict[str, Target]:
-        """Number the layers within each group."""
-
-        def name_in_group(match: re.Match[str]) -> str:
-            group, layer = divmod(int(match[1]), config.share.group_layers)
-            return f"albert_layer_groups.{group}.albert_layers.{layer}"
-
-        targets = super().targets(config, ours)
-        return {
-            name: target._replace(name=_ALBERT_LAYER.sub(name_in_group, target.name))
-            for name, target in targets.items()
+    class Configuration(Bert.Configuration):
+        table = {
+            "emb_dim": "embedding_size",
+            "share.groups": "num_hidden_groups",
+            "share.group_layers": "inner_group_num",
         }
+        more_defaults = {
+            "num_hidden_groups": 1,
+            "inner_group_num": 1,
+            "hidden_dropout_prob": 0.0,
+            "attention_probs_dropout_prob": 0.0,
+            "hidden_act": "gelu_new",
+        }
+
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            """Return the number of layers; their `num_hidden_layers` counts groups."""
+            self.refuse_equal_widths(plain, "embedding_size")
+            groups, size = (plain.get(key, 1) for key in ("num_hidden_layers", "inner_group_num"))
+            return {**super().read_extra(plain, tensors), "layers": groups * size}
+
+        def write_extra(self, config: ModelConfig) -> Values:
+            return {"num_hidden_layers": config.layers // config.share.group_layers}
+
+    class Tensors(Bert.Tensors):
+        base = "albert."
+        head = "predictions"
+        modules = {
+            **embedding_names("albert."),
+            "family.stack.embeddings.project": "albert.encoder.embedding_hidden_mapping_in",
+            **layer_names("family.stack", "albert.encoder.layers", _ALBERT_MODULES),
+            "heads.masked_lm.transform": "predictions.dense",
+            "heads.masked_lm.norm": "predictions.LayerNorm",
+            "heads.sentence.pooler.dense": "albert.pooler",
+            "heads.sentence.classifier": "sop_classifier.classifier",
+        }
+        left_out = {
+            r"^(albert\.)?pooler\.",
+        }
+
+        def targets(self, config: ModelConfig, ours: Iterable[str]) -> dict[str, Target]:
+            """Number the layers within each group."""
+
+            def name_in_group(match: re.Match[str]) -> str:
+                group, layer = divmod(int(match[1]), config.share.group_layers)
+                return f"albert_layer_groups.{group}.albert_layers.{layer}"
+
+            targets = super().targets(config, ours)
+            return {
+                name: target._replace(name=_ALBERT_LAYER.sub(name_in_group, target.name))
+                for name, target in targets.items()
+            }
 
 
 _SCORES = Task("classifier", "pre_classifier", options={"hidden": "relu"}, dropout="seq_classif_dropout", usual=0.2)
@@ -118,18 +130,20 @@ class DistilBert(KeyMap):
     """
 
     model_type = "distilbert"
-    stem = "DistilBert"
-    class_ends: ClassVar = {("masked_lm",): "ForMaskedLM"}
-    base = "distilbert."
-    tasks: ClassVar = {
-        "ForSequenceClassification": _SCORES,
-        "ForMultipleChoice": _SCORES,
-        "ForTokenClassification": Task("classifier"),
-        "ForQuestionAnswering": Task("qa_outputs", dropout="qa_dropout", usual=0.1),
-    }
-    fixed: ClassVar = {**FIXED, "type_vocab_size": 0, "eps": 1e-12}
-    fields, defaults = split_defaults(
-        {
+    classes = Classes(
+        "DistilBert",
+        head_classes={("masked_lm",): "ForMaskedLM"},
+        tasks={
+            "ForSequenceClassification": _SCORES,
+            "ForMultipleChoice": _SCORES,
+            "ForTokenClassification": Task("classifier"),
+            "ForQuestionAnswering": Task("qa_outputs", dropout="qa_dropout", usual=0.1),
+        },
+    )
+
+    class Configuration(KeyMap.Configuration):
+        fixed = {**FIXED, "type_vocab_size": 0, "eps": 1e-12}
+        table = {
             "dim": "dim",
             "layers": "n_layers",
             "attention_heads": "n_heads",
@@ -140,23 +154,26 @@ class DistilBert(KeyMap):
             "dropout.embedding": "dropout",
             "dropout.attention": ("attention_dropout", 0.1),
             "init.std": ("initializer_range", 0.02),
-        },
-        activation="gelu",
-    )
-    only: ClassVar = {"sinusoidal_pos_embds": (False, True)}
-    activation = "activation"
-    activations: ClassVar = {"gelu": "gelu", "relu": "relu"}
-    modules: ClassVar = {
-        "family.tokens": "distilbert.embeddings.word_embeddings",
-        "family.stack.position.table": "distilbert.embeddings.position_embeddings",
-        "family.stack.embeddings.norm": "distilbert.embeddings.LayerNorm",
-        **layer_names("family.stack", "distilbert.transformer.layer", _DISTILBERT_MODULES),
-        "heads.masked_lm.transform": "vocab_transform",
-        "heads.masked_lm.norm": "vocab_layer_norm",
-        "heads.masked_lm.projection.bias": "vocab_projector.bias",
-        "heads.masked_lm.projection.weight": "vocab_projector.weight",
-    }
-    buffers = (r"embeddings\.position_ids$",)
+            "activation": ("activation", "gelu"),
+        }
+        supported = {"sinusoidal_pos_embds": (False, True)}
+        activations = {"gelu": "gelu", "relu": "relu"}
+
+    class Tensors(KeyMap.Tensors):
+        base = "distilbert."
+        modules = {
+            "family.tokens": "distilbert.embeddings.word_embeddings",
+            "family.stack.position.table": "distilbert.embeddings.position_embeddings",
+            "family.stack.embeddings.norm": "distilbert.embeddings.LayerNorm",
+            **layer_names("family.stack", "distilbert.transformer.layer", _DISTILBERT_MODULES),
+            "heads.masked_lm.transform": "vocab_transform",
+            "heads.masked_lm.norm": "vocab_layer_norm",
+            "heads.masked_lm.projection.bias": "vocab_projector.bias",
+            "heads.masked_lm.projection.weight": "vocab_projector.weight",
+        }
+        buffers = {
+            r"embeddings\.position_ids$",
+        }
 
 
 _CONSTANT_EPS = 1e-5
@@ -183,109 +200,121 @@ class MobileBert(MaskedLMHead):
     """
 
     model_type = "mobilebert"
-    stem = "MobileBert"
-    class_ends: ClassVar = {("masked_lm",): "ForMaskedLM", ("masked_lm", "sentence"): "ForPreTraining"}
-    pooled = True
-    base = "mobilebert."
-    tasks: ClassVar = {
-        **Bert.tasks,
-        "ForSequenceClassification": _MOBILEBERT_POOLED,
-        "ForMultipleChoice": _MOBILEBERT_POOLED,
-    }
-    marks: ClassVar = Bert.marks
-    body = Bert.body
-    fixed: ClassVar = {**FIXED, "family": "mobilebert"}
-    fields: ClassVar = {
-        **FIELDS,
-        "position.maximum": "max_position_embeddings",
-        "emb_dim": "embedding_size",
-        "out_dim": "hidden_size",
-        "bottleneck_dim": "intra_bottleneck_size",
-        "feed_forwards": "num_feedforward_networks",
-    }
-    defaults: ClassVar = {
-        **DEFAULTS,
-        "hidden_act": "relu",
-        "hidden_dropout_prob": 0.0,
-        "embedding_size": 128,
-        "intra_bottleneck_size": 128,
-        "num_feedforward_networks": 4,
-    }
-    only: ClassVar = {"trigram_input": (True,), "use_bottleneck": (True,), "tie_word_embeddings": (True,)}
-    also_read = (
-        *("use_bottleneck_attention", "key_query_shared_bottleneck", "normalization_type", "classifier_activation"),
-        "true_hidden_size",
+    classes = Classes(
+        "MobileBert",
+        head_classes={("masked_lm",): "ForMaskedLM", ("masked_lm", "sentence"): "ForPreTraining"},
+        tasks={
+            **Bert.classes.tasks,
+            "ForSequenceClassification": _MOBILEBERT_POOLED,
+            "ForMultipleChoice": _MOBILEBERT_POOLED,
+        },
+        head_tensors=Bert.classes.head_tensors,
     )
-    head = "cls.predictions"
-    modules: ClassVar = {
-        "family.tokens": "mobilebert.embeddings.word_embeddings",
-        "family.embeddings.project": "mobilebert.embeddings.embedding_transformation",
-        "family.embeddings.position.table": "mobilebert.embeddings.position_embeddings",
-        "family.embeddings.types": "mobilebert.embeddings.token_type_embeddings",
-        "family.embeddings.norm": "mobilebert.embeddings.LayerNorm",
-        **layer_names("family", "mobilebert.encoder.layer", _MOBILEBERT_LAYER),
-        "heads.masked_lm.transform": "cls.predictions.transform.dense",
-        "heads.masked_lm.norm": "cls.predictions.transform.LayerNorm",
-        "heads.masked_lm.projection.extra": "cls.predictions.dense",
-        "heads.sentence.pooler.dense": "mobilebert.pooler.dense",
-        "heads.sentence.classifier": "cls.seq_relationship",
-    }
-    transposed = ("predictions.dense",)
-    left_out = (r"^(mobilebert\.)?pooler\.", r"\.bottleneck\.attention\.")
-    buffers = (r"embeddings\.position_ids$",)
 
-    def names(self, config: ModelConfig) -> Mapping[str, Any]:
-        assert isinstance(config, BottleneckConfig)
-        *others, last = range(config.feed_forwards)
-        blocks = {number: f"ffn.{number}." for number in others} | {last: ""}
-        names: dict[str, str] = {}
-        for number, block in blocks.items():
-            names |= {
-                f"feed_forwards.{number}.up": f"{block}intermediate.dense",
-                f"feed_forwards.{number}.down": f"{block}output.dense",
-                f"feed_forward_norms.{number}": f"{block}output.LayerNorm",
-            }
-        return {**super().names(config), **layer_names("family", "mobilebert.encoder.layer", names)}
-
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        self.refuse_no_types(plain)
-        norm, eps = plain.get("normalization_type", "no_norm"), plain.get("layer_norm_eps", 1e-12)
-        if norm != "no_norm" and (norm, eps) != ("layer_norm", _CONSTANT_EPS):
-            why = f"layer_norm_eps {_CONSTANT_EPS}, which is that of all norms then; got {norm} with {eps}"
-            self.refuse("normalization_type", f"expected no_norm, or layer_norm with {why}")
-        narrow, shared = plain.get("use_bottleneck_attention", False), plain.get("key_query_shared_bottleneck", True)
-        if not narrow and not shared:
-            why = "expected true unless use_bottleneck_attention is, got false for both"
-            self.refuse("key_query_shared_bottleneck", why)
-        switches: dict[str, Any] = {"wide_values": not narrow, "no_norm": norm == "no_norm"}
-        if "sentence" in self.heads_in(tensors):
-            switches["heads.sentence"] = {"weight": 1.0, "transform": plain.get("classifier_activation", True)}
-        return switches
-
-    def names_to_keep(self, names: Iterable[str], config: ModelConfig, *, body_alone: bool) -> set[str]:
-        """Also keep the bottleneck that no attention reads if both switches are on."""
-        usual = super().names_to_keep(names, config, body_alone=body_alone)
-        return usual | {name for name in names if _UNREAD in name}
-
-    def keys_from(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return the switches of that bottleneck and of the pooler's matrix."""
-        known = set(names)
-        shared = {"key_query_shared_bottleneck": True} if any(_UNREAD in name for name in known) else {}
-        return shared | {"classifier_activation": any("pooler.dense" in name for name in known)}
-
-    def task_options(self, ending: str, plain: Keys) -> dict[str, Any]:
-        pooled = ending in ("ForSequenceClassification", "ForMultipleChoice")
-        return {"hidden": "tanh"} if pooled and plain.get("classifier_activation", True) else {}
-
-    def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> dict[str, Any]:
-        return {"classifier_activation": head.hidden is not None}
-
-    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        assert isinstance(config, BottleneckConfig)
-        sentence = config.heads.get("sentence")
-        return {
-            "classifier_activation": sentence is None or sentence.transform,
-            "use_bottleneck_attention": not config.wide_values,
-            "key_query_shared_bottleneck": config.wide_values,
-            "normalization_type": "no_norm" if config.no_norm else "layer_norm",
+    class Configuration(MaskedLMHead.Configuration):
+        fixed = {**FIXED, "family": "mobilebert"}
+        table = {
+            "position.maximum": "max_position_embeddings",
+            "emb_dim": "embedding_size",
+            "out_dim": "hidden_size",
+            "bottleneck_dim": "intra_bottleneck_size",
+            "feed_forwards": "num_feedforward_networks",
         }
+        more_defaults = {
+            "hidden_act": "relu",
+            "hidden_dropout_prob": 0.0,
+            "embedding_size": 128,
+            "intra_bottleneck_size": 128,
+            "num_feedforward_networks": 4,
+        }
+        supported = {"trigram_input": (True,), "use_bottleneck": (True,), "tie_word_embeddings": (True,)}
+        extra_keys = {
+            "use_bottleneck_attention",
+            "key_query_shared_bottleneck",
+            "normalization_type",
+            "classifier_activation",
+            "true_hidden_size",
+        }
+
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            self.refuse_no_types(plain)
+            norm, eps = plain.get("normalization_type", "no_norm"), plain.get("layer_norm_eps", 1e-12)
+            if norm != "no_norm" and (norm, eps) != ("layer_norm", _CONSTANT_EPS):
+                why = f"layer_norm_eps {_CONSTANT_EPS}, which is that of all norms then; got {norm} with {eps}"
+                self.refuse("normalization_type", f"expected no_norm, or layer_norm with {why}")
+            narrow, shared = (
+                plain.get("use_bottleneck_attention", False),
+                plain.get("key_query_shared_bottleneck", True),
+            )
+            if not narrow and not shared:
+                why = "expected true unless use_bottleneck_attention is, got false for both"
+                self.refuse("key_query_shared_bottleneck", why)
+            switches: dict[str, Any] = {"wide_values": not narrow, "no_norm": norm == "no_norm"}
+            if "sentence" in self.classes.heads_in(tensors):
+                switches["heads.sentence"] = {"weight": 1.0, "transform": plain.get("classifier_activation", True)}
+            return switches
+
+        def keys_from(self, names: Iterable[str]) -> Values:
+            """Return the switches of that bottleneck and of the pooler's matrix."""
+            known = set(names)
+            shared = {"key_query_shared_bottleneck": True} if any(_UNREAD in name for name in known) else {}
+            return shared | {"classifier_activation": any("pooler.dense" in name for name in known)}
+
+        def task_options(self, ending: str, plain: Keys) -> Values:
+            pooled = ending in ("ForSequenceClassification", "ForMultipleChoice")
+            return {"hidden": "tanh"} if pooled and plain.get("classifier_activation", True) else {}
+
+        def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
+            return {"classifier_activation": head.hidden is not None}
+
+        def write_extra(self, config: ModelConfig) -> Values:
+            assert isinstance(config, BottleneckConfig)
+            sentence = config.heads.get("sentence")
+            return {
+                "classifier_activation": sentence is None or sentence.transform,
+                "use_bottleneck_attention": not config.wide_values,
+                "key_query_shared_bottleneck": config.wide_values,
+                "normalization_type": "no_norm" if config.no_norm else "layer_norm",
+            }
+
+    class Tensors(MaskedLMHead.Tensors):
+        pooled = True
+        base = "mobilebert."
+        body = Bert.Tensors.body
+        head = "cls.predictions"
+        modules = {
+            "family.tokens": "mobilebert.embeddings.word_embeddings",
+            "family.embeddings.project": "mobilebert.embeddings.embedding_transformation",
+            "family.embeddings.position.table": "mobilebert.embeddings.position_embeddings",
+            "family.embeddings.types": "mobilebert.embeddings.token_type_embeddings",
+            "family.embeddings.norm": "mobilebert.embeddings.LayerNorm",
+            **layer_names("family", "mobilebert.encoder.layer", _MOBILEBERT_LAYER),
+            "heads.masked_lm.transform": "cls.predictions.transform.dense",
+            "heads.masked_lm.norm": "cls.predictions.transform.LayerNorm",
+            "heads.masked_lm.projection.extra": "cls.predictions.dense",
+            "heads.sentence.pooler.dense": "mobilebert.pooler.dense",
+            "heads.sentence.classifier": "cls.seq_relationship",
+        }
+        transposed = ("predictions.dense",)
+        left_out = {r"^(mobilebert\.)?pooler\.", r"\.bottleneck\.attention\."}
+        buffers = {
+            r"embeddings\.position_ids$",
+        }
+
+        def names(self, config: ModelConfig) -> Names:
+            assert isinstance(config, BottleneckConfig)
+            *others, last = range(config.feed_forwards)
+            blocks = {number: f"ffn.{number}." for number in others} | {last: ""}
+            names: dict[str, str] = {}
+            for number, block in blocks.items():
+                names |= {
+                    f"feed_forwards.{number}.up": f"{block}intermediate.dense",
+                    f"feed_forwards.{number}.down": f"{block}output.dense",
+                    f"feed_forward_norms.{number}": f"{block}output.LayerNorm",
+                }
+            return {**super().names(config), **layer_names("family", "mobilebert.encoder.layer", names)}
+
+        def names_to_keep(self, names: Iterable[str], config: ModelConfig, *, body_alone: bool) -> set[str]:
+            """Also keep the bottleneck that no attention reads if both switches are on."""
+            usual = super().names_to_keep(names, config, body_alone=body_alone)
+            return usual | {name for name in names if _UNREAD in name}

@@ -1,12 +1,21 @@
 """DeBERTa, and DeBERTa v2 and v3."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from dataclasses import replace
+from typing import Final
 
-from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
-from clozeline.model.checkpoints._conversion.tables import ACTIVATIONS, ANSWER, Slice, layer_names
+from clozeline.model.checkpoints._conversion.classes import Classes
+from clozeline.model.checkpoints._conversion.tables import (
+    ACTIVATIONS,
+    ANSWER,
+    Keys,
+    Names,
+    Slice,
+    Tensors,
+    Values,
+    layer_names,
+)
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import BODY, DEFAULTS, FIELDS, FIXED, MaskedLMHead
+from clozeline.model.checkpoints.bert import BODY, FIXED, MaskedLMHead
 from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import DisentangledConfig
@@ -25,106 +34,126 @@ class Deberta(MaskedLMHead):
     """
 
     model_type = "deberta"
-    stem = "Deberta"
-    class_ends: ClassVar = {("masked_lm",): "ForMaskedLM"}
-    base = "deberta."
-    tasks: ClassVar = {
-        "ForSequenceClassification": Task("classifier", "pooler.dense", dropout="cls_dropout"),
-        "ForTokenClassification": Task("classifier"),
-        "ForQuestionAnswering": ANSWER,
-    }
-    fixed: ClassVar = {**FIXED, "bias.key": False}
-    fields: ClassVar = {**FIELDS, "position.maximum": "max_position_embeddings"}
-    defaults: ClassVar = {**DEFAULTS, "type_vocab_size": 0, "layer_norm_eps": 1e-7, "max_position_embeddings": 512}
-    only: ClassVar = {"talking_head": (False,)}
-    also_read: ClassVar[tuple[str, ...]] = (
-        *("relative_attention", "max_relative_positions", "pos_att_type", "position_biased_input", "legacy"),
-        *("embedding_size", "pooler_hidden_size", "pooler_dropout", "pooler_hidden_act", "cls_dropout"),
+    classes = Classes(
+        "Deberta",
+        head_classes={("masked_lm",): "ForMaskedLM"},
+        tasks={
+            "ForSequenceClassification": Task("classifier", "pooler.dense", dropout="cls_dropout"),
+            "ForTokenClassification": Task("classifier"),
+            "ForQuestionAnswering": ANSWER,
+        },
     )
-    layout: ClassVar = ("legacy",)
-    head = "cls.predictions"
-    modules: ClassVar = {
-        "family.tokens": "deberta.embeddings.word_embeddings",
-        "family.stack.position.table": "deberta.embeddings.position_embeddings",
-        "family.stack.embeddings.types": "deberta.embeddings.token_type_embeddings",
-        "family.stack.embeddings.norm": "deberta.embeddings.LayerNorm",
-        "family.stack.relative.table": "deberta.encoder.rel_embeddings",
-        **layer_names("family.stack", _LAYER, {name: theirs for name, theirs in BODY.items() if "self" not in theirs}),
-        **layer_names(
-            "family.stack",
-            _LAYER,
-            {
-                "attention.body.query.bias": "attention.self.q_bias",
-                "attention.body.value.bias": "attention.self.v_bias",
-                "attention.body.key_of_place": "attention.self.pos_proj",
-                "attention.body.query_of_place": "attention.self.pos_q_proj",
-            },
-        ),
-        "heads.masked_lm.transform": "cls.predictions.transform.dense",
-        "heads.masked_lm.norm": "cls.predictions.transform.LayerNorm",
-    }
-    other_names: ClassVar = {
-        "lm_predictions.lm_head.dense.": "cls.predictions.transform.dense.",
-        "lm_predictions.lm_head.LayerNorm.": "cls.predictions.transform.LayerNorm.",
-        "lm_predictions.lm_head.": "cls.predictions.",
-    }
-    only_trained = (r"\.places\.weight$",)
-    training_key = "position.disentangled.mask_decoder"
-    left_out = (r"^(deberta\.)?pooler\.", r"embeddings\.position_embeddings\.weight$", r"^mask_predictions\.")
-    buffers = (r"embeddings\.position_ids$",)
 
-    def names(self, config: ModelConfig) -> Mapping[str, Any]:
-        fused = f"{_LAYER}.{{i}}.attention.self.in_proj.weight"
-        parts = {
-            f"family.stack.layers.{{i}}.attention.body.{name}.weight": Slice(fused, part, 3, config.attention_heads)
-            for part, name in enumerate(("query", "key", "value"))
+    class Configuration(MaskedLMHead.Configuration):
+        fixed = {**FIXED, "bias.key": False}
+        table = {"position.maximum": "max_position_embeddings"}
+        more_defaults = {"type_vocab_size": 0, "layer_norm_eps": 1e-7, "max_position_embeddings": 512}
+        supported = {"talking_head": (False,)}
+        extra_keys = {
+            "relative_attention",
+            "max_relative_positions",
+            "pos_att_type",
+            "position_biased_input",
+            "legacy",
+            "embedding_size",
+            "pooler_hidden_size",
+            "pooler_dropout",
+            "pooler_hidden_act",
+            "cls_dropout",
         }
-        return {**super().names(config), **parts}
+        layout = ("legacy",)
 
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        """Return the keys of positions; a head with `legacy: false` is always tied."""
-        self.refuse_other_computations(plain)
-        maximum, distance = plain.get("max_position_embeddings", 512), plain.get("max_relative_positions", -1)
-        ours = {
-            "position.kind": "learned" if plain.get("position_biased_input", True) else "none",
-            "position.disentangled.max_distance": maximum if distance == -1 else distance,
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            """Return the keys of positions; a head with `legacy: false` is always tied."""
+            self.refuse_other_computations(plain)
+            maximum, distance = plain.get("max_position_embeddings", 512), plain.get("max_relative_positions", -1)
+            ours = {
+                "position.kind": "learned" if plain.get("position_biased_input", True) else "none",
+                "position.disentangled.max_distance": maximum if distance == -1 else distance,
+            }
+            ours |= {f"position.disentangled.{key}": name in _scores(plain) for name, key in _SCORES.items()}
+            return ours if plain.get("legacy", True) else {**ours, "tied": True}
+
+        def write_extra(self, config: ModelConfig) -> Values:
+            chosen = config.position.disentangled or DisentangledConfig()
+            return {
+                "relative_attention": True,
+                "max_relative_positions": chosen.max_distance,
+                "pos_att_type": [name for name, ours in _SCORES.items() if getattr(chosen, ours)],
+                "position_biased_input": config.position.kind == "learned",
+                "legacy": True,
+            }
+
+        def task_options(self, ending: str, plain: Keys) -> Values:
+            if ending not in ("ForSequenceClassification", "ForMultipleChoice"):
+                return {}
+            key, known = "pooler_hidden_act", {**ACTIVATIONS, "tanh": "tanh"}
+            act = self.read_activation(plain.get(key, "gelu"), key, known)
+            return {"hidden": act, "input_dropout": plain.get("pooler_dropout", 0.0)}
+
+        def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
+            names = [theirs for theirs, ours in {**ACTIVATIONS, "tanh": "tanh"}.items() if ours == head.hidden]
+            return {"pooler_hidden_act": names[0], "pooler_dropout": head.input_dropout} if names else {}
+
+        def refuse_other_computations(self, plain: Keys) -> None:
+            """Refuse attention and widths that are not built."""
+            width = plain.get("hidden_size")
+            if not (relative := plain.get("relative_attention")):
+                why = "attention without relative positions is not supported"
+                self.refuse("relative_attention", f"expected true, got {relative!r}; {why}")
+            if (got := plain.get("embedding_size", width)) != width:
+                self.refuse(
+                    "embedding_size", f"expected that of hidden_size {width}, got {got}: other widths are not supported"
+                )
+            if unknown := _scores(plain) - _SCORES.keys():
+                self.refuse("pos_att_type", f"expected {' and '.join(_SCORES)}, got {', '.join(sorted(unknown))}")
+
+    class Tensors(MaskedLMHead.Tensors):
+        base = "deberta."
+        head = "cls.predictions"
+        modules = {
+            "family.tokens": "deberta.embeddings.word_embeddings",
+            "family.stack.position.table": "deberta.embeddings.position_embeddings",
+            "family.stack.embeddings.types": "deberta.embeddings.token_type_embeddings",
+            "family.stack.embeddings.norm": "deberta.embeddings.LayerNorm",
+            "family.stack.relative.table": "deberta.encoder.rel_embeddings",
+            **layer_names(
+                "family.stack", _LAYER, {name: theirs for name, theirs in BODY.items() if "self" not in theirs}
+            ),
+            **layer_names(
+                "family.stack",
+                _LAYER,
+                {
+                    "attention.body.query.bias": "attention.self.q_bias",
+                    "attention.body.value.bias": "attention.self.v_bias",
+                    "attention.body.key_of_place": "attention.self.pos_proj",
+                    "attention.body.query_of_place": "attention.self.pos_q_proj",
+                },
+            ),
+            "heads.masked_lm.transform": "cls.predictions.transform.dense",
+            "heads.masked_lm.norm": "cls.predictions.transform.LayerNorm",
         }
-        ours |= {f"position.disentangled.{key}": name in _scores(plain) for name, key in _SCORES.items()}
-        return ours if plain.get("legacy", True) else {**ours, "tied": True}
-
-    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        chosen = config.position.disentangled or DisentangledConfig()
-        return {
-            "relative_attention": True,
-            "max_relative_positions": chosen.max_distance,
-            "pos_att_type": [name for name, ours in _SCORES.items() if getattr(chosen, ours)],
-            "position_biased_input": config.position.kind == "learned",
-            "legacy": True,
+        other_names = {
+            "lm_predictions.lm_head.dense.": "cls.predictions.transform.dense.",
+            "lm_predictions.lm_head.LayerNorm.": "cls.predictions.transform.LayerNorm.",
+            "lm_predictions.lm_head.": "cls.predictions.",
+        }
+        only_trained = {
+            r"\.places\.weight$",
+        }
+        training_key = "position.disentangled.mask_decoder"
+        left_out = {r"^(deberta\.)?pooler\.", r"embeddings\.position_embeddings\.weight$", r"^mask_predictions\."}
+        buffers = {
+            r"embeddings\.position_ids$",
         }
 
-    def task_options(self, ending: str, plain: Keys) -> dict[str, Any]:
-        if ending not in ("ForSequenceClassification", "ForMultipleChoice"):
-            return {}
-        key, known = "pooler_hidden_act", {**ACTIVATIONS, "tanh": "tanh"}
-        act = self.read_activation(plain.get(key, "gelu"), key, known)
-        return {"hidden": act, "input_dropout": plain.get("pooler_dropout", 0.0)}
-
-    def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> dict[str, Any]:
-        names = [theirs for theirs, ours in {**ACTIVATIONS, "tanh": "tanh"}.items() if ours == head.hidden]
-        return {"pooler_hidden_act": names[0], "pooler_dropout": head.input_dropout} if names else {}
-
-    def refuse_other_computations(self, plain: Keys) -> None:
-        """Refuse attention and widths that are not built."""
-        width = plain.get("hidden_size")
-        if not (relative := plain.get("relative_attention")):
-            why = "attention without relative positions is not supported"
-            self.refuse("relative_attention", f"expected true, got {relative!r}; {why}")
-        if (got := plain.get("embedding_size", width)) != width:
-            self.refuse(
-                "embedding_size", f"expected that of hidden_size {width}, got {got}: other widths are not supported"
-            )
-        if unknown := _scores(plain) - _SCORES.keys():
-            self.refuse("pos_att_type", f"expected {' and '.join(_SCORES)}, got {', '.join(sorted(unknown))}")
+        def names(self, config: ModelConfig) -> Names:
+            fused = f"{_LAYER}.{{i}}.attention.self.in_proj.weight"
+            parts = {
+                f"family.stack.layers.{{i}}.attention.body.{name}.weight": Slice(fused, part, 3, config.attention_heads)
+                for part, name in enumerate(("query", "key", "value"))
+            }
+            return {**super().names(config), **parts}
 
 
 def _scores(plain: Keys) -> set[str]:
@@ -151,53 +180,64 @@ class DebertaV2(Deberta):
     """
 
     model_type = "deberta-v2"
-    stem = "DebertaV2"
-    tasks: ClassVar = {**Deberta.tasks, "ForMultipleChoice": Deberta.tasks["ForSequenceClassification"]}
-    fixed: ClassVar = {**Deberta.fixed, "bias.key": True}
-    only: ClassVar = {"conv_groups": (1,)}
-    also_read = (
-        *Deberta.also_read,
-        *("position_buckets", "share_att_key", "norm_rel_ebd", "conv_kernel_size", "conv_act", "attention_head_size"),
+    classes = replace(
+        Deberta.classes,
+        prefix="DebertaV2",
+        tasks={**Deberta.classes.tasks, "ForMultipleChoice": Deberta.classes.tasks["ForSequenceClassification"]},
     )
-    modules: ClassVar = {
-        **Deberta.modules,
-        "family.stack.relative.norm": "deberta.encoder.LayerNorm",
-        "family.stack.layers.{i}.convolution": "deberta.encoder.conv.conv",
-        "family.stack.layers.{i}.norm": "deberta.encoder.conv.LayerNorm",
-        **layer_names("family.stack", "deberta.encoder.layer", _MODULES),
-    }
 
-    def names(self, config: ModelConfig) -> Mapping[str, Any]:
-        # no projection is fused: drop the parameters that DeBERTa names one by one
-        modules = [f"family.stack.layers.{{i}}.attention.body.{name}" for name in ("query", "key", "value")]
-        fused = {f"{module}.{kind}" for module in modules for kind in ("weight", "bias")}
-        return {name: theirs for name, theirs in super().names(config).items() if name not in fused}
-
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        kernel, buckets = plain.get("conv_kernel_size", 0), plain.get("position_buckets", -1)
-        return super().more_of_ours(plain, tensors) | {
-            "position.disentangled.buckets": None if buckets == -1 else buckets,
-            "position.disentangled.shared_projections": plain.get("share_att_key", False),
-            "position.disentangled.norm": _NORM in str(plain.get("norm_rel_ebd", "none")).lower().split("|"),
-            "position.disentangled.convolution": kernel or None,
+    class Configuration(Deberta.Configuration):
+        fixed = {**Deberta.Configuration.fixed, "bias.key": True}
+        supported = {"conv_groups": (1,)}
+        extra_keys = {
+            "position_buckets",
+            "share_att_key",
+            "norm_rel_ebd",
+            "conv_kernel_size",
+            "conv_act",
+            "attention_head_size",
         }
 
-    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        chosen = config.position.disentangled or DisentangledConfig()
-        return super().more_of_theirs(config) | {
-            "position_buckets": chosen.buckets or -1,
-            "share_att_key": chosen.shared_projections,
-            "norm_rel_ebd": _NORM if chosen.norm else "none",
-            "conv_kernel_size": chosen.convolution or 0,
-            "conv_act": self.activation_name(config),
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            kernel, buckets = plain.get("conv_kernel_size", 0), plain.get("position_buckets", -1)
+            return super().read_extra(plain, tensors) | {
+                "position.disentangled.buckets": None if buckets == -1 else buckets,
+                "position.disentangled.shared_projections": plain.get("share_att_key", False),
+                "position.disentangled.norm": _NORM in str(plain.get("norm_rel_ebd", "none")).lower().split("|"),
+                "position.disentangled.convolution": kernel or None,
+            }
+
+        def write_extra(self, config: ModelConfig) -> Values:
+            chosen = config.position.disentangled or DisentangledConfig()
+            return super().write_extra(config) | {
+                "position_buckets": chosen.buckets or -1,
+                "share_att_key": chosen.shared_projections,
+                "norm_rel_ebd": _NORM if chosen.norm else "none",
+                "conv_kernel_size": chosen.convolution or 0,
+                "conv_act": self.activation_name(config),
+            }
+
+        def refuse_other_computations(self, plain: Keys) -> None:
+            super().refuse_other_computations(plain)
+            act = plain.get("hidden_act", "gelu")
+            if plain.get("conv_kernel_size", 0) and plain.get("conv_act", "tanh") != act:
+                got = f"{plain.get('conv_act', 'tanh')}: another activation in the first layer is not supported"
+                self.refuse("conv_act", f"expected that of hidden_act {act}, got {got}")
+            width = plain.get("attention_head_size")
+            if width is not None and width * plain.get("num_attention_heads", 0) != plain.get("hidden_size"):
+                self.refuse("attention_head_size", f"expected hidden_size / num_attention_heads, got {width}")
+
+    class Tensors(Deberta.Tensors):
+        modules = {
+            **Deberta.Tensors.modules,
+            "family.stack.relative.norm": "deberta.encoder.LayerNorm",
+            "family.stack.layers.{i}.convolution": "deberta.encoder.conv.conv",
+            "family.stack.layers.{i}.norm": "deberta.encoder.conv.LayerNorm",
+            **layer_names("family.stack", "deberta.encoder.layer", _MODULES),
         }
 
-    def refuse_other_computations(self, plain: Keys) -> None:
-        super().refuse_other_computations(plain)
-        act = plain.get("hidden_act", "gelu")
-        if plain.get("conv_kernel_size", 0) and plain.get("conv_act", "tanh") != act:
-            got = f"{plain.get('conv_act', 'tanh')}: another activation in the first layer is not supported"
-            self.refuse("conv_act", f"expected that of hidden_act {act}, got {got}")
-        width = plain.get("attention_head_size")
-        if width is not None and width * plain.get("num_attention_heads", 0) != plain.get("hidden_size"):
-            self.refuse("attention_head_size", f"expected hidden_size / num_attention_heads, got {width}")
+        def names(self, config: ModelConfig) -> Names:
+            # no projection is fused: drop the parameters that DeBERTa names one by one
+            modules = [f"family.stack.layers.{{i}}.attention.body.{name}" for name in ("query", "key", "value")]
+            fused = {f"{module}.{kind}" for module in modules for kind in ("weight", "bias")}
+            return {name: theirs for name, theirs in super().names(config).items() if name not in fused}

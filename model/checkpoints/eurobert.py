@@ -1,17 +1,21 @@
 """Encoders with Llama's layers: EuroBERT and NeoBERT."""
 
-from typing import Any, ClassVar, Final
+from dataclasses import replace
+from typing import Final
 
 import torch
 from torch import Tensor
 
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.classes import Classes
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import (
     GATED,
+    Keys,
+    Tensors,
+    Values,
     attention_names,
     fused_names,
     layer_names,
-    split_defaults,
 )
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.llama import Llama
@@ -31,35 +35,44 @@ class EuroBert(Llama):
     """
 
     model_type = "eurobert"
-    stem = "EuroBert"
-    class_ends: ClassVar = {("masked_lm",): "ForMaskedLM"}
-    head_options: ClassVar = {"transform": False}
-    tasks: ClassVar = {
-        "ForSequenceClassification": Task("classifier", "dense", options={"hidden": "gelu", "dropout": 0.0}),
-        "ForTokenClassification": Task("classifier", options={"dropout": 0.0}),
-    }
-    fixed: ClassVar = {**Llama.fixed, "family": "encoder"}
-    defaults: ClassVar = {**Llama.defaults, "rms_norm_eps": 1e-5, "max_position_embeddings": 8192}
-    also_read = (*Llama.also_read, "classifier_pooling")
-    modules: ClassVar = {
-        **{ours: theirs for ours, theirs in Llama.modules.items() if not ours.startswith("heads.")},
-        "heads.masked_lm.projection": "lm_head",
-    }
+    classes = replace(
+        Llama.classes,
+        prefix="EuroBert",
+        head_classes={("masked_lm",): "ForMaskedLM"},
+        head_options={"transform": False},
+        tasks={
+            "ForSequenceClassification": Task("classifier", "dense", options={"hidden": "gelu", "dropout": 0.0}),
+            "ForTokenClassification": Task("classifier", options={"dropout": 0.0}),
+        },
+    )
 
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        head = {"weight": 1.0, "transform": False, "bias": bool(plain.get("mlp_bias"))}
-        return {**super().more_of_ours(plain, tensors), "heads.masked_lm": head}
+    class Configuration(Llama.Configuration):
+        fixed = {**Llama.Configuration.fixed, "family": "encoder"}
+        more_defaults = {"rms_norm_eps": 1e-5, "max_position_embeddings": 8192}
+        extra_keys = {"classifier_pooling"}
 
-    def task_options(self, ending: str, plain: Keys) -> dict[str, Any]:
-        if ending != "ForSequenceClassification":
-            return {}
-        if (name := plain.get("classifier_pooling", "late")) not in _POOLS:
-            self.refuse("classifier_pooling", f"expected one of {', '.join(_POOLS)}, got {name!r}")
-        return {"pool": _POOLS[name]}
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            head = {"weight": 1.0, "transform": False, "bias": bool(plain.get("mlp_bias"))}
+            return {**super().read_extra(plain, tensors), "heads.masked_lm": head}
 
-    def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> dict[str, Any]:
-        name = next((theirs for theirs, ours in _POOLS.items() if ours == head.pool_in(config.architecture)), "late")
-        return {"classifier_pooling": name}
+        def task_options(self, ending: str, plain: Keys) -> Values:
+            if ending != "ForSequenceClassification":
+                return {}
+            if (name := plain.get("classifier_pooling", "late")) not in _POOLS:
+                self.refuse("classifier_pooling", f"expected one of {', '.join(_POOLS)}, got {name!r}")
+            return {"pool": _POOLS[name]}
+
+        def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
+            name = next(
+                (theirs for theirs, ours in _POOLS.items() if ours == head.pool_in(config.architecture)), "late"
+            )
+            return {"classifier_pooling": name}
+
+    class Tensors(Llama.Tensors):
+        modules = {
+            **{ours: theirs for ours, theirs in Llama.Tensors.modules.items() if not ours.startswith("heads.")},
+            "heads.masked_lm.projection": "lm_head",
+        }
 
 
 _MODULES = {
@@ -80,62 +93,69 @@ class NeoBert(KeyMap):
     """
 
     model_type = "neobert"
-    stem = "NeoBERT"
-    class_ends: ClassVar = {("masked_lm",): "LMHead"}
-    bare_end = ""
     read_only = (
         "transformers has no class for it, only code that its publisher ships; export the body alone as eurobert, "
         "which computes the same"
     )
-    base = "model."
-    head_options: ClassVar = {"transform": False}
-    fixed: ClassVar = {
-        "family": "encoder",
-        "norm": "rms",
-        "gated": True,
-        "activation": "silu",
-        "tied": False,
-        "position.kind": "rope",
-        **dict.fromkeys(("bias.qkv", "bias.out", "bias.ffn"), False),
-    }
-    fields, defaults = split_defaults(
-        {
+    classes = Classes(
+        "NeoBERT", head_classes={("masked_lm",): "LMHead"}, base_class="", head_options={"transform": False}
+    )
+
+    class Configuration(KeyMap.Configuration):
+        fixed = {
+            "family": "encoder",
+            "norm": "rms",
+            "gated": True,
+            "activation": "silu",
+            "tied": False,
+            "position.kind": "rope",
+            **dict.fromkeys(("bias.qkv", "bias.out", "bias.ffn"), False),
+        }
+        table = {
             "dim": "hidden_size",
             "layers": "num_hidden_layers",
             "attention_heads": "num_attention_heads",
             "eps": ("norm_eps", 1e-6),
         }
-    )
-    activation = None
-    also_read = (
-        *("intermediate_size", "dim_head", "auto_map", "kwargs"),
-        *("embedding_init_range", "decoder_init_range", "classifier_init_range"),
-    )
-    modules: ClassVar = {
-        "family.tokens": "model.encoder",
-        **layer_names("family.stack", "model.transformer_encoder", _MODULES),
-        **fused_names("model.transformer_encoder.{i}.ffn.w12", GATED),
-        "family.stack.norm": "model.layer_norm",
-        "heads.masked_lm.projection": "decoder",
-    }
-    buffers = (r"(^|\.)freqs_cis$",)
+        extra_keys = {
+            "intermediate_size",
+            "dim_head",
+            "auto_map",
+            "kwargs",
+            "embedding_init_range",
+            "decoder_init_range",
+            "classifier_init_range",
+        }
 
-    def tensors_of_class(self, tensors: Tensors, config: ModelConfig) -> dict[str, Tensor]:
-        """Split the fused projections; move the rows of queries and keys that rotate in pairs into halves of a head."""
-        split: dict[str, Tensor] = {}
-        for name, tensor in tensors.items():
-            if not name.endswith(".qkv.weight"):
-                split[name] = tensor
-                continue
-            # [heads, (query, key, value), head_dim, inputs]
-            parts = tensor.view(config.attention_heads, 3, config.head_width, -1).unbind(1)
-            for part, rows in zip(("query", "key", "value"), parts, strict=True):
-                halves = rows if part == "value" else torch.cat((rows[:, ::2], rows[:, 1::2]), dim=1)
-                split[name.replace("qkv", f"qkv.{part}")] = halves.flatten(0, 1)
-        return split
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            """Return the inner width, that of the tensors: two thirds of `intermediate_size`, rounded up to eights."""
+            down = next((tensor for name, tensor in tensors.items() if name.endswith(".0.ffn.w3.weight")), None)
+            narrow = int(plain.get("intermediate_size", 3072) * 2 / 3)
+            return {"ffn_dim": -(-narrow // 8) * 8 if down is None else down.shape[1]}
 
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        """Return the inner width, that of the tensors: two thirds of `intermediate_size`, rounded up to eights."""
-        down = next((tensor for name, tensor in tensors.items() if name.endswith(".0.ffn.w3.weight")), None)
-        narrow = int(plain.get("intermediate_size", 3072) * 2 / 3)
-        return {"ffn_dim": -(-narrow // 8) * 8 if down is None else down.shape[1]}
+    class Tensors(KeyMap.Tensors):
+        base = "model."
+        modules = {
+            "family.tokens": "model.encoder",
+            **layer_names("family.stack", "model.transformer_encoder", _MODULES),
+            **fused_names("model.transformer_encoder.{i}.ffn.w12", GATED),
+            "family.stack.norm": "model.layer_norm",
+            "heads.masked_lm.projection": "decoder",
+        }
+        buffers = {
+            r"(^|\.)freqs_cis$",
+        }
+
+        def tensors_of_class(self, tensors: Tensors, config: ModelConfig) -> dict[str, Tensor]:
+            """Split the fused projections; move rows of queries and keys that rotate in pairs to halves of a head."""
+            split: dict[str, Tensor] = {}
+            for name, tensor in tensors.items():
+                if not name.endswith(".qkv.weight"):
+                    split[name] = tensor
+                    continue
+                # [heads, (query, key, value), head_dim, inputs]
+                parts = tensor.view(config.attention_heads, 3, config.head_width, -1).unbind(1)
+                for part, rows in zip(("query", "key", "value"), parts, strict=True):
+                    halves = rows if part == "value" else torch.cat((rows[:, ::2], rows[:, 1::2]), dim=1)
+                    split[name.replace("qkv", f"qkv.{part}")] = halves.flatten(0, 1)
+            return split

@@ -1,19 +1,23 @@
 """Decoders with learned positions: GPT-2 and GPT-3's dense layers, GPT-1, and OPT."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Final
 
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.classes import Classes
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import (
     ACTIVATIONS,
     ANSWER,
     DECODER_TAGS,
     QKV,
     SCORE,
+    Keys,
+    Table,
+    Tensors,
+    Values,
     attention_names,
     fused_names,
     layer_names,
-    split_defaults,
 )
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -25,20 +29,18 @@ LAYER: Mapping[str, str] = {
     "feed_forward.norm": "ln_2",
 }
 """Modules of a layer, also in GPT-1."""
-FIELDS, DEFAULTS = split_defaults(
-    {
-        "dim": "n_embd",
-        "layers": "n_layer",
-        "attention_heads": "n_head",
-        "eps": ("layer_norm_epsilon", 1e-5),
-        "tied": ("tie_word_embeddings", True),
-        "position.maximum": "n_positions",
-        "dropout.hidden": ("resid_pdrop", 0.1),
-        "dropout.embedding": ("embd_pdrop", 0.1),
-        "dropout.attention": ("attn_pdrop", 0.1),
-        "init.std": ("initializer_range", 0.02),
-    }
-)
+TABLE: Table = {
+    "dim": "n_embd",
+    "layers": "n_layer",
+    "attention_heads": "n_head",
+    "eps": ("layer_norm_epsilon", 1e-5),
+    "tied": ("tie_word_embeddings", True),
+    "position.maximum": "n_positions",
+    "dropout.hidden": ("resid_pdrop", 0.1),
+    "dropout.embedding": ("embd_pdrop", 0.1),
+    "dropout.attention": ("attn_pdrop", 0.1),
+    "init.std": ("initializer_range", 0.02),
+}
 """Keys of config.json for ours, also in GPT-1."""
 
 
@@ -49,44 +51,52 @@ class Gpt2(KeyMap):
     """
 
     model_type = "gpt2"
-    stem = "GPT2"
-    class_ends: ClassVar = {("lm",): "LMHeadModel"}
-    base = "transformer."
-    tasks: ClassVar = {
-        "ForSequenceClassification": SCORE,
-        "ForTokenClassification": DECODER_TAGS,
-        "ForQuestionAnswering": ANSWER,
-    }
-    fixed: ClassVar = {"family": "decoder", "position.kind": "learned", "init.scale_residual": True}
-    fields: ClassVar = {**FIELDS, "scale_by_depth": "scale_attn_by_inverse_layer_idx"}
-    defaults: ClassVar = {**DEFAULTS, "activation_function": "gelu_new", "scale_attn_by_inverse_layer_idx": False}
-    only: ClassVar = {"add_cross_attention": (False,)}
-    activation = "activation_function"
-    activations: ClassVar = {"gelu_new": "gelu_tanh"} | ACTIVATIONS
-    also_read = ("n_inner", "scale_attn_weights", "n_ctx")
-    modules: ClassVar = {
-        "family.tokens": "transformer.wte",
-        "family.stack.position.table": "transformer.wpe",
-        **layer_names("family.stack", "transformer.h", LAYER),
-        **fused_names("transformer.h.{i}.attn.c_attn", QKV),
-        "family.stack.norm": "transformer.ln_f",
-        "heads.lm.projection": "lm_head",
-    }
-    transposed = ("c_attn", "c_proj", "c_fc")
-    buffers = (r"\.attn\.bias$", r"\.attn\.masked_bias$")
+    classes = Classes(
+        "GPT2",
+        head_classes={("lm",): "LMHeadModel"},
+        tasks={
+            "ForSequenceClassification": SCORE,
+            "ForTokenClassification": DECODER_TAGS,
+            "ForQuestionAnswering": ANSWER,
+        },
+    )
 
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        """Return the inner width, by default four times the outer, and the factor of the scores."""
-        inner = plain.get("n_inner")
-        return {
-            "ffn_dim": 4 * plain["n_embd"] if inner is None else inner,
-            "qk_scale": None if plain.get("scale_attn_weights", True) else 1.0,
+    class Configuration(KeyMap.Configuration):
+        fixed = {"family": "decoder", "position.kind": "learned", "init.scale_residual": True}
+        table = {
+            **TABLE,
+            "scale_by_depth": ("scale_attn_by_inverse_layer_idx", False),
+            "activation": ("activation_function", "gelu_new"),
         }
+        supported = {"add_cross_attention": (False,)}
+        activations = {"gelu_new": "gelu_tanh"} | ACTIVATIONS
+        extra_keys = {"n_inner", "scale_attn_weights", "n_ctx"}
 
-    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        """Return the inner width, the scale of scores, and the former name of the length, which llama.cpp reads."""
-        scaled = config.qk_scale != 1.0
-        return {"n_inner": config.ffn_dim, "scale_attn_weights": scaled, "n_ctx": config.position.maximum}
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            """Return the inner width, by default four times the outer, and the factor of the scores."""
+            inner = plain.get("n_inner")
+            return {
+                "ffn_dim": 4 * plain["n_embd"] if inner is None else inner,
+                "qk_scale": None if plain.get("scale_attn_weights", True) else 1.0,
+            }
+
+        def write_extra(self, config: ModelConfig) -> Values:
+            """Return the inner width, the scale of scores, and the former name of the length, which llama.cpp reads."""
+            scaled = config.qk_scale != 1.0
+            return {"n_inner": config.ffn_dim, "scale_attn_weights": scaled, "n_ctx": config.position.maximum}
+
+    class Tensors(KeyMap.Tensors):
+        base = "transformer."
+        modules = {
+            "family.tokens": "transformer.wte",
+            "family.stack.position.table": "transformer.wpe",
+            **layer_names("family.stack", "transformer.h", LAYER),
+            **fused_names("transformer.h.{i}.attn.c_attn", QKV),
+            "family.stack.norm": "transformer.ln_f",
+            "heads.lm.projection": "lm_head",
+        }
+        transposed = ("c_attn", "c_proj", "c_fc")
+        buffers = {r"\.attn\.bias$", r"\.attn\.masked_bias$"}
 
 
 class OpenaiGpt(KeyMap):
@@ -96,27 +106,27 @@ class OpenaiGpt(KeyMap):
     """
 
     model_type = "openai-gpt"
-    stem = "OpenAIGPT"
-    class_ends: ClassVar = {("lm",): "LMHeadModel"}
-    base = "transformer."
-    tasks: ClassVar = {"ForSequenceClassification": SCORE}
-    fixed: ClassVar = {"family": "decoder", "norm_place": "post", "final_norm": False, "position.kind": "learned"}
-    fields: ClassVar = FIELDS
-    defaults: ClassVar = {**DEFAULTS, "afn": "gelu"}
-    activation = "afn"
-    activations: ClassVar = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"}
-    modules: ClassVar = {
-        "family.tokens": "transformer.tokens_embed",
-        "family.stack.position.table": "transformer.positions_embed",
-        **layer_names("family.stack", "transformer.h", LAYER),
-        **fused_names("transformer.h.{i}.attn.c_attn", QKV),
-        "heads.lm.projection": "lm_head",
-    }
-    transposed = ("c_attn", "c_proj", "c_fc")
-    buffers = (r"\.attn\.bias$", r"(^|\.)position_ids$")
+    classes = Classes("OpenAIGPT", head_classes={("lm",): "LMHeadModel"}, tasks={"ForSequenceClassification": SCORE})
 
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        return {"ffn_dim": 4 * plain["n_embd"]}
+    class Configuration(KeyMap.Configuration):
+        fixed = {"family": "decoder", "norm_place": "post", "final_norm": False, "position.kind": "learned"}
+        table = {**TABLE, "activation": ("afn", "gelu")}
+        activations = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"}
+
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            return {"ffn_dim": 4 * plain["n_embd"]}
+
+    class Tensors(KeyMap.Tensors):
+        base = "transformer."
+        modules = {
+            "family.tokens": "transformer.tokens_embed",
+            "family.stack.position.table": "transformer.positions_embed",
+            **layer_names("family.stack", "transformer.h", LAYER),
+            **fused_names("transformer.h.{i}.attn.c_attn", QKV),
+            "heads.lm.projection": "lm_head",
+        }
+        transposed = ("c_attn", "c_proj", "c_fc")
+        buffers = {r"\.attn\.bias$", r"(^|\.)position_ids$"}
 
 
 _MODULES: Final = {
@@ -139,12 +149,11 @@ class Opt(KeyMap):
     """
 
     model_type = "opt"
-    stem = "OPT"
-    base = "model."
-    tasks: ClassVar = {"ForSequenceClassification": SCORE, "ForQuestionAnswering": ANSWER}
-    fixed: ClassVar = {"family": "decoder", "eps": 1e-5, "position.kind": "learned", "position.offset": 2}
-    fields, defaults = split_defaults(
-        {
+    classes = Classes("OPT", tasks={"ForSequenceClassification": SCORE, "ForQuestionAnswering": ANSWER})
+
+    class Configuration(KeyMap.Configuration):
+        fixed = {"family": "decoder", "eps": 1e-5, "position.kind": "learned", "position.offset": 2}
+        table = {
             "dim": "hidden_size",
             "layers": "num_hidden_layers",
             "attention_heads": "num_attention_heads",
@@ -157,31 +166,32 @@ class Opt(KeyMap):
             "dropout.hidden": ("dropout", 0.1),
             "dropout.attention": ("attention_dropout", 0.0),
             "init.std": ("init_std", 0.02),
-        },
-        activation_function="relu",
-    )
-    only: ClassVar = {"layer_norm_elementwise_affine": (True,)}
-    activation = "activation_function"
-    activations: ClassVar = {"relu": "relu"} | ACTIVATIONS
-    also_read = ("do_layer_norm_before", "_remove_final_layer_norm", _WIDTH, "layerdrop")
-    modules: ClassVar = {
-        "family.tokens": "model.decoder.embed_tokens",
-        "family.stack.position.table": "model.decoder.embed_positions",
-        **layer_names("family.stack", "model.decoder.layers", _MODULES),
-        "family.stack.norm": "model.decoder.final_layer_norm",
-        "heads.lm.projection": "lm_head",
-    }
+            "activation": ("activation_function", "relu"),
+        }
+        supported = {"layer_norm_elementwise_affine": (True,)}
+        activations = {"relu": "relu"} | ACTIVATIONS
+        extra_keys = {"do_layer_norm_before", "_remove_final_layer_norm", _WIDTH, "layerdrop"}
 
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        """Return where the norms are; refuse a token table of another width."""
-        if (width := plain.get(_WIDTH)) not in (None, plain["hidden_size"]):
-            why = "positions that are added after a projection are not built"
-            self.refuse(_WIDTH, f"expected hidden_size {plain['hidden_size']}, got {width}: {why}")
-        before = bool(plain.get("do_layer_norm_before", True))
-        final = before and not plain.get("_remove_final_layer_norm", False)
-        return {"norm_place": "pre" if before else "post", "final_norm": final}
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            """Return where the norms are; refuse a token table of another width."""
+            if (width := plain.get(_WIDTH)) not in (None, plain["hidden_size"]):
+                why = "positions that are added after a projection are not built"
+                self.refuse(_WIDTH, f"expected hidden_size {plain['hidden_size']}, got {width}: {why}")
+            before = bool(plain.get("do_layer_norm_before", True))
+            final = before and not plain.get("_remove_final_layer_norm", False)
+            return {"norm_place": "pre" if before else "post", "final_norm": final}
 
-    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        before = config.norm_place == "pre"
-        removed = before and not config.final_norm
-        return {"do_layer_norm_before": before, "_remove_final_layer_norm": removed, _WIDTH: config.dim}
+        def write_extra(self, config: ModelConfig) -> Values:
+            before = config.norm_place == "pre"
+            removed = before and not config.final_norm
+            return {"do_layer_norm_before": before, "_remove_final_layer_norm": removed, _WIDTH: config.dim}
+
+    class Tensors(KeyMap.Tensors):
+        base = "model."
+        modules = {
+            "family.tokens": "model.decoder.embed_tokens",
+            "family.stack.position.table": "model.decoder.embed_positions",
+            **layer_names("family.stack", "model.decoder.layers", _MODULES),
+            "family.stack.norm": "model.decoder.final_layer_norm",
+            "heads.lm.projection": "lm_head",
+        }

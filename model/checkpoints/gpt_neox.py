@@ -1,9 +1,9 @@
 """Decoders with parallel blocks: GPT-NeoX and Pythia, and Phi 1, 1.5 and 2."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Final
 
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.classes import Classes
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.rope_keys import read_rotation, write_rotation
 from clozeline.model.checkpoints._conversion.tables import (
     ACTIVATIONS,
@@ -13,10 +13,13 @@ from clozeline.model.checkpoints._conversion.tables import (
     QKV,
     SCORE,
     SIZES,
+    Keys,
+    Names,
+    Tensors,
+    Values,
     attention_names,
     fused_names,
     layer_names,
-    split_defaults,
 )
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.model_config import ModelConfig
@@ -41,16 +44,18 @@ class GptNeox(KeyMap):
     """
 
     model_type = "gpt_neox"
-    stem = "GPTNeoX"
-    base = "gpt_neox."
-    tasks: ClassVar = {
-        "ForSequenceClassification": SCORE,
-        "ForTokenClassification": DECODER_TAGS,
-        "ForQuestionAnswering": ANSWER,
-    }
-    fixed: ClassVar = {"family": "decoder", "position.kind": "rope"}
-    fields, defaults = split_defaults(
-        {
+    classes = Classes(
+        "GPTNeoX",
+        tasks={
+            "ForSequenceClassification": SCORE,
+            "ForTokenClassification": DECODER_TAGS,
+            "ForQuestionAnswering": ANSWER,
+        },
+    )
+
+    class Configuration(KeyMap.Configuration):
+        fixed = {"family": "decoder", "position.kind": "rope"}
+        table = {
             **SIZES,
             "eps": ("layer_norm_eps", 1e-5),
             "tied": ("tie_word_embeddings", False),
@@ -61,37 +66,46 @@ class GptNeox(KeyMap):
             "dropout.embedding": "hidden_dropout",
             "dropout.attention": ("attention_dropout", 0.0),
             "init.std": ("initializer_range", 0.02),
-        },
-        hidden_act="gelu",
-    )
-    only: ClassVar = {"is_decoder": (False, True)}
-    also_read = (*_FORMER, *_FORMER.values(), "rope_parameters", "rope_scaling", "use_parallel_residual", "head_dim")
-    modules: ClassVar = {
-        "family.tokens": "gpt_neox.embed_in",
-        **layer_names("family.stack", "gpt_neox.layers", _GPT_NEOX_MODULES),
-        "family.stack.norm": "gpt_neox.final_layer_norm",
-        "heads.lm.projection": "embed_out",
-    }
-    other_names: ClassVar = {"lm_head.": "embed_out."}
-    buffers = (r"\.attention\.(masked_)?bias$", r"rotary_emb\.inv_freq$")
+            "activation": ("hidden_act", "gelu"),
+        }
+        supported = {"is_decoder": (False, True)}
+        extra_keys = {
+            *_FORMER,
+            *_FORMER.values(),
+            "rope_parameters",
+            "rope_scaling",
+            "use_parallel_residual",
+            "head_dim",
+        }
 
-    def names(self, config: ModelConfig) -> Mapping[str, Any]:
-        """Name the parts of the fused projection, whose rows alternate from head to head."""
-        theirs = "gpt_neox.layers.{i}.attention.query_key_value"
-        return {**self.modules, **fused_names(theirs, QKV, groups=config.attention_heads)}
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            """Return the rotation by current or former keys, and whether the blocks read the same states."""
+            if (own := plain.get("head_dim")) not in (None, plain["hidden_size"] // plain["num_attention_heads"]):
+                self.refuse("head_dim", f"the class reads it for the rotation alone: expected none, got {own}")
+            former = {new: plain[old] for old, new in _FORMER.items() if plain.get(old) is not None}
+            rotation = read_rotation(self.model_type, {**former, **plain}, rotated=0.25)
+            return {**rotation, "parallel": "two_norms" if plain.get("use_parallel_residual", True) else None}
 
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        """Return the rotation by current or former keys, and whether the blocks read the same states."""
-        if (own := plain.get("head_dim")) not in (None, plain["hidden_size"] // plain["num_attention_heads"]):
-            self.refuse("head_dim", f"the class reads it for the rotation alone: expected none, got {own}")
-        former = {new: plain[old] for old, new in _FORMER.items() if plain.get(old) is not None}
-        rotation = read_rotation(self.model_type, {**former, **plain}, rotated=0.25)
-        return {**rotation, "parallel": "two_norms" if plain.get("use_parallel_residual", True) else None}
+        def write_extra(self, config: ModelConfig) -> Values:
+            keys = write_rotation(config.position, partial=True)
+            former = {old: keys[new] for old, new in _FORMER.items()}
+            return {**keys, **former, "use_parallel_residual": config.parallel == "two_norms"}
 
-    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        keys = write_rotation(config.position, partial=True)
-        former = {old: keys[new] for old, new in _FORMER.items()}
-        return {**keys, **former, "use_parallel_residual": config.parallel == "two_norms"}
+    class Tensors(KeyMap.Tensors):
+        base = "gpt_neox."
+        modules = {
+            "family.tokens": "gpt_neox.embed_in",
+            **layer_names("family.stack", "gpt_neox.layers", _GPT_NEOX_MODULES),
+            "family.stack.norm": "gpt_neox.final_layer_norm",
+            "heads.lm.projection": "embed_out",
+        }
+        other_names = {"lm_head.": "embed_out."}
+        buffers = {r"\.attention\.(masked_)?bias$", r"rotary_emb\.inv_freq$"}
+
+        def names(self, config: ModelConfig) -> Names:
+            """Name the parts of the fused projection, whose rows alternate from head to head."""
+            theirs = "gpt_neox.layers.{i}.attention.query_key_value"
+            return {**self.modules, **fused_names(theirs, QKV, groups=config.attention_heads)}
 
 
 _PHI_MODULES = {
@@ -112,17 +126,19 @@ class Phi(KeyMap):
     """
 
     model_type = "phi"
-    stem = "Phi"
-    base = "model."
-    head_options: ClassVar = {"projection": "biased"}
-    projections = ("biased",)
-    tasks: ClassVar = {
-        "ForSequenceClassification": SCORE,
-        "ForTokenClassification": Task("score", dropout=DROPOUT, usual=0.1),
-    }
-    fixed: ClassVar = {"family": "decoder", "parallel": "one_norm", "position.kind": "rope"}
-    fields, defaults = split_defaults(
-        {
+    classes = Classes(
+        "Phi",
+        head_options={"projection": "biased"},
+        projections=("biased",),
+        tasks={
+            "ForSequenceClassification": SCORE,
+            "ForTokenClassification": Task("score", dropout=DROPOUT, usual=0.1),
+        },
+    )
+
+    class Configuration(KeyMap.Configuration):
+        fixed = {"family": "decoder", "parallel": "one_norm", "position.kind": "rope"}
+        table = {
             **SIZES,
             "kv_heads": ("num_key_value_heads", None),
             "eps": ("layer_norm_eps", 1e-5),
@@ -132,22 +148,26 @@ class Phi(KeyMap):
             "dropout.embedding": ("embd_pdrop", 0.0),
             "dropout.attention": ("attention_dropout", 0.0),
             "init.std": ("initializer_range", 0.02),
-        },
-        hidden_act="gelu_new",
-    )
-    activations: ClassVar = {"gelu_new": "gelu_tanh"} | ACTIVATIONS
-    also_read = ("rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor", "qk_layernorm")
-    modules: ClassVar = {
-        "family.tokens": "model.embed_tokens",
-        **layer_names("family.stack", "model.layers", _PHI_MODULES),
-        "family.stack.norm": "model.final_layernorm",
-        "heads.lm.projection": "lm_head",
-    }
-    buffers = (r"rotary_emb\.inv_freq$",)
+            "activation": ("hidden_act", "gelu_new"),
+        }
+        activations = {"gelu_new": "gelu_tanh"} | ACTIVATIONS
+        extra_keys = {"rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor", "qk_layernorm"}
 
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        rotation = read_rotation(self.model_type, {**self.defaults, **plain}, rotated=0.5)
-        return {**rotation, "qk_norm": "head" if plain.get("qk_layernorm") else None}
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            rotation = read_rotation(self.model_type, {**self.defaults, **plain}, rotated=0.5)
+            return {**rotation, "qk_norm": "head" if plain.get("qk_layernorm") else None}
 
-    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        return {**write_rotation(config.position, partial=True), "qk_layernorm": config.qk_norm == "head"}
+        def write_extra(self, config: ModelConfig) -> Values:
+            return {**write_rotation(config.position, partial=True), "qk_layernorm": config.qk_norm == "head"}
+
+    class Tensors(KeyMap.Tensors):
+        base = "model."
+        modules = {
+            "family.tokens": "model.embed_tokens",
+            **layer_names("family.stack", "model.layers", _PHI_MODULES),
+            "family.stack.norm": "model.final_layernorm",
+            "heads.lm.projection": "lm_head",
+        }
+        buffers = {
+            r"rotary_emb\.inv_freq$",
+        }

@@ -1,15 +1,17 @@
 """Llama 1 to 3 and types with its layers: Mistral, Qwen 2, 2.5 and 3, OLMo 2, SmolLM3 and Phi-3."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
+from clozeline.model.checkpoints._conversion.classes import Classes
 from clozeline.model.checkpoints._conversion.config_keys import (
     read_layer_types,
     read_windows,
     write_layer_types,
     write_window,
 )
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.rope_keys import read_rotation, write_rotation
 from clozeline.model.checkpoints._conversion.tables import (
     ACTIVATIONS,
@@ -19,13 +21,15 @@ from clozeline.model.checkpoints._conversion.tables import (
     QKV,
     SCORE,
     SIZES,
+    Keys,
+    Names,
     Reshaped,
     Slice,
+    Tensors,
+    Values,
     attention_names,
     fused_names,
     layer_names,
-    split_defaults,
-    without_keys,
 )
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.model_config import ModelConfig
@@ -63,16 +67,18 @@ class Llama(KeyMap):
     """
 
     model_type = "llama"
-    stem = "Llama"
-    base = "model."
-    tasks: ClassVar = {
-        "ForSequenceClassification": SCORE,
-        "ForTokenClassification": Task("score", dropout=DROPOUT, usual=0.1),
-        "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0}, body=("model.", "transformer.")),
-    }
-    fixed: ClassVar = {"family": "decoder", "norm": "rms", "gated": True, "position.kind": "rope"}
-    fields, defaults = split_defaults(
-        {
+    classes = Classes(
+        "Llama",
+        tasks={
+            "ForSequenceClassification": SCORE,
+            "ForTokenClassification": Task("score", dropout=DROPOUT, usual=0.1),
+            "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0}, body=("model.", "transformer.")),
+        },
+    )
+
+    class Configuration(KeyMap.Configuration):
+        fixed = {"family": "decoder", "norm": "rms", "gated": True, "position.kind": "rope"}
+        table = {
             **SIZES,
             "kv_heads": ("num_key_value_heads", None),
             "head_dim": ("head_dim", None),
@@ -84,56 +90,61 @@ class Llama(KeyMap):
             "position.maximum": ("max_position_embeddings", 2048),
             "dropout.attention": ("attention_dropout", 0.0),
             "init.std": ("initializer_range", 0.02),
-        },
-        hidden_act="silu",
-    )
-    theta: ClassVar[float] = 10000.0
-    """Base of the rotation where config.json has none."""
-    rotated: ClassVar[float | None] = None
-    """share of a head's components that rotate without a key for it; None: the type always rotates all"""
-    activations: ClassVar = {"gelu_pytorch_tanh": "gelu_tanh"} | ACTIVATIONS
-    also_read: ClassVar[tuple[str, ...]] = ("rope_theta", "rope_scaling", "rope_parameters")
-    modules: ClassVar = llama_names(NORMS)
-    buffers = (r"rotary_emb\.inv_freq$",)
+            "activation": ("hidden_act", "silu"),
+        }
+        theta = 10000.0
+        """Base of the rotation where config.json has none."""
+        rotated: ClassVar[float | None] = None
+        """share of a head's components that rotate without a key for it; None: the type always rotates all"""
+        activations = {"gelu_pytorch_tanh": "gelu_tanh"} | ACTIVATIONS
+        extra_keys = {"rope_theta", "rope_scaling", "rope_parameters"}
 
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        return read_rotation(self.model_type, {**self.defaults, **plain}, self.theta, self.rotated)
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            return read_rotation(self.model_type, {**self.defaults, **plain}, self.theta, self.rotated)
 
-    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        return write_rotation(config.position, partial=self.rotated is not None)
+        def write_extra(self, config: ModelConfig) -> Values:
+            return write_rotation(config.position, partial=self.rotated is not None)
+
+    class Tensors(KeyMap.Tensors):
+        base = "model."
+        modules = llama_names(NORMS)
+        buffers = {
+            r"rotary_emb\.inv_freq$",
+        }
 
 
 class LocalLlama(Llama):
     """Llama, some or all layers of which have a window; null, not an absent key, means that there is none."""
 
-    lists_layers: ClassVar[bool] = True
-    """The class reads `layer_types`; False: all layers have the window, whatever the list says."""
+    class Configuration(Llama.Configuration):
+        lists_layers = True
+        """The class reads `layer_types`; False: all layers have the window, whatever the list says."""
 
-    def is_usually_local(self, layer: int, given: Keys) -> bool:
-        """Return whether a layer has the window where config.json has no list; `given` has the defaults, too."""
-        return True
+        def is_usually_local(self, layer: int, given: Keys) -> bool:
+            """Return whether a layer has the window where config.json has no list; `given` has the defaults, too."""
+            return True
 
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        """Return the rotation and the windows; without `use_sliding_window` the other keys of the window mean nothing.
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            """Return the rotation and the windows; without `use_sliding_window` other keys of the window mean nothing.
 
-        A list of layer types takes precedence over the keys that `is_usually_local` reads.
-        """
-        given = {**self.defaults, **plain}
-        window = given["sliding_window"] if given.get("use_sliding_window", True) else None
-        listed = plain if self.lists_layers else {**plain, "layer_types": None}
-        kinds = read_layer_types(
-            self.model_type, listed, lambda layer: window is not None and self.is_usually_local(layer, given)
-        )
-        return super().more_of_ours(plain, tensors) | read_windows(self.model_type, kinds, window)
+            A list of layer types takes precedence over the keys that `is_usually_local` reads.
+            """
+            given = {**self.defaults, **plain}
+            window = given["sliding_window"] if given.get("use_sliding_window", True) else None
+            listed = plain if self.lists_layers else {**plain, "layer_types": None}
+            kinds = read_layer_types(
+                self.model_type, listed, lambda layer: window is not None and self.is_usually_local(layer, given)
+            )
+            return super().read_extra(plain, tensors) | read_windows(self.model_type, kinds, window)
 
-    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        window = write_window(config)
-        keys: dict[str, Any] = {"sliding_window": window}
-        if "use_sliding_window" in self.defaults:
-            keys["use_sliding_window"] = window is not None
-        if self.lists_layers:
-            keys["layer_types"] = write_layer_types(config)
-        return super().more_of_theirs(config) | keys
+        def write_extra(self, config: ModelConfig) -> Values:
+            window = write_window(config)
+            keys: dict[str, Any] = {"sliding_window": window}
+            if "use_sliding_window" in self.defaults:
+                keys["use_sliding_window"] = window is not None
+            if self.lists_layers:
+                keys["layer_types"] = write_layer_types(config)
+            return super().write_extra(config) | keys
 
 
 _MISTRAL_BIASES = ("bias.qkv", "bias.out", "bias.ffn")
@@ -146,19 +157,15 @@ class Mistral(LocalLlama):
     """
 
     model_type = "mistral"
-    stem = "Mistral"
-    tasks: ClassVar = {**Llama.tasks, "ForQuestionAnswering": ANSWER}
-    fixed: ClassVar = {**Llama.fixed, **dict.fromkeys(_MISTRAL_BIASES, False)}
-    fields, defaults = without_keys(
-        Llama.fields,
-        Llama.defaults,
-        _MISTRAL_BIASES,
-        num_key_value_heads=8,
-        max_position_embeddings=131072,
-        sliding_window=4096,
+    classes = replace(
+        LocalLlama.classes, prefix="Mistral", tasks={**Llama.classes.tasks, "ForQuestionAnswering": ANSWER}
     )
-    also_read = (*Llama.also_read, "layer_types")
-    lists_layers = False
+
+    class Configuration(LocalLlama.Configuration):
+        fixed = {**Llama.Configuration.fixed, **dict.fromkeys(_MISTRAL_BIASES, False)}
+        more_defaults = {"num_key_value_heads": 8, "max_position_embeddings": 131072, "sliding_window": 4096}
+        extra_keys = {"layer_types"}
+        lists_layers = False
 
 
 _QWEN2_BIASES = {"bias.qkv": True, "bias.out": False, "bias.ffn": False}
@@ -171,27 +178,26 @@ class Qwen2(LocalLlama):
     """
 
     model_type = "qwen2"
-    stem = "Qwen2"
-    fixed: ClassVar = {**Llama.fixed, **_QWEN2_BIASES}
-    fields, defaults = without_keys(
-        Llama.fields,
-        Llama.defaults,
-        _QWEN2_BIASES,
-        num_key_value_heads=32,
-        max_position_embeddings=32768,
-        use_sliding_window=False,
-        sliding_window=4096,
-        max_window_layers=28,
-    )
-    also_read = (*Llama.also_read, "layer_types")
+    classes = replace(LocalLlama.classes, prefix="Qwen2")
 
-    def is_usually_local(self, layer: int, given: Keys) -> bool:
-        return bool(layer >= given["max_window_layers"])
+    class Configuration(LocalLlama.Configuration):
+        fixed = {**Llama.Configuration.fixed, **_QWEN2_BIASES}
+        more_defaults = {
+            "num_key_value_heads": 32,
+            "max_position_embeddings": 32768,
+            "use_sliding_window": False,
+            "sliding_window": 4096,
+            "max_window_layers": 28,
+        }
+        extra_keys = {"layer_types"}
 
-    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        """Return the rotation and the windows, as a list; the number of layers without one is for older readers."""
-        local = [layer for layer in range(config.layers) if config.is_local(layer)]
-        return super().more_of_theirs(config) | {"max_window_layers": min(local, default=config.layers)}
+        def is_usually_local(self, layer: int, given: Keys) -> bool:
+            return bool(layer >= given["max_window_layers"])
+
+        def write_extra(self, config: ModelConfig) -> Values:
+            """Return the rotation and the windows, as a list; the number of layers without one is for older readers."""
+            local = [layer for layer in range(config.layers) if config.is_local(layer)]
+            return super().write_extra(config) | {"max_window_layers": min(local, default=config.layers)}
 
 
 class Qwen3(Qwen2):
@@ -201,10 +207,14 @@ class Qwen3(Qwen2):
     """
 
     model_type = "qwen3"
-    stem = "Qwen3"
-    fixed: ClassVar = {**Llama.fixed, "bias.ffn": False, "qk_norm": "head"}
-    fields, defaults = without_keys(Llama.fields, {**Llama.defaults, **Qwen2.defaults}, ["bias.ffn"], head_dim=128)
-    modules: ClassVar = llama_names({**NORMS, **QK_NORMS})
+    classes = replace(Qwen2.classes, prefix="Qwen3")
+
+    class Configuration(Qwen2.Configuration):
+        fixed = {**Llama.Configuration.fixed, "bias.ffn": False, "qk_norm": "head"}
+        more_defaults = {"head_dim": 128}
+
+    class Tensors(Qwen2.Tensors):
+        modules = llama_names({**NORMS, **QK_NORMS})
 
 
 class Olmo2(Llama):
@@ -214,18 +224,21 @@ class Olmo2(Llama):
     """
 
     model_type = "olmo2"
-    stem = "Olmo2"
-    tasks: ClassVar = {"ForSequenceClassification": SCORE}
-    fixed: ClassVar = {**Llama.fixed, "bias.ffn": False, "norm_place": "branch", "qk_norm": "all"}
-    fields, defaults = without_keys(Llama.fields, Llama.defaults, ["bias.ffn"], rms_norm_eps=1e-5)
-    also_read = (*Llama.also_read, "layer_types")
-    modules: ClassVar = llama_names(
-        {
-            **QK_NORMS,
-            "attention.branch_norm": "post_attention_layernorm",
-            "feed_forward.branch_norm": "post_feedforward_layernorm",
-        }
-    )
+    classes = replace(Llama.classes, prefix="Olmo2", tasks={"ForSequenceClassification": SCORE})
+
+    class Configuration(Llama.Configuration):
+        fixed = {**Llama.Configuration.fixed, "bias.ffn": False, "norm_place": "branch", "qk_norm": "all"}
+        more_defaults = {"rms_norm_eps": 1e-5}
+        extra_keys = {"layer_types"}
+
+    class Tensors(Llama.Tensors):
+        modules = llama_names(
+            {
+                **QK_NORMS,
+                "attention.branch_norm": "post_attention_layernorm",
+                "feed_forward.branch_norm": "post_feedforward_layernorm",
+            }
+        )
 
 
 class SmolLm3(LocalLlama):
@@ -235,41 +248,40 @@ class SmolLm3(LocalLlama):
     """
 
     model_type = "smollm3"
-    stem = "SmolLM3"
-    fields, defaults = without_keys(
-        Llama.fields,
-        Llama.defaults,
-        (),
-        num_key_value_heads=4,
-        max_position_embeddings=32768,
-        tie_word_embeddings=True,
-        use_sliding_window=False,
-        sliding_window=None,
-        no_rope_layer_interval=4,
-    )
-    theta = 2e6
-    also_read = (*Llama.also_read, "no_rope_layers", "layer_types")
+    classes = replace(LocalLlama.classes, prefix="SmolLM3")
 
-    def nope_layers(self, given: Keys) -> tuple[int, ...]:
-        """Return the layers without a rotation; a 0 in their list is such a layer."""
-        layers, interval = given["num_hidden_layers"], given["no_rope_layer_interval"]
-        rotated = given.get("no_rope_layers")
-        if rotated is None:
-            rotated = [(layer + 1) % interval for layer in range(layers)]
-        if not isinstance(rotated, list) or len(rotated) < layers:
-            self.refuse("no_rope_layers", f"expected a number for each of {layers} layers, got {rotated}")
-        return tuple(layer for layer in range(layers) if not rotated[layer])
+    class Configuration(LocalLlama.Configuration):
+        more_defaults = {
+            "num_key_value_heads": 4,
+            "max_position_embeddings": 32768,
+            "tie_word_embeddings": True,
+            "use_sliding_window": False,
+            "sliding_window": None,
+            "no_rope_layer_interval": 4,
+        }
+        theta = 2e6
+        extra_keys = {"no_rope_layers", "layer_types"}
 
-    def is_usually_local(self, layer: int, given: Keys) -> bool:
-        return layer in self.nope_layers(given)
+        def nope_layers(self, given: Keys) -> tuple[int, ...]:
+            """Return the layers without a rotation; a 0 in their list is such a layer."""
+            layers, interval = given["num_hidden_layers"], given["no_rope_layer_interval"]
+            rotated = given.get("no_rope_layers")
+            if rotated is None:
+                rotated = [(layer + 1) % interval for layer in range(layers)]
+            if not isinstance(rotated, list) or len(rotated) < layers:
+                self.refuse("no_rope_layers", f"expected a number for each of {layers} layers, got {rotated}")
+            return tuple(layer for layer in range(layers) if not rotated[layer])
 
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        nope = self.nope_layers({**self.defaults, **plain})
-        return {**super().more_of_ours(plain, tensors), "position.nope_layers": nope}
+        def is_usually_local(self, layer: int, given: Keys) -> bool:
+            return layer in self.nope_layers(given)
 
-    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        rotated = [int(layer not in config.position.nope_layers) for layer in range(config.layers)]
-        return super().more_of_theirs(config) | {"no_rope_layers": rotated}
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            nope = self.nope_layers({**self.defaults, **plain})
+            return {**super().read_extra(plain, tensors), "position.nope_layers": nope}
+
+        def write_extra(self, config: ModelConfig) -> Values:
+            rotated = [int(layer not in config.position.nope_layers) for layer in range(config.layers)]
+            return super().write_extra(config) | {"no_rope_layers": rotated}
 
 
 _PHI3_BIASES = ("bias.qkv", "bias.out", "bias.ffn")
@@ -286,45 +298,51 @@ class Phi3(LocalLlama):
     """
 
     model_type = "phi3"
-    stem = "Phi3"
-    tasks: ClassVar = {kind: Llama.tasks[kind] for kind in ("ForSequenceClassification", "ForTokenClassification")}
-    fixed: ClassVar = {**Llama.fixed, **dict.fromkeys(_PHI3_BIASES, False)}
-    fields, defaults = without_keys(
-        {**Llama.fields, "dropout.hidden": "resid_pdrop"},
-        Llama.defaults,
-        _PHI3_BIASES,
-        max_position_embeddings=4096,
-        resid_pdrop=0.0,
-        rms_norm_eps=1e-5,
-        sliding_window=None,
-        original_max_position_embeddings=4096,
+    classes = replace(
+        LocalLlama.classes,
+        prefix="Phi3",
+        tasks={kind: Llama.classes.tasks[kind] for kind in ("ForSequenceClassification", "ForTokenClassification")},
     )
-    rotated = 1.0
-    lists_layers = False
-    also_read = (*Llama.also_read, "partial_rotary_factor", "embd_pdrop")
-    modules: ClassVar = {
-        **llama_names({**NORMS, "attention.body.out": "self_attn.o_proj", "feed_forward.body.down": "mlp.down_proj"}),
-        **fused_names("model.layers.{i}.mlp.gate_up_proj", GATED),
-    }
 
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        """Return the rotation, longrope or unscaled, and the window of all layers, if there is one."""
-        given = {**self.defaults, **plain}
-        for key in _FORMS:
-            form = plain.get(key)
-            if isinstance(form, Mapping) and form.get("rope_type", form.get("type")) in ("su", "yarn"):
-                given[key] = {**form, "rope_type": "longrope"}
-        found = super().more_of_ours(given, tensors)
-        if (scaling := found.get("position.scaling.kind", "longrope")) != "longrope":
-            self.refuse("rope_parameters", f"expected rope_type default or longrope, got {scaling!r}")
-        return found
+    class Configuration(LocalLlama.Configuration):
+        fixed = {**Llama.Configuration.fixed, **dict.fromkeys(_PHI3_BIASES, False)}
+        table = {"dropout.hidden": ("resid_pdrop", 0.0)}
+        more_defaults = {
+            "max_position_embeddings": 4096,
+            "rms_norm_eps": 1e-5,
+            "sliding_window": None,
+            "original_max_position_embeddings": 4096,
+        }
+        rotated = 1.0
+        lists_layers = False
+        extra_keys = {"partial_rotary_factor", "embd_pdrop"}
 
-    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        scaling = config.position.scaling
-        original = config.position.maximum if scaling is None else scaling.original_maximum
-        return super().more_of_theirs(config) | {_ORIGINAL: original}
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            """Return the rotation, longrope or unscaled, and the window of all layers, if there is one."""
+            given = {**self.defaults, **plain}
+            for key in _FORMS:
+                form = plain.get(key)
+                if isinstance(form, Mapping) and form.get("rope_type", form.get("type")) in ("su", "yarn"):
+                    given[key] = {**form, "rope_type": "longrope"}
+            found = super().read_extra(given, tensors)
+            if (scaling := found.get("position.scaling.kind", "longrope")) != "longrope":
+                self.refuse("rope_parameters", f"expected rope_type default or longrope, got {scaling!r}")
+            return found
 
-    def names(self, config: ModelConfig) -> Mapping[str, str | Slice | Reshaped]:
-        """Return the modules; the parts of the fused projection are as wide as their heads."""
-        sizes = (config.attention_heads, config.key_value_heads, config.key_value_heads)
-        return {**self.modules, **fused_names("model.layers.{i}.self_attn.qkv_proj", QKV, sizes=sizes)}
+        def write_extra(self, config: ModelConfig) -> Values:
+            scaling = config.position.scaling
+            original = config.position.maximum if scaling is None else scaling.original_maximum
+            return super().write_extra(config) | {_ORIGINAL: original}
+
+    class Tensors(LocalLlama.Tensors):
+        modules = {
+            **llama_names(
+                {**NORMS, "attention.body.out": "self_attn.o_proj", "feed_forward.body.down": "mlp.down_proj"}
+            ),
+            **fused_names("model.layers.{i}.mlp.gate_up_proj", GATED),
+        }
+
+        def names(self, config: ModelConfig) -> Names:
+            """Return the modules; the parts of the fused projection are as wide as their heads."""
+            sizes = (config.attention_heads, config.key_value_heads, config.key_value_heads)
+            return {**self.modules, **fused_names("model.layers.{i}.self_attn.qkv_proj", QKV, sizes=sizes)}

@@ -1,19 +1,23 @@
 """ModernBERT, and ModernBERT as a decoder."""
 
-from typing import Any, ClassVar, Final
+from dataclasses import replace
+from typing import Final
 
+from clozeline.model.checkpoints._conversion.classes import Classes
 from clozeline.model.checkpoints._conversion.config_keys import FULL, SLIDING, read_layer_types, write_layer_types
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.rope_keys import read_unscaled_base
 from clozeline.model.checkpoints._conversion.tables import (
     DROPOUT,
     GATED,
     QKV,
     SIZES,
+    Keys,
+    Tensors,
+    Values,
     attention_names,
     fused_names,
     layer_names,
-    split_defaults,
 )
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.head import ClassifierOptions, VocabularyOptions
@@ -40,26 +44,28 @@ class ModernBert(KeyMap):
     """
 
     model_type = "modernbert"
-    stem = "ModernBert"
-    class_ends: ClassVar = {("masked_lm",): "ForMaskedLM"}
-    base = "model."
-    tasks: ClassVar = dict.fromkeys(
-        ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice"),
-        Task("classifier", "head.dense", "head.norm", {"hidden_norm": True}, dropout=DROPOUT, usual=0.0),
+    classes = Classes(
+        "ModernBert",
+        head_classes={("masked_lm",): "ForMaskedLM"},
+        tasks=dict.fromkeys(
+            ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice"),
+            Task("classifier", "head.dense", "head.norm", {"hidden_norm": True}, dropout=DROPOUT, usual=0.0),
+        ),
     )
-    fixed: ClassVar = {
-        "family": "encoder",
-        "norm": "layer",
-        "norm_place": "pre",
-        "first_norm": False,
-        "final_norm": True,
-        "emb_norm": True,
-        "gated": True,
-        "position.kind": "rope",
-        "init.scale_residual": True,
-    }
-    fields, defaults = split_defaults(
-        {
+
+    class Configuration(KeyMap.Configuration):
+        fixed = {
+            "family": "encoder",
+            "norm": "layer",
+            "norm_place": "pre",
+            "first_norm": False,
+            "final_norm": True,
+            "emb_norm": True,
+            "gated": True,
+            "position.kind": "rope",
+            "init.scale_residual": True,
+        }
+        table = {
             **SIZES,
             "eps": ("norm_eps", 1e-5),
             "tied": ("tie_word_embeddings", True),
@@ -74,76 +80,81 @@ class ModernBert(KeyMap):
             "dropout.activation": ("mlp_dropout", 0.0),
             "init.std": ("initializer_range", 0.02),
             "init.cutoff": ("initializer_cutoff_factor", 2.0),
-        },
-        hidden_activation="gelu",
-    )
-    activation = "hidden_activation"
-    also_read = (
-        *("layer_types", "global_attn_every_n_layers", "local_attention", "classifier_activation", "decoder_bias"),
-        *("rope_parameters", "rope_scaling", "layer_norm_eps", *_FORMER.values()),
-    )
-    modules: ClassVar = {
-        "family.tokens": "model.embeddings.tok_embeddings",
-        "family.stack.embeddings.norm": "model.embeddings.norm",
-        **layer_names("family.stack", "model.layers", _MODULES),
-        **fused_names("model.layers.{i}.attn.Wqkv", QKV),
-        **fused_names("model.layers.{i}.mlp.Wi", GATED),
-        "family.stack.norm": "model.final_norm",
-        "heads.masked_lm.transform": "head.dense",
-        "heads.masked_lm.norm": "head.norm",
-        "heads.masked_lm.projection": "decoder",
-    }
-
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        """Return the head and theta and, if there are local layers, which these are, their window and theta."""
-        act, of_head = (plain.get(key, "gelu") for key in ("hidden_activation", "classifier_activation"))
-        if act != of_head:
-            self.refuse("classifier_activation", f"expected that of the layers, {act!r}, got {of_head!r}")
-        head = {"weight": 1.0, **self.head_options, "bias": bool(plain.get("decoder_bias", True))}
-        base = {f"heads.{self.heads[0]}": head, "position.theta": self._theta(plain, FULL)}
-        layers = _local_layers(self.model_type, plain)
-        if layers == {"local.global_every": 1}:
-            return base
-        return {
-            **base,
-            **layers,
-            "local.theta": self._theta(plain, SLIDING),
-            "local.window": plain.get("local_attention", 128) // 2,
+            "activation": ("hidden_activation", "gelu"),
+        }
+        extra_keys = {
+            "layer_types",
+            "global_attn_every_n_layers",
+            "local_attention",
+            "classifier_activation",
+            "decoder_bias",
+            *("rope_parameters", "rope_scaling", "layer_norm_eps", *_FORMER.values()),
         }
 
-    def _theta(self, plain: Keys, kind: str) -> float:
-        if plain.get("rope_scaling"):
-            self.refuse("rope_scaling", "expected none, got scaled positions")
-        return read_unscaled_base(self.model_type, plain, kind, _FORMER[kind], _THETA[kind])
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            """Return the head and theta and, if there are local layers, which these are, their window and theta."""
+            act, of_head = (plain.get(key, "gelu") for key in ("hidden_activation", "classifier_activation"))
+            if act != of_head:
+                self.refuse("classifier_activation", f"expected that of the layers, {act!r}, got {of_head!r}")
+            head = {"weight": 1.0, **self.classes.head_options, "bias": bool(plain.get("decoder_bias", True))}
+            base = {f"heads.{self.classes.heads[0]}": head, "position.theta": self._theta(plain, FULL)}
+            layers = _local_layers(self.model_type, plain)
+            if layers == {"local.global_every": 1}:
+                return base
+            return {
+                **base,
+                **layers,
+                "local.theta": self._theta(plain, SLIDING),
+                "local.window": plain.get("local_attention", 128) // 2,
+            }
 
-    def task_options(self, ending: str, plain: Keys) -> dict[str, Any]:
-        options = {"hidden": self.activations.get(plain.get("classifier_activation", "gelu"))}
-        pooled = ending in ("ForSequenceClassification", "ForMultipleChoice")
-        return options | ({"pool": plain.get("classifier_pooling", "cls")} if pooled else {})
+        def _theta(self, plain: Keys, kind: str) -> float:
+            if plain.get("rope_scaling"):
+                self.refuse("rope_scaling", "expected none, got scaled positions")
+            return read_unscaled_base(self.model_type, plain, kind, _FORMER[kind], _THETA[kind])
 
-    def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> dict[str, Any]:
-        return {"classifier_pooling": head.pool_in(config.architecture)}
+        def task_options(self, ending: str, plain: Keys) -> Values:
+            options = {"hidden": self.activations.get(plain.get("classifier_activation", "gelu"))}
+            pooled = ending in ("ForSequenceClassification", "ForMultipleChoice")
+            return options | ({"pool": plain.get("classifier_pooling", "cls")} if pooled else {})
 
-    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        """Return layers and thetas in the current format and in the former one, which needs a number as cutoff."""
-        local = config.local or LocalConfig(window=0, global_every=1)
-        bases = {FULL: config.position.theta, SLIDING: local.theta or config.position.theta}
-        every = {} if local.global_every is None else {"global_attn_every_n_layers": local.global_every}
-        head = config.heads.get(self.heads[0])
-        return {
-            "decoder_bias": not isinstance(head, VocabularyOptions) or head.bias,
-            "layer_norm_eps": config.eps,  # the publisher's files have both names, and llama.cpp reads this one
-            "layer_types": write_layer_types(config),
-            **every,
-            "local_attention": 2 * local.window,
-            "rope_parameters": {kind: {"rope_type": "default", "rope_theta": base} for kind, base in bases.items()},
-            **{_FORMER[kind]: base for kind, base in bases.items()},
-            "classifier_activation": self.activation_name(config) or config.activation,
-            "initializer_cutoff_factor": config.init.cutoff or self.defaults["initializer_cutoff_factor"],
+        def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
+            return {"classifier_pooling": head.pool_in(config.architecture)}
+
+        def write_extra(self, config: ModelConfig) -> Values:
+            """Return layers and thetas in the current format and in the former one, which needs a number as cutoff."""
+            local = config.local or LocalConfig(window=0, global_every=1)
+            bases = {FULL: config.position.theta, SLIDING: local.theta or config.position.theta}
+            every = {} if local.global_every is None else {"global_attn_every_n_layers": local.global_every}
+            head = config.heads.get(self.classes.heads[0])
+            return {
+                "decoder_bias": not isinstance(head, VocabularyOptions) or head.bias,
+                "layer_norm_eps": config.eps,  # the publisher's files have both names, and llama.cpp reads this one
+                "layer_types": write_layer_types(config),
+                **every,
+                "local_attention": 2 * local.window,
+                "rope_parameters": {kind: {"rope_type": "default", "rope_theta": base} for kind, base in bases.items()},
+                **{_FORMER[kind]: base for kind, base in bases.items()},
+                "classifier_activation": self.activation_name(config) or config.activation,
+                "initializer_cutoff_factor": config.init.cutoff or self.defaults["initializer_cutoff_factor"],
+            }
+
+    class Tensors(KeyMap.Tensors):
+        base = "model."
+        modules = {
+            "family.tokens": "model.embeddings.tok_embeddings",
+            "family.stack.embeddings.norm": "model.embeddings.norm",
+            **layer_names("family.stack", "model.layers", _MODULES),
+            **fused_names("model.layers.{i}.attn.Wqkv", QKV),
+            **fused_names("model.layers.{i}.mlp.Wi", GATED),
+            "family.stack.norm": "model.final_norm",
+            "heads.masked_lm.transform": "head.dense",
+            "heads.masked_lm.norm": "head.norm",
+            "heads.masked_lm.projection": "decoder",
         }
 
 
-def _local_layers(model_type: str, plain: Keys) -> dict[str, Any]:
+def _local_layers(model_type: str, plain: Keys) -> Values:
     """Return the distance between global layers, or the list of types where there is no such distance."""
     every = plain.get("global_attn_every_n_layers") or 3
     kinds = read_layer_types(model_type, plain, lambda layer: layer % every != 0)
@@ -163,39 +174,50 @@ class ModernBertDecoder(ModernBert):
     """
 
     model_type = "modernbert-decoder"
-    stem = "ModernBertDecoder"
-    class_ends: ClassVar = {("lm",): "ForCausalLM"}
-    head_options: ClassVar = {"projection": "transformed"}
-    projections = ("transformed",)
-    tasks: ClassVar = {
-        "ForSequenceClassification": Task("classifier", "head.dense", "head.norm", {"hidden_norm": True}, DROPOUT, 0.0)
-    }
-    fixed: ClassVar = {**ModernBert.fixed, "family": "decoder"}
-    also_read = (*ModernBert.also_read, "sliding_window")
-    modules: ClassVar = {
-        **{
-            name: at for name, at in ModernBert.modules.items() if "attention.body" not in name and "heads." not in name
+    classes = replace(
+        ModernBert.classes,
+        prefix="ModernBertDecoder",
+        head_classes={("lm",): "ForCausalLM"},
+        head_options={"projection": "transformed"},
+        projections=("transformed",),
+        tasks={
+            "ForSequenceClassification": Task(
+                "classifier", "head.dense", "head.norm", {"hidden_norm": True}, DROPOUT, 0.0
+            )
         },
-        **layer_names("family.stack", "model.layers", _QKV),
-        "heads.lm.transform": "lm_head.dense",
-        "heads.lm.norm": "lm_head.norm",
-        "heads.lm.projection": "decoder",
-    }
+    )
 
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        """Return what ModernBERT has, and the window."""
-        found = super().more_of_ours({**plain, "local_attention": 128}, tensors)
-        if "local.window" in found:
-            found["local.window"] = plain.get("sliding_window", (plain.get("local_attention", 128) or 0) // 2) - 1
-        return found
+    class Configuration(ModernBert.Configuration):
+        fixed = {**ModernBert.Configuration.fixed, "family": "decoder"}
+        extra_keys = {"sliding_window"}
 
-    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        seen = 1 + (0 if config.local is None else config.local.window)
-        return {**super().more_of_theirs(config), "sliding_window": seen, "local_attention": 2 * seen}
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            """Return what ModernBERT has, and the window."""
+            found = super().read_extra({**plain, "local_attention": 128}, tensors)
+            if "local.window" in found:
+                found["local.window"] = plain.get("sliding_window", (plain.get("local_attention", 128) or 0) // 2) - 1
+            return found
 
-    def task_options(self, ending: str, plain: Keys) -> dict[str, Any]:
-        hidden = self.activations.get(plain.get("classifier_activation", "gelu"))
-        return {"hidden": hidden, "bias": bool(plain.get("classifier_bias", False))}
+        def write_extra(self, config: ModelConfig) -> Values:
+            seen = 1 + (0 if config.local is None else config.local.window)
+            return {**super().write_extra(config), "sliding_window": seen, "local_attention": 2 * seen}
 
-    def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> dict[str, Any]:
-        return {}
+        def task_options(self, ending: str, plain: Keys) -> Values:
+            hidden = self.activations.get(plain.get("classifier_activation", "gelu"))
+            return {"hidden": hidden, "bias": bool(plain.get("classifier_bias", False))}
+
+        def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
+            return {}
+
+    class Tensors(ModernBert.Tensors):
+        modules = {
+            **{
+                name: at
+                for name, at in ModernBert.Tensors.modules.items()
+                if "attention.body" not in name and "heads." not in name
+            },
+            **layer_names("family.stack", "model.layers", _QKV),
+            "heads.lm.transform": "lm_head.dense",
+            "heads.lm.norm": "lm_head.norm",
+            "heads.lm.projection": "decoder",
+        }

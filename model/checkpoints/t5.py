@@ -1,18 +1,22 @@
 """T5 1.0 and 1.1, mT5, and UMT5."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from dataclasses import replace
+from typing import Final
 
 import torch
 
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.classes import Classes
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import (
     ACTIVATIONS,
     ANSWER,
     CLASSES,
     DROPOUT,
+    Keys,
+    Names,
+    Tensors,
+    Values,
     layer_names,
-    split_defaults,
 )
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.model_config import ModelConfig
@@ -20,7 +24,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 _GATED: Final = {f"gated-{name}": ours for name, ours in (ACTIVATIONS | {"gelu": "gelu_tanh"}).items()}
 
 
-def _stack(name: str) -> dict[str, Any]:
+def _stack(name: str) -> Values:
     inner = 2 if name == "decoder" else 1
     layer = {"attention.norm": "layer.0.layer_norm", "feed_forward.norm": f"layer.{inner}.layer_norm"}
     attentions = {"attention": "layer.0.SelfAttention"}
@@ -45,23 +49,26 @@ class T5(KeyMap):
     """
 
     model_type = "t5"
-    stem = "T5"
-    class_ends: ClassVar = {("lm",): "ForConditionalGeneration"}
-    bare_end = "EncoderModel"
-    tasks: ClassVar[Mapping[str, Task]] = {
-        "ForSequenceClassification": CLASSES._replace(body=("", "transformer.")),
-        "ForQuestionAnswering": ANSWER,
-    }
-    fixed: ClassVar = {
-        "family": "encoder_decoder",
-        "norm": "rms",
-        "qk_scale": 1.0,
-        "position.kind": "t5",
-        "init.scheme": "t5",
-        **dict.fromkeys(("bias.qkv", "bias.out", "bias.ffn"), False),
-    }
-    fields, defaults = split_defaults(
-        {
+    classes = Classes(
+        "T5",
+        head_classes={("lm",): "ForConditionalGeneration"},
+        base_class="EncoderModel",
+        tasks={
+            "ForSequenceClassification": CLASSES._replace(body=("", "transformer.")),
+            "ForQuestionAnswering": ANSWER,
+        },
+    )
+
+    class Configuration(KeyMap.Configuration):
+        fixed = {
+            "family": "encoder_decoder",
+            "norm": "rms",
+            "qk_scale": 1.0,
+            "position.kind": "t5",
+            "init.scheme": "t5",
+            **dict.fromkeys(("bias.qkv", "bias.out", "bias.ffn"), False),
+        }
+        table = {
             "dim": "d_model",
             "layers": "num_layers",
             "decoder_layers": ("num_decoder_layers", None),
@@ -77,73 +84,93 @@ class T5(KeyMap):
             "dropout.activation": "dropout_rate",
             "dropout.output": "dropout_rate",
         }
-    )
-    only: ClassVar = {"is_decoder": (False,)}
-    activation = None
-    also_read: ClassVar[tuple[str, ...]] = (
-        *("feed_forward_proj", "dense_act_fn", "is_gated_act", "tie_word_embeddings", "scale_decoder_outputs"),
-    )
-    modules: ClassVar = {
-        "family.tokens": "shared",
-        **_stack("encoder"),
-        **_stack("decoder"),
-        "heads.lm.projection": "lm_head",
-    }
-    other_prefixes = ("transformer.",)
-    feed_forward: ClassVar[str] = "relu"
-    """type of feed-forward block if config.json does not name it"""
-    left_out = (r"^decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight$",)
+        supported = {"is_decoder": (False,)}
+        extra_keys = {
+            "feed_forward_proj",
+            "dense_act_fn",
+            "is_gated_act",
+            "tie_word_embeddings",
+            "scale_decoder_outputs",
+        }
+        feed_forward = "relu"
+        """type of feed-forward block if config.json does not name it"""
+
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            kind = plain.get("feed_forward_proj", self.feed_forward)
+            act = self.read_activation(kind, "feed_forward_proj", {**ACTIVATIONS, **_GATED})
+            # these two, which the class writes, take precedence
+            if (name := plain.get("dense_act_fn")) is not None:
+                act = self.read_activation(name, "dense_act_fn", ACTIVATIONS)
+            gated = plain.get("is_gated_act", kind in _GATED)
+            tied = plain.get("tie_word_embeddings") is not False
+            scaled = self.has_output_scale(plain, tied)
+            # a file may hold a head that differs from the token table
+            table, head = (
+                next((tensor for key, tensor in tensors.items() if key.endswith(name)), None)
+                for name in ("shared.weight", "lm_head.weight")
+            )
+            # without values, before a training, only a head of its own is there
+            own_head = table is not None and head is not None and (head.is_meta or not torch.equal(table, head))
+            return {"gated": gated, "activation": act, "tied": tied and not own_head, "out_scale": scaled}
+
+        def has_output_scale(self, plain: Keys, tied: bool) -> bool:
+            """Return whether states are scaled before the head; without a key for it, as the tie says."""
+            return bool(plain.get("scale_decoder_outputs", tied))
+
+        def write_extra(self, config: ModelConfig) -> Values:
+            kinds = _GATED if config.gated else ACTIVATIONS
+            return {
+                "feed_forward_proj": next(
+                    (k for k, ours in kinds.items() if ours == config.activation), config.activation
+                ),
+                "tie_word_embeddings": config.tied,
+                "scale_decoder_outputs": config.out_scale,
+                "is_encoder_decoder": True,
+            }
+
+    class Tensors(KeyMap.Tensors):
+        modules = {
+            "family.tokens": "shared",
+            **_stack("encoder"),
+            **_stack("decoder"),
+            "heads.lm.projection": "lm_head",
+        }
+        other_prefixes = ("transformer.",)
+        left_out = {
+            r"^decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight$",
+        }
+
+        def names(self, config: ModelConfig) -> Names:
+            """Name the modules of the feed-forward block by its type."""
+            inner = {"gate": "wi_0", "up": "wi_1"} if config.gated else {"up": "wi"}
+            names = {**self.modules}
+            for stack, number in (("encoder", 1), ("decoder", 2)):
+                theirs = f"{stack}.block.{{i}}.layer.{number}.DenseReluDense"
+                for name, target in {**inner, "down": "wo"}.items():
+                    names[f"family.{stack}.layers.{{i}}.feed_forward.body.{name}"] = f"{theirs}.{target}"
+            return names
+
+        def ties(self, config: ModelConfig) -> dict[str, str]:
+            tables = [f"{stack}.embed_tokens.weight" for stack in ("encoder", "decoder")]
+            return {**dict.fromkeys(tables, "shared.weight"), **super().ties(config)}
 
     def variants(self) -> tuple[KeyMap, ...]:
         """Return the map of the encoder alone, with the tables of the type."""
         kind = type(self)
-        fixed = {**kind.fixed, "family": "encoder"}
-        return (type(f"{kind.__name__}Encoder", (T5Encoder, kind), {"fixed": fixed})(),)
-
-    def names(self, config: ModelConfig) -> Mapping[str, Any]:
-        """Name the modules of the feed-forward block by its type."""
-        inner = {"gate": "wi_0", "up": "wi_1"} if config.gated else {"up": "wi"}
-        names = {**self.modules}
-        for stack, number in (("encoder", 1), ("decoder", 2)):
-            theirs = f"{stack}.block.{{i}}.layer.{number}.DenseReluDense"
-            for name, target in {**inner, "down": "wo"}.items():
-                names[f"family.{stack}.layers.{{i}}.feed_forward.body.{name}"] = f"{theirs}.{target}"
-        return names
-
-    def ties(self, config: ModelConfig) -> dict[str, str]:
-        tables = [f"{stack}.embed_tokens.weight" for stack in ("encoder", "decoder")]
-        return {**dict.fromkeys(tables, "shared.weight"), **super().ties(config)}
-
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        kind = plain.get("feed_forward_proj", self.feed_forward)
-        act = self.read_activation(kind, "feed_forward_proj", {**ACTIVATIONS, **_GATED})
-        # these two, which the class writes, take precedence
-        if (name := plain.get("dense_act_fn")) is not None:
-            act = self.read_activation(name, "dense_act_fn", ACTIVATIONS)
-        gated = plain.get("is_gated_act", kind in _GATED)
-        tied = plain.get("tie_word_embeddings") is not False
-        scaled = self.has_output_scale(plain, tied)
-        # a file may hold a head that differs from the token table
-        table, head = (
-            next((tensor for key, tensor in tensors.items() if key.endswith(name)), None)
-            for name in ("shared.weight", "lm_head.weight")
+        classes = replace(
+            kind.classes,
+            head_classes={},
+            headless=("similarity",),
+            head_options={"pool": "mean"},
+            tasks={"ForTokenClassification": Task("classifier", dropout=DROPOUT, usual=0.0)},
         )
-        # without values, before a training, only a head of its own is there
-        own_head = table is not None and head is not None and (head.is_meta or not torch.equal(table, head))
-        return {"gated": gated, "activation": act, "tied": tied and not own_head, "out_scale": scaled}
-
-    def has_output_scale(self, plain: Keys, tied: bool) -> bool:
-        """Return whether states are scaled before the head; without a key for it, as the tie says."""
-        return bool(plain.get("scale_decoder_outputs", tied))
-
-    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        kinds = _GATED if config.gated else ACTIVATIONS
-        return {
-            "feed_forward_proj": next((k for k, ours in kinds.items() if ours == config.activation), config.activation),
-            "tie_word_embeddings": config.tied,
-            "scale_decoder_outputs": config.out_scale,
-            "is_encoder_decoder": True,
+        fixed = {"fixed": {**kind.Configuration.fixed, "family": "encoder", "decoder_layers": None}}
+        members = {
+            "classes": classes,
+            "Configuration": type("Configuration", (T5Encoder.Configuration, kind.Configuration), fixed),
+            "Tensors": type("Tensors", (T5Encoder.Tensors, kind.Tensors), {}),
         }
+        return (type(f"{kind.__name__}Encoder", (T5Encoder, kind), members)(),)
 
 
 class T5Encoder(T5):
@@ -152,39 +179,34 @@ class T5Encoder(T5):
     A bare one computes text vectors, which our head for that does without parameters.
     """
 
-    base = "transformer."
-    class_ends: ClassVar = {}
-    head_options: ClassVar = {"pool": "mean"}
-    tasks: ClassVar = {"ForTokenClassification": Task("classifier", dropout=DROPOUT, usual=0.0)}
-    fields: ClassVar = {ours: theirs for ours, theirs in T5.fields.items() if ours != "decoder_layers"}
-    also_read = (*T5.also_read, "num_decoder_layers")
+    class Configuration(T5.Configuration):
+        extra_keys = {"num_decoder_layers"}
 
-    @property
-    def heads(self) -> tuple[str, ...]:
-        return ("similarity",)
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            return {k: v for k, v in super().read_extra(plain, tensors).items() if k in ("gated", "activation")}
+
+        def write_extra(self, config: ModelConfig) -> Values:
+            return {**super().write_extra(config), "num_decoder_layers": config.layers}
+
+    class Tensors(T5.Tensors):
+        base = "transformer."
+
+        def names(self, config: ModelConfig) -> Names:
+            encoder = {
+                ours.replace("encoder", "stack", 1): f"transformer.{theirs}"
+                for ours, theirs in super().names(config).items()
+                if ours.startswith("family.encoder.")
+            }
+            return {"family.tokens": "transformer.shared", **encoder}
+
+        def ties(self, config: ModelConfig) -> dict[str, str]:
+            return {"transformer.encoder.embed_tokens.weight": "transformer.shared.weight"}
 
     def variants(self) -> tuple[KeyMap, ...]:
         return ()
 
     def is_written_by(self, plain: Keys) -> bool:
-        return self.task_of(plain) is not None or (plain.get("architectures") or [""])[0] == self.bare
-
-    def names(self, config: ModelConfig) -> Mapping[str, Any]:
-        encoder = {
-            ours.replace("encoder", "stack", 1): f"transformer.{theirs}"
-            for ours, theirs in super().names(config).items()
-            if ours.startswith("family.encoder.")
-        }
-        return {"family.tokens": "transformer.shared", **encoder}
-
-    def ties(self, config: ModelConfig) -> dict[str, str]:
-        return {"transformer.encoder.embed_tokens.weight": "transformer.shared.weight"}
-
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        return {k: v for k, v in super().more_of_ours(plain, tensors).items() if k in ("gated", "activation")}
-
-    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        return {**super().more_of_theirs(config), "num_decoder_layers": config.layers}
+        return self.classes.task_of(plain) is not None or (plain.get("architectures") or [""])[0] == self.classes.bare
 
 
 class Mt5(T5):
@@ -194,13 +216,14 @@ class Mt5(T5):
     """
 
     model_type = "mt5"
-    stem = "MT5"
-    bare_end = "EncoderModel"
-    feed_forward = "gated-gelu"
+    classes = replace(T5.classes, prefix="MT5", base_class="EncoderModel")
 
-    def has_output_scale(self, plain: Keys, tied: bool) -> bool:
-        """Return False, whatever config.json says."""
-        return False
+    class Configuration(T5.Configuration):
+        feed_forward = "gated-gelu"
+
+        def has_output_scale(self, plain: Keys, tied: bool) -> bool:
+            """Return False, whatever config.json says."""
+            return False
 
 
 _TABLE = {"position.table": "layer.0.SelfAttention.relative_attention_bias"}
@@ -218,12 +241,15 @@ class Umt5(T5):
     """
 
     model_type = "umt5"
-    stem = "UMT5"
-    bare_end = "EncoderModel"
-    feed_forward = "gated-gelu"
-    fixed: ClassVar = {**T5.fixed, "position.per_layer": True}
-    modules: ClassVar = {
-        **T5.modules,
-        **layer_names("family.encoder", "encoder.block", _TABLE),
-        **layer_names("family.decoder", "decoder.block", _TABLE),
-    }
+    classes = replace(T5.classes, prefix="UMT5", base_class="EncoderModel")
+
+    class Configuration(T5.Configuration):
+        feed_forward = "gated-gelu"
+        fixed = {**T5.Configuration.fixed, "position.per_layer": True}
+
+    class Tensors(T5.Tensors):
+        modules = {
+            **T5.Tensors.modules,
+            **layer_names("family.encoder", "encoder.block", _TABLE),
+            **layer_names("family.decoder", "decoder.block", _TABLE),
+        }

@@ -1,9 +1,8 @@
 """XLM (arXiv 1901.07291)."""
 
-from typing import Any, ClassVar
-
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
-from clozeline.model.checkpoints._conversion.tables import attention_names, layer_names, split_defaults
+from clozeline.model.checkpoints._conversion.classes import Classes
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
+from clozeline.model.checkpoints._conversion.tables import Keys, Tensors, Values, attention_names, layer_names
 from clozeline.model.checkpoints._conversion.task_heads import Task, label_keys, label_names
 from clozeline.model.checkpoints.bert import FIXED
 from clozeline.model.configuration.head import ClassifierOptions
@@ -20,19 +19,21 @@ class Xlm(KeyMap):
     """
 
     model_type = "xlm"
-    stem = "XLM"
-    class_ends: ClassVar = {("masked_lm",): "WithLMHeadModel"}
-    base = "transformer."
-    head_options: ClassVar = {"transform": False}
-    tasks: ClassVar = {
-        "ForSequenceClassification": Task("sequence_summary.summary", dropout=_FIRST_DROPOUT, usual=0.1),
-        "ForTokenClassification": Task("classifier"),
-        "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0}, suffix="Simple"),
-        "ForMultipleChoice": Task("logits_proj", "sequence_summary.summary", options={"dropout": 0.0}),
-    }
-    fixed: ClassVar = {**FIXED, "type_vocab_size": 0}
-    fields, defaults = split_defaults(
-        {
+    classes = Classes(
+        "XLM",
+        head_classes={("masked_lm",): "WithLMHeadModel"},
+        head_options={"transform": False},
+        tasks={
+            "ForSequenceClassification": Task("sequence_summary.summary", dropout=_FIRST_DROPOUT, usual=0.1),
+            "ForTokenClassification": Task("classifier"),
+            "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0}, suffix="Simple"),
+            "ForMultipleChoice": Task("logits_proj", "sequence_summary.summary", options={"dropout": 0.0}),
+        },
+    )
+
+    class Configuration(KeyMap.Configuration):
+        fixed = {**FIXED, "type_vocab_size": 0}
+        table = {
             "dim": "emb_dim",
             "layers": "n_layers",
             "attention_heads": "n_heads",
@@ -45,69 +46,86 @@ class Xlm(KeyMap):
             "init.std": ("init_std", 0.02),
             "init.embedding_std": ("embed_init_std", 2048**-0.5),
         }
-    )
-    only: ClassVar = {
-        "causal": (False,),
-        "asm": (False,),
-        "is_encoder": (True,),
-        "sinusoidal_embeddings": (False, True),
-    }
-    activation = None
-    also_read = (
-        *("gelu_activation", "n_langs", "use_lang_emb", "n_words", "lang_id", "lang2id", "id2lang"),
-        *("unk_index", "mask_index", "pad_index", "bos_index", "eos_index", "start_n_top", "end_n_top"),
-    )
-    modules: ClassVar = {
-        "family.tokens": "transformer.embeddings",
-        "family.languages": "transformer.lang_embeddings",
-        "family.stack.position.table": "transformer.position_embeddings",
-        "family.stack.embeddings.norm": "transformer.layer_norm_emb",
-        **layer_names("family.stack", "transformer.attentions", attention_names("q_lin", "k_lin", "v_lin", "out_lin")),
-        "family.stack.layers.{i}.attention.norm": "transformer.layer_norm1.{i}",
-        "family.stack.layers.{i}.feed_forward.body.up": "transformer.ffns.{i}.lin1",
-        "family.stack.layers.{i}.feed_forward.body.down": "transformer.ffns.{i}.lin2",
-        "family.stack.layers.{i}.feed_forward.norm": "transformer.layer_norm2.{i}",
-        "heads.masked_lm.projection": "pred_layer.proj",
-    }
-    buffers = (r"(^|\.)position_ids$",)
-
-    def task_options(self, ending: str, plain: Keys) -> dict[str, Any]:
-        """Refuse summaries other than the class's defaults.
-
-        A choice is scored by two maps, the first of which is as wide as there are labels, although its score has none.
-        """
-        if ending not in ("ForSequenceClassification", "ForMultipleChoice"):
-            return {}
-        usual = {"summary_type": ("first",), "summary_use_proj": (True,), "summary_proj_to_labels": (True,)}
-        self.refuse_other_values(plain, usual | {"summary_activation": (None,)})
-        if ending == "ForSequenceClassification":
-            return {}
-        dropout, width = plain.get(_FIRST_DROPOUT, 0.1), len(label_names(plain))
-        return {"hidden": "identity", "hidden_dim": width, "input_dropout": dropout}
-
-    def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> dict[str, Any]:
-        summary = {"summary_type": "first", "summary_use_proj": True, "summary_proj_to_labels": True}
-        if "multiple_choice" not in config.heads:
-            return summary
-        labels = tuple(f"LABEL_{number}" for number in range(head.hidden_dim or config.dim))
-        return summary | {_FIRST_DROPOUT: head.input_dropout, **label_keys(labels)}
-
-    def vocab_size(self, plain: Keys) -> int:
-        """Return the rows of the token table, which older files call `n_words`."""
-        return super().vocab_size({"vocab_size": plain.get("n_words"), **plain})
-
-    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        languages = plain.get("n_langs", 1) if plain.get("use_lang_emb", True) else 0
-        return {
-            "ffn_dim": 4 * plain["emb_dim"],
-            "activation": "gelu" if plain.get("gelu_activation", True) else "relu",
-            "languages": 0 if languages == 1 else languages,
+        supported = {
+            "causal": (False,),
+            "asm": (False,),
+            "is_encoder": (True,),
+            "sinusoidal_embeddings": (False, True),
+        }
+        extra_keys = {
+            "gelu_activation",
+            "n_langs",
+            "use_lang_emb",
+            "n_words",
+            "lang_id",
+            "lang2id",
+            "id2lang",
+            "unk_index",
+            "mask_index",
+            "pad_index",
+            "bos_index",
+            "eos_index",
+            "start_n_top",
+            "end_n_top",
         }
 
-    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        return {
-            "gelu_activation": config.activation == "gelu",
-            "n_langs": max(1, config.languages),
-            "use_lang_emb": True,
-            "embed_init_std": config.init.embedding_std or config.init.std,
+        def task_options(self, ending: str, plain: Keys) -> Values:
+            """Refuse summaries other than the class's defaults.
+
+            A choice is scored by two maps. The first is as wide as there are labels, although its score has none.
+            """
+            if ending not in ("ForSequenceClassification", "ForMultipleChoice"):
+                return {}
+            usual = {"summary_type": ("first",), "summary_use_proj": (True,), "summary_proj_to_labels": (True,)}
+            self.refuse_other_values(plain, usual | {"summary_activation": (None,)})
+            if ending == "ForSequenceClassification":
+                return {}
+            dropout, width = plain.get(_FIRST_DROPOUT, 0.1), len(label_names(plain))
+            return {"hidden": "identity", "hidden_dim": width, "input_dropout": dropout}
+
+        def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
+            summary = {"summary_type": "first", "summary_use_proj": True, "summary_proj_to_labels": True}
+            if "multiple_choice" not in config.heads:
+                return summary
+            labels = tuple(f"LABEL_{number}" for number in range(head.hidden_dim or config.dim))
+            return summary | {_FIRST_DROPOUT: head.input_dropout, **label_keys(labels)}
+
+        def vocab_size(self, plain: Keys) -> int:
+            """Return the rows of the token table, which older files call `n_words`."""
+            return super().vocab_size({"vocab_size": plain.get("n_words"), **plain})
+
+        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+            languages = plain.get("n_langs", 1) if plain.get("use_lang_emb", True) else 0
+            return {
+                "ffn_dim": 4 * plain["emb_dim"],
+                "activation": "gelu" if plain.get("gelu_activation", True) else "relu",
+                "languages": 0 if languages == 1 else languages,
+            }
+
+        def write_extra(self, config: ModelConfig) -> Values:
+            return {
+                "gelu_activation": config.activation == "gelu",
+                "n_langs": max(1, config.languages),
+                "use_lang_emb": True,
+                "embed_init_std": config.init.embedding_std or config.init.std,
+            }
+
+    class Tensors(KeyMap.Tensors):
+        base = "transformer."
+        modules = {
+            "family.tokens": "transformer.embeddings",
+            "family.languages": "transformer.lang_embeddings",
+            "family.stack.position.table": "transformer.position_embeddings",
+            "family.stack.embeddings.norm": "transformer.layer_norm_emb",
+            **layer_names(
+                "family.stack", "transformer.attentions", attention_names("q_lin", "k_lin", "v_lin", "out_lin")
+            ),
+            "family.stack.layers.{i}.attention.norm": "transformer.layer_norm1.{i}",
+            "family.stack.layers.{i}.feed_forward.body.up": "transformer.ffns.{i}.lin1",
+            "family.stack.layers.{i}.feed_forward.body.down": "transformer.ffns.{i}.lin2",
+            "family.stack.layers.{i}.feed_forward.norm": "transformer.layer_norm2.{i}",
+            "heads.masked_lm.projection": "pred_layer.proj",
+        }
+        buffers = {
+            r"(^|\.)position_ids$",
         }

@@ -1,10 +1,11 @@
 """XLNet (arXiv 1906.08237)."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Final
 
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys
-from clozeline.model.checkpoints._conversion.tables import HeadedClass, Reshaped, layer_names, split_defaults
+from clozeline.model.checkpoints._conversion.classes import Classes
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
+from clozeline.model.checkpoints._conversion.tables import Keys, Names, Reshaped, Values, layer_names
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
@@ -37,26 +38,29 @@ class XLNet(KeyMap):
     """Relative attention whose parameters have an axis for the heads. Segment-level recurrence is not implemented."""
 
     model_type = "xlnet"
-    stem = "XLNet"
-    class_ends: ClassVar = {("masked_lm",): "LMHeadModel"}
-    base = "transformer."
-    head_options: ClassVar = {"transform": False}
-    tasks: ClassVar = {
-        "ForSequenceClassification": _SUMMARY,
-        "ForMultipleChoice": _SUMMARY,
-        "ForTokenClassification": Task("classifier", options={"dropout": 0.0}),
-        "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0}, suffix="Simple"),
-    }
-    fixed: ClassVar = {
-        "family": "xlnet",
-        "norm_place": "post",
-        "final_norm": False,
-        "position.kind": "sinusoidal",
-        "bias.qkv": False,
-        "bias.out": False,
-    }
-    fields, defaults = split_defaults(
-        {
+    classes = Classes(
+        "XLNet",
+        head_classes={("masked_lm",): "LMHeadModel"},
+        head_options={"transform": False},
+        loader="AutoModelForPreTraining",
+        tasks={
+            "ForSequenceClassification": _SUMMARY,
+            "ForMultipleChoice": _SUMMARY,
+            "ForTokenClassification": Task("classifier", options={"dropout": 0.0}),
+            "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0}, suffix="Simple"),
+        },
+    )
+
+    class Configuration(KeyMap.Configuration):
+        fixed = {
+            "family": "xlnet",
+            "norm_place": "post",
+            "final_norm": False,
+            "position.kind": "sinusoidal",
+            "bias.qkv": False,
+            "bias.out": False,
+        }
+        table = {
             "dim": "d_model",
             "layers": "n_layer",
             "attention_heads": "n_head",
@@ -69,42 +73,39 @@ class XLNet(KeyMap):
             "dropout.activation": "dropout",
             "dropout.output": "dropout",
             "init.std": ("initializer_range", 0.02),
-        },
-        ff_activation="gelu",
-    )
-    only: ClassVar = {"attn_type": ("bi",), "bi_data": (False,), "clamp_len": (-1, 0)}
-    also_read = ("d_head", "untie_r", "same_length", "mem_len", "reuse_len", "use_mems_eval", "use_mems_train",
-                 "start_n_top", "end_n_top", "summary_last_dropout")  # fmt: skip
-    activation = "ff_activation"
-    modules: ClassVar = {
-        "family.tokens": "transformer.word_embedding",
-        **layer_names("family", "transformer.layer", _MODULES),
-        "heads.masked_lm.projection": "lm_loss",
-    }
-    transposed = ("q", "k", "v", "r")
-
-    @property
-    def classes(self) -> tuple[HeadedClass, ...]:
-        return tuple(headed._replace(auto="AutoModelForPreTraining") for headed in super().classes)
-
-    def task_options(self, ending: str, plain: Keys) -> dict[str, Any]:
-        """Refuse summaries other than the class's defaults."""
-        if ending in ("ForSequenceClassification", "ForMultipleChoice"):
-            usual = {"summary_type": ("last",), "summary_use_proj": (True,), "summary_activation": ("tanh",)}
-            self.refuse_other_values(plain, usual)
-        return {}
-
-    def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> dict[str, Any]:
-        return {"summary_type": "last", "summary_use_proj": True, "summary_activation": "tanh"}
-
-    def names(self, config: ModelConfig) -> Mapping[str, Any]:
-        """Also return the parameters with an axis for the heads."""
-        heads, width = config.attention_heads, config.head_width
-        ours, theirs = "family.layers.{i}.attention.body", "transformer.layer.{i}.rel_attn"
-        matrices = {name: Reshaped(f"{theirs}.{target}", (-1, heads, width)) for name, target in _BY_HEAD.items()}
-        biases = {name: Reshaped(f"{theirs}.{target}", (heads, width)) for name, target in _BIASES.items()}
-        return {
-            **self.modules,
-            **{f"{ours}.{name}": target for name, target in (matrices | biases).items()},
-            "family.unknown": Reshaped("transformer.mask_emb", (1, 1, config.embedding_width)),
+            "activation": ("ff_activation", "gelu"),
         }
+        supported = {"attn_type": ("bi",), "bi_data": (False,), "clamp_len": (-1, 0)}
+        extra_keys = {"d_head", "untie_r", "same_length", "mem_len", "reuse_len", "use_mems_eval", "use_mems_train",
+                     "start_n_top", "end_n_top", "summary_last_dropout"}  # fmt: skip
+
+        def task_options(self, ending: str, plain: Keys) -> Values:
+            """Refuse summaries other than the class's defaults."""
+            if ending in ("ForSequenceClassification", "ForMultipleChoice"):
+                usual = {"summary_type": ("last",), "summary_use_proj": (True,), "summary_activation": ("tanh",)}
+                self.refuse_other_values(plain, usual)
+            return {}
+
+        def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
+            return {"summary_type": "last", "summary_use_proj": True, "summary_activation": "tanh"}
+
+    class Tensors(KeyMap.Tensors):
+        base = "transformer."
+        modules = {
+            "family.tokens": "transformer.word_embedding",
+            **layer_names("family", "transformer.layer", _MODULES),
+            "heads.masked_lm.projection": "lm_loss",
+        }
+        transposed = ("q", "k", "v", "r")
+
+        def names(self, config: ModelConfig) -> Names:
+            """Also return the parameters with an axis for the heads."""
+            heads, width = config.attention_heads, config.head_width
+            ours, theirs = "family.layers.{i}.attention.body", "transformer.layer.{i}.rel_attn"
+            matrices = {name: Reshaped(f"{theirs}.{target}", (-1, heads, width)) for name, target in _BY_HEAD.items()}
+            biases = {name: Reshaped(f"{theirs}.{target}", (heads, width)) for name, target in _BIASES.items()}
+            return {
+                **self.modules,
+                **{f"{ours}.{name}": target for name, target in (matrices | biases).items()},
+                "family.unknown": Reshaped("transformer.mask_emb", (1, 1, config.embedding_width)),
+            }

@@ -44,7 +44,7 @@ def _export(options: argparse.Namespace) -> None:
     options.output.mkdir(parents=True, exist_ok=True)
     write_tensors(options.output / "adapter_model.safetensors", export.tensors, export.metadata)
     # keys of config.json that the class with the run's head needs in addition to those of the base
-    base_keys = key_map.write_config(config, original.vocab_size, ids)
+    base_keys = key_map.configuration.write(config, original.vocab_size, ids)
     keys = {
         key: {int(number): name for number, name in value.items()} if key == "id2label" else value
         for key, value in sorted(export.headed.items())

@@ -205,11 +205,11 @@ def _heads(
             f"adapter: {', '.join(other[:4])} were trained with it, and peft stores only heads: export_model merges "
             "an adapter into the weights"
         )
-    ties = key_map.ties_in_class(checkpoint.config)
+    ties = key_map.tensors.ties_in_class(checkpoint.config)
     complete = {**theirs, **{copy: theirs[name] for copy, name in ties.items() if name in theirs}}
     modules: dict[str, dict[str, Tensor]] = {}
-    for target in key_map.targets(checkpoint.config, trained).values():
-        in_body = bool(key_map.base) and target.name.startswith(key_map.base)
+    for target in key_map.tensors.targets(checkpoint.config, trained).values():
+        in_body = bool(key_map.tensors.base) and target.name.startswith(key_map.tensors.base)
         module = target.name.rpartition(".")[0] if in_body else target.name.partition(".")[0]
         modules[module] = {
             name: tensor.float().clone() for name, tensor in complete.items() if name.startswith(f"{module}.")

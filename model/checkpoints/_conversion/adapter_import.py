@@ -161,7 +161,7 @@ def _read_weights(folder: Path) -> tuple[dict[str, Tensor], Path]:
 
 def _take_factors(folder: _Folder) -> dict[str, tuple[Tensor, Tensor]]:
     """Remove the factors A [rank, inputs] and B [outputs, rank] of each adapted module, by its name in the class."""
-    base, factors = folder.key_map.base, dict[str, tuple[Tensor, Tensor]]()
+    base, factors = folder.key_map.tensors.base, dict[str, tuple[Tensor, Tensor]]()
     for name in [name for name in folder.tensors if name.endswith(_A)]:
         stored = name.removesuffix(_A)
         module = stored if stored in folder.modules else f"{base}{stored}"  # a class without a head has no prefix
@@ -293,16 +293,16 @@ def _with_task_head(
     ending = _ENDINGS.get(task or "")
     if ending is None or [endings().get(head) for head in base.config.heads] == [ending]:
         return base.config
-    entry = key_map.tasks.get(ending)
+    entry = key_map.classes.tasks.get(ending)
     weight = None if entry is None else tensors.get(f"{entry.out}.weight")
     if entry is None or weight is None:
         absent = f"a class with a {heads_of(ending)[0]} head"
         needed = f"its tensor {entry.out}.weight: name it in modules_to_save" if entry else absent
         why = f"a {key_map.model_type} needs {needed}, or a base with the head"
         raise ConfigurationError(f"{folder / PEFT_CONFIG}: task_type {task}: {why}")
-    plain = key_map.write_config(base.config, base.vocab_size, base.token_ids)
-    plain |= {"architectures": [key_map.task_class(ending).name], "num_labels": len(weight), **named}
-    return replace(base.config, heads=key_map.read_config(plain, {}).heads)
+    plain = key_map.configuration.write(base.config, base.vocab_size, base.token_ids)
+    plain |= {"architectures": [key_map.classes.task_class(ending).name], "num_labels": len(weight), **named}
+    return replace(base.config, heads=key_map.configuration.read(plain, {}).heads)
 
 
 def _read_heads(
@@ -310,14 +310,14 @@ def _read_heads(
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
     """Return the parameters of the heads, and the names of those that the adapter's folder holds."""
     shapes = {name: shape for name, shape in parameter_shapes(config, base.vocab_size).items() if name.startswith("h")}
-    targets = key_map.targets(config, shapes)
+    targets = key_map.tensors.targets(config, shapes)
     known = {target.name for target in targets.values()}
     # a class without a head has no prefix
-    bare = {name.removeprefix(key_map.base): name for name in known} | {name: name for name in known}
+    bare = {name.removeprefix(key_map.tensors.base): name for name in known} | {name: name for name in known}
     saved = {bare.get(name, name): tensor for name, tensor in saved.items()}
     # peft saves a tied tensor with each module that has it; the token table must be that of the base
     body = to_theirs(key_map, config, {k: v for k, v in base.tensors.items() if k == "family.tokens.weight"})
-    copies = key_map.ties_in_class(config) | {name: name for name in body}
+    copies = key_map.tensors.ties_in_class(config) | {name: name for name in body}
     for copy, name in copies.items():
         if copy in saved and copy not in known:
             original = body.get(name, saved.get(name))

@@ -31,7 +31,7 @@ MODEL: Final = "model.yaml"
 WEIGHTS: Final = "model.safetensors"
 UNREAD: Final = "unread."
 """Prefix of the names of `Checkpoint.unread` in a folder of our own."""
-_NO_MATTER: Final = frozenset(
+_IGNORED_KEYS: Final = frozenset(
     {
         *("_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version", "model_type", "vocab_size"),
         *("use_cache", "output_attentions", "output_hidden_states", "return_dict", "is_encoder_decoder"),
@@ -169,31 +169,33 @@ def _read_transformers_folder(folder: Path, *, strict: bool, quantized: bool) ->
     stored, files = read_tensors(folder)
     if "quantization_config" in plain:
         stored = _restore(stored, read_metadata(files), folder / CONFIG, quantized=quantized)
-    config = key_map.read_config(plain, stored)
-    rows = key_map.vocab_size(plain)
+    config = key_map.configuration.read(plain, stored)
+    rows = key_map.configuration.vocab_size(plain)
     # names in the file → names of the class with its heads
     where = str(folder)
     ours = parameter_shapes(config, rows)
     expected = their_shapes(key_map, config, ours)
-    constants = key_map.constants_in_class(config, rows)
-    renaming = key_map.renaming({**expected, **constants}, config)
-    renamed = renaming.apply(key_map.tensors_of_class(stored, config), where, strict=strict)
+    constants = key_map.tensors.constants_in_class(config, rows)
+    renaming = key_map.tensors.renaming({**expected, **constants}, config)
+    renamed = renaming.apply(key_map.tensors.tensors_of_class(stored, config), where, strict=strict)
     refuse_invalid_values(renamed.tensors | renamed.left_out, where)
     # set aside copies of tied tensors, constants, and tensors that our model does not read
-    tensors = _without_copies(renamed.tensors, key_map.ties_in_class(config), where, config.tied)
-    base = key_map.base
-    unread = {name: tensors[name] for name in key_map.copies(config) if name in tensors}
+    tensors = _without_copies(renamed.tensors, key_map.tensors.ties_in_class(config), where, config.tied)
+    base = key_map.tensors.base
+    unread = {name: tensors[name] for name in key_map.tensors.copies(config) if name in tensors}
     known = {name: value for name, value in constants.items() if name in tensors}
     for name, value in known.items():
         if tensors[name].dtype != value.dtype or not torch.equal(tensors[name], value):
             unread[name] = tensors[name]
     skipped = {name if name.startswith(base) else base + name: tensor for name, tensor in renamed.left_out.items()}
     for body_alone in (True, False):
-        unread |= {name: skipped[name] for name in key_map.names_to_keep(skipped, config, body_alone=body_alone)}
+        unread |= {
+            name: skipped[name] for name in key_map.tensors.names_to_keep(skipped, config, body_alone=body_alone)
+        }
     tensors = {name: tensor for name, tensor in tensors.items() if name not in {**constants, **unread}}
     # a checkpoint has all parameters of the head, or none of them
     head = [name for name in ours if name.startswith("heads.")]
-    absent = [] if any(target.name in tensors for target in key_map.targets(config, head).values()) else head
+    absent = [] if any(target.name in tensors for target in key_map.tensors.targets(config, head).values()) else head
     stored_shapes = {name: shape for name, shape in ours.items() if name not in absent}
     refuse_differing(tensors, their_shapes(key_map, config, stored_shapes), where)
     # notes for people
@@ -202,10 +204,10 @@ def _read_transformers_folder(folder: Path, *, strict: bool, quantized: bool) ->
         tensors_of = f"{len(renamed.further)} tensors of heads that {key_map.model_type} does not have"
         notes.append(f"left out, {tensors_of}: {join_names(further)}")
     notes += [f"the head is not there: {join_names(absent)}"] if absent else []
-    read = key_map.keys_read | _NO_MATTER
+    read = key_map.configuration.keys_read | _IGNORED_KEYS
     if unknown := sorted(key for key in plain if key not in read and not key.endswith("_token_id")):
         notes.append(f"keys of config.json that were not read: {', '.join(unknown)}")
-    notes += label_note(plain) if key_map.task(config) else []
+    notes += label_note(plain) if key_map.classes.task(config) else []
     ids = {key: value for key, value in plain.items() if key.endswith("_token_id") and value is not None}
     converted = to_ours(key_map, config, tensors, stored_shapes)
     kind = key_map.model_type

@@ -16,11 +16,13 @@ from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint
 from clozeline.model.checkpoints._conversion.class_fit import fit_to_class
 from clozeline.model.checkpoints._conversion.import_record import CONFIG
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
+from clozeline.model.checkpoints._conversion.tables import HeadedClass
 from clozeline.model.checkpoints._conversion.task_heads import fold_target_scale
 from clozeline.model.checkpoints._conversion.tensor_layouts import to_theirs
 from clozeline.model.checkpoints._conversion.tensor_names import join_names
 from clozeline.model.checkpoints._conversion.type_selection import map_of_class
 from clozeline.model.configuration.head import module_name
+from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import FAMILIES
 
 _GENERATION: Final = tuple(
@@ -63,29 +65,29 @@ def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, 
         name: tensor[: checkpoint.vocab_size] if name == "family.tokens.weight" or ".projection." in name else tensor
         for name, tensor in checkpoint.tensors.items()
     }
-    plain = key_map.write_config(config, checkpoint.vocab_size, checkpoint.token_ids)
+    plain = key_map.configuration.write(config, checkpoint.vocab_size, checkpoint.token_ids)
     if body_alone:
-        if key_map.bare is None:
+        if key_map.classes.bare is None:
             raise ConfigurationError(f"a model of type {key_map.model_type} has no class for its encoder alone")
         paired = config.architecture == "encoder_decoder"
-        parts = ("family.tokens.", "family.encoder.") if paired else key_map.body
+        parts = ("family.tokens.", "family.encoder.") if paired else key_map.tensors.body
         left = _training_only(key_map, tensors)
         body = {name: tensor for name, tensor in tensors.items() if name.startswith(parts) and name not in left}
         theirs = to_theirs(key_map, config, body) | _unread_tensors(checkpoint, key_map, body_alone=True)
-        theirs = {name.removeprefix(key_map.base): tensor for name, tensor in theirs.items()}
-        kind = loader = key_map.bare
+        theirs = {name.removeprefix(key_map.tensors.base): tensor for name, tensor in theirs.items()}
+        kind = loader = key_map.classes.bare
     else:
-        _, kind, loader = key_map.class_with(config.heads)
+        _, kind, loader = _class_with_heads(key_map, config)
         theirs = _export_with_head(checkpoint, key_map, tensors, {**plain, "architectures": [kind]})
     plain = {
         "architectures": [kind],
         **plain,
-        **key_map.keys_from(theirs),
+        **key_map.configuration.keys_from(theirs),
         "dtype": str(reduce(torch.promote_types, {tensor.dtype for tensor in tensors.values()})).removeprefix("torch."),
     }
     if published := json.loads(checkpoint.published.get(CONFIG, "{}")):
         plain = write_over(published, plain, key_map, theirs)
-    undrawn = body_alone and key_map.pooled and not any(name.startswith("pooler.") for name in theirs)
+    undrawn = body_alone and key_map.tensors.pooled and not any(name.startswith("pooler.") for name in theirs)
     generates = config.architecture != "encoder" and not body_alone
     ids = {key: value for key, value in checkpoint.token_ids.items() if key in _GENERATION and value is not None}
     return Export(plain, theirs, ids if generates else {}, loader, {"add_pooling_layer": False} if undrawn else {})
@@ -98,32 +100,43 @@ def _export_with_head(
         raise WeightsError(f"the head is not there ({join_names(checkpoint.absent)}): export the body alone")
     if _training_only(key_map, tensors):
         raise ConfigurationError(
-            f"model.{key_map.training_key}: expected null in a model of type {key_map.model_type} with its head, got "
-            "another value; export the body alone"
+            f"model.{key_map.tensors.training_key}: expected null in a model of type {key_map.model_type} with its "
+            "head, got another value; export the body alone"
         )
     theirs = to_theirs(key_map, checkpoint.config, tensors)
-    read, of_task = key_map.read_config(plain, theirs).heads, key_map.task(checkpoint.config) is not None
+    read, of_task = key_map.configuration.read(plain, theirs).heads, key_map.classes.task(checkpoint.config) is not None
     for name, head in checkpoint.config.heads.items():
         for key, (ours, other) in head.differences(read[name], checkpoint.config.architecture).items():
             raise ConfigurationError(
                 f"model.heads.{name}.{key}: expected {json.dumps(other)} in a model of type {key_map.model_type}, got "
                 f"{json.dumps(ours)}: export the body alone"
             )
-        if not of_task and head.projection not in key_map.projections:
+        if not of_task and head.projection not in key_map.classes.projections:
             raise ConfigurationError(
-                f"model.heads.{name}.projection: expected {' or '.join(key_map.projections)} in a model of type "
-                f"{key_map.model_type}, got {head.projection}: export the body alone"
+                f"model.heads.{name}.projection: expected {' or '.join(key_map.classes.projections)} in a model of "
+                f"type {key_map.model_type}, got {head.projection}: export the body alone"
             )
-    theirs |= {name: theirs[source].clone() for name, source in key_map.copies(checkpoint.config).items()}
-    theirs |= key_map.constants_in_class(checkpoint.config, checkpoint.vocab_size)
+    theirs |= {name: theirs[source].clone() for name, source in key_map.tensors.copies(checkpoint.config).items()}
+    theirs |= key_map.tensors.constants_in_class(checkpoint.config, checkpoint.vocab_size)
     return theirs | _unread_tensors(checkpoint, key_map, body_alone=False)
 
 
+def _class_with_heads(key_map: KeyMap, config: ModelConfig) -> HeadedClass:
+    """Return the class of transformers with the heads of a model; refuse heads that no class has together."""
+    if (found := key_map.classes.find(config.heads)) is not None:
+        return found
+    known = " or ".join(" and ".join(headed.heads) for headed in key_map.classes.with_heads) or "none"
+    raise ConfigurationError(
+        f"model.heads: a model of type {key_map.model_type} has the heads {known}, this one "
+        f"{' and '.join(config.heads)}: export some of them, or the body alone"
+    )
+
+
 def _unread_tensors(checkpoint: Checkpoint, key_map: KeyMap, *, body_alone: bool) -> dict[str, Tensor]:
-    copies, rows = key_map.copies(checkpoint.config), checkpoint.vocab_size
-    names = key_map.names_to_keep(checkpoint.unread, checkpoint.config, body_alone=body_alone)
+    copies, rows = key_map.tensors.copies(checkpoint.config), checkpoint.vocab_size
+    names = key_map.tensors.names_to_keep(checkpoint.unread, checkpoint.config, body_alone=body_alone)
     unread = {name: checkpoint.unread[name] for name in names}
-    constants = key_map.constants_in_class(checkpoint.config, rows)
+    constants = key_map.tensors.constants_in_class(checkpoint.config, rows)
     # a copy of a vocabulary that has been extended since is outdated
     return {
         name: tensor
@@ -134,7 +147,7 @@ def _unread_tensors(checkpoint: Checkpoint, key_map: KeyMap, *, body_alone: bool
 
 
 def _training_only(key_map: KeyMap, names: Iterable[str]) -> set[str]:
-    return {name for name in names if any(re.search(pattern, name) for pattern in key_map.only_trained)}
+    return {name for name in names if any(re.search(pattern, name) for pattern in key_map.tensors.only_trained)}
 
 
 _START: Final = "decoder_start_token_id"
@@ -155,22 +168,24 @@ def write_over(
         return dict(plain)
     source = map_of_class(published)
     ids = _token_ids(published)
-    before = source.write_config(source.read_config(published, tensors), source.vocab_size(published), ids)
-    before |= source.keys_from(tensors)
+    before = source.configuration.write(
+        source.configuration.read(published, tensors), source.configuration.vocab_size(published), ids
+    )
+    before |= source.configuration.keys_from(tensors)
     dtype = "torch_dtype" if "torch_dtype" in published else "dtype"
     before[dtype] = published.get(dtype, plain["dtype"])
     now = {dtype if key == "dtype" else key: value for key, value in plain.items()}
-    before = {key: value for key, value in before.items() if key not in key_map.layout}
+    before = {key: value for key, value in before.items() if key not in key_map.configuration.layout}
     kept = {key: value for key, value in published.items() if key in now or key not in before}
     merged = kept | {key: value for key, value in now.items() if key not in before or before[key] != value}
     try:
-        same = key_map.read_config(merged, tensors) == key_map.read_config(plain, tensors)
+        same = key_map.configuration.read(merged, tensors) == key_map.configuration.read(plain, tensors)
     except ConfigurationError:
         same = False
     if same:
         return merged
     # keys with several spellings may contradict one another: then no key that the map reads is kept
-    return {key: value for key, value in published.items() if key not in key_map.keys_read} | now
+    return {key: value for key, value in published.items() if key not in key_map.configuration.keys_read} | now
 
 
 def continue_published(checkpoint: Checkpoint, texts: Mapping[str, str]) -> Checkpoint:
@@ -191,7 +206,7 @@ def continue_published(checkpoint: Checkpoint, texts: Mapping[str, str]) -> Chec
     except ConfigurationError:
         kind = None
     else:
-        kind = kind if key_map.has_class(checkpoint.config.heads) else None
+        kind = kind if key_map.classes.find(checkpoint.config.heads) else None
     return replace(checkpoint, model_type=kind, published=texts)
 
 

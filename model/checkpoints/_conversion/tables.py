@@ -1,10 +1,20 @@
 """Tables that model types share: keys of config.json, modules of layers, and task heads."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from torch import Tensor
 
 from clozeline.model.checkpoints._conversion.task_heads import Task
 
+Keys: TypeAlias = Mapping[str, Any]
+"""Content of config.json."""
+Values: TypeAlias = dict[str, Any]
+"""Values of keys, theirs or ours."""
+Tensors: TypeAlias = Mapping[str, Tensor]
+"""Tensors of a file by their names."""
+Table: TypeAlias = Mapping[str, str | tuple[str, Any]]
+"""Our keys, and theirs with or without a default."""
 ACTIVATIONS: Final = {
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
@@ -64,6 +74,10 @@ class Reshaped(NamedTuple):
     """-1 is the size of our first axis, transposed or not; the sizes after it split our last axis"""
 
 
+Names: TypeAlias = Mapping[str, str | Slice | Reshaped]
+"""Our modules, or complete parameter names, and theirs."""
+
+
 class Target(NamedTuple):
     """Location of one of our parameters in a checkpoint."""
 
@@ -86,27 +100,6 @@ class HeadedClass(NamedTuple):
     name: str
     auto: str
     """auto class that loads it"""
-
-
-def split_defaults(table: Mapping[str, Any], **others: Any) -> tuple[dict[str, str], dict[str, Any]]:
-    """Return `fields` and `defaults` from a table of our keys: theirs, or theirs with its default."""
-    pairs = [entry for entry in table.values() if isinstance(entry, tuple)]
-    fields = {ours: entry[0] if isinstance(entry, tuple) else entry for ours, entry in table.items()}
-    return fields, {**dict(pairs), **others}
-
-
-def without_keys(
-    fields: Mapping[str, str], defaults: Mapping[str, Any], removed: Iterable[str], **others: Any
-) -> tuple[dict[str, str], dict[str, Any]]:
-    """Return a type's `fields` and `defaults` without some of our keys, and with other defaults.
-
-    Example:
-        >>> without_keys({"dim": "d", "eps": "e"}, {"e": 0.1}, ["eps"], d=8)
-        ({'dim': 'd'}, {'d': 8})
-    """
-    kept = {ours: theirs for ours, theirs in fields.items() if ours not in set(removed)}
-    unread = set(fields.values()) - set(kept.values())
-    return kept, {**{key: value for key, value in defaults.items() if key not in unread}, **others}
 
 
 def layer_names(ours: str, theirs: str, names: Mapping[str, str]) -> dict[str, str | Slice | Reshaped]:

@@ -25,7 +25,7 @@ def parameter_shapes(config: ModelConfig, vocab_size: int) -> dict[str, torch.Si
 def their_shapes(key_map: KeyMap, config: ModelConfig, ours: Mapping[str, torch.Size]) -> dict[str, list[int]]:
     """Return names and shapes of a checkpoint's tensors, from those of our parameters."""
     shapes = {}
-    for name, target in key_map.targets(config, ours).items():
+    for name, target in key_map.tensors.targets(config, ours).items():
         fused = [ours[name][0] * sum(target.sizes) // target.sizes[target.part], *ours[name][1:]]
         turned = fused[::-1] if target.transposed else fused
         shapes[target.name] = turned if target.shape is None else [turned[0] if n < 0 else n for n in target.shape]
@@ -37,7 +37,7 @@ def to_ours(
 ) -> dict[str, Tensor]:
     """Return our parameters, cut out of a checkpoint's tensors."""
     ours = {}
-    for name, target in key_map.targets(config, names).items():
+    for name, target in key_map.tensors.targets(config, names).items():
         tensor = theirs[target.name]
         if holds_integers(tensor):  # integers and scales have the outputs of the weight
             if target.shape is not None or target.transposed:
@@ -62,7 +62,7 @@ def part_of(tensor: Tensor, target: Target) -> Tensor:
 def to_theirs(key_map: KeyMap, config: ModelConfig, ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return a checkpoint's tensors, assembled from our parameters."""
     parts: dict[str, dict[int, Tensor]] = {}
-    targets = key_map.targets(config, ours)
+    targets = key_map.tensors.targets(config, ours)
     for name, target in targets.items():
         parts.setdefault(target.name, {})[target.part] = ours[name].reshape(target.groups, -1, *ours[name].shape[1:])
     turned = {target.name for target in targets.values() if target.transposed}
@@ -93,7 +93,7 @@ def linear_maps_of_class(key_map: KeyMap, config: ModelConfig, vocab_size: int) 
     shapes = parameter_shapes(config, vocab_size)
     names = [name for name in shapes if name.startswith("family.") and name.endswith(".weight")]
     modules: dict[str, dict[str, Target]] = {}
-    for name, target in key_map.targets(config, names).items():
+    for name, target in key_map.tensors.targets(config, names).items():
         if target.shape is None and len(shapes[name]) == 2 and name != "family.tokens.weight":
             modules.setdefault(target.name.removesuffix(".weight"), {})[name] = target
     return modules

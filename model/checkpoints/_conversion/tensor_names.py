@@ -29,8 +29,8 @@ class Renaming:
     known: Set[str]
     base: str
     other_prefixes: tuple[str, ...]
-    left_out: tuple[str, ...]
-    buffers: tuple[str, ...]
+    left_out: Set[str]
+    buffers: Set[str]
     other_names: Mapping[str, str] = field(default_factory=dict)
 
     def apply(self, tensors: Mapping[str, Tensor], where: str, *, strict: bool = False) -> Renamed:

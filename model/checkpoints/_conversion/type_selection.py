@@ -59,13 +59,13 @@ def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str |
     problems = {other: other.problems(config, token_ids) for other in maps}
     fitting = [other for other, found in problems.items() if not found.reasons]
     if fitting:
-        return max(fitting, key=lambda other: other.likeness(config, token_ids))
-    families = sorted({str(other.fixed["family"]) for other in maps})
+        return max(fitting, key=lambda other: other.match_score(config, token_ids))
+    families = sorted({str(other.configuration.fixed["family"]) for other in maps})
     if config.family not in families:
         have = f"expected {' or '.join(families)}, got {config.family}"
         raise NoClassError(f"no model type of transformers computes what this model does: model.family: {have}", (1, 0))
     orders = {
-        other: (other.fixed["family"] != config.family, not found.is_complete, len(found.reasons))
+        other: (other.configuration.fixed["family"] != config.family, not found.is_complete, len(found.reasons))
         for other, found in problems.items()
     }
     nearest = min(orders, key=lambda other: orders[other])
@@ -104,7 +104,7 @@ def find_form(
         except NoClassError as error:
             refusals.append(error)
             continue
-        if key_map.has_class(form.heads) or body_alone:
+        if key_map.classes.find(form.heads) or body_alone:
             return form, key_map
         without_heads.append((form, key_map))
     if without_heads:

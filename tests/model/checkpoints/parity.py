@@ -86,7 +86,7 @@ def loss_and_gradients(model, theirs, key_map):
     every = theirs.named_parameters(remove_duplicate=False)  # a tied tensor has two names
     known = {name: own.grad for name, own in every if own.grad is not None}
     known = published.by_saved_names(key_map, known)
-    shared = {name for name, target in key_map.targets(model.config, grown).items() if target.name in known}
+    shared = {name for name, target in key_map.tensors.targets(model.config, grown).items() if target.name in known}
     expected = to_ours(key_map, model.config, known, shared)
     scale = max(gradient.abs().max().item() for gradient in expected.values())
     # a gradient that a class lacks is zero, but that of a bias of the scores, which it may hold as a buffer

@@ -42,7 +42,9 @@ class Peer(NamedTuple):
 def classes_of(model_type):
     """The classes of a type by the words of a case: the type alone, or the type and the heads of another class."""
     whole = map_of_type(model_type)
-    peers = [Peer(one, other.name, other.heads) for one in (whole, *whole.variants()) for other in one.classes]
+    peers = [
+        Peer(one, other.name, other.heads) for one in (whole, *whole.variants()) for other in one.classes.with_heads
+    ]
     first, *others = peers
     return {model_type: first} | {f"{model_type} {'+'.join(other.heads)}": other for other in others}
 
@@ -72,11 +74,11 @@ def options(case, seed):
     draw = random.Random(f"{model_type} {seed}")
     found = {"vocab_size": VOCABULARY, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
     sizes = drawn_sizes(draw)
-    for ours, theirs in reversed(list(key_map.fields.items())):
+    for ours, theirs in reversed(list(key_map.configuration.fields.items())):
         found |= {theirs: sizes[ours]} if ours in sizes else {}
-    found |= {key: draw.choice(values) for key, values in key_map.only.items()}
-    if key_map.activation is not None:
-        found[key_map.activation] = draw.choice(sorted(key_map.activations))
+    found |= {key: draw.choice(values) for key, values in key_map.configuration.supported.items()}
+    if key_map.configuration.activation is not None:
+        found[key_map.configuration.activation] = draw.choice(sorted(key_map.configuration.activations))
     return found | own_options(model_type)(draw, found)
 
 
@@ -131,8 +133,8 @@ def by_saved_names(key_map, found):
     """What a class holds by the names of its parameters, by the names under which it saves them."""
 
     def name_of(name):
-        other = next((start for start in key_map.other_names if name.startswith(start)), None)
-        return name if other is None else key_map.other_names[other] + name.removeprefix(other)
+        other = next((start for start in key_map.tensors.other_names if name.startswith(start)), None)
+        return name if other is None else key_map.tensors.other_names[other] + name.removeprefix(other)
 
     return {name_of(name): value for name, value in found.items()}
 

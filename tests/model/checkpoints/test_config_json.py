@@ -218,8 +218,8 @@ def read_keys(case, keys, edits):
     plain = json.loads(settings.to_json_string(use_diff=False)) | edits
     plain = {key: value for key, value in plain.items() if value is not None or key not in edits}
     key_map = map_of_class(plain)
-    assert key_map.vocab_size(plain)
-    return key_map.read_config(plain, {})
+    assert key_map.configuration.vocab_size(plain)
+    return key_map.configuration.read(plain, {})
 
 
 @pytest.mark.parametrize("model_type", cases_about(MODEL_TYPES, TYPES, type_of))
@@ -229,10 +229,14 @@ def test_a_key_that_is_left_out_has_the_default_of_the_class(model_type):
     settings = transformers.CONFIG_MAPPING[model_type](**needed)
     plain = json.loads(settings.to_json_string(use_diff=False))
     key_map = map_of_class(plain)
-    given = effective(key_map.read_config(plain, {}))
-    for key in {*key_map.defaults, *key_map.also_read, key_map.activation} - {*NEEDED}:
+    given = effective(key_map.configuration.read(plain, {}))
+    for key in {
+        *key_map.configuration.defaults,
+        *key_map.configuration.extra_keys,
+        key_map.configuration.activation,
+    } - {*NEEDED}:
         without = {name: value for name, value in plain.items() if name != key}
-        assert effective(key_map.read_config(without, {})) == given, key
+        assert effective(key_map.configuration.read(without, {})) == given, key
 
 
 NEEDED = ("max_position_embeddings", "relative_attention", "pos_att_type")

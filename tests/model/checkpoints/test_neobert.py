@@ -110,4 +110,4 @@ def test_it_is_read_only_but_its_body_is_a_eurobert(folder, tmp_path):
 @pytest.mark.parametrize(("size", "inner"), [(None, 2048), (3072, 2048), (70, 48), (72, 48), (84, 56), (87, 64)])
 def test_the_inner_width_of_a_configuration_alone_is_two_thirds_in_eights(size, inner):
     plain = {} if size is None else {"intermediate_size": size}
-    assert map_of_type("neobert").more_of_ours(plain, {}) == {"ffn_dim": inner}
+    assert map_of_type("neobert").configuration.read_extra(plain, {}) == {"ffn_dim": inner}

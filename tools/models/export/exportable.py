@@ -164,7 +164,7 @@ def open_adapted(folder: Path, step: StepChoice = None) -> Adapted:
         original = exported_form(TrainedModel.open(source, quantized=False))
     elif checkpoint.trained:  # the base came without this head
         _, key_map = fit_to_class(base, base.model_type, body_alone=True)
-        heads = {name: HEADS.load_class(name).Options() for name in key_map.heads}
+        heads = {name: HEADS.load_class(name).Options() for name in key_map.classes.heads}
         original = replace(base, config=replace(config, heads=heads))
     return Adapted(base, adapter, checkpoint.trained, original, source, run.step)
 

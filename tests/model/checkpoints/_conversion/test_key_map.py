@@ -32,7 +32,7 @@ from tests.model.checkpoints.type_options import DEPENDS_ON_PADDING
 from tests.temporary_module import temporary_module
 
 CLOSE = 1e-5
-BARE = [name for name in TYPES if map_of_type(name).bare]
+BARE = [name for name in TYPES if map_of_type(name).classes.bare]
 USUAL = [(case, number % 2) for number, case in enumerate(CLASSES)]
 
 
@@ -55,15 +55,21 @@ def test_in_and_out_again(case, seed, tmp_path):
 
 
 DATA2VEC = """
+from dataclasses import replace
+
 from clozeline.model.checkpoints.roberta import Roberta
 
 class Data2vecText(Roberta):
     \"\"\"RoBERTa under another name.\"\"\"
 
     model_type = "data2vec-text"
-    stem = "Data2VecText"
-    base = "data2vec_text."
-    modules = {ours: theirs.replace("roberta.", "data2vec_text.") for ours, theirs in Roberta.modules.items()}
+    classes = replace(Roberta.classes, prefix="Data2VecText")
+
+    class Tensors(Roberta.Tensors):
+        base = "data2vec_text."
+        modules = {
+            ours: theirs.replace("roberta.", "data2vec_text.") for ours, theirs in Roberta.Tensors.modules.items()
+        }
 """
 
 
@@ -81,7 +87,7 @@ def test_a_new_file_is_a_new_type(tmp_path):
 def test_a_body_comes_in_and_goes_out_again(model_type, seed, tmp_path):
     """The class without a head, with the pooler that some have."""
     settings = transformers.CONFIG_MAPPING[model_type](**options(model_type, seed), attn_implementation="eager")
-    theirs = filled(map_of_type(model_type).bare, settings)
+    theirs = filled(map_of_type(model_type).classes.bare, settings)
     theirs.save_pretrained(tmp_path / "in")
     in_and_out(tmp_path, theirs, body_alone=True)
 
@@ -97,7 +103,7 @@ def test_the_body_alone(case, tmp_path):
     checkpoint = read_checkpoint(tmp_path / "in")
     export = export_checkpoint(checkpoint, body_alone=True)
     model, report = loaded(export_to(tmp_path / "out", export), export.loader, **export.loader_options)
-    assert (type(model).__name__, report) == (map_of_type(type_of(case)).bare, {})
+    assert (type(model).__name__, report) == (map_of_type(type_of(case)).classes.bare, {})
     tensors = read_checkpoint(tmp_path / "out").tensors
     if checkpoint.config.architecture != "encoder_decoder":
         assert same(tensors, {name: tensor for name, tensor in checkpoint.tensors.items() if name in tensors})

@@ -36,12 +36,14 @@ LABELS = ["no", "perhaps", "yes"]
 KINDS = ("classification", "tagging", "span", "multiple_choice")
 CHOICES = 3
 MAPS = {name: (map_of_type(name), *map_of_type(name).variants()) for name in TYPES}
-CASES = [(name, kind) for name in TYPES for kind in KINDS if any(endings()[kind] in one.tasks for one in MAPS[name])]
+CASES = [
+    (name, kind) for name in TYPES for kind in KINDS if any(endings()[kind] in one.classes.tasks for one in MAPS[name])
+]
 
 
 def map_with(model_type, kind):
     """The map of the type, or of its encoder alone, that has the class."""
-    return next(one for one in MAPS[model_type] if endings()[kind] in one.tasks)
+    return next(one for one in MAPS[model_type] if endings()[kind] in one.classes.tasks)
 
 
 def task_peer(model_type, kind, seed=0, **changes):
@@ -50,7 +52,7 @@ def task_peer(model_type, kind, seed=0, **changes):
     names = named if kind in ("classification", "tagging") else {}
     settings = transformers.CONFIG_MAPPING[model_type]
     settings = settings(**(options(model_type, seed) | names | changes), attn_implementation="eager")
-    return filled(map_with(model_type, kind).task_class(endings()[kind]).name, settings)
+    return filled(map_with(model_type, kind).classes.task_class(endings()[kind]).name, settings)
 
 
 def saved(folder, model_type, kind, seed=0, **changes):
@@ -106,7 +108,7 @@ def difference(model, theirs, kind):
 
 def test_every_type_has_the_classes_that_transformers_has():
     for name in TYPES:
-        class_of = map_of_type(name).stem
+        class_of = map_of_type(name).classes.prefix
         for kind in KINDS:
             exists = hasattr(transformers, f"{class_of}{endings()[kind]}")
             assert exists == ((name, kind) in CASES), f"{class_of}{endings()[kind]}"
@@ -151,10 +153,8 @@ def test_the_scale_of_numbers_is_folded_into_the_class(tmp_path, model_type):
     heads = {"regression": replace(head, target_scale=(mean, 4.5))}
     plain = build_checkpoint(checkpoint)
     scaled = replace(checkpoint, config=replace(checkpoint.config, heads=heads))
-    theirs, report = loaded(
-        export_to(tmp_path / "out", export_checkpoint(scaled)), map_with(model_type, "classification").task_class(
-            "ForSequenceClassification").name,
-    )  # fmt: skip
+    named = map_with(model_type, "classification").classes.task_class("ForSequenceClassification").name
+    theirs, report = loaded(export_to(tmp_path / "out", export_checkpoint(scaled)), named)
     assert not report
     assert difference(build_checkpoint(scaled), theirs, "regression") < 1e-5
     rows, _, _ = task_rows(theirs, "classification")
@@ -316,4 +316,4 @@ def test_the_type_of_the_problem_is_written(tmp_path, model_type, name, options,
     checkpoint = read_checkpoint(tmp_path)
     config = replace(checkpoint.config, heads={name: options})
     key_map = map_with(model_type, "classification")
-    assert key_map.write_config(config, VOCABULARY, checkpoint.token_ids)["problem_type"] == problem
+    assert key_map.configuration.write(config, VOCABULARY, checkpoint.token_ids)["problem_type"] == problem

@@ -1,0 +1,123 @@
+"""The tensors of a model type and our parameters: names and layouts, both ways."""
+
+import re
+from collections.abc import Iterable, Mapping, Set
+from typing import Any, ClassVar, Final
+
+from torch import Tensor
+
+from clozeline.errors import WeightsError
+from clozeline.model.checkpoints._conversion.classes import Classes
+from clozeline.model.checkpoints._conversion.tables import Names, Reshaped, Slice, Target
+from clozeline.model.checkpoints._conversion.tensor_names import Renaming
+from clozeline.model.configuration.model_config import ModelConfig
+
+_LAYER: Final = re.compile(r"(?<=layers\.)\d+(?=\.)")
+
+
+class TensorMap:
+    """Tables of names; `{i}` in a name is the layer index. What a table cannot express is a method."""
+
+    base: ClassVar[str] = ""
+    """Prefix of the body in the headed class; the bare one saves without it."""
+    pooled: ClassVar[bool] = False
+    """The class without a head has a pooler, which our bodies do not have: it is only kept for an export."""
+    body: ClassVar[tuple[str, ...]] = ("family.",)
+    """Prefixes of our parameters that the class without a head has."""
+    modules: ClassVar[Names]
+    """Our modules, or complete parameter names, and theirs."""
+    transposed: ClassVar[tuple[str, ...]] = ()
+    """Last parts of their modules whose weight is stored [in, out]."""
+    left_out: ClassVar[Set[str]] = frozenset()
+    """Patterns of parameters that no head of ours has: skipped and reported."""
+    buffers: ClassVar[Set[str]] = frozenset()
+    """Patterns of buffers without learned values: skipped."""
+    other_prefixes: ClassVar[tuple[str, ...]] = ()
+    """Prefixes that some classes or programs put before every name."""
+    other_names: ClassVar[Mapping[str, str]] = {}
+    """Starts of names in some files, and ours for the same tensors; the first match counts."""
+    only_trained: ClassVar[Set[str]] = frozenset()
+    """Patterns of parameters of our body that only training reads: an export of the body omits them."""
+    training_key: ClassVar[str] = ""
+    """Our key that adds these parameters."""
+
+    def __init__(self, model_type: str, classes: Classes) -> None:
+        self.model_type = model_type
+        self.classes = classes
+
+    # -- what a type overrides --------------------------------------------------------------------------------------
+
+    def names(self, config: ModelConfig) -> Names:
+        """Return our modules, or complete parameter names, and theirs; `modules` unless a switch changes names."""
+        return self.modules
+
+    def ties(self, config: ModelConfig) -> dict[str, str]:
+        """Return further names of a tensor in a file, {other name: name}; by default that of a tied projection."""
+        projection, table = f"heads.{self.classes.heads[0]}.projection.weight", "family.tokens.weight"
+        targets = self.targets(config, (projection, table)) if config.tied else {}
+        return {targets[projection].name: targets[table].name} if targets else {}
+
+    def tensors_of_class(self, tensors: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
+        """Return the tensors of a file in the layouts of the class."""
+        return dict(tensors)
+
+    def unread_copies(self, config: ModelConfig) -> dict[str, str]:
+        """Return tensors that the class saves but never reads, and the tensors they are written as copies of."""
+        return {}
+
+    def names_to_keep(self, names: Iterable[str], config: ModelConfig, *, body_alone: bool) -> set[str]:
+        """Return those of some tensors that our model does not read but the class saves, bare or with heads."""
+        if body_alone:
+            return {name for name in names if self.pooled and name.startswith(f"{self.base}pooler.")}
+        return set(names) & {*self.copies(config), *self.constants_in_class(config, 1)}
+
+    def constants(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
+        """Return constant tensors that the class saves and our model lacks; a file's own may differ by rounding."""
+        return {}
+
+    def targets(self, config: ModelConfig, ours: Iterable[str]) -> dict[str, Target]:
+        """Return where our parameters are stored in theirs; raise a WeightsError for one that the map does not know."""
+        names, task = self.names(config), self.classes.task(config)
+        if task is None:
+            return {name: self._target(name, names) for name in ours}
+        targets = {name: self._target(name, {**names, **task[1].modules(task[0])}) for name in ours}
+        return {name: target._replace(name=self._in_task(target.name, config)) for name, target in targets.items()}
+
+    # -- names in the class with the model's heads ------------------------------------------------------------------
+
+    def ties_in_class(self, config: ModelConfig) -> dict[str, str]:
+        """Return `ties` by the names in the class with the model's heads."""
+        return {self._in_task(copy, config): self._in_task(name, config) for copy, name in self.ties(config).items()}
+
+    def copies(self, config: ModelConfig) -> dict[str, str]:
+        """Return `unread_copies` of the class with the model's heads; those with task heads lack the projection."""
+        return {} if self.classes.task(config) else self.unread_copies(config)
+
+    def constants_in_class(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
+        """Return `constants` of the class with the model's heads."""
+        return {} if self.classes.task(config) else self.constants(config, vocab_size)
+
+    def renaming(self, expected: Mapping[str, Any], config: ModelConfig) -> Renaming:
+        """Return the mapping from the names of a file, legacy ones included, to those of `expected`."""
+        known = {*expected, *self.ties_in_class(config), *self.copies(config)}
+        return Renaming(known, self.base, self.other_prefixes, self.left_out, self.buffers, self.other_names)
+
+    def _in_task(self, name: str, config: ModelConfig) -> str:
+        """Return the name of a tensor of the body in the class with the model's task head."""
+        task = self.classes.task(config)
+        before, now = task[1].body if task else ("", "")
+        own = task is not None and name.rpartition(".")[0] in task[1].modules("").values()
+        return now + name.removeprefix(before) if name.startswith(before) and not own else name
+
+    def _target(self, name: str, names: Names) -> Target:
+        numbers = _LAYER.findall(name)
+        template = _LAYER.sub("{i}", name)
+        module, _, kind = template.rpartition(".")
+        is_complete = template in names
+        if (theirs := names.get(template if is_complete else module)) is None:
+            raise WeightsError(f"{name}: a model of type {self.model_type} has no such parameter")
+        text, part, of, groups, sizes = theirs if isinstance(theirs, Slice) else (theirs, 0, 1, 1, ())
+        text, shape = text if isinstance(text, Reshaped) else (text, None)
+        turned = kind == "weight" and f".{text}".endswith(tuple(f".{end}" for end in self.transposed))
+        text = text.replace("{i}", numbers[0]) if numbers else text
+        return Target(text if is_complete else f"{text}.{kind}", part, sizes or (1,) * of, groups, turned, shape)
