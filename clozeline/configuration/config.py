@@ -41,6 +41,9 @@ from clozeline.errors import ConfigurationError
 
 T = TypeVar("T")
 
+_MAY_CHANGE: Final = object()
+MayChange: TypeAlias = Annotated[T, _MAY_CHANGE]
+"""Type of a key that a resumed run may change, with all keys below it: `MayChange[int]`."""
 _STRICT: Final = ConfigDict(extra="forbid", arbitrary_types_allowed=True, defer_build=True)
 _UNKNOWN: Final = ("unexpected_keyword_argument", "extra_forbidden")
 """Types of pydantic's errors about a key that a class lacks."""
@@ -324,6 +327,19 @@ def flatten(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for key, value in plain.items():
         flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
     return flat
+
+
+def fixed_keys(config: Any, plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the plain data of a configuration without the keys that a resumed run may change."""
+    fixed: dict[str, Any] = {}
+    fields = {field.alias or name: (name, field) for name, field in type(config).__pydantic_fields__.items()}
+    for key, value in plain.items():
+        name, field = fields[key]
+        if _MAY_CHANGE not in field.metadata:
+            inner = getattr(config, name)
+            has_keys = hasattr(type(inner), "__pydantic_fields__") and isinstance(value, dict)
+            fixed[key] = fixed_keys(inner, value) if has_keys else value
+    return fixed
 
 
 def config_digest(value: Any) -> str:
