@@ -80,7 +80,7 @@ def _values(records: Sequence[Mapping[str, Any]], *keys: str) -> list[float]:
     return [value for _, value in read_points(records, "step", *keys)]
 
 
-def config_differences(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+def config_differences(configs: Sequence[Mapping[str, object]]) -> dict[str, list[str]]:
     """Return the dotted keys whose values differ, each with its value in every configuration."""
     flat = [flatten(dict(config)) for config in configs]
     values_by_key = {key: [str(config.get(key, _ABSENT)) for config in flat] for config in flat for key in config}

@@ -13,7 +13,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import publish_json, publish_text
@@ -94,7 +94,7 @@ def _write_exports(run: TrainedModel, options: argparse.Namespace, quantization:
         print(*(f"  {note}" for note in notes if note), sep="\n")
 
 
-def _export_tokenizer(folder: Path, run: TrainedModel, model: Mapping[str, Any]) -> str:
+def _export_tokenizer(folder: Path, run: TrainedModel, model: Mapping[str, object]) -> str:
     from clozeline.tools.models.export.exportable import (
         blanks_of,
         frame_of,

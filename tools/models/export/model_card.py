@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.tools.models.export.quiet_transformers import import_transformers
@@ -70,7 +70,8 @@ def words_section(architecture: str) -> str:
 
 def model_card(
     title: str, loader: str, parameters: int, facts: Mapping[str, str], *, licence: str = "unknown",
-    languages: Sequence[str] = (), mark: str | None = None, options: Mapping[str, Any] | None = None, words: str = "",
+    languages: Sequence[str] = (), mark: str | None = None, options: Mapping[str, object] | None = None,
+    words: str = "",
 ) -> str:  # fmt: skip
     """Return the text of a model card.
 
@@ -94,7 +95,7 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def load_and_call(folder: Path, loader: str, options: Mapping[str, Any]) -> str:
+def load_and_call(folder: Path, loader: str, options: Mapping[str, object]) -> str:
     """Return how the folder loads, for people; without transformers it is not tried.
 
     Args:
