@@ -55,6 +55,14 @@ def test_every_contract_runs_once_with_as_many_algorithms_as_there_are_contracts
     assert len({algorithm_of(item) for item in kept}) > 50
 
 
+@pytest.mark.slow
+def test_the_contract_of_a_hook_runs_in_one_training_process():
+    command = [sys.executable, "-m", "tests.try_one", "average", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 in tests/train/hooks/test_hook.py" in done.stdout
+
+
 def test_what_ran_is_said():
     """The tests of a sentence splitter are the cheapest ones."""
     command = [sys.executable, "-m", "tests.try_one", "sentences/lines", "-p", "no:cacheprovider"]

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.compression.selection import StructureOptions, choose_best, choose_lowest
+from clozeline.model.compression.selection import StructureOptions, choose_best, choose_lowest, choose_share
 from clozeline.model.registries import METHODS
 
 VALUES = st.lists(st.sampled_from([-2.0, -0.5, -0.0, 0.0, 1e-30, 0.5, 3.0, 1e30]) | st.floats(-4, 4, width=32))
@@ -66,6 +66,16 @@ def in_step(shares, groups, counts):
 
     with ThreadPoolExecutor(size) as pool:
         return list(pool.map(call, range(size)))
+
+
+@given(st.lists(VALUES, min_size=1, max_size=4), st.floats(0.01, 0.99), st.sampled_from(["local", "global"]))
+def test_a_share_is_of_each_matrix_or_of_all_together_and_rounded_to_the_nearest(values, share, scope):
+    sizes = [len(own) for own in values]
+    groups = range(len(values)) if scope == "local" else [0] * len(values)
+    counts = [int(share * size + 0.5) for size in (sizes if scope == "local" else [sum(sizes)])]
+    assume(all(abs(share * size % 1 - 0.5) > 1e-9 for size in (*sizes, sum(sizes))))
+    masks = choose_share([torch.tensor(own, dtype=torch.float32) for own in values], sizes, share, scope)
+    assert [mask.tolist() for mask in masks] == by_sorting(values, list(groups), counts)
 
 
 @given(total=st.integers(1, 40), group=st.integers(1, 4), sparsity=st.floats(0.01, 0.99))
