@@ -15,7 +15,7 @@ from clozeline.model.checkpoints._conversion.tables import (
     layer_names,
 )
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import BODY, FIXED, MaskedLMHead
+from clozeline.model.checkpoints.bert import BODY, FIXED, MaskedLMHead, embedding_names
 from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import DisentangledConfig
@@ -112,10 +112,7 @@ class Deberta(MaskedLMHead):
         base = "deberta."
         head = "cls.predictions"
         modules = {
-            "family.tokens": "deberta.embeddings.word_embeddings",
-            "family.stack.position.table": "deberta.embeddings.position_embeddings",
-            "family.stack.embeddings.types": "deberta.embeddings.token_type_embeddings",
-            "family.stack.embeddings.norm": "deberta.embeddings.LayerNorm",
+            **embedding_names("deberta."),
             "family.stack.relative.table": "deberta.encoder.rel_embeddings",
             **layer_names(
                 "family.stack", _LAYER, {name: theirs for name, theirs in BODY.items() if "self" not in theirs}

@@ -42,8 +42,9 @@ def read_rotation(
     """
     forms = {key: plain[key] for key in ("rope_parameters", "rope_scaling") if plain.get(key)}
     for key, form in forms.items():
-        if not isinstance(form, Mapping):
-            raise ConfigurationError(f"config.json of type {model_type}: {key}: expected keys and values, got {form!r}")
+        if not isinstance(form, Mapping) or any(isinstance(value, Mapping) for value in form.values()):
+            expected = "expected the keys and values of one rotation for all layers"
+            raise ConfigurationError(f"config.json of type {model_type}: {key}: {expected}, got {form!r}")
     bases = {"rope_theta": plain["rope_theta"]} if plain.get("rope_theta") is not None else {}
     bases |= {f"{key}.rope_theta": form["rope_theta"] for key, form in forms.items() if form.get("rope_theta")}
     scalings = {key: _scaling(f"config.json of type {model_type}: {key}", form, plain) for key, form in forms.items()}

@@ -61,6 +61,7 @@ REFUSED = [
             ({"rope_parameters": {"rope_type": "proportional"}}, "rope_type: expected one of default, linear, dynamic"),
             ({"rope_parameters": {**LINEAR, "beta_fast": 3}}, "linear does not read beta_fast; it reads factor"),
             ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor: expected 1.0"),
+            ({"rope_parameters": {FULL: LINEAR, SLIDING: LINEAR}}, "expected the keys and values of one rotation"),
         )
     ),
     ("gemma", {}, {"hidden_activation": "relu", "hidden_act": "gelu"}, "expected that of hidden_act, 'gelu'"),
