@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from safetensors import SafetensorError
 from safetensors.torch import save_file
@@ -22,7 +22,9 @@ from clozeline.model.checkpoints import (
     UNREAD,
     WEIGHTS,
     Checkpoint,
+    divide_tensors,
     find_published,
+    weight_files,
 )
 from clozeline.model.layers.quantization import flatten_integers, holds_integers
 from clozeline.sealed_json import seal
@@ -60,29 +62,18 @@ def _sort_metadata(path: Path) -> None:
         file.write(content.ljust(size))
 
 
-def divide(tensors: Mapping[str, Tensor], max_bytes: int) -> list[dict[str, Tensor]]:
-    """Return the tensors in order, in parts of at most `max_bytes`; a larger tensor is a part of its own."""
-    parts: list[dict[str, Tensor]] = [{}]
-    for name, tensor in tensors.items():
-        if parts[-1] and sum(part.nbytes for part in parts[-1].values()) + tensor.nbytes > max_bytes:
-            parts.append({})
-        parts[-1][name] = tensor
-    return parts
-
-
 def write_weights(folder: Path, tensors: Mapping[str, Tensor], max_bytes: int) -> None:
     """Publish `model.safetensors`, or numbered parts and finally `model.safetensors.index.json`."""
-    parts = divide(tensors, max_bytes)
-    if len(parts) == 1:
-        write_tensors(folder / "model.safetensors", tensors)
+    parts, (*names, last) = divide_tensors(tensors, max_bytes), weight_files(tensors, max_bytes)
+    if not names:
+        write_tensors(folder / last, tensors)
         return
     files: dict[str, str] = {}
-    for number, part in enumerate(parts, start=1):
-        file = f"model-{number:05}-of-{len(parts):05}.safetensors"
+    for file, part in zip(names, parts, strict=True):
         write_tensors(folder / file, part)
         files |= dict.fromkeys(part, file)
     size = sum(tensor.nbytes for tensor in tensors.values())
-    publish_json(folder / "model.safetensors.index.json", {"metadata": {"total_size": size}, "weight_map": files})
+    publish_json(folder / last, {"metadata": {"total_size": size}, "weight_map": files})
 
 
 def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
@@ -92,7 +83,7 @@ def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
     """
     files = (MODEL, "config.json", PEFT_CONFIG, "config.yaml")
     described = next(source / name for name in files if (source / name).is_file())
-    config: dict[str, object] = adapter_of(type(checkpoint.config)).dump_python(
+    config: dict[str, Any] = adapter_of(type(checkpoint.config)).dump_python(
         checkpoint.config, mode="json", exclude_none=True
     )
     origin = origin_of(source)

@@ -17,14 +17,9 @@ from clozeline.model.checkpoints._conversion.export import (
     Export,
     continue_published,
     export_checkpoint,
+    model_without_weights,
     split,
     with_heads,
-)
-from clozeline.model.checkpoints._conversion.export_plan import (
-    ExportPlan,
-    describe_plans,
-    model_without_weights,
-    plan_exports,
 )
 from clozeline.model.checkpoints._conversion.import_record import (
     IMPORT_RECORD,
@@ -35,14 +30,15 @@ from clozeline.model.checkpoints._conversion.import_record import (
 )
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import Slice
+from clozeline.model.checkpoints._conversion.tensor_files import divide_tensors, weight_files
 from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes
 from clozeline.model.checkpoints._conversion.type_selection import build_heads_of_class, map_for, map_of_type
 
 __all__ = [
     "IMPORT_RECORD", "IMPORT_RECORD_FORMAT", "MODEL", "PEFT_CONFIG", "UNREAD", "WEIGHTS", "AdapterExport",
-    "Checkpoint", "Export", "ExportPlan", "KeyMap", "Slice", "build_checkpoint", "build_heads_of_class",
-    "computation", "continue_published", "describe_plans", "differences", "export_adapter", "export_checkpoint",
-    "fill_absent_heads", "find_imported_tokenizer", "find_published", "fit_to_class", "import_adapter",
-    "keep_published", "map_for", "map_of_type", "model_without_weights", "parameter_shapes", "plan_exports",
-    "read_checkpoint", "split", "with_heads",
+    "Checkpoint", "Export", "KeyMap", "Slice", "build_checkpoint", "build_heads_of_class", "computation",
+    "continue_published", "differences", "divide_tensors", "export_adapter", "export_checkpoint", "fill_absent_heads",
+    "find_imported_tokenizer", "find_published", "fit_to_class", "import_adapter", "keep_published", "map_for",
+    "map_of_type", "model_without_weights", "parameter_shapes", "read_checkpoint", "split", "weight_files",
+    "with_heads",
 ]  # fmt: skip

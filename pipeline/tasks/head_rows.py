@@ -56,7 +56,7 @@ _LABEL_POSITIONS: Final = Feature("label_positions", "uint16", PLACES, "places o
 _LABEL_IDS: Final = Feature("label_ids", "ids", Role("label", "label_positions"), "ids, predicted at the place before")
 
 
-def _join_rows(rows: Sequence[FramedRow]) -> dict[str, object]:
+def _join_rows(rows: Sequence[FramedRow]) -> dict[str, Any]:
     """Return the columns of several rows of one example, end to end."""
     starts = np.cumsum([0, *(len(row.ids) for row in rows)])[:-1]
     return {

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from clozeline.model.checkpoints import build_checkpoint
-from clozeline.tools.models.export.exportable import exported_form
 from clozeline.train.checkpoint.stored_checkpoint import Index, StoredCheckpoint, steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.startup.export_plan import exported_form
 from tests.train.masked_set import write_config
 from tests.train.runs import saved, start, steps
 

@@ -5,9 +5,9 @@ import torch
 
 from clozeline.model.registries import PRUNING
 from clozeline.tools.models.compression.comparison import MeasureOptions, measure_row, table_lines
-from clozeline.tools.models.export.exportable import exported_form
 from clozeline.train.checkpoint.stored_checkpoint import CheckpointReader, StoredCheckpoint
 from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.startup.export_plan import exported_form
 from tests.train.masked_set import write_config
 from tests.train.runs import start
 

@@ -5,7 +5,7 @@ own folders; it must be installed.
 """
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,10 @@ import torch
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import build_checkpoint
 from clozeline.tools.command import Arguments, model_path, natural, positive, run_as_script, run_tool
-from clozeline.tools.models.export.exportable import exported_form
-from clozeline.tools.models.export.quiet_transformers import import_transformers, refusals_of
+from clozeline.tools.models.export.verification import Logits, import_transformers, logits_of, refusals_of
 from clozeline.train.checkpoint.trained_model import TrainedModel
-
-Logits = Callable[[Tensor], list[Tensor]]
-"""Return the scores of each head, in the order of the heads' names, as classes of transformers have them."""
+from clozeline.train.startup.export_plan import exported_form
 
 
 def largest_difference(first: Logits, second: Logits, ids: Tensor) -> float:
@@ -41,16 +37,7 @@ def largest_difference(first: Logits, second: Logits, ids: Tensor) -> float:
 def _run_ours(trained: TrainedModel) -> tuple[Logits, int]:
     """Return a function that computes a model's logits with our code, and the size of its vocabulary."""
     checkpoint = exported_form(trained)
-    model = build_checkpoint(checkpoint)
-
-    def logits(ids: Tensor) -> list[Tensor]:
-        positions = torch.arange(ids.shape[1]).expand(ids.shape)
-        tensors = {"input_ids": ids, "position_ids": positions, "lengths": torch.full((len(ids),), ids.shape[1])}
-        if checkpoint.config.architecture == "encoder_decoder":
-            tensors |= {"decoder_input_ids": ids, "decoder_position_ids": positions}
-        return [scores for _, scores in sorted(model.logits(tensors).items())]
-
-    return logits, checkpoint.vocab_size
+    return logits_of(checkpoint), checkpoint.vocab_size
 
 
 def _run_transformers(folder: Path) -> tuple[Logits, int]:

@@ -40,12 +40,12 @@ from clozeline.tools.command import (
 from clozeline.tools.model_folder import write_imported
 from clozeline.tools.models.compression.comparison import MeasureOptions, Row, measure_row, table_lines
 from clozeline.tools.models.compression.written_models import model_folder, write_compressed, write_record
-from clozeline.tools.models.export.exportable import exported_form
 from clozeline.tools.models.export.torchao_format import integers_of_class
 from clozeline.tools.models.export_model import export_quantized
 from clozeline.tools.runs.data.run_sets import open_first_set
 from clozeline.tools.runs.inference.fisher_information import draw_rows
 from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.startup.export_plan import exported_form
 from clozeline.train.startup.initial_weights import refuse_other_ids
 
 

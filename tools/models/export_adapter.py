@@ -7,10 +7,20 @@ FOLDER`. Exports low-rank updates (lora), prefixes and prompts for which peft co
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
+from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, publish_text
+from clozeline.model.adapters import Adapter
+from clozeline.model.checkpoints import Checkpoint, build_checkpoint, export_adapter, fit_to_class
+from clozeline.model.registries import HEADS
 from clozeline.tools.command import Arguments, model_path, natural, run_as_script, run_tool, some_path
+from clozeline.tools.model_folder import require_empty, write_tensors
+from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.configuration.checkpoint import StepChoice
+from clozeline.train.startup.export_plan import base_weights, exported_form, with_row_length
 
 _OF_A_CLASS: Final = frozenset({"architectures", "dtype", "vocab_size"})
 _CARD: Final = """---
@@ -31,13 +41,46 @@ model = PeftModel.from_pretrained(base, "path/to/this/folder").eval()
 """
 
 
-def _export(options: argparse.Namespace) -> None:
-    from clozeline.model.checkpoints import export_adapter, fit_to_class
-    from clozeline.tools.model_folder import require_empty, write_tensors
-    from clozeline.tools.models.export.exportable import open_adapted
+@dataclass(frozen=True)
+class _Adapted:
+    """An adapter that a run has trained, or that was imported, and its base model."""
 
+    base: Checkpoint
+    """base model with the heads of the run"""
+    adapter: Adapter
+    trained: tuple[str, ...]
+    """parameters of the heads that were trained with it"""
+    original: Checkpoint
+    """base model with its own heads"""
+    source: Path | None
+    """the model that the run was initialized from: a run, or a folder; None: the adapter was imported"""
+    step: int
+
+
+def _open_adapted(folder: Path, step: StepChoice = None) -> _Adapted:
+    """Open a run that trained an adapter, or a folder that `import-adapter` wrote, and its base model."""
+    run = TrainedModel.open(folder, step, quantized=False)
+    checkpoint = with_row_length(run.checkpoint, run.recorded) if run.config else run.checkpoint
+    if checkpoint.config.adapter is None:
+        raise ConfigurationError(f"{folder}: holds no adapter: export the model with clozeline export-model")
+    model = build_checkpoint(checkpoint)
+    (adapter,) = model.adapters.values()
+    config = replace(checkpoint.config, adapter=None)
+    base = replace(checkpoint, config=config, tensors=base_weights(model), trained=())
+    original, source = base, None
+    if run.config is not None and run.config.model.init_from is not None:
+        source = run.config.model.init_from.expanduser()
+        original = exported_form(TrainedModel.open(source, quantized=False))
+    elif checkpoint.trained:  # the base came without this head
+        _, key_map = fit_to_class(base, base.model_type, body_alone=True)
+        heads = {name: HEADS.load_class(name).Options() for name in key_map.classes.heads}
+        original = replace(base, config=replace(config, heads=heads))
+    return _Adapted(base, adapter, checkpoint.trained, original, source, run.step)
+
+
+def _export(options: argparse.Namespace) -> None:
     require_empty(options.output)
-    adapted = open_adapted(options.run, options.step)
+    adapted = _open_adapted(options.run, options.step)
     original, key_map = fit_to_class(adapted.original, options.type or adapted.original.model_type, body_alone=True)
     config, ids = original.config, original.token_ids
     export = export_adapter(adapted.base, adapted.adapter, adapted.trained, model_type=key_map.model_type)

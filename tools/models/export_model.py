@@ -6,19 +6,15 @@ the class generates, the tokenizer and a model card; with `pooling` also the fil
 run with a generator and a discriminator becomes two folders of these names; an adapter is merged into its base model.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from clozeline.errors import ClozelineError, ConfigurationError
-from clozeline.files import publish_json, publish_text
-from clozeline.pipeline.tokenize.published.exporting import END, Frame, export_tokenizer
-from clozeline.pipeline.tokenize.published.folders import GENERATION, MODEL
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import Checkpoint
+from clozeline.model.configuration.model_config import Quantization
 from clozeline.tools.command import (
     Arguments,
     byte_count,
@@ -28,164 +24,66 @@ from clozeline.tools.command import (
     run_tool,
     some_path,
 )
-from clozeline.tools.models.export.model_card import model_card, words_section
-from clozeline.tools.models.export.sentence_embeddings import POOLINGS, choose_pooling, write_modules
+from clozeline.tools.model_folder import require_empty
+from clozeline.tools.models.export.verification import compare_training_rows, load_and_compare
+from clozeline.tools.models.export.writing import new_folder, write_model
 from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.startup.export_plan import (
+    POOLINGS,
+    ExportPlan,
+    ExportRequest,
+    exported_form,
+    parts_of,
+    plan_export,
+)
 
-if TYPE_CHECKING:
-    from clozeline.model.checkpoints import Export
-    from clozeline.model.configuration.model_config import Quantization
-
-_SHOWN: Final = 80
-"""Characters of a text that a message shows."""
-
-
-def _export(options: argparse.Namespace) -> None:
-    from clozeline.tools.model_folder import require_empty
-
-    require_empty(options.output)
-    _write_exports(TrainedModel.open(options.source, options.step, quantized=False), options)
+_NO_CLASS: Final = 64
+"""Exit code of a plan that no class of transformers holds."""
 
 
-def export_quantized(run: TrainedModel, output: Path, quantization: Quantization) -> None:
+def _export(options: argparse.Namespace) -> int:
+    if not options.dry_run:
+        require_empty(options.output)
+        if options.json:
+            raise ConfigurationError("json: expected dry_run=true next to it: only a plan is printed as JSON")
+    trained = TrainedModel.open(options.source, options.step, quantized=False)
+    checkpoint = exported_form(trained)
+    body_alone, heads = options.parts == "encoder", tuple(options.head)
+    request = ExportRequest(options.type, heads, body_alone, options.pooling, options.max_shard_size)
+    plan = plan_export(checkpoint, request, tokenizer=trained.tokenizer_folder, recorded=trained.recorded)
+    if options.dry_run:
+        print(json.dumps(plan.plain(), indent=2) if options.json else "\n".join([*plan.lines(), *plan.file_lines()]))
+        return 0 if all(model.architecture for model in plan.models) else _NO_CLASS
+    with new_folder(options.output) as folder:
+        lines = _write_and_verify(folder, plan, checkpoint, trained, options)
+    print(*lines, sep="\n")
+    return 0
+
+
+def export_quantized(trained: TrainedModel, output: Path, quantization: Quantization) -> None:
     """Write a model that a class of transformers holds, with integer weights of its linear maps."""
-    _write_exports(run, _arguments().parse_args([str(run.folder), str(output)]), quantization)
+    options = _arguments().parse_args([str(trained.folder), str(output)])
+    checkpoint, request = exported_form(trained), ExportRequest(quantization=quantization)
+    plan = plan_export(checkpoint, request, tokenizer=trained.tokenizer_folder, recorded=trained.recorded)
+    print(*_write_and_verify(output, plan, checkpoint, trained, options), sep="\n")
 
 
-def _write_exports(run: TrainedModel, options: argparse.Namespace, quantization: Quantization | None = None) -> None:
-    """Write the folders of a model, and load each once."""
-    from clozeline.model.checkpoints import export_checkpoint, split, with_heads
-    from clozeline.tools.model_folder import write_weights
-    from clozeline.tools.models.export.exportable import exported_form
-    from clozeline.tools.models.export.model_card import load_and_call
-    from clozeline.train.startup.exported_form import without_off_ramps
-
-    checkpoint = without_off_ramps(exported_form(run))
-    if options.pooling:
-        alone, named = options.parts == "encoder", run.tokenizer_folder is not None
-        options.pooling = choose_pooling(checkpoint, options.pooling, encoder_alone=alone, tokenizer=named)
-    if options.head:
-        checkpoint = with_heads(checkpoint, options.head)
-    exports = {
-        options.output / name: export_checkpoint(part, model_type=options.type, body_alone=options.parts == "encoder")
-        for name, part in split(checkpoint).items()
-    }
-    for folder, export in exports.items():
-        folder.mkdir(parents=True, exist_ok=True)
-        tokenizer = _export_tokenizer(folder, run, export.config)
-        parameters = sum(tensor.numel() for tensor in export.tensors.values())
-        if quantization is None:
-            write_weights(folder, export.tensors, options.max_shard_size)
-        else:
-            from clozeline.tools.models.export.torchao_format import write_torchao
-
-            export = write_torchao(folder, export, checkpoint, quantization)
-        _write_folder(folder, options, run, checkpoint.published, export, parameters)
-        try:
-            loaded = load_and_call(folder, export.loader, export.loader_options)
-        except ConfigurationError:
-            shutil.rmtree(folder)
-            raise
-        print(f"{folder}: {export.config['architectures'][0]}, {parameters:,} parameters, {loaded}")
-        changed = ", ".join(_changed_keys(checkpoint.published, export))
-        but = f", but for {changed}" if changed else ""
-        configs = f"config.json: as published{but}" if checkpoint.published else ""
-        notes = (*checkpoint.notes, configs, tokenizer, _compare_frames(folder, run))
-        print(*(f"  {note}" for note in notes if note), sep="\n")
-
-
-def _export_tokenizer(folder: Path, run: TrainedModel, model: Mapping[str, object]) -> str:
-    from clozeline.tools.models.export.exportable import (
-        blanks_of,
-        frame_of,
-        reads_task_rows,
-        role_before_texts,
-        row_length,
-    )
-
-    if run.tokenizer_folder is None:
-        return "without a tokenizer: none was found"
-    config = run.checkpoint.config
-    frame = frame_of(run.recorded[0]) if run.recorded else None
-    if frame is None:
-        frame = Frame() if config.architecture == "decoder" else END if config.position.kind == "t5" else None
-    report = export_tokenizer(
-        run.tokenizer_folder, folder, frame=frame, start=role_before_texts(run.recorded[0]) if run.recorded else "bos",
-        max_length=row_length(run), cuts_texts=reads_task_rows(run), blanks=blanks_of(run),
-        type_ids=config.type_vocab_size > 1, model=model,
-    )  # fmt: skip
-    first = f", such as {report.differing[0][:_SHOWN]!r}" if report.differing else ""
-    compared = f"{report.texts} texts compared with split_special_tokens=True"
-    lines = [f"tokenizer: {compared}, {len(report.differing) or 'none'} with other ids{first}"]
-    if report.published:
-        lines.append(f"as published: {', '.join(report.published)}")
-    if report.edited:
-        lines.append(f"as published, but for {', '.join(report.edited)}: tokenizer_config.json")
-    if report.changed:
-        lines.append(f"written anew from {', '.join(report.changed)}: tokenizer.json, tokenizer_config.json")
-    return "\n  ".join(lines)
-
-
-def _compare_frames(folder: Path, run: TrainedModel) -> str:
-    """Return a line about the special tokens of training rows, or why there are none to compare."""
-    if run.tokenizer_folder is None or not run.recorded:
-        return ""
-    from clozeline.pipeline.shards import open_shards
-    from clozeline.tools.models.export.framed_rows import compare_frames
-    from clozeline.tools.models.export.quiet_transformers import import_transformers
-
-    try:
-        rows = open_shards(Path(run.recorded[0].path))
-    except ClozelineError as error:  # it may have been moved
-        return f"frame: not compared with training rows: {error}"
-    exported = import_transformers("export-model").AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    objective = run.recorded[0].objective
-    prompt = objective.architecture == "decoder" and "lm" in objective.heads
-    ids = (row["input_ids"] for row in rows if "input_ids" in row)
-    return compare_frames(ids, run.tokenizer, exported, is_prompt=prompt)
-
-
-def _write_folder(
-    folder: Path,
-    options: argparse.Namespace,
-    run: TrainedModel,
-    published: Mapping[str, str],
-    export: Export,
-    parameters: int,
-) -> None:
-    """Write the files next to the weights; config.json, which every loader needs, is last."""
-    from clozeline.tools.models.export.exportable import card_rows, row_length
-
-    if options.pooling:
-        write_modules(folder, options.pooling, run.checkpoint, row_length(run))
-    if export.generation and not (folder / GENERATION).exists():  # a published tokenizer brings its publisher's
-        if GENERATION in published:
-            publish_text(folder / GENERATION, published[GENERATION])
-        elif not published:  # else the class takes them from config.json, as it did
-            publish_json(folder / GENERATION, export.generation)
-    mark = None
-    if run.tokenizer_folder is not None:  # the mask, or any other special token
-        specials = run.tokenizer.vocabulary.specials
-        mark = run.tokenizer.piece(specials.get("mask", next(iter(specials.values()))))
-    languages = tuple(options.language) or (run.recorded[0].languages if run.recorded else ())
-    config = run.checkpoint.config
-    words = words_section(config.architecture) if "tagging" in config.heads and not options.pooling else ""
-    card = model_card(
-        folder.name, export.loader, parameters, card_rows(run), licence=options.licence, languages=languages,
-        mark=mark, options=export.loader_options, words=words,
-    )  # fmt: skip
-    publish_text(folder / "README.md", card)
-    if not _changed_keys(published, export):
-        publish_text(folder / MODEL, published[MODEL])
-    else:
-        publish_json(folder / MODEL, export.config)
-
-
-def _changed_keys(texts: Mapping[str, str], export: Export) -> list[str]:
-    """Return the keys of config.json that differ from the published one; without it, all of them."""
-    published, absent = json.loads(texts.get(MODEL, "{}")), object()
-    keys = published.keys() | export.config.keys()
-    return sorted(key for key in keys if published.get(key, absent) != export.config.get(key, absent))
+def _write_and_verify(
+    folder: Path, plan: ExportPlan, checkpoint: Checkpoint, trained: TrainedModel, options: argparse.Namespace
+) -> list[str]:
+    """Write the models of a plan, load each, and compare it; return what there is to say."""
+    lines = []
+    for part, model in parts_of(checkpoint, plan.request).items():
+        name = options.output / part
+        written = write_model(
+            folder / part, name.name, plan, model, trained, licence=options.licence, languages=options.language
+        )
+        loaded = load_and_compare(folder / part, name, written.export)
+        architecture, parameters = written.export.architecture, written.parameters
+        lines.append(f"{name}: {architecture}, {parameters:,} parameters, {loaded}")
+        notes = (*written.notes, compare_training_rows(folder / part, trained))
+        lines += [f"  {note}" for note in notes if note]
+    return lines
 
 
 def _arguments() -> Arguments:
@@ -204,6 +102,8 @@ def _arguments() -> Arguments:
     parser.add_argument("--step", type=checkpoint_step, metavar="N", help=step_help)
     parser.add_argument("--licence", default="unknown", metavar="TEXT", help="for the model card (%(default)s)")
     parser.add_argument("--language", action="append", default=[], metavar="CODE", help="for the card; may be repeated")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be written, and write nothing")
+    parser.add_argument("--json", action="store_true", help="with --dry-run: print the plan as JSON")
     return parser
 
 

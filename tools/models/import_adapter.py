@@ -20,9 +20,9 @@ def _import(options: argparse.Namespace) -> None:
     from clozeline.model.checkpoints import import_adapter
     from clozeline.pipeline.tokenize.published.importing import import_tokenizer
     from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
-    from clozeline.tools.models.export.exportable import exported_form
     from clozeline.tools.models.import_model import add_tokenizer
     from clozeline.train.checkpoint.trained_model import TrainedModel
+    from clozeline.train.startup.export_plan import exported_form
 
     require_empty(options.output)
     base = TrainedModel.open(options.base, quantized=False)

@@ -50,7 +50,7 @@ def compare_guesses(run: Path, exported: Path, texts: Sequence[str]) -> float:
     Raises:
         IntegrityError: transformers predicts other words, or with other probabilities.
     """
-    from clozeline.tools.models.export.quiet_transformers import import_transformers
+    from clozeline.tools.models.export.verification import import_transformers
     from clozeline.tools.runs.fill_mask import guesses
     from clozeline.tools.runs.inference.masked_text import encode_masked_text
     from clozeline.train.checkpoint.trained_model import TrainedModel

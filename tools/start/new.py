@@ -104,7 +104,7 @@ def _choose(settings: ProjectSettings, ask: bool) -> Project:
     return Project(source, kind, language, model, check_size(settings.size, model))
 
 
-def _measure_kind(source: object) -> str:
+def _measure_kind(source: Any) -> str:
     """Return the kind of texts that a sample of the input has, and say why."""
     kind, why = choose_kind(sample_texts(source))
     print(f"kind={kind} ({KINDS[kind].use}): {why}")
@@ -117,7 +117,7 @@ def write_project(folder: Path, project: Project) -> list[str]:
     Raises:
         ConfigurationError: the folder has such a file already, or the recipe is wrong.
     """
-    from clozeline.train.startup.exported_form import plan_lines  # imports torch
+    from clozeline.train.startup.export_plan import plan_of_model  # imports torch
 
     folder = folder.expanduser().absolute()
     for name in ("pipeline.yaml", "train.yaml"):
@@ -130,7 +130,8 @@ def write_project(folder: Path, project: Project) -> list[str]:
     publish_text(folder / "pipeline.yaml", text)
     publish_text(folder / "train.yaml", train_yaml(folder, model, language, grouping_of(recipe), size))
     training: TrainConfig = load_config(TrainConfig, folder / "train.yaml")
-    return plan_lines(training.model, tokenizer_stage(recipe).foreseen_tokenizer().vocabulary.specials)
+    specials = tokenizer_stage(recipe).foreseen_tokenizer().vocabulary.specials
+    return plan_of_model(training.model, specials).lines()
 
 
 def grouping_of(recipe: Recipe) -> str:

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Final
 import torch
 from torch import Tensor
 
-from clozeline.model.configuration.conflicts import OFFLOAD
 from clozeline.report.recorded_series import RecordedSeries
 from clozeline.train.hooks import Hook, Step, Trained
 
@@ -37,7 +36,7 @@ class GradientNoise(Hook):
         ),
     )
     observes: ClassVar = True
-    conflicts: ClassVar = {OFFLOAD: "gradients on the host were never tried"}
+    conflicts: ClassVar = {"zero.offload": "gradients on the host were never tried"}
 
     @classmethod
     def check(cls, config: Any) -> None:

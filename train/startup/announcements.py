@@ -22,7 +22,7 @@ from clozeline.train.logs.cost_estimate import Peak, estimate_cost, operations_p
 from clozeline.train.logs.display import Display, describe_event
 from clozeline.train.logs.journal import Journal, read_status
 from clozeline.train.startup.checks import check_start
-from clozeline.train.startup.exported_form import export_lines
+from clozeline.train.startup.export_plan import plan_of_run
 from clozeline.train.startup.run_directory import refuse_output
 from clozeline.train.startup.start_or_resume import StartingPoint, find_starting_point
 from clozeline.train.startup.starting_model import StartingModel, build_starting_model
@@ -36,7 +36,7 @@ def describe_model(
     lines = [f"not trained, for no training set serves it: {heads} of {source}"] if heads else []
     manifests = [shards.manifest for shards in distinct_sets(datasets.phases)]
     unread = [*filter(None, [starting.unread]), *unread_lines(manifests, config.model)]
-    return [*lines, *starting.lines, *unread, *export_lines(config, datasets)]
+    return [*lines, *starting.lines, *unread, *plan_of_run(config, datasets).lines()]
 
 
 def announce_start(

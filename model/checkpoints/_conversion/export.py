@@ -18,12 +18,12 @@ from clozeline.model.checkpoints._conversion.import_record import CONFIG
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import HeadedClass
 from clozeline.model.checkpoints._conversion.task_heads import fold_target_scale
-from clozeline.model.checkpoints._conversion.tensor_layouts import to_theirs
+from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes, to_theirs
 from clozeline.model.checkpoints._conversion.tensor_names import join_names
 from clozeline.model.checkpoints._conversion.type_selection import map_of_class
 from clozeline.model.configuration.head import module_name
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.registries import FAMILIES
+from clozeline.model.registries import ADAPTERS, FAMILIES
 
 _GENERATION: Final = tuple(
     f"{name}_token_id" for name in ("bos", "eos", "pad", "decoder_start", "forced_bos", "forced_eos")
@@ -40,8 +40,31 @@ class Export:
     """content of generation_config.json; empty if the class does not generate"""
     loader: str
     """class of transformers that loads it, such as AutoModelForMaskedLM"""
+    model: Checkpoint
+    """the model in the form that the class has, with which it must compute the same"""
     loader_options: dict[str, Any] = field(default_factory=dict)
     """arguments of `from_pretrained` without which it would initialize missing parameters"""
+
+    @property
+    def architecture(self) -> str:
+        """Class of transformers that config.json names."""
+        return str(self.config["architectures"][0])
+
+
+def model_without_weights(
+    config: ModelConfig, vocab_size: int, token_ids: Mapping[str, Any], model_type: str | None = None
+) -> Checkpoint:
+    """Return a model whose tensors have names and shapes alone; a merged adapter leaves nothing of itself.
+
+    Raises:
+        ConfigurationError: the weights of the model cannot hold what its adapter computes.
+    """
+    if config.adapter is not None:
+        ADAPTERS.load_class(config.adapter.name).check_merge()
+        config = replace(config, adapter=None)
+    shapes = parameter_shapes(config, vocab_size)
+    tensors = {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
+    return Checkpoint(config, vocab_size, tensors, token_ids, model_type, ())
 
 
 def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, body_alone: bool = False) -> Export:
@@ -90,7 +113,14 @@ def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, 
     undrawn = body_alone and key_map.tensors.pooled and not any(name.startswith("pooler.") for name in theirs)
     generates = config.architecture != "encoder" and not body_alone
     ids = {key: value for key, value in checkpoint.token_ids.items() if key in _GENERATION and value is not None}
-    return Export(plain, theirs, ids if generates else {}, loader, {"add_pooling_layer": False} if undrawn else {})
+    return Export(
+        config=plain,
+        tensors=theirs,
+        generation=ids if generates else {},
+        loader=loader,
+        model=checkpoint,
+        loader_options={"add_pooling_layer": False} if undrawn else {},
+    )
 
 
 def _export_with_head(

@@ -160,3 +160,22 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
         if tensor.untyped_storage().nbytes() < tensor.numel() * tensor.element_size():
             raise WeightsError(f"{path}: {name}: its shape {list(tensor.shape)} is larger than its stored values")
     return plain
+
+
+def divide_tensors(tensors: Mapping[str, Tensor], max_bytes: int) -> list[dict[str, Tensor]]:
+    """Return the tensors in order, in parts of at most `max_bytes`; a larger tensor is a part of its own."""
+    parts: list[dict[str, Tensor]] = [{}]
+    for name, tensor in tensors.items():
+        if parts[-1] and sum(part.nbytes for part in parts[-1].values()) + tensor.nbytes > max_bytes:
+            parts.append({})
+        parts[-1][name] = tensor
+    return parts
+
+
+def weight_files(tensors: Mapping[str, Tensor], max_bytes: int) -> list[str]:
+    """Return the files of weights that an export writes: one, or numbered parts and their index."""
+    count = len(divide_tensors(tensors, max_bytes))
+    if count == 1:
+        return ["model.safetensors"]
+    parts = [f"model-{number:05}-of-{count:05}.safetensors" for number in range(1, count + 1)]
+    return [*parts, "model.safetensors.index.json"]

@@ -1,6 +1,6 @@
 """Parallel: one row for each pair of aligned texts."""
 
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,7 +98,7 @@ class Parallel(Grouping):
             "target_ids": self._cut(targets, chosen, second),
             "target_language": Ragged(codes.values.astype(np.uint8), codes.offsets).take(chosen),
         }
-        counts: dict[str, object] = {
+        counts: dict[str, Any] = {
             "tokens_in": int(both.sum()),
             "tokens_in_samples": int((first + second)[kept].sum()),
             "target_tokens": int(second[kept].sum()),

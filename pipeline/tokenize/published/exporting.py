@@ -56,6 +56,27 @@ _READ: Final = ("tokenizer", "roles", "padding_side")
 
 
 @dataclass(frozen=True, kw_only=True)
+class TextForm:
+    """How the training rows of a model have their texts, and so how its tokenizer must read them."""
+
+    frame: Frame | None = None
+    """special tokens around texts, if the publisher's files are not written back; default: those of a published
+    `tokenizer.json`, else `PAIR` if the tokenizer has cls and sep, else none"""
+    start: str | None = "bos"
+    """role of the special token that programs may put before a text, recorded as `bos_token`; None: none. The
+    publisher's files keep theirs"""
+    max_length: int | None = None
+    """tokens of a row that the model reads, recorded as `model_max_length`; None: no limit is known"""
+    cuts_texts: bool = False
+    """record it in the publisher's files, too, because the model was trained on texts cut there"""
+    blanks: Blanks = "kept"
+    """how the rows have the blanks of a text: as they are, without those at its ends, or single ones between words.
+    The written tokenizer reads any text so, unless the publisher's files are written back"""
+    type_ids: bool = False
+    """whether the model reads segment ids, as BERT does"""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProbeReport:
     """Agreement of an exported tokenizer, as `AutoTokenizer` loads it, with the original."""
 
@@ -74,13 +95,8 @@ class ProbeReport:
 def export_tokenizer(
     folder: Path,
     out: Path,
+    form: TextForm | None = None,
     *,
-    frame: Frame | None = None,
-    start: str | None = "bos",
-    max_length: int | None = None,
-    cuts_texts: bool = False,
-    blanks: Blanks = "kept",
-    type_ids: bool = False,
     texts: Sequence[str] = PROBE_TEXTS,
     model: Mapping[str, Any] | None = None,
 ) -> ProbeReport:
@@ -98,15 +114,7 @@ def export_tokenizer(
     Args:
         folder: tokenizer folder, written by `train_tokenizer` or `import_tokenizer`.
         out: output directory, created if missing.
-        frame: special tokens around texts, if the publisher's files are not written back; default: those of a published
-            `tokenizer.json`, else `PAIR` if the tokenizer has cls and sep, else none.
-        start: role of the special token that programs may put before a text, to record as `bos_token`; None: none. The
-            publisher's files keep theirs.
-        max_length: tokens of a row that the model reads, to record as `model_max_length`.
-        blanks: how the rows have the blanks of a text: as they are, without those at its ends, or single ones between
-            words. The written tokenizer reads any text so, unless the publisher's files are written back.
-        cuts_texts: record it in the publisher's files, too, because the model was trained on texts cut there.
-        type_ids: whether the model reads segment ids, as BERT does.
+        form: of the texts in training rows; default: `TextForm()`.
         texts: texts to compare; default: 200 in many scripts.
         model: config.json of the model, whose type may select the class of the tokenizer; default: the publisher's.
 
@@ -114,33 +122,81 @@ def export_tokenizer(
         ConfigurationError: the tokenizer lacks the tokens of the template.
         IntegrityError: a piece would get another id in the written file, or the publisher's files are damaged.
     """
-    tokenizer, kept = load_tokenizer(folder), [name for name in kept_files(folder) if name != Path(MODEL)]
-    published = Published.find(folder)
-    verbatim = bool(kept and published.tokenizer_class and not published.added)
-    others = [name for name in kept if name.suffix == ".jinja" or name == Path(GENERATION)]
-    copied = kept if verbatim else others
-    source = _ask(folder / SOURCE, published.tokenizer_class) if verbatim else {}
-    if "error" in source:
-        raise IntegrityError(source["error"])
+    tokenizer, published, form = load_tokenizer(folder), Published.find(folder), form or TextForm()
+    read = _read_as_published(folder, published, tokenizer, model)
+    copied = tokenizer_files(folder) if read is not None else _carried_files(folder)
     for name in copied:
         with publish(out / name) as temporary:
             shutil.copyfile(folder / SOURCE / name, temporary)
-    if verbatim:
-        answer = _ask(out, None, model) if model else _ask(out, published.tokenizer_class)
-        expected = {**source, "roles": _roles(published, tokenizer)}  # the user may have named further ones
-        if all(answer.get(key) == expected[key] for key in _READ):
-            written = tokenizers.Tokenizer.from_str(json.dumps(answer["tokenizer"]))
-            differing, edited = _differing(tokenizer, written, texts), list[str]()
-            if cuts_texts and max_length is not None and _record_length(out / _CONFIG_FILE, max_length):
-                edited.append(f"{_LENGTH}: {max_length}")
-                copied = [name for name in copied if name != Path(_CONFIG_FILE)]
-            names = [str(name) for name in copied]
-            return ProbeReport(texts=len(texts), differing=differing, published=names, edited=edited)
-        for name in set(copied) - set(others):
-            (out / name).unlink()
-        copied = others
-    vocabulary = tokenizer.vocabulary
-    library = tokenizer.to_tokenizers()
+    if read is not None:
+        differing, edited = _differing(tokenizer, read, texts), list[str]()
+        if form.cuts_texts and form.max_length is not None and _record_length(out / _CONFIG_FILE, form.max_length):
+            edited.append(f"{_LENGTH}: {form.max_length}")
+            copied = [name for name in copied if name != Path(_CONFIG_FILE)]
+        return ProbeReport(texts=len(texts), differing=differing, published=list(map(str, copied)), edited=edited)
+    library = _build_library(tokenizer, published, form)
+    kept = [name for name in kept_files(folder) if name != Path(MODEL)]
+    config = _config(tokenizer, published, form.start if not kept else "bos", type_ids=form.type_ids)
+    # what the publisher's configuration says of rows and texts, not how its class reads the files
+    stated = read_source(folder, _CONFIG_FILE)
+    config |= {key: stated[key] for key in _CARRIED if key in stated}
+    if form.max_length is not None and (form.cuts_texts or _LENGTH not in config):
+        config[_LENGTH] = form.max_length
+    text = json.dumps(config, ensure_ascii=False, indent=2, sort_keys=True)
+    publish_text(out / _MODEL_FILE, library.to_str(pretty=True))
+    publish_text(out / _CONFIG_FILE, text + "\n")
+    written = tokenizers.Tokenizer.from_file(str(out / _MODEL_FILE))
+    compared = _compare_special_tokens(written, folder / SOURCE) if kept else {}
+    differing = _differing(tokenizer, written, texts, form.blanks)
+    return ProbeReport(
+        texts=len(texts) + len(compared),
+        differing=[*differing, *(text for text, same in compared.items() if not same)],
+        published=[str(name) for name in copied],
+        changed=[str(name) for name in kept if name not in copied],
+    )
+
+
+def tokenizer_files(folder: Path) -> list[Path]:
+    """Return the files that an export of a tokenizer folder has, as far as the folder alone tells.
+
+    Those of its publisher, where they are written back; they are written anew next to a model whose type reads them by
+    another class.
+    """
+    if _may_be_written_back(folder, Published.find(folder)):
+        return [name for name in kept_files(folder) if name != Path(MODEL)]
+    return [*_carried_files(folder), Path(_MODEL_FILE), Path(_CONFIG_FILE)]
+
+
+def _may_be_written_back(folder: Path, published: Published) -> bool:
+    """Return whether the publisher's files still describe the tokenizer: a class is known, and no piece was added."""
+    has_files = any(name != Path(MODEL) for name in kept_files(folder))
+    return has_files and bool(published.tokenizer_class) and not published.added
+
+
+def _carried_files(folder: Path) -> list[Path]:
+    """Return the publisher's files that hold for any spelling of the vocabulary: templates, generation defaults."""
+    return [name for name in kept_files(folder) if name.suffix == ".jinja" or name == Path(GENERATION)]
+
+
+def _read_as_published(
+    folder: Path, published: Published, tokenizer: Tokenizer, model: Mapping[str, Any] | None
+) -> tokenizers.Tokenizer | None:
+    """Return the publisher's tokenizer, as transformers reads its files next to a model; None: as another one."""
+    if not _may_be_written_back(folder, published):
+        return None
+    source = _ask(folder / SOURCE, published.tokenizer_class)
+    if "error" in source:
+        raise IntegrityError(source["error"])
+    answer = _ask(folder / SOURCE, None, model) if model else source
+    expected = {**source, "roles": _roles(published, tokenizer)}  # the user may have named further ones
+    if any(answer.get(key) != expected[key] for key in _READ):
+        return None
+    return tokenizers.Tokenizer.from_str(json.dumps(answer["tokenizer"]))
+
+
+def _build_library(tokenizer: Tokenizer, published: Published, form: TextForm) -> tokenizers.Tokenizer:
+    """Return a tokenizer of the library `tokenizers` that reads texts as the training rows have them."""
+    library, vocabulary, frame = tokenizer.to_tokenizers(), tokenizer.vocabulary, form.frame
     _add_specials(library, tokenizer, published.added)
     if frame is None:
         own = library.post_processor is not None  # a published file has its own template
@@ -148,33 +204,16 @@ def export_tokenizer(
     if any(frame):
         library.post_processor = _make_template(tokenizer, frame)
     _trim_offsets(library, framed=any(frame))
-    _read_blanks(library, blanks)
+    _read_blanks(library, form.blanks)
     library.no_truncation()
     library.no_padding()
-    config = _config(tokenizer, published, start if not kept else "bos", type_ids=type_ids)
-    # what the publisher's configuration says of rows and texts, not how its class reads the files
-    stated = read_source(folder, _CONFIG_FILE)
-    config |= {key: stated[key] for key in _CARRIED if key in stated}
-    if max_length is not None and (cuts_texts or _LENGTH not in config):
-        config[_LENGTH] = max_length
-    text = json.dumps(config, ensure_ascii=False, indent=2, sort_keys=True)
-    publish_text(out / _MODEL_FILE, library.to_str(pretty=True))
-    publish_text(out / _CONFIG_FILE, text + "\n")
-    written = tokenizers.Tokenizer.from_file(str(out / _MODEL_FILE))
-    beside = _compare_special_tokens(written, folder / SOURCE) if kept else {}
-    differing = _differing(tokenizer, written, texts, blanks)
-    return ProbeReport(
-        texts=len(texts) + len(beside),
-        differing=[*differing, *(text for text, same in beside.items() if not same)],
-        published=[str(name) for name in copied],
-        changed=[str(name) for name in kept if name not in copied],
-    )
+    return library
 
 
-def _ask(folder: Path, tokenizer_class: str | None, model: Mapping[str, object] | None = None) -> dict[str, Any]:
+def _ask(folder: Path, tokenizer_class: str | None, model: Mapping[str, Any] | None = None) -> dict[str, Any]:
     path = str(folder.absolute())
-    request: dict[str, object] = {"path": path, "tokenizer_class": tokenizer_class, "texts": [], "model": model}
-    answer: dict[str, object] = json.loads(importing.ask_child(request))
+    request: dict[str, Any] = {"path": path, "tokenizer_class": tokenizer_class, "texts": [], "model": model}
+    answer: dict[str, Any] = json.loads(importing.ask_child(request))
     return answer
 
 
@@ -260,7 +299,7 @@ def _config(tokenizer: Tokenizer, published: Published, start: str | None, *, ty
     if first is not None:
         pieces["bos"] = first
     marks = [*vocabulary.sentinels, *vocabulary.modes.values()]
-    config: dict[str, object] = {
+    config: dict[str, Any] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         **{f"{role}_token": piece for role, piece in pieces.items()},
         "additional_special_tokens": [tokenizer.piece(token) for token in marks],

@@ -26,12 +26,12 @@ from clozeline.model.parameters.flops import matrix_flops
 from clozeline.seeding import hash64
 from clozeline.terminal import align_rows
 from clozeline.tools.models.compression.written_models import find_claim
-from clozeline.tools.models.export.exportable import exported_form
 from clozeline.tools.runs.evaluate import EvaluateOptions, score_task
 from clozeline.tools.runs.evaluation.early_exits import ExitingModel, ExitOptions
 from clozeline.tools.runs.evaluation.task_run import open_task_run
 from clozeline.train.checkpoint.stored_checkpoint import steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.startup.export_plan import exported_form
 
 Batches: TypeAlias = Callable[[int], Iterator[Mapping[str, Tensor]]]
 """Return batches of some number of rows."""

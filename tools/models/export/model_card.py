@@ -2,13 +2,10 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stderr
-from io import StringIO
-from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from clozeline.errors import ConfigurationError
-from clozeline.tools.models.export.quiet_transformers import import_transformers
+from clozeline.hub import origin_of
+from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _FRONT = """---
 library_name: transformers
@@ -70,8 +67,7 @@ def words_section(architecture: str) -> str:
 
 def model_card(
     title: str, loader: str, parameters: int, facts: Mapping[str, str], *, licence: str = "unknown",
-    languages: Sequence[str] = (), mark: str | None = None, options: Mapping[str, object] | None = None,
-    words: str = "",
+    languages: Sequence[str] = (), mark: str | None = None, options: Mapping[str, Any] | None = None, words: str = "",
 ) -> str:  # fmt: skip
     """Return the text of a model card.
 
@@ -95,45 +91,26 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def load_and_call(folder: Path, loader: str, options: Mapping[str, object]) -> str:
-    """Return how the folder loads, for people; without transformers it is not tried.
-
-    Args:
-        folder: a complete export.
-        loader: class of transformers that loads it.
-        options: arguments of `from_pretrained`.
-
-    Raises:
-        ConfigurationError: the class refuses the folder, lacks tensors of it, or fails at its first call.
-    """
-    try:
-        transformers = import_transformers("export-model")
-    except ConfigurationError:
-        return f"for {loader}, not tried: transformers is not installed"
-    import torch
-
-    level = transformers.utils.logging.get_verbosity()
-    transformers.utils.logging.set_verbosity_error()
-    try:
-        with redirect_stderr(StringIO()):  # torchao's import prints lines about kernels of other machines
-            model, report = getattr(transformers, loader).from_pretrained(
-                folder, local_files_only=True, trust_remote_code=False, output_loading_info=True, **options
-            )
-        if differing := {key: sorted(map(str, names)) for key, names in report.items() if names}:
-            raise ValueError(f"tensors differ: {differing}")
-        # a row ends with the end token, whose state the classifiers of encoder-decoders read
-        end = getattr(model.config, "eos_token_id", None) or 1
-        ids = torch.tensor([[1, end[0] if isinstance(end, list) else end]])
-        rows = {"input_ids": ids[None] if loader.endswith("ForMultipleChoice") else ids}
-        reads_two = model.config.is_encoder_decoder and "Encoder" not in loader
-        with torch.no_grad():
-            model.eval()(**rows, **({"decoder_input_ids": ids} if reads_two else {}))
-    except Exception as error:  # whatever the class raises, the export is none
-        why = " ".join(str(error).split()) or type(error).__name__
-        raise ConfigurationError(
-            f"{folder}: {loader} of transformers cannot run this model: {why}; nothing was written: choose another "
-            "type=, or keep the model in our format"
-        ) from error
-    finally:
-        transformers.utils.logging.set_verbosity(level)
-    return f"loaded by {loader}"
+def card_rows(trained: TrainedModel) -> dict[str, str]:
+    """Return the rows of the model card."""
+    if trained.config is None or trained.stored is None:
+        return {"model type": str(trained.checkpoint.model_type), "imported from": origin_of(trained.folder)}
+    trained_on, state = trained.sets[0], trained.stored.state
+    rows = {
+        "objective": trained_on.objective.label,
+        "heads": ", ".join(trained.checkpoint.config.heads),
+        "steps": f"{state.step:,}",
+        "tokens seen": f"{state.tokens:,}",
+        "training set": trained_on.name,
+        "training set's digest": trained_on.checksum,
+        "tokenizer's fingerprint": trained_on.tokenizer.fingerprint,
+    }
+    if trained.config.model.init_from is not None:
+        rows["initial weights"] = origin_of(trained.config.model.init_from)
+    if state.heldout_loss is not None:
+        rows["held-out loss"] = f"{state.heldout_loss:.4f}"
+    if languages := trained_on.objective.options.get("language_tokens"):
+        rows["decoder_start_token_id"] = f"of the output's language: {', '.join(languages.values())}"
+    if state.token_rule:
+        rows["token pruning"] = f"{state.token_rule}, by clozeline alone: these weights keep all tokens"
+    return rows

@@ -14,6 +14,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.data.sets.text_form import first_role
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,21 +47,6 @@ def prepared_scores(objective: ObjectiveFacts) -> tuple[Score, ...]:
     if objective.name == "causal_lm":
         return ("causal",)
     return ("mntp",) if objective.frame.predict_from == "previous" else ("pll", "pll_word")
-
-
-def first_role(objective: ObjectiveFacts) -> str | None:
-    """Return the role of the special token before a text in training rows, or None.
-
-    That is [CLS] of an encoder, `<s>` of rows that have it, and `</s>` of packed rows, where documents follow it.
-    """
-    options = objective.options
-    if objective.architecture == "encoder":
-        return "cls"
-    if options.get("add_bos"):
-        return "bos"
-    follows = options.get("grouping", "packed") == "packed" and options.get("cross_documents", True)
-    separator = str(options.get("separator", "eos"))
-    return separator if follows and separator != "none" else None
 
 
 def first_token(trained: TrainedModel, objective: ObjectiveFacts) -> int | None:

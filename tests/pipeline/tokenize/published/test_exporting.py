@@ -7,7 +7,7 @@ import tokenizers
 from transformers import AutoConfig, AutoTokenizer
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.tokenize.published.exporting import END, PAIR, Frame, export_tokenizer
+from clozeline.pipeline.tokenize.published.exporting import END, PAIR, Frame, TextForm, export_tokenizer
 from clozeline.pipeline.tokenize.published.importing import PROBE_TEXTS, import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, trainable
 from tests.pipeline.tokenize.published import published_files as files
@@ -75,7 +75,7 @@ def test_transformers_loads_every_special_token_and_the_same_ids(tmp_path, name,
     vocabulary = ours.vocabulary
     assert export_tokenizer(folder, out).texts == 200
     texts = [*PROBE_TEXTS[::7], *(f"the {ours.piece(token)} cat" for token in vocabulary.specials.values())]
-    report = export_tokenizer(folder, out, max_length=77, texts=texts)
+    report = export_tokenizer(folder, out, TextForm(max_length=77), texts=texts)
     theirs = AutoTokenizer.from_pretrained(out)
     assert len(theirs) == vocabulary.size
     assert report.published or theirs.model_max_length == 77
@@ -112,15 +112,15 @@ def test_special_tokens_of_a_publisher_are_compared_with_its_own_files(tmp_path)
 def test_frames(tmp_path):
     folder = folders("wordpiece", tmp_path)
     read = lambda: tokenizers.Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))  # noqa: E731
-    export_tokenizer(folder, tmp_path / "out", type_ids=True)
+    export_tokenizer(folder, tmp_path / "out", TextForm(type_ids=True))
     assert read().encode("the", "cat").tokens == ["[CLS]", "the", "[SEP]", "cat", "[SEP]"]
     assert read().encode("the", "cat").type_ids == [0, 0, 0, 1, 1]
     assert "token_type_ids" in json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())["model_input_names"]
-    export_tokenizer(folder, tmp_path / "out", frame=END)
+    export_tokenizer(folder, tmp_path / "out", TextForm(frame=END))
     assert read().encode("the").tokens == ["the", "</s>"]
-    export_tokenizer(folder, tmp_path / "out", frame=Frame())
+    export_tokenizer(folder, tmp_path / "out", TextForm(frame=Frame()))
     assert read().encode("the").tokens == ["[CLS]", "the", "[SEP]"], "the template of its publisher"
-    export_tokenizer(folder, tmp_path / "out", frame=Frame(("cls",), ("sep", "sep"), ("sep",)))
+    export_tokenizer(folder, tmp_path / "out", TextForm(frame=Frame(("cls",), ("sep", "sep"), ("sep",))))
     assert read().encode("the", "cat").tokens == ["[CLS]", "the", "[SEP]", "[SEP]", "cat", "[SEP]"]
     with pytest.raises(ConfigurationError, match=r"the special tokens around exported rows needs .*'cls'"):
-        export_tokenizer(folders("json", tmp_path / "j"), tmp_path / "out", frame=PAIR)
+        export_tokenizer(folders("json", tmp_path / "j"), tmp_path / "out", TextForm(frame=PAIR))

@@ -11,12 +11,11 @@ from clozeline.configuration.config import load_config
 from clozeline.model.build import Model
 from clozeline.model.checkpoints import build_checkpoint, split
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
-from clozeline.tools.models.export.exportable import exported_form
 from clozeline.tools.models.export_model import main as export_model
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.startup.checks import check_start
-from clozeline.train.startup.exported_form import plan_of_run
+from clozeline.train.startup.export_plan import exported_form, plan_of_run
 from tests.recipes import RECIPES
 from tests.test_tiny_recipes import OWN, SETS, write_texts
 from tests.train.runs import start
@@ -74,7 +73,7 @@ def test_what_a_start_says_is_written_and_read(recipe, variant, shards, tmp_path
         words += [] if recipe in RECURRENT else ["model.ffn_dim=64"]
     words += ["model.heads={masked_lm: 1.0}"] if recipe == "mobilebert" else []
     checked = check_start(load_config(TrainConfig, config, words), 1)
-    plans = plan_of_run(checked.config, checked.datasets)
+    plans = plan_of_run(checked.config, checked.datasets).models
     assert one_rank.run(start, config, words) == [(0, "")]
     code = export_model([str(run), str(tmp_path / "out")])
     assert (code == 0) == all(plan.architecture for plan in plans)

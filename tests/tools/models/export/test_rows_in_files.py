@@ -8,9 +8,9 @@ import pytest
 from transformers import AutoTokenizer
 
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.models.export.exportable import role_before_texts
 from clozeline.tools.models.export_model import main as export_model
 from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.data.sets.text_form import role_before_texts
 from tests.pipeline.task_files import make_sets, write_vocabulary
 from tests.train.written_runs import BERT, write_run, write_run_on
 
@@ -62,7 +62,8 @@ def test_a_decoder_names_the_token_that_stands_before_a_text(shard_sets, tmp_pat
 )
 def test_the_token_before_a_text_by_the_rows_of_a_decoder(decoder, options, role):
     (trained_on,) = decoder[1].recorded
-    objective = trained_on.objective.model_copy(update={"options": options})
+    name = "task" if "frame" in options else "causal_lm"
+    objective = trained_on.objective.model_copy(update={"name": name, "options": options})
     assert role_before_texts(replace(trained_on, objective=objective)) == role
 
 

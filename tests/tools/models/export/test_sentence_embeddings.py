@@ -11,14 +11,19 @@ from torch.nn import functional as F
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.model.checkpoints import Checkpoint, export_checkpoint
-from clozeline.tools.models.export.sentence_embeddings import choose_pooling, write_modules
+from clozeline.tools.models.export.sentence_embeddings import write_modules
+from clozeline.train.startup.export_plan import ExportRequest, plan_export
 from tests.model.checkpoints.published import export_to, loaded
 from tests.model.small_models import small_config
 
 IDS = torch.tensor([[2, 9, 30, 11, 8, 3], [2, 14, 7, 3, 0, 0]])
 LENGTHS = torch.tensor([6, 4])
 KEYS = {"type_vocab_size": 2, "eps": 1e-12}
-CALLED = {"encoder_alone": True, "tokenizer": True}
+
+
+def pooling_of(checkpoint, asked, folder):
+    """The pool that an export of the encoder alone has."""
+    return plan_export(checkpoint, ExportRequest(body_alone=True, pooling=asked), tokenizer=folder).pooling
 
 
 def trained(heads):
@@ -68,26 +73,26 @@ def test_vectors_are_those_of_the_training(pool, tmp_path):
         expected = model.heads["similarity"].scores(model.family(batch), batch)
     export = export_checkpoint(checkpoint, body_alone=True)
     folder = export_to(tmp_path / "out", export)
-    write_modules(folder, choose_pooling(checkpoint, "run", **CALLED), checkpoint, 40)
+    write_modules(folder, pooling_of(checkpoint, "run", tmp_path), checkpoint, 40)
     torch.testing.assert_close(vectors_by_modules(folder, export.loader), expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize(("pool", "asked"), [("cls", "mean"), ("mean", "cls"), (None, "cls"), ("max", "pooler")])
-def test_another_pool_than_the_trained_one_is_refused(pool, asked):
+def test_another_pool_than_the_trained_one_is_refused(pool, asked, tmp_path):
     _, checkpoint = trained({"similarity": {"pool": pool}})
     with pytest.raises(ConfigurationError, match=r"model\.heads\.similarity was trained, got"):
-        choose_pooling(checkpoint, asked, **CALLED)
+        pooling_of(checkpoint, asked, tmp_path)
 
 
-def test_a_model_without_vectors_of_texts_takes_the_pool_that_is_asked_for():
+def test_a_model_without_vectors_of_texts_takes_the_pool_that_is_asked_for(tmp_path):
     _, checkpoint = trained({"masked_lm": 1.0})
-    assert choose_pooling(checkpoint, "mean", **CALLED) == "mean"
+    assert pooling_of(checkpoint, "mean", tmp_path) == "mean"
     with pytest.raises(ConfigurationError, match="no head of this model"):
-        choose_pooling(checkpoint, "run", **CALLED)
+        pooling_of(checkpoint, "run", tmp_path)
 
 
-def test_the_pool_of_a_classifier_holds_too():
+def test_the_pool_of_a_classifier_holds_too(tmp_path):
     _, checkpoint = trained({"classification": {"classes": 2, "pool": "mean"}})
-    assert choose_pooling(checkpoint, "run", **CALLED) == "mean"
+    assert pooling_of(checkpoint, "run", tmp_path) == "mean"
     with pytest.raises(ConfigurationError, match="got cls"):
-        choose_pooling(checkpoint, "cls", **CALLED)
+        pooling_of(checkpoint, "cls", tmp_path)

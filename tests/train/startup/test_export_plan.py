@@ -7,22 +7,25 @@ import pytest
 import torch
 import yaml
 
-from clozeline.configuration.config import validate
+from clozeline.configuration.config import load_config, validate
 from clozeline.model.build import build_model
 from clozeline.model.checkpoints import (
     Checkpoint,
     build_checkpoint,
     export_checkpoint,
     model_without_weights,
-    plan_exports,
     split,
 )
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.sizes import all_sizes, read_size
 from clozeline.tools.start.project.templates import MODELS, train_yaml
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.startup.announcements import dry_run
+from clozeline.train.startup.export_plan import plan_export
 from tests.model.checkpoints.published import export_to, loaded
 from tests.model.small_models import small_config
 from tests.recipes import trainings
+from tests.train.masked_set import write_config
 
 IDS = {"pad_token_id": 0, "unk_token_id": 1, "cls_token_id": 2, "sep_token_id": 3, "mask_token_id": 4}
 IDS |= {"bos_token_id": 5, "eos_token_id": 6}
@@ -31,7 +34,7 @@ SMALLER = {"decoder_layers": 2, "ffn_dim": 24, "decoder_ffn_dim": 24}
 
 
 def plans(config, **ids):
-    return plan_exports(model_without_weights(config, VOCABULARY, {**IDS, **ids}))
+    return plan_export(model_without_weights(config, VOCABULARY, {**IDS, **ids})).models
 
 
 def model_of(keys):
@@ -180,3 +183,32 @@ def test_an_adapter_that_no_weight_can_hold_is_told():
 def adapter_of(name):
     keys = {"family": "encoder", "dim": 8, "layers": 1, "attention_heads": 1, "ffn_dim": 8, "heads": {"masked_lm": 1.0}}
     return model_of({**keys, "adapter": {"name": name}}).adapter
+
+
+BERT = ["norm_place=post", "final_norm=false", "emb_norm=true", "activation=gelu", "eps=1e-12"]
+
+
+def told(folder, shards, capsys, *keys):
+    config = write_config(folder / "a.yaml", shards, folder / "run", steps=2, schedule__steps=2)
+    assert dry_run(load_config(TrainConfig, config, [f"model.{key}" for key in (*BERT, *keys)])) == 0
+    return " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("keys", "line"),
+    [
+        (["position={maximum: 16}"], "export as DistilBertForMaskedLM of transformers"),
+        (["position={maximum: 16, offset: 2}"], "export as RobertaForMaskedLM of transformers"),
+        (["position={kind: rope}"], "export not as it is: .* model.position.kind: expected learned, got rope"),
+        (["norm_place=pre"], "export not as it is: .* model.norm_place: expected post, got pre"),
+    ],
+)
+def test_a_dry_run_says_as_what_a_run_is_exported(tmp_path, shards, capsys, keys, line):
+    assert re.search(line, told(tmp_path, shards, capsys, *keys))
+
+
+def test_a_damaged_source_stops_no_training(tmp_path, shards, capsys):
+    """What an export would say of it is a line of the start."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "published.json").write_text("{", encoding="utf-8")
+    assert "export " in told(tmp_path, shards, capsys, "position={maximum: 16}")

@@ -15,17 +15,18 @@ from clozeline.model.layers.quantization import holds_integers
 from clozeline.model.registries import METHODS
 from clozeline.pipeline.registries import TOKENIZERS
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.tokenize.published.exporting import PAIR, Frame, export_tokenizer
+from clozeline.pipeline.tokenize.published.exporting import PAIR, Frame, TextForm, export_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
 from clozeline.tools.model_folder import write_imported
-from clozeline.tools.models.export.exportable import frame_of
-from clozeline.tools.models.export.framed_rows import compare_frames
-from clozeline.tools.models.export.sentence_embeddings import choose_pooling, write_modules
+from clozeline.tools.models.export.sentence_embeddings import write_modules
 from clozeline.tools.models.export.torchao_format import integers_of_class, write_torchao
+from clozeline.tools.models.export.verification import compare_frames
 from clozeline.tools.runs.inference.generation import prompt_ids
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.sets.recorded_sets import describe_set
+from clozeline.train.data.sets.text_form import frame_of
 from clozeline.train.data.stream.phases import open_phases
+from clozeline.train.startup.export_plan import ExportRequest, plan_export
 from tests.model.checkpoints.published import loaded, rows, saved
 from tests.model.small_models import small_config
 from tests.pipeline.tokenize.published.published_files import corpus
@@ -61,9 +62,10 @@ def test_the_files_are_those_of_the_format(tmp_path, pooling):
         (small_config("encoder"), True, False, "needs its tokenizer"),
     ],
 )
-def test_models_that_cannot_be_pooled(config, encoder_alone, tokenizer, words):
+def test_models_that_cannot_be_pooled(config, encoder_alone, tokenizer, words, tmp_path):
+    request, folder = ExportRequest(body_alone=encoder_alone, pooling="mean"), tmp_path if tokenizer else None
     with pytest.raises(ConfigurationError, match=words):
-        choose_pooling(model_without_weights(config, 60, {}), "mean", encoder_alone=encoder_alone, tokenizer=tokenizer)
+        plan_export(model_without_weights(config, 60, {}), request, tokenizer=folder)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +77,7 @@ def folder(tmp_path_factory):
 
 
 def exported(folder, out, frame):
-    export_tokenizer(folder, out, frame=frame, texts=())
+    export_tokenizer(folder, out, TextForm(frame=frame), texts=())
     return AutoTokenizer.from_pretrained(out)
 
 
@@ -108,7 +110,7 @@ def test_the_export_frames_texts_as_the_stored_rows(shard_sets, tmp_path, label)
     folder = shard_sets / "train_tokenizer" / "tokenizer"
     ((source,),) = (phase.sources for phase in open_phases(DataConfig(shards=manifest)))
     trained_on = describe_set(manifest, source)
-    export_tokenizer(folder, tmp_path, frame=frame_of(trained_on), texts=())
+    export_tokenizer(folder, tmp_path, TextForm(frame=frame_of(trained_on)), texts=())
     exported, tokenizer = AutoTokenizer.from_pretrained(tmp_path), load_tokenizer(folder)
     rows = [row["input_ids"] for row in open_shards(Path(trained_on.path))]
     is_prompt = trained_on.objective.architecture == "decoder"

@@ -1,0 +1,232 @@
+"""Verify an export: the foreign library loads it, computes the same scores, and frames texts as the training rows.
+
+transformers is imported offline, and without what it and the libraries it loads print.
+"""
+
+import logging
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stderr
+from io import StringIO
+from itertools import islice
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.model.checkpoints import Checkpoint, Export, build_checkpoint
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer
+from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.data.sets.text_form import reads_prompts
+
+_ROWS: Final = 30
+"""Rows that are compared."""
+_SHOWN: Final = 120
+_HEAD: Final = ("cls", "bos")
+_TAIL: Final = ("sep", "eos")
+_IDS: Final = 6
+"""Ordinary tokens of the row on which scores are compared."""
+_APART: Final = 1e-2
+"""Largest difference of scores, as a share of the largest score; classes sum in another order."""
+_INSTEAD: Final = "nothing was written: choose another type=, or keep the model in our format"
+
+Logits: TypeAlias = Callable[[Tensor], list[Tensor]]
+"""Return the scores of each head, in the order of the heads' names, as classes of transformers have them."""
+
+
+def import_transformers(purpose: str) -> ModuleType:
+    """Return transformers without progress bars, and without warnings about kernels for other machines.
+
+    Raises:
+        ConfigurationError: it is not installed; `purpose` begins the message, such as "--theirs".
+    """
+    os.environ["HF_HUB_OFFLINE"] = "1"  # read when transformers is imported
+    try:
+        import transformers
+    except ImportError as error:
+        raise ConfigurationError(f"{purpose} needs transformers: pip install transformers") from error
+    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    for library in ("torchao", "torch.utils._pytree"):  # transformers loads torchao if it is installed
+        logging.getLogger(library).setLevel(logging.ERROR)
+    return transformers
+
+
+@contextmanager
+def refusals_of(folder: Path) -> Iterator[None]:
+    """Raise a ConfigurationError with the first sentence of transformers where it cannot run the model of a folder."""
+    try:
+        yield
+    except (ClozelineError, MemoryError):
+        raise
+    except Exception as error:  # transformers and the libraries below it raise all kinds
+        reason = re.split(r"(?<=[.!?])\s", " ".join(str(error).split()), maxsplit=1)[0]
+        raise ConfigurationError(f"{folder}: transformers refuses it: {reason} ({type(error).__name__})") from error
+
+
+def logits_of(checkpoint: Checkpoint) -> Logits:
+    """Return a function that computes a model's scores with our code."""
+    model = build_checkpoint(checkpoint)
+
+    def logits(ids: Tensor) -> list[Tensor]:
+        positions = torch.arange(ids.shape[1]).expand(ids.shape)
+        tensors = {"input_ids": ids, "position_ids": positions, "lengths": torch.full((len(ids),), ids.shape[1])}
+        if checkpoint.config.architecture == "encoder_decoder":
+            tensors |= {"decoder_input_ids": ids, "decoder_position_ids": positions}
+        if checkpoint.config.languages:
+            tensors["languages"] = torch.zeros_like(ids)
+        return [scores for _, scores in sorted(model.logits(tensors).items())]
+
+    return logits
+
+
+def load_and_compare(folder: Path, name: Path, export: Export) -> str:
+    """Return how an export loads, and how far its scores are from ours, for people; without transformers not tried.
+
+    Args:
+        folder: a complete export.
+        name: of the folder in messages.
+        export: what was written there.
+
+    Raises:
+        ConfigurationError: the class refuses the folder, lacks tensors of it, fails at its first call, or computes
+            something else.
+    """
+    loader = export.loader
+    try:
+        transformers = import_transformers("export-model")
+    except ConfigurationError:
+        return f"for {loader}, not tried: transformers is not installed"
+    level = transformers.utils.logging.get_verbosity()
+    transformers.utils.logging.set_verbosity_error()
+    try:
+        with redirect_stderr(StringIO()):  # torchao's import prints lines about kernels of other machines
+            model, report = getattr(transformers, loader).from_pretrained(
+                folder,
+                local_files_only=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+                **export.loader_options,
+            )
+        if differing := {key: sorted(map(str, names)) for key, names in report.items() if names}:
+            raise ValueError(f"tensors differ: {differing}")
+        ids = _ids_for(export)
+        rows = {"input_ids": ids[None] if loader.endswith("ForMultipleChoice") else ids}
+        reads_two = model.config.is_encoder_decoder and "Encoder" not in loader
+        with torch.no_grad():
+            scores = model.eval()(**rows, **({"decoder_input_ids": ids} if reads_two else {}))
+    except Exception as error:  # whatever the class raises, the export is none
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise ConfigurationError(
+            f"{name}: {loader} of transformers cannot run this model: {why}; {_INSTEAD}"
+        ) from error
+    finally:
+        transformers.utils.logging.set_verbosity(level)
+    theirs = [value for key, value in scores.items() if key.endswith("logits")]
+    apart = _compare_scores(export, theirs, ids)
+    if apart is None:
+        return f"loaded by {loader}"
+    if not apart <= _APART:
+        raise ConfigurationError(
+            f"{name}: {loader} of transformers computes other scores than this model, {apart:.2g} of the largest one "
+            f"apart; {_INSTEAD}"
+        )
+    return f"loaded by {loader}, scores {apart:.0e} apart"
+
+
+def _ids_for(export: Export) -> Tensor:
+    """Return a row of ordinary tokens; that of an encoder-decoder ends with the end token, which classifiers read."""
+    special = {token for value in export.model.token_ids.values() for token in np.ravel(value) if token is not None}
+    ordinary = (token for token in range(export.model.vocab_size) if token not in special)
+    row = list(islice(ordinary, _IDS)) or [0]
+    end = export.config.get("eos_token_id")
+    if export.model.config.architecture == "encoder_decoder" and end is not None:
+        row.append(int(np.ravel(end)[0]))
+    return torch.tensor([row])
+
+
+def _compare_scores(export: Export, theirs: list[Tensor], ids: Tensor) -> float | None:
+    """Return the largest difference from our scores, as a share of the largest; None where they are not compared.
+
+    Bodies, integers, half-precision weights and choices, which a row of their own stands for, are only loaded.
+    """
+    is_plain = export.config["dtype" if "dtype" in export.config else "torch_dtype"] == "float32"
+    choices = "multiple_choice" in export.model.config.targets.values()
+    if not theirs or choices or not is_plain or "quantization_config" in export.config:
+        return None
+    with torch.no_grad():
+        ours = logits_of(export.model)(ids)
+    if len(theirs) == 2 * len(ours):  # the first and the last position of an answer
+        theirs = [torch.stack(theirs, dim=-1)]
+    pairs = [(own[..., : other.shape[-1]].float(), other) for own, other in zip(ours, theirs, strict=True)]
+    largest = max(float(other.abs().max()) for _, other in pairs)
+    return max(float((own.view_as(other) - other).abs().max()) for own, other in pairs) / max(largest, 1.0)
+
+
+def compare_training_rows(folder: Path, trained: TrainedModel) -> str:
+    """Return a line about the special tokens of training rows, or why there are none to compare."""
+    if trained.tokenizer_folder is None or not trained.recorded:
+        return ""
+    first = trained.recorded[0]
+    try:
+        rows = open_shards(Path(first.path))
+    except ClozelineError as error:  # it may have been moved
+        return f"frame: not compared with training rows: {error}"
+    exported = import_transformers("export-model").AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    ids = (row["input_ids"] for row in rows if "input_ids" in row)
+    return compare_frames(ids, trained.tokenizer, exported, is_prompt=reads_prompts(first.objective))
+
+
+def compare_frames(rows: Iterable[Any], tokenizer: Tokenizer, exported: Any, *, is_prompt: bool) -> str:
+    """Return a line about the first rows of ids; empty if there are none.
+
+    A row of one or two texts is compared with what `exported`, a tokenizer of transformers, writes around them. Rows
+    with other special tokens, such as masks, or with texts that do not encode to their ids again are compared at both
+    ends. A decoder's rows are prompts, of one text without an end (`is_prompt`).
+    """
+    special, compared, entire, differing = tokenizer.vocabulary.special, 0, 0, list[str]()
+    roles = tokenizer.vocabulary.specials
+    around = {token for role, token in roles.items() if role in (*_HEAD, *_TAIL)}
+    framed_letter = exported("a").input_ids
+    inside = [position for position, token in enumerate(framed_letter) if token not in around] or [0]
+    head, tail = framed_letter[: inside[0]], framed_letter[inside[-1] + 1 :]
+    last = {roles[role] for role in _TAIL if role in roles}
+    first = {roles[role] for role in _HEAD if role in roles} - last  # a packed row may begin with a separator
+    for ids in islice(rows, _ROWS):
+        row = [int(token) for token in ids]
+        while is_prompt and row and special[row[-1]]:
+            row.pop()
+        if not row:
+            continue
+        compared += 1
+        outside = ~special[row]
+        starts = np.flatnonzero(np.diff(outside.astype(np.int8), prepend=0, append=0))
+        texts = [row[start:end] for start, end in zip(starts[::2], starts[1::2], strict=True)]
+        spelled = [tokenizer.decode(text) for text in texts]
+        if (
+            1 <= len(texts) <= 2 - is_prompt
+            and around.issuperset(token for token in row if special[token])
+            and [encoding.ids.tolist() for encoding in tokenizer.encode(spelled)] == texts
+        ):
+            entire += 1
+            framed = exported(*spelled).input_ids
+            same = framed == row
+        else:
+            framed = [*head, *tail]
+            begins = row[: len(head)] == head if head else row[0] not in first
+            same = begins and (row[-len(tail) :] == tail if tail else row[-1] not in last)
+        if not same:
+            ours, theirs = (" ".join(exported.convert_ids_to_tokens(each)) for each in (row, framed))
+            differing.append(f"{ours[:_SHOWN]} in training, {theirs[:_SHOWN] or 'nothing'} there")
+    if not compared:
+        return ""
+    if differing:
+        count = f"{len(differing)} of {compared}"
+        return f"frame: the exported tokenizer writes {count} training rows otherwise: {differing[0]}"
+    how = f"{entire} of them complete, the others at both ends" if entire < compared else "all of them complete"
+    return f"frame: {compared} training rows compared, {how}, each as the exported tokenizer writes it"

@@ -1,0 +1,153 @@
+"""Write an export: a plan and the weights become a folder of transformers, complete or not at all."""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from clozeline.files import publish_json, publish_text
+from clozeline.model.checkpoints import Checkpoint, Export, export_checkpoint
+from clozeline.pipeline.tokenize.published.exporting import export_tokenizer
+from clozeline.pipeline.tokenize.published.folders import GENERATION, MODEL
+from clozeline.tools.model_folder import require_empty, write_weights
+from clozeline.tools.models.export.model_card import card_rows, model_card, words_section
+from clozeline.tools.models.export.sentence_embeddings import write_modules
+from clozeline.tools.models.export.torchao_format import write_torchao
+from clozeline.train.checkpoint.trained_model import TrainedModel
+from clozeline.train.startup.export_plan import CARD, ExportPlan
+
+_SHOWN: Final = 80
+"""Characters of a text that a message shows."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A folder that was written, and what there is to say of it."""
+
+    export: Export
+    parameters: int
+    notes: tuple[str, ...]
+
+
+@contextmanager
+def new_folder(output: Path) -> Iterator[Path]:
+    """Yield a hidden folder that takes the name of an output where the block ends, and goes where it raises.
+
+    An output that exists, which may be a mounted disk, gets the files themselves: config.json last.
+
+    Raises:
+        ConfigurationError: the output holds something.
+    """
+    require_empty(output)
+    exists = output.exists()
+    hidden = output / ".partial" if exists else output.with_name(f".{output.name}.partial")
+    shutil.rmtree(hidden, ignore_errors=True)  # of a process that was killed
+    hidden.mkdir(parents=True)
+    try:
+        yield hidden
+        if exists:
+            for path in sorted(hidden.iterdir(), key=lambda path: path.name == MODEL):
+                path.rename(output / path.name)
+        else:
+            hidden.rename(output)
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
+
+
+def write_model(
+    folder: Path,
+    title: str,
+    plan: ExportPlan,
+    part: Checkpoint,
+    trained: TrainedModel,
+    *,
+    licence: str = "unknown",
+    languages: Sequence[str] = (),
+) -> Written:
+    """Write the folder of a planned model; config.json, which every loader needs, is last.
+
+    Args:
+        folder: created if missing.
+        title: of the model card.
+        plan: of the export.
+        part: the model with its weights, see `parts_of`.
+        trained: what the model was made from.
+        licence: for the card.
+        languages: for the card; default: those of the training set.
+
+    Raises:
+        ConfigurationError: no class holds the model.
+        WeightsError: its head is missing.
+    """
+    request = plan.request
+    export = export_checkpoint(part, model_type=request.model_type, body_alone=request.body_alone)
+    parameters = sum(tensor.numel() for tensor in export.tensors.values())
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer = _write_tokenizer(folder, plan, export)
+    if request.quantization is None:
+        write_weights(folder, export.tensors, request.max_shard_size)
+    else:
+        export = write_torchao(folder, export, part, request.quantization)
+    if plan.pooling:
+        write_modules(folder, plan.pooling, trained.checkpoint, plan.texts.max_length)
+    _write_generation_defaults(folder, part.published, export)
+    config = trained.checkpoint.config
+    words = words_section(config.architecture) if "tagging" in config.heads and not plan.pooling else ""
+    card = model_card(
+        title, export.loader, parameters, card_rows(trained), licence=licence,
+        languages=tuple(languages) or (trained.recorded[0].languages if trained.recorded else ()),
+        mark=_special_token(trained), options=export.loader_options, words=words,
+    )  # fmt: skip
+    publish_text(folder / CARD, card)
+    changed = _changed_keys(part.published, export)
+    if changed:
+        publish_json(folder / MODEL, export.config)
+    else:
+        publish_text(folder / MODEL, part.published[MODEL])
+    but = f", but for {', '.join(changed)}" if changed else ""
+    configs = f"config.json: as published{but}" if part.published else ""
+    return Written(export, parameters, tuple(note for note in (*plan.notes, configs, tokenizer) if note))
+
+
+def _write_tokenizer(folder: Path, plan: ExportPlan, export: Export) -> str:
+    """Write the tokenizer, if there is one; return the lines about its comparison."""
+    if plan.tokenizer is None:
+        return "without a tokenizer: none was found"
+    report = export_tokenizer(plan.tokenizer, folder, plan.texts, model=export.config)
+    first = f", such as {report.differing[0][:_SHOWN]!r}" if report.differing else ""
+    compared = f"{report.texts} texts compared with split_special_tokens=True"
+    lines = [f"tokenizer: {compared}, {len(report.differing) or 'none'} with other ids{first}"]
+    if report.published:
+        lines.append(f"as published: {', '.join(report.published)}")
+    if report.edited:
+        lines.append(f"as published, but for {', '.join(report.edited)}: tokenizer_config.json")
+    if report.changed:
+        lines.append(f"written anew from {', '.join(report.changed)}: tokenizer.json, tokenizer_config.json")
+    return "\n  ".join(lines)
+
+
+def _write_generation_defaults(folder: Path, published: Mapping[str, str], export: Export) -> None:
+    if not export.generation or (folder / GENERATION).exists():  # a published tokenizer brings its publisher's
+        return
+    if GENERATION in published:
+        publish_text(folder / GENERATION, published[GENERATION])
+    elif not published:  # else the class takes them from config.json, as it did
+        publish_json(folder / GENERATION, export.generation)
+
+
+def _special_token(trained: TrainedModel) -> str | None:
+    """Return the mask of the tokenizer, or any other special token, for the card; None without a tokenizer."""
+    if trained.tokenizer_folder is None:
+        return None
+    specials = trained.tokenizer.vocabulary.specials
+    return trained.tokenizer.piece(specials.get("mask", next(iter(specials.values()))))
+
+
+def _changed_keys(texts: Mapping[str, str], export: Export) -> list[str]:
+    """Return the keys of config.json that differ from the published one; without it, all of them."""
+    published, absent = json.loads(texts.get(MODEL, "{}")), object()
+    keys = published.keys() | export.config.keys()
+    return sorted(key for key in keys if published.get(key, absent) != export.config.get(key, absent))

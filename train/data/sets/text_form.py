@@ -1,0 +1,106 @@
+"""How the rows of a training set have their texts: what a tokenizer or a prompt must put around them."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.pipeline.shards.manifest import ObjectiveFacts
+from clozeline.pipeline.tasks.readers import is_task
+from clozeline.pipeline.tasks.task_rows import FRAMES
+from clozeline.pipeline.tasks.task_rows import Frame as TaskFrame
+from clozeline.pipeline.tokenize.published.exporting import END, Blanks, Frame, TextForm
+from clozeline.train.data.sets.recorded_sets import RecordedSet
+
+_MASKED_INPUT: Final = ("mass", "masked_encoder_decoder")
+"""Objectives of encoder-decoders whose inputs are those of BERT."""
+_FRAMES: Final = {**FRAMES, "xlnet": TaskFrame("encoder", (), ("sep",), ("sep", "cls"), segments=True)}
+"""Frames by the option `frame` of objectives: those of tasks, and `a [SEP] b [SEP] [CLS]` of permuted_lm."""
+
+
+def text_form(config: ModelConfig, recorded: Sequence[RecordedSet]) -> TextForm:
+    """Return how a tokenizer must read texts for a model, which was trained on these sets, if any are known."""
+    first = recorded[0] if recorded else None
+    frame = None if first is None else frame_of(first)
+    if frame is None:
+        frame = Frame() if config.architecture == "decoder" else END if config.position.kind == "t5" else None
+    return TextForm(
+        frame=frame,
+        start="bos" if first is None else role_before_texts(first),
+        max_length=_row_length(config, recorded),
+        cuts_texts=first is not None and is_task(first.objective),
+        blanks="kept" if first is None else _blanks_of(first.objective),
+        type_ids=config.type_vocab_size > 1,
+    )
+
+
+def frame_of(trained_on: RecordedSet) -> Frame | None:
+    """Return the special tokens around texts in training rows; None: those of the tokenizer.
+
+    A decoder that generates texts writes the last ones itself.
+    """
+    objective, options = trained_on.objective, trained_on.objective.options
+    if (name := options.get("frame")) is not None:
+        rows = _FRAMES[name].without_pad(trained_on.tokenizer.special_ids)
+        frame = Frame(rows.head, rows.between, rows.tail)
+    elif objective.architecture == "decoder":
+        frame = Frame(("bos",) if options.get("add_bos") else ())
+    elif objective.architecture == "encoder" or objective.name in _MASKED_INPUT:
+        return None
+    else:
+        head = options.get("source_head", "none")
+        frame = END._replace(head=() if head == "none" else (head,))
+    return frame._replace(tail=()) if reads_prompts(objective) else frame
+
+
+def reads_prompts(objective: ObjectiveFacts) -> bool:
+    """Return whether the model continues a text: rows of a decoder are then prompts, without an end."""
+    return objective.architecture == "decoder" and "lm" in objective.heads
+
+
+def role_before_texts(trained_on: RecordedSet) -> str | None:
+    """Return the role of the special token that stands before a text in training rows, which programs may put there.
+
+    None: nothing stands there, or the model is an encoder, whose tokenizer itself writes what stands around texts.
+    """
+    objective, frame = trained_on.objective, frame_of(trained_on)
+    if objective.architecture == "encoder":
+        return None
+    if frame is not None and frame.head:
+        return frame.head[0]
+    return first_role(objective) if objective.architecture == "decoder" and not is_task(objective) else None
+
+
+def first_role(objective: ObjectiveFacts) -> str | None:
+    """Return the role of the special token before a text in training rows, or None.
+
+    That is [CLS] of an encoder, `<s>` of rows that have it, and `</s>` of packed rows, where documents follow it.
+    """
+    options = objective.options
+    if objective.architecture == "encoder":
+        return "cls"
+    if options.get("add_bos"):
+        return "bos"
+    follows = options.get("grouping", "packed") == "packed" and options.get("cross_documents", True)
+    separator = str(options.get("separator", "eos"))
+    return separator if follows and separator != "none" else None
+
+
+def _blanks_of(objective: ObjectiveFacts) -> Blanks:
+    """Return how the rows of a task have the blanks of a text; those of other training keep them."""
+    heads = objective.heads if is_task(objective) else ()
+    if "tagging" in heads:
+        return "single"
+    return "stripped" if set(heads) & {"classification", "regression", "similarity"} else "kept"
+
+
+def _row_length(config: ModelConfig, recorded: Sequence[RecordedSet]) -> int | None:
+    """Return the tokens of a row, with special tokens, that the model reads: what its training rows were cut at.
+
+    None: nothing was recorded, and positions have no limit.
+    """
+    # of several rows end to end: the length of each
+    lengths = [int(one.objective.options.get("max_length", one.max_length)) for one in recorded]
+    bounds = [max(lengths)] if lengths else []
+    if config.position.limit is not None:
+        bounds.append(config.position.limit)
+    return min(bounds, default=None)
