@@ -7,7 +7,7 @@ integers, or of weights in float32 or float16.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -105,14 +105,8 @@ _FIXED_TEXT: Final = {
 def feature_columns(features: Iterable[Feature], vocab_size: int) -> list[ColumnSpec]:
     """List columns for declared features; `ids` becomes uint16 up to 65,536 entries, else uint32."""
     ids: Dtype = "uint16" if vocab_size <= 65536 else "uint32"
-    specs = []
-    for feature in features:
-        dtype: Dtype = ids if feature.dtype == "ids" else feature.dtype
-        role = replace(feature.role, fraction=dtype == "float32")
-        if feature.dtype == "ids":
-            role = replace(role, below="vocabulary")
-        specs.append(ColumnSpec(feature.name, dtype, "list", feature.description, role))
-    return specs
+    typed = [(feature, ids if feature.dtype == "ids" else feature.dtype) for feature in features]
+    return [ColumnSpec(each.name, dtype, "list", each.description, each.stored_role) for each, dtype in typed]
 
 
 def holds_ids(spec: ColumnSpec) -> bool:

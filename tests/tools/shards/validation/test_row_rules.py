@@ -21,7 +21,7 @@ from tests.pipeline.task_files import (
     open_split,
 )
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
-from tests.shard_sets import IDS, fixed, list_column, toy_set
+from tests.shard_sets import IDS, fixed, list_column, toy_set, write_set
 from tests.tools.rewritten_set import changed, repeated, with_fixed
 from tests.tools.small_run import example_sets
 
@@ -288,3 +288,12 @@ def test_a_changed_column_of_a_task_is_refused(manifests, task, column, values, 
     check_rows(LocatedRows(Path("shard"), 0, right), manifest)
     with pytest.raises(IntegrityError, match=message):
         check_rows(LocatedRows(Path("shard"), 0, wrong), manifest)
+
+
+def test_a_column_of_somebody_else_does_not_meet_the_rules_of_ours(tmp_path):
+    """It has the name of one of ours, and another head."""
+    mine = ColumnSpec("crop_start", "uint16", "list", "a number of mine", Role("row", head="mine"))
+    lists = {"input_ids": [[5, 6, 7], [8, 9]], "crop_start": [[90], [80]]}
+    columns = {name: Ragged.from_lists(values, np.uint16) for name, values in lists.items()}
+    shards = write_set(tmp_path / "own", [Rows(fixed(np.arange(1, 3)), columns)], columns=(IDS, mine))
+    check_rows(LocatedRows(shards.path, 0, shards.read_block(0)), shards.manifest)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from clozeline.columns import ROW
+from clozeline.columns import ROW, Role
 from clozeline.configuration.config import to_plain, validate
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import RowOptions
@@ -18,7 +18,8 @@ from clozeline.model.heads.regression import Regression
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import open_datasets
-from clozeline.train.data.sets.model_fit import fit_answers, refuse_unread, unread_lines, with_answers
+from clozeline.train.data.sets.model_fit import fit_answers, refuse_missing, refuse_unread, unread_lines, with_answers
+from clozeline.train.data.stream.collate import Collate
 from tests.pipeline.task_files import labeled_row, make_labeled_sets, make_sets, open_split
 from tests.shard_sets import roles_of, rows, write_set
 from tests.train.masked_set import write_config
@@ -247,3 +248,12 @@ def test_what_is_read_or_kept_for_inversion_passes():
     noise = ("input_ids", "target_ids", "span_starts", "span_lengths", "step_rotation", "task")
     denoising = holding(*noise, heads=("lm",), architecture="encoder_decoder")
     refuse_unread(denoising, reader("lm", architecture="encoder_decoder"), [], "x")
+
+
+def test_a_head_that_reads_a_column_as_it_is_not_stored_is_refused():
+    """One class of the row for the head, and a class of each token in the set."""
+    roles = roles_of(["input_ids"]) | {"sentence_label": Role("label", "input_ids", head="sentence", below=2)}
+    collate = Collate("encoder", roles, {"pad": 0})
+    message = "sentence reads sentence_label as int64 of each row, .* int64 of each token: take the fields"
+    with pytest.raises(ConfigurationError, match=message):
+        refuse_missing(collate, reader("sentence"), "data.shards")
