@@ -287,7 +287,7 @@ def build_model(
 
 
 def add_adapter(
-    model: Model, name: str, entry: AdapterComponent | Mapping[str, Any] | str, *, seed: int = 0
+    model: Model, name: str, entry: AdapterComponent | Mapping[str, object] | str, *, seed: int = 0
 ) -> Adapter:
     """Add an adapter to a model, initialized by the seed; it is not yet active. `entry` is a name, or name and options.
 

@@ -175,7 +175,7 @@ class Engine:
         norm, read = self.zero.read()
         self.skipped += norm == torch.inf
         totals, further = dict(zip(sums, read, strict=False)), dict(zip(figures, read[len(sums) :], strict=True))
-        record: dict[str, Any] = {}
+        record: dict[str, object] = {}
         for hook in self.hooks:
             record |= hook.end(now, norm)
         return StepResult(totals, further, norm, skipped=norm == torch.inf, record=record)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -65,7 +65,7 @@ class Adapter(nn.Module):
             module = family.get_submodule(f"{path}{self.inner}")
             yield module.register_forward_hook(partial(self._replace_output, part)).remove
 
-    def change(self, part: Any, x: Tensor, output: Tensor) -> Tensor:
+    def change(self, part: object, x: Tensor, output: Tensor) -> Tensor:
         """Return the changed output of a module, from the adapter's part, the module's first input and its output."""
         raise NotImplementedError
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from clozeline.model.checkpoints._conversion.classes import Classes
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
@@ -249,7 +249,7 @@ class MobileBert(MaskedLMHead):
             if not narrow and not shared:
                 why = "expected true unless use_bottleneck_attention is, got false for both"
                 self.refuse("key_query_shared_bottleneck", why)
-            switches: dict[str, Any] = {"wide_values": not narrow, "no_norm": norm == "no_norm"}
+            switches: dict[str, object] = {"wide_values": not narrow, "no_norm": norm == "no_norm"}
             if "sentence" in self.classes.heads_in(tensors):
                 switches["heads.sentence"] = {"weight": 1.0, "transform": plain.get("classifier_activation", True)}
             return switches

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from clozeline.model.checkpoints._conversion.classes import Classes
 from clozeline.model.checkpoints._conversion.config_keys import (
@@ -139,7 +139,7 @@ class LocalLlama(Llama):
 
         def write_extra(self, config: ModelConfig) -> Values:
             window = write_window(config)
-            keys: dict[str, Any] = {"sliding_window": window}
+            keys: dict[str, object] = {"sliding_window": window}
             if "use_sliding_window" in self.defaults:
                 keys["use_sliding_window"] = window is not None
             if self.lists_layers:

@@ -85,7 +85,7 @@ class _Replaceable:
     def within(self, wrapper: Callable[..., Any]) -> "_Replaceable":
         return _Replaceable(partial(wrapper, self.compiled), partial(wrapper, self.plain), self.compiler)
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: object) -> object:
         if self.compiler.failed:
             return self.plain(*inputs)
         try:

@@ -80,7 +80,7 @@ class _Recorder(nn.Module):
         self.layer, self.calls, self.states = layer, calls, states
         self.position = getattr(layer, "position", None)  # the stack reads a layer's own bias
 
-    def forward(self, x: Tensor, plan: AttentionPlan, *rest: Any) -> Tensor:
+    def forward(self, x: Tensor, plan: AttentionPlan, *rest: object) -> Tensor:
         self.calls.append(LayerCall(self.layer, plan, rest))
         self.states.append(x)
         return x

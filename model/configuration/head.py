@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
+from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
@@ -88,7 +88,7 @@ class HeadOptions:
         """Return the pool in a family of some architecture."""
         return self.pool or _POOLS[architecture]
 
-    def differences(self, theirs: "HeadOptions", architecture: str) -> dict[str, tuple[Any, Any]]:
+    def differences(self, theirs: "HeadOptions", architecture: str) -> dict[str, tuple[object, object]]:
         """Return the keys by which it computes something else than another head of its class, with both values."""
         values = {key: (getattr(self, key), getattr(theirs, key)) for key in self.compared}
         return {key: (ours, other) for key, (ours, other) in values.items() if ours != other}
@@ -190,7 +190,7 @@ class RowOptions(ClassifierOptions):
     segments with their distance and product; late scores every token and takes the mean of the scores (arXiv
     2503.05500). null = cls in an encoder, last in a decoder, decoder_last (the only choice) in an encoder_decoder."""
 
-    def differences(self, theirs: HeadOptions, architecture: str) -> dict[str, tuple[Any, Any]]:
+    def differences(self, theirs: HeadOptions, architecture: str) -> dict[str, tuple[object, object]]:
         """Return the keys by which it computes something else than another head of its class, with both values."""
         ours, other = self.pool_in(architecture), theirs.pool_in(architecture)
         differing = super().differences(theirs, architecture)
@@ -217,7 +217,7 @@ def default_labels(count: int) -> tuple[str, ...]:
     return tuple(f"LABEL_{number}" for number in range(count))
 
 
-def keys_of_labels(labels: tuple[str, ...]) -> dict[str, Any]:
+def keys_of_labels(labels: tuple[str, ...]) -> dict[str, object]:
     """Return the keys of a head with these classes; names that transformers made up are none."""
     count = len(labels)
     return {"classes": count} if labels == default_labels(count) else {"classes": count, "labels": labels}
@@ -228,7 +228,7 @@ def module_name(head: str) -> str:
     return head.replace(".", "-")
 
 
-def _read_heads(value: Any) -> dict[str, HeadOptions]:
+def _read_heads(value: object) -> dict[str, HeadOptions]:
     """Return the options of each head in a mapping, as the class of the head validates them."""
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise ValueError(f"expected a mapping from heads to their weights or keys, got {value!r}")
@@ -238,7 +238,7 @@ def _read_heads(value: Any) -> dict[str, HeadOptions]:
         raise ValueError(str(error)) from error
 
 
-def _read_head(name: str, value: Any) -> HeadOptions:
+def _read_head(name: str, value: object) -> HeadOptions:
     kind: type[HeadOptions] = HEADS.load_class(name).Options
     if isinstance(value, kind):
         return value
@@ -261,7 +261,7 @@ def _keys_of(kind: type[HeadOptions]) -> list[str]:
     return [field.name for field in fields(kind)]
 
 
-def _plain_head(head: HeadOptions) -> Any:
+def _plain_head(head: HeadOptions) -> object:
     """Return the weight of a head, or its weight and the keys that differ from their defaults."""
     changed = {key: list(value) if isinstance(value, tuple) else value for key, value in non_default_keys(head).items()}
     return {"weight": head.weight} | changed if changed.keys() - {"weight"} else head.weight

@@ -1,6 +1,6 @@
 """Types of configuration keys with their bounds."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -12,7 +12,7 @@ UNIT_RANGE: Final = (0.0, 1.0)
 """Default of a `range` of numbers."""
 
 
-def list_to_tuple(value: Any) -> Any:
+def list_to_tuple(value: object) -> object:
     """Return the list of a file as the tuple that strict validation expects; other values unchanged."""
     return tuple(value) if isinstance(value, list) else value
 

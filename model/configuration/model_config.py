@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, GetCoreSchemaHandler, ValidatorFunctionWrapHandler
 from pydantic_core import CoreSchema, core_schema
@@ -23,7 +23,7 @@ Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
 Quantization = Literal["int8", "int8_dynamic", "int4"]
 
 
-def _validate_for_family(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+def _validate_for_family(value: object, validate: ValidatorFunctionWrapHandler) -> object:
     if isinstance(value, Mapping) and FAMILIES.is_known(str(value.get("family"))):
         options = FAMILIES.load_class(value["family"]).Options
         if options is not ModelConfig:  # as JSON, in which a list is strictly a tuple
@@ -140,7 +140,7 @@ class ModelConfig:
     {masked_lm: {weight: 1.0, normalise: row}}."""
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         schema, shared = handler(source), cls.__base__ is object
         return core_schema.no_info_wrap_validator_function(_validate_for_family, schema) if shared else schema
 

@@ -12,9 +12,9 @@ _FOLDER: Final = HOME / "configs" / "models"
 
 
 @functools.cache
-def all_sizes() -> dict[str, dict[str, Any]]:
+def all_sizes() -> dict[str, dict[str, object]]:
     """Return the keys of each size of configs/models by its name, such as `bert_base`; a family's sizes in order."""
-    sizes: dict[str, dict[str, Any]] = {}
+    sizes: dict[str, dict[str, object]] = {}
     for path in sorted(_FOLDER.glob("*.yaml")):
         family = read_mapping(path)
         sizes |= {name: {**family, **keys} for name, keys in family.pop("sizes").items()}

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from clozeline.configuration.config import config_class
 from clozeline.model.configuration.key_types import Width
@@ -49,7 +49,7 @@ class RecurrentOptions(ModelConfig):
             raise ValueError(f"heads: states of the family {self.family} are for {fitting}, got '{unfit[0]}'")
 
 
-def _diff_keys(value: Any, default: Any, name: str) -> Iterator[str]:
+def _diff_keys(value: object, default: object, name: str) -> Iterator[str]:
     if dataclasses.is_dataclass(value) and dataclasses.is_dataclass(default):
         for part in dataclasses.fields(value):
             yield from _diff_keys(getattr(value, part.name), getattr(default, part.name), f"{name}.{part.name}")

@@ -1,7 +1,5 @@
 """A Transformer layer: residual blocks of attention and of the feed-forward block."""
 
-from typing import Any
-
 from torch import Tensor, nn
 
 from clozeline.model.configuration.model_config import ModelConfig
@@ -25,13 +23,13 @@ class Residual(nn.Module):
         self.dropout = nn.Dropout(config.dropout.hidden)
         self.before = place != "post"
 
-    def forward(self, x: Tensor, *rest: Any) -> Tensor:
+    def forward(self, x: Tensor, *rest: object) -> Tensor:
         """Map [B, T, dim] to the same shape; `rest` goes to the body unchanged."""
         if self.before:
             return x + self.branch(self.norm(x), *rest)
         return self.norm(x + self.dropout(self.body(x, *rest)))
 
-    def branch(self, states: Tensor, *rest: Any) -> Tensor:
+    def branch(self, states: Tensor, *rest: object) -> Tensor:
         """Return what the block adds to its input, from the input after the norm."""
         return self.dropout(self.branch_norm(self.body(states, *rest)))
 

@@ -84,7 +84,7 @@ def round_values(values: Tensor, quantization: Quantization) -> Tensor:
     return rounded.to(values.dtype) + (values - values.detach())
 
 
-def torchao_config(quantization: Quantization) -> Any:
+def torchao_config(quantization: Quantization) -> object:
     """Return the configuration of torchao that a kind of integers is made by.
 
     Raises:

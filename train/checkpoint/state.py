@@ -66,7 +66,7 @@ class TrainState:
     """versions of the libraries"""
 
     @staticmethod
-    def read(plain: Mapping[str, Any]) -> TrainState:
+    def read(plain: Mapping[str, object]) -> TrainState:
         """Return the state in an index; refuse keys that are missing, unknown, of another type or contradictory."""
         try:
             state: TrainState = adapter_of(TrainState).validate_json(json.dumps(plain))
@@ -76,7 +76,7 @@ class TrainState:
             raise CheckpointError(f"checkpoint state: samples {state.samples} contradict the stream's {of_stream}")
         return state
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, object]:
         """Return the state as plain data for the index, without empty optional keys."""
         optional = ("heldout_losses", "best", "base", "distillation", "token_rule", "skipped_rows", "rollbacks")
         absent = [key for key in optional if not getattr(self, key)]

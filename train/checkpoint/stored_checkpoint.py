@@ -119,7 +119,7 @@ class Index:
         return index
 
 
-def _with_checksum(plain: dict[str, Any]) -> bytes:
+def _with_checksum(plain: dict[str, object]) -> bytes:
     return (json.dumps({**plain, "checksum": canonical_sha256(plain)}, separators=(",", ":")) + "\n").encode()
 
 
@@ -302,7 +302,7 @@ def readable_states(paths: Iterable[Path]) -> dict[Path, dict[str, Any]]:
 
 
 @lru_cache(maxsize=64)
-def _state_in(path: Path, written: int) -> dict[str, Any]:
+def _state_in(path: Path, written: int) -> dict[str, object]:
     """Return the state in an index, read once for each time that it was written: one of 512 ranks takes seconds."""
     return Index.read(path).state
 
@@ -331,8 +331,8 @@ class CheckpointReader:
     def __init__(self, directory: Path, index: Index) -> None:
         self.directory = directory
         self.index = index
-        self._open: dict[int, Any] = {}
-        self._slices: dict[tuple[int, str], Any] = {}
+        self._open: dict[int, object] = {}
+        self._slices: dict[tuple[int, str], object] = {}
 
     def read(self, key: str, name: str, start: int, count: int) -> Tensor:
         """Return elements `[start, start + count)` of a flattened parameter's `key`, 1-D."""

@@ -139,7 +139,7 @@ class TrainedModel:
         return hashes[0] if len(hashes) == 1 else xxh3_128("".join(hashes)).hexdigest()
 
     @property
-    def provenance(self) -> dict[str, Any]:
+    def provenance(self) -> dict[str, object]:
         """What a file that is made with the model records: its step, and the hashes of checkpoint and tokenizer."""
         fingerprint = self.tokenizer.vocabulary.fingerprint
         return {"step": self.step, "checkpoint": self.digest, "tokenizer": fingerprint}
@@ -261,7 +261,7 @@ def token_ids(tokenizer: TokenizerFacts, objective: ObjectiveFacts) -> dict[str,
 
     Where each row has a start of its own, callers of `generate` give it.
     """
-    ids: dict[str, Any] = {f"{name}_token_id": number for name, number in tokenizer.special_ids.items()}
+    ids: dict[str, object] = {f"{name}_token_id": number for name, number in tokenizer.special_ids.items()}
     if isinstance(start := objective.frame.decoder_start, int):
         ids["decoder_start_token_id"] = start
     return ids

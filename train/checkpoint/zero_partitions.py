@@ -91,7 +91,7 @@ def fragments(engine: Engine, *, owned: bool) -> list[Fragment]:
 
 def states_of(engine: Engine, flat: Tensor) -> dict[str, Any]:
     """Return the states of a flat buffer by name: of the optimizer, and of hooks."""
-    states: dict[str, Any] = dict(engine.optimizer.state.get(flat, {}))
+    states: dict[str, object] = dict(engine.optimizer.state.get(flat, {}))
     for hook in engine.hooks:
         states |= hook.of.get(flat, {})
     return states

@@ -50,7 +50,7 @@ class EvaluateConfig:
     same every time; null: all; 0: no evaluation"""
 
 
-def _words(value: Any) -> Any:
+def _words(value: object) -> object:
     words = [value] if isinstance(value, str) else value
     return tuple(words) if isinstance(words, list) else words
 

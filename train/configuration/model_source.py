@@ -12,7 +12,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.sizes import read_size
 
 
-def with_source(value: Any) -> Any:
+def with_source(value: object) -> Any:
     """Fill in the keys of the size or model that `size` or `init_from` names, the latter unless a family is configured.
 
     Examples: `size:bert_base`, a size alone; `{size: bert_base, layers: 6}`, one with other keys;
@@ -48,7 +48,7 @@ def unset_head_key(model: ModelConfig, head: str, key: str) -> str:
     return "leave the key out"
 
 
-def _plain_model(source: Path) -> dict[str, Any]:
+def _plain_model(source: Path) -> dict[str, object]:
     run = source / "config.yaml"
     if not run.is_file():
         # imports torch, which most readers of a configuration do not need
@@ -57,7 +57,7 @@ def _plain_model(source: Path) -> dict[str, Any]:
 
         checkpoint = read_checkpoint(source)
         config = checkpoint.config
-        plain: dict[str, Any] = adapter_of(type(config)).dump_python(config, mode="json", exclude_none=True)
+        plain: dict[str, object] = adapter_of(type(config)).dump_python(config, mode="json", exclude_none=True)
         return {**plain, "vocab_multiple": table_multiple(source, checkpoint.vocab_size)}
     with reading_run(run, "model.init_from: "):
         model = load_config(dict[str, Any], run).get("model")

@@ -87,13 +87,13 @@ class Hook:
     conflicts: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """Keys of the training configuration that it does not work with, and why."""
 
-    def __init__(self, options: Any) -> None:
+    def __init__(self, options: object) -> None:
         self.options = options
         self.of: dict[Tensor, dict[str, Tensor]] = {}
         """States of each optimizer tensor, in its shape, saved and resumed like optimizer state"""
 
     @classmethod
-    def check(cls, config: Any) -> None:
+    def check(cls, config: object) -> None:
         """Check the training configuration beyond `conflicts`; raise a ValueError that names the key."""
 
     def wrap(self, model: Model) -> Model:

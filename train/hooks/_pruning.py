@@ -129,7 +129,7 @@ class MaskingHook(PruningHook):
 
     @torch.no_grad()
     def _visit(
-        self, call: Callable[[Tensor, Mapping[str, Tensor]], None], optimizer: torch.optim.Optimizer, *_: Any
+        self, call: Callable[[Tensor, Mapping[str, Tensor]], None], optimizer: torch.optim.Optimizer, *_: object
     ) -> None:
         """Call a function for the tensors with masks that an update changes: ZeRO updates one group at a time."""
         for flat in (flat for group in optimizer.param_groups for flat in group["params"]):

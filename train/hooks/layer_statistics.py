@@ -51,7 +51,7 @@ class LayerStatistics(Hook):
             squares = {name: float(square) * scale**2 / copies for name, square in self._squares.items()}
         return merge(self._trained.world.gather((squares, logits)))
 
-    def _add_squares(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+    def _add_squares(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
         if not self._active:
             return
         for flat in (flat for group in optimizer.param_groups for flat in group["params"] if flat.grad is not None):
@@ -66,7 +66,7 @@ class LayerStatistics(Hook):
                 module = module_of(segment.name)
                 self._squares[module] = self._squares[module] + norm.double().square()
 
-    def _compare_logits(self, head: str, module: nn.Module, inputs: Any, scores: Tensor) -> None:
+    def _compare_logits(self, head: str, module: nn.Module, inputs: object, scores: Tensor) -> None:
         if self._active and scores.numel():
             largest = scores.detach().abs().amax().float()
             self._logits[head] = torch.maximum(largest, self._logits.get(head, largest))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
@@ -44,7 +44,7 @@ class DepthFreezing(Hook):
     def _gradient(self, depth: int, gradient: Tensor) -> Tensor:
         return gradient if depth in self._now else torch.zeros_like(gradient)
 
-    def _drop_frozen_gradients(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+    def _drop_frozen_gradients(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
         for group in optimizer.param_groups:
             if group["depth"] not in self._now:
                 for parameter in group["params"]:

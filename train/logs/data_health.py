@@ -1,7 +1,7 @@
 """Monitor data loading over all ranks: stream counters, skipped blocks, time spent waiting."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from clozeline.errors import IntegrityError
 from clozeline.train.data.stream.mixture import Stretch
@@ -31,7 +31,7 @@ class LoadingHealth:
         for the first round."""
         self._started = self._starved = False
 
-    def phases(self) -> list[dict[str, Any]]:
+    def phases(self) -> list[dict[str, object]]:
         """Return the phases of the data: ends and actual shares of the sets."""
         return [self._facts(stretch) for stretch in self.training.timeline.stretches]
 
@@ -84,7 +84,7 @@ class LoadingHealth:
                     "events.jsonl names, in quarantine.json"
                 )
 
-    def _facts(self, stretch: Stretch) -> dict[str, Any]:
+    def _facts(self, stretch: Stretch) -> dict[str, object]:
         reading = self.training.reading
         return {
             "phase": reading.timeline.stretches.index(stretch),

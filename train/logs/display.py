@@ -167,7 +167,7 @@ def announcer(journal: Journal, display: Display) -> Callable[..., None]:
     """Return a function that writes an event, and prints the important ones."""
     reports = Reporting()
 
-    def announce(event: str, **fields: Any) -> None:
+    def announce(event: str, **fields: object) -> None:
         with reports("events"):
             journal.event(event, **fields)
             if event == "save":

@@ -41,14 +41,14 @@ class Journal:
         """TensorBoard and the configured service, by name; one that fails is dropped."""
         self._failed = False
         self._reports = Reporting()
-        self._held: list[tuple[str, dict[str, Any]]] | None = []
+        self._held: list[tuple[str, dict[str, object]]] | None = []
         """Events before `begin`, with their fields; None afterwards."""
         self._epoch = time.time() - time.monotonic()
         """Start of the monotonic clock, in seconds since 1970."""
         self._beaten = -math.inf
         """Time of the last heartbeat, on the monotonic clock."""
         facts = {"pid": os.getpid(), "host": socket.gethostname(), "started": time.time()}
-        self._status: dict[str, Any] = {**facts, "start": process_start(os.getpid())}
+        self._status: dict[str, object] = {**facts, "start": process_start(os.getpid())}
 
     def now(self) -> float:
         """Return the time in seconds since 1970, unaffected by later changes of the clock."""
@@ -105,7 +105,7 @@ class Journal:
                 file.write(b"\n")
         return lost
 
-    def track(self, config: Mapping[str, Any]) -> None:
+    def track(self, config: Mapping[str, object]) -> None:
         """Start or continue a run at the configured tracker; `config` has dotted keys and no secrets."""
         if not self._writes or (name := self.config.tracker) is None:
             return
@@ -125,7 +125,7 @@ class Journal:
                 tracker.log(figures, record["step"])
                 self._trackers[name] = tracker
 
-    def event(self, event: str, **fields: Any) -> None:
+    def event(self, event: str, **fields: object) -> None:
         """Write an event; events before `begin` are written then."""
         record = {"time": self.now(), **redact(_finite(fields))}
         if self._held is not None:
@@ -133,7 +133,7 @@ class Journal:
         elif self._writes:
             self._append("events.jsonl", {"event": event, **record})
 
-    def status(self, state: str, **fields: Any) -> None:
+    def status(self, state: str, **fields: object) -> None:
         """Replace status.json, for supervisors that need more than the launcher's exit code."""
         if not self._writes or self._held is not None:
             return
@@ -145,7 +145,7 @@ class Journal:
         ):
             temporary.write_text(json.dumps(seal(self._status), indent=1) + "\n", encoding="utf-8")
 
-    def progress(self, **fields: Any) -> None:
+    def progress(self, **fields: object) -> None:
         """Note fields of a step for status.json, and renew it with its heartbeat, at most once a second."""
         if self._writes and self._held is None:
             self._status |= redact(_finite(fields))
@@ -188,7 +188,7 @@ def numbers(record: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
     return flat
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> Any:
     if isinstance(value, Mapping):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, float) and not math.isfinite(value):

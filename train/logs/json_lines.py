@@ -80,7 +80,7 @@ def last_lines(path: Path) -> Iterator[Line]:
         raise _unreadable(path, error) from error
 
 
-def _parse(line: bytes, path: Path) -> dict[str, Any] | None:
+def _parse(line: bytes, path: Path) -> dict[str, object] | None:
     try:
         return unseal(parse_json(line), path)
     except ValueError:  # also for invalid UTF-8

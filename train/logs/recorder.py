@@ -202,7 +202,7 @@ class Recorder:
         totals: Mapping[str, float],
         seconds: float,
         between: float,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         # means over all ranks
         config, counts = self._engine.config, batch.counts
         means = shares(totals, counts)

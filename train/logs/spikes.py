@@ -35,7 +35,7 @@ class Spikes:
             if all(len(values) == _WINDOW for values in self._values.values()):
                 break
 
-    def detect(self, record: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    def detect(self, record: Mapping[str, object]) -> dict[str, dict[str, float]]:
         """Add the record of a step, and return its spikes: value, median and deviations above it.
 
         Values that are not finite are ignored: those steps are skipped and reported elsewhere.
@@ -52,7 +52,7 @@ class Spikes:
         return spikes
 
 
-def _value(record: Mapping[str, Any], key: str) -> float | None:
+def _value(record: Mapping[str, object], key: str) -> float | None:
     value = record.get(key)
     return value if isinstance(value, int | float) and math.isfinite(value) else None
 

@@ -75,7 +75,7 @@ class StartingPoint:
                 if own != other:
                     raise ConfigurationError(f"ranks disagree: rank {world.rank} has {own}, rank {rank} has {other}")
 
-    def position(self, stream: Stream, base: str, distillation: Mapping[str, Any]) -> TrainState:
+    def position(self, stream: Stream, base: str, distillation: Mapping[str, object]) -> TrainState:
         """Move the stream to the starting point and return the state there."""
         state = self.state
         if self.saved is not None:
@@ -135,7 +135,7 @@ def find_starting_point(
     check_schedule(config.schedule.options, config.schedule.options.steps)
     _refuse_rates(config)
     # describe this start, and compare it with the checkpoint
-    shape: dict[str, Any] = {"world_size": world_size, "zero_stage": config.zero.stage}
+    shape: dict[str, object] = {"world_size": world_size, "zero_stage": config.zero.stage}
     shape |= {"micro_batch": config.data.micro_batch, "device": device.type} | shape_of(config)
     versions = {name: version(name) for name in ("torch", "deepspeed", "safetensors")}
     state = TrainState(step=0, samples=0, frozen=frozen(config), dataset=dataset, shape=shape, versions=versions)
@@ -230,7 +230,7 @@ def automatic(config: TrainConfig) -> list[str]:
     return [key for key in _ON_HOST if getattr(config, key) == "auto"]
 
 
-def shape_of(config: TrainConfig) -> dict[str, Any]:
+def shape_of(config: TrainConfig) -> dict[str, object]:
     """Return what a checkpoint records about these keys, next to its frozen ones: what differs from a processor's."""
     return {key: getattr(config, key) for key in ("compile", "deterministic") if getattr(config, key) != _ON_HOST[key]}
 

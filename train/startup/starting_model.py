@@ -193,7 +193,7 @@ def prepare_student(
     return Distillation(student, teacher, {"digest": theirs.weights_digest, "layers": student.layer_maps}, lines)
 
 
-def refuse_other_teacher(saved: Mapping[str, Any], now: Mapping[str, Any], source: Path | None) -> None:
+def refuse_other_teacher(saved: Mapping[str, object], now: Mapping[str, object], source: Path | None) -> None:
     """Refuse to resume with other weights of the teacher than those that the checkpoint was trained with."""
     if (before := saved.get("digest")) != (after := now.get("digest")):
         source = source or Path("the stored scores")

@@ -143,14 +143,14 @@ class TaskHead(HeadTensors, ABC):
         Entire batches are distributed over the processes, so each row is computed with the same others for every
         number of processes, and only once.
         """
-        predictions: dict[int, Any] = {}
+        predictions: dict[int, object] = {}
         with torch.no_grad():
             for batch in iterate_batches(rows, rank, size):
                 part = rows.take(batch)
                 predictions |= dict(zip(batch.tolist(), self.read(*task.forward(part), part), strict=True))
         return predictions
 
-    def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[Any]:
+    def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[object]:
         """Return the prediction of each row of a batch from the head's scores; plain data, for other processes.
 
         Raises:
@@ -159,7 +159,7 @@ class TaskHead(HeadTensors, ABC):
         raise NotImplementedError
 
     @abstractmethod
-    def records(self, task: TaskModel, rows: Rows, predicted: Mapping[int, Any]) -> Iterator[tuple[int, Record]]:
+    def records(self, task: TaskModel, rows: Rows, predicted: Mapping[int, object]) -> Iterator[tuple[int, Record]]:
         """Yield the first row and the prediction of each text, sentence or question, in order."""
 
     @abstractmethod
@@ -170,7 +170,7 @@ class TaskHead(HeadTensors, ABC):
         """Return what the record of an item without tokens says, besides the reason."""
         return {}
 
-    def certain_class(self, prediction: Any) -> tuple[int | tuple[int, ...], float]:
+    def certain_class(self, prediction: object) -> tuple[int | tuple[int, ...], float]:
         """Return the class or classes of a row, and the lowest probability of a decision; for `pseudo_labels`."""
         raise NotImplementedError
 
@@ -185,7 +185,7 @@ class TaskHead(HeadTensors, ABC):
         return ()
 
     def item(
-        self, values: Mapping[str, Sequence[Any]], reader: TaskReader, index: int, key: Any
+        self, values: Mapping[str, Sequence[object]], reader: TaskReader, index: int, key: object
     ) -> TaskItem | Rejected:
         """Return the item of a row from its cells by column; its answer is an arbitrary one that nothing reads."""
         joined = {name: join_cells(cells) for name, cells in values.items()}
@@ -196,7 +196,7 @@ class TaskHead(HeadTensors, ABC):
             return Rejected("empty_text", index)
         return self.build(texts, reader, index, key)
 
-    def build(self, texts: Mapping[str, str], reader: TaskReader, index: int, key: Any) -> TaskItem | Rejected:
+    def build(self, texts: Mapping[str, str], reader: TaskReader, index: int, key: object) -> TaskItem | Rejected:
         """Return the item of the texts of a row, by column."""
         raise NotImplementedError
 
@@ -207,19 +207,19 @@ class TaskHead(HeadTensors, ABC):
         """Return `gold`, the correct answer, and `texts`, what the model read, by the first row of each record."""
 
     @abstractmethod
-    def error(self, gold: Any, record: Record) -> float:
+    def error(self, gold: object, record: Record) -> float:
         """Return 0 for a correct prediction, up to 1 or the distance of a number."""
 
     def classes(self, gold: Any, record: Record) -> Iterable[tuple[Sequence[str], Sequence[str]]]:
         """Yield gold and predicted classes of each unit of a record; nothing for answers that are no classes."""
         return ()
 
-    def choose_threshold(self, rows: Rows, predicted: Mapping[int, Any]) -> tuple[float, float]:
+    def choose_threshold(self, rows: Rows, predicted: Mapping[int, object]) -> tuple[float, float]:
         """Return the threshold of no answer with the best F1, and that F1; for questions that may have no answer."""
         raise NotImplementedError
 
     @abstractmethod
-    def score(self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, Any]) -> Scored:
+    def score(self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, object]) -> Scored:
         """Return the metrics of all rows of a split, next to baselines that are fitted on the training rows."""
 
 
@@ -235,7 +235,7 @@ class RowTaskHead(TaskHead):
             return (*self.inputs, "text_pair"), ()
         return super().input_keys()
 
-    def build(self, texts: Mapping[str, str], reader: TaskReader, index: int, key: Any) -> TaskItem | Rejected:
+    def build(self, texts: Mapping[str, str], reader: TaskReader, index: int, key: object) -> TaskItem | Rejected:
         facts = self.facts
         return LabeledText(tuple(texts.values()), 0 if facts.labels and not facts.multi_label else None, 0.0, index)
 
@@ -248,7 +248,7 @@ class RowTaskHead(TaskHead):
         """Return predictions in the form of `answers`."""
 
     @abstractmethod
-    def record(self, prediction: Any) -> Record:
+    def record(self, prediction: object) -> Record:
         """Return the record of a prediction."""
 
     @abstractmethod
@@ -264,18 +264,18 @@ class RowTaskHead(TaskHead):
         texts = texts_of(rows, task.tokenizer)
         return [both[: self.facts.texts] for both in texts] if self.facts.both_orders else texts
 
-    def show(self, answer: Any) -> Any:
+    def show(self, answer: object) -> object:
         """Return a stored answer as a record shows it."""
         return answer
 
-    def records(self, task: TaskModel, rows: Rows, predicted: Mapping[int, Any]) -> Iterator[tuple[int, Record]]:
+    def records(self, task: TaskModel, rows: Rows, predicted: Mapping[int, object]) -> Iterator[tuple[int, Record]]:
         yield from ((row, self.record(prediction)) for row, prediction in sorted(predicted.items()))
 
     def gold(self, task: TaskModel, rows: Rows) -> dict[int, Record]:
         pairs = zip(self.texts(rows, task), self.answers(rows).tolist(), strict=True)
         return {row: {"texts": list(texts), "gold": self.show(answer)} for row, (texts, answer) in enumerate(pairs)}
 
-    def score(self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, Any]) -> Scored:
+    def score(self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, object]) -> Scored:
         from clozeline.train.task_heads._metrics import score_rows
 
         answers, values = self.answers(rows), self.values(predicted)
@@ -290,9 +290,9 @@ class RowTaskHead(TaskHead):
         )
 
 
-def merge_shares(shares: Sequence[Mapping[int, Any]], count: int) -> dict[int, Any]:
+def merge_shares(shares: Sequence[Mapping[int, object]], count: int) -> dict[int, object]:
     """Return the predictions of all processes, or raise IntegrityError if a row was predicted twice or not at all."""
-    predictions: dict[int, Any] = {}
+    predictions: dict[int, object] = {}
     for share in shares:
         if repeated := predictions.keys() & share.keys():
             raise IntegrityError(f"{len(repeated)} rows were predicted twice, first row {min(repeated)}")

@@ -51,7 +51,7 @@ class Classification(RowTaskHead):
         for row in np.flatnonzero(sizes != len(self.facts.labels)).tolist():
             yield row, f"expected labels of {len(self.facts.labels)} classes, got {sizes[row]}"
 
-    def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[Any]:
+    def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[object]:
         by_row: list[list[float]] = finite(scores).tolist()
         return by_row
 
@@ -79,14 +79,14 @@ class Classification(RowTaskHead):
         best = labels[prediction.index(max(prediction))]
         return {"label": best, "probability": by_name[best], "probabilities": by_name}
 
-    def certain_class(self, prediction: Any) -> tuple[int | tuple[int, ...], float]:
+    def certain_class(self, prediction: object) -> tuple[int | tuple[int, ...], float]:
         chances = self._chances(prediction)
         if self.facts.multi_label:
             sure = float(chances.maximum(1 - chances).min())
             return tuple((chances > 0.5).nonzero()[:, 0].tolist()), sure
         return int(chances.argmax()), float(chances.max())
 
-    def _chances(self, prediction: Any) -> Tensor:
+    def _chances(self, prediction: object) -> Tensor:
         scores = torch.tensor(prediction)
         return scores.sigmoid() if self.facts.multi_label else scores.softmax(-1)
 

@@ -44,7 +44,7 @@ class Lm(TaskHead):
         start = objective.frame.decoder_start
         # a task's rows start with one token; only rows with language tokens start with their target's last one
         assert start != "target_end", objective.label
-        texts_by_row: dict[int, Any] = {}
+        texts_by_row: dict[int, object] = {}
         for batch in iterate_batches(rows, rank, size):
             prompts = [_prompt_of(rows, row) for row in batch.tolist()]
             continuations = generate(task.model, prompts, decoding, end_ids=end, decoder_start=start)
@@ -53,14 +53,14 @@ class Lm(TaskHead):
                 texts_by_row[row] = tokenizer.decode(ids).strip()
         return texts_by_row
 
-    def records(self, task: TaskModel, rows: Rows, predicted: Mapping[int, Any]) -> Iterator[tuple[int, Record]]:
+    def records(self, task: TaskModel, rows: Rows, predicted: Mapping[int, object]) -> Iterator[tuple[int, Record]]:
         for row, text in sorted(predicted.items()):
             yield row, {"text": text, **({"label": text} if text in self.facts.words else {})}
 
     def fields(self) -> dict[str, type]:
         return {"text": str, "label": str}
 
-    def build(self, texts: Mapping[str, str], reader: TaskReader, index: int, key: Any) -> TaskItem | Rejected:
+    def build(self, texts: Mapping[str, str], reader: TaskReader, index: int, key: object) -> TaskItem | Rejected:
         source = texts["source"]
         if isinstance(reader, Instructions):
             return Dialogue((("user", source), ("assistant", source)), index)

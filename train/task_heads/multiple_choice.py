@@ -29,7 +29,7 @@ class MultipleChoice(RowTaskHead):
         for row in np.flatnonzero((counts < 2) | (right >= counts)).tolist():
             yield row, f"expected two or more choices and a choice below {counts[row]}, got [{right[row]}]"
 
-    def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[Any]:
+    def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[object]:
         # choices that an example lacks have the score -inf
         counts = tensors["choices"].tolist()
         return [finite(row[:count]).tolist() for row, count in zip(scores, counts, strict=True)]
@@ -48,7 +48,7 @@ class MultipleChoice(RowTaskHead):
         chances = torch.tensor(prediction).softmax(0).tolist()
         return {"choice": prediction.index(max(prediction)), "probabilities": list(map(rounded, chances))}
 
-    def error(self, gold: Any, record: Record) -> float:
+    def error(self, gold: object, record: Record) -> float:
         """Return one minus the probability of the correct choice if another one is chosen."""
         return 0.0 if record["choice"] == gold else 1 - float(record["probabilities"][gold])
 
@@ -56,7 +56,7 @@ class MultipleChoice(RowTaskHead):
         return self.inputs, self.optional_inputs
 
     def item(
-        self, values: Mapping[str, Sequence[Any]], reader: TaskReader, index: int, key: Any
+        self, values: Mapping[str, Sequence[object]], reader: TaskReader, index: int, key: object
     ) -> TaskItem | Rejected:
         """Return the choices of a column with a list, or of a column each; `begin` starts all of them."""
         cells = values["choices"]

@@ -43,7 +43,7 @@ class Regression(RowTaskHead):
         for row in np.flatnonzero(~((scores >= low) & (scores <= high))).tolist():
             yield row, f"expected a number from {low:g} to {high:g} of the task {self.facts.name}, got {scores[row]:g}"
 
-    def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[Any]:
+    def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[object]:
         numbers: list[float] = finite(scores).tolist()
         return numbers
 

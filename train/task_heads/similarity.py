@@ -92,7 +92,7 @@ class Similarity(Regression):
         if self._retrieves:
             parts = [_encode(task, rows.take(batch), "input_ids_b") for batch in iterate_batches(rows, 0, 1)]
             all_second = torch.cat(parts)
-        cosines: dict[int, Any] = {}
+        cosines: dict[int, object] = {}
         for batch in iterate_batches(rows, rank, size):
             first, second = (_encode(task, rows.take(batch), side) for side in _SIDES)
             found = finite((first * second).sum(-1))

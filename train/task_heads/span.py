@@ -94,7 +94,7 @@ class Span(TaskHead):
             if len(ends) != 2 or ends[0] > ends[1] or not allowed >= {*ends, *owned}:
                 yield row, f"expected the first and last position of an answer among answer_places, got {ends}"
 
-    def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[Any]:
+    def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[object]:
         """Return the best answer of each window; `scores` [B, T, 2] are those of its ends.
 
         An answer starts where its token has the most context among the windows, so that no window is read at its edges.
@@ -113,7 +113,7 @@ class Span(TaskHead):
         columns = [column.tolist() for column in (answers.score, answers.first, answers.last, answers.null)]
         return list(zip(*columns, strict=True))
 
-    def records(self, task: TaskModel, rows: Rows, predicted: Mapping[int, Any]) -> Iterator[tuple[int, Record]]:
+    def records(self, task: TaskModel, rows: Rows, predicted: Mapping[int, object]) -> Iterator[tuple[int, Record]]:
         for asked in questions_of(rows):
             answer = self.extract(asked, rows, predicted, task.threshold)
             record: Record = {"answer": answer.text, "start": answer.start, "score": rounded(answer.score)}
@@ -151,7 +151,7 @@ class Span(TaskHead):
         v2 = self.facts.unanswerable
         return 1 - max(token_f1(record["answer"], answer, unanswerable=v2) for answer in gold or [""])
 
-    def score(self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, Any]) -> Scored:
+    def score(self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, object]) -> Scored:
         """Return the scores of all questions of a set, next to those of no answer where it may be right."""
         asked = questions_of(rows)
         answers = [self.extract(question, rows, predicted, task.threshold).text for question in asked]
@@ -172,7 +172,7 @@ class Span(TaskHead):
             metrics["answerable_exact_match"] = mean(exact[number] for number in answerable)
         return metrics
 
-    def choose_threshold(self, rows: Rows, predicted: Mapping[int, Any]) -> tuple[float, float]:
+    def choose_threshold(self, rows: Rows, predicted: Mapping[int, object]) -> tuple[float, float]:
         """Return the threshold of no answer with the highest F1 on a set, and that F1; see `best_threshold`."""
         asked = questions_of(rows)
         found = [self.extract(question, rows, predicted, math.inf) for question in asked]
@@ -190,7 +190,7 @@ class Span(TaskHead):
         return [exact for exact, _ in scores], [f1 for _, f1 in scores]
 
     def extract(
-        self, asked: AskedQuestion, rows: Rows, predicted: Mapping[int, Any], threshold: float = 0.0
+        self, asked: AskedQuestion, rows: Rows, predicted: Mapping[int, object], threshold: float = 0.0
     ) -> FoundAnswer:
         """Return the answer over all windows of a question, cut from its text.
 

@@ -51,7 +51,7 @@ class Tagging(TaskHead):
         for row in np.flatnonzero(columns["word_numbers"].lengths != sizes).tolist():
             yield row, f"expected a word number for each of {sizes[row]} tokens"
 
-    def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[Any]:
+    def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[object]:
         # scores of the tagged words only [N, C], split by row; label_index also has blank tokens, row by row
         index, labels, start = tensors["label_index"], self.facts.labels, 0
         chosen: list[int] = []
@@ -72,7 +72,7 @@ class Tagging(TaskHead):
             for part, row, count in zip(parts, tags, counts.tolist(), strict=True)
         ]
 
-    def records(self, task: TaskModel, rows: Rows, predicted: Mapping[int, Any]) -> Iterator[tuple[int, Record]]:
+    def records(self, task: TaskModel, rows: Rows, predicted: Mapping[int, object]) -> Iterator[tuple[int, Record]]:
         for sentence in self.sentences(rows):
             tags = self._collect(sentence, rows, predicted, _SEQUENCE)
             yield sentence.rows[0], {"words": list(sentence.words), "tags": tags}
@@ -87,7 +87,7 @@ class Tagging(TaskHead):
         return {"words": list(item.words), "tags": [NO_ENTITY] * len(item.words)}
 
     def item(
-        self, values: Mapping[str, Sequence[Any]], reader: TaskReader, index: int, key: Any
+        self, values: Mapping[str, Sequence[object]], reader: TaskReader, index: int, key: object
     ) -> TaskItem | Rejected:
         (value,) = values["words"]
         try:
@@ -111,7 +111,7 @@ class Tagging(TaskHead):
         for pair in zip(gold, record["tags"], strict=True):
             yield pair[:1], pair[1:]
 
-    def score(self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, Any]) -> Scored:
+    def score(self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, object]) -> Scored:
         """Return the scores of all words; words without tokens get the tag O, which is wrong among plain classes.
 
         In addition to the task's metrics: `argmax_entity_f1`, of the best tag of each word by itself, and for plain

@@ -106,7 +106,7 @@ def export_adapter(
 # -- LoRA ------------------------------------------------------------------------------------------------------------
 
 
-def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[str, object], dict[str, Tensor]]:
     options, updates = adapter.options, dict[str, Update]()
     for path, part in adapter.parts.items():
         assert isinstance(part, LowRank)
@@ -172,9 +172,9 @@ def refuse_prompt(adapter: Prompt, task: str | None) -> None:
 
 
 @torch.no_grad()
-def _rows_of(adapter: Prefix | Prompt, config: ModelConfig) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _rows_of(adapter: Prefix | Prompt, config: ModelConfig) -> tuple[dict[str, object], dict[str, Tensor]]:
     """Return the keys and the rows of a prefix or a prompt."""
-    keys: dict[str, Any] = {"num_virtual_tokens": adapter.options.length, "num_layers": config.layers}
+    keys: dict[str, object] = {"num_virtual_tokens": adapter.options.length, "num_layers": config.layers}
     keys["num_transformer_submodules"] = 1
     if isinstance(adapter, Prefix):
         heads, width = config.key_value_heads, config.key_value_heads * config.head_width

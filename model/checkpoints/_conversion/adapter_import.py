@@ -267,7 +267,7 @@ _READERS: Final[Mapping[str, Callable[[_Folder], _Read]]] = {
 }
 
 
-def _shorten(paths: Mapping[str, Any] | list[str], modules: Mapping[str, Mapping[str, Target]]) -> list[str]:
+def _shorten(paths: Mapping[str, object] | list[str], modules: Mapping[str, Mapping[str, Target]]) -> list[str]:
     """Return patterns of exactly these paths: last components that no other linear map has, else complete paths."""
     everything = [name.removesuffix(".weight").removeprefix("family.") for part in modules.values() for name in part]
     others = {path.rpartition(".")[2] for path in everything if path not in paths}

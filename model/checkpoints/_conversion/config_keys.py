@@ -12,7 +12,7 @@ FULL: Final = "full_attention"
 SLIDING: Final = "sliding_attention"
 
 
-def read_layer_types(model_type: str, plain: Mapping[str, Any], is_local: Callable[[int], bool]) -> list[str]:
+def read_layer_types(model_type: str, plain: Mapping[str, object], is_local: Callable[[int], bool]) -> list[str]:
     """Return the type of each layer: the list of config.json, or by `is_local` if there is none.
 
     Raises:
@@ -31,7 +31,7 @@ def read_layer_types(model_type: str, plain: Mapping[str, Any], is_local: Callab
     return list(listed)
 
 
-def read_windows(model_type: str, kinds: Sequence[str], window: Any) -> dict[str, Any]:
+def read_windows(model_type: str, kinds: Sequence[str], window: object) -> dict[str, object]:
     """Return our keys of the local layers of a decoder; none if no layer is local.
 
     Args:
@@ -67,7 +67,7 @@ _ONLY_TRAINING: Final = (
 )
 
 
-def computation(config: ModelConfig) -> dict[str, Any]:
+def computation(config: ModelConfig) -> dict[str, object]:
     """Return the keys that determine the model's output, dotted, with defaults filled in.
 
     Not included: dropout, initialization, heads, padding of the vocabulary, and keys that the kind of position ignores.
@@ -96,7 +96,7 @@ def computation(config: ModelConfig) -> dict[str, Any]:
     }
 
 
-def _local_layers(config: ModelConfig) -> dict[str, Any]:
+def _local_layers(config: ModelConfig) -> dict[str, object]:
     """Return the window, the base and the layers that have them; two spellings of the same layers are equal."""
     layers = [layer for layer in range(config.layers) if config.is_local(layer)]
     if config.local is None or not layers:
@@ -105,7 +105,7 @@ def _local_layers(config: ModelConfig) -> dict[str, Any]:
     return {"local.window": config.local.window, "local.theta": theta, "local.layer_types": write_layer_types(config)}
 
 
-def differences(ours: ModelConfig, other: ModelConfig) -> dict[str, tuple[Any, Any]]:
+def differences(ours: ModelConfig, other: ModelConfig) -> dict[str, tuple[object, object]]:
     """Return the keys of the computation that differ, with both values; None for a key that one of them lacks."""
     here, there = computation(ours), computation(other)
     same_positions = ours.position.kind == other.position.kind

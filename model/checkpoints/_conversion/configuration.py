@@ -89,7 +89,7 @@ class Configuration:
             first = error.errors(include_url=False)[0]
             self.refuse(".".join(map(str, first["loc"])) or "model", first["msg"])
 
-    def write(self, config: ModelConfig, vocab_size: int, token_ids: Mapping[str, Any]) -> Values:
+    def write(self, config: ModelConfig, vocab_size: int, token_ids: Mapping[str, object]) -> Values:
         """Return the content of config.json, without the classes, for a token table of `vocab_size` rows."""
         flat = flatten(adapter_of(type(config)).dump_python(config, mode="json"))
         flat |= {"head_dim": config.head_width, "kv_heads": config.key_value_heads}
@@ -97,7 +97,7 @@ class Configuration:
         flat |= {"out_dim": config.output_width, "share.groups": config.layer_groups}
         flat |= {key: flat[key] or flat[key.removeprefix("decoder_")] for key in _OF_DECODER}
         # their keys: the fixed ones, those of the table, the activation, what methods add, and the task head's
-        plain: dict[str, Any] = {key: values[0] for key, values in self.supported.items()}
+        plain: dict[str, object] = {key: values[0] for key, values in self.supported.items()}
         for ours, theirs in reversed(list(self.fields.items())):
             plain[theirs] = flat[ours]
         if self.activation is not None:
@@ -150,7 +150,7 @@ class Configuration:
         """Refuse a key of config.json."""
         raise ConfigurationError(f"config.json of type {self.model_type}: {key}: {why}")
 
-    def refuse_other_values(self, plain: Keys, supported: Mapping[str, tuple[Any, ...]]) -> None:
+    def refuse_other_values(self, plain: Keys, supported: Mapping[str, tuple[object, ...]]) -> None:
         """Refuse values that select a computation our families do not have; the message lists all of them."""
         if other := [key for key, values in supported.items() if key in plain and plain[key] not in values]:
             wrong = "; ".join(f"{key}: expected {supported[key][0]!r}, got {plain[key]!r}" for key in other)

@@ -124,7 +124,7 @@ def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, 
 
 
 def _export_with_head(
-    checkpoint: Checkpoint, key_map: KeyMap, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]
+    checkpoint: Checkpoint, key_map: KeyMap, tensors: Mapping[str, Tensor], plain: Mapping[str, object]
 ) -> dict[str, Tensor]:
     if checkpoint.absent:
         raise WeightsError(f"the head is not there ({join_names(checkpoint.absent)}): export the body alone")
@@ -184,8 +184,8 @@ _START: Final = "decoder_start_token_id"
 
 
 def write_over(
-    published: Mapping[str, Any], plain: Mapping[str, Any], key_map: KeyMap, tensors: Mapping[str, Tensor]
-) -> dict[str, Any]:
+    published: Mapping[str, object], plain: Mapping[str, object], key_map: KeyMap, tensors: Mapping[str, Tensor]
+) -> dict[str, object]:
     """Return the published config.json with the keys that differ since its import.
 
     Args:
@@ -240,7 +240,7 @@ def continue_published(checkpoint: Checkpoint, texts: Mapping[str, str]) -> Chec
     return replace(checkpoint, model_type=kind, published=texts)
 
 
-def _token_ids(published: Mapping[str, Any]) -> dict[str, Any]:
+def _token_ids(published: Mapping[str, object]) -> dict[str, Any]:
     return {key: value for key, value in published.items() if key.endswith("_token_id") and value is not None}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion import configuration, tensor_map
@@ -51,7 +51,7 @@ class KeyMap:
         """Return whether a class of this variant wrote config.json."""
         return True
 
-    def problems(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> Problems:
+    def problems(self, config: ModelConfig, token_ids: Mapping[str, object]) -> Problems:
         """Return the reasons why the type cannot hold a model; only the body is compared."""
         keys = self.configuration
         if config.family != keys.fixed["family"]:
@@ -68,7 +68,7 @@ class KeyMap:
         pairs = differences(config, back).items()
         return Problems([*known, *(f"model.{key}: expected {there}, got {here}" for key, (here, there) in pairs)])
 
-    def match_score(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> tuple[bool, ...]:
+    def match_score(self, config: ModelConfig, token_ids: Mapping[str, object]) -> tuple[bool, ...]:
         """Return how well the type suits a model whose body it can hold: larger is better."""
         has_class = set(config.heads) in [set(headed.heads) for headed in self.classes.with_heads]
         if (theirs := self.task_head(config, token_ids)) is not None:
@@ -84,7 +84,7 @@ class KeyMap:
         equal = all(head.transform == transform and head.projection in self.classes.projections for head in heads)
         return self.classes.task(config) is not None or equal
 
-    def task_head(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> HeadOptions | None:
+    def task_head(self, config: ModelConfig, token_ids: Mapping[str, object]) -> HeadOptions | None:
         """Return the only head of a model as the type's class computes it, None if the type has no such task head."""
         if (task := self.classes.task(config)) is None:
             return None

@@ -76,13 +76,13 @@ def read_unscaled_base(model_type: str, plain: Mapping[str, Any], kind: str, for
     return float(single_value(model_type, {key: base for key, base in bases.items() if base is not None}, theta))
 
 
-def write_rotation(position: PositionConfig, *, partial: bool = False) -> dict[str, Any]:
+def write_rotation(position: PositionConfig, *, partial: bool = False) -> dict[str, object]:
     """Return their keys in the current form, and in the former one for older readers; `partial`: with the share."""
     theta = {"rope_theta": position.theta} | ({_SHARE: position.partial_rotary_factor} if partial else {})
     scaling = position.scaling
     if scaling is None:
         return theta | {"rope_parameters": {"rope_type": "default", **theta}}
-    form: dict[str, Any] = {"rope_type": scaling.kind, **theta, "factor": scaling.factor}
+    form: dict[str, object] = {"rope_type": scaling.kind, **theta, "factor": scaling.factor}
     form |= {_theirs(key): getattr(scaling, key) for key in ScalingConfig.READS[scaling.kind]}
     # the class reads the original context length of a dynamic scaling from this key
     maximum = {"max_position_embeddings": form.pop(_ORIGINAL_MAXIMUM)} if scaling.kind == "dynamic" else {}

@@ -72,9 +72,9 @@ def read_head(ending: str, task: Task, plain: Mapping[str, Any], hidden_dropout:
     raise ConfigurationError(f"config.json: problem_type: no head of {ending} has {plain.get('problem_type')!r}")
 
 
-def write_head(task: Task, head: ClassifierOptions, hidden_dropout: float) -> dict[str, Any]:
+def write_head(task: Task, head: ClassifierOptions, hidden_dropout: float) -> dict[str, object]:
     """Return the keys of config.json that describe a head."""
-    keys: dict[str, Any] = {}
+    keys: dict[str, object] = {}
     if task.dropout is not None:
         inherited = None if task.usual is None else hidden_dropout
         keys[task.dropout] = inherited if head.dropout is None else head.dropout
@@ -109,7 +109,7 @@ def label_note(plain: Mapping[str, Any]) -> list[str]:
     return ["label2id of config.json was not read: it is not the reverse of id2label"]
 
 
-def label_keys(labels: tuple[str, ...]) -> dict[str, Any]:
+def label_keys(labels: tuple[str, ...]) -> dict[str, object]:
     """Return the keys of config.json that name the labels."""
     names = {str(number): label for number, label in enumerate(labels)}
     return {"id2label": names, "label2id": {label: number for number, label in enumerate(labels)}}

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Set
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from torch import Tensor
 
@@ -97,7 +97,7 @@ class TensorMap:
         """Return `constants` of the class with the model's heads."""
         return {} if self.classes.task(config) else self.constants(config, vocab_size)
 
-    def renaming(self, expected: Mapping[str, Any], config: ModelConfig) -> Renaming:
+    def renaming(self, expected: Mapping[str, object], config: ModelConfig) -> Renaming:
         """Return the mapping from the names of a file, legacy ones included, to those of `expected`."""
         known = {*expected, *self.ties_in_class(config), *self.copies(config)}
         return Renaming(known, self.base, self.other_prefixes, self.left_out, self.buffers, self.other_names)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
@@ -33,13 +33,13 @@ def map_of_type(model_type: str) -> KeyMap:
     return key_map
 
 
-def map_of_class(plain: Mapping[str, Any]) -> KeyMap:
+def map_of_class(plain: Mapping[str, object]) -> KeyMap:
     """Return the map of the type and class that wrote a config.json: that of a variant if it has the class."""
     general = map_of_type(str(plain.get("model_type")))
     return next((variant for variant in general.variants() if variant.is_written_by(plain)), general)
 
 
-def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str | None = None) -> KeyMap:
+def map_for(config: ModelConfig, token_ids: Mapping[str, object], model_type: str | None = None) -> KeyMap:
     """Return a map that can hold a model: of the requested type, else the most general, else the first alphabetically.
 
     Among types with the same body, those whose heads are built like the model's come first, then those with a class for
@@ -84,7 +84,7 @@ def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str |
 
 
 def find_form(
-    config: ModelConfig, token_ids: Mapping[str, Any], model_type: str | None = None, *, body_alone: bool = False
+    config: ModelConfig, token_ids: Mapping[str, object], model_type: str | None = None, *, body_alone: bool = False
 ) -> tuple[ModelConfig, KeyMap]:
     """Return a form of a model that a type can hold, and the map of the type.
 
@@ -112,7 +112,7 @@ def find_form(
     raise min(refusals, key=lambda error: error.order)
 
 
-def equal_forms(config: ModelConfig, token_ids: Mapping[str, Any]) -> Iterator[ModelConfig]:
+def equal_forms(config: ModelConfig, token_ids: Mapping[str, object]) -> Iterator[ModelConfig]:
     """Yield the configurations that compute the same as a model, with other rows that no token reads; its own first.
 
     Rows of the position table before the first position are left out or added: RoBERTa has one more than the id of the
@@ -132,7 +132,7 @@ def equal_forms(config: ModelConfig, token_ids: Mapping[str, Any]) -> Iterator[M
             yield replace(config, position=position, type_vocab_size=rows)
 
 
-def build_heads_of_class(config: ModelConfig, token_ids: Mapping[str, Any]) -> ModelConfig:
+def build_heads_of_class(config: ModelConfig, token_ids: Mapping[str, object]) -> ModelConfig:
     """Return the model with each `hidden: auto` replaced by what the class of transformers that holds its body has."""
     heads = dict(config.heads)
     for name, head in config.heads.items():

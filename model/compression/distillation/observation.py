@@ -101,11 +101,11 @@ def choose_head(named: str | None, fitting: Sequence[str], expected: str) -> str
 
 
 @contextmanager
-def _record_calls(method: str, modules: Sequence[Any]) -> Iterator[list[tuple[Any, tuple[Any, ...], Tensor]]]:
+def _record_calls(method: str, modules: Sequence[object]) -> Iterator[list[tuple[Any, tuple[Any, ...], Tensor]]]:
     """Record each call of a method of modules: the module, the inputs and the output."""
-    calls: list[tuple[Any, tuple[Any, ...], Tensor]] = []
+    calls: list[tuple[object, tuple[object, ...], Tensor]] = []
 
-    def call(module: Any, *inputs: Any) -> Tensor:
+    def call(module: object, *inputs: object) -> Tensor:
         calls.append((module, inputs, getattr(type(module), method)(module, *inputs)))
         return calls[-1][-1]
 

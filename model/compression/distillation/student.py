@@ -91,7 +91,7 @@ class Student(Model):
     @property
     def counted(self) -> dict[str, Any]:
         """The object that counts the divisor of each loss."""
-        counted: dict[str, Any] = {**super().counted}
+        counted: dict[str, object] = {**super().counted}
         for name, loss in self.distillation.items():
             own = TokenCount() if loss.head is None else LabelCount(self.heads[loss.head], self.stored)
             counted[PREFIX + name] = own

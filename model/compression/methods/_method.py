@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -50,7 +50,7 @@ class Method(ABC):
     quantization: ClassVar[Quantization | None] = None
     """Integers that the method makes, which only a folder of transformers holds."""
 
-    def __init__(self, options: Any) -> None:
+    def __init__(self, options: object) -> None:
         self.options = options
 
     @classmethod
@@ -80,7 +80,7 @@ class Method(ABC):
                 "weights in several layers; train a model without it, or use magnitude"
             )
 
-    def cut(self, checkpoint: Checkpoint, part: Callable[[str], Tensor], **changes: Any) -> Checkpoint:
+    def cut(self, checkpoint: Checkpoint, part: Callable[[str], Tensor], **changes: object) -> Checkpoint:
         """Return the model with other values in its configuration, each parameter by `part` from its name.
 
         Raises:

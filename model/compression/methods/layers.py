@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 from torch import Tensor
@@ -49,7 +49,7 @@ class Layers(Method):
         elif config.architecture == "encoder_decoder":
             kept["decoder"] = tuple(range(config.decoder_depth))
         _refuse_other_depth(config, kept["encoder"])
-        changes: dict[str, Any] = {"decoder_layers": len(kept["decoder"])} if "decoder" in kept else {}
+        changes: dict[str, object] = {"decoder_layers": len(kept["decoder"])} if "decoder" in kept else {}
         if config.local is not None and (types := config.local.layer_types) is not None:
             changes["local"] = {**asdict(config.local), "layer_types": [types[layer] for layer in kept["encoder"]]}
         if nope := config.position.nope_layers:

@@ -95,7 +95,7 @@ class _ZeroGradients(torch.autograd.Function):
         return gradient, *(torch.zeros_like(parameter) for parameter in context.saved_tensors)
 
 
-def _skip(layer: nn.Module, _: Any, x: Tensor, *__: Any) -> Tensor:
+def _skip(layer: nn.Module, _: object, x: Tensor, *__: object) -> Tensor:
     trainable = [parameter for parameter in layer.parameters() if parameter.requires_grad]
     return _ZeroGradients.apply(x, *trainable)  # type: ignore[no-untyped-call]
 

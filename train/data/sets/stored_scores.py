@@ -1,7 +1,7 @@
 """Scores of a teacher that are stored as a column set: what it says of them, and whether a run can learn from them."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -46,7 +46,7 @@ class StoredScores:
             f"temperature {self.temperature:g}"
         )
 
-    def to_config(self) -> dict[str, Any]:
+    def to_config(self) -> dict[str, object]:
         """Return the `config` of a manifest."""
         return {_KEY: to_plain(self)}
 

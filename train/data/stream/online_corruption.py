@@ -30,7 +30,7 @@ class Corruption:
     @property
     def options(self) -> dict[str, Any]:
         """The objective's options as plain data."""
-        options: dict[str, Any] = to_plain(self.objective.options)
+        options: dict[str, object] = to_plain(self.objective.options)
         return options
 
     @property
@@ -108,7 +108,7 @@ def _build_corruption(entry: NamedObjective, shards: ShardSet) -> Corruption:
     return Corruption(objective, manifest.seed)
 
 
-def _stored_grouping(samples: Manifest) -> dict[str, Any]:
+def _stored_grouping(samples: Manifest) -> dict[str, object]:
     """Return the grouping of a sample set as an objective's entry: a manifest's lists become tuples."""
     grouping = samples.grouping
     return GroupingSpec.of(grouping.name, grouping.options).entry() if grouping else {}

@@ -101,7 +101,7 @@ def key_phases(phases: Sequence[Phase[Input]]) -> list[Phase[SourceKey]]:
     return keyed
 
 
-def plain_phases(phases: Sequence[Phase[SourceKey]]) -> list[Any]:
+def plain_phases(phases: Sequence[Phase[SourceKey]]) -> list[object]:
     """Return phases as plain data: sources, counts, end and global batch of each phase."""
     return [
         [[list(key) for key in phase.sources], [int(count) for count in phase.weights],

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,12 +144,12 @@ class Stream:
         self._batches.stop()
         self._position = position
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return the state after the batches *returned*, the same on every rank."""
         data = plain_phases(self.reading.phases)
         return {"samples": self.samples, "seed": self.seed, "lanes": self.lanes, "data": data, "format": _FORMAT}
 
-    def load_state_dict(self, state: Mapping[str, Any], allow_changed: Collection[str] = ()) -> None:
+    def load_state_dict(self, state: Mapping[str, object], allow_changed: Collection[str] = ()) -> None:
         """Continue from a saved state, before the first step or after any.
 
         Args:

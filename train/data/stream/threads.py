@@ -29,7 +29,7 @@ class LoaderThreads:
         for thread in self._threads:
             thread.start()
 
-    def submit(self, function: Callable[..., T], *arguments: Any) -> Future[T]:
+    def submit(self, function: Callable[..., T], *arguments: object) -> Future[T]:
         """Run `function(*arguments)` in a thread; without threads here and now, so that its error is raised here."""
         future: Future[T] = Future()
         if self.count:

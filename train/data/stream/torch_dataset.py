@@ -81,7 +81,7 @@ class StreamDataset(IterableDataset[MicroBatch]):
                 "and get_eval_dataloader, and do not pass the loader to accelerator.prepare"
             )
 
-    def state_dict(self, *, step: int) -> dict[str, Any]:
+    def state_dict(self, *, step: int) -> dict[str, object]:
         """Return the stream's state after `step` steps of the optimizer, however far ahead the loop has fetched.
 
         Args:

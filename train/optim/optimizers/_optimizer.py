@@ -72,7 +72,7 @@ class OptimizerBuilder(ABC):
         self.options = options
 
     @abstractmethod
-    def build(self, groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
+    def build(self, groups: Sequence[dict[str, object]]) -> torch.optim.Optimizer:
         """Return the optimizer over groups with `params`, `name` and `weight_decay`."""
 
     def bind(self, optimizer: torch.optim.Optimizer, layout: Layout) -> None:  # noqa: B027
@@ -189,7 +189,7 @@ _CACHED: Final = 1 << 17
 class WholeParameterOptimizer(torch.optim.Optimizer, ABC):
     """Updates many flats together, with known segments: launches of kernels do not multiply by parameters."""
 
-    def __init__(self, groups: Iterable[dict[str, Any]], rate: float) -> None:
+    def __init__(self, groups: Iterable[dict[str, object]], rate: float) -> None:
         super().__init__(list(groups), {"lr": rate})
         self.layout = local_layout(self.param_groups)
         """Segments of the flats; until `bind`, each parameter is one flat."""

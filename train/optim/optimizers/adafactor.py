@@ -52,14 +52,14 @@ class Adafactor(WholeParameterBuilder):
 
     options: Options
 
-    def build(self, groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
+    def build(self, groups: Sequence[dict[str, object]]) -> torch.optim.Optimizer:
         return _Adafactor(groups, self.options)
 
 
 class _Adafactor(WholeParameterOptimizer):
     """Adafactor over flats; `whole` holds the moments `row/NAME` and `col/NAME`."""
 
-    def __init__(self, groups: Sequence[dict[str, Any]], options: Adafactor.Options) -> None:
+    def __init__(self, groups: Sequence[dict[str, object]], options: Adafactor.Options) -> None:
         super().__init__(groups, options.learning_rate)
         self.options = options
 
@@ -89,7 +89,7 @@ class _Adafactor(WholeParameterOptimizer):
             torch._foreach_mul_(directions, rates.float().unbind())
             torch._foreach_sub_(weights, [part.view_as(of) for part, of in zip(directions, weights, strict=True)])
 
-    def _update_matrices(self, group: dict[str, Any], flats: list[Tensor], gradients: list[Tensor]) -> None:
+    def _update_matrices(self, group: dict[str, object], flats: list[Tensor], gradients: list[Tensor]) -> None:
         """Update matrices with two exchanges for all of them."""
         (steps,), own = self.states_of(flats), self.layout.own(*flats)
         step = _count(steps)

@@ -1,7 +1,7 @@
 """Adam with decoupled weight decay (arXiv 1711.05101)."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -29,7 +29,7 @@ class AdamW(OptimizerBuilder):
 
     options: Options
 
-    def build(self, groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
+    def build(self, groups: Sequence[dict[str, object]]) -> torch.optim.Optimizer:
         return torch.optim.AdamW(
             list(groups), lr=self.options.peak_rate, betas=self.options.betas, eps=self.options.eps, fused=True
         )

@@ -57,14 +57,14 @@ class Muon(WholeParameterBuilder):
 
     options: Options
 
-    def build(self, groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
+    def build(self, groups: Sequence[dict[str, object]]) -> torch.optim.Optimizer:
         return _Muon(groups, self.options)
 
 
 class _Muon(WholeParameterOptimizer):
     """Muon and AdamW over flats."""
 
-    def __init__(self, groups: Sequence[dict[str, Any]], options: Muon.Options) -> None:
+    def __init__(self, groups: Sequence[dict[str, object]], options: Muon.Options) -> None:
         super().__init__(groups, options.peak_rate)
         self.options = options
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -37,7 +37,7 @@ class NTASGD(OptimizerBuilder):
 
     options: Options
 
-    def build(self, groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
+    def build(self, groups: Sequence[dict[str, object]]) -> torch.optim.Optimizer:
         return _AveragedSGD([{**group, "averaging": False} for group in groups], lr=self.options.learning_rate)
 
     def follow(self, optimizer: torch.optim.Optimizer, losses: Sequence[float]) -> bool:

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Collection
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -57,7 +57,7 @@ class Regularizer(Hook):
                     piece.of(self.of[flat][key]).copy_(values)
 
     @torch.no_grad()
-    def _pull(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+    def _pull(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
         for group in optimizer.param_groups:
             for flat in filter(self.of.__contains__, group["params"]):
                 pull(flat, *Anchored(**self.of[flat]), group["lr"])
