@@ -269,7 +269,7 @@ class Collate:
         chosen["row_weight"] = torch.from_numpy(weight)
         # further columns have values of the example, such as its class
         lists = {name: columns.get(name, empty_rows(len(counts))) for name in self.roles}
-        batch = HeadBatch(self.roles, lists, chosen, *pad_rows(lists["input_ids"], self._pad), self._pad, False)
+        batch = HeadBatch(self.roles, lists, chosen, *pad_rows(lists["input_ids"], self._pad), self._pad)
         return tensors | chosen | self._build_further(batch)
 
     def _tensors(

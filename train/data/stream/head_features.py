@@ -33,7 +33,7 @@ class HeadBatch:
     """tokens of each row [B]"""
     pad: int
     """id of padding"""
-    sorted_labels: bool
+    sorted_labels: bool = False
     """several objectives share the batch, so that labels are in the order of their positions"""
 
 
