@@ -1,10 +1,11 @@
 """Write the README.md of an exported model: its metadata, and the lines that load it."""
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from clozeline.hub import origin_of
+from clozeline.model.checkpoints import Export
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _FRONT = """---
@@ -60,30 +61,27 @@ The model was trained on words joined by single blanks. The tag of a word is tha
 """
 
 
-def words_section(architecture: str) -> str:
-    """Return what the card of a tagger says of words; a decoder has read a word at its last token."""
-    return _LAST if architecture == "decoder" else _WORDS
-
-
 def model_card(
-    title: str, loader: str, parameters: int, facts: Mapping[str, str], *, licence: str = "unknown",
-    languages: Sequence[str] = (), mark: str | None = None, options: Mapping[str, Any] | None = None, words: str = "",
+    title: str, export: Export, parameters: int, trained: TrainedModel, *, licence: str, languages: Sequence[str],
+    has_words: bool,
 ) -> str:  # fmt: skip
-    """Return the text of a model card.
-
-    `mark` is a special token of the tokenizer in the folder, None without one; `options` are more arguments of
-    `from_pretrained`; `words` is the section of a tagger.
-    """
-    listed = {"licence": licence, "languages": ", ".join(languages) or "unknown", **facts}
+    """Return the text of a model card; `has_words`: with the section of a tagger."""
+    listed = {"licence": licence, "languages": ", ".join(languages) or "unknown", **_card_rows(trained)}
     rows = "\n".join(f"| {_cell(key)} | {_cell(value)} |" for key, value in listed.items())
     front = _FRONT.format(licence=json.dumps(licence), languages=json.dumps(list(languages)))
-    lines = {"tokenizer_import": "", "tokenizer_line": ""} if mark is None else {
-        "tokenizer_import": ", AutoTokenizer",
-        "tokenizer_line": 'tokenizer = AutoTokenizer.from_pretrained("path/to/this/folder")\n',
-    }  # fmt: skip
-    more = "".join(f", {name}={value!r}" for name, value in (options or {}).items())
-    body = _BODY.format(title=_cell(title), parameters=parameters, rows=rows, loader=loader, options=more, **lines)
-    return front + body + words + ("" if mark is None else _LITERAL.format(mark=mark))
+    lines, literal = {"tokenizer_import": "", "tokenizer_line": ""}, ""
+    if trained.tokenizer_folder is not None:
+        lines["tokenizer_import"] = ", AutoTokenizer"
+        lines["tokenizer_line"] = 'tokenizer = AutoTokenizer.from_pretrained("path/to/this/folder")\n'
+        specials = trained.tokenizer.vocabulary.specials  # the mask, or any other special token
+        literal = _LITERAL.format(mark=trained.tokenizer.piece(specials.get("mask", next(iter(specials.values())))))
+    more = "".join(f", {name}={value!r}" for name, value in export.loader_options.items())
+    body = _BODY.format(
+        title=_cell(title), parameters=parameters, rows=rows, loader=export.loader, options=more, **lines
+    )
+    # a decoder has read a word at its last token
+    words = _LAST if trained.checkpoint.config.architecture == "decoder" else _WORDS
+    return front + body + (words if has_words else "") + literal
 
 
 def _cell(text: str) -> str:
@@ -91,7 +89,7 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def card_rows(trained: TrainedModel) -> dict[str, str]:
+def _card_rows(trained: TrainedModel) -> dict[str, str]:
     """Return the rows of the model card."""
     if trained.config is None or trained.stored is None:
         return {"model type": str(trained.checkpoint.model_type), "imported from": origin_of(trained.folder)}

@@ -13,7 +13,7 @@ from clozeline.model.checkpoints import Checkpoint, Export, export_checkpoint
 from clozeline.pipeline.tokenize.published.exporting import export_tokenizer
 from clozeline.pipeline.tokenize.published.folders import GENERATION, MODEL
 from clozeline.tools.model_folder import require_empty, write_weights
-from clozeline.tools.models.export.model_card import card_rows, model_card, words_section
+from clozeline.tools.models.export.model_card import model_card
 from clozeline.tools.models.export.sentence_embeddings import write_modules
 from clozeline.tools.models.export.torchao_format import write_torchao
 from clozeline.train.checkpoint.trained_model import TrainedModel
@@ -94,12 +94,10 @@ def write_model(
     if plan.pooling:
         write_modules(folder, plan.pooling, trained.checkpoint, plan.texts.max_length)
     _write_generation_defaults(folder, part.published, export)
-    config = trained.checkpoint.config
-    words = words_section(config.architecture) if "tagging" in config.heads and not plan.pooling else ""
     card = model_card(
-        title, export.loader, parameters, card_rows(trained), licence=licence,
+        title, export, parameters, trained, licence=licence,
         languages=tuple(languages) or (trained.recorded[0].languages if trained.recorded else ()),
-        mark=_special_token(trained), options=export.loader_options, words=words,
+        has_words="tagging" in trained.checkpoint.config.heads and not plan.pooling,
     )  # fmt: skip
     publish_text(folder / CARD, card)
     changed = _changed_keys(part.published, export)
@@ -136,14 +134,6 @@ def _write_generation_defaults(folder: Path, published: Mapping[str, str], expor
         publish_text(folder / GENERATION, published[GENERATION])
     elif not published:  # else the class takes them from config.json, as it did
         publish_json(folder / GENERATION, export.generation)
-
-
-def _special_token(trained: TrainedModel) -> str | None:
-    """Return the mask of the tokenizer, or any other special token, for the card; None without a tokenizer."""
-    if trained.tokenizer_folder is None:
-        return None
-    specials = trained.tokenizer.vocabulary.specials
-    return trained.tokenizer.piece(specials.get("mask", next(iter(specials.values()))))
 
 
 def _changed_keys(texts: Mapping[str, str], export: Export) -> list[str]:
