@@ -1,6 +1,6 @@
 """The registries of the pipeline: folders with an algorithm a file, and the interface of each."""
 
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from clozeline.registry import Component, Registry
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # help lists algorithms without their interfaces, which impor
     from clozeline.pipeline.group.groupings import Grouping
     from clozeline.pipeline.ingest.readers import Reader
     from clozeline.pipeline.tasks.readers import TaskReader
+    from clozeline.pipeline.tasks.rows import TaskRows
     from clozeline.pipeline.text.sentences import Sentences
     from clozeline.pipeline.text.words import Segmenter
     from clozeline.pipeline.tokenize.tokenizers import Tokenizer
@@ -40,6 +41,10 @@ TASK_READERS: Registry["TaskReader"] = Registry(
     "clozeline.pipeline.tasks.readers", "TaskReader", entry_points="clozeline.task_readers"
 )
 """Readers of labeled data."""
+TASK_ROWS: Registry["TaskRows[Any]"] = Registry(
+    "clozeline.pipeline.tasks.rows", "TaskRows", named_by="for_head", entry_points="clozeline.task_rows"
+)
+"""Rows of labeled data, by the head that they are for."""
 EXECUTORS: Registry["Executor"] = Registry("clozeline.pipeline.execution.executors", "Executor")
 """Executors of the units of a stage."""
 

@@ -15,8 +15,10 @@ from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import ColumnSpec, base_columns, open_shards, write_manifest, write_shard
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
 from clozeline.pipeline.shards.quarantine import publish_quarantine
-from clozeline.pipeline.tasks.head_rows import LABEL, LABELS, SECOND_IDS, TARGET
-from clozeline.pipeline.tasks.window_rows import ANSWER_PLACES, ANSWER_SPAN
+from clozeline.pipeline.tasks.rows.classification import LABEL, LABELS
+from clozeline.pipeline.tasks.rows.regression import TARGET
+from clozeline.pipeline.tasks.rows.similarity import SECOND_IDS
+from clozeline.pipeline.tasks.rows.span import ANSWER_PLACES, ANSWER_SPAN
 from clozeline.seeding import mix
 
 TOKENS = Role("ids", below="vocabulary")

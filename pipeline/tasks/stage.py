@@ -21,9 +21,10 @@ from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, tokeni
 from clozeline.pipeline.execution.unit_record import Output, add_counts, require_written, total_counts
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.registries import TASK_ROWS
 from clozeline.pipeline.tasks.config import TasksConfig
-from clozeline.pipeline.tasks.head_rows import ROW_TYPES, set_writer
 from clozeline.pipeline.tasks.readers import TASK, Rejected, TaskFacts, TaskItem, TaskReader
+from clozeline.pipeline.tasks.rows import rows_of
 from clozeline.pipeline.tasks.splits import (
     SHOWN_NOTES,
     check_rows,
@@ -104,7 +105,7 @@ class TaskSets(Pass[TaskCounts]):
         reader = config.build_reader(self.limits)
         facts, is_training = task_facts(config, reader), _is_training(source.split)
         file = reader.open(source.path)
-        row_type = ROW_TYPES[facts.head, form.frame.architecture]
+        row_type = rows_of(facts.head, form.frame.architecture)
         builder = row_type(facts, form, self.open_tokenizer(), self.corpus, source.source)
         read = self.read(source, reader)
         training = [] if is_training else [other for other in self.sources if _is_training(other.split)]
@@ -132,7 +133,7 @@ class TaskSets(Pass[TaskCounts]):
         if len(rows):
             if details:
                 _LOG.warning("tasks: %s: rejected rows: %s", source.path, "; ".join(details))
-            writer = set_writer(facts, source.split, form, builder.tokenizer.vocabulary)
+            writer = row_type.writer(facts, source.split, form, builder.tokenizer.vocabulary)
             info = writer.write_shard(output, 0, rows)
             require_written(f"tasks {source.split}", (counts["examples"], counts["tokens"]), (info.rows, info.tokens))
         elif counts["refused"].keys() != {"no_label"}:  # some have labels, and were rejected for another reason
@@ -195,7 +196,7 @@ class TaskManifests(Pass[TaskCounts]):
     def _write(self, source: SplitSource, counts: SplitCounts, tokenizer: Tokenizer, output: Output) -> None:
         work, vocabulary, config = self.sets, tokenizer.vocabulary, self.sets.config
         facts, frame = task_facts(config, config.build_reader(work.limits)), work.form.frame
-        writer = set_writer(facts, source.split, work.form, vocabulary)
+        writer = rows_of(facts.head, work.form.frame.architecture).writer(facts, source.split, work.form, vocabulary)
         manifest = writer.write_manifest(
             output, name=f"{facts.name}/{source.split}", kind="examples", seed=work.seed,
             tokenizer=tokenizer_facts(work.tokenizer, vocabulary),
@@ -287,11 +288,12 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
                     f"tasks: no file of input={inputs} is the split '{split}', which was published before: give the "
                     f"file again, or remove {manifest.parent}"
                 )
-        ordered = head in ("classification", "regression") and facts.texts > 1 and not facts.multi_label
+        rows = TASK_ROWS.load_class(head)
+        ordered = rows.has_both_orders and facts.texts > 1 and not facts.multi_label
         if config.both_orders and not ordered:
             yield f"tasks.both_orders: expected pairs with one class or a score, got the task {facts.name}: remove it"
-        if (head, frame.architecture) not in ROW_TYPES:
-            fit = [name for name, other in FRAMES.items() if (head, other.architecture) in ROW_TYPES]
+        if rows.for_architecture(frame.architecture) is None:
+            fit = [name for name, other in FRAMES.items() if rows.for_architecture(other.architecture)]
             yield (
                 f"tasks.frame: the task is for the head {head}, {self.config.frame} frames rows of an "
                 f"{frame.architecture}: expected {', '.join(fit)}"

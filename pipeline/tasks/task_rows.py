@@ -14,6 +14,7 @@ from clozeline.columns import IDS, STARTS, UNDO, Feature
 from clozeline.pipeline.execution.unit_record import Counts, add_counts
 from clozeline.pipeline.ingest.documents.document import document_uid
 from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.shards import SetWriter
 from clozeline.pipeline.tasks.readers import Rejected, TaskFacts, TaskItem
 from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
@@ -213,6 +214,12 @@ class TaskRows(ABC, Generic[Item]):
     Uids follow from corpus, source, row index and texts.
     """
 
+    for_head: ClassVar[str]
+    """Head that they are for."""
+    architectures: ClassVar[tuple[Architecture, ...]] = ("encoder", "decoder", "encoder_decoder")
+    """Architectures of the models that read them."""
+    has_both_orders: ClassVar[bool] = False
+    """An example may hold a pair in both orders."""
     per_token: ClassVar[int] = 1
     """Values per token over all columns, in units of an id; determines the rows of a block."""
     generated: ClassVar[bool] = False
@@ -230,6 +237,18 @@ class TaskRows(ABC, Generic[Item]):
         self.counts = SplitCounts(
             rows_in=0, examples=0, windows=0, refused={}, tokens=0, truncated=0, truncated_tokens=0, labels={}, notes={}
         )
+
+    @classmethod
+    def for_architecture(cls, architecture: Architecture) -> "type[TaskRows[Any]] | None":
+        """Return the class that builds rows of an architecture; None: it has none."""
+        return cls if architecture in cls.architectures else None
+
+    @classmethod
+    def writer(cls, facts: TaskFacts, split: str, form: Form, vocabulary: Vocabulary) -> SetWriter:
+        """Return the writer of the set of one split."""
+        length = form.max_length * cls.per_token * (1 + facts.both_orders)
+        path = f"{facts.name}/{split}"
+        return SetWriter.of_rows(path, 1, cls.features(facts, form.frame), vocabulary, length, "auto", {"task": path})
 
     @classmethod
     @abstractmethod

@@ -14,8 +14,8 @@ from clozeline.model.configuration.head import HeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads.classification import Classification as ClassificationHead
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.tasks.head_rows import LABELS
 from clozeline.pipeline.tasks.readers import TaskFacts
+from clozeline.pipeline.tasks.rows.classification import LABELS
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.padding import pad_rows
 from clozeline.train.task_heads._task_head import Record, RowTaskHead, TaskModel, array_of, finite, rounded

@@ -18,7 +18,7 @@ from clozeline.model.heads.similarity import Similarity as SimilarityHead
 from clozeline.model.scoring.batches import batch_tensors
 from clozeline.pipeline.corrupt.objectives.corrective_lm import CROP_LENGTH, CROP_START
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.tasks.head_rows import SECOND_IDS
+from clozeline.pipeline.tasks.rows.similarity import SECOND_IDS
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.padding import flatten, one_a_row, pad_rows
 from clozeline.train.task_heads._task_head import TaskModel, finite, iterate_batches

@@ -16,8 +16,8 @@ from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import Question, Rejected, TaskItem, TaskReader
 from clozeline.pipeline.tasks.readers.squad import Squad
+from clozeline.pipeline.tasks.rows.span import ANSWER_PLACES, ANSWER_SPAN
 from clozeline.pipeline.tasks.task_rows import record_of
-from clozeline.pipeline.tasks.window_rows import ANSWER_PLACES, ANSWER_SPAN
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.padding import flatten
 from clozeline.train.task_heads._squad_metrics import best_threshold, normalize, question_scores, token_f1

@@ -16,8 +16,8 @@ from clozeline.pipeline.tasks.readers import Rejected, TaggedWords, TaskItem, Ta
 from clozeline.pipeline.tasks.readers._labels import words_of
 from clozeline.pipeline.tasks.readers.conll import Conll
 from clozeline.pipeline.tasks.readers.conllu import Conllu
+from clozeline.pipeline.tasks.rows.tagging import NO_ENTITY, words_with_tags
 from clozeline.pipeline.tasks.task_rows import record_of
-from clozeline.pipeline.tasks.window_rows import NO_ENTITY, words_with_tags
 from clozeline.train.task_heads._task_head import Record, Scored, TaskHead, TaskModel, finite, mean, windows_of
 
 Tags: TypeAlias = list[list[str]]

@@ -4,7 +4,7 @@ Every row of a file becomes an item or is counted with a reason; no row stops th
 """
 
 from clozeline.pipeline.tables import Rejected, Row, RowFile, strings_in
-from clozeline.pipeline.tasks.readers._reader import TASK, HeadName, TaskFacts, TaskReader, facts_of, is_task
+from clozeline.pipeline.tasks.readers._reader import TASK, TaskFacts, TaskReader, facts_of, is_task
 from clozeline.pipeline.tasks.readers._task_items import (
     Choices,
     Dialogue,
@@ -22,7 +22,6 @@ __all__ = [
     "TASK",
     "Choices",
     "Dialogue",
-    "HeadName",
     "LabeledText",
     "Part",
     "Question",

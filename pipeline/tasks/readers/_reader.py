@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
@@ -19,8 +19,6 @@ from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 
 TASK: Final = "task"
 """Objective name in the manifests of task sets."""
-HeadName: TypeAlias = Literal["classification", "regression", "tagging", "span", "lm", "multiple_choice", "similarity"]
-"""Heads for fine-tuning."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +27,8 @@ class TaskFacts:
 
     name: str
     """name of the task, such as `sst2`"""
-    head: HeadName
+    head: str
+    """head that learns it, a file of pipeline/tasks/rows"""
     labels: tuple[str, ...] = ()
     """class names of rows or words, by class index"""
     metrics: tuple[str, ...]

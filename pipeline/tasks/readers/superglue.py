@@ -13,7 +13,6 @@ from clozeline.pipeline.tables import keep_texts, open_table
 from clozeline.pipeline.tasks.readers import Rejected, Row, RowFile, TaskFacts, TaskItem
 from clozeline.pipeline.tasks.readers._labels import numbered
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
-from clozeline.pipeline.tasks.readers._reader import HeadName
 from clozeline.pipeline.tasks.readers._task_items import GROUP
 from clozeline.pipeline.tasks.readers.labelled import Labelled
 from clozeline.pipeline.tasks.readers.multiple_choice import MultipleChoice
@@ -87,7 +86,7 @@ class SuperglueTask:
     """makes the texts `first` and `second` of a line, if they do not stand in it"""
     split: Callable[[Row], Iterator[Sequence[Row]]] | None = None
     """makes the rows of a passage, in groups that are scored together"""
-    head: HeadName = "classification"
+    head: str = "classification"
 
 
 _TASKS: Final = {

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.tasks.readers import Question, TaggedWords, TaskFacts
+from clozeline.pipeline.tasks.rows._windows import NO_WORD
+from clozeline.pipeline.tasks.rows.span import AnswerRows
+from clozeline.pipeline.tasks.rows.tagging import TaggedRows
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
-from clozeline.pipeline.tasks.window_rows import NO_WORD, AnswerRows, TaggedRows
 from clozeline.pipeline.tokenize.tokenizers._pieces import byte_alphabet
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 

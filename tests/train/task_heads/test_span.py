@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.tasks.readers import Question, TaskFacts
+from clozeline.pipeline.tasks.rows.span import AnswerRows
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
-from clozeline.pipeline.tasks.window_rows import AnswerRows
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.task_heads import _squad_metrics

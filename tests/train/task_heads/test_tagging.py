@@ -7,8 +7,9 @@ import torch
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import TaggedWords, TaskFacts
+from clozeline.pipeline.tasks.rows._windows import NO_WORD
+from clozeline.pipeline.tasks.rows.tagging import TaggedRows
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
-from clozeline.pipeline.tasks.window_rows import NO_WORD, TaggedRows
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.train.task_heads.tagging import Sentence, Tagging
 from tests.pipeline.task_files import write_vocabulary

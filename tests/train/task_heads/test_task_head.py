@@ -13,6 +13,7 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.heads.classification import Classification as ClassificationHead
+from clozeline.model.registries import HEADS as MODEL_HEADS
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import (
@@ -38,6 +39,7 @@ from clozeline.train.task_heads.multiple_choice import MultipleChoice
 from clozeline.train.task_heads.regression import Regression
 from clozeline.train.task_heads.span import Span
 from clozeline.train.task_heads.tagging import Tagging
+from tests.contracts import contract
 from tests.model.generation.test_generate import perturbed
 from tests.model.small_models import small_config
 from tests.pipeline.task_files import make_chat_sets, make_choice_sets, make_sets, open_split, sentences
@@ -102,7 +104,16 @@ def test_scores_that_are_no_numbers_name_no_class(several, wrong):
         answer.read(torch.tensor([[0.0, wrong]]), {}, None)
 
 
-@pytest.mark.parametrize("head", HEADS)
+def test_task_heads_are_of_heads_that_there_are():
+    assert {*TASK_HEADS.available()} <= {*MODEL_HEADS.available()}
+
+
+@contract(TASK_HEADS)
+def test_a_task_head_reads_columns_of_its_head_alone(name):
+    assert {column.role.head for column in TASK_HEADS.load_class(name).columns} <= {name}
+
+
+@contract(TASK_HEADS, "head", only=HEADS)
 def test_a_table_has_a_column_for_each_field_of_a_record(head):
     """No field is called like those that `predict` adds, and `predict` can name every input."""
     answer = answers(head)

@@ -19,7 +19,7 @@ from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.features import token_vectors
 from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.tasks.window_rows import words_with_tags
+from clozeline.pipeline.tasks.rows.tagging import words_with_tags
 from clozeline.tools.runs.evaluation.task_run import open_split, set_rows
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.task_heads import task_head_of

@@ -18,7 +18,7 @@ from clozeline.files import file_hash, publish, publish_json, read_json
 from clozeline.model.layers.pooling import pool
 from clozeline.model.scoring.features import check_layer, token_vectors
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
-from clozeline.pipeline.tasks.window_rows import first_tokens, token_spans
+from clozeline.pipeline.tasks.rows._windows import first_tokens, token_spans
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.sealed_json import seal, unseal
 from clozeline.tools.runs.inference.text_likelihoods import first_token, word_spans

@@ -18,8 +18,8 @@ from clozeline.pipeline.registries import TASK_READERS
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tables import Rejected, RowFile, normalize_row, open_table
-from clozeline.pipeline.tasks.head_rows import ROW_TYPES
 from clozeline.pipeline.tasks.readers import TaskItem, TaskReader
+from clozeline.pipeline.tasks.rows import rows_of
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.tools.runs.evaluation.task_run import TaskRun
 
@@ -149,7 +149,7 @@ def build_rows(opened: TaskRun, reader: TaskReader, items: Sequence[TaskItem | R
     assert objective is not None, "a set of examples"
     frame = FRAMES[objective.options["frame"]]
     form = Form(frame, objective.options["max_length"], opened.train.manifest.config.get("stride"))
-    builder = ROW_TYPES[opened.facts.head, frame.architecture](
+    builder = rows_of(opened.facts.head, frame.architecture)(
         opened.facts, form, opened.trained.tokenizer, _CORPUS, _CORPUS
     )
     items = list(reader.complete(items, opened.trained.tokenizer))

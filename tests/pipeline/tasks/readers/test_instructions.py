@@ -1,8 +1,8 @@
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.head_rows import TurnRows
 from clozeline.pipeline.tasks.readers import Dialogue, Part
+from clozeline.pipeline.tasks.rows.lm import TurnRows
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from tests.pipeline.task_files import write_vocabulary

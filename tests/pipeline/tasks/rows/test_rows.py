@@ -1,33 +1,31 @@
 import json
 from dataclasses import replace
-from typing import get_args
 
 import numpy as np
 import pytest
 
+from clozeline.errors import ConfigurationError
 from clozeline.model.registries import HEADS
-from clozeline.pipeline.tasks.head_rows import (
-    ROW_TYPES,
-    ChoiceRows,
-    LabeledRows,
-    PairRows,
-    TargetRows,
-    TurnRows,
-    set_writer,
-)
+from clozeline.pipeline.registries import TASK_ROWS
 from clozeline.pipeline.tasks.readers import (
     Choices,
     Dialogue,
-    HeadName,
     LabeledText,
     Part,
     Rejected,
     SourceTarget,
     TaskFacts,
 )
+from clozeline.pipeline.tasks.rows import rows_of
+from clozeline.pipeline.tasks.rows.classification import ClassRows
+from clozeline.pipeline.tasks.rows.lm import TargetRows, TurnRows
+from clozeline.pipeline.tasks.rows.multiple_choice import ChoiceRows
+from clozeline.pipeline.tasks.rows.regression import NumberRows
+from clozeline.pipeline.tasks.rows.similarity import PairRows
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form, Frame
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.train.data.stream.collate import Collate
+from tests.contracts import contract
 from tests.pipeline.task_files import SPECIALS, write_vocabulary
 
 CHOICES = TaskFacts(name="toy", head="multiple_choice", metrics=("accuracy",), texts=2)
@@ -39,7 +37,7 @@ def words(tmp_path):
     return import_tokenizer(write_vocabulary(tmp_path, further=["[EOS]"]), tmp_path / "ours")
 
 
-def rows_of(type_, facts, frame, length, tokenizer, items):
+def built(type_, facts, frame, length, tokenizer, items):
     kind = type_(facts, Form(frame if isinstance(frame, Frame) else FRAMES[frame], length), tokenizer, "corpus", "f")
     return kind.counts, kind.rows(items)
 
@@ -47,7 +45,7 @@ def rows_of(type_, facts, frame, length, tokenizer, items):
 def test_each_choice_is_framed_with_the_context(words):
     """`[CLS] context [SEP] choice [SEP]`, each cut for itself."""
     context, short, long = "a film", "bad", "not a good film with one plot"
-    counts, (row,) = rows_of(ChoiceRows, CHOICES, "bert", 8, words, [Choices(context, (short, long), 1, 0)])
+    counts, (row,) = built(ChoiceRows, CHOICES, "bert", 8, words, [Choices(context, (short, long), 1, 0)])
     first, second, third = (ids(words, text) for text in (context, short, long))
     assert row["input_ids"].tolist() == [2, *first, 3, *second, 3, 2, *first, 3, *third[:3], 3]
     assert row["choice_starts"].tolist() == [0, 6]
@@ -61,7 +59,7 @@ def test_choices_without_tokens_are_counted(words):
         Choices("a", ("film", "\u0300"), 0, 0), Choices("\u0300", ("a", "film"), 0, 1), Rejected("fields", 2),
         Choices("a", ("film", "bad", "good"), 2, 3),
     ]  # fmt: skip
-    counts, rows = rows_of(ChoiceRows, CHOICES, "roberta", 16, words, items)
+    counts, rows = built(ChoiceRows, CHOICES, "roberta", 16, words, items)
     assert counts["refused"] == {"no_tokens": 2, "fields": 1}
     assert sorted(rows.columns) == ["choice", "choice_starts", "input_ids"]
     assert rows.columns["choice_starts"].values.tolist() == [0, 6, 12]
@@ -75,7 +73,7 @@ def test_both_texts_of_a_pair_have_a_frame_of_their_own(words):
     """`[CLS] a [SEP]` twice, each cut for itself; a text without tokens is counted."""
     short, long = "a film", "not a good film with one plot very"
     items = [LabeledText((short, long), None, 4.5, 0), LabeledText(("a", "\u0300"), None, 1.0, 1)]
-    counts, (row,) = rows_of(PairRows, PAIRS, "bert", 8, words, items)
+    counts, (row,) = built(PairRows, PAIRS, "bert", 8, words, items)
     assert row["input_ids"].tolist() == [2, *ids(words, short), 3]
     assert row["input_ids_b"].tolist() == [2, *ids(words, long)[:6], 3]
     assert row["target"].tolist() == [pytest.approx(4.5)]
@@ -86,7 +84,10 @@ def test_both_texts_of_a_pair_have_a_frame_of_their_own(words):
 def test_blocks_of_several_values_a_token_have_fewer_rows(words):
     """Choices have 4 values a token: as many rows as classes of 4 times the length."""
     sizes = [(CHOICES, 2000), (CLASSES, 8000)]
-    writers = [set_writer(facts, "train", Form(FRAMES["bert"], size), words.vocabulary) for facts, size in sizes]
+    writers = [
+        rows_of(facts.head, "encoder").writer(facts, "train", Form(FRAMES["bert"], size), words.vocabulary)
+        for facts, size in sizes
+    ]
     assert writers[0].block_rows == writers[1].block_rows
 
 
@@ -96,7 +97,7 @@ NUMBERS = TaskFacts(name="toy", head="regression", metrics=("pearson",), texts=2
 
 @pytest.fixture
 def made(words):
-    return LabeledRows(CLASSES, Form(FRAMES["bert"], 8), words, "corpus", "default/train.tsv")
+    return ClassRows(CLASSES, Form(FRAMES["bert"], 8), words, "corpus", "default/train.tsv")
 
 
 def test_every_row_is_an_example_or_counted(made):
@@ -130,15 +131,14 @@ def test_rows_are_in_the_order_of_their_hash(made):
     assert np.array_equal(forward.fixed["uid"], backward.fixed["uid"])
 
 
-def test_pairs_have_segments_and_numbers(made):
-    made.facts = NUMBERS
-    rows = made.rows([LabeledText(("a film", "one plot ."), None, 3.8, 1)])
-    assert [feature.name for feature in LabeledRows.features(NUMBERS, FRAMES["bert"])] == list(rows.columns)
+def test_pairs_have_segments_and_numbers(words):
+    _, rows = built(NumberRows, NUMBERS, "bert", 8, words, [LabeledText(("a film", "one plot ."), None, 3.8, 1)])
+    assert [feature.name for feature in NumberRows.features(NUMBERS, FRAMES["bert"])] == list(rows.columns)
     assert rows.columns["segment_starts"][0].tolist() == [0, 4]
     assert rows.columns["target"].values.tolist() == [pytest.approx(3.8)]
     assert rows.columns["target"].values.dtype == np.float32
     for frame in ("roberta", "gpt"):
-        assert [feature.name for feature in LabeledRows.features(NUMBERS, FRAMES[frame])] == ["input_ids", "target"]
+        assert [feature.name for feature in NumberRows.features(NUMBERS, FRAMES[frame])] == ["input_ids", "target"]
 
 
 @pytest.mark.parametrize("frame", ["gpt1", "bert"])
@@ -147,7 +147,7 @@ def test_a_pair_in_both_orders(words, frame):
     special = replace(words.vocabulary, specials=words.vocabulary.specials | {"bos": EOS})
     words.vocabulary, facts = special, replace(NUMBERS, both_orders=True)
     item = LabeledText(("a film", "one plot with no heart"), None, 2.5, 0)
-    counts, rows = rows_of(LabeledRows, facts, frame, 8, words, [item])
+    counts, rows = built(rows_of(facts.head, FRAMES[frame].architecture), facts, frame, 8, words, [item])
     first, second = ids(words, "a film"), ids(words, "one plot with")
     head, tail = (EOS, 2) if frame == "gpt1" else (2, 3)
     pairs = [[head, *first, 3, *second, tail], [head, *second, 3, *first, tail]]
@@ -156,7 +156,7 @@ def test_a_pair_in_both_orders(words, frame):
     assert counts["truncated_tokens"] == 4
     roles = {
         one.name: replace(one.role, fraction=one.dtype == "float32")
-        for one in LabeledRows.features(facts, FRAMES[frame])
+        for one in rows_of(facts.head, FRAMES[frame].architecture).features(facts, FRAMES[frame])
     }
     batch = Collate(FRAMES[frame].architecture, roles, words.vocabulary.specials)(rows.columns, None)
     assert batch["input_ids"].tolist() == pairs
@@ -164,8 +164,29 @@ def test_a_pair_in_both_orders(words, frame):
     assert "label_index" not in batch
 
 
-def test_every_head_of_a_task_has_rows():
-    assert {head for head, _ in ROW_TYPES} == set(get_args(HeadName)) <= set(HEADS.available())
+@contract(TASK_ROWS)
+def test_rows_are_for_a_head_and_have_its_columns(name):
+    """A set of each architecture: ids first, no name twice, and columns of no other head."""
+    kind = TASK_ROWS.load_class(name)
+    facts = TaskFacts(name="toy", head=name, metrics=("accuracy",), labels=("a", "b"), texts=2)
+    fitting = [frame for frame in FRAMES.values() if kind.for_architecture(frame.architecture)]
+    assert fitting
+    for frame in fitting:
+        features = rows_of(name, frame.architecture).features(facts, frame)
+        assert features[0].name == "input_ids"
+        assert len({feature.name for feature in features}) == len(features)
+        assert {feature.role.head for feature in features} <= {"", name}
+
+
+def test_rows_are_for_heads_that_there_are():
+    assert {*TASK_ROWS.available()} <= {*HEADS.available()}
+
+
+def test_a_head_without_rows_is_refused_by_name():
+    with pytest.raises(ConfigurationError, match="no 'spam' in pipeline/tasks/rows"):
+        rows_of("spam", "encoder")
+    with pytest.raises(ConfigurationError, match="span has no rows for the architecture decoder"):
+        rows_of("span", "decoder")
 
 
 TEXTS = TaskFacts(name="toy", head="lm", metrics=("exact_match",))
@@ -188,7 +209,7 @@ def ids(words, text):
 
 def test_the_loss_is_on_the_answers_alone(words):
     """A special token's name in a message stays text; the template's is the token, and has a loss."""
-    counts, (row,) = rows_of(TurnRows, TEXTS, "gpt", 32, words, [TWO])
+    counts, (row,) = built(TurnRows, TEXTS, "gpt", 32, words, [TWO])
     parts = [(ids(words, "a film"), False), (ids(words, "good [EOS] plot"), True), ([EOS], True),
              (ids(words, "very"), False), (ids(words, "bad"), True), ([EOS], True)]  # fmt: skip
     expected = [(token, is_target) for tokens, is_target in parts for token in tokens]
@@ -203,7 +224,7 @@ def test_the_loss_is_on_the_answers_alone(words):
 def test_a_row_loses_its_end_and_counts_it(words):
     long = dialogue(1, Part("a film with no heart . one plot"), Part("bad", is_target=True), END)
     empty = dialogue(2, Part("a"), Part("\u0300", is_target=True), END)
-    counts, (row,) = rows_of(TurnRows, TEXTS, "gpt", 8, words, [TWO, long, empty])
+    counts, (row,) = built(TurnRows, TEXTS, "gpt", 8, words, [TWO, long, empty])
     assert len(row["input_ids"]) == 8
     assert counts["refused"] == {"too_long": 1, "no_tokens": 1}
     assert counts["truncated_tokens"] == 2 + len(ids(words, "good [EOS] plot")) + 4 - 8
@@ -212,7 +233,7 @@ def test_a_row_loses_its_end_and_counts_it(words):
 def test_a_source_and_its_target(words):
     """The frame ends the target, which is trained with its end; a pair is a dialogue of one turn."""
     items = [SourceTarget("good film", ("dull", "bad"), "a ", 0)]
-    _, (row,) = rows_of(TurnRows, TEXTS, "gpt", 16, words, items)
+    _, (row,) = built(TurnRows, TEXTS, "gpt", 16, words, items)
     dull = ids(words, "dull")
     assert row["input_ids"].tolist() == [*ids(words, "a good film"), *dull, EOS]
     assert row["label_ids"].tolist() == [*dull, EOS]
@@ -221,7 +242,7 @@ def test_a_source_and_its_target(words):
 
 def test_an_encoder_decoder_has_a_row_for_each_answer(words):
     """All that comes before an answer is its source; each side ends once."""
-    counts, rows = rows_of(TargetRows, TEXTS, "t5", 32, words, [TWO])
+    counts, rows = built(TargetRows, TEXTS, "t5", 32, words, [TWO])
     rows = sorted(rows, key=lambda row: int(row.fixed["document_offset"]))
     first, second = [*ids(words, "a film"), EOS], [*ids(words, "good [EOS] plot"), EOS]
     assert [row["input_ids"].tolist() for row in rows] == [first, [*first[:-1], *second, *ids(words, "very"), EOS]]
@@ -235,11 +256,11 @@ def test_an_answer_that_opens_a_dialogue_has_no_source(words):
     """An encoder has nothing to read there: the later answers are rows, and the first is counted."""
     opened = dialogue(3, Part("good", is_target=True), END, *[Part("very"), Part("bad", is_target=True), END] * 2)
     items = [opened, dialogue(4, Part("good", is_target=True))]
-    counts, rows = rows_of(TargetRows, TEXTS, "t5", 16, words, items)
+    counts, rows = built(TargetRows, TEXTS, "t5", 16, words, items)
     assert [row["target_ids"].tolist() for row in rows] == [[*ids(words, "bad"), EOS]] * 2
     assert counts["notes"] == {"answers_without_source": 1}
     assert counts["refused"] == {"no_tokens": 1}
-    _, (row,) = rows_of(TurnRows, TEXTS, "gpt", 16, words, [opened])
+    _, (row,) = built(TurnRows, TEXTS, "gpt", 16, words, [opened])
     assert row["label_ids"].tolist() == [EOS, *[*ids(words, "bad"), EOS] * 2]
 
 
@@ -249,7 +270,7 @@ def test_source_and_target_end(words):
         SourceTarget("good film", ("dull", "bad"), "a ", 0), SourceTarget("film", ("a very good plot .",), "", 1),
         SourceTarget("\u0300", ("a",), "", 2), SourceTarget("a", ("\u0300",), "", 3), Rejected("fields", 4),
     ]  # fmt: skip
-    counts, rows = rows_of(TargetRows, TEXTS, "t5", 4, words, items)
+    counts, rows = built(TargetRows, TEXTS, "t5", 4, words, items)
     by_source = {json.loads(row["record"].tobytes())["source"]: row for row in rows}
     first, second = by_source["good film"], by_source["film"]
     assert first["input_ids"].tolist() == [*ids(words, "a good film"), EOS]
@@ -263,9 +284,9 @@ def test_source_and_target_end(words):
 def test_a_template_that_writes_all_special_tokens_gets_no_frame(words):
     """What follows the last answer stays, and no loss is on it."""
     encoded = [Part("a", ids=(7, 8)), Part("b", is_target=True, ids=(9,)), Part("c", ids=(7,))]
-    _, (row,) = rows_of(TurnRows, TEXTS, "gpt", 32, words, [dialogue(0, *encoded, is_framed=True)])
+    _, (row,) = built(TurnRows, TEXTS, "gpt", 32, words, [dialogue(0, *encoded, is_framed=True)])
     assert row["input_ids"].tolist() == [7, 8, 9, 7]
     assert (row["label_positions"].tolist(), row["label_ids"].tolist()) == ([2], [9])
     assert json.loads(row["record"].tobytes()) == {"source": "a", "targets": ["b"]}
-    _, (row,) = rows_of(TurnRows, TEXTS, "gpt", 32, words, [dialogue(0, *encoded)])
+    _, (row,) = built(TurnRows, TEXTS, "gpt", 32, words, [dialogue(0, *encoded)])
     assert row["input_ids"].tolist() == [7, 8, 9, 7, EOS], "usually the frame ends it"

@@ -1,0 +1,51 @@
+"""Rows of a text, or of a pair of texts, with one answer."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from clozeline.columns import Feature, Role
+from clozeline.pipeline.tasks.readers import LabeledText, TaskFacts
+from clozeline.pipeline.tasks.rows._framed import ALL_IDS, ALL_SEGMENTS, join_rows
+from clozeline.pipeline.tasks.task_rows import INPUT_IDS, SEGMENT_STARTS, BuiltExample, Frame, TaskRows
+from clozeline.pipeline.tokenize.tokenizers import Encoding
+
+
+class LabeledRows(TaskRows[LabeledText]):
+    """Base of rows of a text or a pair with one answer, truncated to `max_length`.
+
+    With `both_orders`, an example is `<s> a [SEP] b [CLS]` and `<s> b [SEP] a [CLS]` (Radford et al. 2018 §3.3).
+    """
+
+    has_both_orders: ClassVar = True
+
+    @classmethod
+    @abstractmethod
+    def answer(cls, facts: TaskFacts) -> Feature:
+        """Return the column with the answer of a row."""
+
+    @classmethod
+    def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
+        label = cls.answer(facts)
+        if facts.both_orders:
+            of_orders = Role("start", "input_ids", head=facts.head)
+            starts = Feature("choice_starts", "uint32", of_orders, "starts of both orders of the pair, first 0")
+            return (ALL_IDS, starts, *((ALL_SEGMENTS,) if frame.segments else ()), label)
+        return (INPUT_IDS, *((SEGMENT_STARTS,) if frame.segments and facts.texts > 1 else ()), label)
+
+    def texts(self, item: LabeledText) -> Sequence[str]:
+        return item.texts
+
+    def build(self, item: LabeledText, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
+        """Return the framed row; `no_tokens` if a text is empty."""
+        ids = [encoding.ids for encoding in encodings]
+        if not all(map(len, ids)):
+            return "no_tokens"
+        rows = [self.framed(*ids), *([self.framed(*ids[::-1])] if self.facts.both_orders else [])]
+        classes = item.classes or (() if item.label is None else (item.label,))
+        labels = {self.facts.labels[index]: 1 for index in classes}
+        columns = {**join_rows(rows), "label": [item.label], "target": [item.target],
+                   "labels": np.isin(np.arange(len(self.facts.labels)), classes).astype(np.uint8)}  # fmt: skip
+        return [BuiltExample(columns, cut=sum(row.cut for row in rows), labels=labels)]

@@ -1,0 +1,22 @@
+"""Rows of texts or pairs with one class, or any number of them."""
+
+from typing import ClassVar, Final
+
+from clozeline.columns import Feature, Role
+from clozeline.pipeline.tasks.readers import TaskFacts
+from clozeline.pipeline.tasks.rows._labeled import LabeledRows
+
+LABEL: Final = Feature("label", "uint16", Role("row", head="classification", below="classes"), "number of the class")
+LABELS: Final = Feature(
+    "labels", "uint8", Role("label", head="classification", below=2), "1 for classes of the row, else 0"
+)
+
+
+class ClassRows(LabeledRows):
+    """Rows of texts or pairs with one class, or any number of them."""
+
+    for_head: ClassVar = "classification"
+
+    @classmethod
+    def answer(cls, facts: TaskFacts) -> Feature:
+        return LABELS if facts.multi_label else LABEL

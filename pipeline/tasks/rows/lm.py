@@ -1,0 +1,128 @@
+"""Rows of texts to generate, and of dialogues."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeline.columns import IDS, PLACES, Feature, Role
+from clozeline.pipeline.tasks.readers import Dialogue, Part, SourceTarget, TaskFacts, answer_runs
+from clozeline.pipeline.tasks.task_rows import (
+    INPUT_IDS,
+    RECORD,
+    Architecture,
+    BuiltExample,
+    Frame,
+    TaskRows,
+    record_bytes,
+)
+from clozeline.pipeline.tokenize.tokenizers import Encoding
+from clozeline.pipeline.vocabulary import Vocabulary
+
+_TARGET: Final = Feature("target_ids", "ids", IDS, "target, </s>")
+_LABEL_POSITIONS: Final = Feature("label_positions", "uint16", PLACES, "places of what is learnt, ascending")
+_LABEL_IDS: Final = Feature("label_ids", "ids", Role("label", "label_positions"), "ids, predicted at the place before")
+
+
+def part_ids(parts: Sequence[Part], encodings: Sequence[Encoding], vocabulary: Vocabulary) -> list[NDArray[Any]]:
+    """Return the ids of each part; `encodings` covers the parts that are texts."""
+    texts = iter(encodings)
+    return [next(texts).ids if part.ids is None else np.array(part.ids, vocabulary.id_dtype) for part in parts]
+
+
+class GenerationRows(TaskRows[SourceTarget | Dialogue]):
+    """Rows for the head lm, of an encoder-decoder or of a decoder."""
+
+    for_head: ClassVar = "lm"
+    per_token: ClassVar = 4
+    generated: ClassVar = True
+
+    @classmethod
+    def for_architecture(cls, architecture: Architecture) -> type[TaskRows[Any]] | None:
+        of_architecture: dict[str, type[TaskRows[Any]]] = {"encoder_decoder": TargetRows, "decoder": TurnRows}
+        return of_architecture.get(architecture)
+
+    def texts(self, item: SourceTarget | Dialogue) -> Sequence[str]:
+        """Return the texts of all parts that are not encoded yet."""
+        return [part.text for part in item.parts if part.ids is None]
+
+
+class TargetRows(GenerationRows):
+    """Rows for the head lm of an encoder-decoder: `source </s>` and `target </s>` (T5, arXiv 1910.10683).
+
+    Both are truncated to `max_length` and keep their `</s>`. A dialogue gives one row per answer; its source is
+    everything before that answer. `record` holds the source and all accepted targets, not truncated.
+    """
+
+    @classmethod
+    def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
+        return (INPUT_IDS, _TARGET, RECORD)
+
+    def build(self, item: SourceTarget | Dialogue, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
+        """Return one row per answer but one that opens a dialogue; `no_tokens` if a source or target is empty."""
+        frame, vocabulary = self.form.frame, self.tokenizer.vocabulary
+        parts = part_ids(item.parts, encodings, vocabulary)
+        rows: list[BuiltExample] = []
+        for number, (begin, end) in enumerate(answer_runs(item.parts)):
+            if not begin:
+                continue  # the assistant opens the dialogue, and the encoder has nothing to read
+            # the final special tokens of both sides that the frame will add
+            tail = frame.ids(frame.tail, vocabulary)
+            sides = (np.concatenate(parts[side]) for side in (slice(begin), slice(begin, end)))
+            source, target = (
+                ids[: -len(tail)] if ids[-len(tail) :].tolist() == tail.tolist() else ids for ids in sides
+            )
+            if not len(source) or not len(target):
+                return "no_tokens"
+            source_row, target_row = self.framed(source), self.framed(target)
+            text, targets = item.answers[number]
+            record = record_bytes({"source": text, "targets": list(targets)})
+            columns = {"input_ids": source_row.ids, "target_ids": target_row.ids, "record": record}
+            notes = {"targets_cut": 1} if target_row.cut else {}
+            notes |= {"answers_without_source": 1} if number and not rows else {}
+            cut = source_row.cut + target_row.cut
+            rows.append(BuiltExample(columns, number, cut, source_row.cut, notes=notes))
+        return rows or "no_tokens"
+
+
+class TurnRows(GenerationRows):
+    """Rows for the head lm of a decoder: the loss covers only the answers (arXiv 2203.02155).
+
+    A row longer than `max_length` is truncated at its end; if no answer token remains, it is rejected as `too_long`.
+    `record` holds the text before the last answer and the accepted answers.
+    """
+
+    @classmethod
+    def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
+        return (INPUT_IDS, _LABEL_POSITIONS, _LABEL_IDS, RECORD)
+
+    def build(self, item: SourceTarget | Dialogue, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
+        """Return the row; `no_tokens` if a part of an answer is empty."""
+        vocabulary, frame = self.tokenizer.vocabulary, self.form.frame
+        parts = part_ids(item.parts, encodings, vocabulary)
+        if any(part.is_target and not len(ids) for part, ids in zip(item.parts, parts, strict=True)):
+            return "no_tokens"
+        # the special tokens of the frame around the parts; a template may write all of them, or end with the tail
+        is_framed = isinstance(item, Dialogue) and item.is_framed
+        head, tail = (frame.ids(() if is_framed else roles, vocabulary) for roles in (frame.head, frame.tail))
+        if len(tail) and parts[-1][-1:].tolist() == tail.tolist():
+            tail = tail[:0]
+        ids = np.concatenate((head, *parts, tail)).astype(vocabulary.id_dtype)
+        # which tokens the loss covers [T]; the first position has no prediction
+        is_target = [False, *(part.is_target for part in item.parts), item.parts[-1].is_target]
+        has_loss = np.repeat(is_target, [len(head), *map(len, parts), len(tail)])
+        kept = min(len(ids), self.form.max_length)
+        positions = np.flatnonzero(has_loss[:kept])
+        positions = positions[positions > 0]
+        if not len(positions):
+            return "too_long"
+        source, targets = item.answers[-1]
+        columns = {
+            "input_ids": ids[:kept],
+            "label_positions": positions,
+            "label_ids": ids[positions],
+            "record": record_bytes({"source": source, "targets": list(targets)}),
+        }
+        input_cut = len(ids) - kept - int(has_loss[kept:].sum())
+        return [BuiltExample(columns, cut=len(ids) - kept, input_cut=input_cut, notes={"labels": len(positions)})]

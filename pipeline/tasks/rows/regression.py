@@ -1,0 +1,19 @@
+"""Rows of texts or pairs with a number."""
+
+from typing import ClassVar, Final
+
+from clozeline.columns import Feature, Role
+from clozeline.pipeline.tasks.readers import TaskFacts
+from clozeline.pipeline.tasks.rows._labeled import LabeledRows
+
+TARGET: Final = Feature("target", "float32", Role("row", head="regression"), "number that the row is to be given")
+
+
+class NumberRows(LabeledRows):
+    """Rows of texts or pairs with a number."""
+
+    for_head: ClassVar = "regression"
+
+    @classmethod
+    def answer(cls, facts: TaskFacts) -> Feature:
+        return TARGET

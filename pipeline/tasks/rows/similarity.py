@@ -1,0 +1,41 @@
+"""Rows of pairs of texts that are compared by their vectors."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar, Final
+
+from clozeline.columns import IDS, Feature, Role
+from clozeline.pipeline.tasks.readers import LabeledText, TaskFacts
+from clozeline.pipeline.tasks.rows.regression import TARGET
+from clozeline.pipeline.tasks.task_rows import Architecture, BuiltExample, Frame, TaskRows
+from clozeline.pipeline.tokenize.tokenizers import Encoding
+
+_SCORE: Final = replace(TARGET, role=Role("row", head="similarity"))
+_FIRST: Final = Feature("input_ids", "ids", IDS, "one text, framed")
+SECOND_IDS: Final = Feature(
+    "input_ids_b", "ids", Role("ids", head="similarity"), "the text it is compared with, framed"
+)
+
+
+class PairRows(TaskRows[LabeledText]):
+    """Rows for the head similarity: `[CLS] a [SEP]` and `[CLS] b [SEP]`, each truncated to `max_length` separately."""
+
+    for_head: ClassVar = "similarity"
+    architectures: ClassVar[tuple[Architecture, ...]] = ("encoder", "decoder")
+    """Sentence vectors of an encoder-decoder are those of its encoder alone."""
+    per_token: ClassVar = 2
+
+    @classmethod
+    def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
+        return (_FIRST, SECOND_IDS, _SCORE)
+
+    def texts(self, item: LabeledText) -> Sequence[str]:
+        return item.texts
+
+    def build(self, item: LabeledText, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
+        """Return both framed rows; `no_tokens` if a text is empty."""
+        if not all(len(encoding.ids) for encoding in encodings):
+            return "no_tokens"
+        first, second = (self.framed(encoding.ids) for encoding in encodings)
+        columns = {"input_ids": first.ids, "input_ids_b": second.ids, "target": [item.target]}
+        return [BuiltExample(columns, cut=first.cut + second.cut)]

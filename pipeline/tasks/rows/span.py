@@ -1,0 +1,103 @@
+"""Rows of questions about a text, in windows over it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar, Final
+
+import numpy as np
+
+from clozeline.columns import UNDO, Feature, Role
+from clozeline.pipeline.tasks.readers import Question, TaskFacts
+from clozeline.pipeline.tasks.rows._windows import assign_to_windows, sliding_windows, token_spans
+from clozeline.pipeline.tasks.task_rows import (
+    INPUT_IDS,
+    RECORD,
+    SEGMENT_STARTS,
+    Architecture,
+    BuiltExample,
+    Frame,
+    TaskRows,
+    record_bytes,
+)
+from clozeline.pipeline.tokenize.tokenizers import Encoding
+
+_QUESTION: Final = 64
+"""Tokens of a question that are kept (arXiv 1810.04805); at most half of a row."""
+ANSWER_SPAN: Final = Feature(
+    "answer_span", "uint16", Role("label", head="span"), "its first and last place; 0 0: none in this window"
+)
+ANSWER_PLACES: Final = Feature(
+    "answer_places",
+    "uint16",
+    Role("position", "input_ids", head="span"),
+    "where an answer may begin or end: 0 and the text's",
+)
+_OWNED: Final = Feature("owned_places", "uint16", UNDO, "those of them that have most context in this window")
+_OFFSETS: Final = Feature("offsets", "uint32", UNDO, "each token's first character, and that after its last")
+
+
+class AnswerRows(TaskRows[Question]):
+    """Rows `[CLS] question [SEP] context [SEP]` for the head span, in windows over the context (arXiv 1810.04805 §4.2).
+
+    A window that does not contain the complete answer points to [CLS], position 0. The first accepted answer is the
+    label, extended to whole tokens. `offsets` map token positions back to characters of the context; `record` holds
+    the context, the question and its id, and the accepted answers.
+    """
+
+    for_head: ClassVar = "span"
+    architectures: ClassVar[tuple[Architecture, ...]] = ("encoder", "encoder_decoder")
+    """A decoder's first token, to which questions without an answer point, has read nothing."""
+    per_token: ClassVar = 10
+
+    @classmethod
+    def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
+        return (INPUT_IDS, *[SEGMENT_STARTS] * frame.segments, ANSWER_SPAN, ANSWER_PLACES, _OWNED, _OFFSETS, RECORD)
+
+    def texts(self, item: Question) -> Sequence[str]:
+        return (item.question, item.context)
+
+    def build(self, item: Question, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
+        """Return the windows of a question; `no_tokens` if it, its context or its answer has none."""
+        question, context = encodings
+        frame, max_length = self.form.frame, self.form.max_length
+        question_ids = question.ids[: min(_QUESTION, max_length // 2)]
+        spans = token_spans(item.context, context.starts, context.ends)
+        if not len(question_ids) or not len(context.ids):
+            return "no_tokens"
+        # first and last context token that overlap the first accepted answer
+        first = last = -1
+        if item.answers:
+            start, text = item.answers[0]
+            overlaps = (spans[:, 0] < start + len(text)) & (spans[:, 1] > start) & (spans[:, 0] < spans[:, 1])
+            if not overlaps.any():
+                return "no_tokens"
+            first, last = (int(token) for token in np.flatnonzero(overlaps)[[0, -1]])
+        # windows over the context tokens, and the window of maximum context of each token [T]
+        room = max_length - frame.length(2) - len(question_ids)
+        sizes = np.ones(len(context.ids), np.int64)
+        windows = sliding_windows(sizes, room, self.form.step(room))
+        window_of = assign_to_windows(windows, sizes)
+        cut = len(question.ids) - len(question_ids)
+        begin = len(frame.head) + len(question_ids) + len(frame.between)
+        answers = [text for _, text in item.answers]
+        record = {"id": item.key, "question": item.question, "context": item.context, "answers": answers}
+        rows: list[BuiltExample] = []
+        for number, (start, end) in enumerate(windows):
+            row = self.framed(question_ids, context.ids[start:end])
+            has_answer = start <= first and last < end
+            offsets = np.zeros((len(row.ids), 2), np.int64)
+            offsets[begin : begin + end - start] = spans[start:end]
+            columns = {
+                "input_ids": row.ids,
+                "segment_starts": row.segment_starts,
+                "answer_span": [token - start + begin for token in (first, last)] if has_answer else [0, 0],
+                "answer_places": np.append(0, np.arange(begin, begin + end - start)),
+                "owned_places": np.flatnonzero(window_of[start:end] == number) + begin,
+                "offsets": offsets.reshape(-1),
+                "record": record_bytes(record),
+            }
+            note = "windows_with_answer" if has_answer else "windows_without_answer"
+            rows.append(BuiltExample(columns, start, cut, 0 if rows else cut, notes={note: 1}))
+        if item.answers and not any("windows_with_answer" in row.notes for row in rows):
+            rows[0] = replace(rows[0], notes={**rows[0].notes, "questions_without_window": 1})
+        return rows
