@@ -134,7 +134,7 @@ def publish_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def publish_json(path: Path, data: Any) -> None:
+def publish_json(path: Path, data: object) -> None:
     """Publish plain data as JSON with sorted keys."""
     publish_text(path, json.dumps(data, indent=1, sort_keys=True) + "\n")
 

@@ -140,7 +140,7 @@ def _matching(names: list[str], patterns: tuple[str, ...]) -> list[str]:
     return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
-def _fetch(value: Any, *, weights: bool) -> Any:
+def _fetch(value: object, *, weights: bool) -> object:
     return str(fetch_folder(value, weights=weights)) if isinstance(value, str) and value.startswith(_SCHEME) else value
 
 

@@ -64,7 +64,7 @@ class _Stream:
     def __init__(self, stream: Any) -> None:
         self._stream, self.is_result = stream, False
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:

@@ -155,7 +155,7 @@ class Registry(NamesAlgorithm, Generic[T_co]):
         construct = cast(Callable[..., T_co], self.load_class(name))
         return construct(*arguments)
 
-    def resolve(self, entry: str | Mapping[str, Any]) -> Component[T_co]:
+    def resolve(self, entry: str | Mapping[str, object]) -> Component[T_co]:
         """Return the component of `name` or `{name: ..., option: ...}`, with its options validated."""
         options = {"name": entry} if isinstance(entry, str) else dict(entry)
         name = options.pop("name", None)

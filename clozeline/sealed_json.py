@@ -15,7 +15,7 @@ from clozeline.errors import NewerFormatError
 _KEY: Final = "checksum"
 
 
-def seal(data: Mapping[str, Any]) -> dict[str, Any]:
+def seal(data: Mapping[str, object]) -> dict[str, Any]:
     """Return the object with the key `checksum`, the xxh3-128 (hex) of its canonical JSON."""
     return {**data, _KEY: _checksum(data)}
 
@@ -47,6 +47,6 @@ def refuse_newer(where: Path | str, content: object, newest: int = 1) -> None:
         )
 
 
-def _checksum(data: Mapping[str, Any]) -> str:
+def _checksum(data: Mapping[str, object]) -> str:
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return xxhash.xxh3_128_hexdigest(text.encode("utf-8", "surrogatepass"))

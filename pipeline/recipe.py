@@ -84,7 +84,7 @@ class InputEntry:
         require_code("target_language", self.target_language)
 
     @model_serializer(mode="wrap")
-    def _with_options(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _with_options(self, plain: SerializerFunctionWrapHandler) -> dict[str, object]:
         values = {**plain(self), **self.options}
         return {key: value for key, value in values.items() if value is not None or key not in ("split", "store")}
 
@@ -154,11 +154,11 @@ class _StageConfig:
     def schema(self) -> Any:
         return part_of_stage(self.stage, "Config")
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         serializer = core_schema.plain_serializer_function_ser_schema(self._plain)
         return core_schema.no_info_plain_validator_function(self._validate, serialization=serializer)
 
-    def _validate(self, value: Any) -> Any:
+    def _validate(self, value: object) -> object:
         try:
             return None if value is None else validate(self.schema(), value, "", f"{self.stage}.")
         except ConfigurationError as error:
@@ -168,7 +168,7 @@ class _StageConfig:
         return None if value is None else adapter_of(self.schema()).dump_python(value, mode="json", by_alias=True)
 
 
-def _entries(value: Any) -> Any:
+def _entries(value: object) -> Any:
     """Return entries with the options of their readers apart."""
     items = value if isinstance(value, list) else [value]
     entries = [{"path": item} if isinstance(item, str) else item for item in items]
@@ -240,7 +240,7 @@ def load_default_recipe(stage: str, overrides: Sequence[str]) -> tuple[Recipe, s
     ConfigurationError if the stage has a key without a default that the overrides do not give.
     """
     # a list of algorithms has no defaults
-    defaults: dict[str, Any] = {stage: {}} if is_dataclass(part_of_stage(stage, "Config")) else {}
+    defaults: dict[str, object] = {stage: {}} if is_dataclass(part_of_stage(stage, "Config")) else {}
     recipe = load_keys(Recipe, {"corpus": _CORPUS, **defaults}, overrides)
     note = f"{stage} runs on its defaults, corpus={recipe.corpus}; `clozeline {stage} --help` lists them"
     before = all_stages()[: all_stages().index(stage)]

@@ -55,11 +55,7 @@ def find_algorithms(name: str) -> list[Algorithm]:
 
 def contract_files() -> list[Path]:
     """Return the files with contract tests: those that import what declares one."""
-    return [
-        ROOT / name
-        for name in importers(ROOT)["tests.contracts"]
-        if is_test(name) and name != "tests/test_contracts.py"
-    ]
+    return [ROOT / name for name in importers(ROOT)["tests.contracts"] if is_test(name)]
 
 
 class Selection:
@@ -69,6 +65,7 @@ class Selection:
         self.algorithms = {(one.package, one.name) for one in found}
         self.own = {one.own_tests for one in found}
         self.ran: Counter[Path] = Counter()
+        self.cases: Counter[tuple[str, str] | None] = Counter()
         self.with_ranks = 0
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -76,6 +73,7 @@ class Selection:
         kept = [item for item in items if item.path in self.own or algorithm_of(item) in self.algorithms]
         items[:] = [item for item in kept if "two_ranks" not in getattr(item, "fixturenames", ())]
         self.with_ranks = len(kept) - len(items)
+        self.cases = Counter(map(algorithm_of, items))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a test for its file."""
@@ -120,22 +118,26 @@ def run_fast(arguments: Sequence[str]) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the tests of the algorithm named on the command line, or of what changed; return pytest's exit status."""
+    """Run the tests of the algorithms named on the command line, or of what changed; return pytest's exit status."""
     begun = time.perf_counter()
     if arguments[:1] == ["--fast"]:
         return run_fast(arguments[1:])
     if not arguments or arguments[0].startswith("-"):
         return try_touched(list(arguments))
+    names = [word for word in arguments if not word.startswith("-")]
     try:
-        found = find_algorithms(arguments[0])
+        found = [one for name in names for one in find_algorithms(name)]
     except LookupError as error:
         print(error, file=sys.stderr)
         return 64
     selection = Selection(found)
     files = sorted({*contract_files(), *selection.own})
-    status = pytest.main([*(str(path) for path in files if path.exists()), *arguments[1:]], plugins=[selection])
+    options = [word for word in arguments if word not in names]
+    status = pytest.main([*(str(path) for path in files if path.exists()), *options], plugins=[selection])
     for file, count in sorted(selection.ran.items()):
         print(f"{count:5} in {file}")
+    for package, name in sorted(selection.algorithms):
+        print(f"{selection.cases[package, name]:5} of contracts of {name}")
     for path in sorted(selection.own):
         if not path.exists():
             print(f"      its own tests are missing: `make test` expects {path.relative_to(ROOT)}")

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from safetensors import SafetensorError
 from safetensors.torch import save_file
@@ -83,7 +83,7 @@ def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
     """
     files = (MODEL, "config.json", PEFT_CONFIG, "config.yaml")
     described = next(source / name for name in files if (source / name).is_file())
-    config: dict[str, Any] = adapter_of(type(checkpoint.config)).dump_python(
+    config: dict[str, object] = adapter_of(type(checkpoint.config)).dump_python(
         checkpoint.config, mode="json", exclude_none=True
     )
     origin = origin_of(source)

@@ -41,6 +41,9 @@ from clozeline.errors import ConfigurationError
 
 T = TypeVar("T")
 
+_MAY_CHANGE: Final = object()
+MayChange: TypeAlias = Annotated[T, _MAY_CHANGE]
+"""Type of a key that a resumed run may change, with all keys below it: `MayChange[int]`."""
 _STRICT: Final = ConfigDict(extra="forbid", arbitrary_types_allowed=True, defer_build=True)
 _UNKNOWN: Final = ("unexpected_keyword_argument", "extra_forbidden")
 """Types of pydantic's errors about a key that a class lacks."""
@@ -130,7 +133,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
     return cast(dict[str, Any], without_masks(data))
 
 
-def read_composed(schema: Any, path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
+def read_composed(schema: object, path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """Return the keys of a file, merged over those of its base and changed by `variant=NAME`."""
     return _compose(schema, path, overrides)[0]
 
@@ -158,7 +161,7 @@ def _compose(schema: Any, path: Path, overrides: Sequence[str]) -> tuple[dict[st
     return data, others
 
 
-def _take_part(schema: Any, data: dict[str, Any], path: Path) -> dict[str, Any]:
+def _take_part(schema: object, data: dict[str, object], path: Path) -> dict[str, Any]:
     """Return the part of a file that belongs to a class of options; a file without parts is one."""
     name = getattr(schema, "PART", "")
     if not data or not set(data) <= _TELLING.keys():
@@ -217,7 +220,7 @@ def load_config(schema: type[T], path: Path, overrides: Sequence[str] = (), *, i
     return cast(T, value)
 
 
-def load_keys(schema: type[T], data: Mapping[str, Any], overrides: Sequence[str]) -> T:
+def load_keys(schema: type[T], data: Mapping[str, object], overrides: Sequence[str]) -> T:
     """Validate keys that a command brings itself, with `a.b=value` overrides; as `load_config`, without a file."""
     allow_words(schema, overrides)
     resolved = override(schema, data, overrides, "command line")
@@ -299,7 +302,7 @@ def _explain(schema: Any, key: str, errors: Sequence[Any], prefix: str) -> Itera
         yield f"{full}: expected {' or '.join(dict.fromkeys(expected))}, got {errors[0]['input']!r}"
 
 
-def _hint(schema: Any, key: str, prefix: str) -> str:
+def _hint(schema: object, key: str, prefix: str) -> str:
     """Name what another program's key is here, a known key with the same last word, or the nearest one."""
     known = [name for name, *_ in describe(schema)]
     path, _, last = key.rpartition(".")
@@ -313,17 +316,30 @@ def _hint(schema: Any, key: str, prefix: str) -> str:
     return f"; it has {', '.join(siblings)}" if 0 < len(siblings) <= _FEW_KEYS else "; --help lists the keys"
 
 
-def to_plain(config: Any) -> Any:
+def to_plain(config: object) -> Any:
     """Return the resolved configuration as plain data, ready for YAML or JSON."""
     return adapter_of(type(config)).dump_python(config, mode="json", by_alias=True)
 
 
 def flatten(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return nested mappings as one mapping with dotted keys."""
-    flat: dict[str, Any] = {}
+    flat: dict[str, object] = {}
     for key, value in plain.items():
         flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
     return flat
+
+
+def fixed_keys(config: Any, plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the plain data of a configuration without the keys that a resumed run may change."""
+    fixed: dict[str, Any] = {}
+    fields = {field.alias or name: (name, field) for name, field in type(config).__pydantic_fields__.items()}
+    for key, value in plain.items():
+        name, field = fields[key]
+        if _MAY_CHANGE not in field.metadata:
+            inner = getattr(config, name)
+            has_keys = hasattr(type(inner), "__pydantic_fields__") and isinstance(value, dict)
+            fixed[key] = fixed_keys(inner, value) if has_keys else value
+    return fixed
 
 
 def config_digest(value: Any) -> str:
@@ -337,6 +353,6 @@ def save_yaml(config: Mapping[str, Any], path: Path) -> None:
     path.write_text(yaml_text(config), encoding="utf-8")
 
 
-def yaml_text(config: Mapping[str, Any]) -> str:
+def yaml_text(config: Mapping[str, object]) -> str:
     """Return plain data as YAML without its secrets, keys in their own order."""
     return dump_yaml(redact(config))

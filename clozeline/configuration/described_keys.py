@@ -46,7 +46,7 @@ def _docstrings(kind: Any) -> Mapping[str, str]:
     return texts
 
 
-def _config_classes(kind: Any) -> Iterator[Any]:
+def _config_classes(kind: object) -> Iterator[object]:
     """Yield the config classes in a type: itself, the parts of a union, the items of a list or mapping."""
     for alternative in alternatives(kind):
         if hasattr(alternative, "__pydantic_fields__"):
@@ -56,12 +56,12 @@ def _config_classes(kind: Any) -> Iterator[Any]:
                 yield from _config_classes(part)
 
 
-def _type_name(kind: Any) -> str:
+def _type_name(kind: object) -> str:
     """Return a type in readable form: `int`, `str or null`, `list of str`, `train or heldout`."""
     return " or ".join(dict.fromkeys(map(_name_alternative, alternatives(kind))))
 
 
-def _name_alternative(kind: Any) -> str:
+def _name_alternative(kind: object) -> str:
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Literal:
         return " or ".join(map(str, parts))

@@ -63,7 +63,7 @@ class StrictLoader(yaml.SafeLoader):
         self._sizes.setdefault(node, self._count - before)
         return node
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
         """Return the mapping; a key that is given twice is an error."""
         seen: set[Any] = set()
         for key_node, _ in node.value:
@@ -115,13 +115,13 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _StrictDumper.add_representer(str, _represent_text)
 
 
-def dump_yaml(data: Any) -> str:
+def dump_yaml(data: object) -> str:
     """Return plain data as a YAML text that `parse_yaml` reads as the same, keys in their own order."""
     text: str = yaml.dump(data, Dumper=_StrictDumper, sort_keys=False, allow_unicode=True)
     return text
 
 
-def override(schema: Any, data: Mapping[str, Any], overrides: Sequence[str], where: str) -> Any:
+def override(schema: object, data: Mapping[str, object], overrides: Sequence[str], where: str) -> Any:
     """Return the data of the file `where` with `a.b=value` overrides applied and references resolved.
 
     A mapping is merged into the one that the file has. A key below a list reaches every entry, or one by its
@@ -129,7 +129,7 @@ def override(schema: Any, data: Mapping[str, Any], overrides: Sequence[str], whe
     """
     try:
         remember(data)
-        changed: Any = data
+        changed: object = data
         for item in sorted(overrides, key=lambda item: item.partition("=")[0].count(".")):
             changed = _set(schema, changed, *_split(item))
         if (problem := find_wrong_reference(changed)) is not None:
@@ -160,7 +160,7 @@ def _split(item: str) -> tuple[list[str], str]:
     return keys, text
 
 
-def _set(kind: Any, node: Any, keys: Sequence[str], text: str, depth: int = 0) -> Any:
+def _set(kind: object, node: object, keys: Sequence[str], text: str, depth: int = 0) -> object:
     """Return the value `node`, of type `kind`, with a word of the command line at the keys from `depth` on."""
     if depth == len(keys):
         return merge(kind, node, parse_word(kind, text))
@@ -186,7 +186,7 @@ def _set(kind: Any, node: Any, keys: Sequence[str], text: str, depth: int = 0) -
     return {**entries, key: _set(below(kind, key), before, keys, text, depth + 1)}
 
 
-def merge(kind: Any, before: Any, value: Any) -> Any:
+def merge(kind: object, before: object, value: object) -> Any:
     """Return a value of type `kind` merged over the one before it, if both are mappings of keys.
 
     A mapping that chooses an algorithm by its `name`, another `family` of models, and a mapping whose keys are names
@@ -233,7 +233,7 @@ def alternatives(kind: Any) -> list[Any]:
     return [kind]
 
 
-def below(kind: Any, key: str) -> Any:
+def below(kind: object, key: str) -> Any:
     """Return the type of a key, entry or list item of a value of type `kind`; None where it is not known."""
     for alternative in alternatives(kind):
         origin, parts = get_origin(alternative), get_args(alternative)
@@ -255,7 +255,7 @@ def default_of(kind: Any, key: str) -> Any:
     return None
 
 
-def word_key(kind: Any) -> str | None:
+def word_key(kind: object) -> str | None:
     """Return the key that a word means where a mapping is expected: `name` of an algorithm, `path` of an input."""
     for alternative in alternatives(kind):
         if hasattr(alternative, "WORD"):
@@ -265,7 +265,7 @@ def word_key(kind: Any) -> str | None:
     return None
 
 
-def scalars_of(kind: Any) -> set[Any]:
+def scalars_of(kind: object) -> set[Any]:
     """Return the scalar types that a value of type `kind` may have, also as the word that stands for a list or mapping.
 
     That of a type that is not known, or may be anything, is empty.
@@ -284,6 +284,6 @@ def scalars_of(kind: Any) -> set[Any]:
     return found
 
 
-def is_scalar(kind: Any) -> bool:
+def is_scalar(kind: object) -> bool:
     """Return whether a value of type `kind` is neither a list nor a mapping; a type that is not known may be one."""
     return all(alternative in _SCALARS for alternative in alternatives(kind))

@@ -6,7 +6,7 @@ A pipe without a writer would be waited for without end, and a device such as `/
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pydantic import AfterValidator
 
@@ -32,7 +32,7 @@ def refusal_of_special(path: Path | str) -> str | None:
     return None if kind is None else f"{path}: expected a file or folder, got {kind}; write its content to a file first"
 
 
-def _expand(value: Any) -> Any:
+def _expand(value: object) -> object:
     """Return a path, or the paths in a list or mapping, with `~` or `~user` replaced by the home folder."""
     if isinstance(value, list):
         return [_expand(item) for item in value]

@@ -53,7 +53,7 @@ def is_redacted(keys: Sequence[str]) -> bool:
     return any(is_secret(key, *keys[:depth]) for depth, key in enumerate(keys))
 
 
-def _holds_secret(value: Any, key: str, *above: str) -> bool:
+def _holds_secret(value: object, key: str, *above: str) -> bool:
     return value is not None and value != "" and not isinstance(value, bool | float) and is_secret(key, *above)
 
 
@@ -93,7 +93,7 @@ def _mask_entry(match: re.Match[str], *above: str) -> str:
     return f"{match['kept']}{MASK}" if _holds_secret(match["value"], last, *above, *keys) else match[0]
 
 
-def leaves(plain: Any, *keys: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+def leaves(plain: object, *keys: str) -> Iterator[tuple[tuple[str, ...], object]]:
     """Yield the values that are no mapping or list, each with its keys and indices."""
     if not isinstance(plain, (Mapping, list, tuple)):
         yield keys, plain
@@ -102,7 +102,7 @@ def leaves(plain: Any, *keys: str) -> Iterator[tuple[tuple[str, ...], Any]]:
         yield from leaves(value, *keys, str(key))
 
 
-def remember(plain: Any, *above: str) -> None:
+def remember(plain: object, *above: str) -> None:
     """Keep the secrets of plain data, below the keys `above`, for `redact_text`."""
     for keys, value in leaves(plain, *above):
         secrets: list[str] = []
@@ -116,7 +116,7 @@ def remember(plain: Any, *above: str) -> None:
         _remembered.update(form for form in forms if len(form) >= _SHORTEST and form != MASK)
 
 
-def without_masks(plain: Any) -> Any:
+def without_masks(plain: object) -> object:
     """Return plain data as if what is masked had not been given."""
     if isinstance(plain, Mapping):
         return {key: without_masks(value) for key, value in plain.items() if value != MASK}

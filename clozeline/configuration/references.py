@@ -7,7 +7,7 @@ where the value is masked in all that is written, and no other key can refer to 
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from clozeline.configuration.redaction import is_redacted, leaves
 
@@ -18,7 +18,7 @@ _LONGEST_SHOWN: Final = 80
 """Characters of a value that a message shows."""
 
 
-def find_wrong_reference(plain: Any) -> str | None:
+def find_wrong_reference(plain: object) -> str | None:
     """Return what is wrong with the first reference that is not allowed, and what to write; None if all are allowed."""
     for keys, value in leaves(plain):
         if isinstance(value, str) and "${" in value and (problem := _problem_of(plain, keys, value)) is not None:
@@ -27,7 +27,7 @@ def find_wrong_reference(plain: Any) -> str | None:
     return None
 
 
-def _problem_of(plain: Any, keys: Sequence[str], value: str) -> str | None:
+def _problem_of(plain: object, keys: Sequence[str], value: str) -> str | None:
     """Return what is wrong with the references of one value."""
     if "${" in _REFERENCE.sub("", value):
         return "expected ${KEY}, a key of this file, without another reference in it"
@@ -52,7 +52,7 @@ def _problem_of(plain: Any, keys: Sequence[str], value: str) -> str | None:
     return None
 
 
-def _leads_to_secret(plain: Any, target: Sequence[str]) -> bool:
+def _leads_to_secret(plain: object, target: Sequence[str]) -> bool:
     """Return whether keys lead to a value that is masked, or to one with such values in it."""
     if is_redacted(target):
         return True

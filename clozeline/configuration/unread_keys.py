@@ -11,7 +11,7 @@ def non_default_keys(part: Any) -> dict[str, Any]:
     return {field.name: value for field, value in values if value != field.default}
 
 
-def refuse_unread_keys(part: Any, chooser: str, reads: Mapping[str, Collection[str]]) -> None:
+def refuse_unread_keys(part: object, chooser: str, reads: Mapping[str, Collection[str]]) -> None:
     """Refuse a key that differs from its default where the value of the key `chooser` leaves it unread.
 
     Args:

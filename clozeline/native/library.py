@@ -104,7 +104,7 @@ _address = _read_pointer if all(_read_pointer(a).value == a.ctypes.data for a in
 
 
 @cache
-def array_of(dtype: DTypeLike | None) -> Any:
+def array_of(dtype: DTypeLike | None) -> object:
     """Return the parameter type of contiguous arrays of a dtype; None: of any, which the caller has checked."""
     wanted = None if dtype is None else np.dtype(dtype)
 

@@ -6,7 +6,7 @@ Functions return trusted HTML; `escape` is the only way to insert text.
 import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 _LIGHT: Final = (
     "--paper:#fff;--panel:#f6f8fa;--ink:#1b2330;--muted:#566070;--line:#d9dfe7;"
@@ -152,13 +152,13 @@ def largest(counts: Mapping[str, int]) -> dict[str, int]:
     return dict(items)
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a scrollable table; numbers, also as text and with units (`1.5 MB`), are right-aligned."""
 
-    def is_number(value: Any) -> bool:
+    def is_number(value: object) -> bool:
         return isinstance(value, int | float) or _QUANTITY.fullmatch(str(value)) is not None
 
-    def cell(value: Any) -> str:
+    def cell(value: object) -> str:
         shown = f"{value:,}" if isinstance(value, int) else f"{value:,.1f}" if isinstance(value, float) else str(value)
         return f"<td{' class=n' * is_number(value)}>{escape(shown)}</td>"
 

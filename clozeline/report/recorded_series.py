@@ -1,6 +1,6 @@
 """Numbers in the records of a run, and how a report draws them: declared where they are recorded."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -40,7 +40,7 @@ class RecordedSeries:
 
     def points(self, records: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
         """Return (step, value); of a quotient only where the sum of its divisors is above 0."""
-        values = list(read_points(records, "step", *self.keys))
+        values = read_points(records, "step", *self.keys)
         if not self.per:
             return [(step, value if self.factor == 1.0 else value * self.factor) for step, value in values]
         divisors = [divisor for _, divisor in read_points(records, "step", *self.per)]
@@ -52,12 +52,14 @@ class RecordedSeries:
         return found
 
 
-def read_points(records: Sequence[Mapping[str, Any]], axis: str, *keys: str) -> Iterator[tuple[float, float]]:
-    """Yield (x, value) of the records with numbers for both."""
+def read_points(records: Sequence[Mapping[str, Any]], axis: str, *keys: str) -> list[tuple[float, float]]:
+    """Return (x, value) of the records with numbers for both."""
+    points: list[tuple[float, float]] = []
     for record in records:
         value: Any = record
         for key in keys:
             value = value.get(key) if isinstance(value, Mapping) else None
         x = record.get(axis)
         if isinstance(value, int | float) and isinstance(x, int | float):
-            yield x, value
+            points.append((x, value))
+    return points

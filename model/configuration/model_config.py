@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, GetCoreSchemaHandler, ValidatorFunctionWrapHandler
 from pydantic_core import CoreSchema, core_schema
 
-from clozeline.configuration.config import adapter_of, config_class
+from clozeline.configuration.config import MayChange, adapter_of, config_class
 from clozeline.configuration.named_algorithms import IsName
 from clozeline.model.configuration.head import Heads
 from clozeline.model.configuration.key_types import Depth, Width
@@ -126,7 +126,7 @@ class ModelConfig:
     """Dropout probabilities."""
     init: InitConfig = InitConfig()
     """Initial weights."""
-    init_from: Path | None = None
+    init_from: MayChange[Path | None] = None
     """Run directory, or folder of a published or imported model, whose weights the model starts from: all of the body,
     and the heads that it has; a run's configuration takes `hf://org/name`, too. null = random initialization."""
     adapter: AdapterComponent | None = None

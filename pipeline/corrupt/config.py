@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, fields
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -50,7 +50,7 @@ def inline_options(entry: type[NamedObjective]) -> BeforeValidator:
     """Accept a bare name, or a mapping with both the keys of the entry and the options of its objective."""
     keys = [key.name for key in fields(entry) if key.name != "objective"]
 
-    def separate(value: Any) -> Any:
+    def separate(value: object) -> object:
         if isinstance(value, str):
             return {"objective": {"name": value}}
         if not isinstance(value, Mapping) or "objective" in value:

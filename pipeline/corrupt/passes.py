@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import TypedDict, cast
 
 import numpy as np
 
@@ -206,7 +206,7 @@ class CorruptManifests(Pass[CorruptCounts]):
         require_written(f"corrupt {manifest.name}: manifest", (set_counts["examples"], set_counts["tokens"]), written)
 
 
-def objective_facts(entry: ObjectiveEntry, objective: Objective) -> dict[str, Any]:
+def objective_facts(entry: ObjectiveEntry, objective: Objective) -> dict[str, object]:
     """Return the manifest's key `objective`."""
     return {
         "name": objective.name,

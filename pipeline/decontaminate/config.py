@@ -1,6 +1,6 @@
 """Options of `decontaminate`: evaluation sets, and the length of a run."""
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 from pydantic.functional_validators import BeforeValidator
@@ -24,7 +24,7 @@ class EvaluationSet:
     """name in reports; null: a folder's name, else the name of each file without ending, after that of the task"""
 
 
-def _sets(value: Any) -> Any:
+def _sets(value: object) -> object:
     """Return a path, or paths in a list, as evaluation sets."""
     return [
         {"path": entry} if isinstance(entry, str) else entry

@@ -98,7 +98,7 @@ class Plan:
         """Digest of the plan, without the states of files."""
         return config_digest({**self.as_json(), "states": {}})
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the content of `clean/plan.json`. Its key `units` lists ranges; ranges of a unit share an index."""
         units = [{name: getattr(planned, name) for name in _STORED} for planned in self.ranges]
         states = {name: list(astuple(state)) for name, state in self.states.items()}
@@ -246,7 +246,7 @@ def read_plan(path: Path) -> dict[str, Any]:
 
     OSError if it cannot be read, ValueError if it is damaged, NewerFormatError if a newer version wrote it.
     """
-    content: dict[str, Any] = unseal(parse_json(path.read_text(encoding="utf-8")), path, PLAN_FORMAT)
+    content: dict[str, object] = unseal(parse_json(path.read_text(encoding="utf-8")), path, PLAN_FORMAT)
     return content
 
 

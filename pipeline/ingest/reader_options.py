@@ -15,13 +15,13 @@ def _options(reader: str) -> dict[str, Field[Any]]:
     return {option.name: option for option in fields(READERS.load_class(reader).Options)}
 
 
-def options_of(reader: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def options_of(reader: str, values: Mapping[str, object]) -> dict[str, Any]:
     """Return the values that are options of a reader; null means its default."""
     known = _options(reader)
     return {key: value for key, value in values.items() if key in known and value is not None}
 
 
-def check_options(values: Mapping[str, Any], readers: Iterable[str] | None, keys: Collection[str] = ()) -> None:
+def check_options(values: Mapping[str, object], readers: Iterable[str] | None, keys: Collection[str] = ()) -> None:
     """Check the reader options of an input; ConfigurationError if no reader has one, or a value is wrong for a reader.
 
     An option that holds a default is always right, because resolved recipes may list every option for every input.

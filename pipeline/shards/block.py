@@ -125,7 +125,7 @@ class _Buffers:
             raise BlockError(f"at most {self._max_bytes} bytes after decompression", f"{self._taken} or more")
         return self._take(next(self._buffers), size, wanted)
 
-    def _take(self, place: list[int], size: int, wanted: bool = True) -> Any:
+    def _take(self, place: list[int], size: int, wanted: bool = True) -> object:
         offset, length = place
         if offset < 0 or length < 0 or offset + length > len(self._body):
             raise BlockError(f"buffers inside a body of {len(self._body)} bytes", f"one at {offset} of {length} bytes")

@@ -7,7 +7,7 @@ are read together, block by block.
 from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -39,7 +39,7 @@ class JoinedShards(ShardSet):
         if twice := {name for name in names if names.count(name) > 1}:
             raise ConfigurationError(f"{columns[-1].path}: {min(twice)} is a column of another set here: leave one out")
         parts = [part.manifest for part in (shards, *columns)]
-        changes: dict[str, Any] = {
+        changes: dict[str, object] = {
             "columns": tuple(column for part in parts for column in part.columns),
             "max_block_bytes": sum(part.max_block_bytes for part in parts),
         }

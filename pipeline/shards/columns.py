@@ -56,7 +56,7 @@ class ColumnSpec:
 
     def plain(self) -> dict[str, Any]:
         """Return the arguments of `parse`, as manifests hold them."""
-        plain: dict[str, Any] = {"name": self.name, "arrow_type": self.arrow_type, "description": self.description}
+        plain: dict[str, object] = {"name": self.name, "arrow_type": self.arrow_type, "description": self.description}
         if self.role is not None:
             plain["role"] = {key: value for key, value in asdict(self.role).items() if value}
         return plain

@@ -79,7 +79,7 @@ async def _check_answer(request: Any, handler: Any) -> Any:
     return answer
 
 
-def _checked_session(profile: str | None) -> Any:
+def _checked_session(profile: str | None) -> object:
     """Return a session of S3 that compares the range of each answer."""
     from aiobotocore.session import AioSession
 

@@ -96,8 +96,8 @@ class FrameFacts(Strict):
     predict_from: Literal["same", "previous"] = "same"
 
     @model_serializer(mode="wrap")
-    def _without_defaults(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        facts: dict[str, Any] = plain(self)
+    def _without_defaults(self, plain: SerializerFunctionWrapHandler) -> dict[str, object]:
+        facts: dict[str, object] = plain(self)
         if self.predict_from == "same":
             del facts["predict_from"]
         return facts
@@ -265,7 +265,7 @@ class Manifest(Strict):
         """SHA-256 (hex) of the content that must not change during a run: without time, code, executor and paths."""
         facts = self.model_dump(mode="json")
         keys = ("format", "kind", "grouping", "objective", "variants", "tokenizer", "columns", "block_rows")
-        parts: dict[str, Any] = {key: facts[key] for key in keys}
+        parts: dict[str, object] = {key: facts[key] for key in keys}
         parts["counts"] = [facts["totals"][key] for key in ("samples", "tokens", "blocks", "shards")]
         parts["shards"] = [shard.sha256 for shard in self.shards]
         parts["index"] = self.index.sha256
@@ -341,7 +341,7 @@ def canonical_sha256(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def manifest_text(plain: Mapping[str, Any]) -> str:
+def manifest_text(plain: Mapping[str, object]) -> str:
     """Return the only text that a manifest with this content may have; ValueError for NaN and infinity."""
     return json.dumps(plain, indent=1, sort_keys=True, allow_nan=False) + "\n"
 

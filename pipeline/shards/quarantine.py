@@ -62,7 +62,7 @@ def entries_of(where: str, raw: bytes) -> list[dict[str, Any]]:
         raise _malformed(where, first_problem(error)) from error
 
 
-def publish_quarantine(folder: Path, entries: Sequence[dict[str, Any]]) -> None:
+def publish_quarantine(folder: Path, entries: Sequence[dict[str, object]]) -> None:
     """Publish `quarantine.json` in the folder of a manifest, with a hash of itself."""
     publish_json(folder / QUARANTINE, seal({"blocks": list(entries)}))
 

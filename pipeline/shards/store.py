@@ -89,7 +89,7 @@ class RemoteStore:
         self.is_web = url.partition(":")[0].lower() in WEB
         self._lock = threading.Lock()
         self._process = os.getpid()
-        self._opened: Any = open_file_system(url, options.fsspec)
+        self._opened: object = open_file_system(url, options.fsspec)
         self.requests = self.retries = self.bytes = 0
 
     def read(self, url: str, part: Range) -> bytes:
@@ -199,7 +199,7 @@ class RemoteStore:
     def _ask(self, url: str, method: str, *, requests: int = 1, limit: int | None = None, **options: Any) -> Any:
         """Call a method of the file system, with retries; an answer of more than `limit` bytes is not taken."""
 
-        def request() -> Any:
+        def request() -> object:
             answer = getattr(self._system(), method)(self._path(url), **options, **self._deadline(requests))
             if limit is not None and len(answer) > limit:
                 raise StorageError(f"expected at most {limit} bytes, got {len(answer)}")

@@ -71,14 +71,14 @@ class ShardInfo:
     longest: int  # most token ids in one row of any column
     largest_block: int  # bytes of the largest block after decompression
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return plain data with a checksum; blocks as [offset, length, rows, hex digest]."""
         record = {name: getattr(self, name) for name in self.__dataclass_fields__}
         record["blocks"] = [[block.offset, block.length, block.rows, block.xxh3.hex()] for block in self.blocks]
         return seal(record)
 
     @staticmethod
-    def from_json(record: Mapping[str, Any], where: Path | str = "the record of a shard") -> ShardInfo:
+    def from_json(record: Mapping[str, object], where: Path | str = "the record of a shard") -> ShardInfo:
         """Return the shard that `to_json` described; `where` is its file, for messages."""
         try:
             facts = unseal(record, where)

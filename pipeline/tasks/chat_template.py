@@ -84,7 +84,7 @@ class Rendering:
         return {"text": text, "spans": answers, "marked": False}
 
 
-def render_dialogues(rendering: Rendering, dialogues: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
+def render_dialogues(rendering: Rendering, dialogues: Sequence[Sequence[Message]]) -> list[dict[str, object]]:
     """Return what `Rendering.render` returns of each dialogue; ConfigurationError if the template ends its process."""
     lines = "".join(f"{json.dumps(value)}\n" for value in (asdict(rendering), *dialogues))
     code = f"from {__name__} import serve; serve()"

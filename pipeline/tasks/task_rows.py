@@ -64,14 +64,14 @@ class TaskCounts(SplitCounts, Counts, total=False):
     """input files that are not a split of the task, by source name"""
 
 
-def record_bytes(record: Mapping[str, Any]) -> NDArray[np.uint8]:
+def record_bytes(record: Mapping[str, object]) -> NDArray[np.uint8]:
     """Encode the column `record`."""
     return np.frombuffer(json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode(), np.uint8)
 
 
 def record_of(rows: Rows, row: int) -> dict[str, Any]:
     """Decode the column `record` of a row."""
-    record: dict[str, Any] = json.loads(rows.columns["record"][row].tobytes())
+    record: dict[str, object] = json.loads(rows.columns["record"][row].tobytes())
     return record
 
 
@@ -303,7 +303,7 @@ class TaskRows(ABC, Generic[Item]):
                 if lost:
                     self.truncated_inputs[item.index] = lost
                 for example in examples:
-                    counts: dict[str, Any] = {"examples": 1, "tokens": len(example.columns["input_ids"])}
+                    counts: dict[str, object] = {"examples": 1, "tokens": len(example.columns["input_ids"])}
                     counts |= {"labels": dict(example.labels), "notes": dict(example.notes)}
                     if example.cut:
                         counts |= {"truncated": 1, "truncated_tokens": example.cut}

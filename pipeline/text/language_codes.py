@@ -3,7 +3,7 @@
 import difflib
 import re
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Final
 
 _CODE: Final = re.compile(r"[a-z]{2,3}([-_]\w+)*")
 
@@ -15,7 +15,7 @@ def require_code(key: str, word: str | None) -> None:
         raise ValueError(f"{key}: expected a language code such as en or de, got '{word}'{hint}")
 
 
-def read_code(value: Any) -> str | None:
+def read_code(value: object) -> str | None:
     """Return a value as a language code; None if it is none, such as a name."""
     word = value.strip() if isinstance(value, str) else ""
     head, mark, rest = word.partition("_" if "_" in word else "-")

@@ -20,6 +20,7 @@ from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview.view import Sheet, View, print_view
 from clozeline.report.charts import SHADES
 from clozeline.report.html_page import grid, page, section, table
+from clozeline.report.recorded_series import read_points
 from clozeline.terminal import Terminal, duration, size_text
 from clozeline.tools.command import Arguments, plural, run_as_script, run_tool, some_path
 from clozeline.train.logs.curves import RecordedRun, curves, group_by_task, last_heldout, read_run, results
@@ -48,10 +49,10 @@ def figures_of(run: RecordedRun) -> dict[str, float]:
         ("MFU, median", ("mfu",)),
         ("share of time waiting for data, median", ("stream", "waited_share")),
     ):
-        if values := list(_nested_values(trained, keys)):
+        if values := _values(trained, *keys):
             figures[title] = statistics.median(values)
     for key, title in (("memory_bytes", "resident bytes"), ("device_bytes", "accelerator bytes")):
-        if values := list(_nested_values(trained, (key,))):
+        if values := _values(trained, key):
             figures[f"{title} of rank 0, most"] = max(values)
     return figures
 
@@ -75,16 +76,11 @@ def _heldout_figures(run: RecordedRun) -> dict[str, float]:
     return figures
 
 
-def _nested_values(records: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Iterator[float]:
-    for record in records:
-        value: Any = record
-        for key in keys:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        if isinstance(value, int | float):
-            yield value
+def _values(records: Sequence[Mapping[str, Any]], *keys: str) -> list[float]:
+    return [value for _, value in read_points(records, "step", *keys)]
 
 
-def config_differences(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+def config_differences(configs: Sequence[Mapping[str, object]]) -> dict[str, list[str]]:
     """Return the dotted keys whose values differ, each with its value in every configuration."""
     flat = [flatten(dict(config)) for config in configs]
     values_by_key = {key: [str(config.get(key, _ABSENT)) for config in flat] for config in flat for key in config}

@@ -181,7 +181,7 @@ def _results(folder: Path, run: Path, splits: Iterable[str], seed: int) -> dict[
     }
 
 
-def combinations(search: Mapping[str, Sequence[Any]]) -> list[list[str]]:
+def combinations(search: Mapping[str, Sequence[object]]) -> list[list[str]]:
     """Return every combination of the values as `key=value` words, the last key varying fastest.
 
     Example:
@@ -196,7 +196,7 @@ def combinations(search: Mapping[str, Sequence[Any]]) -> list[list[str]]:
 
 
 def choose_words(
-    output: Path, config: Path, words: Sequence[str], search: Mapping[str, Sequence[Any]]
+    output: Path, config: Path, words: Sequence[str], search: Mapping[str, Sequence[object]]
 ) -> tuple[list[str], list[str]]:
     """Train one run for each combination, and return the words of the best one with a table of all.
 

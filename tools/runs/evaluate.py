@@ -190,7 +190,7 @@ def score_task(
     rank, size = (0, 1) if world is None else (world.rank, world.size)
     share = answer.predict(opened.task, rows, rank, size)
     shares = [share] if world is None else world.gather(share)
-    used: dict[str, Any] = {}
+    used: dict[str, object] = {}
     if options.exit is not None and (exiting := opened.exiting) is not None:
         counts = [exiting.counts] if world is None else world.gather(exiting.counts)
         used = {"exit": {"rule": str(options.exit), **exiting.usage(counts)}}

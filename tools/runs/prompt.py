@@ -9,7 +9,7 @@ fills the slot (cloze), a decoder continues the text before it, an encoder-decod
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -65,7 +65,7 @@ class PromptOptions(CheckpointChoice):
     """file for one JSON line per row: its prediction, scores and demonstrations"""
 
 
-def prompt_run(run: Path, options: PromptOptions) -> tuple[dict[str, Any], list[str]]:
+def prompt_run(run: Path, options: PromptOptions) -> tuple[dict[str, object], list[str]]:
     """Return the scores of a run, and one line per row."""
     template = read_template(options.template, options.normalize)
     if options.answers is not None:

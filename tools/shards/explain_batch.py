@@ -32,7 +32,7 @@ _TOLD: Final = ("place", "lane", "set", "epoch", "document", "source", "source_o
 
 def explain(
     feed: Feed, samples: int, *, lane: int | None = None, tokens: int = 64, tokenizer: Path | None = None
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Return the rows of the global batch at a stream position as plain data; a filler row has no sample.
 
     `tokens` are decoded per text; `tokenizer` as in `tokenizer_folder`. Without one, ids are shown.
@@ -40,7 +40,7 @@ def explain(
     if lane is not None and lane >= feed.lanes:
         raise ConfigurationError(f"lane={lane}: expected a lane below {feed.lanes}")
     visits = [(position, visit) for position, visit in enumerate(feed.batch(samples)) if lane in (None, visit.lane)]
-    facts_by_position: dict[int, dict[str, Any]] = {}
+    facts_by_position: dict[int, dict[str, object]] = {}
     for source, shards in enumerate(feed.sets):
         of_set = [(position, visit) for position, visit in visits if visit.source == source]
         # rows of this set, their documents, and the epoch's corruption
@@ -50,7 +50,7 @@ def explain(
         read_row, task = _row_reader(feed, source), facts_of(shards.manifest)
         roles = feed.reading.inputs[source].manifest.roles | shards.manifest.roles
         for position, visit in of_set:
-            facts: dict[str, Any] = {"place": position, "lane": visit.lane, "epoch": visit.epoch}
+            facts: dict[str, object] = {"place": position, "lane": visit.lane, "epoch": visit.epoch}
             facts["set"] = shards.manifest.name
             if visit.stored:
                 facts |= row_origins.storage_location(shards, *visit.stored)
@@ -108,7 +108,7 @@ def _row_reader(feed: Feed, source: int) -> Callable[[Rows, int], tuple[Row, str
     return corrupt
 
 
-def _describe_row(row: Row, documents: list[dict[str, Any]]) -> dict[str, Any]:
+def _describe_row(row: Row, documents: list[dict[str, object]]) -> dict[str, Any]:
     """Describe a row: its first document, the `others` that start in it, and the number of all."""
     fixed, starts = row.fixed, row.columns.get("document_starts", ())
     return {

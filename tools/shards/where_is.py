@@ -41,7 +41,7 @@ def document_rows(feed: Feed, uids: Sequence[bytes]) -> tuple[list[FoundRow], st
 
 def visits(
     feed: Feed, rows: Sequence[FoundRow], epochs: Sequence[range], variant: int | None = None
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Return every reading of some rows as plain data, in stream order; epochs are given per set."""
     readings = []
     for source, row in rows:
@@ -74,7 +74,7 @@ def _format_readings(feed: Feed, readings: Sequence[dict[str, Any]]) -> Iterator
 
 
 def _summarize(
-    documents: dict[bytes, dict[str, Any] | None], readings: Sequence[dict[str, Any]], undecided: str
+    documents: dict[bytes, dict[str, object] | None], readings: Sequence[dict[str, object]], undecided: str
 ) -> Iterator[str]:
     for uid, line in documents.items():
         yield f"document {uid.hex()}{describe_origin(line or {})}"
@@ -101,8 +101,8 @@ def _parse_uid(text: str) -> int | bytes:
     return number if len(digits) <= _SAMPLE_DIGITS else bytes.fromhex(digits)
 
 
-def _look_up_documents(options: argparse.Namespace, feed: Feed) -> dict[bytes, dict[str, Any] | None]:
-    documents: dict[bytes, dict[str, Any] | None] = {}
+def _look_up_documents(options: argparse.Namespace, feed: Feed) -> dict[bytes, dict[str, object] | None]:
+    documents: dict[bytes, dict[str, object] | None] = {}
     for shards in feed.sets:
         if options.url is None:
             documents |= {options.uid: None} | find_documents(shards.path, [options.uid]) | documents

@@ -104,7 +104,7 @@ def _choose(settings: ProjectSettings, ask: bool) -> Project:
     return Project(source, kind, language, model, check_size(settings.size, model))
 
 
-def _measure_kind(source: Any) -> str:
+def _measure_kind(source: object) -> str:
     """Return the kind of texts that a sample of the input has, and say why."""
     kind, why = choose_kind(sample_texts(source))
     print(f"kind={kind} ({KINDS[kind].use}): {why}")

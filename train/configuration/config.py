@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from clozeline import plugins
-from clozeline.configuration.config import HOME_EXPANDED, config_class, flatten, to_plain
+from clozeline.configuration.config import HOME_EXPANDED, MayChange, config_class, fixed_keys, flatten, to_plain
 from clozeline.errors import ConfigurationError
-from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import FAMILIES, PruningComponent
 from clozeline.pipeline.shards.store import as_url, local_path
@@ -65,7 +64,7 @@ class TrainConfig:
     """the network and its heads; `{init_from: DIR}` alone is the model in DIR, `{size: NAME}` one of configs/models"""
     data: DataConfig
     """sets, order and batches"""
-    init_parts: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
+    init_parts: MayChange[Annotated[tuple[str, ...], BeforeValidator(_words)]] = ()
     """parameters to initialize from model.init_from: body, embeddings, or regular expressions for full names; none:
     only its configuration; default: all that it has"""
     freeze: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
@@ -85,53 +84,53 @@ class TrainConfig:
     hooks: tuple[HookComponent, ...] = ()
     """things that follow the training, each once: [{name: average, decay: 0.999}, {name: unfreezing, every: 100},
     gradient_noise, layer_statistics]"""
-    zero: ZeroConfig = ZeroConfig()
+    zero: MayChange[ZeroConfig] = ZeroConfig()
     """partitioning of state over ranks"""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """type of weights and gradients; bf16 keeps fp32 masters in the optimizer and needs zero.stage ≥ 1. auto: bf16 on a
     GPU that has it, else fp32; fp32 matrices are multiplied in TF32 on a GPU. A run keeps what its first start chose"""
-    activation_checkpointing: bool = False
+    activation_checkpointing: MayChange[bool] = False
     """recompute each layer in the backward pass: less memory, same bits"""
-    compile: bool | Literal["auto"] = "auto"
+    compile: MayChange[bool | Literal["auto"]] = "auto"
     """compile each layer with torch.compile, and with data.label_capacity the heads; not with zero.stage 3. Losses may
     differ in their last bits. auto: on a GPU, if the other keys allow it; a failure is told, and the run goes on
     without"""
-    deterministic: bool | Literal["auto"] = "auto"
+    deterministic: MayChange[bool | Literal["auto"]] = "auto"
     """bit-identical results; false allows faster GPU kernels, and a resumed run is not bit-exact. auto: not on a GPU"""
     gradient_clipping: Annotated[float, Field(ge=0.0)] = 1.0
     """maximum gradient norm over all parameters; 0: no clipping"""
     seed: Natural = 0
     """seed of initial weights and dropout"""
-    steps: Positive | Literal["auto"] = 1000
+    steps: MayChange[Positive | Literal["auto"]] = 1000
     """step at which this run stops; may grow from start to start. auto: 4 million tokens of the sets (2 million with an
     encoder-decoder), but at least one pass and 100 steps, and at most 16 passes with data.corrupt, 4 over rows that
     never change, and 2 over each stored variant; 16,000 rows of a task, but 3 to 16 passes. The first start decides,
     and later ones keep its number"""
-    output: Annotated[Path, HOME_EXPANDED]
+    output: MayChange[Annotated[Path, HOME_EXPANDED]]
     """run directory"""
-    branch_from: Annotated[Path, HOME_EXPANDED] | None = None
+    branch_from: MayChange[Annotated[Path, HOME_EXPANDED] | None] = None
     """run whose checkpoint of step schedule.decay_from starts this one; set by a start with that key; null: none"""
-    resume: Literal["auto", "never", "must"] = "auto"
+    resume: MayChange[Literal["auto", "never", "must"]] = "auto"
     """auto: resume from the newest valid checkpoint, else start; must: fail without one; never: start from step 0, in
     an empty directory only"""
-    evaluate: EvaluateConfig = EvaluateConfig()
+    evaluate: MayChange[EvaluateConfig] = EvaluateConfig()
     """held-out evaluation"""
-    early_stop: EarlyStopConfig | None = None
+    early_stop: MayChange[EarlyStopConfig | None] = None
     """end when a held-out metric no longer improves: {metric: heldout/loss, patience: 3}, or reaches a `target`; every
     evaluated step is saved then, and the best is kept; null: train for all steps"""
-    checkpoint: CheckpointConfig = CheckpointConfig()
+    checkpoint: MayChange[CheckpointConfig] = CheckpointConfig()
     """saving"""
-    log: LogConfig = LogConfig()
+    log: MayChange[LogConfig] = LogConfig()
     """metrics"""
-    profile: ProfileConfig | None = None
+    profile: MayChange[ProfileConfig | None] = None
     """steps whose operations are timed, as a trace: {from: 20, steps: 5}; null: none"""
-    watchdog_s: Annotated[float, Field(ge=0.0)] = 1800.0
+    watchdog_s: MayChange[Annotated[float, Field(ge=0.0)]] = 1800.0
     """seconds without progress after which a process dumps its stacks and ends; 0: never"""
-    collective_timeout_s: Annotated[float, Field(gt=0.0)] = 600.0
+    collective_timeout_s: MayChange[Annotated[float, Field(gt=0.0)]] = 600.0
     """seconds after which a collective of NCCL or gloo fails for want of a rank"""
-    max_consecutive_skips: Positive = 20
+    max_consecutive_skips: MayChange[Positive] = 20
     """steps in a row with a gradient that is not finite, after which the run ends as diverged"""
-    on_divergence: DivergenceConfig | None = None
+    on_divergence: MayChange[DivergenceConfig | None] = None
     """return to an earlier checkpoint instead, and skip the rows that led there: {rollback: 1, skip_rows: true}; null:
     end the run"""
 
@@ -211,36 +210,18 @@ class TrainConfig:
 
     def _check_hooks(self) -> None:
         """Check the keys that hooks do not work with."""
-        optimizer, names = self.optimizer, [hook.name for hook in self.hooks]
+        names = [hook.name for hook in self.hooks]
         if len(set(names)) < len(names):
             raise ValueError(f"hooks: expected each one once, got {', '.join(names)}")
-        present = {
-            "model.quantization": self.model.quantization is not None,
-            "model.adapter": self.model.adapter is not None,
-            "model.share": self.model.share != ShareConfig(),
-            "hooks.average": "average" in names,
-            "regularizer": self.regularizer is not None,
-            "distil": self.distil is not None,
-            "distil.progressive": self.distil is not None and self.distil.progressive is not None,
-            "data.label_capacity": self.data.label_capacity is not None,
-            "zero.offload": self.zero.offload != "none",
-            "compile": self.compile is True,
-            "activation_checkpointing": self.activation_checkpointing,
-            "optimizer.averages": optimizer.type.averages,
-            "optimizer.statistics": optimizer.type.statistics != "element",
-            "no model.init_from": self.model.init_from is None,
-        }
         chosen: list[tuple[str, HookComponent | PruningComponent]] = [("hooks", hook) for hook in self.hooks]
         if self.prune is not None:
             chosen.append(("prune", self.prune))
         for hook in self.hooks:
             hook.type.check(self)
         for where, component in chosen:
-            for key, why in component.type.conflicts.items():
-                if present[key]:
-                    shown = f"optimizer.name={optimizer.name}" if key.startswith("optimizer.") else key
-                    relation = "needs" if key.startswith("no ") else "does not go together with"
-                    raise ValueError(f"{where}: {component.name} {relation} {shown.removeprefix('no ')}: {why}")
+            for conflict, why in component.type.conflicts.items():
+                if conflict.is_set(self):
+                    raise ValueError(f"{where}: {component.name} {conflict.explain(self)}: {why}")
 
     def _check_model(self) -> None:
         """Check what regularizers, heads and adapters need."""
@@ -338,23 +319,10 @@ def zero_stage(config: TrainConfig, world_size: int, stage: int | None = None) -
     return 0 if alone and stage < 3 else stage
 
 
-_FREE: Final = (
-    *("steps", "output", "branch_from", "resume", "zero", "evaluate", "early_stop", "checkpoint", "log", "profile"),
-    *("watchdog_s", "collective_timeout_s", "max_consecutive_skips", "on_divergence", "activation_checkpointing"),
-    *("compile", "deterministic", "init_parts"),
-    *("model.init_from", "data.folder", "data.shards", "data.weights", "data.phases", "data.corrupt", "data.ignore"),
-    *("data.heldout", "data.micro_batch", "data.io_threads", "data.prefetch_blocks", "data.memory_bytes"),
-    *("data.max_lanes", "data.length_buckets", "data.label_capacity", "data.max_damaged_fraction", "data.store"),
-    *("distil.teacher", "distil.start"),
-)
-"""Keys that may differ from the checkpoint. Sets, weights, objectives and phases are part of the stream's state."""
-
-
 def frozen(config: TrainConfig) -> dict[str, Any]:
     """Return the keys that a resumed run must share with its checkpoint, dotted, with their values."""
-    plain = flatten(to_plain(config)) | {"data.lanes": config.data.lane_count}
-    plain["hooks"] = [hook.plain() for hook in config.hooks if not hook.type.observes]
-    shared = {key: value for key, value in plain.items() if not _is_free(key)}
+    shared = flatten(fixed_keys(config, to_plain(config))) | {"data.lanes": config.data.lane_count}
+    shared["hooks"] = [hook.plain() for hook in config.hooks if not hook.type.observes]
     return shared | {f"code.{name}": digest for name, digest in plugins.digests(_deciding_types(config)).items()}
 
 
@@ -363,10 +331,6 @@ def _deciding_types(config: TrainConfig) -> list[type]:
     values = {field.name: getattr(config, field.name) for field in fields(config)}
     values["hooks"] = [hook for hook in config.hooks if not hook.type.observes]
     return list(component_types(values))
-
-
-def _is_free(key: str) -> bool:
-    return any(f"{key}.".startswith(f"{free}.") for free in _FREE)
 
 
 def with_absolute_paths(value: Any) -> Any:

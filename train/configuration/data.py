@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
-from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.configuration.config import HOME_EXPANDED, MayChange, config_class
 from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.corrupt.config import NamedObjective, inline_options
 from clozeline.pipeline.shards.store import as_url
@@ -102,22 +102,22 @@ class PhaseConfig:
 class DataConfig:
     """Data of a run."""
 
-    folder: Annotated[Path, HOME_EXPANDED] | None = None
+    folder: MayChange[Annotated[Path, HOME_EXPANDED] | None] = None
     """folder that other keys may refer to: `shards: "${data.folder}/short/train"`"""
-    shards: Annotated[TrainingSet | list[TrainingSet] | None, HOME_EXPANDED, _AS_GIVEN] = None
+    shards: MayChange[Annotated[TrainingSet | list[TrainingSet] | None, HOME_EXPANDED, _AS_GIVEN]] = None
     """manifest.json of the training set, or its folder; several are mixed; {path: SET, columns: [SET2]} adds columns,
     such as scores of a teacher; this or `phases`"""
-    weights: list[Annotated[float, Field(gt=0.0)]] = Field(default_factory=list)
+    weights: MayChange[list[Annotated[float, Field(gt=0.0)]]] = Field(default_factory=list)
     """share of each of several `shards` in every global batch, filler rows included; default: equal ones"""
-    phases: list[PhaseConfig] = Field(default_factory=list)
+    phases: MayChange[list[PhaseConfig]] = Field(default_factory=list)
     """sets that follow one another, such as short rows for 90 % of the steps and then long ones:
     [{shards: short/train, share: 0.9}, {shards: long/train}]"""
-    corrupt: OnlineEntries = Field(default_factory=list)
+    corrupt: MayChange[OnlineEntries] = Field(default_factory=list)
     """objective that corrupts sample sets while they are read: {name: masked_lm, ...}; variant = epoch; a list where
     sets differ in their grouping, such as short rows and then long ones: each set gets the one that reads it"""
-    ignore: list[str] = Field(default_factory=list)
+    ignore: MayChange[list[str]] = Field(default_factory=list)
     """columns of the sets, and heads of their objectives, that this run ignores on purpose: [sentence_label]"""
-    heldout: Annotated[Path | dict[str, Path] | None, HOME_EXPANDED, _AS_GIVEN] = None
+    heldout: MayChange[Annotated[Path | dict[str, Path] | None, HOME_EXPANDED, _AS_GIVEN]] = None
     """held-out set, or several by name; default: `../heldout/manifest.json` next to the first training set, if it
     exists, and `../dev*/manifest.json` of a task; none for URLs"""
     global_batch: Positive = 64
@@ -125,33 +125,33 @@ class DataConfig:
     batch_tokens: Positive | None = None
     """minimum of real tokens of one optimizer step, over all ranks: batches of `global_batch` rows are joined until a
     step has as many; null: one batch"""
-    micro_batch: Positive = 8
+    micro_batch: MayChange[Positive] = 8
     """rows of one forward pass on one rank, at most its rows of a step; changes a result by rounding only, and with
     dropout by other masks, which are drawn for a micro-batch"""
     lanes: Positive | None = None
     """equal streams that make up a global batch, a divisor of it and a multiple of the world size; part of the order;
     default: the greatest common divisor of `max_lanes` and global_batch, with those of all phases"""
-    max_lanes: Positive = _MOST_LANES
+    max_lanes: MayChange[Positive] = _MOST_LANES
     """most lanes where `lanes` is not set"""
     seed: Natural = 0
     """seed of the order of blocks and rows"""
-    io_threads: Natural = 2
+    io_threads: MayChange[Natural] = 2
     """threads that read, check and unpack blocks; 0 reads in the training thread"""
-    prefetch_blocks: Natural = 1
+    prefetch_blocks: MayChange[Natural] = 1
     """blocks read ahead for each lane"""
-    memory_bytes: Positive = 8 << 30
+    memory_bytes: MayChange[Positive] = 8 << 30
     """bytes that loaded rows may take on one rank; where many lanes on few ranks need more, blocks are read several
     times, a part of their rows each time"""
-    length_buckets: bool = False
+    length_buckets: MayChange[bool] = False
     """sort a rank's rows of a global batch by length, so that micro-batches need less padding; changes results as
     `micro_batch` does"""
-    label_capacity: Positive | None = None
+    label_capacity: MayChange[Positive | None] = None
     """pad the labels of a micro-batch to this number, so that `compile: true` compiles the heads, too; a fuller
     micro-batch is padded to the next multiple, compiled once; default: no padding"""
-    max_damaged_fraction: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    max_damaged_fraction: MayChange[Annotated[float, Field(ge=0.0, le=1.0)]] = 0.0
     """share of a set's blocks that may be unreadable: their rows become filler rows and no other row moves; beyond it
     the run ends. 0: the first unreadable block ends it"""
-    store: StoreOptions = StoreOptions()
+    store: MayChange[StoreOptions] = StoreOptions()
     """options for reading sets whose path is a URL: {retries, timeout_s, fsspec}"""
 
     def __post_init__(self) -> None:

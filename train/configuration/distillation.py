@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.configuration.config import HOME_EXPANDED, MayChange, config_class
 from clozeline.hub import MODEL_FETCHED
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig
@@ -30,12 +30,12 @@ class StudentStart:
 class DistilConfig:
     """Distillation of a teacher into the model of this run (arXiv 1503.02531)."""
 
-    teacher: Annotated[Path, HOME_EXPANDED, MODEL_FETCHED] | None = None
+    teacher: MayChange[Annotated[Path, HOME_EXPANDED, MODEL_FETCHED] | None] = None
     """run or model folder, or `hf://org/name`, that is compared with the model, held in memory on every rank; null: the
     scores that are stored with the data, which only the loss scores reads"""
     losses: list[LossComponent] = Field(default_factory=DISTILLATION_LOSSES.defaults("scores"))
     """losses in addition to the heads': [{name: scores, temperature: 2.0, weight: 5.0}, cosine]"""
-    start: StudentStart | None = None
+    start: MayChange[StudentStart | None] = None
     """initial weights from layers of the teacher, {layers: [0, 2, 4]}; null: random or model.init_from"""
 
     progressive: Annotated[int, Field(ge=1)] | None = None

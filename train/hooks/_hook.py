@@ -20,6 +20,7 @@ from torch import Tensor
 
 from clozeline.configuration.config import NoOptions
 from clozeline.model.build import Model
+from clozeline.model.configuration.conflicts import Conflict
 from clozeline.report.recorded_series import RecordedSeries
 from clozeline.train.distributed.process_group import World
 from clozeline.train.optim.weights.flat_buffers import Layout
@@ -84,7 +85,7 @@ class Hook:
     """It needs groups of the optimizer by depth below the heads."""
     matrices_apart: ClassVar[bool] = False
     """It needs the matrices of layers in groups `matrix` of the optimizer."""
-    conflicts: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    conflicts: ClassVar[Mapping[Conflict, str]] = MappingProxyType({})
     """Keys of the training configuration that it does not work with, and why."""
 
     def __init__(self, options: object) -> None:

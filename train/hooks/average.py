@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
+from clozeline.model.configuration.conflicts import AVERAGING_OPTIMIZER, OFFLOAD
 from clozeline.train.hooks import Hook, Step, Trained
 from clozeline.train.optim.optimizers import AVERAGE
 
@@ -22,8 +23,8 @@ class Average(Hook):
     keys = frozenset({AVERAGE})
     numbers: ClassVar = 1
     conflicts: ClassVar = {
-        "zero.offload": "averages of weights on the host were never tried",
-        "optimizer.averages": "it keeps its own average",
+        OFFLOAD: "averages of weights on the host were never tried",
+        AVERAGING_OPTIMIZER: "it keeps its own average",
     }
 
     @config_class

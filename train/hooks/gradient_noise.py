@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 import torch
 from torch import Tensor
 
+from clozeline.model.configuration.conflicts import OFFLOAD
 from clozeline.report.recorded_series import RecordedSeries
 from clozeline.train.hooks import Hook, Step, Trained
 
@@ -36,7 +37,7 @@ class GradientNoise(Hook):
         ),
     )
     observes: ClassVar = True
-    conflicts: ClassVar = {"zero.offload": "gradients on the host were never tried"}
+    conflicts: ClassVar = {OFFLOAD: "gradients on the host were never tried"}
 
     @classmethod
     def check(cls, config: Any) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from clozeline.model.configuration.conflicts import LABEL_CAPACITY
 from clozeline.train.hooks import Hook, Step, Trained
 from clozeline.train.optim.weights.parameter_groups import LAYER
 
@@ -20,7 +21,7 @@ class LayerStatistics(Hook):
 
     turn: ClassVar = 0
     observes: ClassVar = True
-    conflicts: ClassVar = {"data.label_capacity": "it reads the logits, which a compiled head does not return"}
+    conflicts: ClassVar = {LABEL_CAPACITY: "it reads the logits, which a compiled head does not return"}
 
     def attach(self, trained: Trained) -> None:
         self._trained, self._active = trained, False

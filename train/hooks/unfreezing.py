@@ -18,6 +18,7 @@ from pydantic import Field
 from torch import Tensor
 
 from clozeline.configuration.config import config_class
+from clozeline.model.configuration.conflicts import OFFLOAD, PROGRESSIVE_DISTILLATION
 from clozeline.train.hooks import Hook, Step, Trained
 from clozeline.train.optim.weights.parameter_groups import depths_below_heads
 
@@ -55,8 +56,8 @@ class Unfreezing(DepthFreezing):
     """Trains the heads first, then one more layer from the top every few steps, and the embeddings last."""
 
     conflicts: ClassVar = {
-        "zero.offload": "frozen gradients on the host were never tried",
-        "distil.progressive": "it freezes layers by itself",
+        OFFLOAD: "frozen gradients on the host were never tried",
+        PROGRESSIVE_DISTILLATION: "it freezes layers by itself",
     }
 
     @config_class

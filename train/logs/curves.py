@@ -162,7 +162,7 @@ def curves(runs: Sequence[RecordedRun]) -> Iterator[str]:
 
 
 def _series(runs: Sequence[RecordedRun], alone: str, axis: str, *keys: str) -> list[Series]:
-    return [Series(alone or run.name, points(run, axis, *keys)) for run in runs]
+    return [Series(alone or run.name, read_points(run.records, axis, *keys)) for run in runs]
 
 
 def _losses(runs: Sequence[RecordedRun], axis: str, of: str = "", alone: bool = False) -> Iterator[str]:
@@ -172,7 +172,9 @@ def _losses(runs: Sequence[RecordedRun], axis: str, of: str = "", alone: bool = 
     over = of if axis == "step" else f"{of} over {x}"
     if alone:
         sets = list(last_heldout(runs[0].records))
-        heldout = [Series(heldout_title(name), points(runs[0], axis, "heldout", name, "loss")) for name in sets]
+        heldout = [
+            Series(heldout_title(name), read_points(runs[0].records, axis, "heldout", name, "loss")) for name in sets
+        ]
         smooth = [replace(curve, smooth=True) for curve in training]
         yield lines(f"Loss (nats){over}", [*smooth, *heldout], x, levels=_entropies(runs, sets))
     else:
@@ -193,7 +195,7 @@ def heldout_losses(runs: Sequence[RecordedRun], axis: str, of: str = "") -> Iter
     """Yield the loss on each held-out set over one of `AXES`, with the unigram entropy of its labels."""
     over = of if axis == "step" else f"{of} over {AXES[axis]}"
     for name in dict.fromkeys(name for run in runs for name in last_heldout(run.records)):
-        series = [Series(run.name, points(run, axis, "heldout", name, "loss")) for run in runs]
+        series = [Series(run.name, read_points(run.records, axis, "heldout", name, "loss")) for run in runs]
         levels = _entropies(runs, [name])
         yield lines(f"{heldout_title(name).capitalize()} loss (nats){over}", series, AXES[axis], levels=levels)
 
@@ -210,11 +212,6 @@ def _entropies(runs: Sequence[RecordedRun], sets: Sequence[str]) -> dict[str, fl
 def entropy_title(name: str, result: Record) -> str:
     """Return the title of an entropy with its number of predictions: fewer have a lower entropy."""
     return f"unigram entropy{heldout_title(name).removeprefix('held-out')} of {format_count(result)}"
-
-
-def points(run: RecordedRun, axis: str, *keys: str) -> list[tuple[float, float]]:
-    """Return (x, value) of the records with numbers for both."""
-    return list(read_points(run.records, axis, *keys))
 
 
 def last_heldout(records: Sequence[Record]) -> dict[str, Any]:

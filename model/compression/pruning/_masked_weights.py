@@ -10,6 +10,14 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.compression.pruning._pruning import Pruning, Training
 from clozeline.model.compression.selection import Scope, find_matrices
+from clozeline.model.configuration.conflicts import (
+    ADAPTER,
+    AVERAGES,
+    AVERAGING_OPTIMIZER,
+    OFFLOAD,
+    QUANTIZATION,
+    Conflict,
+)
 from clozeline.model.parameters.freezing import fitting
 from clozeline.model.parameters.sharding import full_shape
 
@@ -17,11 +25,11 @@ MASK: Final = "mask"
 """State that is 1 at weights that stay, 0 at pruned ones."""
 
 CONFLICTS: Final = {
-    "model.quantization": "masks and rounding of one training were never tried together",
-    "model.adapter": "the weights under an adapter are frozen",
-    "hooks.average": "an average over steps is not 0 where the weights are",
-    "optimizer.averages": "its average over steps is not 0 where the weights are",
-    "zero.offload": "masks are applied on the device of the weights",
+    QUANTIZATION: "masks and rounding of one training were never tried together",
+    ADAPTER: "the weights under an adapter are frozen",
+    AVERAGES: "an average over steps is not 0 where the weights are",
+    AVERAGING_OPTIMIZER: "its average over steps is not 0 where the weights are",
+    OFFLOAD: "masks are applied on the device of the weights",
 }
 
 
@@ -42,7 +50,7 @@ class MaskedWeights(Pruning):
     """
 
     keys: ClassVar[frozenset[str]] = frozenset({MASK})
-    conflicts: ClassVar[Mapping[str, str]] = CONFLICTS
+    conflicts: ClassVar[Mapping[Conflict, str]] = CONFLICTS
     returns: ClassVar[bool] = False
     """A masked weight may come back. Else masks only grow, and zeros of `model.init_from` stay."""
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
+from clozeline.model.configuration.conflicts import Conflict
 
 
 @config_class
@@ -84,7 +85,7 @@ class Pruning:
     """Options, a frozen pydantic dataclass; the docstring of each field gives unit and range."""
     claim: ClassVar[str]
     """Result that the paper reports, with its arXiv id; `clozeline compress --compare` prints it."""
-    conflicts: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    conflicts: ClassVar[Mapping[Conflict, str]] = MappingProxyType({})
     """Keys of the training configuration that it does not work with, and why."""
     keys: ClassVar[frozenset[str]] = frozenset()
     """Names of its states of a weight in a checkpoint, which no hook and no optimizer has."""

@@ -14,6 +14,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.compression.pruning._pruning import Pruning, Training
 from clozeline.model.compression.selection import split_name
+from clozeline.model.configuration.conflicts import DISTILLATION, SHARED_LAYERS
 from clozeline.model.layers.layer import Layer
 from clozeline.seeding import hash64
 
@@ -33,8 +34,8 @@ class LayerDrop(Pruning):
     options: Options
     claim: ClassVar = "sub-networks of any depth without fine-tuning, with limited loss of quality (1909.11556)"
     conflicts: ClassVar = {
-        "model.share": "a layer that is used several times cannot be removed once",
-        "distil": "its losses compare layers that may be skipped",
+        SHARED_LAYERS: "a layer that is used several times cannot be removed once",
+        DISTILLATION: "its losses compare layers that may be skipped",
     }
 
     @config_class

@@ -12,6 +12,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.compression.pruning._masked_weights import CONFLICTS, MASK, Cut, MaskedWeights
 from clozeline.model.compression.selection import Sparsity
+from clozeline.model.configuration.conflicts import MATRIX_OPTIMIZER, NEW_WEIGHTS
 
 
 class Lottery(MaskedWeights):
@@ -27,8 +28,8 @@ class Lottery(MaskedWeights):
     keys: ClassVar = frozenset({MASK, "origin"})
     conflicts: ClassVar = {
         **CONFLICTS,
-        "no model.init_from": "it rewinds to pre-trained weights, not to random ones",
-        "optimizer.statistics": "a rewind sets elementwise states to 0; choose adamw",
+        NEW_WEIGHTS: "it rewinds to pre-trained weights, not to random ones",
+        MATRIX_OPTIMIZER: "a rewind sets elementwise states to 0; choose adamw",
     }
 
     @config_class

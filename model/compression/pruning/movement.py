@@ -14,6 +14,7 @@ from clozeline.configuration.unread_keys import refuse_unread_keys
 from clozeline.model.compression.pruning._masked_weights import CONFLICTS, MASK, Cut, MaskedWeights
 from clozeline.model.compression.pruning._pruning import CubicOptions
 from clozeline.model.compression.selection import Sparsity
+from clozeline.model.configuration.conflicts import MATRIX_OPTIMIZER, REGULARIZER
 
 _BETAS: Final = (0.9, 0.999)
 _EPSILON: Final = 1e-8
@@ -37,8 +38,8 @@ class Movement(MaskedWeights):
     returns: ClassVar = True
     conflicts: ClassVar = {
         **CONFLICTS,
-        "regularizer": "it would pull masked weights, not those behind the masks",
-        "optimizer.statistics": "sums over masked weights are not those of the weights behind the masks; choose adamw",
+        REGULARIZER: "it would pull masked weights, not those behind the masks",
+        MATRIX_OPTIMIZER: "sums over masked weights are not those of the weights behind the masks; choose adamw",
     }
 
     @config_class

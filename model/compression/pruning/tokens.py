@@ -23,6 +23,15 @@ from clozeline.model.compression.token_rules import (
     TopTokens,
     write_rule,
 )
+from clozeline.model.configuration.conflicts import (
+    ADAPTER,
+    AVERAGES,
+    COMPILATION,
+    DISTILLATION,
+    OFFLOAD,
+    QUANTIZATION,
+    RECOMPUTATION,
+)
 
 _RATES: Final = {"retention": 0.01, "thresholds": 1e-3}
 _OF_RULES: Final = {
@@ -50,13 +59,13 @@ class Tokens(Pruning):
     )
     unread: ClassVar = frozenset({"document_ids", "left_padding"})
     conflicts: ClassVar = {
-        "model.quantization": "a rule and the rounding of one training were never tried together",
-        "model.adapter": "the weights under an adapter are frozen, and those of a rule are found with the model's",
-        "hooks.average": "averaged weights are not those that the rule was trained with",
-        "zero.offload": "a rule and weights on the host were never tried together",
-        "distil": "its losses compare states of tokens that are dropped",
-        "compile": "tokens leave inside of layers",
-        "activation_checkpointing": "tokens leave inside of layers, which are not recomputed",
+        QUANTIZATION: "a rule and the rounding of one training were never tried together",
+        ADAPTER: "the weights under an adapter are frozen, and those of a rule are found with the model's",
+        AVERAGES: "averaged weights are not those that the rule was trained with",
+        OFFLOAD: "a rule and weights on the host were never tried together",
+        DISTILLATION: "its losses compare states of tokens that are dropped",
+        COMPILATION: "tokens leave inside of layers",
+        RECOMPUTATION: "tokens leave inside of layers, which are not recomputed",
     }
 
     @config_class

@@ -258,7 +258,7 @@ class Objective(ABC):
         """Count the tokens of these samples that are not in their examples; 0 by default."""
         return 0
 
-    def tally(self, examples: ExampleBatch) -> dict[str, Any]:
+    def tally(self, examples: ExampleBatch) -> dict[str, object]:
         """Return additional counts for the report; none by default."""
         return {}
 
@@ -292,7 +292,7 @@ class Objective(ABC):
         return GroupingSpec(name, length, "none" if name == "document" else separator)
 
 
-def build_objective(entry: str | Mapping[str, Any], vocabulary: Vocabulary, label: str | None = None) -> Objective:
+def build_objective(entry: str | Mapping[str, object], vocabulary: Vocabulary, label: str | None = None) -> Objective:
     """Build an objective from its name or `{name: ..., option: ...}`, as in configurations."""
     objective: Objective = OBJECTIVES.resolve(entry).build(vocabulary, label)
     return objective

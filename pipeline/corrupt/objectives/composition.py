@@ -137,7 +137,7 @@ class Composition(DenoisingPair):
         return step
 
     @staticmethod
-    def _noise_of(step: DenoisingPair, noise: Mapping[str, Any]) -> dict[str, Any]:
+    def _noise_of(step: DenoisingPair, noise: Mapping[str, object]) -> dict[str, Any]:
         return {feature.name: noise[f"{step.label}_{feature.name}"] for feature in step.noise_features}
 
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:

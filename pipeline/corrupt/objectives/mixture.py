@@ -83,7 +83,7 @@ class Mixture(Objective):
         first, specs = self.parts[0], [part.grouping for part in self.parts]
         # a batch cannot tell rows with absent weights from rows without weights
         weights = [any(feature.role.use == "weight" for feature in part.features) for part in self.parts]
-        shared: dict[str, list[Any]] = {
+        shared: dict[str, list[object]] = {
             "architecture": [part.architecture for part in self.parts],
             "frame": [part.frame for part in self.parts],
             "heads": [tuple(head for head in part.heads if head not in _ROW_HEADS) for part in self.parts],
@@ -178,6 +178,6 @@ class Mixture(Objective):
         pairs = zip(self.parts, self._rows(samples), strict=True)
         return sum(part.count_unused_tokens(samples.take(rows), examples.take(rows)) for part, rows in pairs)
 
-    def tally(self, examples: ExampleBatch) -> dict[str, Any]:
+    def tally(self, examples: ExampleBatch) -> dict[str, object]:
         parts = np.bincount(examples.fixed["part"], minlength=len(self.parts)).tolist()
         return {"parts": {part.label: rows for part, rows in zip(self.parts, parts, strict=True)}}

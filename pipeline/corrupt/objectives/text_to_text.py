@@ -101,7 +101,7 @@ class TextToText(Objective):
                 raise self.refuse_options(f"the {tokens} tokens of the template {task.template!r} leave no room in "
                                           f"input_length {options.input_length}")  # fmt: skip
         longest = self.make_grouping("parallel", max(2, int(self._lengths.max()))).length
-        grouping: dict[str, Any] = {"length": longest, "cut": "source", "target_length": options.target_length - 1}
+        grouping: dict[str, object] = {"length": longest, "cut": "source", "target_length": options.target_length - 1}
         if options.tasks[0].source is not None:
             names = [task.source for task in options.tasks]
             grouping["sources"] = list(zip(names, self._lengths.tolist(), self.shares_to_take(), strict=True))
@@ -120,7 +120,7 @@ class TextToText(Objective):
         return shares_to_keep(task_weights(counts, options.cap, options.temperature, weights), counts)
 
     def _encode(self, texts: list[str]) -> Ragged:
-        ids: list[Any] = [[] for _ in texts]
+        ids: list[object] = [[] for _ in texts]
         if any(texts):
             if self.vocabulary.folder is None:
                 missing = "a template needs the tokenizer, but the vocabulary was not loaded with one"

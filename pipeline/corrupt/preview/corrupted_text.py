@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from rich.cells import cell_len
@@ -132,7 +132,7 @@ class CorruptedText:
 
 
 def corrupt_text(
-    objective: str | Mapping[str, Any],
+    objective: str | Mapping[str, object],
     text: str,
     *,
     target: str = "",
@@ -182,7 +182,7 @@ def corrupt_text(
     return corrupt_first_row(build_objective(objective, codec.vocabulary), codec, texts, variant, seed)
 
 
-def _load(path: Path, objective: str | Mapping[str, Any]) -> Tokenizer:
+def _load(path: Path, objective: str | Mapping[str, object]) -> Tokenizer:
     """Load a tokenizer folder, or import a published one with the special tokens that the objective needs."""
     if (own := own_tokenizer(path)) is not None:
         tokenizer = load_tokenizer(own.folder)

@@ -91,7 +91,7 @@ class Ray(Executor):
         folder.mkdir(parents=True, exist_ok=True)
         try:
             if not ray.is_initialized():
-                own: dict[str, Any] = {
+                own: dict[str, object] = {
                     "env_vars": {plugins.VARIABLE: os.environ.get(plugins.VARIABLE, ""), SAFE_PATH: "1"}
                 }
                 own["worker_process_setup_hook"] = f"{__name__}.{start_worker.__name__}"

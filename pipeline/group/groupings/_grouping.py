@@ -80,11 +80,11 @@ class GroupingSpec:
         return re.sub(r"[^A-Za-z0-9._=-]", "_", "-".join([self.name, str(self.length), self.separator, *options]))
 
 
-def _hashable(value: Any) -> Any:
+def _hashable(value: object) -> Any:
     return tuple(_hashable(item) for item in value) if isinstance(value, (list, tuple)) else value
 
 
-def _canonical(value: Any) -> str:
+def _canonical(value: object) -> str:
     if not isinstance(value, tuple):
         return str(value)
     text = "_".join("x".join(map(str, item)) if isinstance(item, tuple) else str(item) for item in value)
@@ -234,7 +234,7 @@ class Grouping(ABC):
         """
         sizes, draws = documents.columns["token_ids"].lengths, self.part_draws(context)
         first, offset = np.arange(len(documents)), np.zeros(len(documents), np.int64)
-        windows: list[tuple[Any, ...]] = []
+        windows: list[tuple[object, ...]] = []
         while len(first) or not windows:
             starts = Starts.at(documents, first, offset, context.label)
             parts, lengths = draws.of_rows(starts.uids)

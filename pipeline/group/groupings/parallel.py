@@ -1,6 +1,6 @@
 """Parallel: one row for each pair of aligned texts."""
 
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,7 +98,7 @@ class Parallel(Grouping):
             "target_ids": self._cut(targets, chosen, second),
             "target_language": Ragged(codes.values.astype(np.uint8), codes.offsets).take(chosen),
         }
-        counts: dict[str, Any] = {
+        counts: dict[str, object] = {
             "tokens_in": int(both.sum()),
             "tokens_in_samples": int((first + second)[kept].sum()),
             "target_tokens": int(second[kept].sum()),

@@ -92,7 +92,7 @@ class Document:
         digest = xxhash.xxh3_128_digest("\0".join(sides).encode())
         return replace(self, text=text, content_hash=digest, n_chars=len(text), n_words=words, **changes)
 
-    def as_row(self) -> dict[str, Any]:
+    def as_row(self) -> dict[str, object]:
         """Return the row of `DOCUMENT_SCHEMA`, with `extra` as JSON."""
         row = {name: getattr(self, name) for name in DOCUMENT_SCHEMA.names}
         row["extra"] = json.dumps(self.extra, sort_keys=True, ensure_ascii=False)

@@ -2,13 +2,13 @@
 
 import math
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 _MILLISECONDS: Final = 10**11
 """Number from which on a time is in milliseconds, the year 5138 in seconds."""
 
 
-def parse_date(value: Any) -> int | None:
+def parse_date(value: object) -> int | None:
     """Return the seconds since 1970 of an ISO date, which may lack the time, or of a number; None for anything else.
 
     A date without a zone is in UTC; a number may be in milliseconds.

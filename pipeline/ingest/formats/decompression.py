@@ -103,7 +103,7 @@ def _zstd_file_decoder(file: BinaryIO) -> Callable[[], Any]:
     return _zstd_decoder
 
 
-def _zstd_decoder() -> Any:
+def _zstd_decoder() -> object:
     return zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
 
 

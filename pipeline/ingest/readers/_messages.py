@@ -44,17 +44,17 @@ class NotWritten(ValueError):
     """Raised for a dialogue that the template cannot write; its text says why."""
 
 
-def is_dialogue(value: Any) -> TypeGuard[list[Mapping[str, Any]]]:
+def is_dialogue(value: object) -> TypeGuard[list[Mapping[str, Any]]]:
     """Return whether a value is a list of messages, whatever their fields are called."""
     return isinstance(value, list) and bool(value) and all(isinstance(message, Mapping) for message in value)
 
 
-def write_dialogue(messages: Sequence[Mapping[str, Any]], options: MessageOptions) -> str:
+def write_dialogue(messages: Sequence[Mapping[str, object]], options: MessageOptions) -> str:
     """Return the text of a dialogue; NotWritten if a message has no role of the template, or no text."""
     return "".join(_write_message(message, options) for message in messages)
 
 
-def _write_message(message: Mapping[str, Any], options: MessageOptions) -> str:
+def _write_message(message: Mapping[str, object], options: MessageOptions) -> str:
     for option, name in (("role", options.role), ("content", options.content)):
         if message.get(name) is None:
             keys = ", ".join(sorted(str(key)[:_SHOWN] for key in message)[:_KEYS])
@@ -68,7 +68,7 @@ def _write_message(message: Mapping[str, Any], options: MessageOptions) -> str:
     return before + _text_of(message[options.content]) + after
 
 
-def _text_of(content: Any) -> str:
+def _text_of(content: object) -> str:
     """Return the text of a message, or of all of its parts."""
     if isinstance(content, str):
         return content
@@ -76,7 +76,7 @@ def _text_of(content: Any) -> str:
     return "\n".join(map(_text_of_part, parts))
 
 
-def _text_of_part(part: Any) -> str:
+def _text_of_part(part: object) -> str:
     text = part.get("text") if isinstance(part, Mapping) else part
     if isinstance(text, str):
         return text

@@ -50,7 +50,7 @@ class FieldOptions:
     """how a dialogue, a list of messages in `text_key`, is written as a text"""
 
 
-def value_at(row: Mapping[str, Any], name: str) -> Any:
+def value_at(row: Mapping[str, object], name: str) -> Any:
     """Return the value of a field, or at a dotted path of nested fields; None if it is absent."""
     if name in row:
         return row[name]
@@ -59,7 +59,7 @@ def value_at(row: Mapping[str, Any], name: str) -> Any:
     return None if inner is None else value_at(inner, rest)
 
 
-def _remove(row: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _remove(row: Mapping[str, object], name: str) -> dict[str, object]:
     """Return a row without a field, or without that at a dotted path."""
     head, dot, rest = name.partition(".")
     inner = _as_mapping(row.get(head)) if dot and name not in row else None
@@ -171,7 +171,7 @@ class RowReader(Reader):
 
 
 def make_record(
-    row: Mapping[str, Any], options: FieldOptions, kind: str, locator: int, length: int
+    row: Mapping[str, object], options: FieldOptions, kind: str, locator: int, length: int
 ) -> RawRecord | Counted:
     """Return the record of a row, or the reason why its text is missing, empty or not text."""
     text = value_at(row, options.text_key)
@@ -223,7 +223,7 @@ def _keep_fields(fields: dict[str, Any]) -> dict[str, Any]:
     return {"dropped": True}
 
 
-def _explain_row(text_key: str, row: Mapping[str, Any]) -> str:
+def _explain_row(text_key: str, row: Mapping[str, object]) -> str:
     """Return why a row has no text, and which of its keys holds a dialogue."""
     dialogue = next((f"; {key!r} is a dialogue" for key, value in row.items() if is_dialogue(value)), "")
     return f"{explain_missing(text_key, row)}{dialogue}"
@@ -255,7 +255,7 @@ def _repair(text: str) -> str:
     return text
 
 
-def _to_json(value: Any) -> Any:
+def _to_json(value: object) -> Any:
     """Return the value in a form that every JSON parser accepts: no NaN, 65-bit integer or lone surrogate."""
     if isinstance(value, Mapping):
         return {_repair(str(name)): _to_json(item) for name, item in value.items()}

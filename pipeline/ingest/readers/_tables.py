@@ -114,7 +114,7 @@ def _find_type(schema: pa.Schema, key: str) -> pa.DataType | None:
     return _find_type(pa.schema(list(kind)), rest) if kind is not None and pa.types.is_struct(kind) else None
 
 
-def iterate_rows(batch: pa.RecordBatch, read: Collection[str] = ()) -> Iterator[dict[str, Any] | None]:
+def iterate_rows(batch: pa.RecordBatch, read: Collection[str] = ()) -> Iterator[dict[str, object] | None]:
     """Yield the rows as plain data; None for a row with invalid UTF-8, which Arrow does not check.
 
     Times become text, as no type of Python has all of them: nanoseconds, unknown zones, the year 0. In a column of
@@ -137,7 +137,7 @@ def iterate_rows(batch: pa.RecordBatch, read: Collection[str] = ()) -> Iterator[
 def _values(column: pa.Array, is_read: bool) -> list[Any]:
     plain = _replace_times(column.type, lambda kind: pa.string())
     if plain == column.type:
-        values: list[Any] = column.to_pylist()
+        values: list[object] = column.to_pylist()
         return values
     if is_read and pa.types.is_string(plain):
         return [valid or None for valid in column.is_valid().to_pylist()]

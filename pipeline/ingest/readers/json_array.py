@@ -103,7 +103,7 @@ class _Text:
             if self.at < len(self.buffer) or not self._fill():
                 return
 
-    def take_value(self) -> tuple[Any, str, str]:
+    def take_value(self) -> tuple[object, str, str]:
         """Pass the value that starts here; return it, its text, and the reason if it is invalid and not passed."""
         size = _AHEAD
         while True:

@@ -131,7 +131,7 @@ class _Pages:
             return False
         return not self.wrong
 
-    def _refuse(self, *_: Any) -> None:
+    def _refuse(self, *_: object) -> None:
         raise ValueError("declares an entity, which no dump does")
 
     def _open(self, name: str, attributes: dict[str, str]) -> None:
@@ -325,7 +325,7 @@ class _Renderer:
                 named[key.lower()] = value
         return show(Call(positional, named, self._language, before))
 
-    def _render_text(self, code: Any) -> str:
+    def _render_text(self, code: object) -> str:
         return "".join(piece for piece, _ in self.render(code, in_code=False)).replace(_HOLE, "").strip()
 
 

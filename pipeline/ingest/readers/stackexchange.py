@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from html import escape
 from itertools import pairwise
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from lxml import etree
 
@@ -75,7 +75,7 @@ class Stackexchange(Reader):
             return Counted("ignored", f"post_type_{kind[:10]}")
         title = f"<h1>{escape(fields['Title'])}</h1>" if "Title" in fields else ""
         page = f"<html><body><main>{title}{fields.get('Body', '')}</main></body></html>"
-        extra: dict[str, Any] = {name: fields[key] for name, key in _FIELDS.items() if fields.get(key)}
+        extra: dict[str, object] = {name: fields[key] for name, key in _FIELDS.items() if fields.get(key)}
         extra |= {"type": _TYPES[kind], "tags": _TAGS.findall(fields.get("Tags", ""))}
         if _SCORE.fullmatch(fields.get("Score", "")):
             extra["score"] = int(fields["Score"])

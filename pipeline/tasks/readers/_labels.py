@@ -17,7 +17,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from pydantic import BeforeValidator
 
@@ -36,7 +36,7 @@ _MARKS: Final = {mark: mark for mark in "BIES"} | {"L": "E", "U": "S", "M": "I",
 """Letters of all schemes, and those of BIOES for them."""
 
 
-def cell_text(value: Any) -> str | None:
+def cell_text(value: object) -> str | None:
     """Return a label as text, None for a missing one; integers may come as floats, as from a column with gaps.
 
     Raises:
@@ -55,7 +55,7 @@ def cell_text(value: Any) -> str | None:
     return str(value).strip() or None
 
 
-def printed_list(text: str) -> list[Any] | None:
+def printed_list(text: str) -> list[object] | None:
     """Return the list that a program has printed into a text, as JSON or Python; None if the text is not like one.
 
     Raises:
@@ -75,7 +75,7 @@ def printed_list(text: str) -> list[Any] | None:
     raise ValueError(f"holds {text[:60]}, which is neither a list of JSON nor of Python")
 
 
-def cell_texts(value: Any, separator: str | None) -> list[str] | None:
+def cell_texts(value: object, separator: str | None) -> list[str] | None:
     """Return the labels of a list, of a text that joins them, or of a printed list; None for a missing value.
 
     Raises:
@@ -89,13 +89,13 @@ def cell_texts(value: Any, separator: str | None) -> list[str] | None:
         return None
     if isinstance(value, str):
         printed = printed_list(value)
-        parts: Iterable[Any] = value.split(separator) if printed is None else printed
+        parts: Iterable[object] = value.split(separator) if printed is None else printed
     else:
         parts = value if isinstance(value, (list, tuple)) else [value]
     return [text for part in parts if (text := cell_text(part)) is not None]
 
 
-def words_of(value: Any) -> tuple[str, ...]:
+def words_of(value: object) -> tuple[str, ...]:
     """Return the words of a list, of a printed list, or of a text split at white space.
 
     Raises:
@@ -126,7 +126,7 @@ def is_vector(labels: Sequence[str]) -> bool:
     return set(labels) <= {"0", "1"} and len(set(labels)) < len(labels)
 
 
-def number_of(value: Any) -> float | None:
+def number_of(value: object) -> float | None:
     """Return the finite number in a cell; None if it holds none."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
@@ -205,7 +205,7 @@ def class_names(classes: Sequence[str] | Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(classes.values() if isinstance(classes, Mapping) else classes))
 
 
-def as_texts(value: Any) -> Any:
+def as_texts(value: object) -> object:
     """Return names and values of classes as texts in NFC, before validation: YAML reads `1` as an integer."""
     if isinstance(value, Mapping):
         return {normal_form(str(key)): normal_form(str(name)) for key, name in value.items()}

@@ -98,7 +98,7 @@ class TaskReader(ABC):
     def open(self, path: Path) -> RowFile:
         """Detect the layout of a file; a ConfigurationError lists the layouts of the task if it has none of them."""
 
-    def complete_options(self, splits: Mapping[str, Path]) -> Any:
+    def complete_options(self, splits: Mapping[str, Path]) -> object:
         """Return the options with what the files of the splits determine, such as the classes; by default as given."""
         return self.options
 

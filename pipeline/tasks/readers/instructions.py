@@ -117,7 +117,7 @@ class Instructions(TaskReader):
             raise Unfit("no_answer")
         return Dialogue(tuple(messages[: answers[-1] + 1]), index)
 
-    def _message(self, message: Any) -> tuple[str, str]:
+    def _message(self, message: object) -> tuple[str, str]:
         """Return role and content of a message."""
         role, content = (message.get(name) if isinstance(message, Mapping) else None
                          for name in (self.options.role, self.options.content))  # fmt: skip

@@ -183,7 +183,7 @@ class Labelled(TaskReader):
                 if not isinstance(row, Rejected):
                     yield f"{path}: {self.unit} {index + 1}", row
 
-    def complete_options(self, splits: Mapping[str, Path]) -> Any:
+    def complete_options(self, splits: Mapping[str, Path]) -> object:
         """Return the options with the classes of the training rows, or the range of the scores of all rows."""
         spec = self.spec
         if spec.score is not None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -67,7 +67,7 @@ class MultipleChoice(TaskReader):
         file.require(self.spec.context, *self.spec.choices)
         return file
 
-    def complete_options(self, splits: Mapping[str, Path]) -> Any:
+    def complete_options(self, splits: Mapping[str, Path]) -> object:
         """Refuse answers that count from 1: the number of choices occurs, and 0 does not."""
         if self.spec.answers:
             return self.options

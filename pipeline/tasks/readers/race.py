@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.files import parse_json
@@ -76,5 +76,5 @@ def _questions(path: Path, text: str) -> Iterator[Row | Rejected]:
         yield {name: _stripped(value) for name, value in texts.items()} | {"answer": answer, GROUP: where}
 
 
-def _stripped(value: Any) -> Any:
+def _stripped(value: object) -> object:
     return [*map(_stripped, value)] if isinstance(value, list) else value.strip() if isinstance(value, str) else value

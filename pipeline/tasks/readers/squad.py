@@ -42,7 +42,7 @@ def question_of(row: Row, index: int, form: NormalForm, *, unanswerable: bool) -
     return Question(normalize_field(form, question), stored, tuple(answers), str(key), index, row[GROUP])
 
 
-def maps(entries: Any) -> Iterator[Mapping[str, Any]]:
+def maps(entries: object) -> Iterator[Mapping[str, object]]:
     """Yield the objects of a list; anything else becomes an empty object."""
     for entry in entries if isinstance(entries, list) else []:
         yield entry if isinstance(entry, Mapping) else {}
@@ -108,7 +108,7 @@ class Squad(TaskReader):
             yield self.build({**row, "entry": entry}, index), entry.get("id")
 
 
-def _questions(articles: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+def _questions(articles: Sequence[Mapping[str, object]]) -> Iterator[Row]:
     for number, article in enumerate(articles):
         for paragraph in maps(article.get("paragraphs")):
             for entry in maps(paragraph.get("qas")):

@@ -14,7 +14,7 @@ ExtraTotals: TypeAlias = dict[str, dict[str, Any]]
 sum, min and max."""
 
 
-def select_extra(extra: Mapping[str, Any], keys: Sequence[str]) -> str | None:
+def select_extra(extra: Mapping[str, object], keys: Sequence[str]) -> str | None:
     """Return the declared keys that a document has as a JSON object; None if it has none of them."""
     chosen = {key: extra[key] for key in keys if extra.get(key) is not None}
     return json.dumps(chosen, sort_keys=True, ensure_ascii=False) if chosen else None
@@ -50,7 +50,7 @@ def merge_totals(parts: Iterable[ExtraTotals], keys: Sequence[str]) -> ExtraTota
     return {key: _bounded(total) for key, total in totals.items()}
 
 
-def _empty() -> dict[str, Any]:
+def _empty() -> dict[str, object]:
     return {"documents": 0, "values": {}, "others": {"documents": 0, "tokens": 0}, "numbers": {}}
 
 

@@ -22,7 +22,7 @@ _ROW_BYTES: Final = 256
 """Approximate bytes of a document's identity and origin, in addition to its tokens."""
 
 
-def run_schema(id_dtype: Any, *, words: bool = False, extra: bool = False) -> pa.Schema:
+def run_schema(id_dtype: object, *, words: bool = False, extra: bool = False) -> pa.Schema:
     """Return the columns of a run. `order` is the sort key of a document, `order * shards >> 64` its shard.
 
     With `words` it has the starts of words that segmenters found, with `extra` the declared columns of documents.
@@ -49,7 +49,7 @@ class RunWriter:
         self._extra = extra
         self._schema = run_schema(id_dtype, words=words, extra=bool(extra))
         self._shards = shards
-        self._rows: list[tuple[Any, ...]] = []
+        self._rows: list[tuple[object, ...]] = []
         self._buffered = 0
 
     def add(

@@ -321,7 +321,7 @@ def _lines(path: Path) -> list[str]:
     return lines[:-1] if lines[-1] == "" else lines
 
 
-def _content(entry: Any) -> str:
+def _content(entry: object) -> str:
     return str(entry["content"] if isinstance(entry, Mapping) else entry)
 
 

@@ -119,7 +119,7 @@ def _first_set(config: Path) -> Path:
         plain = parse_yaml(config.read_text(encoding="utf-8"))
     except (ValueError, yaml.YAMLError) as error:
         raise IntegrityError(f"{config}: is damaged ({error}); give the folder of its tokenizer") from error
-    data: Any = plain.get("data") if isinstance(plain, dict) else None
+    data: object = plain.get("data") if isinstance(plain, dict) else None
     data = data if isinstance(data, dict) else {}
     phases = data.get("phases") or [{}]
     shards = data.get("shards") or phases[0].get("shards")

@@ -181,12 +181,12 @@ def _read_published(
 
 
 @lru_cache(maxsize=4)
-def _answer(path: str, tokenizer_class: str | None, _state: tuple[Any, ...]) -> str:
+def _answer(path: str, tokenizer_class: str | None, _state: tuple[object, ...]) -> str:
     """Ask for a tokenizer once: the stages of a run need it several times."""
     return ask_child({"path": path, "tokenizer_class": tokenizer_class, "texts": _TEXTS})
 
 
-def ask_child(request: Mapping[str, Any]) -> str:
+def ask_child(request: Mapping[str, object]) -> str:
     """Return the answer of `auto_tokenizer.describe` in a child process, as JSON: transformers is not imported here."""
     command, line = python_command("-m", _CHILD), json.dumps(request) + "\n"
     limits = Limits(memory_bytes=_CHILD_BYTES)
@@ -228,7 +228,7 @@ def _append_special(facts: dict[str, Any], pieces: Mapping[str, int]) -> None:
 
 
 def _give_roles(
-    facts: dict[str, Any],
+    facts: dict[str, object],
     published: Published,
     specials: Mapping[str, str],
     sentinels: str | Sequence[str],

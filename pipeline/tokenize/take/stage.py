@@ -8,7 +8,7 @@ from dataclasses import dataclass as plain_dataclass
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError
@@ -133,7 +133,7 @@ class _Imported:
 
 
 @lru_cache(maxsize=4)
-def _import(path: str, config: str, add: tuple[str, ...], _state: tuple[Any, ...]) -> _Imported:
+def _import(path: str, config: str, add: tuple[str, ...], _state: tuple[object, ...]) -> _Imported:
     options = {name: value for name, value in json.loads(config).items() if name not in ("path", "add")}
     options |= {"pad_by_eos": not json.loads(config)["add"], "add": add}
     with tempfile.TemporaryDirectory() as temporary:

@@ -66,7 +66,7 @@ def byte_alphabet() -> dict[str, int]:
     return {chr(byte): byte for byte in printable} | {chr(256 + index): byte for index, byte in enumerate(rest)}
 
 
-def fingerprint(facts: Any) -> str:
+def fingerprint(facts: object) -> str:
     """Return the SHA-256 (hex) of everything that determines the ids of a tokenizer, as canonical JSON."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
@@ -248,7 +248,7 @@ class Tokenizer(ABC):
     _table: PieceTable
 
     @classmethod
-    def room(cls, options: Any) -> tuple[int, str]:
+    def room(cls, options: object) -> tuple[int, str]:
         """Return the pieces that a vocabulary with these options needs in addition to the special ones; `ROOM`."""
         return cls.ROOM
 

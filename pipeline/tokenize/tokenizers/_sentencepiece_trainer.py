@@ -140,7 +140,7 @@ class TrainedSentencepiece(TrainableTokenizer):
         """Convert the model; the ids differ only for ties, which `export_tokenizer` counts."""
         pieces, unknown = self._facts.pieces, SPECIAL_PIECES["unk"]
         ids = {piece.piece: number for number, piece in enumerate(pieces)}
-        kind: Any
+        kind: object
         if self.MODEL == "bpe":
             kind = models.BPE(ids, _merges(pieces), unk_token=unknown, fuse_unk=True, byte_fallback=self._has_bytes)
         else:

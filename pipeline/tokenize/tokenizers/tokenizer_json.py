@@ -76,7 +76,7 @@ class TokenizerJson(Tokenizer):
         return cls._write(folder, facts, published)
 
     @classmethod
-    def _write(cls, folder: Path, facts: dict[str, Any], published: Published) -> Self:
+    def _write(cls, folder: Path, facts: dict[str, object], published: Published) -> Self:
         folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(facts, ensure_ascii=False, indent=1)
         (folder / cls.FILE).write_text(text + "\n", encoding="utf-8")
@@ -266,7 +266,7 @@ def piece_ids(facts: dict[str, Any]) -> dict[str, int]:
     return ids | {entry["content"]: entry["id"] for entry in facts["added_tokens"]}
 
 
-def hide_pieces(facts: dict[str, Any], special: Collection[str]) -> tuple[dict[str, Any], int]:
+def hide_pieces(facts: dict[str, object], special: Collection[str]) -> tuple[dict[str, object], int]:
     """Return a `tokenizer.json` that gives the same ids, but none of a special piece, and the number of lost merges."""
     return rename_pieces(facts, {piece: _PRIVATE + piece for piece in special})
 
@@ -302,7 +302,7 @@ def rename_pieces(facts: dict[str, Any], names: Mapping[str, str]) -> tuple[dict
     return {**facts, **plain, "model": model, "added_tokens": added}, len(merges) - len(model.get("merges") or [])
 
 
-def pieces_of(facts: dict[str, Any], where: str) -> list[str]:
+def pieces_of(facts: dict[str, object], where: str) -> list[str]:
     """Return the pieces in order of their ids; ConfigurationError if ids are missing or used twice."""
     ids = piece_ids(facts)
     names = sorted(ids, key=ids.__getitem__)

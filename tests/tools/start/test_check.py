@@ -129,6 +129,7 @@ def check(tmp_path, monkeypatch, capsys):
         ("mylab.algorithms:Shouting", ["share=0.3"], ["filters"]),
         ("mylab.training:Focal", ["labels=[dry, wet]", "hidden=tanh"], ["heads"]),
         ("classification", ["multi_label=true"], ["heads"]),
+        ("mylab.training:Rarity", ["smoothing=0.1", "least=1"], ["heads"]),
         ("mylab.training:RAdam", [], ["optimizers"]),
         ("masked_lm", [], ["objectives", "heads"]),
         ("span_boundary", ["registry=heads", "max_span_tokens=2"], ["heads"]),

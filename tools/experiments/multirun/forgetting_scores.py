@@ -88,9 +88,9 @@ def outcome(matrix: Matrix, learned: Sequence[int], rising: Sequence[bool]) -> O
 
 def summary(
     matrices: Mapping[Method, Sequence[Matrix]], names: Sequence[str], learned: Sequence[int], rising: Sequence[bool]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return mean and deviation over seeds of all figures, by method, as plain data; see `outcome`."""
-    summaries: dict[str, Any] = {}
+    summaries: dict[str, object] = {}
     for method, seed_matrices in matrices.items():
         outcomes = [outcome(matrix, learned, rising) for matrix in seed_matrices]
         old = [name for name, stage in zip(names, learned, strict=True) if stage < len(seed_matrices[0]) - 1]

@@ -164,13 +164,13 @@ def settings_facts(options: Any, *without: str) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if name not in without}
 
 
-def record_folder_facts(path: Path, facts: Mapping[str, Any]) -> None:
+def record_folder_facts(path: Path, facts: Mapping[str, object]) -> None:
     """Record what an output folder is for, so that no other command mixes its runs with these."""
     require_same_facts(path, facts)
     publish_text(path, json.dumps(facts, indent=2, sort_keys=True) + "\n")
 
 
-def require_same_facts(path: Path, facts: Mapping[str, Any]) -> None:
+def require_same_facts(path: Path, facts: Mapping[str, object]) -> None:
     """Check that an output folder holds no runs of a different command; without a run, its note is ignored."""
     configs = (file.relative_to(path.parent) for file in path.parent.rglob("config.yaml"))
     # Stages keep a configuration too, and make their sets again for other keys.

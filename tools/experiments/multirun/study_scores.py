@@ -54,7 +54,7 @@ def write_scores(variant: Variant, plan: Plan, test: PairTest | None, texts: Map
         measure: label_loss(trained.model, open_shards(path), max_rows)
         for measure, path in plan.config["data"]["heldout"].items()
     }
-    figures: dict[str, Any] = {
+    figures: dict[str, object] = {
         "steps": sum(plan.steps),
         "flops": plan.total,
         "tokens": sum(record["tokens"] for record in read_lines(run / "metrics.jsonl")[-1:]),
@@ -84,7 +84,7 @@ def measures_of(runs: Runs) -> list[str]:
     return list(dict.fromkeys(measure for seeds in runs.values() for measure in _measured(seeds[0])))
 
 
-def _losses_of(seeds: Sequence[Mapping[str, Any]], measure: str) -> list[float]:
+def _losses_of(seeds: Sequence[Mapping[str, object]], measure: str) -> list[float]:
     """Return the loss of each seed of a variant; empty if its training did not prepare it for the measure."""
     return [measured[measure] for measured in map(_measured, seeds) if measure in measured]
 

@@ -134,7 +134,7 @@ def _absolute(files: str) -> str:
         raise ConfigurationError(f"input={files}: cannot be read as YAML: {error}") from error
 
 
-def _absolute_entries(entry: Any) -> Any:
+def _absolute_entries(entry: object) -> object:
     """Return an entry, or a list of them, with absolute paths."""
     if isinstance(entry, list):
         return [_absolute_entries(each) for each in entry]

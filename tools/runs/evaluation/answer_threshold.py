@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from clozeline.errors import IntegrityError
 from clozeline.files import parse_json, publish_text
@@ -12,7 +12,7 @@ from clozeline.sealed_json import seal, unseal
 _FILE: Final = "answer_threshold.json"
 
 
-def store_threshold(run: Path, threshold: float, facts: dict[str, Any]) -> None:
+def store_threshold(run: Path, threshold: float, facts: dict[str, object]) -> None:
     """Write the threshold of a run, with the checkpoint and the set on which it was chosen."""
     publish_text(run / _FILE, json.dumps(seal({"threshold": threshold, **facts}), sort_keys=True, indent=1) + "\n")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -59,7 +59,7 @@ class ExitingModel:
         scores: Tensor = exits.scores
         return scores
 
-    def usage(self, counts: Sequence[Sequence[float]]) -> dict[str, Any]:
+    def usage(self, counts: Sequence[Sequence[float]]) -> dict[str, object]:
         """Return the mean number of layers, of how many, and the share of the FLOPs, from the counts of all ranks."""
         rows, layers, flops, dense = (sum(column) for column in zip(*counts, strict=True))
         return {"layers": layers / max(1.0, rows), "of": self.layers, "flops": flops / max(1.0, dense)}

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from clozeline.pipeline.rows import Rows
 from clozeline.terminal import align_rows
@@ -15,7 +15,7 @@ _CLASSES: Final = 12
 """Classes of the printed confusion matrix, those with most errors first."""
 
 
-def answered_records(opened: TaskRun, rows: Rows, predicted: Mapping[int, Any]) -> list[Record]:
+def answered_records(opened: TaskRun, rows: Rows, predicted: Mapping[int, object]) -> list[Record]:
     """Return the prediction of each text, sentence or question of a set with its `gold` answer and its `error`.
 
     `error` is 0 for a correct prediction, up to 1 or the distance of a number.
@@ -58,12 +58,12 @@ def _confusion(labels: Sequence[str], pairs: Mapping[tuple[str, str], int]) -> I
     yield from _table(["gold", *shown], [[gold, *(pairs.get((gold, guess), 0) for guess in shown)] for gold in shown])
 
 
-def _class_scores(labels: Sequence[str], units: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[list[Any]]:
+def _class_scores(labels: Sequence[str], units: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[list[object]]:
     """Return precision, recall, F1 and the number of units of each class; of one that does not occur no scores."""
     gold = Counter(name for own, _ in units for name in own)
     predicted = Counter(name for _, own in units for name in own)
     both = Counter(name for own, guess in units for name in {*own} & {*guess})
-    rows: list[list[Any]] = []
+    rows: list[list[object]] = []
     for name in labels:
         if not gold[name] + predicted[name]:  # no score is defined
             rows.append([name, *["–"] * 3, 0])
@@ -74,7 +74,7 @@ def _class_scores(labels: Sequence[str], units: Sequence[tuple[Sequence[str], Se
     return rows
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[str]:
+def _table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
     cells = [list(map(str, row)) for row in (header, *rows)]
     for line in align_rows(cells):
         yield f"  {line}"

@@ -27,7 +27,7 @@ def is_trained_on_texts(run: Path) -> bool:
     return False
 
 
-def heldout_losses(trained: TrainedModel, set_paths: SetPaths | None = None) -> dict[str, Any]:
+def heldout_losses(trained: TrainedModel, set_paths: SetPaths | None = None) -> dict[str, object]:
     """Return, by held-out set, the loss in nats, the losses and labels of its heads, and the perplexity of one head.
 
     Raises:
@@ -44,7 +44,7 @@ def heldout_losses(trained: TrainedModel, set_paths: SetPaths | None = None) -> 
     return {"step": trained.step, "sets": {name: _losses(trained, datasets, name) for name in datasets.heldout}}
 
 
-def _losses(trained: TrainedModel, datasets: Datasets, name: str) -> dict[str, Any]:
+def _losses(trained: TrainedModel, datasets: Datasets, name: str) -> dict[str, object]:
     """Return the losses on one held-out set, over the rows that the training evaluates."""
     config, model = trained.require_config(), trained.model
     batches = batches_of_pass(len(datasets.heldout[name]), config.data.global_batch, config.evaluate.max_rows)

@@ -45,7 +45,7 @@ class _Words:
         return np.stack([by_row[row][position].numpy() for row, position in self.word_positions])
 
 
-def probe_scores(trained: TrainedModel, task: Path, split: str) -> dict[str, Any]:
+def probe_scores(trained: TrainedModel, task: Path, split: str) -> dict[str, object]:
     """Return the accuracy of each layer on a split of a task of tagged words, next to each word's most frequent class.
 
     The linear model is fitted on the training split, on standardized vectors of the first tokens of words.

@@ -97,7 +97,7 @@ def _single_tokens(trained: TrainedModel, words: Sequence[str]) -> dict[str, int
     }
 
 
-def _mean_over_relations(asked: Sequence[Fact], ranks: np.ndarray[Any, Any], candidates: int) -> dict[str, Any]:
+def _mean_over_relations(asked: Sequence[Fact], ranks: np.ndarray[Any, Any], candidates: int) -> dict[str, object]:
     has_top = candidates >= _FEWEST_CANDIDATES
     facts_by_relation: dict[str, list[int]] = defaultdict(list)
     for number, fact in enumerate(asked):
@@ -132,6 +132,6 @@ def fact_lines(scores: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {few}"
 
 
-def _format_precision(row: Mapping[str, Any]) -> str:
+def _format_precision(row: Mapping[str, object]) -> str:
     top = row.get(f"p_at_{_TOP}")
     return f"P@1 {row['p_at_1']:.4f}" + (f"  P@{_TOP} {top:.4f}" if top is not None else "")

@@ -59,7 +59,7 @@ def read_pairs(path: Path, max_per_paradigm: int | None = None, form: NormalForm
     return pairs
 
 
-def _pair_of(fields: Mapping[str, Any], stem: str, where: str) -> Pair:
+def _pair_of(fields: Mapping[str, object], stem: str, where: str) -> Pair:
     """Return the pair of a row, whose fields tell its format; `stem` names the paradigm if it does not."""
 
     def text(name: str) -> str:

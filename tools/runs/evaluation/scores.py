@@ -13,7 +13,7 @@ from clozeline.tools.runs.evaluation.score_notes import note_few_items
 from clozeline.tools.runs.evaluation.task_run import TaskRun, set_rows
 
 
-def scores_of(opened: TaskRun, rows: Rows, predicted: Mapping[int, Any]) -> dict[str, Any]:
+def scores_of(opened: TaskRun, rows: Rows, predicted: Mapping[int, object]) -> dict[str, object]:
     """Return the scores of all rows with everything needed to interpret them, as plain data."""
     facts, manifest = opened.facts, opened.shards.manifest
     scored = opened.answer.score(opened.task, set_rows(opened.train), rows, predicted)
@@ -43,7 +43,7 @@ def scores_of(opened: TaskRun, rows: Rows, predicted: Mapping[int, Any]) -> dict
     }
 
 
-def to_json(scores: Mapping[str, Any]) -> str:
+def to_json(scores: Mapping[str, object]) -> str:
     """Return scores as canonical JSON: sorted keys, full precision."""
     return json.dumps(scores, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
 

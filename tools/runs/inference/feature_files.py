@@ -60,7 +60,7 @@ class Features:
 
 def write_features(
     folder: Path, trained: TrainedModel, objective: ObjectiveFacts, texts: Iterable[tuple[str, str]],
-    chosen: Extraction, facts: Mapping[str, Any],
+    chosen: Extraction, facts: Mapping[str, object],
 ) -> dict[str, Any]:  # fmt: skip
     """Write the vectors of (name, text) pairs in order, then a manifest; return the manifest.
 

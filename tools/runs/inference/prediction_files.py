@@ -105,7 +105,7 @@ def columns_of(answer: TaskHead) -> dict[str, type]:
     return {"row": int, "id": str, **answer.fields(), TRUNCATED: int, "rejected": str}
 
 
-def flat_record(record: Mapping[str, Any]) -> Record:
+def flat_record(record: Mapping[str, object]) -> Record:
     """Return a record as cells of a table: a column per class for probabilities by class, lists as joined texts."""
     cells: Record = {}
     for name, value in record.items():

@@ -14,7 +14,7 @@ from clozeline.tools.runs.prompting.rows import PromptRow
 from clozeline.train.task_heads._metrics import macro_f1
 
 
-def prompt_scores(answered: Sequence[Answered], labels: Sequence[str], train: Sequence[PromptRow]) -> dict[str, Any]:
+def prompt_scores(answered: Sequence[Answered], labels: Sequence[str], train: Sequence[PromptRow]) -> dict[str, object]:
     """Return the scores over the rows with a label; the majority label is that of `train`, or of the rows."""
     fitting = [answer for answer in answered if answer.scores]
     scored = [answer for answer in fitting if answer.row.label is not None]

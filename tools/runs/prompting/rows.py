@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
@@ -66,7 +66,7 @@ def read_rows(path: Path, template: Template, form: NormalForm = "prose", *, lab
     return PromptRows(accepted, refused)
 
 
-def _parse_row(plain: Mapping[str, Any], template: Template) -> PromptRow | str:
+def _parse_row(plain: Mapping[str, object], template: Template) -> PromptRow | str:
     fields = {}
     for name in template.names:
         value = next((plain[column] for column in template.columns_of(name) if column in plain), None)

@@ -37,7 +37,7 @@ def document_tables(manifest_path: Path) -> list[Path]:
 
 def find_documents(manifest_path: Path, uids: Collection[bytes]) -> dict[bytes, dict[str, Any]]:
     """Return source, offset, length and URL by document uid, for the documents that a table above the set lists."""
-    documents: dict[bytes, dict[str, Any]] = {}
+    documents: dict[bytes, dict[str, object]] = {}
     for path in _likely_first(document_tables(manifest_path), uids):
         missing = set(uids) - documents.keys()
         if not missing:
@@ -59,9 +59,9 @@ def _likely_first(tables: list[Path], uids: Collection[bytes]) -> list[Path]:
     return [tables[number] for number in numbers]
 
 
-def documents_at(manifest_path: Path, url: str) -> dict[bytes, dict[str, Any]]:
+def documents_at(manifest_path: Path, url: str) -> dict[bytes, dict[str, object]]:
     """Return documents by uid whose URL is `url`, or starts with it where `url` ends with `*`."""
-    documents: dict[bytes, dict[str, Any]] = {}
+    documents: dict[bytes, dict[str, object]] = {}
     for path in document_tables(manifest_path):
         for batch in _batches(path, "url"):
             urls = batch.column("url")

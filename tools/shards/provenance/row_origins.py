@@ -42,7 +42,7 @@ def partners_of(shards: ShardSet, stored: Mapping[BlockRow, Rows]) -> dict[Block
     return {at: {"partner": _origin(uid, lines.get(uid))} for at, uid in uids.items()}
 
 
-def describe_origin(document: Mapping[str, Any]) -> str:
+def describe_origin(document: Mapping[str, object]) -> str:
     """Return source, offset and URL as a suffix for a document's name; "" if unknown."""
     if "source" not in document:
         return ""
@@ -50,14 +50,14 @@ def describe_origin(document: Mapping[str, Any]) -> str:
     return f": {document['source']}, record at {document.get('source_offset', document.get('offset')):,}{url}"
 
 
-def storage_location(shards: ShardSet, block: int, row: int) -> dict[str, Any]:
+def storage_location(shards: ShardSet, block: int, row: int) -> dict[str, object]:
     """Return shard, block in the shard and row in the block, for a block number over all shards."""
     path = shards.manifest.shards[int(shards.index.shard[block])].path
     return {"shard": path, "block": int(shards.index.block[block]), "row": row}
 
 
-def _origin(uid: bytes, line: dict[str, Any] | None) -> dict[str, Any]:
-    facts: dict[str, Any] = {"document": uid.hex()}
+def _origin(uid: bytes, line: dict[str, object] | None) -> dict[str, object]:
+    facts: dict[str, object] = {"document": uid.hex()}
     if line is not None:
         facts |= {"source": line["source"], "source_offset": line["offset"], "url": line["url"]}
     return facts

@@ -59,7 +59,7 @@ def _describe_extra(total: dict[str, Any]) -> str:
     return "; ".join(parts) or "no document has it"
 
 
-def _options(options: dict[str, Any]) -> str:
+def _options(options: dict[str, object]) -> str:
     texts = []
     for name, value in sorted(options.items()):
         if isinstance(value, list) and all(isinstance(item, dict) and "name" in item for item in value):

@@ -15,7 +15,7 @@ class Failed(AssertionError):
     """A promise that an algorithm breaks: what was expected, what it gave, what to do."""
 
 
-def require(holds: Any, message: str) -> None:
+def require(holds: object, message: str) -> None:
     """Raise `Failed` with this message unless the promise holds."""
     if not holds:
         raise Failed(message)

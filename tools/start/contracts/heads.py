@@ -11,6 +11,7 @@ from torch import Tensor
 
 from clozeline.columns import CHOICES, FIELDS, IGNORED, ROW_TEXT, ROW_WEIGHT, SECOND_VIEW, BatchField, TextFields
 from clozeline.model.build import Model, build_model
+from clozeline.model.compilation.host_shapes import pad_labels
 from clozeline.model.configuration.head import ClassOptions
 from clozeline.model.heads import Head
 from clozeline.model.heads.similarity import Similarity
@@ -269,6 +270,17 @@ def check_nothing_to_predict(case: Case) -> None:
             require(zero, f"{name}: expected a gradient of 0, got {found}; let sums over no rows be 0")
 
 
+def check_padded_labels(case: Case) -> None:
+    """Padding entries of labels, which `data.label_capacity` adds, change nothing."""
+    loss, padded = case.compute_loss(), case.compute_loss(pad_labels(case.batch, 64, case.model.reads))
+    same = padded.count == loss.count and torch.isclose(padded.total, loss.total, rtol=1e-5)
+    require(
+        same,
+        f"expected the loss {loss.total:.6g} of {loss.count}, got {padded.total:.6g} of {padded.count}. Ignore labels "
+        "whose `label_ids` are -100, or whose value is the filler of its field",
+    )
+
+
 def check_classes(case: Case) -> None:
     """Correct classes are as many as predictions that count, or none."""
     for weights in ([1.0] * 6, [1.0, 0.0, 1.0, 1.0, 0.0, 1.0]):
@@ -279,4 +291,4 @@ def check_classes(case: Case) -> None:
         require(len(classes) in (0, count) and (classes >= 0).all(), f"classes: expected {count} or none, {found}")
 
 
-CHECKS: Final = (check_micro_batches, check_row_weights, check_nothing_to_predict, check_classes)
+CHECKS: Final = (check_micro_batches, check_row_weights, check_nothing_to_predict, check_padded_labels, check_classes)

@@ -59,7 +59,7 @@ class Sample:
         return median(self.words)
 
 
-def sample_texts(source: Any) -> Sample:
+def sample_texts(source: object) -> Sample:
     """Read some records of the local files of `input`, a path, a mapping or a list of them."""
     entries = validate(Recipe, {"corpus": "sample", "input": source}, "input").input
     local = [

@@ -159,7 +159,7 @@ def absolute_input(text: str) -> Any:
     return found if isinstance(value, list) else found[0]
 
 
-def _absolute_entry(entry: Any) -> Any:
+def _absolute_entry(entry: object) -> object:
     if isinstance(entry, Mapping) and "path" in entry:
         return {**entry, "path": absolute_input(json.dumps(entry["path"], ensure_ascii=False))}
     if not isinstance(entry, str):
@@ -220,7 +220,7 @@ def entry_of(model: str, language: str) -> str:
     return entry.replace("LANGUAGE", language)
 
 
-def pipeline_yaml(folder: Path, source: Any, language: str, model: str, kind: str = "pages") -> str:
+def pipeline_yaml(folder: Path, source: object, language: str, model: str, kind: str = "pages") -> str:
     """Return the recipe of a project in a folder."""
     entry, needs = entry_of(model, language), KINDS[kind]
     return _PIPELINE.format(

@@ -8,6 +8,20 @@ import torch
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model, build_model
 from clozeline.model.compression.pruning._pruning import CubicOptions
+from clozeline.model.configuration.conflicts import (
+    ADAPTER,
+    AVERAGES,
+    AVERAGING_OPTIMIZER,
+    COMPILATION,
+    DISTILLATION,
+    MATRIX_OPTIMIZER,
+    NEW_WEIGHTS,
+    OFFLOAD,
+    QUANTIZATION,
+    RECOMPUTATION,
+    REGULARIZER,
+    SHARED_LAYERS,
+)
 from clozeline.model.parameters.freezing import freeze
 from clozeline.model.registries import PRUNING
 from tests.contracts import contract
@@ -42,24 +56,23 @@ def test_a_method_refuses_what_it_does_not_go_together_with(name):
     own = case(name)
     prune, run = {"name": name, **own["prune"]}, own.get("run", {})
     ways = {
-        "model.quantization": {"model__quantization": "int8"},
-        "model.adapter": {"model__adapter": {"name": "lora"}, "model__init_from": "elsewhere"},
-        "model.share": {"model__share": {"groups": 1}},
-        "hooks.average": {"hooks": ["average"]},
-        "regularizer": {"regularizer": "l2_sp", "model__init_from": "elsewhere", "optimizer__weight_decay": 0.0},
-        "distil": {"distil": {"teacher": "elsewhere"}},
-        "zero.offload": {"zero__offload": "optimizer"},
-        "compile": {"compile": True},
-        "activation_checkpointing": {"activation_checkpointing": True},
-        "optimizer.averages": {"optimizer": {"name": "nt_asgd"}, "evaluate": {"every": 2}},
-        "optimizer.statistics": {"optimizer": {"name": "muon"}},
-        "no model.init_from": {"model__init_from": None},
+        QUANTIZATION: {"model__quantization": "int8"},
+        ADAPTER: {"model__adapter": {"name": "lora"}, "model__init_from": "elsewhere"},
+        SHARED_LAYERS: {"model__share": {"groups": 1}},
+        AVERAGES: {"hooks": ["average"]},
+        REGULARIZER: {"regularizer": "l2_sp", "model__init_from": "elsewhere", "optimizer__weight_decay": 0.0},
+        DISTILLATION: {"distil": {"teacher": "elsewhere"}},
+        OFFLOAD: {"zero__offload": "optimizer"},
+        COMPILATION: {"compile": True},
+        RECOMPUTATION: {"activation_checkpointing": True},
+        AVERAGING_OPTIMIZER: {"optimizer": {"name": "nt_asgd"}, "evaluate": {"every": 2}},
+        MATRIX_OPTIMIZER: {"optimizer": {"name": "muon"}},
+        NEW_WEIGHTS: {"model__init_from": None},
     }
-    for key in PRUNING.load_class(name).conflicts:
-        shown = key if not key.startswith("optimizer.") else "optimizer.name="
-        relation = f"needs {shown[3:]}" if shown.startswith("no ") else f"does not go together with {shown}"
-        with pytest.raises(ConfigurationError, match=re.escape(f"prune: {name} {relation}")):
-            pruned(prune, **{**run, **ways[key]})
+    for conflict in PRUNING.load_class(name).conflicts:
+        shown = f"prune: {name} {conflict.relation} {conflict.key.partition('{')[0]}"
+        with pytest.raises(ConfigurationError, match=re.escape(shown)):
+            pruned(prune, **{**run, **ways[conflict]})
 
 
 LSTM = {"model": {"family": "awd_lstm", "dim": 20, "layers": 2, "cell_dim": 24, "heads": {"regularised_lm": {}}}}

@@ -1,0 +1,68 @@
+"""Each row of the tables of CONTRIBUTING.md: its files are there, and a renamed copy keeps the contract."""
+
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.registries import ROOT, algorithms, registries
+from tests.touched import own_tests
+
+PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+TABLES = PAGE.partition("## Add an algorithm")[2].partition("### Randomness")[0]
+ROWS = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in re.findall(r"^\| .*\|$", TABLES, re.M)]
+ROWS = [row for row in ROWS if row[0] != "to add"]
+PATH = re.compile(r"`((?:pipeline|model|train|tools|tests|configs|docs)/[\w./-]+)`")
+PUBLISHED_NAME = "a model type: import and export of a `config.json`"
+"""Its copy needs a `model_type` that transformers knows."""
+
+
+def copied_file(row):
+    """The algorithm that a row says to copy, if it is a file of a registry."""
+    files = (path for package in registries() for path in algorithms(package).values())
+    known = {path.relative_to(ROOT).as_posix() for path in files}
+    return next((path for path in PATH.findall(row[1]) if path in known), None)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
+def test_the_files_of_a_row_are_there(row):
+    paths = PATH.findall(" ".join(row))
+    assert paths
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def rename(source, stem, new):
+    """Source text with the class and the names of an algorithm renamed."""
+    compact = stem.replace("_", "")
+    kind = next(word for word in re.findall(r"^class (\w+)", source, re.M) if word.lower() == compact)
+    return re.sub(rf"\b{kind}\b", "Copied" + kind, source).replace(f'"{stem}"', f'"{new}"')
+
+
+@pytest.mark.slow
+def test_a_renamed_copy_of_each_row_keeps_the_contract(tmp_path):
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, tracked.split("\0")):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, tmp_path / name, follow_symlinks=False)
+    shutil.copy2(ROOT / "clozeline/native/libnative.so", tmp_path / "clozeline/native/libnative.so")
+    names = []
+    for path in filter(None, map(copied_file, (row for row in ROWS if row[0] != PUBLISHED_NAME))):
+        file = tmp_path / path
+        new = f"copied_{file.stem}"
+        file.with_name(f"{new}.py").write_text(rename(file.read_text(encoding="utf-8"), file.stem, new))
+        tests = tmp_path / own_tests(file.relative_to(tmp_path))
+        if tests.exists():
+            tests.with_name(f"test_{new}.py").write_text(tests.read_text(encoding="utf-8"))
+        names.append(f"{file.parent.relative_to(tmp_path)}/{new}")
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)  # test files are found among the tracked ones
+    subprocess.run(["git", "add", "--all"], cwd=tmp_path, check=True)
+    run = [sys.executable, "-m"]
+    subprocess.run([*run, "tests.pipeline.corrupt.objectives.golden"], cwd=tmp_path, check=True)
+    subprocess.run([*run, "tests.pipeline.group.groupings.test_grouping_bytes"], cwd=tmp_path, check=True)
+    done = subprocess.run([*run, "tests.try_one", *names], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    cases = {name: int(count) for count, name in re.findall(r"(\d+) of contracts of (\w+)", done.stdout)}
+    assert len(cases) == len(names)
+    assert [name for name, count in cases.items() if not count] == []
