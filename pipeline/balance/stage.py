@@ -11,8 +11,8 @@ from clozeline.pipeline.balance.passes import (
     LanguageCounts,
     WriteFactors,
 )
-from clozeline.pipeline.execution.equations import EACH, Equation
-from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount
+from clozeline.pipeline.execution.equations import EACH, Equation, Row
+from clozeline.pipeline.execution.stages import Consumed, Pass, Stage, amount
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.layout import split_amount
 

@@ -14,10 +14,10 @@ from clozeline.pipeline.clean.languages import UNDECIDED
 from clozeline.pipeline.clean.ruling_keys import find_ruling_keys
 from clozeline.pipeline.clean.unit import CleanUnits, SourceSteps
 from clozeline.pipeline.clean.unit_counts import CleanCounts
-from clozeline.pipeline.execution.equations import Equation
+from clozeline.pipeline.execution.equations import Equation, Row
 from clozeline.pipeline.execution.inputs import FileState, observe_file
 from clozeline.pipeline.execution.rewritten_documents import REWRITE_EQUATIONS
-from clozeline.pipeline.execution.stages import Pass, Row, Stage, Versioned, amount
+from clozeline.pipeline.execution.stages import Pass, Stage, Versioned, amount
 from clozeline.pipeline.ingest.formats.archives import ARCHIVES
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import READERS

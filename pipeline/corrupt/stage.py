@@ -7,8 +7,8 @@ from clozeline.pipeline.corrupt.config import ObjectiveEntry
 from clozeline.pipeline.corrupt.passes import CorruptCounts, CorruptManifests, CorruptShards, SetCounts, example_units
 from clozeline.pipeline.corrupt.preview.set_examples import example_views
 from clozeline.pipeline.corrupt.preview.view import view_html
-from clozeline.pipeline.execution.equations import EACH, Equation
-from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount
+from clozeline.pipeline.execution.equations import EACH, Equation, Row
+from clozeline.pipeline.execution.stages import Consumed, Pass, Stage, amount
 from clozeline.pipeline.execution.unit_record import add_counts, require_equal
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.layout import Splits

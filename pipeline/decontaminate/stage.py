@@ -12,9 +12,9 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.decontaminate.config import DecontaminateConfig
 from clozeline.pipeline.decontaminate.evaluation_items import evaluation_files, read_items, version_of
 from clozeline.pipeline.decontaminate.passes import Apply, DecideMatches, DecontaminateCounts, FindMatches, WriteIndex
-from clozeline.pipeline.execution.equations import EACH, Equation
+from clozeline.pipeline.execution.equations import EACH, Equation, Row
 from clozeline.pipeline.execution.rewritten_documents import REWRITE_EQUATIONS
-from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, documents_folder
+from clozeline.pipeline.execution.stages import Pass, Stage, amount, documents_folder
 from clozeline.pipeline.kernels.ngram_index import INDEX_VERSION
 from clozeline.pipeline.text.normal_form import MATCH_VERSION
 from clozeline.seeding import hash64

@@ -15,9 +15,9 @@ from clozeline.pipeline.dedup.near import NEAR_VERSION, NearCandidates, NearClus
 from clozeline.pipeline.dedup.parts import SHUFFLES, DedupCounts, OtherOutput, Parts, count_ranges
 from clozeline.pipeline.dedup.removal import Apply, Removals
 from clozeline.pipeline.dedup.repeats import REPEATS_VERSION, Lines, PieceDrops, PieceHashes, Pieces, Spans
-from clozeline.pipeline.execution.equations import EACH, Equation
+from clozeline.pipeline.execution.equations import EACH, Equation, Row
 from clozeline.pipeline.execution.rewritten_documents import REWRITE_EQUATIONS
-from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, documents_folder
+from clozeline.pipeline.execution.stages import Pass, Stage, amount, documents_folder
 from clozeline.pipeline.text.normal_form import MATCH_VERSION, NormalForm
 from clozeline.pipeline.text.sentences.regex import Regex
 

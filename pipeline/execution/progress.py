@@ -14,7 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
 from clozeline.command import LOG_COLUMNS, Detail, wrap_log
-from clozeline.pipeline.execution.stages import Row, StageSummary
+from clozeline.pipeline.execution.equations import Row
+from clozeline.pipeline.execution.stages import StageSummary
 from clozeline.terminal import Terminal, duration, pad_text, size_text, time_left, wrap_text
 
 _MINUTE: Final = 60.0

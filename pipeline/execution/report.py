@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import parse_json, publish_json, publish_text
+from clozeline.pipeline.execution.equations import Row
 from clozeline.pipeline.execution.plan import PLAN_STAGE, read_plan
-from clozeline.pipeline.execution.stages import Row, Stage, amount, stage_of
+from clozeline.pipeline.execution.stages import Stage, amount, stage_of
 from clozeline.pipeline.execution.unit_record import C, UnitRecord
 from clozeline.pipeline.ingest.documents.files import Rejection, read_batches, read_malformed, read_rejects
 from clozeline.pipeline.recipe import Recipe

@@ -12,12 +12,13 @@ from typing import Any, Final, Generic, cast
 from clozeline.configuration.config import config_digest
 from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureError
 from clozeline.files import publish_text, sweep
+from clozeline.pipeline.execution.equations import Row
 from clozeline.pipeline.execution.executors import Deal, Executor
 from clozeline.pipeline.execution.output_lock import one_at_a_time
 from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, freeze_plan, load_plan
 from clozeline.pipeline.execution.progress import Progress, done_counter
 from clozeline.pipeline.execution.report import earlier_report, write_stage_report
-from clozeline.pipeline.execution.stages import Row, Stage, StageSummary, UnitRunner, stage_key, stage_of, stages_of
+from clozeline.pipeline.execution.stages import Stage, StageSummary, UnitRunner, stage_key, stage_of, stages_of
 from clozeline.pipeline.execution.unit_record import (
     DOCUMENTS_FOLDER,
     LOGS,

@@ -6,12 +6,11 @@ A stage is a folder of `pipeline/` with `stage.py` and `__main__.py`. `pipeline/
 
 from __future__ import annotations
 
-import math
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
@@ -21,7 +20,7 @@ from clozeline.configuration.config import config_digest, to_plain
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError, StorageError, message_text
 from clozeline.files import open_unlinked
 from clozeline.pipeline import all_stages
-from clozeline.pipeline.execution.equations import Equation, add_up
+from clozeline.pipeline.execution.equations import Equation, Row
 from clozeline.pipeline.execution.plan import Plan, load_plan
 from clozeline.pipeline.execution.unit_record import LOGS, C, Counts, Output, UnitRecord, unit_marker
 from clozeline.pipeline.recipe import Recipe, part_of_stage
@@ -31,11 +30,7 @@ from clozeline.repair import cannot_write, explain_error
 
 DOCUMENTS: Final = "documents"
 """Name of what most stages take and hand over."""
-_CHARACTER: Final = "character"
-"""Unit of equations whose reasons are shown as characters cut, in a column of their own."""
 _NAMED_REASONS: Final = 6
-_DOMINANT: Final = 0.9
-"""Share of the documents from which on one reason for dropping them is told apart."""
 
 K = TypeVar("K")
 """Config class of a stage."""
@@ -52,53 +47,6 @@ class Pass(ABC, Generic[C]):
     @abstractmethod
     def run(self, unit: int, output: Output) -> C:
         """Do one unit: write files through `output`, return its counts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """Row of a stage in the table of a run; output and dropped amounts of the same unit add up to the input."""
-
-    amount_in: str  # amounts with their units, one a line
-    amount_out: str = "–"
-    left_out: tuple[tuple[str, Mapping[str, int]], ...] = ()
-    """unit (`document`), and the number of those left out by reason; a reason without unit says its own"""
-    parts: tuple[tuple[str, Row], ...] = ()  # rows of the sets of the stage by their labels, below its own
-    notes: tuple[str, ...] = ()  # what else a reader must know of the amounts, a line each
-    totals: Mapping[str, int] = field(default_factory=dict)
-    """how many of a unit of `left_out` came in, where that is known"""
-    characters: int | None = None  # characters that came in; None if the stage reads no documents
-    cut: Mapping[str, int] = field(default_factory=dict)  # characters that are not handed on, by step or reason
-
-    @staticmethod
-    def of(counts: Mapping[str, Any], equations: Sequence[Equation], amount_in: str, amount_out: str) -> Row:
-        """Return a row with the totals of the equations, and what they leave out by reason."""
-        shown = [equation for equation in equations if equation.unit]
-        left_out = [(each.unit, reasons) for each in shown for reasons in each.left_out(counts)]
-        characters = [reasons for unit, reasons in left_out if unit == _CHARACTER]
-        totals = {each.unit: add_up(counts, each.left) for each in shown}
-        return Row(
-            amount_in, amount_out, tuple((unit, reasons) for unit, reasons in left_out if unit != _CHARACTER),
-            totals=totals, characters=totals.pop(_CHARACTER, None), cut=characters[0] if characters else {},
-        )  # fmt: skip
-
-    def iter_reasons(self) -> Iterator[tuple[str, list[str]]]:
-        """Yield each unit of what is left out with counts and reasons, the most frequent first."""
-        for noun, group in self.left_out:
-            if reasons := sorted((-count, reason) for reason, count in group.items() if count):
-                yield noun, [f"{-count:,} {reason}" for count, reason in reasons]
-
-    @property
-    def cut_share(self) -> str:
-        """The characters that are not handed on, as a percentage; "" where none came in."""
-        return f"{100 * sum(self.cut.values()) / self.characters:.1f} %" if self.characters else ""
-
-    def most_dropped(self) -> tuple[str, int, str] | None:
-        """Return unit, number and reason of what drops nine tenths and more of all documents or rows, if one does."""
-        for noun, reasons in self.left_out:
-            for reason, count in reasons.items():
-                if count and count >= _DOMINANT * self.totals.get(noun, math.inf):
-                    return noun, count, reason
-        return None
 
 
 @dataclass(frozen=True)

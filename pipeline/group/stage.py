@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, cast
 
 from clozeline.errors import ConfigurationError, TokenizerMissingError
-from clozeline.pipeline.execution.equations import EACH, Equation
-from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, Versioned, amount, tokenizer_stage
+from clozeline.pipeline.execution.equations import EACH, Equation, Row
+from clozeline.pipeline.execution.stages import Consumed, Pass, Stage, Versioned, amount, tokenizer_stage
 from clozeline.pipeline.execution.unit_record import add_counts, require_equal
 from clozeline.pipeline.group.config import GroupConfig
 from clozeline.pipeline.group.passes import (

@@ -9,7 +9,7 @@ from typing import ClassVar, Final, cast
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
-from clozeline.pipeline.execution.equations import EACH, Equation
+from clozeline.pipeline.execution.equations import EACH, Equation, Row
 from clozeline.pipeline.execution.inputs import (
     FileState,
     SourceFile,
@@ -17,7 +17,7 @@ from clozeline.pipeline.execution.inputs import (
     require_unchanged,
     source_files,
 )
-from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, tokenizer_stage
+from clozeline.pipeline.execution.stages import Pass, Stage, amount, tokenizer_stage
 from clozeline.pipeline.execution.unit_record import Output, add_counts, require_written, total_counts
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.ingest.formats.limits import Limits

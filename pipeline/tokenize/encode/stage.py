@@ -11,9 +11,9 @@ import psutil
 from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
-from clozeline.pipeline.execution.equations import EACH, Equation
+from clozeline.pipeline.execution.equations import EACH, Equation, Row
 from clozeline.pipeline.execution.shuffle import Shuffle
-from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, documents_folder, tokenizer_stage
+from clozeline.pipeline.execution.stages import Pass, Stage, amount, documents_folder, tokenizer_stage
 from clozeline.pipeline.execution.unit_record import total_counts
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.recipe import ExecutorConfig

@@ -12,7 +12,8 @@ from typing import ClassVar, Final, TypeAlias
 
 from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Row, Stage, Versioned
+from clozeline.pipeline.execution.equations import Row
+from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Stage, Versioned
 from clozeline.pipeline.execution.unit_record import Counts, Output
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import TOKENIZERS

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.execution.equations import Equation
-from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Row, Stage, amount, documents_folder
+from clozeline.pipeline.execution.equations import Equation, Row
+from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Stage, amount, documents_folder
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output
 from clozeline.pipeline.ingest.documents.files import documents_of
 from clozeline.pipeline.registries import TokenizerComponent

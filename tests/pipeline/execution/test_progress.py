@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from clozeline.pipeline.execution.equations import Row
 from clozeline.pipeline.execution.progress import Progress, accounting_lines, done_counter
-from clozeline.pipeline.execution.stages import Row, StageSummary
+from clozeline.pipeline.execution.stages import StageSummary
 
 
 class Clock:

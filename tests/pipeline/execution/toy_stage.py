@@ -5,7 +5,8 @@ import signal
 from dataclasses import dataclass
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.execution.stages import Pass, Row, Stage
+from clozeline.pipeline.execution.equations import Row
+from clozeline.pipeline.execution.stages import Pass, Stage
 from clozeline.pipeline.execution.unit_record import require_equal
 
 
