@@ -34,7 +34,7 @@ OF_POSITIONS = """
         target = "mood"
 
         def __init__(self, config, tokens, vocab_size):
-            super().__init__()
+            super().__init__(config)
             self.map = nn.Linear(config.dim, 3)
 
         def logits(self, hidden):
