@@ -210,10 +210,10 @@ def _build_library(tokenizer: Tokenizer, published: Published, form: TextForm) -
     return library
 
 
-def _ask(folder: Path, tokenizer_class: str | None, model: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def _ask(folder: Path, tokenizer_class: str | None, model: Mapping[str, object] | None = None) -> dict[str, Any]:
     path = str(folder.absolute())
-    request: dict[str, Any] = {"path": path, "tokenizer_class": tokenizer_class, "texts": [], "model": model}
-    answer: dict[str, Any] = json.loads(importing.ask_child(request))
+    request: dict[str, object] = {"path": path, "tokenizer_class": tokenizer_class, "texts": [], "model": model}
+    answer: dict[str, object] = json.loads(importing.ask_child(request))
     return answer
 
 
@@ -299,7 +299,7 @@ def _config(tokenizer: Tokenizer, published: Published, start: str | None, *, ty
     if first is not None:
         pieces["bos"] = first
     marks = [*vocabulary.sentinels, *vocabulary.modes.values()]
-    config: dict[str, Any] = {
+    config: dict[str, object] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         **{f"{role}_token": piece for role, piece in pieces.items()},
         "additional_special_tokens": [tokenizer.piece(token) for token in marks],
