@@ -36,7 +36,8 @@ def test_the_files_of_a_row_are_there(row):
 def rename(source, stem, new):
     """Source text with the class and the names of an algorithm renamed."""
     compact = stem.replace("_", "")
-    kind = next(word for word in re.findall(r"^class (\w+)", source, re.M) if word.lower() == compact)
+    kinds = re.findall(r"^class (\w+)", source, re.M)
+    kind = next((word for word in kinds if word.lower() == compact), kinds[0])
     return re.sub(rf"\b{kind}\b", "Copied" + kind, source).replace(f'"{stem}"', f'"{new}"')
 
 
