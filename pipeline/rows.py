@@ -69,7 +69,7 @@ class Ragged:
         return Ragged(values.astype(dtype, copy=False), offsets)
 
     @staticmethod
-    def from_matrix(matrix: NDArray[Any]) -> Ragged:
+    def from_matrix(matrix: NDArray[np.generic]) -> Ragged:
         """Build from rows of equal length, shape [n, length], without a copy where memory allows."""
         rows, length = matrix.shape
         return Ragged(matrix.reshape(-1), equal_offsets(rows, length))
@@ -96,7 +96,7 @@ def equal_offsets(rows: int, length: int) -> NDArray[np.int64]:
     return offsets
 
 
-def segments(values: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[Any]:
+def segments(values: NDArray[np.generic], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.generic]:
     """Return the segments `values[starts[i] : starts[i] + lengths[i]]` concatenated, as a new array."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
@@ -112,7 +112,9 @@ def segments(values: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[n
     return out
 
 
-def _long_segments(values: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[Any]:
+def _long_segments(
+    values: NDArray[np.generic], starts: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> NDArray[np.generic]:
     """Copy the segments one by one without an index array: 0.1 microseconds each."""
     view = np.ascontiguousarray(values).data
     pieces = [view[start:end] for start, end in zip(starts.tolist(), (starts + lengths).tolist(), strict=True)]
@@ -201,7 +203,7 @@ class Row:
         return fragment("row", [table(["column", "type", "values"], listed)])
 
 
-def _first_values(values: NDArray[Any]) -> str:
+def _first_values(values: NDArray[np.generic]) -> str:
     """Return the first values of a column as text; bytes of a uid as hexadecimal digits."""
     if values.dtype == np.uint8 and len(values) == _UID_BYTES:
         return values.tobytes().hex()

@@ -297,7 +297,7 @@ def resolve(
     return kept, similarity
 
 
-def star_edges(groups: NDArray[Any], nodes: Int64) -> tuple[Int64, Int64]:
+def star_edges(groups: NDArray[np.generic], nodes: Int64) -> tuple[Int64, Int64]:
     """Return edges from the first node of each group to its others: k - 1 edges for k members, not k squared.
 
     groups [7, 7, 7, 9], nodes [3, 1, 5, 4] -> left [3, 3], right [1, 5]

@@ -27,7 +27,7 @@ class IdSet:
         inside = ((ids - ids.dtype.type(start) if start else ids) < stop - start for start, stop in self._runs)
         return functools.reduce(np.logical_or, inside)
 
-    def contains_any(self, ids: NDArray[Any]) -> bool:
+    def contains_any(self, ids: NDArray[np.generic]) -> bool:
         """Return whether any of `ids` is in the set."""
         if len(self._runs) == 1 and self._runs[0][0] == 0:
             return bool(len(ids) and ids.min() < self._runs[0][1])

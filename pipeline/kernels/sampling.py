@@ -255,7 +255,7 @@ def draw_replacements(
     mask_ppm: int,
     random_ppm: int,
     role_owner: Int64 | None = None,
-) -> NDArray[Any]:
+) -> NDArray[np.generic]:
     """Draw the id that replaces each selected token: [MASK], a random id or its own; flat, dtype of the ids.
 
     Every token is decided independently: rounding the shares per row would never give short rows a random id.

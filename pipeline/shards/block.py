@@ -141,7 +141,7 @@ class _Buffers:
         return memoryview(_ZSTD.decompress(stored, claimed)).toreadonly() if framed and wanted else stored
 
 
-def _to_lists(name: str, offsets: NDArray[np.int32], values: NDArray[Any]) -> Ragged:
+def _to_lists(name: str, offsets: NDArray[np.int32], values: NDArray[np.generic]) -> Ragged:
     """Return the lists of a column, whose offsets rise from 0 to the number of values."""
     bounds, rows = offsets.astype(np.int64), len(offsets) - 1
     equal = equal_offsets(rows, int(bounds[1])) if rows else bounds

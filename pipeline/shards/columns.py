@@ -162,7 +162,7 @@ def to_batch(rows: Rows, columns: Sequence[ColumnSpec], schema: pa.Schema) -> pa
     return pa.record_batch(arrays, schema=schema)
 
 
-def _fitting(values: NDArray[Any], dtype: str, name: str) -> NDArray[Any]:
+def _fitting(values: NDArray[np.generic], dtype: str, name: str) -> NDArray[np.generic]:
     """Convert values to `dtype`, or raise an IntegrityError if one is out of range."""
     if values.dtype == dtype:
         return values

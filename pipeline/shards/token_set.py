@@ -1,7 +1,7 @@
 """Schemas of a token set: columns of its shards, of its document table, and of its token counts."""
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -65,7 +65,7 @@ def token_columns(vocab_size: int, *, pairs: bool = False, words: bool = False) 
     return [*columns, *feature_columns(features, vocab_size)]
 
 
-def identities(column: pa.ChunkedArray) -> NDArray[Any]:
+def identities(column: pa.ChunkedArray) -> NDArray[np.generic]:
     """Return uids as an array of bytes, shape [n, 16]."""
     return np.frombuffer(b"".join(column.to_pylist()), dtype=np.uint8).reshape(-1, 16)
 

@@ -124,7 +124,7 @@ class Frame:
             return {}
         return {"decoder_start": int(self.ids((self.decoder_start,), vocabulary)[0])}
 
-    def row(self, texts: Sequence[NDArray[Any]], vocabulary: Vocabulary, max_length: int) -> FramedRow:
+    def row(self, texts: Sequence[NDArray[np.generic]], vocabulary: Vocabulary, max_length: int) -> FramedRow:
         """Return the row of one text or a pair, truncated to `max_length` tokens."""
         kept = truncate_lengths([len(text) for text in texts], max_length - self.length(len(texts)))
         head, between, tail = (self.ids(roles, vocabulary) for roles in (self.head, self.between, self.tail))
@@ -263,7 +263,7 @@ class TaskRows(ABC, Generic[Item]):
     def build(self, item: Item, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
         """Return the examples of a row from the encodings of its texts, or the reason to reject it."""
 
-    def framed(self, *texts: NDArray[Any]) -> FramedRow:
+    def framed(self, *texts: NDArray[np.generic]) -> FramedRow:
         """Return the ids of one text or a pair with special tokens, truncated to `max_length`."""
         return self.form.frame.row(texts, self.tokenizer.vocabulary, self.form.max_length)
 

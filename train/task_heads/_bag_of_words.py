@@ -32,7 +32,7 @@ def fit_predict(
     return np.stack([_fit_linear(fitted, column, features) for column in answers.T], 1)
 
 
-def _fit_linear(train: Any, answers: NDArray[Any], features: Any) -> NDArray[Any]:
+def _fit_linear(train: Any, answers: NDArray[np.generic], features: Any) -> NDArray[np.generic]:
     if answers.dtype.kind == "f":
         return np.asarray(Ridge().fit(train, answers).predict(features))
     if len(set(answers.tolist())) < 2:

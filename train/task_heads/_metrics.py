@@ -12,7 +12,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.tasks.readers import TaskFacts
 
-Metric: TypeAlias = Callable[[NDArray[Any], NDArray[Any], TaskFacts], float]
+Metric: TypeAlias = Callable[[NDArray[np.generic], NDArray[np.generic], TaskFacts], float]
 
 
 def _mean(values: NDArray[Any]) -> float:
@@ -25,7 +25,7 @@ def _correlation_metric(of: Callable[..., Any]) -> Metric:
     return lambda answers, predicted, _: 0.0 if degenerate(answers, predicted) else float(of(answers, predicted))
 
 
-def macro_f1(answers: NDArray[Any], predicted: NDArray[Any]) -> float:
+def macro_f1(answers: NDArray[np.generic], predicted: NDArray[np.generic]) -> float:
     """Return the mean F1 of the classes that occur in answers or predictions, as scikit-learn does by default.
 
     `answers` and `predicted` are classes [n], or 0 and 1 for each class [n, classes], where a class without a 1 does
@@ -58,19 +58,21 @@ METRICS: Final[dict[str, Metric]] = {
 """The metrics that tasks name."""
 
 
-def degenerate(answers: NDArray[Any], predicted: NDArray[Any]) -> bool:
+def degenerate(answers: NDArray[np.generic], predicted: NDArray[np.generic]) -> bool:
     """Return whether one side is constant, so that no correlation is defined."""
     return len(answers) < 2 or bool(np.ptp(answers) == 0 or np.ptp(predicted) == 0)
 
 
-def score(facts: TaskFacts, answers: NDArray[Any], predicted: NDArray[Any]) -> dict[str, float]:
+def score(facts: TaskFacts, answers: NDArray[np.generic], predicted: NDArray[np.generic]) -> dict[str, float]:
     """Return the task's metrics over all rows at once; averaging parts would give other numbers."""
     if unknown := [name for name in facts.metrics if name not in METRICS]:
         raise ConfigurationError(f"task {facts.name}: no metric '{unknown[0]}'; known: {', '.join(METRICS)}")
     return {name: METRICS[name](answers, predicted, facts) for name in facts.metrics}
 
 
-def score_rows(facts: TaskFacts, answers: NDArray[Any], predicted: NDArray[Any], rows: Rows) -> dict[str, float]:
+def score_rows(
+    facts: TaskFacts, answers: NDArray[np.generic], predicted: NDArray[np.generic], rows: Rows
+) -> dict[str, float]:
     """Return the task's metrics; some tasks score the rows of a document, such as a question, together."""
     grouped = next((_GROUPED[name] for name in facts.metrics if name in _GROUPED), None)
     if grouped is None:
@@ -94,7 +96,9 @@ def question_scores(answers: NDArray[Any], predicted: NDArray[Any], questions: N
     return {"f1": shared / either if either else 0.0, "exact_match": _mean(wrong == 0)}
 
 
-def parity_scores(answers: NDArray[Any], predicted: NDArray[Any], pairs: NDArray[Any]) -> dict[str, float]:
+def parity_scores(
+    answers: NDArray[np.generic], predicted: NDArray[np.generic], pairs: NDArray[np.generic]
+) -> dict[str, float]:
     """Return the share of correct rows, and of pairs whose rows got the same class (AX-g, arXiv 1804.09301).
 
     `answers` and `predicted` [n] are classes; `pairs` [n, bytes] is the key of each row's pair. A row without a partner

@@ -252,10 +252,10 @@ class RowTaskHead(TaskHead):
         """Return the record of a prediction."""
 
     @abstractmethod
-    def baselines(self, task: TaskModel, train: Rows, rows: Rows) -> dict[str, NDArray[Any]]:
+    def baselines(self, task: TaskModel, train: Rows, rows: Rows) -> dict[str, NDArray[np.generic]]:
         """Return the predictions of each baseline."""
 
-    def is_degenerate(self, answers: NDArray[Any], values: NDArray[Any]) -> bool:
+    def is_degenerate(self, answers: NDArray[np.generic], values: NDArray[np.generic]) -> bool:
         """Return whether the task's correlations are not defined."""
         return False
 

@@ -104,7 +104,7 @@ class Classification(RowTaskHead):
     def classes(self, gold: Any, record: Record) -> Iterable[tuple[Sequence[str], Sequence[str]]]:
         yield (gold, record["labels"]) if self.facts.multi_label else ([gold], [record["label"]])
 
-    def baselines(self, task: TaskModel, train: Rows, rows: Rows) -> dict[str, NDArray[Any]]:
+    def baselines(self, task: TaskModel, train: Rows, rows: Rows) -> dict[str, NDArray[np.generic]]:
         """Return `words`, and `majority`: the most frequent class, the first among ties, or those of most rows."""
         from clozeline.train.task_heads._bag_of_words import fit_predict
 

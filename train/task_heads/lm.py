@@ -121,7 +121,7 @@ class Lm(TaskHead):
             return None
         return number if math.isfinite(number) and facts.low <= number <= facts.high else None
 
-    def _parse_all(self, texts: Sequence[str], answers: NDArray[Any]) -> NDArray[Any]:
+    def _parse_all(self, texts: Sequence[str], answers: NDArray[np.generic]) -> NDArray[np.generic]:
         """Return what texts name; for those that name nothing, a wrong class or the lowest number."""
         words, low = self.facts.words, self.facts.low
         wrong = (1 - answers if len(words) == 2 else np.full_like(answers, -1)) if words else np.full_like(answers, low)

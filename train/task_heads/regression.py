@@ -64,12 +64,12 @@ class Regression(RowTaskHead):
         """Return the distance of the numbers."""
         return abs(float(record["score"]) - float(gold))
 
-    def is_degenerate(self, answers: NDArray[Any], values: NDArray[Any]) -> bool:
+    def is_degenerate(self, answers: NDArray[np.generic], values: NDArray[np.generic]) -> bool:
         from clozeline.train.task_heads._metrics import degenerate
 
         return degenerate(answers, values)
 
-    def baselines(self, task: TaskModel, train: Rows, rows: Rows) -> dict[str, NDArray[Any]]:
+    def baselines(self, task: TaskModel, train: Rows, rows: Rows) -> dict[str, NDArray[np.generic]]:
         """Return `majority`, the mean number, and `words`."""
         from clozeline.train.task_heads._bag_of_words import fit_predict
 

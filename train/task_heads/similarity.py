@@ -101,10 +101,10 @@ class Similarity(Regression):
             cosines |= dict(zip(batch.tolist(), found.tolist(), strict=True))
         return cosines
 
-    def is_degenerate(self, answers: NDArray[Any], values: NDArray[Any]) -> bool:
+    def is_degenerate(self, answers: NDArray[np.generic], values: NDArray[np.generic]) -> bool:
         return not self._retrieves and super().is_degenerate(answers, values)
 
-    def baselines(self, task: TaskModel, train: Rows, rows: Rows) -> dict[str, NDArray[Any]]:
+    def baselines(self, task: TaskModel, train: Rows, rows: Rows) -> dict[str, NDArray[np.generic]]:
         """Return as `words` each row's cosine of the counts of tokens, or whether its texts retrieve each other."""
         first, second = (_token_counts(rows.columns[side], task.model.vocab_size) for side in _SIDES)
         cosines = np.asarray(first.multiply(second).sum(1))[:, 0]

@@ -111,7 +111,7 @@ class DenoisingPair(Objective):
         return 0
 
     @abstractmethod
-    def undo(self, content: Int64, noise: Mapping[str, NDArray[Any]], length: int) -> Int64:
+    def undo(self, content: Int64, noise: Mapping[str, NDArray[np.generic]], length: int) -> Int64:
         """Return the original of one row, of `length` tokens, with `LOST` where the noise removed a token.
 
         `content` are the corrupted tokens without special tokens, `LOST` where unknown.
@@ -130,7 +130,7 @@ class DenoisingPair(Objective):
             **noise,
         }
 
-    def invert(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[np.generic]:
         """Return the target, after checking that undoing the noise of the input gives the same tokens."""
         original = example["target_ids"][:-1]
         content = example["input_ids"][self._head_tokens : -1].astype(np.int64)

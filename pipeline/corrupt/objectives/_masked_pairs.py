@@ -50,7 +50,7 @@ class Pairs:
         opens_word: which entries of the pool open a word; None where nobody reads words.
     """
 
-    pool: tuple[NDArray[Any], ...]
+    pool: tuple[NDArray[np.generic], ...]
     starts: Int64
     lengths: Int64
     extra_features: Mapping[str, Ragged]
@@ -120,7 +120,7 @@ class MaskedPair(Objective, ABC):
         pairs = self.pairs(samples, keys)
         rows = self.join_pairs(pairs)
 
-        def replacement_ids(original: Ragged) -> NDArray[Any]:
+        def replacement_ids(original: Ragged) -> NDArray[np.generic]:
             return draw_replacements(
                 keys, original, mask=self._mask, replaceable=self.vocabulary.replaceable, mask_ppm=self._mask_ppm,
                 random_ppm=self._random_ppm,
@@ -160,12 +160,16 @@ class MaskedPair(Objective, ABC):
         values = segments(pool, starts.reshape(-1), lengths.reshape(-1))
         return Ragged(values, offsets_of(lengths.sum(axis=1)))
 
-    def add_special_tokens_to_pair(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+    def add_special_tokens_to_pair(
+        self, first: NDArray[np.generic], second: NDArray[np.generic]
+    ) -> NDArray[np.generic]:
         """Return `[CLS] a [SEP] b [SEP]` for one row."""
         pair = np.concatenate((self.add_special_tokens(first), second, self._frame_ids[1:]))
         return pair.astype(self.vocabulary.id_dtype)
 
-    def segments_of(self, row: NDArray[Any], example: Example) -> tuple[NDArray[Any], NDArray[Any]]:
+    def segments_of(
+        self, row: NDArray[np.generic], example: Example
+    ) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
         """Return the two segments of a row without special tokens; ValueError if `segment_starts` does not fit."""
         second = int(example["segment_starts"][1])
         frame = (row[[0, second - 1, -1]] if 2 < second < len(row) else np.empty(0)).tolist()
@@ -173,7 +177,7 @@ class MaskedPair(Objective, ABC):
             raise ValueError(f"no pair of segments with the second at {second}, but {frame}")
         return row[1 : second - 1], row[second:-1]
 
-    def invert(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[np.generic]:
         original = restore_labels(example)
         self.segments_of(original, example)
         return original

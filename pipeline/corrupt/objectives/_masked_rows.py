@@ -197,7 +197,7 @@ class MaskedRow(SingleRow):
 
     def replacement_ids(
         self, keys: UInt64, original: Ragged, flat_positions: Ragged, samples: SampleBatch
-    ) -> NDArray[Any]:
+    ) -> NDArray[np.generic]:
         """Return the ids that replace the labels (`original`), flat; by default [MASK], random or unchanged."""
         return draw_replacements(
             keys, original, mask=self.mask, replaceable=self.vocabulary.replaceable, mask_ppm=self.mask_ppm,
@@ -212,11 +212,11 @@ class MaskedRow(SingleRow):
         """Return additional features; none by default."""
         return {}
 
-    def invert(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[np.generic]:
         return restore_labels(example)
 
 
-def restore_labels(example: Example) -> NDArray[Any]:
+def restore_labels(example: Example) -> NDArray[np.generic]:
     """Return `input_ids` of one row with `label_ids` at `label_positions`, as a new array."""
     original, positions, labels = (example[feature.name] for feature in MASKED_FEATURES)
     positions = positions.astype(np.int64)

@@ -210,7 +210,7 @@ class Objective(ABC):
         opens[words.values + np.repeat(ids.offsets[:-1], words.lengths)] = True
         return opens
 
-    def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
+    def add_special_tokens(self, ids: NDArray[np.generic]) -> NDArray[np.generic]:
         """Return the content of one row with the special tokens of the objective, as `uncorrupt` returns it."""
         front, back = ([] if token is None else [token] for token in (self.first_token, self.last_token))
         return np.concatenate((front, ids, back)).astype(self.vocabulary.id_dtype)
@@ -223,7 +223,7 @@ class Objective(ABC):
             )
         return self.vocabulary.token_counts
 
-    def uncorrupt(self, example: Example) -> NDArray[Any]:
+    def uncorrupt(self, example: Example) -> NDArray[np.generic]:
         """Return the original with special tokens, from the example alone.
 
         Raises:
@@ -239,10 +239,10 @@ class Objective(ABC):
             raise ValueError(f"objective '{self.label}': {error}") from error
 
     @abstractmethod
-    def invert(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[np.generic]:
         """Implement `uncorrupt`; for wrong examples it may raise any arithmetic, lookup, type or value error."""
 
-    def original(self, sample: Sample, example: Example) -> NDArray[Any]:
+    def original(self, sample: Sample, example: Example) -> NDArray[np.generic]:
         """Return what `uncorrupt(example)` must return for an example of this sample; default: the complete row.
 
         Objectives that use a part of a sample, or reorder its sides, override it.

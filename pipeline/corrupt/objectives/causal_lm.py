@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,5 +135,5 @@ class CausalLM(Objective):
             columns["document_starts"] = shift_starts(samples.columns["document_starts"], head)
         return columns
 
-    def invert(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[np.generic]:
         return example["target_ids" if self.options.architecture == "encoder_decoder" else "input_ids"]

@@ -111,7 +111,7 @@ class Composition(DenoisingPair):
                 columns[name] = Ragged(insert_at(rows.values, offsets[1:] - 1, last), offsets)
         return columns
 
-    def invert(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[np.generic]:
         """Return the original; with language tokens, check that input and target end with the same one."""
         if self.options.language_tokens:
             rows = {name: example[name] for name in ("input_ids", "target_ids")}
@@ -172,7 +172,9 @@ class Composition(DenoisingPair):
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         raise NotImplementedError("a composition is never a step")
 
-    def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
+    def undo(
+        self, content: NDArray[np.int64], noise: Mapping[str, NDArray[np.generic]], length: int
+    ) -> NDArray[np.int64]:
         for step in reversed(self.steps):
             content = step.undo(content, self._noise_of(step, noise), length)
         return content

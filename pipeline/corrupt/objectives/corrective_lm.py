@@ -1,7 +1,7 @@
 """Corrective language modeling: copy or correct every token of a row, and match the row with a crop of it."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +66,7 @@ class CorrectiveLM(ReplacedTokenDetection):
         start = below(random_bits(keys, CROPS, 1)[:, 0] >> np.uint64(32), (omitted + 1).astype(np.uint64))
         return {"crop_start": scalars(start, np.uint16), "crop_length": scalars(lengths - omitted, np.uint16)}
 
-    def invert(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[np.generic]:
         """Restore the original tokens at the labels, and check that the crop lies inside the content."""
         original = super().invert(example)
         start, length, content = int(example["crop_start"][0]), int(example["crop_length"][0]), len(original) - 2

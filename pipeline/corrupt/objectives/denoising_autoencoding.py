@@ -1,7 +1,7 @@
 """Denoising autoencoding: mask single tokens; the decoder generates the complete original."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,9 @@ class DenoisingAutoencoding(DenoisingPair):
         values[chosen.values + np.repeat(ids.offsets[:-1], masked)] = self._mask
         return Ragged(values, ids.offsets), {"noise_positions": chosen}
 
-    def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
+    def undo(
+        self, content: NDArray[np.int64], noise: Mapping[str, NDArray[np.generic]], length: int
+    ) -> NDArray[np.int64]:
         restored = content.copy()
         restored[noise["noise_positions"]] = LOST
         return restored

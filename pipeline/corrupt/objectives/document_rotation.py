@@ -1,7 +1,7 @@
 """Document rotation: rotate the tokens of a document; the model finds its start."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,5 +56,7 @@ class DocumentRotation(DenoisingPair):
     def count_unchanged(self, noise: Mapping[str, Ragged]) -> int:
         return int((noise["rotation"].values == 0).sum())
 
-    def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
+    def undo(
+        self, content: NDArray[np.int64], noise: Mapping[str, NDArray[np.generic]], length: int
+    ) -> NDArray[np.int64]:
         return np.roll(content, int(noise["rotation"][0]))

@@ -1,7 +1,7 @@
 """Masked language modeling with BERT's 80/10/10 masking of single rows."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,7 +140,7 @@ class MaskedLM(FrequencyWeights, MaskedRow):
         """Count the tokens of the partners of windows, which this objective does not use."""
         return len(samples.columns["partner_ids"].values) if self.options.grouping == "sentence_pair" else 0
 
-    def invert(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[np.generic]:
         """Restore the original tokens at the labels; with `predict_from: previous` none may be at position 0."""
         original = super().invert(example)
         if self.options.predict_from == "previous" and int(example["label_positions"][0]) == 0:

@@ -1,7 +1,7 @@
 """MASS: mask a fragment of the text for the encoder; the decoder predicts it."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,7 +113,7 @@ class Mass(Objective):
         labels = Ragged(positions.astype(np.uint16), fragments.offsets)
         return {"input_ids": rows, "label_positions": labels, "label_ids": fragments}
 
-    def invert(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[np.generic]:
         if self.options.architecture == "encoder":
             return restore_labels(example)
         original, fragment, start = example["input_ids"].copy(), example["target_ids"], int(example["target_start"][0])

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import field
 from operator import itemgetter
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,14 +163,14 @@ class Mixture(Objective):
         part = self.parts[int(example.fixed["part"])]
         return part, Row(example.fixed, {feature.name: example[feature.name] for feature in part.features})
 
-    def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
+    def add_special_tokens(self, ids: NDArray[np.generic]) -> NDArray[np.generic]:
         return self.parts[0].add_special_tokens(ids)
 
-    def original(self, sample: Sample, example: Example) -> NDArray[Any]:
+    def original(self, sample: Sample, example: Example) -> NDArray[np.generic]:
         part, part_example = self._part_of(example)
         return part.original(sample, part_example)
 
-    def invert(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[np.generic]:
         part, part_example = self._part_of(example)
         return part.uncorrupt(part_example)
 

@@ -1,6 +1,6 @@
 """Next sentence prediction: does the second segment follow the first, or is it from another document?"""
 
-from typing import Any, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +102,7 @@ class NextSentencePrediction(MaskedPair):
         begins, lengths = np.stack((ids.offsets[:-1], begins), axis=1), np.stack((first, second), axis=1)
         return Pairs((ids.values, partners.values), begins, lengths, {"sentence_label": scalars(other, np.uint8)})
 
-    def original(self, sample: Sample, example: Example) -> NDArray[Any]:
+    def original(self, sample: Sample, example: Example) -> NDArray[np.generic]:
         """Return the start of the window and, by the label, its continuation or the partner."""
         cut = int(example["segment_starts"][1]) - 2
         self.require_cut(sample, cut)

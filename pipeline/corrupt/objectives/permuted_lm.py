@@ -1,7 +1,7 @@
 """Permuted language modeling: predict some tokens of a row in a random order (XLNet)."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,13 +101,13 @@ class PermutedLM(SingleRow):
             return super().add_special_tokens_to_rows(ids)
         return add_special_tokens(add_special_tokens(ids, None, self.last_token), None, self.first_token)
 
-    def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
+    def add_special_tokens(self, ids: NDArray[np.generic]) -> NDArray[np.generic]:
         """Return `[CLS] x [SEP]`, or `x [SEP] [CLS]`."""
         if self.options.frame == "bert":
             return super().add_special_tokens(ids)
         return np.roll(super().add_special_tokens(ids), -1)
 
-    def invert(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[np.generic]:
         """Return the row, after checking that the order lists distinct positions of text."""
         row, order = example["input_ids"], example["prediction_order"]
         ranks = prediction_ranks(order, len(row))
@@ -116,7 +116,7 @@ class PermutedLM(SingleRow):
         return row.copy()
 
 
-def prediction_ranks(order: NDArray[Any], length: int) -> Int64:
+def prediction_ranks(order: NDArray[np.generic], length: int) -> Int64:
     """Return the rank of each position of a row: 0 for context, r + 1 for entry r of the prediction order."""
     if len(order) and int(order.max()) >= length:
         raise ValueError(f"prediction_order names position {int(order.max())} of a row of {length} tokens")

@@ -1,7 +1,7 @@
 """Prefix language modeling: continue a text whose prefix has bidirectional attention."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,7 +128,7 @@ class PrefixLM(Objective):
             columns["document_starts"] = shift_starts(samples.columns["document_starts"], head)
         return columns
 
-    def invert(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[np.generic]:
         first = 0 if self._mode is None else 1
         inputs = example["input_ids"][first:]
         if self.options.architecture == "decoder":

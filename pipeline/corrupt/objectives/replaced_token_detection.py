@@ -1,7 +1,7 @@
 """Replaced-token detection: predict which tokens of a row were replaced (ELECTRA)."""
 
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +59,7 @@ class ReplacedTokenDetection(MaskedRow):
 
     def replacement_ids(
         self, keys: UInt64, original: Ragged, flat_positions: Ragged, samples: SampleBatch
-    ) -> NDArray[Any]:
+    ) -> NDArray[np.generic]:
         """Return [MASK] for a generator, or draw the replacements."""
         if self.options.replacement == "generator":
             return super().replacement_ids(keys, original, flat_positions, samples)
@@ -70,7 +70,7 @@ class ReplacedTokenDetection(MaskedRow):
             index = inverse_cdf(draw(keys, ROLES, counts), self._unigram_table)
             return ids[index].astype(original.values.dtype)
         order = reorder(keys, counts, ORDERS)
-        result: NDArray[Any] = original.values[order.values + np.repeat(order.offsets[:-1], counts)]
+        result: NDArray[np.generic] = original.values[order.values + np.repeat(order.offsets[:-1], counts)]
         # rows with a single selected token: a uniform replacement
         alone = np.flatnonzero(counts == 1)
         drawn = draw(keys[alone], ROLES, counts[alone]) & _LOW

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +80,7 @@ class SentenceComparison(Objective):
         lengths = np.stack((values[first + 1] - values[first], third - values[first + 1]))
         return begins, np.minimum(lengths, self._limit)
 
-    def invert(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[np.generic]:
         """Return both texts of `adjacent` as `[CLS] a [SEP] b [SEP]`, or the row of `same`."""
         first, second = example["input_ids"], example["input_ids_b"]
         for side in (first, second):
@@ -92,7 +92,7 @@ class SentenceComparison(Objective):
             raise ValueError("the two texts differ")
         return first.copy()
 
-    def original(self, sample: Sample, example: Example) -> NDArray[Any]:
+    def original(self, sample: Sample, example: Example) -> NDArray[np.generic]:
         """Return the row, or the adjacent sentences of the example (if there are none, the first two)."""
         ids = sample["ids"]
         if self.options.mode != "adjacent":

@@ -1,6 +1,6 @@
 """Sentence order prediction: are two consecutive segments in order, or swapped?"""
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,14 +78,14 @@ class SentenceOrderPrediction(MaskedPair):
         words = find_words(rows, opens.values, self.special)
         return choose_words(keys, words, self.budget(words.tokens), rows, self._thresholds)
 
-    def invert(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[np.generic]:
         """Restore the original tokens at the labels, and the order of the segments."""
         first, second = self.segments_of(super().invert(example), example)
         if example["sentence_label"][0]:
             first, second = second, first
         return self.add_special_tokens_to_pair(first, second)
 
-    def original(self, sample: Sample, example: Example) -> NDArray[Any]:
+    def original(self, sample: Sample, example: Example) -> NDArray[np.generic]:
         """Return the window, cut like the example."""
         ids, first = sample["ids"], int(example["segment_starts"][1]) - 2
         cut = len(ids) - first if example["sentence_label"][0] else first

@@ -1,7 +1,7 @@
 """Sentence reordering: shuffle the sentences of a row; the model restores their order."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +62,9 @@ class SentenceReordering(DenoisingPair):
     def count_unchanged(self, noise: Mapping[str, Ragged]) -> int:
         return int((noise["sentence_order"].lengths == 1).sum())
 
-    def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
+    def undo(
+        self, content: NDArray[np.int64], noise: Mapping[str, NDArray[np.generic]], length: int
+    ) -> NDArray[np.int64]:
         order, starts = noise["sentence_order"], noise["sentence_starts"].astype(np.int64)
         sizes = np.diff(np.append(starts, len(content)))
         if sorted(order.tolist()) != list(range(len(starts))):

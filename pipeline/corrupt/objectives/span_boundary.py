@@ -1,7 +1,7 @@
 """Span masking with the span boundary objective: predict masked tokens from the two tokens around their span."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +88,7 @@ class SpanBoundary(MaskedRow):
         offsets = np.searchsorted(first, positions.offsets)
         return {"span_starts": Ragged(positions.values[first], offsets), "span_lengths": Ragged(lengths, offsets)}
 
-    def invert(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[np.generic]:
         """Restore the original tokens at the labels, and check that the spans are the runs of labels."""
         starts, lengths = example["span_starts"].astype(np.int64), example["span_lengths"].astype(np.int64)
         original = super().invert(example)

@@ -230,7 +230,7 @@ class SpanCorruption(Objective):
             values.append(self._sentinels[marks])
         return Ragged(insert_at(taken, np.concatenate(flat_positions), np.concatenate(values)), offsets)
 
-    def invert(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[np.generic]:
         """Replace each sentinel with its span; both texts must have the expected sentinels."""
         inputs = example["input_ids"]
         if self.options.architecture == "decoder":
@@ -252,7 +252,7 @@ class SpanCorruption(Objective):
         parts = [kept[0], *(part for piece, rest in zip(pieces, kept[1:], strict=True) for part in (piece, rest[1:]))]
         return self.add_special_tokens(np.concatenate(parts))
 
-    def _target_spans(self, target: NDArray[Any], marks: int) -> list[NDArray[Any]]:
+    def _target_spans(self, target: NDArray[np.generic], marks: int) -> list[NDArray[np.generic]]:
         sentinels = np.flatnonzero(np.isin(target, self._sentinels))
         needed = marks + self.options.final_sentinel
         expected = self._sentinels[:needed].tolist()

@@ -1,7 +1,7 @@
 """BART's text infilling: replace each span (Poisson length, also 0) with a single [MASK]."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,7 +159,7 @@ class TextInfilling(DenoisingPair):
         gaps = choose(keys, kept + 1, spans, SLOTS)
         return Ragged(gaps.values + exclusive_cumsum(shuffled, lengths.offsets), gaps.offsets), shuffled, order
 
-    def undo(self, content: Int64, noise: Mapping[str, NDArray[Any]], length: int) -> Int64:
+    def undo(self, content: Int64, noise: Mapping[str, NDArray[np.generic]], length: int) -> Int64:
         """Remove the masks, and insert `LOST` tokens for the spans."""
         starts, lengths = noise["span_starts"].astype(np.int64), noise["span_lengths"].astype(np.int64)
         size = len(content) - len(starts) + int(lengths.sum())

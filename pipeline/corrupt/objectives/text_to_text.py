@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,10 +161,10 @@ class TextToText(Objective):
         lengths = np.stack((sizes[:, 0], rows.lengths - 1, sizes[:, 1], np.ones_like(tasks)), axis=1)
         return Ragged(segments(pool, starts.reshape(-1), lengths.reshape(-1)), offsets_of(lengths.sum(axis=1)))
 
-    def original(self, sample: Sample, example: Example) -> NDArray[Any]:
+    def original(self, sample: Sample, example: Example) -> NDArray[np.generic]:
         return np.concatenate((self.add_special_tokens(sample["ids"]), self.add_special_tokens(sample["target_ids"])))
 
-    def invert(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[np.generic]:
         """Remove the template, after checking template and `</s>`."""
         task, inputs, targets = int(example["task"][0]), example["input_ids"], example["target_ids"]
         if not 0 <= task < len(self.options.tasks):

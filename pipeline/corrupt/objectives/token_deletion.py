@@ -1,7 +1,7 @@
 """BART's token deletion: delete tokens; the model must find where they are missing."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +61,9 @@ class TokenDeletion(DenoisingPair):
         stayed = kept.values + np.repeat(old[:-1], kept.lengths)
         return starts_in_rows(np.searchsorted(stayed, flat_positions, side="left"), kept.offsets)
 
-    def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
+    def undo(
+        self, content: NDArray[np.int64], noise: Mapping[str, NDArray[np.generic]], length: int
+    ) -> NDArray[np.int64]:
         """Put the kept tokens at their original positions."""
         kept = noise["kept_positions"].astype(np.int64)
         if len(kept) != len(content) or (len(kept) and kept[-1] >= length):

@@ -1,7 +1,7 @@
 """Token reordering: shuffle the tokens of a row; the model restores their order."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,9 @@ class TokenReordering(DenoisingPair):
     def count_unchanged(self, noise: Mapping[str, Ragged]) -> int:
         return int((noise["token_order"].lengths == 1).sum())
 
-    def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
+    def undo(
+        self, content: NDArray[np.int64], noise: Mapping[str, NDArray[np.generic]], length: int
+    ) -> NDArray[np.int64]:
         order = noise["token_order"].astype(np.int64)
         if len(order) != len(content) or not np.array_equal(np.sort(order), np.arange(len(content))):
             raise ValueError(f"token_order {order.tolist()} is not a permutation of {len(content)} tokens")

@@ -1,6 +1,6 @@
 """Translation language modeling: masked LM over a text and its translation (XLM)."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +91,7 @@ class TranslationLM(FrequencyWeights, MaskedPair):
         extra = {"languages": Ragged.from_matrix(languages.astype(np.uint8))}
         return Pairs((ids.values, targets.values), starts, lengths, extra)
 
-    def original(self, sample: Sample, example: Example) -> NDArray[Any]:
+    def original(self, sample: Sample, example: Example) -> NDArray[np.generic]:
         """Return both sides, in one of the two orders."""
         text, target = sample["ids"], sample["target_ids"]
         swapped = self.add_special_tokens_to_pair(target, text)

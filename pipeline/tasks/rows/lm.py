@@ -25,7 +25,7 @@ _LABEL_POSITIONS: Final = Feature("label_positions", "uint16", PLACES, "places o
 _LABEL_IDS: Final = Feature("label_ids", "ids", Role("label", "label_positions"), "ids, predicted at the place before")
 
 
-def part_ids(parts: Sequence[Part], encodings: Sequence[Encoding], vocabulary: Vocabulary) -> list[NDArray[Any]]:
+def part_ids(parts: Sequence[Part], encodings: Sequence[Encoding], vocabulary: Vocabulary) -> list[NDArray[np.generic]]:
     """Return the ids of each part; `encodings` covers the parts that are texts."""
     texts = iter(encodings)
     return [next(texts).ids if part.ids is None else np.array(part.ids, vocabulary.id_dtype) for part in parts]

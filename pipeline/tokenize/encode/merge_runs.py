@@ -205,7 +205,7 @@ def _rows(table: pa.Table, codes: Mapping[str, Any]) -> Rows:
     return Rows(fixed, columns)
 
 
-def _encode_names(column: pa.ChunkedArray, names: Sequence[str], dtype: Any) -> NDArray[Any]:
+def _encode_names(column: pa.ChunkedArray, names: Sequence[str], dtype: Any) -> NDArray[np.generic]:
     codes = {name: code for code, name in enumerate(names)}
     return np.array([codes[name] for name in column.to_pylist()], dtype=dtype)
 

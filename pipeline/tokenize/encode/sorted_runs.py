@@ -58,7 +58,7 @@ class RunWriter:
         order: int,
         ids: NDArray[Any],
         sentence_starts: NDArray[np.uint32],
-        target_ids: NDArray[Any],
+        target_ids: NDArray[np.generic],
         word_starts: NDArray[np.uint32] | None = None,
     ) -> None:
         """Add a token document."""

@@ -81,7 +81,7 @@ class TokenDocument:
     sentence_starts: NDArray[np.uint32]
     sentences: int
     """sentences before merging those that start at the same token"""
-    target_ids: NDArray[Any]
+    target_ids: NDArray[np.generic]
     """tokens of a pair's target side"""
     word_starts: NDArray[np.uint32] | None = None
     """first token of each word, where segmenters are named"""

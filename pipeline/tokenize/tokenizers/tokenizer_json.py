@@ -101,7 +101,7 @@ class TokenizerJson(Tokenizer):
         bounds = ((row, np.array(row.offsets, np.int64).reshape(-1, 2)) for row in rows)
         return [Encoding(self._ids(row), bound[:, 0], bound[:, 1]) for row, bound in bounds]
 
-    def _ids(self, row: tokenizers.Encoding) -> NDArray[Any]:
+    def _ids(self, row: tokenizers.Encoding) -> NDArray[np.generic]:
         return np.array(row.ids, self.vocabulary.id_dtype)
 
     def decode(self, ids: Iterable[int]) -> str:

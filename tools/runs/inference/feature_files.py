@@ -52,7 +52,7 @@ class Features:
     uids: list[str]
     positions: list[int]
     texts: list[str]
-    vectors: NDArray[Any]
+    vectors: NDArray[np.generic]
     """[rows, width] float32"""
     facts: dict[str, Any]
     """the manifest"""

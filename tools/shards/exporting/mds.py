@@ -7,7 +7,7 @@ library's own writer depends on the clients of four clouds and on torchvision.
 
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +67,7 @@ def _encode_sample(row: Row, columns: list[ColumnSpec]) -> bytes:
     return b"".join([np.array(sizes, "<u4").tobytes(), *values])
 
 
-def _encode_array(values: NDArray[Any]) -> bytes:
+def _encode_array(values: NDArray[np.generic]) -> bytes:
     """Return dimensions, length and values; the length is stored in the smallest type that holds it."""
     size = next(size for size in range(3) if len(values) < 1 << (8 << size))
     return bytes([_ONE_DIMENSION | size]) + len(values).to_bytes(1 << size, "little") + values.tobytes()

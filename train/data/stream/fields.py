@@ -1,7 +1,7 @@
 """Build the tensors that follow from the roles of single columns, by what has an entry in them."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
@@ -30,15 +30,15 @@ def build_fields(fields: tuple[BatchField, ...], role: Role, batch: HeadBatch) -
     return {field.name: torch.from_numpy(build(field, role, column, batch))}
 
 
-def _one_a_row(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) -> NDArray[Any]:
+def _one_a_row(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) -> NDArray[np.generic]:
     return one_a_row(column, field.filler, field.dtype)
 
 
-def _several_a_row(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) -> NDArray[Any]:
+def _several_a_row(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) -> NDArray[np.generic]:
     return pad_rows(column, field.filler, field.dtype)[0]
 
 
-def _entries(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) -> NDArray[Any]:
+def _entries(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) -> NDArray[np.generic]:
     """Return one value for each position of a column; positions themselves are indices into its padded text."""
     if role.use != "position":
         return column.values.astype(field.dtype)
@@ -47,14 +47,14 @@ def _entries(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) ->
     return rows * width + positions + (_left_padding(batch)[rows] if field.below == "tokens" else 0)
 
 
-def _of_tokens(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) -> NDArray[Any]:
+def _of_tokens(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) -> NDArray[np.generic]:
     """Return a value for each token [B, T]."""
-    matrix: NDArray[Any] = np.full(batch.ids.shape, field.filler, field.dtype)
+    matrix: NDArray[np.generic] = np.full(batch.ids.shape, field.filler, field.dtype)
     matrix[np.arange(matrix.shape[1]) < column.lengths[:, None]] = column.values
     return _move_right(matrix, batch)
 
 
-def _of_labels(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) -> NDArray[Any]:
+def _of_labels(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) -> NDArray[np.generic]:
     """Return a value for each label [N], in the order of `label_index`; labels of other objectives have the filler."""
     values = column.values.astype(field.dtype)
     index = batch.tensors["label_index"].numpy() if "label_index" in batch.tensors else np.zeros(0, np.int64)
@@ -76,7 +76,7 @@ def _of_labels(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) 
     return of_labels
 
 
-def _part_numbers(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) -> NDArray[Any]:
+def _part_numbers(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) -> NDArray[np.generic]:
     """Return the index of the part that each token of the column `of` is in."""
     lengths = batch.columns[role.of].lengths
     numbers = part_numbers(column, lengths, max(1, int(lengths.max())))
@@ -90,13 +90,13 @@ def _left_padding(batch: HeadBatch) -> Int64:
     return padding
 
 
-def _move_right(matrix: NDArray[Any], batch: HeadBatch) -> NDArray[Any]:
+def _move_right(matrix: NDArray[np.generic], batch: HeadBatch) -> NDArray[np.generic]:
     """Return values of tokens where rows that are padded on the left have their tokens."""
     source = (np.arange(matrix.shape[1]) - _left_padding(batch)[:, None]) % matrix.shape[1]
     return np.take_along_axis(matrix, source, axis=1)
 
 
-_BUILDERS: Final[Mapping[Per, Callable[[BatchField, Role, Ragged, HeadBatch], NDArray[Any]]]] = {
+_BUILDERS: Final[Mapping[Per, Callable[[BatchField, Role, Ragged, HeadBatch], NDArray[np.generic]]]] = {
     "row": _one_a_row,
     "segment": _several_a_row,
     "entry": _entries,
