@@ -32,8 +32,7 @@ from clozeline.files import publish_text
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tables import read_texts
 from clozeline.report.charts import Plot, dot, polyline, text
-from clozeline.tools.experiments.multirun.comparison import mean_text
-from clozeline.tools.experiments.multirun.finetuning_scores import read_scored
+from clozeline.tools.experiments.multirun.finetuning_scores import mean_text, read_scored
 from clozeline.tools.experiments.multirun.runner import run_step
 from clozeline.tools.runs.evaluation.heldout_score import label_loss
 from clozeline.tools.runs.evaluation.minimal_pairs import read_pairs

@@ -24,7 +24,7 @@ import yaml
 from torch import Tensor
 
 from clozeline.tools.runs.evaluation.minimal_pairs import Pair, compare_first, read_pairs
-from clozeline.tools.runs.evaluation.ngrams import TokenNgrams
+from clozeline.tools.runs.evaluation.perplexity import TokenNgrams
 
 Sums = np.ndarray[Any, np.dtype[np.float64]]
 """Log-probabilities of sentences."""

@@ -26,7 +26,7 @@ from benchmarks.harness import ROOT, parser, print_table, system_load, write_jso
 from benchmarks.early import measure_exits, measure_tokens
 from benchmarks.few_labels import recipe_of, write_parts
 from clozeline.files import publish_text
-from clozeline.tools.experiments.multirun.comparison import mean_text
+from clozeline.tools.experiments.multirun.finetuning_scores import mean_text
 from clozeline.tools.experiments.multirun.runner import run_at_once, run_step
 from clozeline.tools.models.compress import compress
 from clozeline.tools.models.compression.comparison import score

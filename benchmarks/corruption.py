@@ -26,7 +26,7 @@ from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import write_manifest, write_shard
-from clozeline.pipeline.shards.token_set import token_columns
+from clozeline.pipeline.shards.column_set import token_columns
 from clozeline.pipeline.vocabulary import SENTINELS, SPECIALS, Vocabulary
 
 os.environ.update(TRANSFORMERS_VERBOSITY="error", HF_HUB_OFFLINE="1")

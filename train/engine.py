@@ -20,8 +20,7 @@ from clozeline.model.loss import Loss
 from clozeline.model.parameters.freezing import frozen_modules
 from clozeline.seeding import hash64
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.data.device_copies import DeviceCopies, DeviceCopy
-from clozeline.train.data.global_batch import MicroBatch
+from clozeline.train.data.global_batch import DeviceCopies, DeviceCopy, MicroBatch
 from clozeline.train.data.stream.labels import sample_words
 from clozeline.train.distributed.process_group import World
 from clozeline.train.hooks import Hook, Step, Trained

@@ -8,7 +8,7 @@ from clozeline.train.checkpoint.checkpoints import Checkpoints, restore
 from clozeline.train.checkpoint.save_pace import SavePace
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.engine_config import placement_of
-from clozeline.train.data.sets.passes import describe_rereading
+from clozeline.train.data.sets.recorded_sets import describe_rereading
 from clozeline.train.distributed.launcher import describe_environment
 from clozeline.train.distributed.process_group import World, start, without_startup_garbage
 from clozeline.train.distributed.stopping import StopRequest

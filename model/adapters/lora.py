@@ -15,8 +15,7 @@ from torch.nn import functional as F
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.adapters._adapter import Adapter, AdapterOptions
-from clozeline.model.adapters._targets import Pattern, Patterns, linear_maps, matches
+from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Pattern, Patterns, linear_maps, matches
 from clozeline.model.configuration.key_types import Probability, Width
 from clozeline.model.families import Family
 from clozeline.model.parameters.initial_values import Draw, constant, uniform

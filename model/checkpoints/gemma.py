@@ -3,8 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from clozeline.model.checkpoints._conversion.config_keys import FULL, SLIDING
-from clozeline.model.checkpoints._conversion.rope_keys import read_unscaled_base, write_rotation
+from clozeline.model.checkpoints._conversion.config_keys import FULL, SLIDING, read_unscaled_base, write_rotation
 from clozeline.model.checkpoints._conversion.tables import ACTIVATIONS, SCORE, Keys, Tensors, Values
 from clozeline.model.checkpoints.llama import QK_NORMS, Llama, LocalLlama, llama_names
 from clozeline.model.configuration.model_config import ModelConfig

@@ -3,8 +3,8 @@
 from typing import Final
 
 from clozeline.model.checkpoints._conversion.classes import Classes
+from clozeline.model.checkpoints._conversion.config_keys import read_rotation, write_rotation
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
-from clozeline.model.checkpoints._conversion.rope_keys import read_rotation, write_rotation
 from clozeline.model.checkpoints._conversion.tables import (
     ACTIVATIONS,
     ANSWER,

@@ -7,12 +7,13 @@ from typing import ClassVar, Final
 from clozeline.model.checkpoints._conversion.classes import Classes
 from clozeline.model.checkpoints._conversion.config_keys import (
     read_layer_types,
+    read_rotation,
     read_windows,
     write_layer_types,
+    write_rotation,
     write_window,
 )
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
-from clozeline.model.checkpoints._conversion.rope_keys import read_rotation, write_rotation
 from clozeline.model.checkpoints._conversion.tables import (
     ACTIVATIONS,
     ANSWER,

@@ -4,9 +4,14 @@ from dataclasses import replace
 from typing import Final
 
 from clozeline.model.checkpoints._conversion.classes import Classes
-from clozeline.model.checkpoints._conversion.config_keys import FULL, SLIDING, read_layer_types, write_layer_types
+from clozeline.model.checkpoints._conversion.config_keys import (
+    FULL,
+    SLIDING,
+    read_layer_types,
+    read_unscaled_base,
+    write_layer_types,
+)
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
-from clozeline.model.checkpoints._conversion.rope_keys import read_unscaled_base
 from clozeline.model.checkpoints._conversion.tables import (
     DROPOUT,
     GATED,

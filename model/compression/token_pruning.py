@@ -13,7 +13,7 @@ from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model, TokenCount
-from clozeline.model.compression.layer_inputs import (
+from clozeline.model.compression.early_exit import (
     attention_flops,
     embedding_flops,
     find_body,

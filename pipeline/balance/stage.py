@@ -1,20 +1,181 @@
 """Repeat documents in training so that small languages and chosen sources get a larger share."""
 
-from collections.abc import Iterator, Sequence
-from typing import ClassVar, Final
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal, TypeAlias, TypedDict, cast
+
+import numpy as np
 
 from clozeline.pipeline.balance.config import BalanceConfig
-from clozeline.pipeline.balance.passes import (
-    BALANCE_VERSION,
-    BalanceCounts,
-    CountTokens,
-    LanguageCounts,
-    WriteFactors,
-)
 from clozeline.pipeline.execution.equations import EACH, Equation, Row
 from clozeline.pipeline.execution.stages import Consumed, Pass, Stage, amount
-from clozeline.pipeline.shards import Manifest
-from clozeline.pipeline.shards.layout import split_amount
+from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts, total_counts
+from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, FACTORS_FORMAT, languages_of
+from clozeline.pipeline.kernels.rates import largest_remainders, powers
+from clozeline.pipeline.shards import Manifest, open_shards
+from clozeline.pipeline.shards.layout import is_heldout, split_amount
+from clozeline.recorded_file import check_files
+
+Kind: TypeAlias = Literal["texts", "pairs"]
+Factors: TypeAlias = Mapping[str, Mapping[str, Fraction]]
+"""Mean copies per document, by language and source."""
+BALANCE_VERSION: Final = 1
+_KINDS: Final[tuple[Kind, ...]] = ("texts", "pairs")
+_LOG = logging.getLogger(__name__)
+
+
+class LanguageCounts(TypedDict):
+    """Training documents and their tokens; for pairs, tokens of both sides."""
+
+    documents: int
+    tokens: int
+
+
+class BalanceCounts(Counts, total=False):
+    """Counts of a unit of `balance`; the language of a pair names both sides, such as `en-sw`."""
+
+    skipped: dict[str, int]  # documents without copies, by reason
+    texts: dict[str, dict[str, LanguageCounts]]  # by language and source
+    pairs: dict[str, dict[str, LanguageCounts]]  # the same for aligned texts
+    balanced: dict[str, int]  # expected tokens of the copies, by language
+
+
+@dataclass(frozen=True)
+class CountTokens(Pass[BalanceCounts]):
+    """One unit per token shard: count training documents and tokens by language and source."""
+
+    units: int
+    tokens: Path
+    heldout: float
+    seed: int
+    name: str = "count"
+
+    def run(self, unit: int, output: Output) -> BalanceCounts:
+        check_files(self.tokens, "manifest-000000", "manifest.json")  # it holds the hashes of all other files
+        shards = open_shards(self.tokens)
+        counts: BalanceCounts = {"documents_in": 0, "skipped": {"held_out": 0}}
+        manifest = shards.manifest
+        for block in np.flatnonzero(shards.index.shard == unit).tolist():
+            rows = shards.read_block(block)
+            counts["documents_in"] += len(rows)
+            sources, sizes = rows.fixed["source_group"].tolist(), rows.columns["token_ids"].lengths.tolist()
+            others = rows.columns["target_ids"].lengths.tolist() if "target_ids" in rows.columns else [0] * len(rows)
+            for row, language in enumerate(languages_of(rows, manifest.languages)):
+                if is_heldout(rows.fixed["document_uid"][row].tobytes(), self.heldout, self.seed):
+                    counts["skipped"]["held_out"] += 1
+                    continue
+                document: LanguageCounts = {"documents": 1, "tokens": sizes[row] + others[row]}
+                by_source = {manifest.source_groups[sources[row]]: document}
+                add_counts(counts, cast(BalanceCounts, {_KINDS[others[row] > 0]: {language: by_source}}))
+        return counts
+
+
+@dataclass(frozen=True)
+class WriteFactors(Pass[BalanceCounts]):
+    """A single unit: write `factors.json`."""
+
+    alpha: float
+    max_copies: int
+    weights: Mapping[str, float]
+    name: str = "main"
+    units: int = 1
+
+    def run(self, unit: int, output: Output) -> BalanceCounts:
+        """Sum the counts of the shards and write the factors; texts and pairs are balanced separately."""
+        counts: BalanceCounts = total_counts(output.folder, "count")
+        content: dict[str, Any] = {"format": FACTORS_FORMAT, "alpha": self.alpha, "max_copies": self.max_copies}
+        factors: dict[str, dict[str, str]] = {}
+        balanced: dict[str, int] = {}
+        for kind in _KINDS:
+            if not (by_language := counts.get(kind)):
+                continue
+            # tokens, uncapped and capped factors, by language and source
+            tokens = {
+                language: {source: documents["tokens"] for source, documents in by_source.items()}
+                for language, by_source in by_language.items()
+            }
+            most = Fraction(self.max_copies)
+            uncapped = copy_factors(tokens, self.alpha, self.weights)
+            capped = {
+                language: {source: min(factor, most) for source, factor in by_source.items()}
+                for language, by_source in uncapped.items()
+            }
+            content[kind] = report = _report(by_language, tokens, capped)
+            for language, row in report.items():
+                if uncapped[language] != capped[language]:
+                    _LOG.warning(
+                        "balance: %s: %.2f copies of a document wanted, max_copies allows %s: %.4f of the tokens, "
+                        "before %.4f", language, max(uncapped[language].values()), max(capped[language].values()),
+                        row["balanced_share"], row["share"],
+                    )  # fmt: skip
+                factors[language] = {source: str(factor) for source, factor in capped[language].items()}
+                balanced[language] = row["balanced_tokens"]
+        with output.file(FACTORS_FILE) as path:
+            text = json.dumps({**content, "factors": factors}, indent=1, sort_keys=True, ensure_ascii=False)
+            path.write_text(text + "\n", encoding="utf-8")
+        return {"balanced": balanced}
+
+
+def _report(
+    counts: Mapping[str, Mapping[str, LanguageCounts]],
+    tokens: Mapping[str, Mapping[str, int]],
+    factors: Factors,
+) -> dict[str, dict[str, Any]]:
+    """Return documents, tokens, shares and epochs of each language; shares are of all texts, or of all pairs."""
+    before = {language: sum(by_source.values()) for language, by_source in tokens.items()}
+    after = {
+        language: sum((count * factors[language][source] for source, count in by_source.items()), Fraction(0))
+        for language, by_source in tokens.items()
+    }
+    total_before, total_after = sum(before.values()), sum(after.values(), Fraction(0))
+    return {
+        language: {
+            "documents": sum(documents["documents"] for documents in counts[language].values()),
+            "tokens": before[language],
+            "share": float(round(Fraction(before[language], total_before), 6)),
+            "balanced_tokens": round(after[language]),
+            "balanced_share": float(round(after[language] / total_after, 6)),
+            "epochs": float(round(after[language] / before[language], 6)),
+        }
+        for language in sorted(counts)
+    }
+
+
+def apportion(tokens: Mapping[str, int], alpha: float) -> dict[str, int]:
+    """Return the tokens of each language in training, proportional to tokens ** alpha, with the total unchanged.
+
+    Powers are decimals and shares are rounded by largest remainders, so every machine computes the same numbers.
+
+    Example: `apportion({"en": 900, "sw": 100}, 0.5)` is {"en": 750, "sw": 250}: the square roots are as 3 to 1.
+    """
+    names = sorted(tokens)
+    weights = powers([tokens[name] for name in names], Decimal(repr(alpha)))
+    return dict(zip(names, largest_remainders(weights, sum(tokens.values())), strict=True))
+
+
+def copy_factors(
+    tokens: Mapping[str, Mapping[str, int]], alpha: float, weights: Mapping[str, float]
+) -> dict[str, dict[str, Fraction]]:
+    """Return the mean copies per document, by language and source, that give each language its share by `apportion`.
+
+    `weights` are extra factors of sources, default 1.
+
+    Example: 900 tokens in en and 100 in sw at alpha 0.5 give 5/6 and 5/2.
+    """
+    totals = {language: sum(by_source.values()) for language, by_source in tokens.items()}
+    return {
+        language: {
+            source: Fraction(target, totals[language]) * Fraction(repr(float(weights.get(source, 1))))
+            for source in sorted(tokens[language])
+        }
+        for language, target in apportion(totals, alpha).items()
+    }
+
 
 _NAMED: Final = 8
 """Languages whose shares are named."""

@@ -1,18 +1,233 @@
 """Turn samples into examples, one set per objective; `data.corrupt` does the same while training."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Final, cast
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import ClassVar, Final, TypedDict, cast
 
+import numpy as np
+
+from clozeline.configuration.config import to_plain
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.config import ObjectiveEntry
-from clozeline.pipeline.corrupt.passes import CorruptCounts, CorruptManifests, CorruptShards, SetCounts, example_units
+from clozeline.pipeline.corrupt.objectives import Objective, Skip
 from clozeline.pipeline.corrupt.preview.set_examples import example_views
 from clozeline.pipeline.corrupt.preview.view import view_html
 from clozeline.pipeline.execution.equations import EACH, Equation, Row
 from clozeline.pipeline.execution.stages import Consumed, Pass, Stage, amount
-from clozeline.pipeline.execution.unit_record import add_counts, require_equal
-from clozeline.pipeline.shards import Manifest
+from clozeline.pipeline.execution.unit_record import (
+    Counts,
+    Output,
+    add_counts,
+    require_equal,
+    require_written,
+    total_counts,
+)
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards import Manifest, SetWriter, ShardSet, open_shards
 from clozeline.pipeline.shards.layout import Splits
+from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
+from clozeline.recorded_file import check_files
 from clozeline.report.html_page import escape
+
+
+class ReadCounts(TypedDict):
+    """Samples of a set and their tokens, counted where they are read."""
+
+    samples: int
+    tokens: int
+
+
+class RowCounts(TypedDict, total=False):
+    """Samples and the examples made of them. An objective may count more."""
+
+    samples_in: int
+    examples: int
+    skipped: dict[str, int]
+    """samples that gave no example, by reason"""
+    unused_tokens: int
+    """tokens of samples that are in no example"""
+    tokens: int
+
+
+class SetCounts(RowCounts, total=False):
+    """Counts of one split of an example set."""
+
+    by_language: dict[str, int]
+    """tokens by the language of the row's first document"""
+    read: dict[str, ReadCounts]
+    """by label of the sample set; of each variant"""
+
+
+class CorruptCounts(RowCounts, Counts, total=False):
+    """Counts of units of `corrupt`: sums over all sets, and each set by label and split."""
+
+    objectives: dict[str, dict[str, SetCounts]]
+
+
+@dataclass(frozen=True)
+class ExampleUnit:
+    """The product of a unit: shard `variant * shards + shard` of an entry's training or held-out set."""
+
+    entry: int
+    split: str
+    shard: int
+    shards: int
+    variant: int
+    variants: int
+
+    @property
+    def file_number(self) -> int:
+        """Number of the example shard."""
+        return self.variant * self.shards + self.shard
+
+
+def example_units(entries: tuple[ObjectiveEntry, ...], splits: Splits) -> tuple[ExampleUnit, ...]:
+    """Return all units of the stage, in order."""
+    return tuple(
+        ExampleUnit(number, split, shard, shards, variant, variants)
+        for number, entry in enumerate(entries)
+        for split, shards in splits.items()
+        for variants in [entry.variants if split == "train" else 1]
+        for variant in range(variants)
+        for shard in range(shards)
+    )
+
+
+@dataclass(frozen=True)
+class CorruptShards(Pass[CorruptCounts]):
+    """One sample shard under one variant to one example shard, rows in the same order."""
+
+    units: int
+    tokens: Path
+    samples: Path
+    entries: tuple[ObjectiveEntry, ...]
+    made: tuple[ExampleUnit, ...]
+    seed: int
+    name: str = "main"
+
+    def run(self, unit: int, output: Output) -> CorruptCounts:
+        made = self.made[unit]
+        entry = self.entries[made.entry]
+        objective, source = self.open(entry, made.split)
+        shard = CorruptedShard(objective, source, made, self.seed_of(entry))
+        writer = set_writer(entry, objective, made.split, made.shards * made.variants)
+        info = writer.write_shard(output, made.file_number, shard.blocks())
+        shard.counts["tokens"] = info.tokens
+        read = {objective.grouping.label: shard.read}
+        set_counts: SetCounts = {**shard.counts, "by_language": shard.by_language, "read": read}
+        counted = shard.counts["examples"], sum(shard.by_language.values())
+        require_written(f"corrupt {writer.path}: shard {made.file_number}", counted, (info.rows, info.tokens))
+        counts: CorruptCounts = {"objectives": {entry.set_label: {made.split: set_counts}}}
+        return add_counts(counts, cast(CorruptCounts, shard.counts))
+
+    def open(self, entry: ObjectiveEntry, split: str) -> tuple[Objective, ShardSet]:
+        """Return the objective and the sample set it reads."""
+        tokens = Manifest.load(self.tokens)
+        vocabulary = vocabulary_of(self.tokens / "manifest.json", tokens.tokenizer.fingerprint)
+        objective = entry.build(replace(vocabulary, languages=tokens.languages))
+        name = f"{objective.grouping.label}/{split}"
+        check_files(self.samples, "manifest-000000", f"{name}/manifest.json")
+        return objective, open_shards(self.samples / name)
+
+    def seed_of(self, entry: ObjectiveEntry) -> int:
+        """Return the seed of an entry's draws."""
+        return self.seed if entry.seed is None else entry.seed
+
+
+def set_writer(entry: ObjectiveEntry, objective: Objective, split: str, shards: int) -> SetWriter:
+    """Return the writer of one split of an example set."""
+    return SetWriter.of_rows(
+        f"{entry.set_label}/{split}", shards, objective.features, objective.vocabulary, objective.content_length,
+        entry.block_rows, {"objective": entry.set_label}, container=entry.container, compression=entry.compression,
+    )  # fmt: skip
+
+
+@dataclass
+class CorruptedShard:
+    """Examples of one sample shard under one variant; the counts are complete when the blocks have been taken."""
+
+    objective: Objective
+    source: ShardSet
+    unit: ExampleUnit
+    seed: int
+    counts: RowCounts = field(default_factory=lambda: RowCounts(samples_in=0, examples=0, skipped={}))
+    by_language: dict[str, int] = field(default_factory=dict)
+    read: ReadCounts = field(default_factory=lambda: ReadCounts(samples=0, tokens=0))
+
+    def blocks(self) -> Iterator[Rows]:
+        """Yield examples block by block, without skipped rows."""
+        for block in np.flatnonzero(self.source.index.shard == self.unit.shard).tolist():
+            samples = self.source.read_block(block)
+            add_counts(self.read, {"samples": len(samples), "tokens": int(samples.columns["ids"].lengths.sum())})
+            variants = np.full(len(samples), self.unit.variant, dtype=np.uint16)
+            examples, skips = self.objective.corrupt(samples, variants, self.seed)
+            total = len(samples)
+            if skips.any():
+                rows = np.flatnonzero(skips == Skip.NONE)
+                examples, samples = examples.take(rows), samples.take(rows)
+            if unused := self.objective.count_unused_tokens(samples, examples):
+                add_counts(self.counts, {"unused_tokens": unused})
+            skipped = {Skip(code).reason: int(rows) for code, rows in enumerate(np.bincount(skips)) if code and rows}
+            add_counts(self.counts, self.objective.tally(examples))
+            add_counts(self.counts, {"samples_in": total, "examples": len(examples), "skipped": skipped})
+            lengths = examples.columns[self.objective.features[0].name].lengths
+            tokens = np.bincount(examples.fixed["language"], lengths)
+            languages = self.source.manifest.languages
+            add_counts(self.by_language, {languages[code]: int(tokens[code]) for code in np.flatnonzero(tokens)})
+            yield examples
+
+
+@dataclass(frozen=True)
+class CorruptManifests(Pass[CorruptCounts]):
+    """Write the manifests of all example sets, after their shards."""
+
+    shards: CorruptShards
+    name: str = "manifest"
+    units: int = 1
+
+    def run(self, unit: int, output: Output) -> CorruptCounts:
+        """Write the manifests; ConfigurationError if every sample of a set was skipped."""
+        counts: CorruptCounts = total_counts(output.folder, self.shards.name)
+        for number, entry in enumerate(self.shards.entries):
+            for split, set_counts in counts["objectives"][entry.set_label].items():
+                if not set_counts["examples"]:
+                    raise ConfigurationError(
+                        f"corrupt: the {split} set of '{entry.set_label}' is empty: "
+                        f"{set_counts['samples_in']} samples, skipped {set_counts['skipped']}"
+                    )
+                made = [unit for unit in self.shards.made if (unit.entry, unit.split) == (number, split)]
+                self._write(entry, split, made, set_counts, output)
+        return {}
+
+    def _write(
+        self, entry: ObjectiveEntry, split: str, made: Sequence[ExampleUnit], set_counts: SetCounts, output: Output
+    ) -> None:
+        work, (objective, source) = self.shards, self.shards.open(entry, split)
+        samples = source.manifest
+        manifest = set_writer(entry, objective, split, len(made)).write_manifest(
+            output, name=f"{entry.set_label}/{split}", kind="examples", seed=work.seed_of(entry),
+            tokenizer=samples.tokenizer.model_dump(),
+            totals={"tokens_by_language": set_counts["by_language"], "skipped": set_counts["skipped"]},
+            grouping=samples.grouping.model_dump() if samples.grouping else None, variants=made[0].variants,
+            objective=objective_facts(entry, objective), languages=samples.languages,
+            parents=[{"name": samples.name, "digest": samples.digest, "role": "samples"}], config=to_plain(entry),
+        )  # fmt: skip
+        written = manifest.totals.samples, manifest.totals.tokens
+        require_written(f"corrupt {manifest.name}: manifest", (set_counts["examples"], set_counts["tokens"]), written)
+
+
+def objective_facts(entry: ObjectiveEntry, objective: Objective) -> dict[str, object]:
+    """Return the manifest's key `objective`."""
+    return {
+        "name": objective.name,
+        "label": objective.label,
+        "options": to_plain(entry.objective.options),
+        "architecture": objective.architecture,
+        "heads": list(objective.heads),
+        "frame": asdict(objective.frame),
+    }
+
 
 _VERSION: Final = 1
 """raised when the same samples and options give other examples of several objectives"""

@@ -4,20 +4,275 @@ The items are indexed by their runs of 13 words in the match form, without case,
 2005.14165, appendix C). Decisions depend on the sets of documents and items only, not on any order.
 """
 
+import io
+import json
+import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Final, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.decontaminate.config import DecontaminateConfig
-from clozeline.pipeline.decontaminate.evaluation_items import evaluation_files, read_items, version_of
-from clozeline.pipeline.decontaminate.passes import Apply, DecideMatches, DecontaminateCounts, FindMatches, WriteIndex
+from clozeline.pipeline.decontaminate.evaluation_items import (
+    EvaluationFile,
+    Item,
+    evaluation_files,
+    read_items,
+    version_of,
+)
 from clozeline.pipeline.execution.equations import EACH, Equation, Row
-from clozeline.pipeline.execution.rewritten_documents import REWRITE_EQUATIONS
+from clozeline.pipeline.execution.rewritten_documents import REWRITE_EQUATIONS, RewriteCounts, rewrite_part
 from clozeline.pipeline.execution.stages import Pass, Stage, amount, documents_folder
-from clozeline.pipeline.kernels.ngram_index import INDEX_VERSION
-from clozeline.pipeline.text.normal_form import MATCH_VERSION
+from clozeline.pipeline.execution.unit_record import Output, add_counts
+from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.ingest.documents.files import Rejection, documents_of, read_batches
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.kernels.ngram_index import (
+    INDEX_VERSION,
+    Matcher,
+    NgramIndex,
+    build_index,
+    open_index,
+    runs_of,
+    write_index,
+)
+from clozeline.pipeline.tasks.readers import Rejected
+from clozeline.pipeline.text.normal_form import MATCH_VERSION, match_words
+from clozeline.recorded_file import find_file
+from clozeline.sealed_json import seal
 from clozeline.seeding import hash64
+
+_LOG: Final = logging.getLogger(__name__)
+_TOO_FREQUENT: Final = "tmp/too-frequent.npy"
+_OVERLAP_FORMAT: Final = 1
+
+
+class SuiteCounts(TypedDict, total=False):
+    """Counts of an evaluation suite."""
+
+    items: int
+    unreadable: int  # rows without a text: damaged or empty
+    too_short: int  # items without a text of five words, which cannot be found
+    words: int  # of all items that can be found
+    overlap_words: int  # those in runs that documents hold
+    contaminated: int  # items of which a document holds a run
+    documents: int  # documents that hold a run of an item
+
+
+class DecontaminateCounts(RewriteCounts, total=False):
+    """Counts of a unit of `decontaminate`."""
+
+    entries: dict[str, int]  # runs in the index: `full` of n words, `short` of shorter texts, `too_frequent` ignored
+    suites: dict[str, SuiteCounts]
+    reported: dict[str, int]  # items by suite, counted where they are looked for in matches
+    compared: int  # documents that were looked up
+    contaminated_documents: int  # of these with a run that is not too frequent
+    matches: dict[str, int]  # pairs of documents and runs: `found`, `counted`, and for the action `taken`, `ignored`
+
+
+@dataclass(frozen=True)
+class WriteIndex(Pass[DecontaminateCounts]):
+    """A single unit: read the items of all evaluation files and write the index of their runs."""
+
+    files: tuple[EvaluationFile, ...]
+    ngram: int
+    limits: Limits
+    name: str = "index"
+    units: int = 1
+
+    def run(self, unit: int, output: Output) -> DecontaminateCounts:
+        suites: dict[str, SuiteCounts] = {}
+        index = build_index(self._items(suites), self.ngram)
+        with output.file("index.arrow") as path:
+            write_index(path, index)
+        full = int((index.words == self.ngram).sum())
+        return {"entries": {"full": full, "short": len(index) - full}, "suites": suites}
+
+    def _items(self, suites: dict[str, SuiteCounts]) -> Iterator[tuple[str, tuple[str, ...]]]:
+        for file in self.files:
+            counts: SuiteCounts = {"items": 0, "unreadable": 0}
+            reasons = dict[str, int]()
+            for item in read_items(file, self.limits):
+                if isinstance(item, Rejected):
+                    add_counts(counts, {"unreadable": 1})
+                    add_counts(reasons, {item.reason: 1})
+                else:
+                    add_counts(counts, {"items": 1})
+                    yield f"{file.suite} {item.name}", item.texts
+            listed = ", ".join(
+                f"{amount(count, 'row')} rejected as {reason}" for reason, count in sorted(reasons.items())
+            )
+            if listed:
+                _LOG.warning("decontaminate: %s: %s: without a text to look for", file.path, listed)
+            if not counts["items"]:
+                raise ConfigurationError(
+                    f"decontaminate.against: {file.path}: expected evaluation items, got none ({listed or 'no rows'}): "
+                    "correct the file or its reader, or remove it from the list"
+                )
+            add_counts(suites.setdefault(file.suite, {}), counts)
+
+
+@dataclass(frozen=True)
+class FindMatches(Pass[DecontaminateCounts]):
+    """Per part: look up all runs of words of the documents, and keep the pairs of documents and entries."""
+
+    units: int
+    documents: Path
+    folder: Path
+    name: str = "matches"
+
+    def run(self, unit: int, output: Output) -> DecontaminateCounts:
+        matcher = Matcher(_index(self.folder))
+        pairs, compared = list[tuple[int, int]](), 0
+        for batch in read_batches(documents_of(self.documents, unit), ("text", "target_text")):
+            sides = zip(batch.column("text").to_pylist(), batch.column("target_text").to_pylist(), strict=True)
+            for texts in sides:
+                entries = {entry for text in texts for _, entry in matcher.find(text or "")}
+                pairs += [(compared, entry) for entry in sorted(entries)]
+                compared += 1
+        with output.file(_matches_name(unit)) as path, path.open("wb") as file:
+            np.save(file, np.array(pairs, np.uint32).reshape(-1, 2))
+        return {"compared": compared, "matches": {"found": len(pairs)}}
+
+
+@dataclass
+class _Suite:
+    """The items of a suite that documents hold, and the counts of all."""
+
+    counts: SuiteCounts = field(default_factory=lambda: SuiteCounts(
+        too_short=0, words=0, overlap_words=0, contaminated=0
+    ))  # fmt: skip
+    items: int = 0
+    documents: set[tuple[int, int]] = field(default_factory=set)
+    found: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, file: EvaluationFile, item: Item, ngram: int, holders: dict[str, set[tuple[int, int]]]) -> None:
+        """Add an item; `holders` are the documents of each run that is not too frequent."""
+        self.items += 1
+        documents, words, inside, can_be_found = set[tuple[int, int]](), 0, 0, False
+        for text in item.texts:
+            text_words = match_words(text)
+            runs = runs_of(text_words, ngram)
+            starts = [start for start, run in enumerate(runs) if run in holders]
+            documents.update(*(holders[runs[start]] for start in starts))
+            ends = [start + runs[start].count(" ") + 1 for start in starts]
+            inside += len({word for start, end in zip(starts, ends, strict=True) for word in range(start, end)})
+            words, can_be_found = words + len(text_words), can_be_found or bool(runs)
+        add_counts(self.counts, {
+            "too_short": int(not can_be_found), "words": words * can_be_found, "overlap_words": inside,
+            "contaminated": int(bool(documents)),
+        })  # fmt: skip
+        if documents:
+            self.documents |= documents
+            self.found.append({"file": file.name, "row": item.row, "id": item.name, "documents": len(documents),
+                               "overlap": round(inside / words, 6)})  # fmt: skip
+
+    def report(self) -> dict[str, Any]:
+        """Return the entry of the suite in `overlap.json`."""
+        counts: dict[str, Any] = {**self.counts, "documents": len(self.documents), "found": self.found}
+        counts["items"] = self.items
+        counts["overlap"] = round(counts["overlap_words"] / max(1, counts["words"]), 6)
+        return counts
+
+
+@dataclass(frozen=True)
+class DecideMatches(Pass[DecontaminateCounts]):
+    """A single unit: ignore entries of too many documents, and report the overlap of each item and suite."""
+
+    files: tuple[EvaluationFile, ...]
+    parts: int
+    limits: Limits
+    max_document_frequency: int
+    name: str = "overlap"
+    units: int = 1
+
+    def run(self, unit: int, output: Output) -> DecontaminateCounts:
+        folder, index = output.folder, _index(output.folder)
+        frequency, counted = np.zeros(len(index), np.int64), 0
+        for part in range(self.parts):
+            rows = read_matches(folder, part)
+            frequency += np.bincount(rows[:, 1], minlength=len(index))
+            counted += len(rows)
+        too_frequent = frequency > self.max_document_frequency
+        with output.file(_TOO_FREQUENT) as path, path.open("wb") as file:
+            np.save(file, too_frequent)
+        holders: dict[str, set[tuple[int, int]]] = {}
+        for part in range(self.parts):
+            rows = read_matches(folder, part)
+            for document, entry in rows[~too_frequent[rows[:, 1]]].tolist():
+                holders.setdefault(index.runs[entry].as_py(), set()).add((part, document))
+        suites: dict[str, _Suite] = {}
+        for evaluation in self.files:
+            suite = suites.setdefault(evaluation.suite, _Suite())
+            for item in read_items(evaluation, self.limits):
+                if not isinstance(item, Rejected):
+                    suite.add(evaluation, item, index.ngram, holders)
+        ignored: list[dict[str, Any]] = [
+            {"words": index.runs[entry].as_py(), "documents": int(frequency[entry])}
+            for entry in np.flatnonzero(too_frequent).tolist()
+        ]
+        ignored.sort(key=lambda row: (-row["documents"], row["words"]))
+        content = {"format": _OVERLAP_FORMAT, "ngram": index.ngram, "ignored": ignored,
+                   "suites": {name: suite.report() for name, suite in suites.items()}}  # fmt: skip
+        with output.file("overlap.json") as path:
+            text = json.dumps(seal(content), sort_keys=True, ensure_ascii=False)
+            path.write_text(text + "\n", encoding="utf-8")
+        counts: dict[str, SuiteCounts] = {
+            name: {**suite.counts, "documents": len(suite.documents)} for name, suite in suites.items()
+        }
+        return {
+            "entries": {"too_frequent": int(too_frequent.sum())}, "matches": {"counted": counted},
+            "contaminated_documents": len(set().union(*holders.values())), "suites": counts,
+            "reported": {name: suite.items for name, suite in suites.items()},
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Apply(Pass[DecontaminateCounts]):
+    """Per part: drop the documents with matches, and write all others as they are."""
+
+    units: int
+    documents: Path
+    folder: Path
+    seed: int
+    name: str = "main"
+
+    def run(self, unit: int, output: Output) -> DecontaminateCounts:
+        rows, index = read_matches(self.folder, unit), _index(self.folder)
+        ignored = np.load(io.BytesIO(find_file(self.folder, "overlap-000000", _TOO_FREQUENT).buffer()))[rows[:, 1]]
+        # the first entry of each document: the first that an item holds
+        entries = dict(reversed(rows[~ignored].tolist()))
+
+        def decide(row: int, document: Document) -> Document | Rejection:
+            if (entry := entries.get(row)) is None:
+                return document
+            detail = f"{index.items[entry]}: {index.runs[entry]}"
+            return Rejection.of(document, stage="decontaminate", reason="contaminated", detail=detail, seed=self.seed)
+
+        rewritten = rewrite_part(output, unit, documents_of(self.documents, unit), decide)
+        counts: DecontaminateCounts = {"matches": {"taken": int((~ignored).sum()), "ignored": int(ignored.sum())}}
+        add_counts(counts, rewritten)
+        return counts
+
+
+def _index(folder: Path) -> NgramIndex:
+    """Return the index that the stage wrote into its folder."""
+    return open_index(find_file(folder, "index-000000", "index.arrow"))
+
+
+def read_matches(folder: Path, part: int) -> NDArray[np.uint32]:
+    """Return the matches of a part: rows (index of a document in the part, entry), sorted, shape [n, 2]."""
+    file = find_file(folder, f"matches-{part:06d}", _matches_name(part))
+    rows: NDArray[np.uint32] = np.load(io.BytesIO(file.buffer()))
+    return rows
+
+
+def _matches_name(part: int) -> str:
+    return f"tmp/matches/{part:06d}.npy"
 
 
 class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):

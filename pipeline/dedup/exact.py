@@ -13,8 +13,12 @@ import xxhash
 from clozeline.arrays import Bool
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.dedup.config import Key
-from clozeline.pipeline.dedup.parts import CLUSTER, COPY, DROP, DedupCounts, Parts, write_clusters
-from clozeline.pipeline.dedup.rows import (
+from clozeline.pipeline.dedup.parts import (
+    CLUSTER,
+    COPY,
+    DROP,
+    DedupCounts,
+    Parts,
     Uids,
     choose_kept,
     hash_bounds,
@@ -24,6 +28,7 @@ from clozeline.pipeline.dedup.rows import (
     run_starts,
     smallest_uids,
     uid_column,
+    write_clusters,
     write_rows,
 )
 from clozeline.pipeline.execution.stages import Pass

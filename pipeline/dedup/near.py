@@ -19,8 +19,13 @@ from clozeline.arrays import Int64, UInt64
 from clozeline.errors import ConfigurationError
 from clozeline.native import minhash
 from clozeline.pipeline.dedup.config import NearConfig
-from clozeline.pipeline.dedup.parts import CLUSTER, COPY, DROP, OTHER_MERIT, DedupCounts, Parts, write_clusters
-from clozeline.pipeline.dedup.rows import (
+from clozeline.pipeline.dedup.parts import (
+    CLUSTER,
+    COPY,
+    DROP,
+    OTHER_MERIT,
+    DedupCounts,
+    Parts,
     Schema,
     Uids,
     choose_kept,
@@ -32,6 +37,7 @@ from clozeline.pipeline.dedup.rows import (
     run_starts,
     smallest_uids,
     uid_column,
+    write_clusters,
     write_rows,
 )
 from clozeline.pipeline.execution.stages import Pass

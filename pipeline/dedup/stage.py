@@ -13,8 +13,16 @@ from clozeline.pipeline.dedup.config import DedupConfig
 from clozeline.pipeline.dedup.exact import EXACT_VERSION, ExactHashes, ExactSurvivors
 from clozeline.pipeline.dedup.near import NEAR_VERSION, NearCandidates, NearClusters, NearSignatures
 from clozeline.pipeline.dedup.parts import SHUFFLES, DedupCounts, OtherOutput, Parts, count_ranges
-from clozeline.pipeline.dedup.removal import Apply, Removals
-from clozeline.pipeline.dedup.repeats import REPEATS_VERSION, Lines, PieceDrops, PieceHashes, Pieces, Spans
+from clozeline.pipeline.dedup.repeats import (
+    REPEATS_VERSION,
+    Apply,
+    Lines,
+    PieceDrops,
+    PieceHashes,
+    Pieces,
+    Removals,
+    Spans,
+)
 from clozeline.pipeline.execution.equations import EACH, Equation, Row
 from clozeline.pipeline.execution.rewritten_documents import REWRITE_EQUATIONS
 from clozeline.pipeline.execution.stages import Pass, Stage, amount, documents_folder

@@ -11,8 +11,8 @@ from clozeline.arrays import Int64
 from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.shards.column_set import WORD_STARTS
 from clozeline.pipeline.shards.layout import is_heldout, shard_of
-from clozeline.pipeline.shards.token_set import WORD_STARTS
 from clozeline.seeding import order_key
 
 _COLUMNS = ("token_ids", "sentence_starts")

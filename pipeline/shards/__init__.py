@@ -1,8 +1,7 @@
 """Shard sets: blocks of rows in Arrow or WebDataset files, a block index, and a manifest written last."""
 
 from clozeline.pipeline.block_options import StoreOptions
-from clozeline.pipeline.shards.block import DamagedBlock
-from clozeline.pipeline.shards.columns import ColumnSpec, base_columns, feature_columns
+from clozeline.pipeline.shards.block import ColumnSpec, DamagedBlock, base_columns, feature_columns
 from clozeline.pipeline.shards.index import Block
 from clozeline.pipeline.shards.layout import auto_block_rows
 from clozeline.pipeline.shards.manifest import Manifest, ManifestError

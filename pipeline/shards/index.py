@@ -14,8 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.shards.block import BlockError, decode
-from clozeline.pipeline.shards.columns import ColumnSpec, Dtype, arrow_schema, to_batch
+from clozeline.pipeline.shards.block import BlockError, ColumnSpec, Dtype, arrow_schema, decode, to_batch
 from clozeline.pipeline.shards.manifest import Manifest, ManifestError
 from clozeline.repair import repair_of
 

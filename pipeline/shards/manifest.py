@@ -20,7 +20,7 @@ from clozeline.columns import Role
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import parse_json
 from clozeline.pipeline.rows import FIXED_COLUMNS
-from clozeline.pipeline.shards.columns import ColumnSpec
+from clozeline.pipeline.shards.block import ColumnSpec
 from clozeline.repair import repair_of
 from clozeline.sealed_json import refuse_newer
 

@@ -14,8 +14,7 @@ from clozeline.configuration.redaction import redact_text
 from clozeline.errors import StorageError
 from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.rows import Row, Rows
-from clozeline.pipeline.shards.block import BlockError, DamagedBlock, decode
-from clozeline.pipeline.shards.columns import ColumnSpec, holds_ids
+from clozeline.pipeline.shards.block import BlockError, ColumnSpec, DamagedBlock, decode, holds_ids
 from clozeline.pipeline.shards.file_system import ObjectTooShortError
 from clozeline.pipeline.shards.files import RemoteFiles, SetFiles
 from clozeline.pipeline.shards.index import BlockIndex, parse_index

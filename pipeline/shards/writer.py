@@ -26,7 +26,7 @@ from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.files import parse_json, read_json
 from clozeline.pipeline.block_options import BlockRows, Compression
 from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.shards.columns import (
+from clozeline.pipeline.shards.block import (
     ColumnSpec,
     arrow_schema,
     base_columns,

@@ -13,8 +13,8 @@ from clozeline import files
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.shards.column_set import find_token_counts
 from clozeline.pipeline.shards.layout import is_heldout
-from clozeline.pipeline.shards.token_set import find_token_counts
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from tests.matrices import mark_slow_but
 from tests.pipeline.execution.toy_stage import tree

@@ -10,7 +10,7 @@ from clozeline.pipeline.execution.unit_record import Output, UnitRecord, add_cou
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import open_shards, write_manifest, write_shard
-from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE, TOKEN_COUNTS_SCHEMA, token_columns, write_table
+from clozeline.pipeline.shards.column_set import TOKEN_COUNTS_FILE, TOKEN_COUNTS_SCHEMA, token_columns, write_table
 from clozeline.seeding import order_key
 from tests.pipeline.corruption_cases import FIRST_CONTENT, vocabulary
 

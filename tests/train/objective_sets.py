@@ -11,7 +11,7 @@ from clozeline.configuration.config import to_plain
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards.columns import feature_columns
+from clozeline.pipeline.shards.block import feature_columns
 from tests.pipeline.corruption_cases import FIRST_CONTENT, fixed_columns, vocabulary
 from tests.shard_sets import TOKENIZER, write_set
 

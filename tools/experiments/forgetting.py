@@ -19,8 +19,8 @@ from clozeline.tools.command import (
     run_tool,
     split_settings,
 )
-from clozeline.tools.experiments.multirun.forgetting_scores import ForgettingOptions, summary, summary_lines
 from clozeline.tools.experiments.multirun.runner import record_folder_facts, settings_facts
+from clozeline.tools.experiments.multirun.task_sequence import ForgettingOptions, summary, summary_lines
 
 
 def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> list[str]:

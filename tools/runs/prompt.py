@@ -23,9 +23,15 @@ from clozeline.tools.runs.inference.generation import read_allowed
 from clozeline.tools.runs.model_command import CheckpointChoice
 from clozeline.tools.runs.prompting.answers import Normalization, answer_rows
 from clozeline.tools.runs.prompting.report import prediction_lines, prompt_lines, prompt_scores
-from clozeline.tools.runs.prompting.rows import Demonstrations, PromptRows, Selection, read_rows
 from clozeline.tools.runs.prompting.scorers import Masks, Mode, open_scorer
-from clozeline.tools.runs.prompting.template import limit_answers, read_template
+from clozeline.tools.runs.prompting.template import (
+    Demonstrations,
+    PromptRows,
+    Selection,
+    limit_answers,
+    read_rows,
+    read_template,
+)
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 

@@ -15,14 +15,14 @@ import numpy as np
 from clozeline.columns import Role
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import Skip
-from clozeline.pipeline.corrupt.preview.row_view import Pieces
+from clozeline.pipeline.corrupt.preview.view import Pieces
 from clozeline.pipeline.rows import Row, Rows
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.tools.command import IntermixedArguments, natural, positive, run_as_script, run_tool, some_path
 from clozeline.tools.runs.data.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
 from clozeline.tools.shards.provenance import row_origins
-from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces
+from clozeline.tools.shards.provenance.document_table import TOKENIZER_HELP, find_pieces
 from clozeline.tools.shards.viewer.sheets import describe_answer
 from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER
 

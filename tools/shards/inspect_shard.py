@@ -11,15 +11,14 @@ from pathlib import Path
 
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.pipeline.corrupt.preview.row_view import Pieces, row_parts
-from clozeline.pipeline.corrupt.preview.view import Parts, Sheet, View, show_view
+from clozeline.pipeline.corrupt.preview.view import Parts, Pieces, Sheet, View, row_parts, show_view
 from clozeline.pipeline.rows import Row
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.tools.command import Arguments, natural, positive, run_as_script, run_tool, some_path
-from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces, id_pieces
+from clozeline.tools.shards.provenance.document_table import TOKENIZER_HELP, find_pieces, id_pieces
 from clozeline.tools.shards.viewer.sheets import column_sheet, describe_answer, origin_sheet, score_sheets, set_sheet
 
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import Manifest, ShardInfo, ShardSet, open_shards, write_manifest, write_shard
+from clozeline.pipeline.shards.column_set import TOKEN_COUNTS_FILE
 from clozeline.pipeline.shards.quarantine import QUARANTINE, entries_of, publish_quarantine
-from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE
 from clozeline.tools.command import Arguments, plural, positive, run_as_script, run_tool, some_path
 from clozeline.tools.shards.provenance.row_search import blocks_of
 from clozeline.tools.shards.rewriting.output_folder import local_folder, new_files

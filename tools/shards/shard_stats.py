@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from clozeline.pipeline.corrupt.preview.view import Sheet, View, show_view
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import Arguments, run_as_script, run_tool, some_path
+from clozeline.tools.shards.provenance.document_table import TOKENIZER_HELP, find_pieces
 from clozeline.tools.shards.provenance.set_statistics import Cells, tables, tally
-from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces
 
 
 def _format(row: Cells) -> tuple[str, ...]:

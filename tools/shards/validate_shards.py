@@ -17,7 +17,7 @@ from pathlib import Path
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import Arguments, run_as_script, run_tool, some_path
-from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, vocabulary_for, vocabulary_of_manifest
+from clozeline.tools.shards.provenance.document_table import TOKENIZER_HELP, vocabulary_for, vocabulary_of_manifest
 from clozeline.tools.shards.validation.round_trip import RoundTrip, check_origin
 from clozeline.tools.shards.validation.shard_set import check_shard_set
 

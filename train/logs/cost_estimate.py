@@ -21,7 +21,7 @@ from clozeline.pipeline.shards import ShardSet
 from clozeline.terminal import duration_text
 from clozeline.train.configuration.config import TrainConfig, zero_stage
 from clozeline.train.data.sets.datasets import Datasets, check_length
-from clozeline.train.data.sets.passes import read_first_block
+from clozeline.train.data.sets.recorded_sets import read_first_block
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.data.stream.phases import Input, distinct_sets, set_labels

@@ -12,8 +12,7 @@ from clozeline.errors import IntegrityError
 from clozeline.pipeline.tasks.readers import is_task
 from clozeline.train.checkpoint.stored_checkpoint import step_of, steps_in
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.data.sets.passes import LEARNED
-from clozeline.train.data.sets.recorded_sets import read_sets
+from clozeline.train.data.sets.recorded_sets import LEARNED, read_sets
 from clozeline.train.logs.curves import last_heldout, results
 from clozeline.train.logs.display import heldout_title
 from clozeline.train.logs.json_lines import read_lines

@@ -7,7 +7,7 @@ from typing import Any, Final
 from clozeline.configuration.config import flatten, to_plain
 from clozeline.configuration.redaction import redact
 from clozeline.files import publish_text
-from clozeline.pipeline.corrupt.preview.row_view import Pieces
+from clozeline.pipeline.corrupt.preview.view import Pieces
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.report.html_page import collapsible, escape, facts, grid, lead, page, section, table
 from clozeline.train.checkpoint.state import TrainState

@@ -13,7 +13,7 @@ from clozeline.train.checkpoint.stored_checkpoint import find_newest
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import Datasets, open_stream
 from clozeline.train.data.sets.model_fit import unread_lines
-from clozeline.train.data.sets.passes import describe_rereading
+from clozeline.train.data.sets.recorded_sets import describe_rereading
 from clozeline.train.data.stream.phases import distinct_sets
 from clozeline.train.distributed.launcher import describe_environment
 from clozeline.train.distributed.process_group import device_of

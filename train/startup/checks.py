@@ -15,7 +15,7 @@ from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import Datasets, open_datasets
 from clozeline.train.data.sets.finetuning import hold_task_rows, plan_learning_rate
 from clozeline.train.data.sets.model_fit import fit_answers, refuse_further_classes, with_answers
-from clozeline.train.data.sets.passes import plan_steps
+from clozeline.train.data.sets.recorded_sets import plan_steps
 from clozeline.train.data.stream.phases import Input, distinct_sets, open_phases
 from clozeline.train.logs.trackers import check_tracker
 from clozeline.train.optim.early_stopping import check_metric

@@ -25,7 +25,7 @@ from clozeline.model.registries import AdapterComponent
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.train.checkpoint.trained_model import TrainedModel, digest_of
-from clozeline.train.configuration.padded_vocabulary import row_multiple
+from clozeline.train.configuration.model_source import row_multiple
 
 _BODY = "family."
 _ADAPTER = "adapters."

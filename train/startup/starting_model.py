@@ -24,7 +24,7 @@ from clozeline.seeding import hash64
 from clozeline.train.checkpoint.trained_model import TrainedModel, refuse_other_base, token_bytes
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.distillation import UNFIT
-from clozeline.train.configuration.padded_vocabulary import row_multiple
+from clozeline.train.configuration.model_source import row_multiple
 from clozeline.train.data.sets.stored_scores import read_stored_scores
 from clozeline.train.startup.initial_weights import (
     compare_tokenizers,

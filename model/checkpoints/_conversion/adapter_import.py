@@ -20,6 +20,7 @@ from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import Target
 from clozeline.model.checkpoints._conversion.task_heads import endings, heads_of
 from clozeline.model.checkpoints._conversion.tensor_files import (
+    join_names,
     read_json,
     read_metadata,
     read_tensor_file,
@@ -34,7 +35,6 @@ from clozeline.model.checkpoints._conversion.tensor_layouts import (
     to_ours,
     to_theirs,
 )
-from clozeline.model.checkpoints._conversion.tensor_names import join_names
 from clozeline.model.checkpoints._conversion.type_selection import find_form
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import ADAPTERS

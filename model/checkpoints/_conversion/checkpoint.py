@@ -16,13 +16,13 @@ from clozeline.model.build import Model
 from clozeline.model.checkpoints._conversion.import_record import CONFIG, IMPORT_RECORD, read_import_record
 from clozeline.model.checkpoints._conversion.task_heads import label_note
 from clozeline.model.checkpoints._conversion.tensor_files import (
+    join_names,
     read_json,
     read_metadata,
     read_tensors,
     refuse_invalid_values,
 )
 from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes, their_shapes, to_ours
-from clozeline.model.checkpoints._conversion.tensor_names import join_names
 from clozeline.model.checkpoints._conversion.type_selection import map_of_class
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.quantization import has_integers, holds_integers, restore_integers

@@ -18,8 +18,8 @@ from clozeline.model.checkpoints._conversion.import_record import CONFIG
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import HeadedClass
 from clozeline.model.checkpoints._conversion.task_heads import fold_target_scale
+from clozeline.model.checkpoints._conversion.tensor_files import join_names
 from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes, to_theirs
-from clozeline.model.checkpoints._conversion.tensor_names import join_names
 from clozeline.model.checkpoints._conversion.type_selection import map_of_class
 from clozeline.model.configuration.head import module_name
 from clozeline.model.configuration.model_config import ModelConfig

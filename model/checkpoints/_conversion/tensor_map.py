@@ -9,7 +9,7 @@ from torch import Tensor
 from clozeline.errors import WeightsError
 from clozeline.model.checkpoints._conversion.classes import Classes
 from clozeline.model.checkpoints._conversion.tables import Names, Reshaped, Slice, Target
-from clozeline.model.checkpoints._conversion.tensor_names import Renaming
+from clozeline.model.checkpoints._conversion.tensor_files import Renaming
 from clozeline.model.configuration.model_config import ModelConfig
 
 _LAYER: Final = re.compile(r"(?<=layers\.)\d+(?=\.)")

@@ -17,7 +17,7 @@ from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.kernels.ragged import scatter_rows, trim
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, Rows, Sample, SampleBatch
-from clozeline.pipeline.shards.token_set import WORD_STARTS
+from clozeline.pipeline.shards.column_set import WORD_STARTS
 from clozeline.pipeline.vocabulary import ADD_SPECIALS, Vocabulary
 from clozeline.seeding import kernel_keys, random_bits, reverse_bits
 

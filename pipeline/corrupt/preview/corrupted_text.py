@@ -16,14 +16,14 @@ from clozeline.columns import Role
 from clozeline.errors import ConfigurationError
 from clozeline.hub import fetch_folder
 from clozeline.pipeline.corrupt.objectives import Objective, Skip, build_objective
-from clozeline.pipeline.corrupt.preview.row_view import (
+from clozeline.pipeline.corrupt.preview.view import (
     Pieces,
+    View,
     fragment_as_labels,
     has_values,
     prefix_length,
     row_parts,
 )
-from clozeline.pipeline.corrupt.preview.view import View
 from clozeline.pipeline.corrupt.preview.words import Text, TextCodec, TokenizerPieces, Words, sample_rows_of
 from clozeline.pipeline.group.groupings import build_grouping
 from clozeline.pipeline.registries import SENTENCES

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from clozeline.pipeline.corrupt.preview.row_view import Pieces, row_parts
-from clozeline.pipeline.corrupt.preview.view import View
+from clozeline.pipeline.corrupt.preview.view import Pieces, View, row_parts
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 

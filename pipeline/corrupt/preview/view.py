@@ -1,12 +1,15 @@
 """Views of a row: passages of marked tokens and tables, on a terminal, in a notebook or as a page."""
 
 import io
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
@@ -14,8 +17,11 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
+from clozeline.columns import Role
 from clozeline.errors import show_controls
 from clozeline.files import publish_text
+from clozeline.pipeline.rows import Row
+from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.report.html_page import fragment, page
 from clozeline.terminal import Terminal
 
@@ -128,3 +134,138 @@ def view_html(view: View) -> str:
 
 def _text(cell: Cell) -> Text:
     return Text(show_controls(cell)) if isinstance(cell, str) else cell
+
+
+_UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_SIGNS: Final = {"segment_starts": "‖", "document_starts": "▌"}
+_SIGN: Final = "|"
+"""in front of sentences and all other parts"""
+
+
+def visible(text: str) -> str:
+    """Replace line ends, tabs and invisible characters with visible symbols, so that text cannot control a terminal."""
+    shown = text.replace("\n", "⏎\n").replace("\t", "⇥\t")
+    return _UNSEEN.sub(lambda match: f"<U+{ord(match.group()):04X}>", shown)
+
+
+class Decoder(Protocol):
+    """What gives texts of token ids: a tokenizer, or the words of a text."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The ids."""
+
+    def decode_part(self, ids: Sequence[int]) -> str:
+        """Return the text of some tokens of a text."""
+
+    def piece(self, token: int) -> str:
+        """Return one token as a model writes it."""
+
+
+class Pieces:
+    """Show token ids as texts and passages of at most `limit` tokens; ids of a vocabulary alone as numbers."""
+
+    def __init__(self, tokenizer: Decoder | Vocabulary, limit: int = 1024) -> None:
+        self._decoder = None if isinstance(tokenizer, Vocabulary) else tokenizer
+        self.vocabulary = tokenizer if isinstance(tokenizer, Vocabulary) else tokenizer.vocabulary
+        self._limit = limit
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Return the decoded text of some tokens."""
+        if self._decoder is None:
+            return "".join(f"{token} " for token in ids)
+        return visible(self._decoder.decode_part(ids))
+
+    def piece(self, token: int) -> str:
+        """Return the text of one token, or its piece as the model writes it if it holds only a part of a character."""
+        text = self.text([token])
+        return self._decoder.piece(token) if self._decoder is not None and "\ufffd" in text else text
+
+    def label(self, token: int, role: str) -> Text:
+        """Return one token on one line; a token of blanks is shown by signs."""
+        text = self.piece(token).replace("\n", "")
+        return Text.assemble((text if text.strip() else "␣" * len(text), role))
+
+    def passage(
+        self,
+        title: str,
+        ids: NDArray[Any],
+        roles: Mapping[int, str] | None = None,
+        signs: Mapping[int, str] | None = None,
+    ) -> Passage:
+        """Return a passage, cut at the limit, with roles of tokens and signs in front of them, by position."""
+        tokens, text, signs = ids[: self._limit].tolist(), Text(), signs or {}
+        styles = [(roles or {}).get(position) or self._role(token) for position, token in enumerate(tokens)]
+        # tokens of one role, up to the next sign, are decoded together: a character may have several tokens
+        first = 0
+        for last in range(1, len(tokens) + 1):
+            if last == len(tokens) or last in signs or styles[last] != styles[first]:
+                text.append(signs.get(first, ""), "marker").append(self.text(tokens[first:last]), styles[first])
+                first = last
+        if len(tokens) < len(ids):
+            text.append(f" … {len(ids) - len(tokens):,} more tokens", "marker")
+        return Passage(f"{title} ({len(ids):,} tokens)", text)
+
+    def _role(self, token: int) -> str:
+        if token in self.vocabulary.sentinels:
+            return "sentinel"
+        return "special" if token < self.vocabulary.size and self.vocabulary.special[token] else ""
+
+
+def row_parts(show: Pieces, row: Row, roles: Mapping[str, Role]) -> Parts:
+    """Return everything to show of a row: its texts with the starts of their parts, and its labels."""
+    row = fragment_as_labels(row)
+    columns = row.columns
+    name, *others = (text for text, role in roles.items() if role.use == "ids" and text in columns)
+    starts = [start for start, role in roles.items() if role.use == "start" and role.of == name]
+    signs = {int(at): _SIGNS.get(start, _SIGN) for start in starts for at in columns.get(start, ())}
+    if "label_positions" in columns:
+        return _label_parts(show, row, signs)
+    if "prediction_order" not in columns:
+        prefix = dict.fromkeys(range(prefix_length(row)), "prefix")
+        texts = [show.passage(other, row[other]) for other in others if has_values(row, other)]
+        return [show.passage(name, row[name], prefix, signs), *texts]
+    order = row["prediction_order"].tolist()
+    lines = tuple(
+        (str(rank), str(position), show.label(int(row[name][position]), "predicted"))
+        for rank, position in enumerate(order, 1)
+    )
+    sheet = Sheet(f"order of prediction ({len(lines)})", ("number", "position", "token"), lines)
+    return [show.passage(name, row[name], dict.fromkeys(order, "predicted"), signs), sheet]
+
+
+def _label_parts(show: Pieces, row: Row, signs: Mapping[int, str]) -> Parts:
+    """Show a row with labels: input, original, and both at each label."""
+    ids, original = row["input_ids"], row["input_ids"].astype(np.int64)
+    original[row["label_positions"]] = row["label_ids"]
+    roles = dict.fromkeys(range(prefix_length(row)), "prefix")
+    lines = []
+    for position in row["label_positions"].tolist():
+        shown, label = int(ids[position]), int(original[position])
+        is_mask = shown == show.vocabulary.specials.get("mask", -1)
+        roles[position] = role = "masked" if is_mask else "kept" if shown == label else "replaced"
+        lines.append((str(position), show.label(label, role), show.label(shown, role), role))
+    return [
+        show.passage("input", ids, roles, signs),
+        show.passage("original", original, roles, signs),
+        Sheet(f"labels ({len(lines)})", ("position", "original", "input", "what"), tuple(lines)),
+    ]
+
+
+def fragment_as_labels(row: Row) -> Row:
+    """Return a row whose `target_ids` begin at `target_start` of its input as a row with labels; others as they are."""
+    if not has_values(row, "target_start"):
+        return row
+    positions = int(row["target_start"][0]) + np.arange(len(row["target_ids"]))
+    columns = {"input_ids": row["input_ids"], "label_positions": positions, "label_ids": row["target_ids"]}
+    return Row(row.fixed, columns)
+
+
+def prefix_length(row: Row) -> int:
+    """Return the number of tokens of the prefix; 0 without one."""
+    return int(row["prefix_length"][0]) if has_values(row, "prefix_length") else 0
+
+
+def has_values(row: Row, name: str) -> bool:
+    """Return whether a row has values in a column."""
+    return len(row.columns.get(name, ())) > 0

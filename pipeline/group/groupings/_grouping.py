@@ -22,7 +22,7 @@ from clozeline.pipeline.kernels.ragged import starts_in_rows
 from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.registries import GROUPINGS
 from clozeline.pipeline.rows import FIXED_COLUMNS, Ragged, Rows
-from clozeline.pipeline.shards.token_set import WORD_STARTS
+from clozeline.pipeline.shards.column_set import WORD_STARTS
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import (
     MIXTURE,

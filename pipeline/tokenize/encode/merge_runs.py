@@ -20,8 +20,7 @@ from clozeline.pipeline.execution.unit_record import Output, require_equal, requ
 from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import SetWriter, auto_block_rows
-from clozeline.pipeline.shards.layout import is_heldout
-from clozeline.pipeline.shards.token_set import (
+from clozeline.pipeline.shards.column_set import (
     DOCUMENTS_SCHEMA,
     EXTRA_COLUMN,
     TOKEN_COUNTS_FILE,
@@ -31,6 +30,7 @@ from clozeline.pipeline.shards.token_set import (
     token_columns,
     write_table,
 )
+from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.tokenize.encode.extra_totals import count_extra, merge_totals
 from clozeline.pipeline.tokenize.encode.sorted_runs import read_range, run_schema
 from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts

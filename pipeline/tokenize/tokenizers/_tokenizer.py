@@ -139,7 +139,7 @@ def vocabulary_of(manifest_path: Path, fingerprint: str) -> Vocabulary:
 
 def add_token_counts(vocabulary: Vocabulary, path: Path) -> Vocabulary:
     """Return a vocabulary with the counts of its ids in the token set of a folder above the path, if there is one."""
-    from clozeline.pipeline.shards.token_set import find_token_counts  # imports pyarrow: checking a recipe does not
+    from clozeline.pipeline.shards.column_set import find_token_counts  # imports pyarrow: checking a recipe does not
 
     counts = find_token_counts(path)
     return vocabulary if counts is None or len(counts) != vocabulary.size else replace(vocabulary, token_counts=counts)

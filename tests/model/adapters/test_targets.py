@@ -1,4 +1,4 @@
-from clozeline.model.adapters._targets import linear_maps
+from clozeline.model.adapters._adapter import linear_maps
 from tests.model.small_models import built
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from clozeline.errors import BatchError, ConfigurationError
-from clozeline.model.compression.layer_inputs import attention_flops, embedding_flops, record_layers
+from clozeline.model.compression.early_exit import attention_flops, embedding_flops, record_layers
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
 from clozeline.model.parameters.flops import matrix_flops
 from tests.model.small_models import batch_for, built

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.balance.passes import apportion, copy_factors
+from clozeline.pipeline.balance.stage import apportion, copy_factors
 from clozeline.pipeline.shards.layout import is_heldout
 from tests.pipeline.balance.balanced import NAMES, SOURCES, read_factors, run_balanced, write_languages
 

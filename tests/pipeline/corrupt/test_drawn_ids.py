@@ -8,7 +8,7 @@ import pytest
 
 from clozeline.pipeline.corrupt.preview import corrupt_text
 from clozeline.pipeline.execution.recipe_command import main
-from clozeline.pipeline.shards.token_set import find_token_counts
+from clozeline.pipeline.shards.column_set import find_token_counts
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from tests.pipeline.miniature import write_recipe
 from tests.pipeline.token_sets import all_rows

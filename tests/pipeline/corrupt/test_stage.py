@@ -16,7 +16,7 @@ from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE
+from clozeline.pipeline.shards.column_set import TOKEN_COUNTS_FILE
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
 from clozeline.tools.shards.validate_shards import validate as validate_shards
 from tests.contracts import contract

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.dedup.exact import content_hashes, normalize_url
-from clozeline.pipeline.dedup.rows import uid_bytes
+from clozeline.pipeline.dedup.parts import uid_bytes
 from tests.pipeline.dedup.dedup_documents import EXACT, document
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.dedup.near import MinHash, find_components, resolve
-from clozeline.pipeline.dedup.rows import smallest_uids, uid_column
+from clozeline.pipeline.dedup.parts import smallest_uids, uid_column
 from clozeline.pipeline.text.normal_form import match_words
 from tests.pipeline.dedup.dedup_documents import NEAR, document, edited, prose
 

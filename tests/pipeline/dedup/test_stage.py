@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.dedup.config import DedupConfig
-from clozeline.pipeline.dedup.parts import CLUSTER, CLUSTER_SCHEMA, count_ranges, write_clusters
-from clozeline.pipeline.dedup.rows import hash_bounds, pack_rows, uid_bytes, uid_column
+from clozeline.pipeline.dedup.parts import (
+    CLUSTER,
+    CLUSTER_SCHEMA,
+    count_ranges,
+    hash_bounds,
+    pack_rows,
+    uid_bytes,
+    uid_column,
+    write_clusters,
+)
 from tests.pipeline.dedup.dedup_documents import EXACT, NEAR, document
 
 

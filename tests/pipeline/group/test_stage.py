@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.group.documents import train_documents
-from clozeline.pipeline.group.passes import sample_sets
-from clozeline.pipeline.group.stage import GroupStage
+from clozeline.pipeline.group.stage import GroupStage, sample_sets
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.layout import is_heldout

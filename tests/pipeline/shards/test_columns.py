@@ -17,16 +17,16 @@ from clozeline.pipeline.shards import (
     write_manifest,
     write_shard,
 )
-from clozeline.pipeline.shards.column_set import JoinedShards
-from clozeline.pipeline.shards.columns import holds_ids
-from clozeline.pipeline.shards.layout import Splits, block_rows_of, is_heldout
-from clozeline.pipeline.shards.token_set import (
+from clozeline.pipeline.shards.block import holds_ids
+from clozeline.pipeline.shards.column_set import (
     TOKEN_COUNTS_SCHEMA,
+    JoinedShards,
     find_token_counts,
     identities,
     token_columns,
     write_table,
 )
+from clozeline.pipeline.shards.layout import Splits, block_rows_of, is_heldout
 from clozeline.tools.shards.validate_shards import validate
 from tests.pipeline.corruption_cases import vocabulary
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set

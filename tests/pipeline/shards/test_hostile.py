@@ -12,8 +12,7 @@ import pytest
 
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import DamagedBlock, ManifestError, open_shards
-from clozeline.pipeline.shards.block import BlockError, decode
-from clozeline.pipeline.shards.columns import arrow_schema, block_bytes, to_batch
+from clozeline.pipeline.shards.block import BlockError, arrow_schema, block_bytes, decode, to_batch
 from tests.shard_sets import COLUMNS, change_manifest, fixed, rows, toy_set
 
 SCHEMA = arrow_schema(COLUMNS)

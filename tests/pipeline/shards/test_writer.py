@@ -24,7 +24,7 @@ from clozeline.pipeline.shards import (
     open_shards,
     write_shard,
 )
-from clozeline.pipeline.shards.columns import cut
+from clozeline.pipeline.shards.block import cut
 from clozeline.pipeline.shards.manifest import SHARD_LIMIT
 from tests.shard_sets import COLUMNS, IDS, list_column, rows, toy_set, write_set
 

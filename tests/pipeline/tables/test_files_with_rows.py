@@ -15,8 +15,7 @@ from clozeline.tools.runs.evaluation.masked_facts import read_facts
 from clozeline.tools.runs.evaluation.minimal_pairs import read_pairs
 from clozeline.tools.runs.inference.generation import read_allowed
 from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, read_unlabeled
-from clozeline.tools.runs.prompting.rows import read_rows
-from clozeline.tools.runs.prompting.template import Template
+from clozeline.tools.runs.prompting.template import Template, read_rows
 from clozeline.train.task_heads.classification import Classification
 from tests.pipeline.tables.odd_files import BOM, CAFE, HELLO, NFD, NO_ROWS, ROWS, TEXTS, write
 from tests.pipeline.tasks.readers.reading import reader_of

@@ -14,8 +14,14 @@ import clozeline.tools.runs.fisher
 from clozeline.errors import ConfigurationError
 from clozeline.tools.experiments.forgetting import main as forgetting
 from clozeline.tools.experiments.multirun import runner, task_sequence
-from clozeline.tools.experiments.multirun.forgetting_scores import ForgettingOptions, outcome, summary, summary_lines
-from clozeline.tools.experiments.multirun.task_sequence import _sum_fisher_files, read_tasks
+from clozeline.tools.experiments.multirun.task_sequence import (
+    ForgettingOptions,
+    _sum_fisher_files,
+    outcome,
+    read_tasks,
+    summary,
+    summary_lines,
+)
 from clozeline.tools.runs.evaluate import EvaluateOptions, score_task
 from tests.pipeline import task_files
 from tests.pipeline.task_files import write_recipe, write_task, write_vocabulary

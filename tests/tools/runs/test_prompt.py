@@ -15,9 +15,16 @@ from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.tools.runs.prompt import main as prompt_main
 from clozeline.tools.runs.prompting.answers import Answered, answer_rows
 from clozeline.tools.runs.prompting.report import metrics_of, prompt_scores
-from clozeline.tools.runs.prompting.rows import Demonstrations, PromptRow, read_rows
 from clozeline.tools.runs.prompting.scorers import Candidate
-from clozeline.tools.runs.prompting.template import Prompt, Template, prompt_of, read_template
+from clozeline.tools.runs.prompting.template import (
+    Demonstrations,
+    Prompt,
+    PromptRow,
+    Template,
+    prompt_of,
+    read_rows,
+    read_template,
+)
 
 PLAIN = {
     "example": "{text} is{label}", "separator": " ; ", "labels": {"a": [" x", " xyz"], "b": [" yy"]}, "null": "-",

@@ -13,7 +13,7 @@ from clozeline.model.configuration.layer import DropoutConfig
 from clozeline.model.layers.vocabulary import table_rows
 from clozeline.tools.models.import_model import main
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.configuration.padded_vocabulary import row_multiple, table_multiple
+from clozeline.train.configuration.model_source import row_multiple, table_multiple
 from tests.model.checkpoints.published import saved
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(45))]

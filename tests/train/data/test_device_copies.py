@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from clozeline.train.data.device_copies import DeviceCopies
+from clozeline.train.data.global_batch import DeviceCopies
 from tests.train.data.late_device import LateDevice
 from tests.train.synthetic import RandomBatch, build, random_rows, tiny, train_steps
 

@@ -11,11 +11,11 @@ from clozeline.files import publish_text
 from clozeline.pipeline.ingest.documents.files import read_all_documents
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import plural
-from clozeline.tools.experiments.multirun.comparison import difference_text, mean_text
+from clozeline.tools.experiments.multirun.finetuning_scores import difference_text, mean_text
 from clozeline.tools.experiments.multirun.study_plan import Ordering, Plan, Study, Variant
 from clozeline.tools.experiments.multirun.study_sets import Documents
 from clozeline.tools.runs.evaluation.minimal_pairs import Pair, pair_scores, read_pairs
-from clozeline.tools.runs.evaluation.ngrams import WordNgrams
+from clozeline.tools.runs.evaluation.perplexity import WordNgrams
 from clozeline.tools.runs.evaluation.score_notes import note_few_items
 from clozeline.tools.runs.inference.text_likelihoods import open_scorer
 from clozeline.train.checkpoint.trained_model import TrainedModel

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.tables import KeyedTexts, files_of, read_rows, read_texts
 from clozeline.pipeline.text.normal_form import NormalForm
-from clozeline.tools.runs.evaluation.ngrams import WordNgrams
+from clozeline.tools.runs.evaluation.perplexity import WordNgrams
 from clozeline.tools.runs.evaluation.score_notes import note_few_items, note_if_worse
 from clozeline.tools.runs.inference.text_likelihoods import Score, TextScorer, open_scorer
 from clozeline.train.checkpoint.trained_model import TrainedModel

@@ -18,7 +18,7 @@ from clozeline.model.registries import HEADS
 from clozeline.pipeline.kernels.sampling import draw, offsets_of
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import ColumnSpec, ShardSet, feature_columns
-from clozeline.pipeline.shards.columns import Dtype
+from clozeline.pipeline.shards.block import Dtype
 from clozeline.pipeline.shards.manifest import BLOCK_LIMIT
 from clozeline.seeding import TEACHER, kernel_keys
 from clozeline.train.checkpoint.trained_model import TrainedModel

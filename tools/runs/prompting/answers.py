@@ -7,9 +7,8 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 from torch import Tensor
 
-from clozeline.tools.runs.prompting.rows import PromptRow
 from clozeline.tools.runs.prompting.scorers import Candidate, Scorer
-from clozeline.tools.runs.prompting.template import Prompt, Template, prompt_of
+from clozeline.tools.runs.prompting.template import Prompt, PromptRow, Template, prompt_of
 
 Normalization: TypeAlias = Literal["sum", "mean", "per_byte", "pmi"]
 """score of a word: the sum of its log-probabilities; per token; per UTF-8 byte; or minus the sum after a prompt with

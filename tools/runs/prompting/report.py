@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score, matthews_corrcoef
 
 from clozeline.tools.runs.evaluation.score_notes import note_if_worse
 from clozeline.tools.runs.prompting.answers import Answered
-from clozeline.tools.runs.prompting.rows import PromptRow
+from clozeline.tools.runs.prompting.template import PromptRow
 from clozeline.train.task_heads._metrics import macro_f1
 
 

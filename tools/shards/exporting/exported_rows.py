@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import ShardSet
-from clozeline.pipeline.shards.columns import arrow_schema, cut, to_batch
+from clozeline.pipeline.shards.block import arrow_schema, cut, to_batch
 from clozeline.tools.shards.provenance.row_search import readable_blocks
 
 

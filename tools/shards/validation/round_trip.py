@@ -8,7 +8,7 @@ from clozeline.pipeline.corrupt.objectives import Objective, build_objective
 from clozeline.pipeline.rows import Ragged, Rows, Sample
 from clozeline.pipeline.shards import ShardSet, base_columns, feature_columns
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.tools.shards.validation.ragged_checks import LocatedRows
+from clozeline.tools.shards.validation.row_rules import LocatedRows
 
 
 def check_origin(examples: ShardSet, samples: ShardSet) -> None:

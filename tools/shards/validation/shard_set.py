@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.shards import ShardSet
-from clozeline.pipeline.shards.columns import holds_ids
+from clozeline.pipeline.shards.block import holds_ids
 from clozeline.seeding import mix
-from clozeline.tools.shards.validation.ragged_checks import LocatedRows
-from clozeline.tools.shards.validation.row_rules import BASE_COLUMNS, check_rows
+from clozeline.tools.shards.validation.row_rules import BASE_COLUMNS, LocatedRows, check_rows
 
 _CODES: Final = {"language": ("tokens_by_language", "languages"), "source_group": ("tokens_by_source", "source_groups")}
 """Manifest fields for each column of codes: the totals by code, and the names of the codes."""

@@ -6,8 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from clozeline.pipeline.corrupt.preview.row_view import Pieces, visible
-from clozeline.pipeline.corrupt.preview.view import Cell, Sheet
+from clozeline.pipeline.corrupt.preview.view import Cell, Pieces, Sheet, visible
 from clozeline.pipeline.rows import Row
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.shards.column_set import JoinedShards

@@ -4,16 +4,25 @@
 made with.
 """
 
+import math
 import shutil
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
+from clozeline.arrays import Int64
 from clozeline.configuration.config import config_class, to_plain, validate
 from clozeline.configuration.redaction import redact_text
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import publish_json, read_json, replacing
+from clozeline.pipeline.registries import OBJECTIVES
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards import DamagedBlock, ShardSet
+from clozeline.pipeline.shards.block import holds_ids
 from clozeline.pipeline.shards.manifest import ObjectiveFacts, TokenizerFacts
 from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
@@ -21,8 +30,9 @@ from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.sealed_json import seal, unseal
 from clozeline.train.configuration.data import DataConfig
+from clozeline.train.data.sets.finetuning import hold_task_rows, plan_task_steps
 from clozeline.train.data.stream.mixture import Phase
-from clozeline.train.data.stream.phases import Input
+from clozeline.train.data.stream.phases import Input, set_labels
 
 SETS_FILE: Final = "sets.json"
 TOKENIZER_FOLDER: Final = "tokenizer"
@@ -132,3 +142,128 @@ def _copy(source: Path, folder: Path) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             with replacing(target) as temporary:
                 shutil.copyfile(path, temporary)
+
+
+LEARNED: Final = 4_000_000
+"""Tokens after which a small model is well below the unigram entropy; half of it for encoder-decoders, which read each
+twice, in inputs and targets."""
+_FEWEST_STEPS: Final = 100
+"""Room for a warm-up."""
+_PASSES: Final = {"new": 16, "fixed": 4}
+"""Passes over rows that are corrupted anew each time, and over rows without randomness: up to about 4, repeated tokens
+are worth as much as new ones, and after about 16 nearly nothing (arXiv 2305.16264)."""
+_READS: Final = 2
+"""Times that a stored corruption is worth reading."""
+_MANY_BATCHES: Final = 1000
+"""Joined batches from which on only their mean matters."""
+_RARELY: Final = 1e-9
+
+
+def plan_steps(data: DataConfig, phases: Sequence[Phase[Input]]) -> int:
+    """Return the number of steps that `steps: auto` stands for."""
+    if data.phases:
+        raise ConfigurationError("steps: auto counts passes over data.shards; with data.phases, set a number")
+    sources = phases[0].sources
+    if hold_task_rows(sources):
+        return plan_task_steps(sum(source.manifest.totals.samples for source in sources), data.global_batch)
+    # one pass: each sample once, whatever the number of its stored corruptions
+    totals = [(source.manifest.totals, source.manifest.variants) for source in sources]
+    rows = sum(total.samples / variants for total, variants in totals)
+    tokens = sum(total.tokens / variants for total, variants in totals)
+    objective = sources[0].manifest.objective
+    enough = LEARNED // (2 if objective is not None and objective.architecture == "encoder_decoder" else 1)
+    passes = min(max(1.0, enough / tokens), *map(_most_passes, sources))
+    if data.batch_tokens is None:
+        return max(_FEWEST_STEPS, math.ceil(passes * rows / data.global_batch))
+    # batches are joined until they have enough tokens: count the mean, and three standard errors of it
+    lengths = [_row_lengths(source.shards) for source in sources]
+    deviation = float(np.std(np.concatenate(lengths)))
+    joined, spread = expected_batches(data.batch_tokens, data.global_batch, tokens / rows, deviation)
+    batches = passes * rows / data.global_batch
+    joined += 3 * spread / math.sqrt(batches / joined)
+    return max(_FEWEST_STEPS, math.floor(batches / joined))
+
+
+def expected_batches(needed: float, rows: int, mean: float, deviation: float) -> tuple[float, float]:
+    """Return how many batches of `rows` rows are joined until they have `needed` tokens: mean, standard deviation.
+
+    The tokens of a row have this mean and standard deviation; those of several batches are taken for normal.
+
+    Example:
+        >>> expected_batches(1000, 10, 40.0, 0.0)
+        (3.0, 0.0)
+    """
+    of_batch, of_rows = rows * mean, math.sqrt(rows) * deviation
+    if needed > _MANY_BATCHES * of_batch:
+        return needed / of_batch + 0.5, math.sqrt(needed / of_batch) * of_rows / of_batch
+    # a further batch is needed as often as those before it have too few tokens
+    total, squares, number, share = 1.0, 1.0, 0, 1.0
+    while share > _RARELY and number < 2 * _MANY_BATCHES:
+        number += 1
+        missing, scale = needed - number * of_batch, of_rows * math.sqrt(2 * number)
+        share = 0.5 * (1 + math.erf(missing / scale)) if scale else float(missing > 0)
+        total += share
+        squares += (2 * number + 1) * share
+    return total, math.sqrt(max(0.0, squares - total**2))
+
+
+def read_first_block(shards: ShardSet, *, skip_damaged: bool) -> Rows:
+    """Return the first block that training would read, without quarantined and skipped ones."""
+    problem: DamagedBlock | None = None
+    for block in range(len(shards.index)):
+        try:
+            if block not in shards.quarantined:
+                return shards.read_block(block)
+        except DamagedBlock as error:
+            if not skip_damaged:
+                raise
+            problem = problem or error
+    raise problem or ConfigurationError(f"{shards.path}: every block is in quarantine, no row is left to read")
+
+
+def _row_lengths(shards: ShardSet) -> Int64:
+    """Return the tokens of rows of a set's first block, as `Totals.tokens` counts them."""
+    columns = read_first_block(shards, skip_damaged=True).columns
+    ids = next(spec.name for spec in shards.manifest.columns if holds_ids(spec))
+    return columns[ids].lengths.astype(np.int64)
+
+
+def _most_passes(source: Input) -> int:
+    if not _is_random(source):
+        return _PASSES["fixed"]
+    return _PASSES["new"] if source.corruption is not None else _READS * source.manifest.variants
+
+
+def _is_random(source: Input) -> bool:
+    """Return whether another variant of a row would be corrupted differently; rows of tasks have no objective."""
+    objective = source.manifest.objective
+    if objective is None or objective.name not in OBJECTIVES.available():
+        return False
+    return bool(OBJECTIVES.load_class(objective.name).redrawn > 0)
+
+
+def describe_rereading(phases: Sequence[Phase[Input]], read: Sequence[Mapping[str, float]]) -> list[str]:
+    """Return a line for each stored set whose corruptions are read too often.
+
+    `read`: per phase, the rows that the run reads of each set, by its label.
+    """
+    rows: Counter[str] = Counter()
+    for phase in read:
+        rows.update(phase)
+    sources = {
+        label: source
+        for phase in phases
+        for label, source in zip(set_labels([each.shards for each in phase.sources]), phase.sources, strict=True)
+    }
+    lines = []
+    for label, source in sources.items():
+        reads, variants = round(rows[label] / len(source.shards), 1), source.manifest.variants
+        if reads > _READS and source.corruption is None and _is_random(source):
+            samples = [parent.name for parent in source.manifest.parents if parent.role == "samples"]
+            lines.append(
+                f"note: {label}: each stored variant (of {variants}) is read {reads:,} times, and the model learns "
+                f"these corruptions by heart. Store {math.ceil(reads * variants):,} (`variants` in the recipe), or "
+                f"corrupt anew in each pass: the recipe's entry as data.corrupt, and group/{(samples or ['...'])[0]} "
+                "as data.shards"
+            )
+    return lines

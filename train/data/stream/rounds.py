@@ -21,7 +21,7 @@ import numpy as np
 from clozeline.arrays import Int64
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
-from clozeline.pipeline.shards.columns import cut
+from clozeline.pipeline.shards.block import cut
 from clozeline.train.data.stream.online_corruption import Corruption
 from clozeline.train.data.stream.order import BlockOrder, Load, LogicalBlocks, Piece, Round
 from clozeline.train.data.stream.padding import empty_rows

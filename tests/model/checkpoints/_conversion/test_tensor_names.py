@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from clozeline.errors import WeightsError
-from clozeline.model.checkpoints._conversion.tensor_names import Renaming
+from clozeline.model.checkpoints._conversion.tensor_files import Renaming
 
 KNOWN = {"body.a.weight", "body.norm.weight", "body.norm.bias", "head.bias"}
 RENAMING = Renaming(KNOWN, "body.", ("wrapped.",), (r"^(body\.)?pooler\.",), (r"position_ids$",))

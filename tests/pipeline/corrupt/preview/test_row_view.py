@@ -5,7 +5,7 @@ import pytest
 
 from clozeline.columns import Role
 from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.pipeline.corrupt.preview.row_view import Pieces, row_parts, visible
+from clozeline.pipeline.corrupt.preview.view import Pieces, row_parts, visible
 from clozeline.pipeline.rows import Row, Rows
 from tests.pipeline.corruption_cases import vocabulary
 from tests.pipeline.pair_cases import unmasked, window

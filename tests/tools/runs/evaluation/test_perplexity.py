@@ -17,8 +17,7 @@ from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_model
-from clozeline.tools.runs.evaluation.ngrams import TokenNgrams, WordNgrams
-from clozeline.tools.runs.evaluation.perplexity import perplexity_lines, perplexity_scores
+from clozeline.tools.runs.evaluation.perplexity import TokenNgrams, WordNgrams, perplexity_lines, perplexity_scores
 from clozeline.tools.runs.inference.text_likelihoods import word_indices
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.tools.small_run import example_sets

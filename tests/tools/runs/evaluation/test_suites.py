@@ -10,7 +10,7 @@ from clozeline.tools.runs.evaluate import main as evaluate
 from clozeline.tools.runs.evaluation.last_word_prediction import last_word_lines, read_passages
 from clozeline.tools.runs.evaluation.masked_facts import Fact, _mean_over_relations, read_facts
 from clozeline.tools.runs.evaluation.minimal_pairs import Pair, pair_scores, read_pairs
-from clozeline.tools.runs.evaluation.ngrams import WordNgrams
+from clozeline.tools.runs.evaluation.perplexity import WordNgrams
 from clozeline.tools.runs.inference.text_likelihoods import TextScore, TextScorer
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.pipeline import task_files

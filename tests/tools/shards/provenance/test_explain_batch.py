@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from clozeline.pipeline.corrupt.objectives import Skip
-from clozeline.pipeline.corrupt.preview.row_view import visible
+from clozeline.pipeline.corrupt.preview.view import visible
 from clozeline.pipeline.ingest.documents.files import Rejection, write_rejects
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import open_shards

@@ -12,10 +12,14 @@ from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.tools.shards.provenance.document_table import document_tables, read_table
+from clozeline.tools.shards.provenance.document_table import (
+    document_tables,
+    read_table,
+    tokenizer_folder,
+    vocabulary_of_manifest,
+)
 from clozeline.tools.shards.provenance.packed_documents import Packing, packing_of
 from clozeline.tools.shards.provenance.row_search import find_document_rows, find_rows
-from clozeline.tools.shards.provenance.tokenizer import tokenizer_folder, vocabulary_of_manifest
 from tests.matrices import mark_slow_after
 from tests.shard_sets import change_manifest, fixed, ordered, toy_set, write_set
 from tests.tools.rewritten_set import fails

@@ -11,8 +11,7 @@ from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import ColumnSpec, base_columns, open_shards
 from clozeline.tools.shards.validate_shards import validate
-from clozeline.tools.shards.validation.ragged_checks import LocatedRows
-from clozeline.tools.shards.validation.row_rules import check_rows
+from clozeline.tools.shards.validation.row_rules import LocatedRows, check_rows
 from tests.pipeline.task_files import (
     make_chat_sets,
     make_choice_sets,

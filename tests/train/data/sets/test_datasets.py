@@ -16,8 +16,7 @@ from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.sets.datasets import check_languages, open_datasets
-from clozeline.train.data.sets.passes import plan_steps
-from clozeline.train.data.sets.recorded_sets import read_sets, record_sets, tokenizer_of_run
+from clozeline.train.data.sets.recorded_sets import plan_steps, read_sets, record_sets, tokenizer_of_run
 from clozeline.train.data.stream.phases import open_phases
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.startup.announcements import dry_run
