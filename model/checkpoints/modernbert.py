@@ -124,7 +124,8 @@ class ModernBert(KeyMap):
             return options | ({"pool": plain.get("classifier_pooling", "cls")} if pooled else {})
 
         def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
-            return {"classifier_pooling": head.pool_in(config.architecture)}
+            pool = head.pool_in(config.architecture)  # the class has no others: an export with them is refused
+            return {"classifier_pooling": pool if pool in ("cls", "mean") else "cls"}
 
         def write_extra(self, config: ModelConfig) -> Values:
             """Return layers and thetas in the current format and in the former one, which needs a number as cutoff."""

@@ -1,6 +1,6 @@
 """Stages: passes over units, each published atomically, recorded, and skipped when it is done.
 
-A stage is a folder of `pipeline/` with `stage.py` and `__main__.py`. `pipeline/dedup/stage.py` holds `DedupStage` and
+A stage is a folder of `pipeline/` with `stage.py` and `config.py`. `pipeline/dedup/stage.py` holds `DedupStage` and
 `DedupConfig`, the class of the recipe's key `dedup`. The stage's class declares everything that the runner needs.
 """
 

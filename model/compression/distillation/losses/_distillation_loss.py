@@ -50,6 +50,10 @@ class DistillationLoss(nn.Module):
     """With `distil.progressive` it compares one layer at a time; other losses count after the last layer."""
     reads_attention: ClassVar[bool] = False
     """It reads queries, keys and values of layers."""
+    compares_dimensions: ClassVar[bool] = False
+    """It compares states dimension by dimension: student and teacher have one width."""
+    compares_heads: ClassVar[bool] = False
+    """It compares attention head by head: student and teacher have as many of them."""
     reads: Sequence[str] = ("state",)
     """Kinds of tensors that it reads of each layer, as `observation` names them."""
     head: str | None = None
@@ -63,6 +67,21 @@ class DistillationLoss(nn.Module):
         for side, model in (("student", student), ("teacher", teacher)):
             if model is not None and self.live:
                 self._refuse_other_layers(side, model)
+        if teacher is not None:
+            self._refuse_other_sizes(student, teacher)
+
+    def _refuse_other_sizes(self, student: ModelConfig, teacher: ModelConfig) -> None:
+        if self.compares_dimensions and student.dim != teacher.dim:
+            raise ConfigurationError(
+                f"distil.losses: {self.key()} needs states of one width, got {student.dim} of the student and "
+                f"{teacher.dim} of the teacher: take the loss states, which maps one to the other"
+            )
+        if self.compares_heads and student.attention_heads != teacher.attention_heads:
+            raise ConfigurationError(
+                f"distil.losses: {self.key()} compares head by head, and the student has {student.attention_heads} "
+                f"heads, the teacher {teacher.attention_heads}: take the loss relations, or set model.attention_heads="
+                f"{teacher.attention_heads}"
+            )
 
     @classmethod
     def key(cls) -> str:

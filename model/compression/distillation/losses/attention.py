@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from clozeline.errors import ConfigurationError
 from clozeline.model.compression.distillation.losses import DistillationLoss, LayerMapOptions
 from clozeline.model.compression.distillation.losses._distillation_loss import map_layers
 from clozeline.model.configuration.model_config import ModelConfig
@@ -20,16 +19,11 @@ class Attention(DistillationLoss):
     Options: ClassVar = LayerMapOptions
     by_layer: ClassVar = True
     reads_attention: ClassVar = True
+    compares_heads: ClassVar = True
     reads = ("attention", "visible")
 
     def __init__(self, options: LayerMapOptions, student: ModelConfig, teacher: ModelConfig) -> None:
         super().__init__(options, student, teacher)
-        if student.attention_heads != teacher.attention_heads:
-            raise ConfigurationError(
-                f"distil.losses: attention compares head by head, and the student has {student.attention_heads} heads, "
-                f"the teacher {teacher.attention_heads}: take the loss relations, or set model.attention_heads="
-                f"{teacher.attention_heads}"
-            )
         self.layers = map_layers(options.layers, student.layers, teacher.layers, "distil.losses.attention.layers")
 
     def distance(self, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Tensor:

@@ -1,11 +1,11 @@
 """Angle between the last states (DistilBERT, arXiv 1910.01108)."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from torch import Tensor
 from torch.nn import functional as F
 
-from clozeline.errors import ConfigurationError
 from clozeline.model.compression.distillation.losses import DistillationLoss, LossOptions
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -13,13 +13,10 @@ from clozeline.model.configuration.model_config import ModelConfig
 class Cosine(DistillationLoss):
     """1 - cos(H_s, H_t) of the states that heads read, a mean over real tokens."""
 
+    compares_dimensions: ClassVar = True
+
     def __init__(self, options: LossOptions, student: ModelConfig, teacher: ModelConfig) -> None:
         super().__init__(options, student, teacher)
-        if student.dim != teacher.dim:
-            raise ConfigurationError(
-                f"distil.losses: cosine needs states of one width, got {student.dim} of the student and {teacher.dim} "
-                "of the teacher: take the loss states, which maps one to the other"
-            )
         self.layers = {student.layers: teacher.layers}
 
     def distance(self, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Tensor:

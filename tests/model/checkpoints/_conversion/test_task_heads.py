@@ -267,6 +267,15 @@ def test_a_head_that_computes_something_else_is_refused(tmp_path, head, key):
         export_checkpoint(replace(checkpoint_of(model), model_type="bert"))
 
 
+@pytest.mark.parametrize("pool", ["max", "last", "pair", "late"])
+def test_a_pool_that_modernberts_class_has_not_is_refused(tmp_path, pool):
+    saved(tmp_path, "modernbert", "classification")
+    checkpoint = read_checkpoint(tmp_path)
+    heads = {"classification": replace(checkpoint.config.heads["classification"], pool=pool)}
+    with pytest.raises(ConfigurationError, match=f'classification.pool: expected "cls" .*, got "{pool}"'):
+        export_checkpoint(replace(checkpoint, config=replace(checkpoint.config, heads=heads)))
+
+
 def test_the_type_follows_from_the_head():
     found = {}
     for hidden in ("tanh", "gelu"):

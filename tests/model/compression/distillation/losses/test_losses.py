@@ -14,8 +14,6 @@ from clozeline.model.registries import DISTILLATION_LOSSES
 from tests.contracts import contract
 from tests.model.compression.distillation.pairs import VOCABULARY, batch, compared, loss, model, pair, rows_of
 
-EQUAL_HEADS = {"attention"}
-EQUAL_WIDTH = {"cosine"}
 LENGTHS = (7, 4, 9)
 
 
@@ -34,7 +32,9 @@ def test_an_equal_student_has_no_loss_and_no_gradient(name):
 @contract(DISTILLATION_LOSSES)
 def test_the_loss_of_another_student_has_gradients(name):
     """Of other depth, and of other width and heads where the loss allows it."""
-    sizes = {} if name in EQUAL_WIDTH else {"dim": 12} if name in EQUAL_HEADS else {"dim": 10, "attention_heads": 2}
+    kind = DISTILLATION_LOSSES.load_class(name)
+    sizes = {"dim": 12} if kind.compares_heads else {"dim": 10, "attention_heads": 2}
+    sizes = {} if kind.compares_dimensions else sizes
     options = {"relation_heads": 5} if name == "relations" else {}
     student, teacher = pair(model(2, layers=2, **sizes), model(), loss(name, **options))
     tensors = batch()
