@@ -10,8 +10,10 @@ usage; 74 for a missing file.
 
 import argparse
 import contextlib
+import json
 import time
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from clozeline.errors import ConfigurationError
@@ -19,36 +21,72 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import Arguments, run_as_script, run_tool, some_path
 from clozeline.tools.shards.provenance.document_table import TOKENIZER_HELP, vocabulary_for, vocabulary_of_manifest
 from clozeline.tools.shards.validation.round_trip import RoundTrip, check_origin
-from clozeline.tools.shards.validation.shard_set import check_shard_set
+from clozeline.tools.shards.validation.shard_set import ComparedScores, check_shard_set
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What was checked of a shard set, all of which agrees."""
+
+    name: str
+    kind: str
+    container: str
+    rows: int
+    tokens: int
+    blocks: int
+    shards: int
+    bytes: int
+    seconds: float
+    restored: int | None = None
+    """examples that were restored to their samples; None: none were given, or they could not be restored"""
+    restored_tokens: int = 0
+    scores: ComparedScores | None = None
+    """of a column set, compared with its rows"""
+    without_tokenizer: bool = False
+    """no tokenizer was found to compare the manifest with"""
+    unrestored: str = ""
+    """why no example was restored, although samples were given"""
+
+    def describe(self) -> str:
+        """Return a line that says what was checked, and what was not."""
+        blocks = f"{self.blocks:,} blocks of {self.shards:,} shards, {self.bytes:,} bytes; every hash and count agrees"
+        if self.kind == "columns":
+            compared = "" if self.scores is None else f"; {self.scores.describe()}"
+            return f"OK: {self.name} (columns): {self.rows:,} rows in {blocks}{compared}"
+        line = (
+            f"OK: {self.name} ({self.kind}, {self.container}): {self.rows:,} rows, {self.tokens:,} tokens in {blocks}"
+        )
+        if self.without_tokenizer:
+            unrestored = f" and no example was restored ({self.unrestored})" if self.unrestored else ""
+            unchecked = f"the manifest was not compared with it{unrestored}"
+            line = f"{line}; its tokenizer is not above it, so {unchecked}: give its folder with tokenizer=DIR"
+        if self.restored is None:
+            return line
+        speed = self.restored_tokens / max(self.seconds, 1e-9)
+        return f"{line}; {self.restored:,} examples restored to their samples, {speed:,.0f} tokens/s"
 
 
 def validate(
     path: Path, against: Path | None = None, tokenizer: Path | None = None, teacher: Path | None = None
-) -> str:
-    """Check a set; return a summary line, which also says what could not be checked.
+) -> Validation:
+    """Check a set; return what was checked.
 
     `against` is the sample set that its examples were made from. The tokenizer is `tokenizer` (see `tokenizer_folder`),
     or the one found above the set, or above the samples. For a column set `against` is the set of its rows.
     """
+    start = time.perf_counter()
     shards = open_shards(path)
     of_columns = shards.manifest.kind == "columns"
     if teacher is not None and not (of_columns and against is not None):
         raise ConfigurationError(f"teacher: {path}: expected a column set, and against=SET with its rows")
-    if of_columns:
-        checked = ""
-        if against is not None:
-            from clozeline.tools.shards.validation.stored_scores import check_stored_scores  # torch, only here
+    vocabulary, round_trip, scores, unrestored = None, None, None, ""
+    if of_columns and against is not None:
+        from clozeline.tools.shards.validation.stored_scores import compare_stored_scores  # torch, only here
 
-            checked = f"; {check_stored_scores(shards, open_shards(against), teacher)}"
-        check_shard_set(shards)
-        totals = shards.manifest.totals
-        return (
-            f"OK: {shards.manifest.name} (columns): {totals.samples:,} rows in {totals.blocks:,} blocks of "
-            f"{totals.shards:,} shards, {totals.bytes:,} bytes; every hash and count agrees{checked}"
-        )
-    vocabulary = vocabulary_for(shards, tokenizer)
-    round_trip, unrestored = None, ""
-    if against is not None:
+        scores = compare_stored_scores(shards, open_shards(against), teacher)
+    if not of_columns:
+        vocabulary = vocabulary_for(shards, tokenizer)
+    if not of_columns and against is not None:
         samples = open_shards(against, verify="shard")
         check_origin(shards, samples)
         if vocabulary is None:
@@ -59,23 +97,26 @@ def validate(
         except ConfigurationError as error:  # for example mode tokens, which no manifest lists
             if vocabulary is not None:
                 raise
-            unrestored = f" and no example was restored ({error})"
-    start = time.perf_counter()
+            unrestored = str(error)
+        start = time.perf_counter()
     check_shard_set(shards, round_trip)
-    seconds = time.perf_counter() - start
     manifest, totals = shards.manifest, shards.manifest.totals
-    line = (
-        f"OK: {manifest.name} ({manifest.kind}, {manifest.container}): {totals.samples:,} rows, {totals.tokens:,} "
-        f"tokens in {totals.blocks:,} blocks of {totals.shards:,} shards, {totals.bytes:,} bytes; "
-        "every hash and count agrees"
+    return Validation(
+        manifest.name,
+        manifest.kind,
+        manifest.container,
+        totals.samples,
+        totals.tokens,
+        totals.blocks,
+        totals.shards,
+        totals.bytes,
+        time.perf_counter() - start,
+        restored=None if round_trip is None else round_trip.restored,
+        restored_tokens=0 if round_trip is None else round_trip.tokens,
+        scores=scores,
+        without_tokenizer=vocabulary is None and not of_columns,
+        unrestored=unrestored,
     )
-    if vocabulary is None:
-        unchecked = f"the manifest was not compared with it{unrestored}"
-        line = f"{line}; its tokenizer is not above it, so {unchecked}: give its folder with tokenizer=DIR"
-    if round_trip is None:
-        return line
-    speed = round_trip.tokens / max(seconds, 1e-9)
-    return f"{line}; {round_trip.restored:,} examples restored to their samples, {speed:,.0f} tokens/s"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -86,9 +127,11 @@ def main(arguments: Sequence[str]) -> int:
     again = "of a column set: the run or model folder that scored it, to compute a sample of blocks again"
     parser.add_argument("--teacher", type=some_path, metavar="RUN", help=again)
     parser.add_argument("--tokenizer", type=some_path, metavar="FOLDER", help=TOKENIZER_HELP)
+    parser.add_argument("--json", action="store_true", help="print what was checked as a JSON object")
 
     def action(options: argparse.Namespace) -> None:
-        print(validate(options.manifest, options.against, options.tokenizer, options.teacher))
+        found = validate(options.manifest, options.against, options.tokenizer, options.teacher)
+        print(json.dumps(asdict(found)) if options.json else found.describe())
 
     return run_tool(parser, arguments, action, prints=True)
 

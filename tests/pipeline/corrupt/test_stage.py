@@ -158,7 +158,7 @@ def test_the_stage_draws_by_the_counts_of_the_token_set(tmp_path):
     write_counts(tmp_path, COUNTS[:10])  # those of another vocabulary are not taken
     assert vocabulary_of(tmp_path / "encode" / "manifest.json", WORDS.fingerprint).token_counts is None
     (tmp_path / "encode" / TOKEN_COUNTS_FILE).unlink()  # undoing needs none
-    assert "restored" in validate_shards(examples.path, folder)
+    assert validate_shards(examples.path, folder).restored is not None
 
 
 @pytest.mark.parametrize("container", ["arrow", "tar"])
@@ -175,7 +175,8 @@ def test_drawn_rates_are_stored_with_their_weights(tmp_path, container):
     assert weights.values.dtype == np.float32
     assert (weights.values == (counts / labels).astype(np.float32)).all()
     assert len(set(labels.tolist())) > 20
-    assert "examples restored" in validate_shards(shards.path, tmp_path / "group" / shards.manifest.parents[0].name)
+    samples = tmp_path / "group" / shards.manifest.parents[0].name
+    assert validate_shards(shards.path, samples).restored is not None
     assert other.manifest.parents == shards.manifest.parents, "both read one sample set"
     assert other.manifest.objective.frame.predict_from == "previous"
     assert {int(mode) for mode in other.read_block(0).columns["attention"].values} == {1}
@@ -245,4 +246,4 @@ def test_makes_sets_that_give_back_their_samples(path, tmp_path):
             examples = tmp_path / "corrupt" / label / split
             samples = tmp_path / "group" / open_shards(examples).manifest.parents[0].name
             assert counts["examples"] == counts["samples_in"] > 0
-            assert "restored" in validate_shards(examples, samples)
+            assert validate_shards(examples, samples).restored is not None

@@ -17,6 +17,21 @@ _CODES: Final = {"language": ("tokens_by_language", "languages"), "source_group"
 """Manifest fields for each column of codes: the totals by code, and the names of the codes."""
 
 
+@dataclass(frozen=True)
+class ComparedScores:
+    """Blocks of a column set whose scores of a teacher were compared with the rows."""
+
+    blocks: int
+    """blocks with as many scores as the rows have labels"""
+    computed_again: int | None = None
+    """blocks whose scores the teacher computed again; None: no teacher was given"""
+
+    def describe(self) -> str:
+        """Return it as half a sentence."""
+        line = f"as many scores as labels in {self.blocks:,} blocks"
+        return line if self.computed_again is None else f"{line}, {self.computed_again} of them computed again"
+
+
 @dataclass
 class Findings:
     """Sums over the blocks of a set."""

@@ -11,6 +11,7 @@ from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.tools.runs.inference.teacher_scores import TeacherScores
+from clozeline.tools.shards.validation.shard_set import ComparedScores
 from clozeline.train.data.sets.stored_scores import COLUMNS, StoredScores, read_stored_scores
 from clozeline.train.startup.starting_model import open_teacher
 
@@ -21,8 +22,8 @@ _DIFFERENT: Final = 0.01
 """share of entries that may differ in a block: near ties come in another order on another machine"""
 
 
-def check_stored_scores(columns: ShardSet, against: ShardSet, teacher: Path | None) -> str:
-    """Compare stored scores with the labels of their rows, and a sample of blocks with the teacher; return a summary.
+def compare_stored_scores(columns: ShardSet, against: ShardSet, teacher: Path | None) -> ComparedScores:
+    """Compare stored scores with the labels of their rows, and a sample of blocks with the teacher; return how many.
 
     Raises:
         ConfigurationError: these are not the rows of the column set, or another teacher.
@@ -34,9 +35,8 @@ def check_stored_scores(columns: ShardSet, against: ShardSet, teacher: Path | No
     readable = [block for block in range(len(joined.index)) if block not in joined.quarantined]
     for block in readable:
         _check_counts(joined, block, stored)
-    line = f"as many scores as labels in {len(readable):,} blocks"
     if teacher is None:
-        return line
+        return ComparedScores(len(readable))
     # compute the first block, one in the middle, and the last again
     opened = open_teacher(teacher, None, against, "teacher")
     if opened.weights_digest != stored.digest:
@@ -54,7 +54,7 @@ def check_stored_scores(columns: ShardSet, against: ShardSet, teacher: Path | No
                 f"{where}: block {int(columns.index.block[block])}: expected the scores that {teacher} computes, "
                 f"{share:.0%} of the entries differ: run `clozeline teach` again"
             )
-    return f"{line}, {len(sample)} of them computed again"
+    return ComparedScores(len(readable), len(sample))
 
 
 def _check_counts(joined: JoinedShards, block: int, stored: StoredScores) -> None:
