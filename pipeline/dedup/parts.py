@@ -15,6 +15,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.plan import read_plan
 from clozeline.pipeline.execution.rewritten_documents import RewriteCounts
 from clozeline.pipeline.execution.shuffle import Shuffle
+from clozeline.pipeline.execution.stages import document_stages
 from clozeline.pipeline.execution.unit_record import Output, outputs_digest, records, require_equal
 from clozeline.pipeline.ingest.documents.document import row_schema
 from clozeline.pipeline.ingest.documents.files import documents_of
@@ -137,8 +138,6 @@ SHUFFLES: Final[dict[str, tuple[_Side, _Side]]] = {
     "spans-drops": ("ranges", "own"),
 }
 """Source and destination of each shuffle of rows; `own` excludes the parts of another output."""
-_STAGES: Final = ("decontaminate", "dedup", "clean")
-"""Stages that write documents, the last first."""
 
 
 class DuplicateCounts(TypedDict, total=False):
@@ -190,7 +189,8 @@ class OtherOutput:
     @staticmethod
     def open(path: Path) -> "OtherOutput":
         """Return the last documents of an output; ConfigurationError if it has none, or their stage is incomplete."""
-        folder = next((path / name for name in _STAGES if (path / name / "records").is_dir()), None)
+        written = (path / name for name in reversed(document_stages()))
+        folder = next((folder for folder in written if (folder / "records").is_dir()), None)
         if folder is None:
             raise ConfigurationError(
                 f"dedup.against: {path}: expected the output of a run with documents, got none: correct the path"
