@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -124,7 +125,7 @@ def main(arguments: Sequence[str]) -> int:
         return run_fast(arguments[1:])
     if not arguments or arguments[0].startswith("-"):
         return try_touched(list(arguments))
-    names = [word for word in arguments if not word.startswith("-")]
+    names = [*takewhile(lambda word: not word.startswith("-"), arguments)]
     try:
         found = [one for name in names for one in find_algorithms(name)]
     except LookupError as error:
@@ -132,7 +133,7 @@ def main(arguments: Sequence[str]) -> int:
         return 64
     selection = Selection(found)
     files = sorted({*contract_files(), *selection.own})
-    options = [word for word in arguments if word not in names]
+    options = arguments[len(names) :]
     status = pytest.main([*(str(path) for path in files if path.exists()), *options], plugins=[selection])
     for file, count in sorted(selection.ran.items()):
         print(f"{count:5} in {file}")

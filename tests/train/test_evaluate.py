@@ -92,8 +92,8 @@ def test_a_part_of_the_heldout_set_is_the_same_everywhere(two_ranks, one_rank, t
 
 def test_the_unit_of_a_loss_is_what_weighs_alike_in_it():
     label, by_row, token, row = (
-        SimpleNamespace(unit=unit, normalise=normalise)
-        for unit, normalise in (("label", "label"), ("label", "row"), ("token", "label"), ("row", "label"))
+        SimpleNamespace(unit=unit, options=SimpleNamespace(unit=averaged))
+        for unit, averaged in (("label", "label"), ("label", "row"), ("token", "label"), ("row", "label"))
     )
     cases = ([label], "labels"), ([by_row, row], "rows"), ([token], "tokens"), ([label, row], "predictions")
     for heads, unit in cases:

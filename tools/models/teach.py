@@ -24,8 +24,8 @@ from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.shards import Manifest, open_shards
 from clozeline.pipeline.shards.column_set import ROWS
 from clozeline.tools.command import plural, run_as_script
+from clozeline.tools.runs.data.model_command import run_model_tool
 from clozeline.tools.runs.data.run_sets import SetPaths
-from clozeline.tools.runs.model_command import run_model_tool
 
 _PLAN = "tmp/plan.json"
 

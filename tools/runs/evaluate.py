@@ -31,10 +31,10 @@ from clozeline.files import publish_text
 from clozeline.pipeline.tables import KeyedTexts
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.command import IntermixedArguments, add_settings, model_path, run_as_script, run_tool, settings_of
+from clozeline.tools.runs.data.model_command import CheckpointChoice
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.evaluation.early_exits import ExitOptions
 from clozeline.tools.runs.inference.text_likelihoods import Score
-from clozeline.tools.runs.model_command import CheckpointChoice
 from clozeline.train.checkpoint.stored_checkpoint import step_of, steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel, read_config
 

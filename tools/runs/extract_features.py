@@ -19,8 +19,8 @@ from clozeline.files import file_hash
 from clozeline.pipeline.tables import files_of, named_texts
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.command import plural, run_as_script
+from clozeline.tools.runs.data.model_command import CheckpointChoice, run_model_tool
 from clozeline.tools.runs.inference.feature_files import MANIFEST, Extraction, Pool, Precision, write_features
-from clozeline.tools.runs.model_command import CheckpointChoice, run_model_tool
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 

@@ -19,8 +19,8 @@ from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import run_as_script
+from clozeline.tools.runs.data.model_command import CheckpointChoice, run_model_tool
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
-from clozeline.tools.runs.model_command import CheckpointChoice, run_model_tool
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 

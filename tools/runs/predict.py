@@ -24,6 +24,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.tasks.readers import TaskReader
 from clozeline.tools.command import plural, run_as_script
+from clozeline.tools.runs.data.model_command import CheckpointChoice, run_model_tool
 from clozeline.tools.runs.data.run_sets import SetPaths
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
 from clozeline.tools.runs.inference.prediction_files import (
@@ -34,7 +35,6 @@ from clozeline.tools.runs.inference.prediction_files import (
     write_output,
 )
 from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, Item, build_rows, read_unlabeled, task_reader
-from clozeline.tools.runs.model_command import CheckpointChoice, run_model_tool
 
 if TYPE_CHECKING:
     from clozeline.train.task_heads._task_head import Record

@@ -18,9 +18,9 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish_text
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.command import IntermixedArguments, add_settings, model_path, run_as_script, run_tool, settings_of
+from clozeline.tools.runs.data.model_command import CheckpointChoice
 from clozeline.tools.runs.evaluation.scores import to_json, write_scores
 from clozeline.tools.runs.inference.generation import read_allowed
-from clozeline.tools.runs.model_command import CheckpointChoice
 from clozeline.tools.runs.prompting.answers import Normalization, answer_rows
 from clozeline.tools.runs.prompting.report import prediction_lines, prompt_lines, prompt_scores
 from clozeline.tools.runs.prompting.scorers import Masks, Mode, open_scorer

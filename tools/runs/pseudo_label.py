@@ -23,10 +23,10 @@ from clozeline.files import file_hash, publish_json, publish_text
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskItem, TaskReader
 from clozeline.pipeline.tasks.readers.labelled import Labelled
 from clozeline.tools.command import plural, run_as_script
+from clozeline.tools.runs.data.model_command import CheckpointChoice, run_model_tool
 from clozeline.tools.runs.data.run_sets import SetPaths
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
 from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, build_rows, read_unlabeled, task_reader
-from clozeline.tools.runs.model_command import CheckpointChoice, run_model_tool
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ def test_no_summary_ends_a_run_whose_work_is_done(part, tmp_path, capsys, monkey
         assert "ValueError: Sign not allowed; what the stages made is complete" in said
         assert "Traceback" not in said
         # a failure of the work is told, not the one of its summary alone
-        patch.setattr("clozeline.pipeline.clean.stage.CleanStage.check", lambda self, counts: broken())
+        patch.setattr("clozeline.pipeline.clean.stage.CleanStage.check", lambda self, counts, complete: broken())
         assert main(["--config", str(recipe), "seed=5"]) == 1
         assert "'Sign not allowed'" in capsys.readouterr().err
     assert main(["--config", str(recipe)]) == 0

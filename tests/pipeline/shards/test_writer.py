@@ -133,7 +133,7 @@ def test_bytes_of_a_tar_shard(tmp_path):
     [
         ("writer._MEMBER_LIMIT", 1000, "tar member 0 of .* bytes: write smaller blocks"),
         ("writer._BLOCKS_LIMIT", 2, "tar member 2 "),
-        ("columns._LIST_LIMIT", 31, "input_ids: 32 values in one block; use smaller blocks"),
+        ("block._LIST_LIMIT", 31, "input_ids: 32 values in one block; use smaller blocks"),
         ("index._LENGTH_LIMIT", 300, "write smaller blocks"),
     ],
 )
