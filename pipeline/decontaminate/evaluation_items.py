@@ -96,6 +96,11 @@ def version_of(files: Sequence[EvaluationFile]) -> list[str | int]:
     return parts
 
 
+def check_first_item(file: EvaluationFile, limits: Limits) -> None:
+    """Raise ConfigurationError if the first item of a file cannot be read."""
+    next(read_items(file, limits), None)
+
+
 def read_items(file: EvaluationFile, limits: Limits) -> Iterator[Item | Rejected]:
     """Yield the items of a file: all rows with a text, also those that a task's reader rejects; and the other rows.
 

@@ -20,6 +20,7 @@ from clozeline.pipeline.decontaminate.config import DecontaminateConfig
 from clozeline.pipeline.decontaminate.evaluation_items import (
     EvaluationFile,
     Item,
+    check_first_item,
     evaluation_files,
     read_items,
     version_of,
@@ -301,7 +302,7 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
         """Yield what is wrong with evaluation files, as far as their first items tell."""
         for file in evaluation_files(self.config.against):
             try:
-                next(read_items(file, self.recipe.limits), None)
+                check_first_item(file, self.recipe.limits)
             except ConfigurationError as error:
                 yield str(error)
 
