@@ -34,11 +34,12 @@ def test_the_files_of_a_row_are_there(row):
 
 
 def rename(source, stem, new):
-    """Source text with the class and the names of an algorithm renamed."""
+    """Source text with the class of an algorithm renamed, and the name that rows of tasks declare."""
     compact = stem.replace("_", "")
     kinds = re.findall(r"^class (\w+)", source, re.M)
     kind = next((word for word in kinds if word.lower() == compact), kinds[0])
-    return re.sub(rf"\b{kind}\b", "Copied" + kind, source).replace(f'"{stem}"', f'"{new}"')
+    declared = re.sub(rf'^(    for_head\b.*)"{stem}"', rf'\1"{new}"', source, flags=re.MULTILINE)
+    return re.sub(rf"\b{kind}\b", "Copied" + kind, declared)
 
 
 @pytest.mark.slow
