@@ -39,7 +39,7 @@ try: $(STAMP)  ## what the uncommitted change touches, in a minute; of one algor
 	$(BIN)/python -m tests.try_one $(NAME)
 
 fast: $(STAMP)  ## every contract test once, each with another algorithm, in a minute
-	$(BIN)/python -m tests.try_one --fast -n 2 --dist loadfile
+	$(BIN)/python -m tests.try_one --fast -n 0
 
 test-all: $(STAMP)  ## full matrices, long runs, real data, a Ray cluster, a Slurm of one node if it is there (installs the extra `ray`)
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev,ray]'
