@@ -16,6 +16,7 @@ from clozeline.model.checkpoints._conversion.tables import (
     attention_names,
     fused_names,
     layer_names,
+    pool_name,
 )
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.llama import Llama
@@ -63,10 +64,7 @@ class EuroBert(Llama):
             return {"pool": _POOLS[name]}
 
         def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
-            name = next(
-                (theirs for theirs, ours in _POOLS.items() if ours == head.pool_in(config.architecture)), "late"
-            )
-            return {"classifier_pooling": name}
+            return {"classifier_pooling": pool_name(_POOLS, head.pool_in(config.architecture))}
 
     class Tensors(Llama.Tensors):
         modules = {

@@ -23,12 +23,15 @@ from clozeline.model.checkpoints._conversion.tables import (
     attention_names,
     fused_names,
     layer_names,
+    pool_name,
 )
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.head import ClassifierOptions, VocabularyOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import LocalConfig
 
+_POOLS: Final = {"cls": "cls", "mean": "mean"}
+"""Their names of pools and ours."""
 _THETA = {FULL: 160000.0, SLIDING: 10000.0}
 _FORMER = {FULL: "global_rope_theta", SLIDING: "local_rope_theta"}
 _MODULES: Final = {
@@ -124,8 +127,7 @@ class ModernBert(KeyMap):
             return options | ({"pool": plain.get("classifier_pooling", "cls")} if pooled else {})
 
         def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
-            pool = head.pool_in(config.architecture)  # the class has no others: an export with them is refused
-            return {"classifier_pooling": pool if pool in ("cls", "mean") else "cls"}
+            return {"classifier_pooling": pool_name(_POOLS, head.pool_in(config.architecture))}
 
         def write_extra(self, config: ModelConfig) -> Values:
             """Return layers and thetas in the current format and in the former one, which needs a number as cutoff."""

@@ -18,7 +18,7 @@ _DOMINANT: Final = 0.9
 """Share of the documents from which on one reason for dropping them is told apart."""
 EACH: Final = "*"
 """Step of a path that stands for every name, such as each language."""
-Path: TypeAlias = str | tuple[str, ...]
+CountPath: TypeAlias = str | tuple[str, ...]
 """Name of a count, or the names that lead to it; what it leads to is added up, such as numbers by reason."""
 Tree: TypeAlias = Mapping[str, Any]
 
@@ -27,15 +27,15 @@ Tree: TypeAlias = Mapping[str, Any]
 class Equation:
     """Two sums that are equal: `Equation(["documents_in"], ["documents_out", "rejected"], unit="document")`."""
 
-    left: Sequence[Path]
-    right: Sequence[Path]
+    left: Sequence[CountPath]
+    right: Sequence[CountPath]
     unit: str = ""
     """unit of what the stage reads (left) and writes or leaves out (right); empty: tables do not show it"""
     within: tuple[str, ...] = ()
     """names above the counts; the equation holds for each entry of `EACH`: `("sets", EACH, EACH)`"""
     of_stage: bool = False
     """several passes count its sides, so that it holds for the sums over a stage, not for a unit"""
-    counted: Path = ()
+    counted: CountPath = ()
     """it holds only where this is counted, such as by a pass that a recipe may lack"""
 
     def check(self, where: str, counts: Tree) -> None:
@@ -53,7 +53,7 @@ class Equation:
                     yield value
 
 
-def add_up(counts: Tree, paths: Sequence[Path]) -> int:
+def add_up(counts: Tree, paths: Sequence[CountPath]) -> int:
     """Return the sum of what the paths lead to; what is not counted is 0."""
     return sum(_total(value) for path in paths for value in _values(counts, _steps(path)))
 
@@ -85,11 +85,11 @@ def _entries(counts: Tree, within: tuple[str, ...], *labels: str) -> Iterator[tu
         yield from _entries(counts[first], tuple(rest), *labels)
 
 
-def _steps(path: Path) -> tuple[str, ...]:
+def _steps(path: CountPath) -> tuple[str, ...]:
     return (path,) if isinstance(path, str) else path
 
 
-def _name(paths: Sequence[Path]) -> str:
+def _name(paths: Sequence[CountPath]) -> str:
     return " + ".join(".".join(step for step in _steps(path) if step != EACH) for path in paths)
 
 

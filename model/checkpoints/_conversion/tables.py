@@ -102,6 +102,14 @@ class HeadedClass(NamedTuple):
     """auto class that loads it"""
 
 
+def pool_name(pools: Mapping[str, str], pool: str) -> str:
+    """Return a class's name of one of our pools, by `pools` from its names to ours.
+
+    A pool that the class lacks gets the first name: an export that reads back another pool is refused.
+    """
+    return next((theirs for theirs, ours in pools.items() if ours == pool), next(iter(pools)))
+
+
 def layer_names(ours: str, theirs: str, names: Mapping[str, str]) -> dict[str, str | Slice | Reshaped]:
     """Return the modules of one stack's layers: `layer_names("family.stack", "bert.encoder.layer", {...})`."""
     return {f"{ours}.layers.{{i}}.{name}": f"{theirs}.{{i}}.{target}" for name, target in names.items()}

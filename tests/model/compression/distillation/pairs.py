@@ -2,6 +2,7 @@
 
 import torch
 
+from clozeline.columns import FIELDS
 from clozeline.configuration.config import validate
 from clozeline.model.build import build_model
 from clozeline.model.compression.distillation.student import Student, Teacher
@@ -53,7 +54,7 @@ def batch(lengths=(7, 4, 9), seed=0, filler=1, columns=11):
 
 def rows_of(tensors, first, last):
     """Rows `first .. last` of a batch as a batch of their own."""
-    by_row = {name: own[first:last] for name, own in tensors.items() if not name.startswith("label_")}
+    by_row = {name: own[first:last] for name, own in tensors.items() if FIELDS[name].per != "label"}
     columns = tensors["input_ids"].shape[1]
     mine = (tensors["label_index"] // columns >= first) & (tensors["label_index"] // columns < last)
     return {
