@@ -61,7 +61,9 @@ SMALLER: Final = {
 }
 """Ways to make the last checkpoint smaller, without training."""
 HELDOUT_ROWS: Final = 1000
-BATCH, EPOCHS, RATE = 16, 4, "1e-3"
+BATCH = 16
+EPOCHS = 4
+RATE = "1e-3"
 _COLORS: Final = ("#2a66c8", "#c0392b", "#7f8c8d", "#b9770e", "#1e8449", "#8e44ad")
 
 
@@ -69,8 +71,11 @@ class Baby:
     """Folders of one output, and its steps."""
 
     def __init__(self, output: Path, options: Any) -> None:
-        self.output, self.options = output, options
-        self.data, self.run, self.exports = output / "data", output / "run", output / "exports"
+        self.output = output
+        self.options = options
+        self.data = output / "data"
+        self.run = output / "run"
+        self.exports = output / "exports"
         self.keys = yaml.safe_load((CONFIGS / options.config).read_text(encoding="utf-8"))
 
     def make_sets(self) -> None:
@@ -92,7 +97,8 @@ class Baby:
 
     def find_checkpoints(self) -> dict[str, tuple[int, float]]:
         """Return step and words seen of the checkpoints that stay, by name: `1M`; the first is the control."""
-        at, per_word = self.keys["checkpoint"]["at"], self.keys["checkpoint"]["tokens_per_word"]
+        at = self.keys["checkpoint"]["at"]
+        per_word = self.keys["checkpoint"]["tokens_per_word"]
         states = [Index.read(path).state for path in steps_in(self.run / "checkpoints")]
         seen = [(int(state["step"]), state["tokens"] / per_word) for state in states]
         found = {}
@@ -112,8 +118,10 @@ class Baby:
 
     def score_pairs(self, checkpoints: Mapping[str, tuple[int, float]]) -> dict[str, Any]:
         """Return the accuracies of each checkpoint and of the n-grams on minimal pairs."""
-        pairs, scores = read_pairs(self.options.pairs, self.options.most), self.output / "pairs"
-        found, last = {}, [*checkpoints][-1]
+        pairs = read_pairs(self.options.pairs, self.options.most)
+        scores = self.output / "pairs"
+        found = {}
+        last = [*checkpoints][-1]
         for name, (step, _) in checkpoints.items():
             folder = self.export(name, step)
             found[name] = keep_result(scores / f"{name}.json", partial(score_folder, folder, pairs, name == last))
@@ -159,14 +167,16 @@ class Baby:
         return found
 
     def _perplexities(self, folder: Path) -> dict[str, float]:
-        model, sets = TrainedModel.open(folder).model, self.data / "corrupt"
+        model = TrainedModel.open(folder).model
+        sets = self.data / "corrupt"
         kinds = {kind: open_shards(sets / kind / "heldout") for kind in ("causal", "masked")}
         return {kind: math.exp(label_loss(model, shards, HELDOUT_ROWS).nats) for kind, shards in kinds.items()}
 
     def tune(self, word: str) -> list[str]:
         """Fine-tune on a task from all weights and from random ones; return a row of the table."""
         task, _, files = word.partition("=")
-        paths, labels = [Path(path).resolve() for path in files.split(",")], self.options.labels
+        paths = [Path(path).resolve() for path in files.split(",")]
+        labels = self.options.labels
         dev, train = write_parts(task, paths, self.output / "files" / task, [labels], 0.3)
         steps = labels * EPOCHS // BATCH
         keys = [f"task={recipe_of(task)}", f"train={train}", f"dev={dev}", f"seeds={self.options.seeds}"]
@@ -201,7 +211,8 @@ def curve(points: Sequence[tuple[float, float]], levels: Mapping[str, float]) ->
     shapes += [dot(x, y, _COLORS[0], 3) for x, y in plot.place(logs)]
     below = 0.0  # names of lines that are close stand below each other
     for color, (name, height) in zip(_COLORS[1:], sorted(heights.items(), key=lambda one: -one[1]), strict=False):
-        at, below = plot.y(height), max(below + 12, plot.y(height) + 4)
+        at = plot.y(height)
+        below = max(below + 12, plot.y(height) + 4)
         shapes.append(polyline([(40, at), (470, at)], color, dashed=True))
         shapes.append(text(475, below, f"{name} {height:.1f}", color=color))
     title = f"BLiMP, percent correct: {', '.join(f'{name_of(10**x)} words {y:.1f}' for x, y in logs)}"
@@ -220,7 +231,8 @@ def percent(scores: Mapping[str, Any]) -> str:
 
 def report(baby: Baby, checkpoints: Mapping[str, tuple[int, float]]) -> str:
     """Score what has no scores, write the curve and the figures, and return the tables as Markdown."""
-    pairs, last = baby.score_pairs(checkpoints), [*checkpoints][-1]
+    pairs = baby.score_pairs(checkpoints)
+    last = [*checkpoints][-1]
     nats = {name: baby.perplexity(name, step, name == last) for name, (step, _) in checkpoints.items()}
     counts = pairs["n-grams"]
     first, *_ = checkpoints
@@ -233,14 +245,33 @@ def report(baby: Baby, checkpoints: Mapping[str, tuple[int, float]]) -> str:
         for name, (step, words) in checkpoints.items()
     ]
     parts = [table(("checkpoint", "step", "words seen", "BLiMP, %", "held-out perplexity"), rows)]
-    parts.append(table(("control on the same pairs", "BLiMP, %", "ties"), [
-        [name, percent(scores), str(scores["ties"])] for name, scores in counts.items()]))  # fmt: skip
-    parts.append(table(("score of the last checkpoint", "BLiMP, %", "ties"), [
-        [name, percent(scores), str(scores["ties"])] for name, scores in pairs[last].items()]))  # fmt: skip
-    ours, five = pairs[last], counts["5-gram"]["paradigms"]
-    parts.append(table(("paradigm", *ours, "5-gram"), [
-        [name, *(f"{100 * scores['paradigms'][name]:.1f}" for scores in ours.values()), f"{100 * five[name]:.1f}"]
-        for name in five]))  # fmt: skip
+    parts.append(
+        table(
+            ("control on the same pairs", "BLiMP, %", "ties"),
+            [[name, percent(scores), str(scores["ties"])] for name, scores in counts.items()],
+        )
+    )
+    parts.append(
+        table(
+            ("score of the last checkpoint", "BLiMP, %", "ties"),
+            [[name, percent(scores), str(scores["ties"])] for name, scores in pairs[last].items()],
+        )
+    )
+    ours = pairs[last]
+    five = counts["5-gram"]["paradigms"]
+    parts.append(
+        table(
+            ("paradigm", *ours, "5-gram"),
+            [
+                [
+                    name,
+                    *(f"{100 * scores['paradigms'][name]:.1f}" for scores in ours.values()),
+                    f"{100 * five[name]:.1f}",
+                ]
+                for name in five
+            ],
+        )
+    )
     if harness := baby.compare_harness(baby.exports / last):
         most = max(abs(value - ours["causal"]["paradigms"][name]) for name, value in harness.items())
         parts.append(f"lm-eval on {len(harness)} paradigms: its accuracies differ by {most:.1g} at most.\n")
@@ -256,9 +287,15 @@ def report(baby: Baby, checkpoints: Mapping[str, tuple[int, float]]) -> str:
 
 def main() -> None:
     """Run what has no result yet, and write the tables."""
-    made = parser(__doc__, share=(1.0, "share of the rows to train on"), ranks=(2, "processes that train"),
-                  labels=(1000, "training rows of a task"), seeds=5, most=(int, "pairs of a paradigm; default: all"),
-                  config="train.yaml")  # fmt: skip
+    made = parser(
+        __doc__,
+        share=(1.0, "share of the rows to train on"),
+        ranks=(2, "processes that train"),
+        labels=(1000, "training rows of a task"),
+        seeds=5,
+        most=(int, "pairs of a paradigm; default: all"),
+        config="train.yaml",
+    )
     made.add_argument("output", type=Path)
     made.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE")
     made.add_argument("--pairs", type=Path, required=True, metavar="FILE")
@@ -267,7 +304,8 @@ def main() -> None:
     options = made.parse_args()
     output = options.output.resolve()
     output.mkdir(parents=True, exist_ok=True)
-    baby, start = Baby(output, options), time.time()
+    baby = Baby(output, options)
+    start = time.time()
     baby.make_sets()
     baby.train()
     checkpoints = baby.find_checkpoints()

@@ -85,7 +85,8 @@ def masked_sums(folder: Path, texts: Sequence[str]) -> Sums:
     cells = [(index, at) for index, row in enumerate(encoded) for at in range(1, len(row) - 1)]
     sums = np.zeros(len(texts))
     for indices, ids in in_batches([encoded[index] for index, _ in cells]):
-        rows, places = torch.arange(len(indices)), torch.tensor([cells[cell][1] for cell in indices], device=DEVICE)
+        rows = torch.arange(len(indices))
+        places = torch.tensor([cells[cell][1] for cell in indices], device=DEVICE)
         labels = ids[rows, places]
         ids[rows, places] = tokenizer.mask_token_id
         states = model.model(input_ids=ids).last_hidden_state[rows, places - 1]

@@ -42,7 +42,9 @@ REMOVED: Final = ("magnitude", "heads", "rows", "layers")
 """Methods of `clozeline compress`; those that need training are keys of the trainer."""
 TRAINED: Final = ("magnitude", "movement")
 CHANGES: Final = {"sst2": ["model.heads.classification.pool=mean"]}
-BATCH, EPOCHS, RATE = 16, 4, "1e-3"
+BATCH = 16
+EPOCHS = 4
+RATE = "1e-3"
 CORES: Final = os.cpu_count() or 1
 
 
@@ -64,8 +66,11 @@ class Experiment:
     """Folders and seeds of one output."""
 
     def __init__(self, output: Path, options: Any) -> None:
-        self.output, self.options, self.seeds = output, options, range(options.seeds)
-        self.teacher, self.sets = output / "teacher", output / "sets"
+        self.output = output
+        self.options = options
+        self.seeds = range(options.seeds)
+        self.teacher = output / "teacher"
+        self.sets = output / "sets"
         self.student_set = output / "student_sets" / "corrupt" / "masked_lm"
         self.tasks = {}
         for word in options.task:
@@ -270,7 +275,8 @@ def main() -> None:
     options = made.parse_args()
     output = options.output.resolve()
     output.mkdir(parents=True, exist_ok=True)
-    experiment, rows = Experiment(output, options), []
+    experiment = Experiment(output, options)
+    rows = []
     if "sets" in options.parts:
         experiment.make_sets()
     if "distillation" in options.parts:

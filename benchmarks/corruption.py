@@ -66,11 +66,15 @@ def vocabulary() -> Vocabulary:
     special = np.arange(_SIZE) < _FIRST
     first = len(SPECIALS)
     return Vocabulary(
-        size=_SIZE, specials={name: index for index, name in enumerate(SPECIALS)},
+        size=_SIZE,
+        specials={name: index for index, name in enumerate(SPECIALS)},
         sentinels=tuple(range(first, first + SENTINELS)),
-        modes={mode: first + SENTINELS + index for index, mode in enumerate("RSX")}, special=special,
-        word_start=np.arange(_SIZE) % 2 == 0, fingerprint="0" * 64, token_counts=10**8 // np.arange(1, _SIZE + 1),
-    )  # fmt: skip
+        modes={mode: first + SENTINELS + index for index, mode in enumerate("RSX")},
+        special=special,
+        word_start=np.arange(_SIZE) % 2 == 0,
+        fingerprint="0" * 64,
+        token_counts=10**8 // np.arange(1, _SIZE + 1),
+    )
 
 
 def samples(rows: int, length: int, words: Vocabulary) -> Rows:
@@ -82,10 +86,13 @@ def samples(rows: int, length: int, words: Vocabulary) -> Rows:
     fixed = {"uid": random.randint(0, 1 << 62, rows).astype(np.uint64), "variant": np.zeros(rows, np.uint16)}
     fixed |= {"part": (np.arange(rows) % 7).astype(np.uint8), "language": np.zeros(rows, np.uint8)}
     columns = {
-        "ids": ids, "sentence_starts": starts.astype(np.uint16), "document_starts": np.zeros((rows, 1), np.uint16),
-        "partner_ids": ids[::-1, : length - 1], "target_ids": ids[::-1, : length // 2],
+        "ids": ids,
+        "sentence_starts": starts.astype(np.uint16),
+        "document_starts": np.zeros((rows, 1), np.uint16),
+        "partner_ids": ids[::-1, : length - 1],
+        "target_ids": ids[::-1, : length // 2],
         "target_language": np.ones((rows, 1), np.uint8),
-    }  # fmt: skip
+    }
     return Rows(fixed, {name: Ragged.from_matrix(matrix) for name, matrix in columns.items()})
 
 
@@ -164,8 +171,13 @@ def stage(documents: int, objective: str) -> float:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _write_tokens(folder, documents)
-        plain = {"corpus": "benchmark", "output": name, "heldout": {"fraction": 0.0}, "group": {},
-                 "corrupt": [objective]}  # fmt: skip
+        plain = {
+            "corpus": "benchmark",
+            "output": name,
+            "heldout": {"fraction": 0.0},
+            "group": {},
+            "corrupt": [objective],
+        }
         recipe = validate(Recipe, plain, "benchmark")
         for work in stage_of(recipe, "group").passes():
             _run(work, Output(recipe.folder("group")))
@@ -184,7 +196,8 @@ def _run(work: Any, output: Output) -> Mapping[str, Any]:
 
 
 def _write_tokens(folder: Path, documents: int) -> None:
-    words, random = vocabulary(), np.random.RandomState(1)
+    words = vocabulary()
+    random = np.random.RandomState(1)
     tokenizer = folder / "train_tokenizer" / "tokenizer"
     tokenizer.mkdir(parents=True)
     words.save(tokenizer / "vocabulary.json")
@@ -200,11 +213,25 @@ def _write_tokens(folder: Path, documents: int) -> None:
     with output.file("shard-00000-of-00001.arrow") as path:
         info = write_shard(path, Rows(fixed, columns), specs, block_rows=512, name="shard-00000-of-00001.arrow")
     write_manifest(
-        folder / "encode", name="tokens", kind="tokens", seed=1, columns=specs, block_rows=512, container="arrow",
-        codec="none", shards=[info], output=output, languages=["en"],
-        tokenizer={"name": "byte_bpe", "fingerprint": words.fingerprint, "vocab_size": _SIZE,
-                   "special_ids": words.specials, "sentinels": list(words.sentinels)},
-    )  # fmt: skip
+        folder / "encode",
+        name="tokens",
+        kind="tokens",
+        seed=1,
+        columns=specs,
+        block_rows=512,
+        container="arrow",
+        codec="none",
+        shards=[info],
+        output=output,
+        languages=["en"],
+        tokenizer={
+            "name": "byte_bpe",
+            "fingerprint": words.fingerprint,
+            "vocab_size": _SIZE,
+            "special_ids": words.specials,
+            "sentinels": list(words.sentinels),
+        },
+    )
 
 
 def measure(rows: int, documents: int) -> list[dict[str, Any]]:
@@ -216,7 +243,8 @@ def measure(rows: int, documents: int) -> list[dict[str, Any]]:
         figures.append(figure(case, "million tokens/s", ours, peer, peer_name, target, holds=ours >= target))
 
     for name in OBJECTIVES.available():
-        ours, target = kernel(build_objective(name, words), rows), _TARGETS.get(name, 0.0)
+        ours = kernel(build_objective(name, words), rows)
+        target = _TARGETS.get(name, 0.0)
         if name not in _COLLATED:
             add(name, ours, target)
             continue
@@ -234,10 +262,16 @@ def main() -> None:
     options = parser(__doc__, rows=(1920, "rows in a batch"), documents=documents).parse_args()
     rows = measure(options.rows, options.documents)
     cells = [
-        (row["case"], f"{row['ours']:.1f}", f"{row['peer']:.2f} ({row['peer_name']})" if row["peer"] else "–",
-         f"{row['ratio']:.1f} x" if row["ratio"] else "–", f"{row['target']:g}", verdict(row["holds"]))
+        (
+            row["case"],
+            f"{row['ours']:.1f}",
+            f"{row['peer']:.2f} ({row['peer_name']})" if row["peer"] else "–",
+            f"{row['ratio']:.1f} x" if row["ratio"] else "–",
+            f"{row['target']:g}",
+            verdict(row["holds"]),
+        )
         for row in rows
-    ]  # fmt: skip
+    ]
     head = ("case", "ours", "peer", "ratio", "target", "holds")
     print_table(head, cells, "million tokens per CPU second, one core")
     write_json(options.json, rows)

@@ -90,7 +90,8 @@ def write_pairs(low: float, high: float, count: int, draw: random.Random) -> tup
 
 def recall_by_bins(count: int) -> list[dict[str, Any]]:
     """Return a row for each bin of similarity: theory, its standard error, and the share that our signature finds."""
-    draw, minhash = random.Random(2), MinHash(ngram=5, bands=14, rows=8, seed=1)
+    draw = random.Random(2)
+    minhash = MinHash(ngram=5, bands=14, rows=8, seed=1)
     made = [write_pairs(low, high, count, draw) for low, high in pairwise(_EDGES)]
     every = [text for texts, _ in made for text in texts]
     keys = [minhash.band_keys(minhash.signature(text)).tolist() for text in every]

@@ -26,7 +26,8 @@ EPOCHS, BATCH = 10, 32
 
 def iterate_batches(shards: ShardSet, order: np.ndarray | None = None) -> Iterator[dict[str, Tensor]]:
     """Yield batches of a set, in its order or in another one."""
-    rows, collate = set_rows(shards), Collate.from_manifest(shards.manifest)
+    rows = set_rows(shards)
+    collate = Collate.from_manifest(shards.manifest)
     order = np.arange(len(rows)) if order is None else order
     for start in range(0, len(order), BATCH):
         chosen = order[start : start + BATCH]
@@ -42,7 +43,8 @@ def measure_exits(run: Path) -> list[tuple[str, float, float]]:
     model = build_model(replace(tuned.config, heads=heads), tuned.vocab_size, {}, seed=0)
     model.load_state_dict(tuned.state_dict(), strict=False)
     ramps: Any = model.heads[opened.head].off_ramps
-    optimizer, generator = torch.optim.AdamW(ramps.parameters(), lr=2e-3), np.random.default_rng(0)
+    optimizer = torch.optim.AdamW(ramps.parameters(), lr=2e-3)
+    generator = np.random.default_rng(0)
     model.eval()
     ramps.train()
     for _ in range(EPOCHS):

@@ -75,9 +75,16 @@ def import_model(texts: Texts, size: int, folder: Path) -> Path:
     with source.open("wb") as file:
         sentencepiece.SentencePieceTrainer.Train(
             sentence_iterator=iter([line for text in texts[::4] for line in text.splitlines() if line]),
-            model_writer=file, vocab_size=size, num_threads=1, minloglevel=2, hard_vocab_limit=False,
-            pad_id=0, eos_id=1, unk_id=2, bos_id=-1,
-        )  # fmt: skip
+            model_writer=file,
+            vocab_size=size,
+            num_threads=1,
+            minloglevel=2,
+            hard_vocab_limit=False,
+            pad_id=0,
+            eos_id=1,
+            unk_id=2,
+            bos_id=-1,
+        )
     import_tokenizer(source, folder / "imported", tokenizer_class="T5Tokenizer")
     return folder / "imported"
 
@@ -112,7 +119,8 @@ def check_ids(ours: Encode, peer: Encode, texts: Texts) -> None:
 
 def load_stage(folder: Path) -> Callable[[Sequence[Document]], Any]:
     """Return what the stage does with a batch: ids, offsets and sentence starts."""
-    tokenizer, splitter = load_tokenizer(folder), SENTENCES.resolve("regex").build()
+    tokenizer = load_tokenizer(folder)
+    splitter = SENTENCES.resolve("regex").build()
     return lambda batch: list(token_documents(batch, tokenizer, splitter))
 
 
@@ -145,7 +153,8 @@ def main() -> None:
     arguments = parser(__doc__, megabytes=4.0, size=8000, rounds=5)
     arguments.add_argument("--only", nargs="*", default=(), metavar="NAME", help="tokenizers to measure; default: all")
     settings = arguments.parse_args()
-    modules, size = documents(settings.megabytes), settings.size
+    modules = documents(settings.megabytes)
+    size = settings.size
     texts = [document.text for document in modules]
     with tempfile.TemporaryDirectory() as temporary:
         base = Path(temporary)

@@ -75,10 +75,13 @@ def main() -> int:
     ]
     rows += [figure(f"speed: {name}", "ms/page", ms, None, "", None, holds=True) for name, ms in speeds.items()]
     cells = [
-        (name, *(" ".join(f"{value:.3f}" for value in sets[key].values()) if key in sets else "–" for key in SETS),
-         f"{speeds[name]:.1f}")
+        (
+            name,
+            *(" ".join(f"{value:.3f}" for value in sets[key].values()) if key in sets else "–" for key in SETS),
+            f"{speeds[name]:.1f}",
+        )
         for name, sets in sorted(scores.items())
-    ]  # fmt: skip
+    ]
     head = ("extractor", *(f"{key}: precision recall F1" for key in SETS), "ms/page")
     print_table(head, cells, f"{len(pages)} pages; {system_load()}")
     write_json(options.json, rows)

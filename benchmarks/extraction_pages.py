@@ -101,9 +101,11 @@ def count_shingles(tokens: Sequence[str]) -> Counter[tuple[str, ...]]:
 
 def score_texts(pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
     """Return precision and recall of shingles, averaged over (extracted, gold) pairs, and F1 of these averages."""
-    precisions, recalls = [], []
+    precisions = []
+    recalls = []
     for text, gold in pairs:
-        ours, theirs = count_shingles(tokens_of(text)), count_shingles(tokens_of(gold))
+        ours = count_shingles(tokens_of(text))
+        theirs = count_shingles(tokens_of(gold))
         shared = (ours & theirs).total()
         precisions.append(shared / ours.total() if ours else float(not theirs))
         recalls.append(shared / theirs.total() if theirs else float(not ours))

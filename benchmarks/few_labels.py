@@ -59,7 +59,8 @@ def write_parts(task: str, paths: Sequence[Path], folder: Path, counts: Sequence
 
 def select_questions(path: Path, chosen: set[int]) -> Any:
     """Return a file of questions with only some of them, by their index."""
-    data, numbers = read_whole_json(path, Limits()), itertools.count()
+    data = read_whole_json(path, Limits())
+    numbers = itertools.count()
     for article in data["data"]:
         for paragraph in article["paragraphs"]:
             paragraph["qas"] = [asked for asked in paragraph["qas"] if next(numbers) in chosen]

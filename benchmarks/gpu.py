@@ -188,7 +188,9 @@ def measure(experiment: Experiment, device: torch.device, warm: int, count: int,
             line |= {"ms": middle, "ms_quartiles": [low, high], "kernels_ms": total, "kernels": slowest}
         else:
             line |= train(experiment, device, tiny, count)
-            middle, tokens, operations = line["ms"], line.pop("tokens"), line.pop("operations")
+            middle = line["ms"]
+            tokens = line.pop("tokens")
+            operations = line.pop("operations")
         line |= {"tokens_per_s": 1000 * tokens / middle, "operations_per_s": 1000 * operations / middle}
         line["mfu"] = line["operations_per_s"] / peak.operations if cuda else None
         line |= {"peak": peak.operations if cuda else None, "peak_origin": peak.origin if cuda else None}
@@ -247,7 +249,8 @@ def run_all(names: Sequence[str], output: Path, words: list[str], minutes: float
     """Append a line per experiment to a file, except for finished ones; return 1 if one fails."""
     lines = output.read_text(encoding="utf-8").splitlines() if output.exists() else []
     finished = {line["name"] for line in map(json.loads, lines) if "failed" not in line}
-    end, failed = time.monotonic() + 60 * minutes, 0
+    end = time.monotonic() + 60 * minutes
+    failed = 0
     for name in names:
         if name in finished:
             continue
@@ -280,7 +283,8 @@ def main(arguments: list[str] | None = None) -> int:
         print("no GPU here: nothing was run")
         return 0
     if options.alone:
-        tiny, experiment = options.device == "cpu", every[options.alone]
+        tiny = options.device == "cpu"
+        experiment = every[options.alone]
         experiment = shrink(experiment) if tiny else experiment
         line = measure(experiment, torch.device(options.device), options.warm, options.steps, tiny)
         print(json.dumps({"name": options.alone, **line}))

@@ -33,15 +33,22 @@ SETTLED = 10
 
 def train(experiment: Experiment, device: torch.device, tiny: bool, steps: int) -> dict[str, Any]:
     """Train at a ZeRO stage from shards on disk; return medians of a step, its waits for data, and its memory."""
-    rows, cuda = experiment.rows, device.type == "cuda"
+    rows = experiment.rows
+    cuda = device.type == "cuda"
     model = read_size(str(experiment.preset)) | (SMALL if tiny else {})
     plain = {
-        "model": model, "data": {"global_batch": rows, "micro_batch": rows, "lanes": 4, "label_capacity": 512},
-        "optimizer": {"name": "adamw", "learning_rate": 1e-4}, "schedule": {"name": "linear", "warmup": 5},
-        "zero": {"stage": experiment.stage}, "steps": SETTLED + steps, "checkpoint": {"every": None, "keep_last": 1},
-        "precision": "bf16" if cuda else "fp32", "compile": cuda and experiment.stage != 3,
-        "log": {"tensorboard": False}, "evaluate": {"max_rows": 0},
-    }  # fmt: skip
+        "model": model,
+        "data": {"global_batch": rows, "micro_batch": rows, "lanes": 4, "label_capacity": 512},
+        "optimizer": {"name": "adamw", "learning_rate": 1e-4},
+        "schedule": {"name": "linear", "warmup": 5},
+        "zero": {"stage": experiment.stage},
+        "steps": SETTLED + steps,
+        "checkpoint": {"every": None, "keep_last": 1},
+        "precision": "bf16" if cuda else "fp32",
+        "compile": cuda and experiment.stage != 3,
+        "log": {"tensorboard": False},
+        "evaluate": {"max_rows": 0},
+    }
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "shards").mkdir()
@@ -90,7 +97,8 @@ def compare_attention(device: torch.device, tiny: bool, warm: int, count: int, *
     torch.manual_seed(0)
     rows = pack_documents([40, 24, 9, 61] if tiny else document_sizes(64))
     batch = batch_packed_rows(rows)
-    plan, queries = AttentionPlan(documents=batch_documents(_move(batch, device))), batch["input_ids"].shape[1]
+    plan = AttentionPlan(documents=batch_documents(_move(batch, device)))
+    queries = batch["input_ids"].shape[1]
     if across:
         # 15 % of the tokens in spans of 3, with their sentinels: 114 positions for 512
         targets = [[-(-size * 114 // 512) for size in row] for row in rows]
@@ -102,7 +110,9 @@ def compare_attention(device: torch.device, tiny: bool, warm: int, count: int, *
         plan = AttentionPlan(documents=batch_documents(batch, "decoder_"), source_documents=batch_documents(batch))
     assert plan.documents is not None
     count_rows, keys = batch["input_ids"].shape
-    heads, scale, mask = 2 if tiny else 12, 64**-0.5, plan.documents.mask(plan.source_documents)
+    heads = 2 if tiny else 12
+    scale = 64**-0.5
+    mask = plan.documents.mask(plan.source_documents)
     # in the layout of a model's layers, whose heads lie next to each other
     query, key, value, upstream = (
         torch.randn(count_rows, columns, heads, 64, device=device).transpose(1, 2)
@@ -130,13 +140,17 @@ def compare_attention(device: torch.device, tiny: bool, warm: int, count: int, *
         for name in kernels
     }
     holds = all(errors["documents"][part] <= 2 * errors["mask"][part] + 1e-3 for part in names)
-    query, key, value = query.bfloat16(), key.bfloat16(), value.bfloat16().requires_grad_()
+    query = query.bfloat16()
+    key = key.bfloat16()
+    value = value.bfloat16().requires_grad_()
     ones = attend(query, key, torch.ones_like(key), plan, scale, 0.1).float()
     out = attend(query, key, value, plan, scale, 0.1)
     upstream = torch.randn_like(out.detach())
     (of_values,) = torch.autograd.grad(out, value, upstream)
-    out, value = out.detach(), value.detach()
-    forward, backward = (out.double() * upstream).sum(), (of_values.double() * value).sum()
+    out = out.detach()
+    value = value.detach()
+    forward = (out.double() * upstream).sum()
+    backward = (of_values.double() * value).sum()
     size = float((out.double() * upstream).abs().sum())
     dropped = {
         "mean of ones": float(ones.detach().mean()),

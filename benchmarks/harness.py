@@ -28,7 +28,8 @@ def parser(description: str | None, **options: Any) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, value in options.items():
         default, text = value if isinstance(value, tuple) else (value, "")
-        flag, text = f"--{name.replace('_', '-')}", text or "default: %(default)s"
+        flag = f"--{name.replace('_', '-')}"
+        text = text or "default: %(default)s"
         if isinstance(default, type):
             made.add_argument(flag, type=default, metavar=name.upper(), help=text)
         elif isinstance(default, bool):

@@ -29,10 +29,15 @@ from benchmarks.peers.targets import GUARD_US, MAIN, ZSTD, ratios, requirements
 from benchmarks.peers.workload import BATCH, Loader, checksums, document_lengths, draw_packed_lengths, token_rows
 
 CASES: dict[str, type[Loader]] = {
-    MAIN: Ours, ZSTD: OursZstd, "numpy memmap, whole batch": loaders.Memmap, "memmap + DataLoader": loaders.Indexed,
-    "litdata": loaders.LitData, "datasets, map-style": loaders.DatasetsMap,
-    "datasets, streaming + DataLoader": loaders.DatasetsStreaming, "webdataset, per-sample tar": loaders.WebDataset,
-}  # fmt: skip
+    MAIN: Ours,
+    ZSTD: OursZstd,
+    "numpy memmap, whole batch": loaders.Memmap,
+    "memmap + DataLoader": loaders.Indexed,
+    "litdata": loaders.LitData,
+    "datasets, map-style": loaders.DatasetsMap,
+    "datasets, streaming + DataLoader": loaders.DatasetsStreaming,
+    "webdataset, per-sample tar": loaders.WebDataset,
+}
 Figures = Mapping[str, float]
 _COLUMNS: dict[str, Callable[[Figures], str]] = {
     "CPU us/sample, best window (mean)": lambda figures: f"{figures['least_cpu']:.2f} ({figures['cpu']:.2f})",
@@ -75,7 +80,8 @@ def write_samples(root: Path, samples: int, *, documents: bool, texts: Path | No
 
 def run_case(name: str, root: Path, workers: int) -> dict[str, float]:
     """Write a case's samples if they do not exist yet, otherwise measure it."""
-    case, folder = CASES[name], _folder(root, name)
+    case = CASES[name]
+    folder = _folder(root, name)
     if (folder / "written").exists():
         return measure(case, folder, np.load(root / "checksums.npy"), workers)
     case.load()
@@ -100,9 +106,10 @@ def compare(root: Path, peers_python: str, rounds: int, workers: int) -> dict[st
     """Measure every installed case: the best of several rounds, but the most samples missing or repeated."""
     pythons = {name: sys.executable if issubclass(case, Ours) else peers_python for name, case in CASES.items()}
     installed = [
-        name for name in CASES
+        name
+        for name in CASES
         if (_folder(root, name) / "written").exists() or in_fresh_process(pythons[name], name, root) is not None
-    ]  # fmt: skip
+    ]
     figures_by_case: dict[str, dict[str, float]] = {}
     for _, name in product(range(rounds), installed):
         facts = in_fresh_process(pythons[name], name, root)
@@ -145,13 +152,14 @@ def show(figures_by_case: Mapping[str, Figures], workers: int) -> None:
 def main() -> int:
     """Measure every case, print the tables; the exit code is 1 if our CPU time is above its limit."""
     made = parser(
-        __doc__, samples=(200_000, f"a multiple of {BATCH}"),
+        __doc__,
+        samples=(200_000, f"a multiple of {BATCH}"),
         rounds=(1, "repeat everything and keep the best of each figure"),
         workers=(0, "measure peers also with this many worker processes"),
         peers_python=(sys.executable, "interpreter of the environment with the peers"),
         texts=(Path, "JSONL file whose texts give the lengths of `--rows documents`"),
         folder=(Path, "folder for the samples; default: a temporary one"),
-    )  # fmt: skip
+    )
     made.add_argument("--rows", choices=("packed", "documents"), default="packed", help="lengths of the samples")
     made.add_argument("--case", choices=list(CASES), help="write or measure one case in this process")
     options = made.parse_args()

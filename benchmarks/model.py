@@ -96,9 +96,13 @@ def encoder_batch(ids: torch.Tensor, positions: torch.Tensor) -> dict[str, torch
     """Return our batch of full rows with labels at flat positions."""
     rows, columns = ids.shape
     return {
-        "input_ids": ids, "position_ids": torch.arange(columns)[None], "lengths": torch.full((rows,), columns),
-        "row_weight": torch.ones(rows), "label_index": positions, "label_ids": ids.flatten()[positions],
-    }  # fmt: skip
+        "input_ids": ids,
+        "position_ids": torch.arange(columns)[None],
+        "lengths": torch.full((rows,), columns),
+        "row_weight": torch.ones(rows),
+        "label_index": positions,
+        "label_ids": ids.flatten()[positions],
+    }
 
 
 def dense(ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
@@ -136,16 +140,28 @@ def gpt2_theirs() -> tuple[Step, int]:
 
 
 def t5_ours() -> tuple[Step, int]:
-    ids, targets = torch.randint(0, 32_000, (8, 128)), torch.randint(0, 32_000, (8, 29))
+    ids = torch.randint(0, 32_000, (8, 128))
+    targets = torch.randint(0, 32_000, (8, 29))
     batch = encoder_batch(ids, torch.arange(targets.numel())) | {"label_ids": targets.flatten()}
     batch |= {"decoder_input_ids": targets.roll(1, dims=1), "decoder_position_ids": torch.arange(29)[None]}
     return ours("t5_base", batch), ids.numel() + targets.numel()
 
 
 def t5_theirs() -> tuple[Step, int]:
-    ids, targets = torch.randint(0, 32_000, (8, 128)), torch.randint(0, 32_000, (8, 29))
-    settings = {"model_type": "t5", "d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12, "d_kv": 64,
-                "dropout_rate": 0.0, "use_cache": False, "pad_token_id": 0, "decoder_start_token_id": 0}  # fmt: skip
+    ids = torch.randint(0, 32_000, (8, 128))
+    targets = torch.randint(0, 32_000, (8, 29))
+    settings = {
+        "model_type": "t5",
+        "d_model": 768,
+        "d_ff": 3072,
+        "num_layers": 12,
+        "num_heads": 12,
+        "d_kv": 64,
+        "dropout_rate": 0.0,
+        "use_cache": False,
+        "pad_token_id": 0,
+        "decoder_start_token_id": 0,
+    }
     step = theirs("T5ForConditionalGeneration", settings, {"input_ids": ids, "labels": targets})
     return step, ids.numel() + targets.numel()
 

@@ -70,7 +70,8 @@ def main() -> int:
     made = parser(__doc__, peers=(str, "interpreter with the peers"))
     made.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
     options = made.parse_args()
-    table, failed = [], []
+    table = []
+    failed = []
     for name in options.only:
         print(f"\n== {name} ==", flush=True)
         text = (ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8")
@@ -81,10 +82,17 @@ def main() -> int:
         write_json(options.json, table)  # after each of them: all of them take an hour
     keys = ("ours", "peer", "ratio", "target")
     cells = [
-        (row["benchmark"], row["case"], row["unit"], *(shorten(row[key]) for key in keys), row["peer_name"] or "",
-         row["load"], verdict(row["holds"]) if row["target"] is not None else "")
+        (
+            row["benchmark"],
+            row["case"],
+            row["unit"],
+            *(shorten(row[key]) for key in keys),
+            row["peer_name"] or "",
+            row["load"],
+            verdict(row["holds"]) if row["target"] is not None else "",
+        )
         for row in table
-    ]  # fmt: skip
+    ]
     print_table(("benchmark", "case", "unit", *keys, "of", "load", "holds"), cells)
     if failed:
         print(f"\nfailed, or missed a target: {', '.join(failed)}")

@@ -52,14 +52,16 @@ def write_synthetic(folder: Path, shards: int) -> None:
     for number in range(shards):
         block = Block(400, length, BLOCK_ROWS, number.to_bytes(16, "big"))
         tokens: Any = {"tokens": BLOCK_ROWS * 512, "longest": 512, "largest_block": length}
-        path, sha256 = f"shard-{number:07d}.arrow", f"{number:064x}"
+        path = f"shard-{number:07d}.arrow"
+        sha256 = f"{number:064x}"
         infos.append(ShardInfo(path, _SHARD_BYTES, sha256, BLOCK_ROWS, (block,), **tokens))
     finish_set(folder, folder, infos)
 
 
 def measure(folder: Path, ranks: int) -> dict[str, float]:
     """Measure a rank's start and steps; the process must not be the one that wrote the set."""
-    before, start = resident_bytes(), time.process_time()
+    before = resident_bytes()
+    start = time.process_time()
     manifest = Manifest.load(folder / "manifest.json")
     loaded = time.process_time()
     path = folder / manifest.index.path
@@ -68,9 +70,12 @@ def measure(folder: Path, ranks: int) -> dict[str, float]:
     order = BlockOrder(manifest.name, manifest.totals.samples, manifest.block_rows, 1, ranks)
     opened = time.process_time()
     figures = {
-        "shards": len(manifest.shards), "ranks": ranks, "manifest s": loaded - start, "index s": opened - loaded,
+        "shards": len(manifest.shards),
+        "ranks": ranks,
+        "manifest s": loaded - start,
+        "index s": opened - loaded,
         "heap MiB": (resident_bytes() - before) / 2**20,
-    }  # fmt: skip
+    }
     # The block at a position of the order.
     start = time.process_time()
     for position in range(1000):
@@ -87,7 +92,8 @@ def measure(folder: Path, ranks: int) -> dict[str, float]:
     # The row at a position of a lane, and back.
     start = time.process_time()
     for number in range(200):
-        lane, position = number * (ranks // 200), 11 * order.lane_rows + 13 * number
+        lane = number * (ranks // 200)
+        position = 11 * order.lane_rows + 13 * number
         turn = order.round_at(position)
         for load in order.loads(turn, lane, lane + 1):
             row = int(order.row_order(load.epoch, load.block)[load.rows][position - turn.start])
@@ -104,7 +110,8 @@ def in_fresh_process(folder: Path, ranks: int) -> Mapping[str, float]:
 
 def timed(steps: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
     """Return the CPU seconds of some steps, and the growth of memory over all of them in MiB."""
-    before, figures = resident_bytes(), dict[str, float]()
+    before = resident_bytes()
+    figures = dict[str, float]()
     for name, step in steps.items():
         start = time.process_time()
         step()
@@ -119,15 +126,18 @@ def measure_start(folder: Path, shards: int) -> dict[str, float]:
         with (folder / shard.path).open("wb") as file:
             file.truncate(_SHARD_BYTES)
     opened: list[ShardSet] = []
-    return timed({
-        "open": lambda: opened.append(open_shards(folder, check_files=False)),
-        "list and compare": lambda: opened[0].check_files(),
-    })  # fmt: skip
+    return timed(
+        {
+            "open": lambda: opened.append(open_shards(folder, check_files=False)),
+            "list and compare": lambda: opened[0].check_files(),
+        }
+    )
 
 
 def measure_checkpoint(folder: Path, ranks: int) -> dict[str, float]:
     """Write, read and prune indexes of 7 billion parameters in 291 tensors, each split over all ranks."""
-    size, keys = 7 * 10**9 // 291, ["weight", "exp_avg", "exp_avg_sq"]
+    size = 7 * 10**9 // 291
+    keys = ["weight", "exp_avg", "exp_avg_sq"]
     bounds = [size * rank // ranks for rank in range(ranks + 1)]
     slices = [(rank, start, stop - start) for rank, (start, stop) in enumerate(pairwise(bounds))]
     parameters = {f"layer.{number}.weight": ParameterRecord([size], "decay", keys, slices) for number in range(291)}
@@ -137,17 +147,20 @@ def measure_checkpoint(folder: Path, ranks: int) -> dict[str, float]:
     for path in steps:
         path.mkdir()
     config = validate(CheckpointConfig, {}, "scale")
-    return timed({
-        "write": lambda: index.write(steps[0]),
-        "read": lambda: Index.read(steps[0]),
-        "copies": lambda: [shutil.copy(steps[0] / "checkpoint.json", path) for path in steps[1:]],
-        "prune five": lambda: prune(folder, steps[-1].name, 3, config, ()),
-    })  # fmt: skip
+    return timed(
+        {
+            "write": lambda: index.write(steps[0]),
+            "read": lambda: Index.read(steps[0]),
+            "copies": lambda: [shutil.copy(steps[0] / "checkpoint.json", path) for path in steps[1:]],
+            "prune five": lambda: prune(folder, steps[-1].name, 3, config, ()),
+        }
+    )
 
 
 _PARTS: Final[dict[str, tuple[Callable[[Path, int], dict[str, float]], str]]] = {
-    "start": (measure_start, "shards"), "checkpoint": (measure_checkpoint, "savers"),
-}  # fmt: skip
+    "start": (measure_start, "shards"),
+    "checkpoint": (measure_checkpoint, "savers"),
+}
 
 
 def main() -> int:

@@ -52,7 +52,8 @@ def stage_seconds(stage: str, recipe: Path, source: str, output: Path) -> float:
 
 def measure(source: str, folder: Path, filters: str) -> tuple[dict[str, float], dict[str, float]]:
     """Return the CPU seconds of each stage, and the megabytes that it read: of its files, and of text as UTF-8."""
-    recipe, output = folder / "recipe.yaml", folder / "out"
+    recipe = folder / "recipe.yaml"
+    output = folder / "out"
     recipe.write_text(_RECIPE.replace("FILTERS", filters))
     seconds = {stage: stage_seconds(stage, recipe, source, output) for stage in stages_of(load_recipe(recipe))}
     records = [json.loads(path.read_text()) for path in (output / "clean/records").glob("*.json")]
@@ -77,7 +78,8 @@ corrupt: [{name: masked_lm, max_length: 512}]
 
 def measure_chain(extractor: str, crawl: str, folder: Path) -> tuple[dict[str, float], float]:
     """Return the CPU seconds of each stage, and the megabytes of WARC files, as stored, that the first one read."""
-    recipe, output = folder / f"{extractor}.yaml", folder / extractor
+    recipe = folder / f"{extractor}.yaml"
+    output = folder / extractor
     recipe.write_text(_CHAIN.replace("EXTRACTOR", extractor))
     seconds = {stage: stage_seconds(stage, recipe, crawl, output) for stage in stages_of(load_recipe(recipe))}
     counts = [json.loads(path.read_text())["counts"] for path in (output / "clean/records").glob("*.json")]
@@ -96,8 +98,20 @@ def chain_rows(crawl: str, folder: Path) -> list[dict[str, Any]]:
 
 def stage_rows(seconds: dict[str, float], megabytes: dict[str, float]) -> list[dict[str, Any]]:
     """Return a row of `--json` per stage."""
-    return [figure(f"stage: {stage}", "MB/s", megabytes[stage] / spent, None, "", None, holds=True, cpu_s=spent,
-                   megabytes=megabytes[stage]) for stage, spent in seconds.items()]  # fmt: skip
+    return [
+        figure(
+            f"stage: {stage}",
+            "MB/s",
+            megabytes[stage] / spent,
+            None,
+            "",
+            None,
+            holds=True,
+            cpu_s=spent,
+            megabytes=megabytes[stage],
+        )
+        for stage, spent in seconds.items()
+    ]
 
 
 def print_stages(rows: Sequence[dict[str, Any]], terabytes: float, cores: int, title: str) -> None:
@@ -115,14 +129,17 @@ def print_stages(rows: Sequence[dict[str, Any]], terabytes: float, cores: int, t
 def main() -> None:
     """Measure stages and chains."""
     options = parser(
-        __doc__, input=(str, "files of text, like `input=` of a recipe"),
+        __doc__,
+        input=(str, "files of text, like `input=` of a recipe"),
         crawl=(str, "WARCs for the chains, like `input=`; default: generated pages"),
         html=(20.0, "MB of HTML to generate (default: %(default)s)"),
-        terabytes=(10.0, "terabytes of text, for the last column (default: %(default)s)"), nodes=32,
+        terabytes=(10.0, "terabytes of text, for the last column (default: %(default)s)"),
+        nodes=32,
         cores=(64, "cores of a node (default: %(default)s)"),
-    ).parse_args()  # fmt: skip
+    ).parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        folder, start = Path(temporary), time.monotonic()
+        folder = Path(temporary)
+        start = time.monotonic()
         source = options.input or str(folder / "texts.jsonl")
         if not options.input:
             lines = (json.dumps({"text": text}) for text in natural_texts())

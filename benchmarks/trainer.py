@@ -97,23 +97,36 @@ def train_with_transformers(
     model: torch.nn.Module, config: TrainConfig, output: Path, rows: Any, collate: Any, callbacks: Any, **more: Any
 ) -> None:
     """Run the Hugging Face Trainer with the optimizer, clipping and number of steps of our configuration."""
-    options, more = config.optimizer.options, {"train_sampling_strategy": "sequential", **more}
+    options = config.optimizer.options
+    more = {"train_sampling_strategy": "sequential", **more}
     with contextlib.redirect_stdout(io.StringIO()), patch.dict(os.environ):
         for name in RENDEZVOUS:
             os.environ.pop(name, None)
         arguments = transformers.TrainingArguments(
-            output_dir=str(output), max_steps=config.steps, learning_rate=options.learning_rate,
-            weight_decay=options.weight_decay, adam_beta1=options.betas[0], adam_beta2=options.betas[1],
-            adam_epsilon=options.eps, optim="adamw_torch_fused", max_grad_norm=config.gradient_clipping,
-            logging_steps=1, save_strategy="no", report_to="none", disable_tqdm=True, use_cpu=True, **more,
-        )  # fmt: skip
+            output_dir=str(output),
+            max_steps=config.steps,
+            learning_rate=options.learning_rate,
+            weight_decay=options.weight_decay,
+            adam_beta1=options.betas[0],
+            adam_beta2=options.betas[1],
+            adam_epsilon=options.eps,
+            optim="adamw_torch_fused",
+            max_grad_norm=config.gradient_clipping,
+            logging_steps=1,
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+            use_cpu=True,
+            **more,
+        )
         sides: Any = {"model": model, "args": arguments, "train_dataset": rows, "data_collator": collate}
         transformers.Trainer(**sides, callbacks=callbacks).train()
 
 
 def load_batches(config: TrainConfig) -> tuple[Any, list[list[Batch]]]:
     """Return our model, and the micro-batches of each step."""
-    shards, data = open_shards(config.data.shards), config.data
+    shards = open_shards(config.data.shards)
+    data = config.data
     sizes: Any = {"global_batch": data.global_batch, "micro_batch": data.micro_batch}
     stream = Stream(shards, rank=0, world_size=1, seed=0, lanes=8, **sizes)
     batches = [list(stream.next_step()) for _ in range(config.steps)]
@@ -151,12 +164,20 @@ class MeanLoss(torch.nn.Module):
 
 def measure_transformers(config: TrainConfig, output: Path) -> Times:
     model, batches = load_batches(config)
-    rows, clock = [batch.tensors for step in batches for batch in step], Clock()
+    rows = [batch.tensors for step in batches for batch in step]
+    clock = Clock()
     train_with_transformers(
-        MeanLoss(model), config, output, rows, lambda batch: batch[0], [Ticking(clock)],
-        per_device_train_batch_size=1, gradient_accumulation_steps=len(batches[0]), remove_unused_columns=False,
+        MeanLoss(model),
+        config,
+        output,
+        rows,
+        lambda batch: batch[0],
+        [Ticking(clock)],
+        per_device_train_batch_size=1,
+        gradient_accumulation_steps=len(batches[0]),
+        remove_unused_columns=False,
         warmup_steps=config.schedule.options.warmup,
-    )  # fmt: skip
+    )
     return clock.milliseconds()
 
 
@@ -173,7 +194,10 @@ def measure(steps: int, repeats: int) -> list[dict[str, Any]]:
     """Run all loops in turns; return the rows of the table."""
     transformers.logging.set_verbosity_error()
     world = start()
-    ours, bare, other, waits = [], [], [], []
+    ours = []
+    bare = []
+    other = []
+    waits = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         shards = write_shards(folder, rows=1024)
@@ -189,7 +213,8 @@ def measure(steps: int, repeats: int) -> list[dict[str, Any]]:
             bare.append(measure_bare_loop(config))
             other.append(measure_transformers(config, folder / "other"))
     world.shutdown()
-    wait, wall = min(waits), min(step[1] for step in ours)
+    wait = min(waits)
+    wall = min(step[1] for step in ours)
     faults, bare_faults = (median(step[2] for step in side) for side in (ours, bare))
     return [
         *compare(ours, bare, "bare torch loop", BARE_TARGET),
@@ -216,10 +241,17 @@ def main() -> int:
     options = parser(__doc__, steps=44, repeats=5).parse_args()
     rows = measure(options.steps, options.repeats)
     cells = [
-        (row["case"], f"{row['ours']:.3f}", f"{row['peer']:.3f}", row["peer_name"], f"{row['ratio'] or 0:.3f}",
-         row["target"], verdict(row["holds"]))
+        (
+            row["case"],
+            f"{row['ours']:.3f}",
+            f"{row['peer']:.3f}",
+            row["peer_name"],
+            f"{row['ratio'] or 0:.3f}",
+            row["target"],
+            verdict(row["holds"]),
+        )
         for row in rows
-    ]  # fmt: skip
+    ]
     head = ("case", "ours", "peer", "peer_name", "ratio", "target", "holds")
     print_table(head, cells, "trainer's step, 1 rank, ZeRO 1, fp32, 4 M parameters")
     print(system_load())

@@ -30,15 +30,23 @@ _WORD = re.compile(r"\w+")
 _AROUND = (
     "{{Infobox bridge\n| name = Xbox {{nowrap|xname}}\n| length = {{convert|40|m}}\n}}\n",
     "[[File:Xfile.jpg|thumb|xcaption]]\n",
-    '{| class="wikitable"\n! xhead\n|-\n| xcell || xcell\n|}\n', "<!-- xcomment -->", "__NOTOC__\n",
-    "{{Main|xarticle}}\n", "<gallery>\nXfile.jpg|xcaption\n</gallery>\n",
-)  # fmt: skip
+    '{| class="wikitable"\n! xhead\n|-\n| xcell || xcell\n|}\n',
+    "<!-- xcomment -->",
+    "__NOTOC__\n",
+    "{{Main|xarticle}}\n",
+    "<gallery>\nXfile.jpg|xcaption\n</gallery>\n",
+)
 _BEHIND = "\n{{Reflist}}\n[[Category:Xcategory]]\n[[Kategorie:Xcategory]]\n[[de:Xlink]]\n[[Bild:Xfile.jpg]]\n"
 _INLINE = (
-    ("{{{{convert|{a}|km|mi}}}}", "{a} km"), ("{{{{formatnum:{a}}}}}", "{a}"), ("{a}{{{{snd}}}}{b}", "{a} {b}"),
-    ("{{{{lang|fr|mot{a}}}}}", "mot{a}"), ("{{{{nowrap|{a} men}}}}", "{a} men"), ("{{{{circa|{a}}}}}", "c {a}"),
-    ("10<sup>{c}</sup>", "10 {c}"), ("{{{{frac|{c}|{a}}}}}", "{c} {a}"),
-)  # fmt: skip
+    ("{{{{convert|{a}|km|mi}}}}", "{a} km"),
+    ("{{{{formatnum:{a}}}}}", "{a}"),
+    ("{a}{{{{snd}}}}{b}", "{a} {b}"),
+    ("{{{{lang|fr|mot{a}}}}}", "mot{a}"),
+    ("{{{{nowrap|{a} men}}}}", "{a} men"),
+    ("{{{{circa|{a}}}}}", "c {a}"),
+    ("10<sup>{c}</sup>", "10 {c}"),
+    ("{{{{frac|{c}|{a}}}}}", "{c} {a}"),
+)
 
 
 def make_page(paragraphs: Sequence[str], draw: random.Random, *, inline: bool) -> tuple[str, Counter[str]]:

@@ -63,9 +63,17 @@ def write_shards(folder: Path, rows: int = 2048, vocabulary: int = VOCABULARY) -
     frame = {"padding_side": "right", "decoder_start": None}
     objective = {"name": "masked_lm", "label": "masked_lm", "options": {}, "architecture": "encoder", "frame": frame}
     write_manifest(
-        folder, name="walks/train", kind="examples", seed=7, tokenizer=facts, columns=specs,
-        objective={**objective, "heads": ["masked_lm"]}, shards=[info], output=Output(folder), **shape,
-    )  # fmt: skip
+        folder,
+        name="walks/train",
+        kind="examples",
+        seed=7,
+        tokenizer=facts,
+        columns=specs,
+        objective={**objective, "heads": ["masked_lm"]},
+        shards=[info],
+        output=Output(folder),
+        **shape,
+    )
     return folder / "manifest.json"
 
 
@@ -73,13 +81,19 @@ def write_training(path: Path, **changes: Any) -> Path:
     """Write the configuration of a BERT-like encoder of 1.3 million parameters."""
     model: dict[str, Any] = {"family": "encoder", "dim": 128, "layers": 4, "attention_heads": 4, "ffn_dim": 512}
     model |= {
-        "heads": {"masked_lm": 1.0}, "dropout": {"hidden": 0.1, "attention": 0.1}, "position": {"maximum": LENGTH},
-    }  # fmt: skip
+        "heads": {"masked_lm": 1.0},
+        "dropout": {"hidden": 0.1, "attention": 0.1},
+        "position": {"maximum": LENGTH},
+    }
     plain = {
-        "model": model, "data": {"global_batch": 16, "micro_batch": 4, "lanes": 8},
-        "optimizer": {"name": "adamw", "learning_rate": 0.001}, "schedule": {"name": "linear", "warmup": 5},
-        "checkpoint": {"every": None}, "log": {"tensorboard": False}, **changes,
-    }  # fmt: skip
+        "model": model,
+        "data": {"global_batch": 16, "micro_batch": 4, "lanes": 8},
+        "optimizer": {"name": "adamw", "learning_rate": 0.001},
+        "schedule": {"name": "linear", "warmup": 5},
+        "checkpoint": {"every": None},
+        "log": {"tensorboard": False},
+        **changes,
+    }
     path.write_text(yaml.safe_dump(plain), encoding="utf-8")
     return path
 
@@ -113,18 +127,21 @@ def measure(config: Path, shards: Path, folder: Path, steps: int) -> dict[int, d
 
 def compare(results: dict[int, dict[str, Any]], config: TrainConfig, sizes_of: dict[str, int]) -> list[dict[str, Any]]:
     """Return the loss differences of the stages, then their bytes against the formula."""
-    differences, sizes = [], []
+    differences = []
+    sizes = []
     for stage, result in results.items():
         pairs = zip(result["losses"], results[0]["losses"], strict=True)
         difference = max(abs(ours - base) for ours, base in pairs)
-        case, target = f"stage {stage}: largest loss difference", f"<= {LARGEST_DIFFERENCE}"
+        case = f"stage {stage}: largest loss difference"
+        target = f"<= {LARGEST_DIFFERENCE}"
         holds = difference <= LARGEST_DIFFERENCE
         differences.append(figure(case, "nats", difference, 0.0, "stage 0", target, holds=holds))
         zero = {**config.__dict__, "zero": type(config.zero)(stage=stage)}
         expected = estimate_memory(type(config)(**zero), sizes_of["all"], RANKS).total
         expected += 4 * sizes_of["small"] * (stage == 3)
         counted = max(sum(rank[name] for name in ("weights", "gradients", "optimizer")) for rank in result["memory"])
-        case, target = f"stage {stage}: bytes of state a rank", f"<= {MEMORY_OVER_FORMULA} x formula"
+        case = f"stage {stage}: bytes of state a rank"
+        target = f"<= {MEMORY_OVER_FORMULA} x formula"
         holds = counted <= MEMORY_OVER_FORMULA * expected
         sizes.append(figure(case, "bytes", counted, expected, "formula", target, holds=holds))
     return [*differences, *sizes]
@@ -140,7 +157,8 @@ def count_parameters(output: Path) -> dict[str, int]:
 
 def main() -> int:
     """Train at every stage and compare; the exit code is 1 if a target is missed."""
-    shards, config = (Path, "manifest of a masked-LM set"), (Path, "training configuration for it")
+    shards = (Path, "manifest of a masked-LM set")
+    config = (Path, "training configuration for it")
     options = parser(__doc__, steps=30, shards=shards, config=config).parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -149,7 +167,8 @@ def main() -> int:
         results = measure(path, manifest, folder, options.steps)
         loaded = load_config(TrainConfig, path, [f"data.shards={manifest}", f"output={folder}"])
         rows = compare(results, loaded, count_parameters(folder / "stage0"))
-    names, cells = ("weights", "gradients", "optimizer", "resident"), []
+    names = ("weights", "gradients", "optimizer", "resident")
+    cells = []
     for (stage, result), row in zip(results.items(), rows, strict=False):
         memory = [" ".join(f"{rank[name] / 2**20:.1f}" for rank in result["memory"]) for name in names]
         losses = result["losses"]

@@ -76,7 +76,8 @@ class Role:
     def __post_init__(self) -> None:
         known = self.use in get_args(Use) and (isinstance(self.below, int) or self.below in get_args(Bound))
         if not known or (self.use in ("position", "start") and not self.of):
-            uses, bounds = ", ".join(get_args(Use)), ", ".join(get_args(Bound)[1:])
+            uses = ", ".join(get_args(Use))
+            bounds = ", ".join(get_args(Bound)[1:])
             raise ValueError(f"expected a use of {uses}, places with `of`, below a number or {bounds}, got {self!r}")
 
     def __str__(self) -> str:

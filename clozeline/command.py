@@ -53,7 +53,8 @@ class Parser(argparse.ArgumentParser):
     def _in_own_style(self, words: Sequence[str]) -> Iterator[str]:
         """Yield words with keys of this parser as options; then options that it lacks, as `key=value`."""
         takes_settings = any(action.metavar == "key=value" for action in self._actions)
-        rest, settings = iter(words), []
+        rest = iter(words)
+        settings = []
         for word in rest:
             name, equals, value = word.partition("=")
             action = self._option_string_actions.get(f"--{name.replace('_', '-')}") if equals else None

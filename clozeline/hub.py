@@ -58,7 +58,8 @@ def fetch_folder(source: Path | str, *, weights: bool = True) -> Path:
             f"{text}: expected hf://org/name, or hf://org/name@revision with a branch, a tag or a commit, such as "
             "hf://openai-community/gpt2@main"
         )
-    name, revision = match[1], match[2] or "main"
+    name = match[1]
+    revision = match[2] or "main"
     # only these commands need the package, which takes 0.3 s to import
     import huggingface_hub as hub
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError

@@ -62,7 +62,8 @@ class _Stream:
     """A text stream that loses what cannot be written, unless it `is_result`; after the first error it is none."""
 
     def __init__(self, stream: Any) -> None:
-        self._stream, self.is_result = stream, False
+        self._stream = stream
+        self.is_result = False
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)

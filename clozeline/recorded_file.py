@@ -39,9 +39,11 @@ class RecordedFile:
         if not self.xxh3_128:
             return content
         if content.size != self.bytes:
-            expected, got = f"{self.bytes} bytes", f"{content.size}"
+            expected = f"{self.bytes} bytes"
+            got = f"{content.size}"
         elif (digest := xxhash.xxh3_128_hexdigest(content)) != self.xxh3_128:
-            expected, got = f"xxh3 {self.xxh3_128}", digest
+            expected = f"xxh3 {self.xxh3_128}"
+            got = digest
         else:
             return content
         raise IntegrityError(

@@ -18,7 +18,8 @@ class Reporting:
     def __init__(
         self, outcome: str = "training continues without it", passed: tuple[type[Exception], ...] = ()
     ) -> None:
-        self._outcome, self._passed = outcome, passed
+        self._outcome = outcome
+        self._passed = passed
         self._failed: set[str] = set()
 
     @contextmanager

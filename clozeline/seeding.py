@@ -108,7 +108,8 @@ def mix_one(x: int) -> int:
 def reverse_bits(numbers: NDArray[np.uint16]) -> NDArray[np.uint16]:
     """Reverse the bits of 16-bit numbers: 1 becomes 32768, 2 becomes 16384, 3 becomes 49152."""
     for shift, mask in ((8, 0x00FF), (4, 0x0F0F), (2, 0x3333), (1, 0x5555)):
-        bits, low = np.uint16(shift), np.uint16(mask)
+        bits = np.uint16(shift)
+        low = np.uint16(mask)
         numbers = ((numbers >> bits) & low) | ((numbers & low) << bits)
     return numbers
 

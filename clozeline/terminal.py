@@ -48,14 +48,17 @@ def wrap_text(text: str, columns: int, indent: str = "", hanging: str = "") -> l
     The first line begins with `indent`, the others with `hanging`, which is at least as long.
     """
     room = columns - len(hanging)
-    lines, line, has_word = list[str](), indent, False
+    lines = list[str]()
+    line = indent
+    has_word = False
     for word in text.split(" "):
         for number, part in enumerate(chop_cells(word, room) if cell_len(word) > room else [word]):
             joined = f"{line} {part}" if has_word else line + part
             if has_word and (number or cell_len(joined) > columns):
                 lines.append(line)
                 joined = hanging + part
-            line, has_word = joined, True
+            line = joined
+            has_word = True
     return [*lines, line]
 
 

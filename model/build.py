@@ -106,9 +106,11 @@ class Model(FlopCounts, nn.Module):
     def use_parts(self, model: "Model") -> None:
         """Become a model with the parts of a built one, under the same names, before anything else is set."""
         nn.Module.__init__(self)
-        self.vocab_size, self.family = model.vocab_size, model.family
+        self.vocab_size = model.vocab_size
+        self.family = model.family
         self.use_heads(model.config, cast(Heads, model.heads))
-        self.adapters, self.adapter_in_use = model.adapters, model.adapter_in_use
+        self.adapters = model.adapters
+        self.adapter_in_use = model.adapter_in_use
         self.recount()
 
     def use_heads(self, config: ModelConfig, heads: Heads) -> None:

@@ -110,11 +110,13 @@ def gather_labels(hidden: Tensor, tensors: Mapping[str, Tensor]) -> Labels:
         hidden: [B, T, dim].
         tensors: `label_index` [N] into B*T, `label_ids` [N], `row_weight` [B], and optionally `label_weight` [N].
     """
-    index, ids = tensors["label_index"], tensors["label_ids"]
+    index = tensors["label_index"]
+    ids = tensors["label_ids"]
     flat = hidden.flatten(0, 1)
     if not index.numel():
         return Labels(flat[:1], ids.new_full((1,), IGNORED), None)
-    row_weights, weights = tensors["row_weight"][_rows_of_labels(tensors)], tensors.get("label_weight")
+    row_weights = tensors["row_weight"][_rows_of_labels(tensors)]
+    weights = tensors.get("label_weight")
     weighted = None if weights is None else weights * row_weights
     return Labels(flat.index_select(0, index), ids.masked_fill(row_weights == 0, IGNORED), weighted)
 
@@ -206,5 +208,6 @@ def _rows_of_labels(tensors: Mapping[str, Tensor]) -> Tensor:
 
 def _labels_of_rows(tensors: Mapping[str, Tensor]) -> Tensor:
     """Return the number of labels [B] of each row, without ignored ones."""
-    rows, labels = _rows_of_labels(tensors), tensors["label_ids"] != IGNORED
+    rows = _rows_of_labels(tensors)
+    labels = tensors["label_ids"] != IGNORED
     return rows.new_zeros(len(tensors["row_weight"])).index_add_(0, rows, labels.to(rows.dtype))

@@ -17,9 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 FIXED_COLUMNS: Final[Mapping[str, str]] = {
-    "uid": "uint64", "variant": "uint16", "document_uid": "binary16", "document_offset": "uint32", "copy": "uint8",
-    "part": "uint8", "language": "uint8",
-}  # fmt: skip
+    "uid": "uint64",
+    "variant": "uint16",
+    "document_uid": "binary16",
+    "document_offset": "uint32",
+    "copy": "uint8",
+    "part": "uint8",
+    "language": "uint8",
+}
 """Columns of every sample and example row; `binary16` is held as an array of shape [n, 16] of uint8."""
 
 # Values of a column that a notebook shows, and bytes of a document's uid.

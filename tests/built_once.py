@@ -10,7 +10,8 @@ def built_once(factory, name, build):
     base = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         base = base.parent
-    folder, done = base / name, base / f"{name}.done"
+    folder = base / name
+    done = base / f"{name}.done"
     with (base / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.exists():

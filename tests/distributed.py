@@ -153,7 +153,8 @@ class RankPool:
     def run(self, function, *arguments, timeout=300):
         for pipe in self._pipes:
             pipe.send((function, arguments))
-        results, problems = [], []
+        results = []
+        problems = []
         for rank, pipe in enumerate(self._pipes):
             if not pipe.poll(timeout):
                 raise TimeoutError(f"rank {rank}: {function.__name__} gave no answer in {timeout} s")

@@ -126,10 +126,18 @@ def write_task(folder: Path, head: str) -> Path:
             (folder / f"{split}.txt").write_text("\n\n".join(tagged))
         else:
             paragraphs = [
-                {"context": " ".join(row), "qas": [{"id": str(number), "question": f"What follows {row[0]}?",
-                    "answers": [{"text": row[1], "answer_start": len(row[0]) + 1}]}]}
+                {
+                    "context": " ".join(row),
+                    "qas": [
+                        {
+                            "id": str(number),
+                            "question": f"What follows {row[0]}?",
+                            "answers": [{"text": row[1], "answer_start": len(row[0]) + 1}],
+                        }
+                    ],
+                }
                 for number, row in enumerate(chosen)
-            ]  # fmt: skip
+            ]
             content = {"version": "1.1", "data": [{"title": "guard", "paragraphs": paragraphs}]}
             (folder / f"{split}-v1.1.json").write_text(json.dumps(content))
     return folder

@@ -10,7 +10,8 @@ class Site:
     """A site by path: functions that write their answers to the request; one more for all other paths."""
 
     def __init__(self, pages, other=lambda request: request.send_error(404)):
-        self.pages, self._other = pages, other
+        self.pages = pages
+        self._other = other
         self.url = ""
 
     @contextlib.contextmanager

@@ -8,7 +8,8 @@ STAGES = [*((stage, "fp32") for stage in (0, 1, 2, 3)), *((stage, "bf16") for st
 
 def mark_slow_but(usual, cases):
     """Return the parameters of a test, of which all but the usual ones are marked slow."""
-    usual, cases = list(usual), list(cases)
+    usual = list(usual)
+    cases = list(cases)
     assert all(case in cases for case in usual), usual
     return [
         case if case in usual else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)

@@ -106,7 +106,8 @@ def draw(count: int, seed: int) -> list[dict[str, Any]]:
     files = [name for name in listed.splitlines() if name.endswith(".py")]
     sources = {name: (ROOT / name).read_text(encoding="utf-8") for name in files}
     lines = Counter({part: sum(sources[f].count("\n") for f in files if f.startswith(f"{part}/")) for part in PARTS})
-    chooser, mutants = random.Random(seed), []
+    chooser = random.Random(seed)
+    mutants = []
     for part in PARTS:
         by_kind: dict[str, list[dict[str, Any]]] = {}
         for name in (name for name in files if name.startswith(f"{part}/")):

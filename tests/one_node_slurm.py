@@ -76,13 +76,18 @@ def one_node(cores=8, **further):
         folder = Path(name)
         for part in ("state", "spool"):
             (folder / part).mkdir()
-        host, options = socket.gethostname().split(".")[0], {"MinJobAge": 300, **further}
+        host = socket.gethostname().split(".")[0]
+        options = {"MinJobAge": 300, **further}
         facts = {
-            "folder": folder, "host": host, "user": pwd.getpwuid(os.geteuid()).pw_name, "cores": cores,
-            "controller": free_port(), "daemon": free_port(),
+            "folder": folder,
+            "host": host,
+            "user": pwd.getpwuid(os.geteuid()).pw_name,
+            "cores": cores,
+            "controller": free_port(),
+            "daemon": free_port(),
             "memory": psutil.virtual_memory().total // 2**20,
             "further": "\n".join(f"{key}={value}" for key, value in options.items()),
-        }  # fmt: skip
+        }
         configuration = folder / "slurm.conf"
         configuration.write_text(_CONFIGURATION.format(**facts), encoding="utf-8")
         key = folder / "munge.key"

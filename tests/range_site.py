@@ -28,7 +28,8 @@ class RangeSite:
     always = ("400", "403", "404")
 
     def __init__(self, files, *, versions=True):
-        self.files, self.faults = files, list[str]()
+        self.files = files
+        self.faults = list[str]()
         self.served = []
         self.before = lambda name: None
         self.released = threading.Event()
@@ -46,13 +47,16 @@ class RangeSite:
         asked = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("Range", ""))
         read = self._begin(name, int(asked[1]) if asked else None)
         taken = self.faults and (asked or self.faults[0] in self.always)
-        fault, content = self.faults.pop(0) if taken else "", read()
+        fault = self.faults.pop(0) if taken else ""
+        content = read()
         start, stop = (int(asked[1]), min(int(asked[2]) + 1, len(content))) if asked else (0, len(content))
-        body, status = content[start:stop], 206 if asked else 200
+        body = content[start:stop]
+        status = 206 if asked else 200
         if asked and start >= len(content):
             body, status = b"", 416
         if fault == "200":
-            body, status = content, 200
+            body = content
+            status = 200
         with contextlib.suppress(ConnectionError):  # who asked has given up
             if fault.isdigit() and fault != "200":
                 request.send_error(int(fault))
@@ -71,7 +75,9 @@ class RangeSite:
             request.wfile.write(b"\x00\x01 what is this\r\n\r\n")
             return
         if fault == "moved":
-            status, headers, body = 302, {"Location": f"/moved/{name}"}, b""
+            status = 302
+            headers = {"Location": f"/moved/{name}"}
+            body = b""
         body = _CHANGES.get(fault, bytes)(body)
         request.send_response(status)
         for key, value in {**headers, "Content-Length": str(len(body))}.items():

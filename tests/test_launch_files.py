@@ -72,7 +72,8 @@ def test_a_job_of_slurm_is_stopped_and_continues_to_the_bit(two_ranks, slurm, tm
     log = tmp_path / "log"
     words = [*ONE_NODE, f"--output={log}", str(LAUNCH / "slurm.sh"), "--config", str(config)]
     job = subprocess.run(["sbatch", *words], cwd=ROOT, env=slurm, capture_output=True, text=True, check=True).stdout
-    metrics, deadline = tmp_path / "run" / "metrics.jsonl", time.monotonic() + PATIENCE_S
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    deadline = time.monotonic() + PATIENCE_S
 
     def until(condition):
         while not condition():

@@ -64,8 +64,11 @@ def test_sequences_become_an_exported_model_in_the_five_commands_of_their_page(t
         program, *words = shlex.split(command)
         assert program == "clozeline"
         steps = ["steps=3", "schedule.warmup=1"] if words[0] == "train" else []
-        done = run_program(f"import sys\nfrom clozeline.__main__ import main\nsys.argv = {[program, *words, *steps]}\n"
-                           "sys.exit(main())", tmp_path)  # fmt: skip
+        done = run_program(
+            f"import sys\nfrom clozeline.__main__ import main\nsys.argv = {[program, *words, *steps]}\n"
+            "sys.exit(main())",
+            tmp_path,
+        )
         assert done.codes == [0], done.errors
         printed += done.outputs
     assert "300 final_stop" in printed[1]
@@ -83,7 +86,9 @@ def test_sequences_become_an_exported_model_in_the_five_commands_of_their_page(t
     assert abs(float(single) + float(weights @ np.log(weights))) < 0.05, "the entropy of the letters drawn"
 
 
-BATCH, STEPS, ROWS = 16, 11, 176
+BATCH = 16
+STEPS = 11
+ROWS = 176
 
 
 def of_page(**names):
@@ -122,9 +127,12 @@ def train_by_transformers(dataset, folder, **how):
     options |= {"report_to": "none", "use_cpu": True, "disable_tqdm": True}
     callbacks = [of_page()["SaveStream"]()]
     made = Recording(
-        model, TrainingArguments(str(folder), **options), callbacks=callbacks, train_dataset=dataset,
+        model,
+        TrainingArguments(str(folder), **options),
+        callbacks=callbacks,
+        train_dataset=dataset,
         data_collator=partial(dense_labels, next_token=True),
-    )  # fmt: skip
+    )
     made.train(**how)
     return trained
 
@@ -133,7 +141,8 @@ def test_transformers_resumes_where_it_stopped(tmp_path):
     shards = toy_set(tmp_path / "set", [ROWS])
     entire = train_by_transformers(open_dataset(shards), tmp_path / "run")
     assert len({tuple(row) for rows in entire for row in rows}) == ROWS
-    checkpoint, dataset = tmp_path / "run" / "checkpoint-4", open_dataset(shards)
+    checkpoint = tmp_path / "run" / "checkpoint-4"
+    dataset = open_dataset(shards)
     state = json.loads((checkpoint / "stream.json").read_text())
     assert (state["step"], state["samples"]) == (4, 4 * BATCH)
     dataset.load_state_dict(state)
@@ -162,7 +171,8 @@ def test_lightning_resumes_where_it_stopped(tmp_path):
         module = Recording()
         module.weight = torch.nn.Linear(8, 1)
         saves = ModelCheckpoint(tmp_path / "run", "{step}", every_n_train_steps=2, save_top_k=-1)
-        callbacks, quiet = [page["StreamPosition"](), saves], {"logger": False, "enable_progress_bar": False}
+        callbacks = [page["StreamPosition"](), saves]
+        quiet = {"logger": False, "enable_progress_bar": False}
         options = {"max_steps": STEPS, "accumulate_grad_batches": 2, "accelerator": "cpu", **quiet}
         page["Lightning"](callbacks=callbacks, **options).fit(module, DataLoader(dataset, batch_size=None), **how)
         return trained
@@ -215,9 +225,13 @@ def test_early_exit_and_token_pruning_trade_arithmetic_for_accuracy(tmp_path):
     section = page.partition("## Early exit and token pruning\n")[2].partition("\n## ")[0]
     code = "\n".join(re.findall(r"^```python\n(.*?)^```$", section, flags=re.MULTILINE | re.DOTALL))
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False,
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     flops = [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) FLOPs a row", done.stdout)]
     depths = [float(depth) for depth in re.findall(r"depth (\d\.\d\d)", done.stdout)]

@@ -43,14 +43,16 @@ def is_refusal(folder, code, said):
 
 @pytest.mark.slow
 def test_what_writes_there_says_so_and_what_reads_works(tmp_path):
-    folder, elsewhere = tmp_path / "disk", tmp_path / "elsewhere"
+    folder = tmp_path / "disk"
+    elsewhere = tmp_path / "elsewhere"
     folder.mkdir()
     source = write_corpus(folder / "crawl", 12)
     recipe = ["--config", str(write_recipe(tmp_path, SHORT)), f"input={source}"]
     assert main([*recipe, f"output={folder / 'finished'}"]) == 0
     assert main([*recipe, f"output={folder / 'begun'}"]) == 0
     shutil.rmtree(folder / "begun" / "clean" / "records")
-    whole, damaged = folder / "whole", toy_set(folder / "damaged", [12, 8])
+    whole = folder / "whole"
+    damaged = toy_set(folder / "damaged", [12, 8])
     toy_set(whole, [12, 8])
     damage(damaged, 1)
     shards = write_masked_sets(folder / "sets")

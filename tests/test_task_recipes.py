@@ -23,29 +23,95 @@ from tests.recipes import RECIPES, find_training, trainings
 NLI = ("entailment", "neutral", "contradiction")
 TRUTH = ("false", "true")
 GLUE = [name for name in OFFICIAL if name != "stsb"]
-OBJECTS  = {
-    "snli": ([{"gold_label": label, "sentence1": "a film", "sentence2": "plot"} for label in ("neutral", "entailment")],
-             NLI),
-    "boolq": ([{"question": "is it good", "passage": "a good film", "idx": 0, "label": True},
-               {"question": "is it bad", "passage": "a good film", "idx": 1, "label": False}], TRUTH),
-    "cb": ([{"premise": "a film", "hypothesis": "one", "label": "entailment", "idx": 0},
-            {"premise": "no", "hypothesis": "plot", "label": "neutral", "idx": 1}],
-           ("entailment", "contradiction", "neutral")),
-    "wic": ([{"word": "film", "sentence1": "a film", "sentence2": "one film", "label": value, "idx": 0}
-             for value in (True, False)], TRUTH),
-    "wsc": ([{"text": "film one is good", "label": value, "idx": 0, "target": {
-        "span1_text": "film", "span1_index": 0, "span2_text": "one", "span2_index": 1}} for value in (True, False)],
-        TRUTH),
-    "multirc": ([{"idx": 0, "passage": {"text": "good film", "questions": [{"question": "is it", "idx": 0, "answers": [
-        {"text": "good", "idx": 0, "label": 1}, {"text": "bad", "label": 0}]}]}}], TRUTH),
-    "copa": ([{"premise": "a film", "choice1": "good", "choice2": "bad", "question": question, "label": label, "idx": 0}
-              for question, label in (("cause", 0), ("effect", 1))], ()),
-    "record": ([{"idx": 0, "passage": {"text": "a good film .", "entities": [{"start": 7, "end": 10}]}, "qas": [
-        {"query": "one @placeholder", "idx": 0, "answers": [{"start": 7, "end": 10, "text": "film"}]},
-        {"query": "no @placeholder", "idx": 1, "answers": [{"start": 7, "end": 10, "text": "film"}]}]}], ()),
-    "race_exams": ([{"article": "a good film", "question": "what is it", "options": ["film", "plot", "heart", "one"],
-                     "answer": answer} for answer in "AD"], ()),
-}  # fmt: skip
+OBJECTS = {
+    "snli": (
+        [{"gold_label": label, "sentence1": "a film", "sentence2": "plot"} for label in ("neutral", "entailment")],
+        NLI,
+    ),
+    "boolq": (
+        [
+            {"question": "is it good", "passage": "a good film", "idx": 0, "label": True},
+            {"question": "is it bad", "passage": "a good film", "idx": 1, "label": False},
+        ],
+        TRUTH,
+    ),
+    "cb": (
+        [
+            {"premise": "a film", "hypothesis": "one", "label": "entailment", "idx": 0},
+            {"premise": "no", "hypothesis": "plot", "label": "neutral", "idx": 1},
+        ],
+        ("entailment", "contradiction", "neutral"),
+    ),
+    "wic": (
+        [
+            {"word": "film", "sentence1": "a film", "sentence2": "one film", "label": value, "idx": 0}
+            for value in (True, False)
+        ],
+        TRUTH,
+    ),
+    "wsc": (
+        [
+            {
+                "text": "film one is good",
+                "label": value,
+                "idx": 0,
+                "target": {"span1_text": "film", "span1_index": 0, "span2_text": "one", "span2_index": 1},
+            }
+            for value in (True, False)
+        ],
+        TRUTH,
+    ),
+    "multirc": (
+        [
+            {
+                "idx": 0,
+                "passage": {
+                    "text": "good film",
+                    "questions": [
+                        {
+                            "question": "is it",
+                            "idx": 0,
+                            "answers": [{"text": "good", "idx": 0, "label": 1}, {"text": "bad", "label": 0}],
+                        }
+                    ],
+                },
+            }
+        ],
+        TRUTH,
+    ),
+    "copa": (
+        [
+            {"premise": "a film", "choice1": "good", "choice2": "bad", "question": question, "label": label, "idx": 0}
+            for question, label in (("cause", 0), ("effect", 1))
+        ],
+        (),
+    ),
+    "record": (
+        [
+            {
+                "idx": 0,
+                "passage": {"text": "a good film .", "entities": [{"start": 7, "end": 10}]},
+                "qas": [
+                    {"query": "one @placeholder", "idx": 0, "answers": [{"start": 7, "end": 10, "text": "film"}]},
+                    {"query": "no @placeholder", "idx": 1, "answers": [{"start": 7, "end": 10, "text": "film"}]},
+                ],
+            }
+        ],
+        (),
+    ),
+    "race_exams": (
+        [
+            {
+                "article": "a good film",
+                "question": "what is it",
+                "options": ["film", "plot", "heart", "one"],
+                "answer": answer,
+            }
+            for answer in "AD"
+        ],
+        (),
+    ),
+}
 
 
 def _squad():
@@ -80,11 +146,17 @@ FILES = {
     "squad": _splits("{}-v1.1.json", _squad()),
     "summaries": _splits("{}.json", '{"document": "a good film", "summary": "good"}\n'),
     "swag": _splits(
-        "{}.csv", ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label\n"
-                  "0,v,1,a film is,a film,is,gold,good,bad,fine,dull,3\n"),
+        "{}.csv",
+        ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label\n"
+        "0,v,1,a film is,a film,is,gold,good,bad,fine,dull,3\n",
+    ),
     "race_folder": _splits("{}/middle/1.txt", _exam()) | _splits("{}/high/2.txt", _exam()),
-    "imdb": {f"{split}/{label}/{number}.txt": f"a {split} film <br />with {label} {number}"
-             for split in ("train", "test") for label in ("neg", "pos") for number in range(20)},
+    "imdb": {
+        f"{split}/{label}/{number}.txt": f"a {split} film <br />with {label} {number}"
+        for split in ("train", "test")
+        for label in ("neg", "pos")
+        for number in range(20)
+    },
     "trec": {"train_5500.label": QUESTIONS, "TREC_10.label": QUESTIONS},
     "sst5": _splits("{}.txt", TREES, "test"),
     "sst2_trees": _splits("{}.txt", TREES, "test"),
@@ -93,7 +165,7 @@ FILES = {
     ),
     "labels": _splits("{}.csv", "text,label\na good film,good\na plot,bad\n"),
     "scores": _splits("{}.csv", "text,score\na good film,4.5\na plot,1.5\n"),
-}  # fmt: skip
+}
 """Files of other tasks; a share of IMDB and TREC is carved out, by what a text says."""
 
 
@@ -125,7 +197,8 @@ def test_the_recipe_reads_the_official_layout(tmp_path, name):
     """Every row becomes an example."""
     matched = "_matched" if name == "mnli" else ""
     if name in GLUE:
-        count, labels = 1, reader_of("glue", task=name).facts.labels
+        count = 1
+        labels = reader_of("glue", task=name).facts.labels
         texts = dict.fromkeys(("train.tsv", f"dev{matched}.tsv"), OFFICIAL[name][0])
     else:
         count, (rows, labels) = 2, OBJECTS[name]

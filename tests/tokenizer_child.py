@@ -15,7 +15,8 @@ def lasting_child():
 
     def ask(request):
         if not children or children[-1].poll() is not None:
-            pipe, command = subprocess.PIPE, [sys.executable, "-m", _CHILD]
+            pipe = subprocess.PIPE
+            command = [sys.executable, "-m", _CHILD]
             child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
             children.append(child)
         child = children[-1]

@@ -89,7 +89,8 @@ def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
     origin = origin_of(source)
     publish_text(folder / MODEL, f"# Imported from {origin}, type {checkpoint.model_type}\n{dump_yaml(config)}")
     unread = {f"{UNREAD}{name}": tensor for name, tensor in checkpoint.unread.items()}
-    tensors, metadata = {**checkpoint.tensors, **unread}, None
+    tensors = {**checkpoint.tensors, **unread}
+    metadata = None
     if any(map(holds_integers, tensors.values())):
         tensors, metadata = flatten_integers(tensors)
     write_tensors(folder / WEIGHTS, tensors, metadata)

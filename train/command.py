@@ -47,7 +47,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if not asks_for_help(arguments):
             describe_environment()  # what a launcher set in part is told at once, by each process
-            rank, local = os.environ["RANK"], os.environ["LOCAL_RANK"]
+            rank = os.environ["RANK"]
+            local = os.environ["LOCAL_RANK"]
         # parse
         description = "Train a model on example shards."
         parser = Parser(prog=program_name("train/main.py"), description=description, add_help=False)

@@ -173,7 +173,8 @@ class Engine:
         # wait for the device, once; end hooks
         norm, read = self.zero.read()
         self.skipped += norm == torch.inf
-        totals, further = dict(zip(sums, read, strict=False)), dict(zip(figures, read[len(sums) :], strict=True))
+        totals = dict(zip(sums, read, strict=False))
+        further = dict(zip(figures, read[len(sums) :], strict=True))
         record: dict[str, object] = {}
         for hook in self.hooks:
             record |= hook.end(now, norm)

@@ -138,7 +138,8 @@ def _exchange_averages(engine: Engine) -> bool:
         return False
     for piece in fragments(engine, owned=False):
         if AVERAGE in piece.tensors:
-            weight, average = piece.tensors[WEIGHT], piece.tensors[AVERAGE]
+            weight = piece.tensors[WEIGHT]
+            average = piece.tensors[AVERAGE]
             former = weight.clone()
             weight.copy_(average)
             average.copy_(former)
@@ -150,7 +151,8 @@ def _run_pass(
     engine: Engine, heldout: HeldoutSet, source: _OnePass, watchdog: Watchdog, stop: StopRequest
 ) -> Evaluation | None:
     # accumulate losses, metrics and counts in float64 over this rank's batches
-    heads, counted = engine.config.model.head_weights, engine.counted
+    heads = engine.config.model.head_weights
+    counted = engine.counted
     sums = {name: torch.zeros((), dtype=torch.float64, device=engine.world.device) for name in counted}
     figures: dict[str, Tensor] = {}
     counts = dict.fromkeys(counted, 0.0)
@@ -220,7 +222,8 @@ def sample_guesses(engine: Engine, batch: Mapping[str, Tensor]) -> Guesses:
         says where labels belong: `masked` at their positions, `continued` after the position of the first, `target` in
         another sequence.
     """
-    model, architecture = engine.model, engine.model.family.architecture
+    model = engine.model
+    architecture = engine.model.family.architecture
     head = _HEADS[architecture]
     if head not in model.heads or engine.config.zero.stage == 3 or "left_padding" in batch:
         return []

@@ -77,7 +77,8 @@ class TrainingJob:
         Optimizer and early stopping ignore the extra evaluation at the end of a run: with more `steps` it would not
         have happened.
         """
-        loss, early = next(iter(evaluations.values())).loss, self.config.early_stop
+        loss = next(iter(evaluations.values())).loss
+        early = self.config.early_stop
         scored = replace(state, heldout_loss=loss)
         if not _due(state.step, self.config.evaluate.every):
             return scored
@@ -103,7 +104,9 @@ def train(run: TrainingJob, state: TrainState) -> TrainState:
     if run.config.on_divergence is not None and (divergence := run.find_divergence(state)) is not None:
         with suppress(DivergedError):  # the last start was killed before it could return
             state = _roll_back(run, state, *divergence)
-    saved, stopped, due = state.step, False, False
+    saved = state.step
+    stopped = False
+    due = False
     while not stopped and not run.is_complete(state):
         # one step, or the evaluation that is due
         before = state
@@ -136,7 +139,8 @@ def train(run: TrainingJob, state: TrainState) -> TrainState:
 
 def _roll_back(run: TrainingJob, state: TrainState, steps: int, reason: str) -> TrainState:
     """Return to a checkpoint from before a divergence of `steps` steps, and return its state; see `on_divergence`."""
-    config, found = run.config.on_divergence, None
+    config = run.config.on_divergence
+    found = None
     limit = 0 if config is None else config.max_rollbacks
     run.checkpoints.finish()
     if config is not None and state.rollbacks < limit:
@@ -154,7 +158,8 @@ def _roll_back(run: TrainingJob, state: TrainState, steps: int, reason: str) -> 
             "events.jsonl names the rows of each step"
         )
     # the checkpoint first: from its new state on, the run has gone back
-    before, state = state, state.roll_back(found.state, skip_rows=config.skip_rows)
+    before = state
+    state = state.roll_back(found.state, skip_rows=config.skip_rows)
     run.recorder.roll_back(before, state, found.folder.name, reason)
     run.checkpoints.return_to(found, state)
     # then this process: engine, stream, records
@@ -170,10 +175,13 @@ def _roll_back(run: TrainingJob, state: TrainState, steps: int, reason: str) -> 
 def _step(run: TrainingJob, state: TrainState) -> tuple[TrainState, bool]:
     """Do one optimizer step; return the new state, or the same state and True if a stop was requested."""
     # load the global batch; all ranks agree here whether to stop
-    config, engine, profiler = run.config, run.engine, run.profiler
+    config = run.config
+    engine = run.engine
+    profiler = run.profiler
     if profiler is not None:
         profiler.begin(state.step + 1)
-    began, worked = time.perf_counter(), time.process_time()
+    began = time.perf_counter()
+    worked = time.process_time()
     batch = next_batch_of_tokens(
         run.stream, engine.counted, run.world, run.stop, config.data.batch_tokens, save=run.pace.is_due()
     )
@@ -186,7 +194,8 @@ def _step(run: TrainingJob, state: TrainState) -> tuple[TrainState, bool]:
     rate = peak * run.schedule(step)
     log = step == config.last_step or _due(step, config.log.every)
     result = engine.step(batch.micro_batches, batch.counts, step, rate, weight=batch.weight, observe=log)
-    seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - worked
+    seconds = time.perf_counter() - began
+    cpu_seconds = time.process_time() - worked
     # advance the state and record the step
     run.watchdog.beat()
     rows = len(batch.micro_batches) * config.data.micro_batch * run.world.size

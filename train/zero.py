@@ -35,7 +35,8 @@ class Zero:
 
     def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, config: TrainConfig, world: World) -> None:
         """Wrap a model with fp32 weights, on its device, and an optimizer over its parameters; a collective call."""
-        self.config, self.world = config, world
+        self.config = config
+        self.world = world
         self.engine: Any = _initialize(model, optimizer, config, world)
         self._model = model
         self._parameters = list(model.parameters())  # walking through the modules takes longer than a small update
@@ -109,7 +110,8 @@ class Zero:
         """
         if not self.gradient_bytes:
             self.gradient_bytes = self._measure_gradients()
-        self._sums, self._reading = sums, None
+        self._sums = sums
+        self._reading = None
         if self._checks_gradient:
             zero = self.engine.optimizer
             self._norm = zero.scaled_global_norm()
@@ -153,7 +155,8 @@ class Zero:
 
     def flats(self) -> Iterator[tuple[Tensor, str]]:
         """Yield (flat, group name) of every flat, also of those with only padding."""
-        zero, groups = self.engine.optimizer, self.optimizer.param_groups
+        zero = self.engine.optimizer
+        groups = self.optimizer.param_groups
         if zero is self.optimizer:
             yield from ((p, group["name"]) for group in groups for p in group["params"])
             return
@@ -253,7 +256,8 @@ def _flats_of(zero: Any) -> list[Tensor]:
 
 
 def _segments_of(model: nn.Module, engine: Any) -> Iterator[Segment]:
-    zero, groups = engine.optimizer, engine.basic_optimizer.param_groups
+    zero = engine.optimizer
+    groups = engine.basic_optimizer.param_groups
     kind = type(zero).__name__
     named: list[tuple[str, Any]] = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     # stage 0: each parameter is a flat
@@ -267,14 +271,17 @@ def _segments_of(model: nn.Module, engine: Any) -> Iterator[Segment]:
         for name, p in named:
             mapping = p._hp_mapping
             if mapping is not None:
-                index, here, there = mapping.param_group_index, mapping.hp_fragment_address, mapping.lp_fragment_address
+                index = mapping.param_group_index
+                here = mapping.hp_fragment_address
+                there = mapping.lp_fragment_address
                 group = groups[index]["name"]
                 yield Segment(name, tuple(p.shape), flats[index], group, here.start, there.start, there.numel)
     # stage 3: an equal share of every parameter on each rank
     elif kind == "DeepSpeedZeroOptimizer_Stage3":
         for name, p in named:
             index, offset, width = zero.grad_position[zero.get_param_id(p)]
-            flat, group = zero.fp32_partitioned_groups_flat[index], groups[zero.sub_group_to_group_id[index]]["name"]
+            flat = zero.fp32_partitioned_groups_flat[index]
+            group = groups[zero.sub_group_to_group_id[index]]["name"]
             start = width * zero._get_param_partition_rank(p)
             count = max(0, min(width, p.ds_numel - start))
             yield Segment(name, tuple(full_shape(p)), flat, group, offset, start, count)

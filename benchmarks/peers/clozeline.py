@@ -57,7 +57,9 @@ class OursZstd(Ours):
 def read_elastically(folder: Path, expected: list[NDArray[np.int64]]) -> dict[str, float]:
     """Read an epoch with 8 ranks, then 4, 2 and 1, each resuming from the state of the ranks before."""
     seen = np.zeros(sum(len(batch) for batch in expected), np.int64)
-    state, other, done = None, 0, 0
+    state = None
+    other = 0
+    done = 0
     for turn, world_size in enumerate((8, 4, 2, 1)):
         ranks = [_open_stream(folder, state, rank, world_size) for rank in range(world_size)]
         end = len(expected) * (turn + 1) // 4
@@ -65,11 +67,15 @@ def read_elastically(folder: Path, expected: list[NDArray[np.int64]]) -> dict[st
             got = np.concatenate([sample_indices(rank.next_step()[0].tensors["input_ids"]) for rank in ranks])
             other += not np.array_equal(got, batch)
             np.add.at(seen, got, 1)
-        state, done = ranks[-1].state_dict(), end
+        state = ranks[-1].state_dict()
+        done = end
         for rank in ranks:
             rank.close()
-    return {"elastic_repeated": float((seen > 1).sum()), "elastic_missing": float((seen == 0).sum()),
-            "elastic_other": float(other)}  # fmt: skip
+    return {
+        "elastic_repeated": float((seen > 1).sum()),
+        "elastic_missing": float((seen == 0).sum()),
+        "elastic_other": float(other),
+    }
 
 
 def _open_stream(folder: Path, state: Any, rank: int = 0, world_size: int = 1) -> Any:
@@ -119,11 +125,19 @@ def finish_set(root: Path, folder: Path, shards: list[Any], codec: Codec = "none
     from clozeline.pipeline.shards import write_manifest
 
     write_manifest(
-        folder, name="benchmark", kind="examples", seed=1,
+        folder,
+        name="benchmark",
+        kind="examples",
+        seed=1,
         tokenizer={"name": "none", "fingerprint": "", "vocab_size": 65536, "special_ids": {"pad": 0}},
-        columns=_columns(), block_rows=BLOCK_ROWS, container="arrow", codec=codec, shards=shards, output=Output(root),
+        columns=_columns(),
+        block_rows=BLOCK_ROWS,
+        container="arrow",
+        codec=codec,
+        shards=shards,
+        output=Output(root),
         objective={"name": "none", "label": "none", "architecture": "encoder", "heads": [], "frame": {}},
-    )  # fmt: skip
+    )
 
 
 def _columns() -> list[Any]:

@@ -60,7 +60,9 @@ class Indexed(Loader):
     collate: Callable[[list[Any]], torch.Tensor] | None = None
 
     def __init__(self, folder: Path, state: Any, workers: int = 0) -> None:
-        self.rows, self.start, self.workers = self.open(folder), state or 0, workers
+        self.rows = self.open(folder)
+        self.start = state or 0
+        self.workers = workers
 
     @staticmethod
     def open(folder: Path) -> Any:
@@ -110,10 +112,12 @@ class ArrowFiles:
         import pyarrow as pa
 
         if are_full(lengths):
-            length, lists = LENGTH, pa.FixedSizeListArray.from_arrays(pa.array(ids.reshape(-1)), LENGTH)
+            length = LENGTH
+            lists = pa.FixedSizeListArray.from_arrays(pa.array(ids.reshape(-1)), LENGTH)
         else:
             values = pa.array(ids[np.arange(LENGTH) < lengths[:, None]])
-            length, lists = -1, pa.ListArray.from_arrays(np.cumsum([0, *lengths], dtype=np.int32), values)
+            length = -1
+            lists = pa.ListArray.from_arrays(np.cumsum([0, *lengths], dtype=np.int32), values)
         features = datasets.Features({"ids": datasets.Sequence(datasets.Value("uint16"), length=length)})
         data = datasets.Dataset(pa.table({"ids": lists}), info=datasets.DatasetInfo(features=features))
         data.save_to_disk(str(folder / "hf"), num_shards=_FILES)
@@ -138,7 +142,8 @@ class DatasetsStreaming(ArrowFiles, Loader):
         import datasets
 
         stream = datasets.load_from_disk(str(folder / "hf")).to_iterable_dataset(num_shards=_FILES)
-        self.data, self.workers = stream.shuffle(seed=1, buffer_size=_BUFFER).with_format("numpy"), workers
+        self.data = stream.shuffle(seed=1, buffer_size=_BUFFER).with_format("numpy")
+        self.workers = workers
         if state is not None:
             self.data.load_state_dict(state)
 
@@ -216,9 +221,13 @@ class LitData(Loader):
         import litdata
 
         litdata.optimize(
-            fn=_TokenChunks(str(ids.filename)), inputs=list(range(0, len(ids), 1000)), output_dir=str(folder / "lit"),
-            chunk_size=LENGTH * 1920 * 8, num_workers=1, item_loader=litdata.TokensLoader(),
-        )  # fmt: skip
+            fn=_TokenChunks(str(ids.filename)),
+            inputs=list(range(0, len(ids), 1000)),
+            output_dir=str(folder / "lit"),
+            chunk_size=LENGTH * 1920 * 8,
+            num_workers=1,
+            item_loader=litdata.TokensLoader(),
+        )
 
     def __iter__(self) -> Iterator[torch.Tensor]:
         for batch in self.loader:

@@ -45,7 +45,8 @@ def measure(case: type[Loader], folder: Path, expected: NDArray[np.int64], worke
     start = time.perf_counter()
     case.load()
     figures = {"import": time.perf_counter() - start}
-    imported, start = _resident_mib(), time.perf_counter()
+    imported = _resident_mib()
+    start = time.perf_counter()
     loader = case(folder, None, workers)
     batches = iter(loader)
     first = next(batches)
@@ -78,20 +79,24 @@ def _read_epoch(loader: Loader, batches: Any, expected: NDArray[np.int64]) -> Ep
 
 def _measure_throughput(loader: Loader) -> dict[str, float]:
     """Measure CPU microseconds per sample and samples per second: mean and best window."""
-    batches, window = chain.from_iterable(repeat(loader)), OUR_WINDOW if isinstance(loader, Ours) else WINDOW
+    batches = chain.from_iterable(repeat(loader))
+    window = OUR_WINDOW if isinstance(loader, Ours) else WINDOW
     cpu: list[float] = []
     wall: list[float] = []
     start = time.perf_counter()
     while len(wall) < _WINDOWS or time.perf_counter() - start < _SECONDS:
-        clocks, rows = (time.process_time(), time.perf_counter()), 0
+        clocks = (time.process_time(), time.perf_counter())
+        rows = 0
         for batch in islice(batches, window):
             rows += len(batch)
         cpu.append((time.process_time() - clocks[0]) / rows * 1e6)
         wall.append((time.perf_counter() - clocks[1]) / rows)
     return {
-        "least_cpu": min(cpu), "cpu": float(np.mean(cpu)), "best_rate": 1 / min(wall),
+        "least_cpu": min(cpu),
+        "cpu": float(np.mean(cpu)),
+        "best_rate": 1 / min(wall),
         "rate": 1 / float(np.mean(wall)),
-    }  # fmt: skip
+    }
 
 
 def _resume(case: type[Loader], folder: Path, epoch: Epoch, samples: int) -> dict[str, float]:

@@ -14,14 +14,15 @@ ZSTD: Final = "ours, zstd"
 GUARD_US: Final = 1.0
 """CPU microseconds that a sample may take."""
 _LIMIT: Final = "numpy memmap, whole batch"
-_STREAMS: Final = (
-    "litdata", "datasets, streaming + DataLoader", "webdataset, per-sample tar"
-)  # fmt: skip
+_STREAMS: Final = ("litdata", "datasets, streaming + DataLoader", "webdataset, per-sample tar")
 _TIMES: Final = (
-    (MAIN, "litdata", 10.0), (MAIN, "datasets, map-style", 12.0), (MAIN, "memmap + DataLoader", 5.0),
-    (MAIN, "datasets, streaming + DataLoader", 50.0), (MAIN, "webdataset, per-sample tar", 70.0),
+    (MAIN, "litdata", 10.0),
+    (MAIN, "datasets, map-style", 12.0),
+    (MAIN, "memmap + DataLoader", 5.0),
+    (MAIN, "datasets, streaming + DataLoader", 50.0),
+    (MAIN, "webdataset, per-sample tar", 70.0),
     (ZSTD, "litdata", 4.0),
-)  # fmt: skip
+)
 
 
 def ratios(figures: Figures) -> list[tuple[Claim, Claim, float, float]]:
@@ -34,7 +35,8 @@ def ratios(figures: Figures) -> list[tuple[Claim, Claim, float, float]]:
     for case, peer, target in (*_TIMES, (MAIN, _LIMIT, None)):
         if case not in figures or peer not in figures:
             continue
-        ours, theirs = figures[case], figures[peer]
+        ours = figures[case]
+        theirs = figures[peer]
         cpu_target, wall_target = (1 / 1.3, 0.6) if target is None else (target, target)
         cpu = Claim(case, "CPU us/sample", ours["least_cpu"], theirs["least_cpu"], peer, cpu_target)
         wall = Claim(case, "samples/s", ours["best_rate"], theirs["best_rate"], peer, wall_target, more=True)
@@ -53,7 +55,7 @@ def requirements(figures: Figures) -> list[Claim]:
         Claim(MAIN, "s to first batch", own["first"], 0.1),
         Claim(MAIN, "s to resume, longest", resume, own["first"] + 0.02, "its first batch + 0.02 s"),
         Claim(MAIN, "bytes of state", own["state_bytes"], 300.0),
-    ]  # fmt: skip
+    ]
     if streams:
         fastest = min(streams, key=lambda name: streams[name]["first"])
         claims.append(Claim(MAIN, "s to first batch", own["first"], streams[fastest]["first"], fastest))

@@ -60,7 +60,8 @@ def token_rows(lengths: NDArray[np.int64]) -> NDArray[np.uint16]:
     ids: NDArray[np.uint16] = (
         np.minimum(_WORDS - 1, np.exp(uniform * np.log(_WORDS))).astype(np.uint16).reshape(samples, LENGTH)
     )
-    ids[:, 0], ids[:, 1] = np.arange(samples) % _WORDS, np.arange(samples) // _WORDS
+    ids[:, 0] = np.arange(samples) % _WORDS
+    ids[:, 1] = np.arange(samples) // _WORDS
     ids[np.arange(LENGTH) >= lengths[:, None]] = 0
     return ids
 

@@ -52,9 +52,10 @@ _FEW_KEYS: Final = 16
 _RECIPES: Final = HOME / "configs" / "recipes"
 _BASES: Final = HOME / "configs" / "bases"
 _TELLING: Final = {
-    "pipeline": {"clean", "dedup", "encode", "group", "tasks"}, "train": {"model", "optimizer", "data"},
+    "pipeline": {"clean", "dedup", "encode", "group", "tasks"},
+    "train": {"model", "optimizer", "data"},
     "study": {"flops", "orderings"},
-}  # fmt: skip
+}
 """Parts of a file, and the keys by which a file of one command is known where it is given to another one."""
 _MOST_BASES: Final = 8
 

@@ -62,7 +62,8 @@ def _type_name(kind: object) -> str:
 
 
 def _name_alternative(kind: object) -> str:
-    origin, parts = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    parts = get_args(kind)
     if origin is Literal:
         return " or ".join(map(str, parts))
     if origin in (list, tuple):

@@ -50,7 +50,8 @@ def allow_words(kind: object, words: Sequence[str]) -> None:
 
 def _iter_names(kind: object, value: object) -> Iterator[str]:
     """Yield the names in a value; a caller allows each before it asks for the next, which may be among its options."""
-    origin, parts = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    parts = get_args(kind)
     if origin is Annotated:
         yield from _iter_names_of_annotated(parts[0], parts[1:], value)
     elif origin in (Union, UnionType):

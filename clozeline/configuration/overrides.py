@@ -52,7 +52,8 @@ class StrictLoader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         """Return the next node; what an alias repeats counts again, so a short text does not become a large value."""
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
-        before, is_alias = self._count, isinstance(event, yaml.AliasEvent)
+        before = self._count
+        is_alias = isinstance(event, yaml.AliasEvent)
         node: Any = super().compose_node(parent, index)
         if is_alias and node not in self._sizes:
             raise yaml.composer.ComposerError(None, None, "an alias repeats the value that it is in", event.start_mark)
@@ -164,7 +165,9 @@ def _set(kind: object, node: object, keys: Sequence[str], text: str, depth: int 
     """Return the value `node`, of type `kind`, with a word of the command line at the keys from `depth` on."""
     if depth == len(keys):
         return merge(kind, node, parse_word(kind, text))
-    key, path, argument = keys[depth], ".".join(keys[:depth]), f"argument '{'.'.join(keys)}={text}'"
+    key = keys[depth]
+    path = ".".join(keys[:depth])
+    argument = f"argument '{'.'.join(keys)}={text}'"
     if isinstance(node, list):
         item_kind = below(kind, "0")
         if node and not key.isdecimal():
@@ -208,7 +211,8 @@ def parse_word(kind: Any, text: str) -> Any:
             loader = StrictLoader(text)
             node: Any = loader.get_single_node()
             return loader.construct_document(node) if node.end_mark.index == len(text) else text  # 'a' #2 is a text
-        tag, scalars = _tag_of(text), scalars_of(kind)
+        tag = _tag_of(text)
+        scalars = scalars_of(kind)
         is_text = tag in _TYPES and str in scalars and scalars.isdisjoint(_TYPES[tag])
         return text if is_text else StrictLoader("").construct_object(yaml.ScalarNode(tag, text))
     except (yaml.YAMLError, RecursionError, ValueError):  # a glob such as [ab]*.gz is no YAML, but a good string
@@ -225,7 +229,8 @@ def fields_of(kind: Any) -> Mapping[str, tuple[Any, Any]]:
 
 def alternatives(kind: Any) -> list[Any]:
     """Return the types in a union, or the one type, without annotations."""
-    origin, parts = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    parts = get_args(kind)
     if origin is Annotated:
         return alternatives(next((note.schema() for note in kind.__metadata__ if hasattr(note, "schema")), parts[0]))
     if origin in (Union, UnionType):
@@ -236,7 +241,8 @@ def alternatives(kind: Any) -> list[Any]:
 def below(kind: object, key: str) -> Any:
     """Return the type of a key, entry or list item of a value of type `kind`; None where it is not known."""
     for alternative in alternatives(kind):
-        origin, parts = get_origin(alternative), get_args(alternative)
+        origin = get_origin(alternative)
+        parts = get_args(alternative)
         if origin is dict:
             return parts[1]
         if origin in (list, tuple) and key.isdecimal():

@@ -56,7 +56,8 @@ def missing_note() -> str | None:
 def numpy_only() -> Iterator[None]:
     """Use the numpy forms inside, for comparisons in tests and benchmarks; not for threads."""
     global _switched_off
-    before, _switched_off = _switched_off, True
+    before = _switched_off
+    _switched_off = True
     try:
         yield
     finally:
@@ -70,7 +71,9 @@ class Function:
     """
 
     def __init__(self, name: str, *parameters: Any, returns: Any = None) -> None:
-        self._name, self._parameters, self._returns = name, parameters, returns
+        self._name = name
+        self._parameters = parameters
+        self._returns = returns
 
     @cached_property
     def _function(self) -> Any:
@@ -78,7 +81,8 @@ class Function:
         if library is None:
             raise RuntimeError(reason)
         function = library[self._name]
-        function.argtypes, function.restype = self._parameters, self._returns
+        function.argtypes = self._parameters
+        function.restype = self._returns
         return function
 
     def __call__(self, *arguments: Any) -> Any:

@@ -52,11 +52,16 @@ def lines(title: str, series: Sequence[Series], x_name: str, *, levels: Mapping[
         return ""
     xs, ys = zip(*(point for line in shown for point in line.points), strict=True)
     plot = Plot(xs, [*ys, *heights.values()], x_name)
-    shapes, told, keys = [plot.y_axis(), plot.x_axis()], [], []
+    shapes = [plot.y_axis(), plot.x_axis()]
+    told = []
+    keys = []
     # curves over the axes, each with its points or its running mean
     for number, line in enumerate(shown):
-        points, color = plot.place(line.points), shade(number)
-        name, first, last = line.name, line.points[0][1], line.points[-1][1]
+        points = plot.place(line.points)
+        color = shade(number)
+        name = line.name
+        first = line.points[0][1]
+        last = line.points[-1][1]
         if line.smooth and len(points) > _MARKED:
             shapes.append(polyline(points, color, width=0.8, opacity=0.35))
             means = running_mean([y for _, y in points])
@@ -92,7 +97,8 @@ def thin_points(points: Points) -> list[tuple[float, float]]:
 
 def running_mean(values: Sequence[float]) -> list[float]:
     """Return the mean around each value, of as many before as after it: a twentieth of all, fewer at the ends."""
-    half, last = max(1, round(_SMOOTHED * len(values) / 2)), len(values) - 1
+    half = max(1, round(_SMOOTHED * len(values) / 2))
+    last = len(values) - 1
     reaches = (min(half, index, last - index) for index in range(len(values)))
     windows = (values[index - reach : index + reach + 1] for index, reach in enumerate(reaches))
     return [math.fsum(window) / len(window) for window in windows]
@@ -156,7 +162,10 @@ class Plot:
     """Axes inside a box, by default that of a chart, which cover some values; `x_name` is below the horizontal one."""
 
     def __init__(self, xs: Sequence[float], ys: Sequence[float], x_name: str, box: Box = _BOX) -> None:
-        self.box, self.xs, self.ys, self._x_name = box, _limits(xs, 0.0), _limits(ys, _AIR), x_name
+        self.box = box
+        self.xs = _limits(xs, 0.0)
+        self.ys = _limits(ys, _AIR)
+        self._x_name = x_name
 
     def x(self, value: float) -> float:
         """Return the unit of the picture at which a value of the horizontal axis is."""
@@ -192,6 +201,7 @@ class Plot:
 
 def _limits(values: Sequence[float], air: float) -> tuple[float, float]:
     """Return the range of an axis with some air; a range of one value is widened around it."""
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     room = air * (high - low) if low < high else abs(low) / 20 or 0.5
     return low - room, high + room

@@ -56,7 +56,9 @@ def move_links(markdown: str, file: str, page: str) -> str:
     """
 
     def move(match: re.Match[str]) -> str:
-        text, target, anchor = match[1], match[2], match[3] or ""
+        text = match[1]
+        target = match[2]
+        anchor = match[3] or ""
         linked = posixpath.normpath(posixpath.join(posixpath.dirname(file), target))
         if not (_ROOT / linked).exists():
             return match[0]

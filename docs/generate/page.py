@@ -46,11 +46,14 @@ def _build_default(name: str) -> Objective:
 
 
 def _overview_table(names: list[str]) -> str:
-    rows = ["| objective | architectures | heads | grouping (separator) | least tokens, sentences |",
-            "|---|---|---|---|---|"]  # fmt: skip
+    rows = [
+        "| objective | architectures | heads | grouping (separator) | least tokens, sentences |",
+        "|---|---|---|---|---|",
+    ]
     for name in names:
         objective = _build_default(name)
-        kind, spec = type(objective), objective.grouping
+        kind = type(objective)
+        spec = objective.grouping
         separator = "" if spec.separator == "none" else f" ({spec.separator})"
         rows.append(
             f"| [{name}](#{name}) | {', '.join(kind.architectures)} | {', '.join(kind.heads)} | "
@@ -101,7 +104,8 @@ def _configuration_block(name: str) -> str:
     """Return a `corrupt` entry of a recipe with all options and their meanings."""
     kind = OBJECTIVES.load_class(name)
     defaults = kind.Options()
-    short, long = [(f"- name: {name}", "")], []
+    short = [(f"- name: {name}", "")]
+    long = []
     for key, _, _, meaning in describe(kind.Options):
         if key not in kind.Options.__pydantic_fields__:
             continue

@@ -61,7 +61,8 @@ def find_lines(shows: str, text: str) -> list[str]:
     match = re.search(shows, text, flags=re.MULTILINE)
     if match is None:
         return []
-    start, end = text.rfind("\n", 0, match.start()) + 1, f"{text}\n".find("\n", match.end())
+    start = text.rfind("\n", 0, match.start()) + 1
+    end = f"{text}\n".find("\n", match.end())
     lines = [" ".join(line.split()) for line in text[start:end].splitlines() if line.strip()]
     return lines if len(lines) <= 4 else [*lines[:2], "…", lines[-1]]
 
@@ -71,7 +72,9 @@ def run_rows(rows: list[Row], folder: Path) -> list[tuple[Row, list[str]]]:
     shown = []
     for row in rows:
         kept = folder / "shown" / f"{hashlib.sha256(json.dumps(row).encode()).hexdigest()}.json"
-        start, code, text = time.monotonic(), 0, ""
+        start = time.monotonic()
+        code = 0
+        text = ""
         if not kept.exists():
             code, text = run_command(row.run, folder)
             if code == 0 and (lines := find_lines(row.shows, text)):

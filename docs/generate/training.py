@@ -36,12 +36,16 @@ def training_rows(name: str) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _columns_and_heads(objective: Objective, special_ids: dict[str, int]) -> tuple[str, str]:
-    roles, frame = {feature.name: feature.role for feature in objective.features}, objective.frame
+    roles = {feature.name: feature.role for feature in objective.features}
+    frame = objective.frame
     try:
         collate = Collate(
-            objective.architecture, roles, special_ids,  # type: ignore[arg-type]
-            decoder_start=frame.decoder_start, padding_side=frame.padding_side,
-        )  # fmt: skip
+            objective.architecture,
+            roles,
+            special_ids,  # type: ignore[arg-type]
+            decoder_start=frame.decoder_start,
+            padding_side=frame.padding_side,
+        )
     except ConfigurationError as error:
         return "–", f"none yet: {str(error).partition(';')[0]}"
     judging = " (generator or drawn tokens)"

@@ -56,7 +56,8 @@ class Lora(Adapter):
 
         def scale_of(self, path: str) -> float:
             """Return the factor of B A of a linear map."""
-            rank, patterns = self.rank_of(path), self.alpha_pattern
+            rank = self.rank_of(path)
+            patterns = self.alpha_pattern
             alpha = next((alpha for pattern, alpha in patterns.items() if matches(pattern, path)), self.alpha)
             return alpha / (rank**0.5 if self.rank_stabilised else rank)
 

@@ -65,7 +65,8 @@ class Prefix(Adapter):
                 f"{relative[0] if relative else 'none'}: choose another adapter, such as lora"
             )
         self.shift = options.position_count(family.architecture)
-        length, hidden = options.length, options.hidden
+        length = options.length
+        hidden = options.hidden
         self.trunk = None if hidden is None else Trunk(length, family.config.dim, hidden)
         parts: dict[str, nn.Module] = {}
         for path, attention in attentions.items():

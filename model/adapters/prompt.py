@@ -59,7 +59,8 @@ class Prompt(Adapter):
         self.register_parts({path: Rows(options.length, family.tokens.embedding_dim) for path in stacks})
 
     def initialize_from(self, family: Family, vocab_size: int, seed: int, placement: Placement = WHOLE) -> None:
-        length, chosen = self.options.length, self.options.tokens
+        length = self.options.length
+        chosen = self.options.tokens
         if max(chosen, default=0) >= vocab_size:
             raise ConfigurationError(f"model.adapter.tokens: expected ids below {vocab_size}, got {max(chosen)}")
         random = torch.randint(vocab_size, (length,), generator=generator_for(seed, "prompt tokens")).tolist()

@@ -238,14 +238,13 @@ class MobileBert(MaskedLMHead):
 
         def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
             self.refuse_no_types(plain)
-            norm, eps = plain.get("normalization_type", "no_norm"), plain.get("layer_norm_eps", 1e-12)
+            norm = plain.get("normalization_type", "no_norm")
+            eps = plain.get("layer_norm_eps", 1e-12)
             if norm != "no_norm" and (norm, eps) != ("layer_norm", _CONSTANT_EPS):
                 why = f"layer_norm_eps {_CONSTANT_EPS}, which is that of all norms then; got {norm} with {eps}"
                 self.refuse("normalization_type", f"expected no_norm, or layer_norm with {why}")
-            narrow, shared = (
-                plain.get("use_bottleneck_attention", False),
-                plain.get("key_query_shared_bottleneck", True),
-            )
+            narrow = plain.get("use_bottleneck_attention", False)
+            shared = plain.get("key_query_shared_bottleneck", True)
             if not narrow and not shared:
                 why = "expected true unless use_bottleneck_attention is, got false for both"
                 self.refuse("key_query_shared_bottleneck", why)

@@ -66,7 +66,8 @@ class Deberta(MaskedLMHead):
         def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
             """Return the keys of positions; a head with `legacy: false` is always tied."""
             self.refuse_other_computations(plain)
-            maximum, distance = plain.get("max_position_embeddings", 512), plain.get("max_relative_positions", -1)
+            maximum = plain.get("max_position_embeddings", 512)
+            distance = plain.get("max_relative_positions", -1)
             ours = {
                 "position.kind": "learned" if plain.get("position_biased_input", True) else "none",
                 "position.disentangled.max_distance": maximum if distance == -1 else distance,
@@ -87,7 +88,8 @@ class Deberta(MaskedLMHead):
         def task_options(self, ending: str, plain: Keys) -> Values:
             if ending not in ("ForSequenceClassification", "ForMultipleChoice"):
                 return {}
-            key, known = "pooler_hidden_act", {**ACTIVATIONS, "tanh": "tanh"}
+            key = "pooler_hidden_act"
+            known = {**ACTIVATIONS, "tanh": "tanh"}
             act = self.read_activation(plain.get(key, "gelu"), key, known)
             return {"hidden": act, "input_dropout": plain.get("pooler_dropout", 0.0)}
 
@@ -196,7 +198,8 @@ class DebertaV2(Deberta):
         }
 
         def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            kernel, buckets = plain.get("conv_kernel_size", 0), plain.get("position_buckets", -1)
+            kernel = plain.get("conv_kernel_size", 0)
+            buckets = plain.get("position_buckets", -1)
             return super().read_extra(plain, tensors) | {
                 "position.disentangled.buckets": None if buckets == -1 else buckets,
                 "position.disentangled.shared_projections": plain.get("share_att_key", False),

@@ -155,7 +155,8 @@ class Gemma3(Gemma2):
 
         def write_extra(self, config: ModelConfig) -> Values:
             """Return their keys; both rotations in the current form, and in the former one for older readers."""
-            rotation, local = write_rotation(config.position), config.local
+            rotation = write_rotation(config.position)
+            local = config.local
             base = _LOCAL_BASE if local is None else local.theta or config.position.theta
             forms = {FULL: rotation["rope_parameters"], SLIDING: {"rope_type": "default", "rope_theta": base}}
             return super().write_extra(config) | rotation | {"rope_parameters": forms, "rope_local_base_freq": base}

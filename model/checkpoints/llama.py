@@ -265,7 +265,8 @@ class SmolLm3(LocalLlama):
 
         def nope_layers(self, given: Keys) -> tuple[int, ...]:
             """Return the layers without a rotation; a 0 in their list is such a layer."""
-            layers, interval = given["num_hidden_layers"], given["no_rope_layer_interval"]
+            layers = given["num_hidden_layers"]
+            interval = given["no_rope_layer_interval"]
             rotated = given.get("no_rope_layers")
             if rotated is None:
                 rotated = [(layer + 1) % interval for layer in range(layers)]

@@ -39,7 +39,8 @@ class Roberta(MaskedLMHead):
 
         def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
             self.refuse_no_types(plain)
-            pad, rows = plain.get("pad_token_id", 1), plain.get("max_position_embeddings")
+            pad = plain.get("pad_token_id", 1)
+            rows = plain.get("max_position_embeddings")
             if not isinstance(pad, int) or not isinstance(rows, int) or rows <= pad + 1:
                 why = f"expected numbers, the second larger by 2 or more, got {pad!r} and {rows!r}"
                 self.refuse("pad_token_id and max_position_embeddings", why)

@@ -80,7 +80,8 @@ class Xlm(KeyMap):
             self.refuse_other_values(plain, usual | {"summary_activation": (None,)})
             if ending == "ForSequenceClassification":
                 return {}
-            dropout, width = plain.get(_FIRST_DROPOUT, 0.1), len(label_names(plain))
+            dropout = plain.get(_FIRST_DROPOUT, 0.1)
+            width = len(label_names(plain))
             return {"hidden": "identity", "hidden_dim": width, "input_dropout": dropout}
 
         def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:

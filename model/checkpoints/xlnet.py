@@ -76,8 +76,18 @@ class XLNet(KeyMap):
             "activation": ("ff_activation", "gelu"),
         }
         supported = {"attn_type": ("bi",), "bi_data": (False,), "clamp_len": (-1, 0)}
-        extra_keys = {"d_head", "untie_r", "same_length", "mem_len", "reuse_len", "use_mems_eval", "use_mems_train",
-                     "start_n_top", "end_n_top", "summary_last_dropout"}  # fmt: skip
+        extra_keys = {
+            "d_head",
+            "untie_r",
+            "same_length",
+            "mem_len",
+            "reuse_len",
+            "use_mems_eval",
+            "use_mems_train",
+            "start_n_top",
+            "end_n_top",
+            "summary_last_dropout",
+        }
 
         def task_options(self, ending: str, plain: Keys) -> Values:
             """Refuse summaries other than the class's defaults."""
@@ -100,7 +110,8 @@ class XLNet(KeyMap):
 
         def names(self, config: ModelConfig) -> Names:
             """Also return the parameters with an axis for the heads."""
-            heads, width = config.attention_heads, config.head_width
+            heads = config.attention_heads
+            width = config.head_width
             ours, theirs = "family.layers.{i}.attention.body", "transformer.layer.{i}.rel_attn"
             matrices = {name: Reshaped(f"{theirs}.{target}", (-1, heads, width)) for name, target in _BY_HEAD.items()}
             biases = {name: Reshaped(f"{theirs}.{target}", (heads, width)) for name, target in _BIASES.items()}

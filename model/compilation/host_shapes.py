@@ -78,7 +78,8 @@ def prediction_positions(rank: Tensor) -> Tensor:
 def _check_left_padding(left: Tensor, tensors: Mapping[str, Tensor]) -> None:
     if counted := sorted({"attention", "prefix_length"} & tensors.keys()):
         raise BatchError(f"left_padding: {counted[0]} counts positions from 0: pad these rows on the right")
-    ends, columns = left + tensors["lengths"].to(left.device), tensors["input_ids"].shape[1]
+    ends = left + tensors["lengths"].to(left.device)
+    columns = tensors["input_ids"].shape[1]
     if bool((left < 0).any()) or bool((ends > columns).any()):
         raise BatchError(
             f"left_padding: expected 0 or more, and with lengths up to {columns} positions, got padding "

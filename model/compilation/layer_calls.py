@@ -23,7 +23,8 @@ def recompute_layers(model: nn.Module) -> None:
     Losses and gradients are the same bits, dropout included; a step costs about a third more arithmetic.
     """
     for layer in _layers(model):
-        forward, recompute = layer.forward, partial(_recompute, layer)
+        forward = layer.forward
+        recompute = partial(_recompute, layer)
         layer.forward = forward.within(recompute) if isinstance(forward, _Replaceable) else partial(recompute, forward)
 
 
@@ -58,7 +59,9 @@ class _Compiler:
     """Compiles functions until one of them fails."""
 
     def __init__(self, backend: str, on_failure: OnFailure | None) -> None:
-        self.backend, self.on_failure, self.failed = backend, on_failure, False
+        self.backend = backend
+        self.on_failure = on_failure
+        self.failed = False
         if backend == "inductor":
             from torch._inductor import config  # a slow import
 
@@ -80,7 +83,9 @@ class _Replaceable:
     """
 
     def __init__(self, compiled: Callable[..., Any], plain: Callable[..., Any], compiler: _Compiler) -> None:
-        self.compiled, self.plain, self.compiler = compiled, plain, compiler
+        self.compiled = compiled
+        self.plain = plain
+        self.compiler = compiler
 
     def within(self, wrapper: Callable[..., Any]) -> "_Replaceable":
         return _Replaceable(partial(wrapper, self.compiled), partial(wrapper, self.plain), self.compiler)

@@ -86,7 +86,9 @@ class _Recorder(nn.Module):
 
     def __init__(self, layer: nn.Module, calls: list[LayerCall], states: list[Tensor]) -> None:
         super().__init__()
-        self.layer, self.calls, self.states = layer, calls, states
+        self.layer = layer
+        self.calls = calls
+        self.states = states
         self.position = getattr(layer, "position", None)  # the stack reads a layer's own bias
 
     def forward(self, x: Tensor, plan: AttentionPlan, *rest: object) -> Tensor:
@@ -103,8 +105,10 @@ def embedding_flops(model: Model, tokens: Tensor) -> Tensor:
 
 def attention_flops(model: Model, layer: int, tokens: Tensor) -> Tensor:
     """Return the FLOPs [B] of a layer's scores and averages, without projections, for rows of `tokens` [B]; float64."""
-    config, tokens = model.config, tokens.double()
-    wide, chosen = config.attention_heads * config.head_width, config.position.disentangled
+    config = model.config
+    tokens = tokens.double()
+    wide = config.attention_heads * config.head_width
+    chosen = config.position.disentangled
     visible = tokens
     if config.local is not None and config.is_local(layer):
         visible = tokens.clamp(max=2 * config.local.window + 1)
@@ -222,7 +226,8 @@ class EarlyExit(nn.Module):
         if head not in model.heads or model.heads[head].off_ramps is None:
             how = f"train one: model.heads.{head}.exits=joint, or after"
             raise ConfigurationError(f"early exit: expected a head {head} with a classifier after each layer: {how}")
-        self.model, self.head = model, head
+        self.model = model
+        self.head = head
 
     @torch.no_grad()
     def forward(self, tensors: Mapping[str, Tensor], rule: Rule) -> Exits:
@@ -245,8 +250,12 @@ class EarlyExit(nn.Module):
         dense = torch.stack([embedding_flops(self.model, tokens), *costs]).sum(0) + matrix_flops(own.classifier)
         # x, rows, agreed, before: of the b rows that are left; depths, flops, spent, found: of all B
         rows = torch.arange(len(x), device=x.device)
-        agreed, before, found = torch.zeros_like(rows), None, torch.empty(0)
-        depths, spent, flops = rows.clone(), embedding_flops(self.model, tokens), tokens.double()
+        agreed = torch.zeros_like(rows)
+        before = None
+        found = torch.empty(0)
+        depths = rows.clone()
+        spent = embedding_flops(self.model, tokens)
+        flops = tokens.double()
         for depth, (call, classifier) in enumerate(zip(calls, classifiers, strict=True), start=1):
             x = call.layer(x, select_rows(call.plan, rows), *call.rest)
             scores = classifier.scores(self.model.family.apply_final_norm(x), batch)
@@ -255,11 +264,17 @@ class EarlyExit(nn.Module):
             leaves, agreed = rule.leave(scores, before, agreed)
             leaves = leaves | (depth == len(classifiers))
             found = scores.new_zeros(len(depths), *scores.shape[1:]) if before is None else found
-            left, stay = rows[leaves], ~leaves
-            found[left], depths[left], flops[left] = scores[leaves], depth, spent[left]
+            left = rows[leaves]
+            stay = ~leaves
+            found[left] = scores[leaves]
+            depths[left] = depth
+            flops[left] = spent[left]
             if not bool(stay.any()):
                 break
-            x, rows, before, agreed = x[stay], rows[stay], scores[stay], agreed[stay]
+            x = x[stay]
+            rows = rows[stay]
+            before = scores[stay]
+            agreed = agreed[stay]
             read = {name: tensor for name, tensor in inputs.tensors.items() if name in _POOLED}
             batch = {name: tensor[rows.to(tensor.device)] if tensor.ndim else tensor for name, tensor in read.items()}
         return Exits(found, depths, flops, dense)
@@ -275,7 +290,8 @@ def select_rows(plan: AttentionPlan, rows: Tensor) -> AttentionPlan:
     def select(part: Tensor) -> Tensor:
         return part if len(part) in (1, len(rows)) else part[rows]
 
-    mask, relative = plan.mask, plan.relative
+    mask = plan.mask
+    relative = plan.relative
     if relative is not None:
         relative = relative._replace(rows=select(relative.rows), absolute=select(relative.absolute))
     rotation = None if plan.rotation is None else (select(plan.rotation[0]), select(plan.rotation[1]))

@@ -157,12 +157,14 @@ def choose_lowest(
     while bool((low < high).any()):
         middle = torch.div(low + high, 2, rounding_mode="floor")
         enough = count(middle.tolist()) >= goals
-        high, low = torch.where(enough, middle, high), torch.where(enough, low, middle + 1)
+        high = torch.where(enough, middle, high)
+        low = torch.where(enough, low, middle + 1)
     masks = [key < int(low[group]) for key, group in zip(keys, groups, strict=True)]
     # values below and at the threshold, [parameter, rank]
     numbers = torch.zeros(2, len(keys), size, dtype=torch.float64, device=device)
     for index, (key, group) in enumerate(zip(keys, groups, strict=True)):
-        numbers[0, index, rank], numbers[1, index, rank] = masks[index].sum(), (key == int(low[group])).sum()
+        numbers[0, index, rank] = masks[index].sum()
+        numbers[1, index, rank] = (key == int(low[group])).sum()
     below, equal = total(numbers).cpu()
     # those at the threshold fill what is missing: by parameter, then by rank, then by element
     missing = list(counts)

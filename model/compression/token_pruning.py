@@ -116,9 +116,11 @@ class TokenPruning(Model):
         losses = {name: head.loss(pruned.hidden, tensors) for name, head in self.heads.items()}
         weights = real_tokens(tensors)
         if isinstance(self.rule, SoftRule):
-            penalty, kept = self.rule.penalty(pruned.masks, weights), torch.stack([*pruned.masks]).mean(0) * weights
+            penalty = self.rule.penalty(pruned.masks, weights)
+            kept = torch.stack([*pruned.masks]).mean(0) * weights
         else:
-            penalty, kept = weights.new_zeros(()), pruned.kept.double().mean(1) * weights.amax(1)
+            penalty = weights.new_zeros(())
+            kept = pruned.kept.double().mean(1) * weights.amax(1)
         losses[TOKENS] = Loss(penalty, weights.sum().long(), {"kept": kept.detach().sum()})
         return losses
 
@@ -138,10 +140,14 @@ class TokenPruning(Model):
         columns = torch.arange(x.shape[1], device=x.device).expand(len(x), -1)
         alive = columns < lengths[:, None]
         every: Tensor | None = None  # last states [B, T, dim] of all positions, once tokens have been dropped
-        tokens, kept, flops = lengths, [], embedding_flops(self, lengths)
-        soft, masks = self.rule if isinstance(self.rule, SoftRule) else None, list[Tensor]()
+        tokens = lengths
+        kept = []
+        flops = embedding_flops(self, lengths)
+        soft = self.rule if isinstance(self.rule, SoftRule) else None
+        masks = list[Tensor]()
         for number, call in enumerate(calls):
-            layer, mixing = cast("Layer", call.layer), attention_flops(self, number, tokens)
+            layer = cast("Layer", call.layer)
+            mixing = attention_flops(self, number, tokens)
             body = cast("Attention", layer.attention.body)
             plan = call.plan if every is None else select_tokens(call.plan, columns, alive)
             flops = flops + tokens * matrix_flops(layer.attention) + mixing
@@ -164,7 +170,8 @@ class TokenPruning(Model):
                 tokens = stays.sum(1)
                 slots = (~stays).int().argsort(dim=1, stable=True)[:, : int(tokens.max())]
                 x = x.gather(1, slots[..., None].expand(-1, -1, x.shape[-1]))
-                columns, alive = columns.gather(1, slots), stays.gather(1, slots)
+                columns = columns.gather(1, slots)
+                alive = stays.gather(1, slots)
             if soft is not None and not soft.after:
                 x = x * masks[-1][..., None].to(x.dtype)
             x = layer.feed_forward(x)
@@ -208,7 +215,9 @@ def select_tokens(plan: AttentionPlan, columns: Tensor, alive: Tensor) -> Attent
         part = part.expand(len(columns), -1, -1, -1)
         return part.gather(dim, index.expand(*(index.shape[at] if at == dim else part.shape[at] for at in range(4))))
 
-    mask, rotation, seen = plan.mask, plan.rotation, alive[:, None, None]
+    mask = plan.mask
+    rotation = plan.rotation
+    seen = alive[:, None, None]
     if mask is not None:
         mask = select(mask, 3)
         mask = select(mask, 2) if mask.shape[2] > 1 else mask

@@ -192,7 +192,8 @@ class RowOptions(ClassifierOptions):
 
     def differences(self, theirs: HeadOptions, architecture: str) -> dict[str, tuple[object, object]]:
         """Return the keys by which it computes something else than another head of its class, with both values."""
-        ours, other = self.pool_in(architecture), theirs.pool_in(architecture)
+        ours = self.pool_in(architecture)
+        other = theirs.pool_in(architecture)
         differing = super().differences(theirs, architecture)
         return differing if ours == other else {**differing, "pool": (ours, other)}
 

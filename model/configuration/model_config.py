@@ -141,7 +141,8 @@ class ModelConfig:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        schema, shared = handler(source), cls.__base__ is object
+        schema = handler(source)
+        shared = cls.__base__ is object
         return core_schema.no_info_wrap_validator_function(_validate_for_family, schema) if shared else schema
 
     def __post_init__(self) -> None:
@@ -187,7 +188,9 @@ class ModelConfig:
             )
 
     def _position_problems(self) -> Iterator[str]:
-        scaling, kind, width = self.position.scaling, self.position.kind, self.embedding_width
+        scaling = self.position.scaling
+        kind = self.position.kind
+        width = self.embedding_width
         if self.family == "xlnet" and self.position.waves != "interleaved":
             yield "position.waves: the family xlnet has waves of its own; remove the key"
         if kind == "sinusoidal" and width % 2:
@@ -228,7 +231,8 @@ class ModelConfig:
             yield "position.disentangled: convolution and mask_decoder need unshared layers each, and norm_place post"
 
     def _share_problems(self) -> Iterator[str]:
-        share, depths = self.share, {self.layers, self.decoder_depth}
+        share = self.share
+        depths = {self.layers, self.decoder_depth}
         if share.stacks and (self.architecture != "encoder_decoder" or len(depths) > 1):
             yield (
                 "share.stacks: expected an encoder_decoder with as many layers in both stacks, got a model of family "
@@ -310,7 +314,8 @@ class ModelConfig:
     @property
     def decoder(self) -> ModelConfig:
         """The configuration of an encoder_decoder's decoder stack."""
-        heads, inner = self.decoder_attention_heads, self.decoder_ffn_dim
+        heads = self.decoder_attention_heads
+        inner = self.decoder_ffn_dim
         return replace(
             self,
             layers=self.decoder_depth,

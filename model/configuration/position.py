@@ -71,7 +71,8 @@ class ScalingConfig:
                 "expected short_factor and long_factor for longrope, a divisor of each frequency, got none"
             )
         if self.high_freq_factor <= self.low_freq_factor:
-            low, high = self.low_freq_factor, self.high_freq_factor
+            low = self.low_freq_factor
+            high = self.high_freq_factor
             raise ValueError(f"high_freq_factor: expected more than low_freq_factor {low}, got {high}")
 
 

@@ -50,7 +50,8 @@ def best_spans(starts: Tensor, ends: Tensor, longest: int | None = None) -> tupl
     if longest is None or longest >= columns:
         highest, first = starts.cummax(1)
     else:
-        highest, first = starts, positions.expand_as(starts)
+        highest = starts
+        first = positions.expand_as(starts)
         for length in range(1, longest):
             earlier = starts.roll(length, dims=1).masked_fill(positions < length, -torch.inf)
             first = torch.where(earlier > highest, positions - length, first)

@@ -19,7 +19,8 @@ def bio_transitions(labels: Sequence[str]) -> tuple[Tensor, Tensor]:
         >>> first.tolist(), between[:, 2].tolist()
         ([0.0, 0.0, -inf], [-inf, 0.0, 0.0])
     """
-    first, between = torch.zeros(len(labels)), torch.zeros(len(labels), len(labels))
+    first = torch.zeros(len(labels))
+    between = torch.zeros(len(labels), len(labels))
     for inside, label in enumerate(labels):
         if not label.startswith("I-"):
             continue
@@ -47,7 +48,8 @@ def viterbi(scores: Tensor, lengths: Tensor, first: Tensor, between: Tensor) -> 
     rows, columns, classes = scores.shape
     itself = torch.arange(classes, device=scores.device).expand(rows, -1)
     # forward: best sum [B, C] of sequences that end with each tag; rows that have ended keep theirs
-    best, pointers = first + scores[:, 0], []
+    best = first + scores[:, 0]
+    pointers = []
     for position in range(1, columns):
         reached, pointer = (best[:, :, None] + between).max(1)
         inside = (lengths > position)[:, None]

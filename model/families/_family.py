@@ -91,7 +91,8 @@ class Family(nn.Module, ABC):
         Raises:
             ConfigurationError: the family is not one stack of equal layers.
         """
-        body, disentangled = getattr(self, "stack", self), self.config.position.disentangled
+        body = getattr(self, "stack", self)
+        disentangled = self.config.position.disentangled
         special = disentangled is not None and disentangled.special_layers
         if not self.layered or not isinstance(getattr(body, "layers", None), nn.ModuleList) or special:
             raise ConfigurationError(

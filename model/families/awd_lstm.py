@@ -66,7 +66,8 @@ class AwdLstm(Family):
         if cache is None:
             return self.forward(tensors)
         self.refuse_unsupported(tensors)
-        ids, states = tensors["input_ids"], cache.recall(self)
+        ids = tensors["input_ids"]
+        states = cache.recall(self)
         if states is not None:
             hidden, states = self._read(ids, states)
         else:
@@ -86,7 +87,8 @@ class AwdLstm(Family):
 
     def _read(self, ids: Tensor, states: list[State] | None) -> tuple[Tensor, list[State]]:
         """Return the states of the last layer [B, T, dim], and the state of every layer after the last token."""
-        config, following = self.config, []
+        config = self.config
+        following = []
         x = drop_words(self.tokens(ids), ids, self.tokens.num_embeddings, config.word_dropout, self.training)
         x = drop_features(x, config.dropout.embedding, self.training)
         for number, layer in enumerate(self.layers):

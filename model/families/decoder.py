@@ -42,7 +42,8 @@ class Decoder(Family):
     def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:
         if cache is not None and "left_padding" in tensors:
             raise BatchError("left_padding: expected prompts of a continuation padded on the right, got left padding")
-        vectors, prefix = self.tokens(tensors["input_ids"]), tensors.get("prefix_length")
+        vectors = self.tokens(tensors["input_ids"])
+        prefix = tensors.get("prefix_length")
         return self.stack(
             vectors,
             tensors["position_ids"],

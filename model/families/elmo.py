@@ -52,8 +52,14 @@ class Elmo(Family):
         character_dim: Small = 16
         """Width of the vector of a character."""
         filters: tuple[tuple[Small, Small], ...] = (
-            (1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024),
-        )  # fmt: skip
+            (1, 32),
+            (2, 32),
+            (3, 64),
+            (4, 128),
+            (5, 256),
+            (6, 512),
+            (7, 1024),
+        )
         """Convolutions over characters: (width, number of filters)."""
         highways: Annotated[int, Field(ge=0, le=64)] = 2
         """Highway layers after the convolutions."""
@@ -63,7 +69,8 @@ class Elmo(Family):
             if self.dim % 2:
                 raise ValueError(f"dim: expected an even number, half of it for each direction, got {self.dim}")
             if not self.filters or max(size for size, _ in self.filters) > self.max_characters:
-                most, got = f"at most max_characters {self.max_characters}", [list(pair) for pair in self.filters]
+                most = f"at most max_characters {self.max_characters}"
+                got = [list(pair) for pair in self.filters]
                 raise ValueError(f"filters: expected convolutions of {most} characters, got {got}")
 
     def __init__(self, config: ModelConfig, rows: int) -> None:
@@ -73,7 +80,8 @@ class Elmo(Family):
         width = config.dim // 2
         self.tokens = nn.Embedding(rows, width)
         self.words = CharacterEncoder(config.character_dim, config.filters, config.highways, width)
-        self.left, self.right = _Direction(config), _Direction(config)
+        self.left = _Direction(config)
+        self.right = _Direction(config)
         self._token_flops = self.words.flops(config.max_characters) + matrix_flops(self.left, self.right)
         characters = torch.zeros(rows, config.max_characters, dtype=torch.int16)
         self.characters: Tensor  # of each token; not stored, as the tokenizer has them
@@ -89,12 +97,15 @@ class Elmo(Family):
     def layer_states(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
         """Return the states [B, T, dim] of every layer; the first are the word vectors, for both directions."""
         self.refuse_unsupported(tensors)
-        ids, lengths = tensors["input_ids"], tensors["lengths"]
+        ids = tensors["input_ids"]
+        lengths = tensors["lengths"]
         words = self.words(tensors["characters"] if "characters" in tensors else self.characters[ids])
         # the right-to-left stack reads each row from its end; padding [B, T] stays, and reversing twice restores
-        positions, ends = torch.arange(ids.shape[1], device=ids.device), lengths.to(ids.device).view(-1, 1)
+        positions = torch.arange(ids.shape[1], device=ids.device)
+        ends = lengths.to(ids.device).view(-1, 1)
         backward = torch.where(positions < ends, ends - 1 - positions, positions).expand(ids.shape)
-        left, right = self.left(words), self.right(_gather(words, backward))
+        left = self.left(words)
+        right = self.right(_gather(words, backward))
         pairs = zip(left, (_gather(state, backward) for state in right), strict=True)
         return [torch.cat(pair, dim=-1) for pair in pairs]
 

@@ -49,7 +49,8 @@ class Encoder(Family):
         if self.languages is not None and "languages" in tensors:
             vectors = vectors + self.languages(tensors["languages"])
         pairs = pair_mask(tensors) if "attention" in tensors else None
-        positions, documents = tensors["position_ids"], batch_documents(tensors)
+        positions = tensors["position_ids"]
+        documents = batch_documents(tensors)
         return stack(vectors, positions, types, batch_padding(tensors), pairs=pairs, documents=documents)
 
     def layer_states(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:

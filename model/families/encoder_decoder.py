@@ -42,7 +42,8 @@ class EncoderDecoder(Family):
             self.decoder.share(self.encoder)
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        ids, target_ids = tensors["input_ids"], tensors["decoder_input_ids"]
+        ids = tensors["input_ids"]
+        target_ids = tensors["decoder_input_ids"]
         both = self.tokens(torch.cat((ids, target_ids), dim=1))  # each look-up has a gradient as large as the table
         vectors, target_vectors = both.split((ids.shape[1], target_ids.shape[1]), dim=1)
         return self._decode(tensors, target_vectors, *self._encode(tensors, vectors), None)
@@ -58,7 +59,9 @@ class EncoderDecoder(Family):
         return layer_states(self.encoder, lambda: self._states(tensors, self.tokens(tensors["input_ids"])))
 
     def _states(self, tensors: Mapping[str, Tensor], vectors: Tensor) -> Tensor:
-        padding, types, documents = batch_padding(tensors), tensors.get("type_ids"), batch_documents(tensors)
+        padding = batch_padding(tensors)
+        types = tensors.get("type_ids")
+        documents = batch_documents(tensors)
         return self.encoder(vectors, tensors["position_ids"], types, padding, documents=documents)
 
     def _encode(self, tensors: Mapping[str, Tensor], vectors: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -70,7 +73,8 @@ class EncoderDecoder(Family):
         self, batch: Mapping[str, Tensor], vectors: Tensor, source: Tensor, visible: Tensor | None, cache: Cache | None
     ) -> Tensor:
         positions = batch["decoder_position_ids"]
-        own, other = batch_documents(batch, "decoder_"), batch_documents(batch)
+        own = batch_documents(batch, "decoder_")
+        other = batch_documents(batch)
         return self.decoder(
             vectors, positions, None, None, source, visible, cache=cache, documents=own, source_documents=other
         )
@@ -90,7 +94,8 @@ class Connector(nn.Module):
 
     def __init__(self, config: ModelConfig, options: ConnectorConfig) -> None:
         super().__init__()
-        width, inner = config.decoder.dim, options.hidden_dim
+        width = config.decoder.dim
+        inner = options.hidden_dim
         self.enter = nn.Linear(config.dim, inner) if inner else None
         self.activation = ACTIVATIONS[config.activation]
         self.leave = nn.Linear(inner or config.dim, width)

@@ -40,7 +40,8 @@ class MobileBert(Family):
 
     def layer_states(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
         self.refuse_unsupported(tensors)
-        documents, padding = tensors.get("document_ids"), batch_padding(tensors)
+        documents = tensors.get("document_ids")
+        padding = batch_padding(tensors)
         vectors = trigrams(self.tokens(tensors["input_ids"]), neighbor_mask(padding, documents))
         states: list[Tensor] = [self.embeddings(vectors, tensors["position_ids"], tensors.get("type_ids"))]
         pairs = None if documents is None else document_mask(documents)

@@ -186,7 +186,8 @@ def _replace_tokens(generated: View, head: Head) -> Tensor:
     fp32, at which the sum of the probabilities, in the order of their ids, is cut.
     """
     hidden, tensors = generated
-    index, fractions = tensors["label_index"], (tensors["sample_words"] >> 8) * 2.0**-24
+    index = tensors["label_index"]
+    fractions = (tensors["sample_words"] >> 8) * 2.0**-24
     scores = head.logits(hidden.flatten(0, 1).index_select(0, index)).float()
     drawn = draw(scores.softmax(-1), fractions).clamp(max=scores.shape[-1] - 1)  # beyond it where scores are NaN
     return at_labels(tensors, drawn)

@@ -74,7 +74,8 @@ class XLNet(Family):
 
     def _plan(self, tensors: Mapping[str, Tensor], rank: Tensor, positions: Tensor) -> RelativePlan:
         """Return the plan of attention, from the position [B, Tq] of each query."""
-        columns, device = rank.shape[1], rank.device
+        columns = rank.shape[1]
+        device = rank.device
         types = tensors.get("type_ids", torch.zeros_like(rank))
         visible = rank_mask(rank, positions.shape[1] - columns)
         padding = batch_padding(tensors)
@@ -90,7 +91,8 @@ class XLNet(Family):
         )
 
     def flops(self, tokens: int, target_tokens: int) -> float:
-        config, waves = self.config, 2 * tokens - 1
+        config = self.config
+        waves = 2 * tokens - 1
         wide = config.attention_heads * config.head_width
         positions = 2 * waves * wide * config.dim + tokens * 2 * wide * (waves + 2)
         return config.layers * (layer_flops(config, tokens, tokens) + positions)

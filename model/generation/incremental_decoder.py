@@ -43,7 +43,8 @@ class IncrementalDecoder:
         """Keep these rows in this order; a row may occur several times."""
         index = torch.tensor(rows, device=self._positions.device)
         self._cache.select(index)
-        self.scores, self._positions = self.scores[index], self._positions[index]
+        self.scores = self.scores[index]
+        self._positions = self._positions[index]
         self._prefix = None if self._prefix is None else self._prefix[index]
         self._rows = [list(self._rows[row]) for row in rows]
 
@@ -75,7 +76,8 @@ class IncrementalDecoder:
         """Read all tokens of all rows: keys in the cache are rotated by the other frequencies."""
         self._was_long = self._is_long()
         tensors = {name: tensor.to(self._positions.device) for name, tensor in _pad_prompts(self._rows).items()}
-        self._cache, self._positions = Cache(self._cache.capacity), tensors["lengths"]
+        self._cache = Cache(self._cache.capacity)
+        self._positions = tensors["lengths"]
         self._read(tensors if self._prefix is None else tensors | {"prefix_length": self._prefix}, self._positions - 1)
 
     def _read(self, tensors: dict[str, Tensor], last: Tensor) -> None:

@@ -97,7 +97,8 @@ class Rules:
         """Apply the repetition penalty, then the bans and the allowed sequences, to the scores [rows, V]."""
         adjusted = scores
         if self.decoding.repetition_penalty != 1:
-            penalty, pairs = self.decoding.repetition_penalty, zip(scores, rows, strict=True)
+            penalty = self.decoding.repetition_penalty
+            pairs = zip(scores, rows, strict=True)
             penalized = [penalize_repetition(own, {*row.prompt, *row.ids}, penalty) for own, row in pairs]
             adjusted = torch.stack(penalized)
         positions = [(at, token) for at, row in enumerate(rows) for token in self._bans(row)]

@@ -242,7 +242,8 @@ class VocabularyHead(LabelHead):
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__(config)
-        transformed, biased = self.is_transformed, self.is_biased
+        transformed = self.is_transformed
+        biased = self.is_biased
         width = config.output_width if transformed else config.dim
         self.transform = nn.Linear(config.dim, width, bias=config.bias.head) if transformed else nn.Identity()
         self.act = ACTIVATIONS[config.activation] if transformed else nn.Identity()

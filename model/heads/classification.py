@@ -57,7 +57,8 @@ class Classification(RowHead):
         return self.options.require_classes(self.key(), 1 if self.options.multi_label else 2)
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        scores, labels = self.scores(hidden, tensors), row_labels(tensors)
+        scores = self.scores(hidden, tensors)
+        labels = row_labels(tensors)
         if not self.options.multi_label:
             return cross_entropy_sum(scores, labels)
         labels = labels.expand_as(scores)  # [B, 1] where no row of the batch has labels
@@ -74,7 +75,8 @@ class Classification(RowHead):
 
     def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the rows whose class, or all of whose classes, are predicted."""
-        scores, labels = self.scores(hidden, tensors), row_labels(tensors)
+        scores = self.scores(hidden, tensors)
+        labels = row_labels(tensors)
         correct = ((scores > 0) == (labels == 1)).all(-1) if self.options.multi_label else scores.argmax(-1) == labels
         return {"accuracy": (correct & _has_label(tensors)).sum()}
 

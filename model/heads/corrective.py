@@ -56,7 +56,8 @@ class Corrective(VocabularyHead):
 
     def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the tokens that are correctly copied or not copied, and those that are replaced."""
-        same, real = original_ids(tensors) == tensors["input_ids"], real_positions(tensors)
+        same = original_ids(tensors) == tensors["input_ids"]
+        real = real_positions(tensors)
         correct = (self.copy(hidden).squeeze(-1) > 0) == same
         return {"accuracy": (correct & real).sum(), "replaced": (~same & real).sum()}
 
@@ -65,6 +66,7 @@ class Corrective(VocabularyHead):
         same = inputs == originals
         score = self.copy(states).squeeze(-1).float()
         copy_loss = F.binary_cross_entropy_with_logits(score, same.float(), reduction="none")
-        copied, corrected = F.logsigmoid(score.detach()), F.logsigmoid(-score.detach())
+        copied = F.logsigmoid(score.detach())
+        corrected = F.logsigmoid(-score.detach())
         corrected = corrected - F.cross_entropy(self.logits(states).float(), originals, reduction="none")
         return self.options.copy_weight * copy_loss - torch.where(same, torch.logaddexp(copied, corrected), corrected)

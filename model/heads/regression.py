@@ -83,7 +83,8 @@ class Regression(RowHead):
         score = super().scores(hidden, tensors).squeeze(-1).float()
         if self.options.output == "sigmoid":
             low, high = self.options.range
-            score, target = score.sigmoid(), (target - low) / (high - low)
+            score = score.sigmoid()
+            target = (target - low) / (high - low)
         elif self.options.target_scale is not None:
             mean, deviation = self.options.target_scale
             target = (target - mean) / deviation

@@ -138,10 +138,8 @@ class Similarity(Head):
         return included & ~(tensors["target"].to(weight.device) < self.options.alike)
 
     def _squared_error(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        first, second = (
-            self._vectors(hidden, tensors["lengths"]),
-            self._vectors(tensors["hidden_b"], tensors["lengths_b"]),
-        )
+        first = self._vectors(hidden, tensors["lengths"])
+        second = self._vectors(tensors["hidden_b"], tensors["lengths_b"])
         included, (low, high) = self._takes_part(tensors), self.options.range
         target = (tensors["target"].float() - low).masked_fill(~included, 0.0) / (high - low)
         return (((first * second).sum(-1) - target).square() * included).sum()

@@ -71,6 +71,7 @@ class Span(Head):
 
 def _ends(tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
     """Return first and last positions [B], `IGNORED` in rows of weight 0 and in those that lack either."""
-    first, last = tensors["answer_start"], tensors["answer_end"]
+    first = tensors["answer_start"]
+    last = tensors["answer_end"]
     out = (tensors["row_weight"] == 0) | (first == IGNORED) | (last == IGNORED)
     return first.masked_fill(out, IGNORED), last.masked_fill(out, IGNORED)

@@ -54,7 +54,8 @@ class SpanBoundary(LabelHead):
         self.act = ACTIVATIONS[config.activation]
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        labels, flat = gather_labels(hidden, tensors), hidden.flatten(0, 1)
+        labels = gather_labels(hidden, tensors)
+        flat = hidden.flatten(0, 1)
         left, right, offset = (tensors[name] for name in ("span_left", "span_right", "span_offset"))
         if not offset.numel():
             left = right = offset = torch.zeros_like(labels.ids)
@@ -65,7 +66,8 @@ class SpanBoundary(LabelHead):
         """Return scores of every position as a span of its own, [B, T, dim] to [B, T, vocab_size]."""
         last = hidden.shape[1] - 1  # the first and the last position are their own neighbors
         positions = torch.arange(last + 1, device=hidden.device)
-        left, right = hidden[:, (positions - 1).clamp(min=0)], hidden[:, (positions + 1).clamp(max=last)]
+        left = hidden[:, (positions - 1).clamp(min=0)]
+        right = hidden[:, (positions + 1).clamp(max=last)]
         return self._scores(left, right, positions.new_zeros(hidden.shape[:2]))
 
     def _scores(self, left: Tensor, right: Tensor, offset: Tensor) -> Tensor:

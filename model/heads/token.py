@@ -40,7 +40,8 @@ class Token(Head):
 
     def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the correctly classified tokens, and those that are replaced."""
-        replaced, real = original_ids(tensors) != tensors["input_ids"], real_positions(tensors)
+        replaced = original_ids(tensors) != tensors["input_ids"]
+        real = real_positions(tensors)
         correct = (self.logits(hidden).squeeze(-1) > 0) == replaced
         return {"accuracy": (correct & real).sum(), "replaced": (replaced & real).sum()}
 

@@ -24,7 +24,8 @@ class Attention(nn.Module):
 
     def __init__(self, config: ModelConfig, depth: int = 0) -> None:
         super().__init__()
-        wide, narrow = config.attention_heads * config.head_width, config.key_value_heads * config.head_width
+        wide = config.attention_heads * config.head_width
+        narrow = config.key_value_heads * config.head_width
         self.query = nn.Linear(config.dim, wide, bias=config.bias.qkv)
         self.key = nn.Linear(config.dim, narrow, bias=config.bias.qkv and config.bias.key)
         self.value = nn.Linear(config.dim, narrow, bias=config.bias.qkv)

@@ -54,7 +54,8 @@ class BottleneckConfig(ModelConfig):
         return self.head_dim or self.bottleneck_dim // self.attention_heads
 
     def _attention_problems(self) -> Iterator[str]:
-        heads, dim = self.attention_heads, self.bottleneck_dim
+        heads = self.attention_heads
+        dim = self.bottleneck_dim
         if self.head_dim is None and dim % heads:
             yield f"attention_heads: {heads} heads do not divide bottleneck_dim {dim}; change either, or give head_dim"
         if heads % self.key_value_heads:
@@ -112,7 +113,9 @@ class BottleneckAttention(Attention):
 
     def forward(self, x: Tensor, values: Tensor, plan: AttentionPlan) -> Tensor:  # type: ignore[override]
         """Map [B, T, dim] and [B, T, value_width] to [B, T, dim]."""
-        query, key, value = self._split(self.query(x)), self._split(self.key(x)), self._split(self.value(values))
+        query = self._split(self.query(x))
+        key = self._split(self.key(x))
+        value = self._split(self.value(values))
         return self.out(self.mix(query, key, value, plan).transpose(1, 2).flatten(2))
 
 
@@ -145,8 +148,10 @@ def trigrams(vectors: Tensor, joined: Tensor | None) -> Tensor:
         >>> trigrams(torch.tensor([[[1.0], [2.0], [3.0]]]), torch.tensor([[True, False]])).tolist()
         [[[2.0, 1.0, 0.0], [0.0, 2.0, 1.0], [0.0, 3.0, 0.0]]]
     """
-    following, before = vectors[:, 1:], vectors[:, :-1]
+    following = vectors[:, 1:]
+    before = vectors[:, :-1]
     if joined is not None:
         shown = joined[..., None]
-        following, before = following * shown, before * shown
+        following = following * shown
+        before = before * shown
     return torch.cat((F.pad(following, (0, 0, 0, 1)), vectors, F.pad(before, (0, 0, 1, 0))), dim=-1)

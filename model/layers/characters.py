@@ -14,7 +14,9 @@ from clozeline.model.parameters.sharding import full_shape
 _BYTES: Final = 256
 _SPECIAL: Final = {"bos": _BYTES, "eos": _BYTES + 1, "pad": _BYTES + 2}
 """Special tokens that are a single character; the others are spelled as their text is written."""
-_BEGIN, _END, _FILL = _BYTES + 3, _BYTES + 4, _BYTES + 5
+_BEGIN = _BYTES + 3
+_END = _BYTES + 4
+_FILL = _BYTES + 5
 CHARACTERS: Final = _BYTES + 6
 """UTF-8 bytes, three special tokens, start and end of a word, and the filler after it."""
 

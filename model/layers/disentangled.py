@@ -22,7 +22,8 @@ class RelativeTable(nn.Module):
         chosen = config.position.disentangled or DisentangledConfig()
         self.table = nn.Embedding(chosen.rows, config.dim)
         self.norm = build_norm(config, config.dim) if chosen.norm else nn.Identity()
-        self.max_distance, self.buckets = chosen.max_distance, chosen.buckets
+        self.max_distance = chosen.max_distance
+        self.buckets = chosen.buckets
 
     def forward(self, positions: Tensor) -> RelativePositions:
         """Return the vectors and the table row of each pair of `positions`, [B, T] or [1, T] for all rows."""
@@ -52,7 +53,8 @@ class DisentangledAttention(Attention):
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor, plan: AttentionPlan) -> Tensor:
         assert plan.relative is not None
-        wide_query, wide_key = query.float(), key.float()
+        wide_query = query.float()
+        wide_key = key.float()
         scores = self.scale * self.position_scores(wide_query, wide_key, plan.relative)
         if plan.mask is not None:
             scores = scores.masked_fill(~plan.mask, BLOCKED)

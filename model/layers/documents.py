@@ -69,7 +69,8 @@ def attend_flat(
     # queries, keys and values end to end, [B * T, heads, head_dim]
     parts = (_end_to_end(query), _end_to_end(key), _end_to_end(value))
     bounds = (own.bounds, other.bounds, own.longest, other.longest)
-    fully_causal, later = plan.causal and plan.window is None, 0 if plan.causal else near
+    fully_causal = plan.causal and plan.window is None
+    later = 0 if plan.causal else near
     mixed, *_ = _flash(
         *parts, *bounds, dropout, fully_causal, False, scale=scale, window_size_left=near, window_size_right=later
     )
@@ -84,7 +85,8 @@ def attend_one_by_one(
     own, other = _documents(plan)
     assert own.bounds is not None
     assert other.bounds is not None
-    sizes, other_sizes = own.bounds.diff().tolist(), other.bounds.diff().tolist()
+    sizes = own.bounds.diff().tolist()
+    other_sizes = other.bounds.diff().tolist()
     queries = torch.split(_end_to_end(query), sizes)
     keys, values = (torch.split(_end_to_end(states), other_sizes) for states in (key, value))
     mixed = []

@@ -21,7 +21,8 @@ class LongShortTermMemory(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, weight_dropout: float) -> None:
         super().__init__()
-        self.outputs, self.weight_dropout = outputs, weight_dropout
+        self.outputs = outputs
+        self.weight_dropout = weight_dropout
         self.input = nn.Parameter(torch.empty(4 * outputs, inputs))
         self.recurrent = nn.Parameter(torch.empty(4 * outputs, outputs))
         self.bias = nn.Parameter(torch.empty(4 * outputs))
@@ -59,7 +60,8 @@ class ProjectedLstm(nn.Module):
 
     def __init__(self, inputs: int, cells: int, outputs: int, clip: float) -> None:
         super().__init__()
-        self.cells, self.clip = cells, clip
+        self.cells = cells
+        self.clip = clip
         self.input = nn.Parameter(torch.empty(4 * cells, inputs))
         self.recurrent = nn.Parameter(torch.empty(4 * cells, outputs))
         self.bias = nn.Parameter(torch.empty(4 * cells))
@@ -72,7 +74,8 @@ class ProjectedLstm(nn.Module):
         """Return outputs [B, T, outputs] of inputs [B, T, inputs]; every row starts from zeros."""
         gates = F.linear(x, self.input, self.bias)
         outputs, cells = self.projection.shape
-        cell, output = gates.new_zeros(len(x), cells), gates.new_zeros(len(x), outputs)
+        cell = gates.new_zeros(len(x), cells)
+        output = gates.new_zeros(len(x), outputs)
         states = []
         for step in gates.unbind(1):  # one token: [B, 4 * cells]
             write, forget, candidate, read = (step + F.linear(output, self.recurrent)).chunk(4, dim=-1)

@@ -86,7 +86,8 @@ def batch_padding(tensors: Mapping[str, Tensor]) -> Tensor | None:
 
 def real_tokens(tensors: Mapping[str, Tensor]) -> Tensor:
     """Return which positions [B, T] of `input_ids` hold tokens of rows that have weight, as fp32."""
-    ids, weight = tensors["input_ids"], tensors["row_weight"]
+    ids = tensors["input_ids"]
+    weight = tensors["row_weight"]
     if (choices := tensors.get("choices")) is not None:
         weight = weight.repeat_interleave(choices.to(weight.device), output_size=len(ids))
     weighted = (weight != 0)[:, None].expand(ids.shape)
@@ -112,7 +113,8 @@ def mode_mask(attention: Tensor, prefix_length: Tensor, columns: int) -> Tensor:
     earlier = positions <= positions[:, None]
     mode = attention[:, None, None]
     prefix = (mode == 3) & (positions < prefix_length[:, None, None])
-    forward, backward = ((mode == 1) | (mode == 3)) & earlier, (mode == 2) & earlier.T
+    forward = ((mode == 1) | (mode == 3)) & earlier
+    backward = (mode == 2) & earlier.T
     return ((mode == 0) | forward | backward | prefix)[:, None]
 
 

@@ -23,7 +23,8 @@ def scale_frequencies(scaling: ScalingConfig, width: int, theta: float, position
 
     Only `dynamic` and `longrope` read the position ids, of any shape, and scale the batch by its largest.
     """
-    plain, old = frequencies(width, theta, positions.device), scaling.original_maximum or 0
+    plain = frequencies(width, theta, positions.device)
+    old = scaling.original_maximum or 0
     match scaling.kind:
         case "linear":
             return plain / scaling.factor
@@ -38,7 +39,8 @@ def scale_frequencies(scaling: ScalingConfig, width: int, theta: float, position
             return plain / torch.where(positions.max() + 1 > old, long, short)
         case "llama3":
             turns = old * plain / (2 * math.pi)
-            low, high = scaling.low_freq_factor, scaling.high_freq_factor
+            low = scaling.low_freq_factor
+            high = scaling.high_freq_factor
             # share of each frequency that is kept: 1 for short waves, 0 for long ones
             share = ((turns - low) / (high - low)).clamp(0, 1)
         case "yarn":
@@ -72,8 +74,10 @@ def _yarn_ramp(scaling: ScalingConfig, width: int, theta: float, device: torch.d
         for turns in (scaling.beta_fast, scaling.beta_slow)
     )
     if scaling.truncate:
-        low, high = math.floor(low), math.ceil(high)
-    low, high = max(low, 0), min(high, width - 1)
+        low = math.floor(low)
+        high = math.ceil(high)
+    low = max(low, 0)
+    high = min(high, width - 1)
     return ((torch.arange(width // 2, dtype=torch.float32, device=device) - low) / (high - low or 0.001)).clamp(0, 1)
 
 
@@ -110,14 +114,16 @@ class Sinusoidal(Position):
 
     def __init__(self, width: int, waves: str = "interleaved") -> None:
         super().__init__()
-        self.width, self.halves = width, waves == "halves"
+        self.width = width
+        self.halves = waves == "halves"
 
     def embed(self, positions: Tensor) -> Tensor:
         """Return sin(p / 10000^(2i/width)) in column 2i, the cosine in 2i + 1; in i and i + width/2 with halves."""
         # fp64, as in published tables: fp32 angles are off by 6e-5 at position 1000
         columns = torch.arange(0, self.width, 2, dtype=torch.float64, device=positions.device)
         angles = positions[..., None] * 10000.0 ** (-columns / self.width)
-        sines, cosines = angles.sin().float(), angles.cos().float()
+        sines = angles.sin().float()
+        cosines = angles.cos().float()
         if self.halves:
             return torch.cat((sines, cosines), dim=-1)
         return torch.stack((sines, cosines), dim=-1).flatten(-2)
@@ -131,7 +137,9 @@ class Rope(Position):
 
     def __init__(self, width: int, theta: float, scaling: ScalingConfig | None = None) -> None:
         super().__init__()
-        self.width, self.theta, self.scaling = width, theta, scaling
+        self.width = width
+        self.theta = theta
+        self.scaling = scaling
 
     def rotation(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         # angles are fp32: bf16 is off by entire turns at position 4000
@@ -151,7 +159,8 @@ class T5Bias(Position):
     def __init__(self, heads: int, buckets: int, max_distance: int, causal: bool) -> None:
         super().__init__()
         self.table = nn.Embedding(buckets, heads)
-        self.max_distance, self.causal = max_distance, causal
+        self.max_distance = max_distance
+        self.causal = causal
 
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor:
         distance = keys[:, None, :] - queries[:, :, None]
@@ -191,7 +200,8 @@ def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
     """Rotate queries or keys [B, heads, T, head_dim] by the angles of their positions; components beyond them stay."""
     cosines, sines = (part.to(x.dtype) for part in rotation)
     width = cosines.shape[-1]
-    turned, rest = x[..., :width], x[..., width:]
+    turned = x[..., :width]
+    rest = x[..., width:]
     first, second = turned.chunk(2, dim=-1)
     turned = turned * cosines + torch.cat((-second, first), dim=-1) * sines
     return torch.cat((turned, rest), dim=-1) if rest.shape[-1] else turned

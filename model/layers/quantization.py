@@ -75,7 +75,8 @@ def round_values(values: Tensor, quantization: Quantization) -> Tensor:
     from torchao.quantization import MappingType, choose_qparams_affine, dequantize_affine, quantize_affine
 
     group, low, high = (GROUP, -8, 7) if quantization == "int4" else (values.shape[-1], -128, 127)
-    exact, block = values.detach().float(), (*(1,) * (values.dim() - 1), group)
+    exact = values.detach().float()
+    block = (*(1,) * (values.dim() - 1), group)
     scale, zero = choose_qparams_affine(
         exact, MappingType.SYMMETRIC, block, torch.int8, low, high, zero_point_dtype=torch.int8, keepdim=True
     )

@@ -34,7 +34,8 @@ class RelativeAttention(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        heads, width = config.attention_heads, config.head_width
+        heads = config.attention_heads
+        width = config.head_width
         self.query = nn.Linear(config.dim, heads * width, bias=False)
         self.key = nn.Linear(config.dim, heads * width, bias=False)
         self.value = nn.Linear(config.dim, heads * width, bias=False)
@@ -52,7 +53,9 @@ class RelativeAttention(nn.Module):
     def forward(self, x: Tensor, plan: RelativePlan) -> Tensor:
         """Map [B, Tq, dim] to the same shape; the first T states are the keys and values, all are queries."""
         source = x[:, : plan.wave_ids.shape[-1]]
-        query, key, value = self._split(self.query(x)), self._split(self.key(source)), self._split(self.value(source))
+        query = self._split(self.query(x))
+        key = self._split(self.key(source))
+        value = self._split(self.value(source))
         # distance and segment scores enter as an additive mask [B, heads, Tq, T]
         # distance: each query against the wave of every distance, then the one of each pair
         waves = self._split(self.position(plan.waves.to(query.dtype)))

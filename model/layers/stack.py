@@ -54,7 +54,8 @@ class Stack(nn.Module):
         self.dropout = nn.Dropout(config.dropout.output)
         self.causal = causal
         self.capped = config.attn_logit_softcapping is not None
-        self.head_width, self.attention_dropout = config.head_width, config.dropout.attention
+        self.head_width = config.head_width
+        self.attention_dropout = config.dropout.attention
         self.prefix_positions: int | None = None  # taken by an attached prefix adapter; None: there is no prefix
 
     def forward(
@@ -90,7 +91,8 @@ class Stack(nn.Module):
         # positions: columns [1 or B, Tk] are those of the keys, earlier tokens of a cache and a prefix included
         columns = positions if cache is None else cache.extend(positions)
         if self.prefix_positions:
-            positions, columns = positions + self.prefix_positions, columns + self.prefix_positions
+            positions = positions + self.prefix_positions
+            columns = columns + self.prefix_positions
         x = self.embeddings(vectors, self.position, positions, types)
         prefix = None if prefix_length is None else prefix_mask(prefix_length, columns.shape[1])
         relative = None if self.relative is None else self.relative(positions)
@@ -107,7 +109,8 @@ class Stack(nn.Module):
             rotation = position.rotation(positions)
             if apart:
                 return AttentionPlan(None, self.causal, rotation, documents=documents, window=window)
-            bias, seen = position.bias(positions, columns), pairs
+            bias = position.bias(positions, columns)
+            seen = pairs
             if window is not None:  # counted along the row, whatever the position ids are
                 keys = torch.arange(columns.shape[1], device=columns.device)[None] if cache is None else columns
                 near = window_mask(keys if cache is None else positions, keys, window)
@@ -125,7 +128,8 @@ class Stack(nn.Module):
             source_plan = plan_source(source, source_visible, documents, source_documents, cache, flat=flat)
 
         def apply(index: int, x: Tensor) -> Tensor:  # layers may share weights
-            layer, local = self.layers[self.order[index]], index in self.local_layers
+            layer = self.layers[self.order[index]]
+            local = index in self.local_layers
             own = plan_local if local else plan_global
             if isinstance(layer.position, Position):
                 own = plan(layer.position, self.window if local else None)
@@ -144,9 +148,11 @@ class Stack(nn.Module):
 
     def share(self, other: Self) -> None:
         """Use the weights of another stack, except for positions and cross-attention."""
-        self.embeddings, self.norm = other.embeddings, other.norm
+        self.embeddings = other.embeddings
+        self.norm = other.norm
         for layer, source in zip(self.layers, other.layers, strict=True):
-            layer.attention, layer.feed_forward = source.attention, source.feed_forward
+            layer.attention = source.attention
+            layer.feed_forward = source.feed_forward
 
 
 def layer_states(stack: Stack, read: Callable[[], Tensor]) -> list[Tensor]:

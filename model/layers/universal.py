@@ -25,7 +25,8 @@ class Universal(nn.Module):
 
     def __init__(self, config: ModelConfig, options: UniversalConfig) -> None:
         super().__init__()
-        self.epsilon, self.dim = options.epsilon, config.dim
+        self.epsilon = options.epsilon
+        self.dim = config.dim
         self.halting = None if options.epsilon is None else nn.Linear(config.dim, 1)
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
@@ -75,7 +76,9 @@ class Universal(nn.Module):
             weight = torch.where(last, 1 - weighed, halting) * running
             mean = mean + weight[..., None] * new
             x = torch.where(running[..., None], new, x)
-            weighed, remainder, taken = weighed + weight, remainder + weight * last, taken + running
+            weighed = weighed + weight
+            remainder = remainder + weight * last
+            taken = taken + running
             running = running & ~last
             if may_end and not (running if real is None else running & real).any():
                 break

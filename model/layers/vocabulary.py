@@ -74,7 +74,8 @@ class VocabularyProjection(nn.Module):
         cls, config: ModelConfig, width: int, tokens: nn.Embedding, size: int, *, bias: bool, wider: bool = True
     ) -> Self:
         """Build the projection of states that may be `wider` than a tied table, which leaves the rest to `extra`."""
-        extra, softcap = width - config.embedding_width if config.tied and wider else 0, config.final_logit_softcapping
+        extra = width - config.embedding_width if config.tied and wider else 0
+        softcap = config.final_logit_softcapping
         return cls(width - extra, size, tokens, tied=config.tied, bias=bias, extra=extra, softcap=softcap)
 
     def forward(self, hidden: Tensor) -> Tensor:

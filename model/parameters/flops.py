@@ -44,7 +44,8 @@ def layer_flops(config: ModelConfig, tokens: int, visible: float, source: int = 
         >>> layer_flops(c, 2, 2.0)  # 2 x (2 x 4 x 4 projections + 2 x 2 x 6 feed-forward + 4 x 2 x 2 attention)
         144.0
     """
-    wide, narrow = config.attention_heads * config.head_width, config.key_value_heads * config.head_width
+    wide = config.attention_heads * config.head_width
+    narrow = config.key_value_heads * config.head_width
     projections = 2 * config.dim * (2 * wide + 2 * narrow)
     feed_forward = 2 * (3 if config.gated else 2) * config.dim * config.ffn_dim
     per_row = tokens * (projections + feed_forward + 4 * wide * visible)

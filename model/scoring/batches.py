@@ -83,7 +83,8 @@ def log_probabilities(head: Head, states: Tensor, tokens: Tensor, vocabulary: in
 
     Scores are fp32 over the entire vocabulary; only some of them are held in memory at a time.
     """
-    parts, room = [], max(1, _SCORES.get(states.device.type, _MORE_SCORES) // vocabulary)
+    parts = []
+    room = max(1, _SCORES.get(states.device.type, _MORE_SCORES) // vocabulary)
     for first in range(0, len(tokens), room):
         scores = head.logits(states[first : first + room]).float()
         parts.append(-F.cross_entropy(scores, tokens[first : first + room], reduction="none").double().cpu())

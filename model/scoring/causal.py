@@ -45,7 +45,8 @@ def windows(tokens: int, length: int, stride: int) -> Iterator[Window]:
     while scored < tokens:
         end = min(first + length + 1, tokens)
         yield Window(first, scored, end)
-        first, scored = first + stride, end
+        first = first + stride
+        scored = end
 
 
 def log_likelihoods(model: Model, rows: Sequence[Sequence[int]], *, tokens: int = TOKENS) -> list[Tensor]:
@@ -92,9 +93,11 @@ def _number_prefixes(rows: Sequence[Sequence[int]]) -> tuple[list[list[int]], li
         ([[0, 1, 2], [0, 1, 3], [0, 1]], [1, 2, 2])
     """
     known: dict[tuple[int, int], int] = {}
-    numbers, fresh = [], []
+    numbers = []
+    fresh = []
     for row in rows:
-        before, at = len(known), -1
+        before = len(known)
+        at = -1
         numbers.append([at := known.setdefault((at, token), len(known)) for token in row])
         fresh.append(max(1, sum(number < before for number in numbers[-1])))
     return numbers, fresh

@@ -63,7 +63,8 @@ class CountTokens(Pass[BalanceCounts]):
         for block in np.flatnonzero(shards.index.shard == unit).tolist():
             rows = shards.read_block(block)
             counts["documents_in"] += len(rows)
-            sources, sizes = rows.fixed["source_group"].tolist(), rows.columns["token_ids"].lengths.tolist()
+            sources = rows.fixed["source_group"].tolist()
+            sizes = rows.columns["token_ids"].lengths.tolist()
             others = rows.columns["target_ids"].lengths.tolist() if "target_ids" in rows.columns else [0] * len(rows)
             for row, language in enumerate(languages_of(rows, manifest.languages)):
                 if is_heldout(rows.fixed["document_uid"][row].tobytes(), self.heldout, self.seed):
@@ -110,9 +111,13 @@ class WriteFactors(Pass[BalanceCounts]):
                 if uncapped[language] != capped[language]:
                     _LOG.warning(
                         "balance: %s: %.2f copies of a document wanted, max_copies allows %s: %.4f of the tokens, "
-                        "before %.4f", language, max(uncapped[language].values()), max(capped[language].values()),
-                        row["balanced_share"], row["share"],
-                    )  # fmt: skip
+                        "before %.4f",
+                        language,
+                        max(uncapped[language].values()),
+                        max(capped[language].values()),
+                        row["balanced_share"],
+                        row["share"],
+                    )
                 factors[language] = {source: str(factor) for source, factor in capped[language].items()}
                 balanced[language] = row["balanced_tokens"]
         with output.file(FACTORS_FILE) as path:
@@ -132,7 +137,8 @@ def _report(
         language: sum((count * factors[language][source] for source, count in by_source.items()), Fraction(0))
         for language, by_source in tokens.items()
     }
-    total_before, total_after = sum(before.values()), sum(after.values(), Fraction(0))
+    total_before = sum(before.values())
+    total_after = sum(after.values(), Fraction(0))
     return {
         language: {
             "documents": sum(documents["documents"] for documents in counts[language].values()),
@@ -205,7 +211,9 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
             yield f"balance.sources: no input has the source '{source}'; the inputs have {', '.join(sorted(known))}"
 
     def passes(self) -> Sequence[Pass[BalanceCounts]]:
-        tokens, config, recipe = self.recipe.folder("encode"), self.config, self.recipe
+        tokens = self.recipe.folder("encode")
+        config = self.config
+        recipe = self.recipe
         return [
             CountTokens(len(Manifest.load(tokens).shards), tokens, recipe.heldout.fraction, recipe.seed),
             WriteFactors(config.alpha, config.max_copies, config.sources),

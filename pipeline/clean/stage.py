@@ -83,13 +83,20 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         """Return one pass over the units."""
         return [
             CleanUnits(
-                planned=self.plan.units, sources=self._source_steps(), corpus=self.recipe.corpus, seed=self.recipe.seed,
-                limits=self.recipe.limits, keep_text=self.config.keep_text,
-                fail_truncated=self.recipe.on_error.truncated == "fail", units=len(self.plan.units),
-                limit=self.recipe.limit, exclusion=self._exclusion,
-                companions=self._companions, skipped=self.plan.skipped,
+                planned=self.plan.units,
+                sources=self._source_steps(),
+                corpus=self.recipe.corpus,
+                seed=self.recipe.seed,
+                limits=self.recipe.limits,
+                keep_text=self.config.keep_text,
+                fail_truncated=self.recipe.on_error.truncated == "fail",
+                units=len(self.plan.units),
+                limit=self.recipe.limit,
+                exclusion=self._exclusion,
+                companions=self._companions,
+                skipped=self.plan.skipped,
             )
-        ]  # fmt: skip
+        ]
 
     def files(self) -> Mapping[str, str]:
         """Return the SHA-256 of models and lists that the filters read, by path, and of `exclude`."""
@@ -137,11 +144,15 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         not_utf8 = counts["malformed"].get("bad_utf8", 0)
         skipped = {f"skipped by the name: {kind}": count for kind, count in counts.get("files_skipped", {}).items()}
         noticed = (
-            ("", counts["notes"]), ("byte", {**lost, **without}), ("", counts.get("text_lacks", {})),
-            ("", counts.get("first_records", {})), ("row", {_NAME_ENCODING: not_utf8} if not_utf8 else {}),
+            ("", counts["notes"]),
+            ("byte", {**lost, **without}),
+            ("", counts.get("text_lacks", {})),
+            ("", counts.get("first_records", {})),
+            ("row", {_NAME_ENCODING: not_utf8} if not_utf8 else {}),
             *self._list_unmatched(counts),
-        )  # fmt: skip
-        documents, records = counts["documents_in"], counts.get("records_in", counts["documents_in"])
+        )
+        documents = counts["documents_in"]
+        records = counts.get("records_in", counts["documents_in"])
         amounts = [amount(records, "record")] * (records != documents) + [amount(documents, "document")]
         row = Row.of(counts, self.equations, "\n".join(amounts), amount(counts["documents_out"], "document"))
         return replace(

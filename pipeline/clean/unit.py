@@ -276,9 +276,13 @@ class CleanUnits(Pass[CleanCounts]):
                 self._check_truncated(path, tally)
                 continue
             each = replace(
-                planned, source=f"{planned.source}!{escape_name(member.name)}", path=member, reader=reader, start=0,
+                planned,
+                source=f"{planned.source}!{escape_name(member.name)}",
+                path=member,
+                reader=reader,
+                start=0,
                 end=member.stat().st_size,
-            )  # fmt: skip
+            )
             if not self._is_excluded(each, tally):
                 yield from self._clean_file(each, member, tally, steps)
             records += 1
@@ -330,11 +334,20 @@ class CleanUnits(Pass[CleanCounts]):
         """Return the document of a record, or None if it is one that the run leaves out."""
         document = Document(
             uid=document_uid(self.corpus, planned.source, record.kind, record.locator),
-            text=record.text, target_text=record.target_text,
-            source=planned.source, source_group=planned.source_group, offset=record.locator, length=record.length,
-            url=record.url, host=host_of(record.url), date=record.date, flags=record.flags, extra=dict(record.extra),
-            language=record.language or UNDECIDED, language_score=float(record.language not in (None, UNDECIDED)),
-        )  # fmt: skip
+            text=record.text,
+            target_text=record.target_text,
+            source=planned.source,
+            source_group=planned.source_group,
+            offset=record.locator,
+            length=record.length,
+            url=record.url,
+            host=host_of(record.url),
+            date=record.date,
+            flags=record.flags,
+            extra=dict(record.extra),
+            language=record.language or UNDECIDED,
+            language_score=float(record.language not in (None, UNDECIDED)),
+        )
         if record.flags & FLAG_TRUNCATED_SOURCE:
             tally.note("rest_cut_by_source")
         if "dropped" in record.extra:

@@ -62,12 +62,25 @@ class UnitCounts:
 
     def open(self, source: str, malformed: Iterable[str], rejected: Iterable[str]) -> None:
         """Start a file with a zero for every possible reason, so that reports also show what did not happen."""
-        self._source, self.records_of_range = source, 0
-        self.add({
-            "records_in": 0, "documents_in": 0, "documents_out": 0, "ignored": {}, "notes": {}, "by_source": {},
-            "malformed_listed": {}, "malformed": dict.fromkeys(malformed, 0), "rejected": dict.fromkeys(rejected, 0),
-            "characters_in": 0, "cut": {}, "characters_out": 0, "without_records": {},
-        })  # fmt: skip
+        self._source = source
+        self.records_of_range = 0
+        self.add(
+            {
+                "records_in": 0,
+                "documents_in": 0,
+                "documents_out": 0,
+                "ignored": {},
+                "notes": {},
+                "by_source": {},
+                "malformed_listed": {},
+                "malformed": dict.fromkeys(malformed, 0),
+                "rejected": dict.fromkeys(rejected, 0),
+                "characters_in": 0,
+                "cut": {},
+                "characters_out": 0,
+                "without_records": {},
+            }
+        )
 
     @property
     def events(self) -> Mapping[str, int]:

@@ -138,9 +138,16 @@ class CorruptShards(Pass[CorruptCounts]):
 def set_writer(entry: ObjectiveEntry, objective: Objective, split: str, shards: int) -> SetWriter:
     """Return the writer of one split of an example set."""
     return SetWriter.of_rows(
-        f"{entry.set_label}/{split}", shards, objective.features, objective.vocabulary, objective.content_length,
-        entry.block_rows, {"objective": entry.set_label}, container=entry.container, compression=entry.compression,
-    )  # fmt: skip
+        f"{entry.set_label}/{split}",
+        shards,
+        objective.features,
+        objective.vocabulary,
+        objective.content_length,
+        entry.block_rows,
+        {"objective": entry.set_label},
+        container=entry.container,
+        compression=entry.compression,
+    )
 
 
 @dataclass
@@ -165,7 +172,8 @@ class CorruptedShard:
             total = len(samples)
             if skips.any():
                 rows = np.flatnonzero(skips == Skip.NONE)
-                examples, samples = examples.take(rows), samples.take(rows)
+                examples = examples.take(rows)
+                samples = samples.take(rows)
             if unused := self.objective.count_unused_tokens(samples, examples):
                 add_counts(self.counts, {"unused_tokens": unused})
             skipped = {Skip(code).reason: int(rows) for code, rows in enumerate(np.bincount(skips)) if code and rows}
@@ -206,13 +214,19 @@ class CorruptManifests(Pass[CorruptCounts]):
         work, (objective, source) = self.shards, self.shards.open(entry, split)
         samples = source.manifest
         manifest = set_writer(entry, objective, split, len(made)).write_manifest(
-            output, name=f"{entry.set_label}/{split}", kind="examples", seed=work.seed_of(entry),
+            output,
+            name=f"{entry.set_label}/{split}",
+            kind="examples",
+            seed=work.seed_of(entry),
             tokenizer=samples.tokenizer.model_dump(),
             totals={"tokens_by_language": set_counts["by_language"], "skipped": set_counts["skipped"]},
-            grouping=samples.grouping.model_dump() if samples.grouping else None, variants=made[0].variants,
-            objective=objective_facts(entry, objective), languages=samples.languages,
-            parents=[{"name": samples.name, "digest": samples.digest, "role": "samples"}], config=to_plain(entry),
-        )  # fmt: skip
+            grouping=samples.grouping.model_dump() if samples.grouping else None,
+            variants=made[0].variants,
+            objective=objective_facts(entry, objective),
+            languages=samples.languages,
+            parents=[{"name": samples.name, "digest": samples.digest, "role": "samples"}],
+            config=to_plain(entry),
+        )
         written = manifest.totals.samples, manifest.totals.tokens
         require_written(f"corrupt {manifest.name}: manifest", (set_counts["examples"], set_counts["tokens"]), written)
 

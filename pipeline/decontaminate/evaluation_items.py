@@ -19,9 +19,13 @@ from clozeline.pipeline.tasks.readers import Choices, Dialogue, Question, Source
 _ENDINGS: Final = re.compile(r"(\.(json|jsonl|ndjson|txt|tsv|csv|gz|zst|xz|bz2|lz4))+$")
 _MASK: Final = "[MASK]"
 _LAYOUTS: Final = (
-    ("text",), ("fields",), ("sentence_good", "sentence_bad"), ("good", "bad"), ("masked_sentence",),
+    ("text",),
+    ("fields",),
+    ("sentence_good", "sentence_bad"),
+    ("good", "bad"),
+    ("masked_sentence",),
     ("masked_sentences",),
-)  # fmt: skip
+)
 """Columns that hold the texts of an item: any text, minimal pairs (BLiMP), facts (LAMA)."""
 
 
@@ -64,7 +68,8 @@ def evaluation_files(sets: Sequence[EvaluationSet]) -> list[EvaluationFile]:
         else:
             exact = [folder] if folder.is_file() else []
             matches = exact or sorted(Path(match) for match in glob.glob(entry.path, recursive=True))  # noqa: PTH207
-            paths, suite = [path for path in matches if path.is_file()], entry.suite
+            paths = [path for path in matches if path.is_file()]
+            suite = entry.suite
             folder = Path(*takewhile(lambda part: not glob.has_magic(part), folder.parts[:-1]))
         if not paths:
             raise ConfigurationError(

@@ -128,7 +128,8 @@ class FindMatches(Pass[DecontaminateCounts]):
 
     def run(self, unit: int, output: Output) -> DecontaminateCounts:
         matcher = Matcher(_index(self.folder))
-        pairs, compared = list[tuple[int, int]](), 0
+        pairs = list[tuple[int, int]]()
+        compared = 0
         for batch in read_batches(documents_of(self.documents, unit), ("text", "target_text")):
             sides = zip(batch.column("text").to_pylist(), batch.column("target_text").to_pylist(), strict=True)
             for texts in sides:
@@ -144,9 +145,9 @@ class FindMatches(Pass[DecontaminateCounts]):
 class _Suite:
     """The items of a suite that documents hold, and the counts of all."""
 
-    counts: SuiteCounts = field(default_factory=lambda: SuiteCounts(
-        too_short=0, words=0, overlap_words=0, contaminated=0
-    ))  # fmt: skip
+    counts: SuiteCounts = field(
+        default_factory=lambda: SuiteCounts(too_short=0, words=0, overlap_words=0, contaminated=0)
+    )
     items: int = 0
     documents: set[tuple[int, int]] = field(default_factory=set)
     found: list[dict[str, Any]] = field(default_factory=list)
@@ -154,7 +155,10 @@ class _Suite:
     def add(self, file: EvaluationFile, item: Item, ngram: int, holders: dict[str, set[tuple[int, int]]]) -> None:
         """Add an item; `holders` are the documents of each run that is not too frequent."""
         self.items += 1
-        documents, words, inside, can_be_found = set[tuple[int, int]](), 0, 0, False
+        documents = set[tuple[int, int]]()
+        words = 0
+        inside = 0
+        can_be_found = False
         for text in item.texts:
             text_words = match_words(text)
             runs = runs_of(text_words, ngram)
@@ -162,15 +166,28 @@ class _Suite:
             documents.update(*(holders[runs[start]] for start in starts))
             ends = [start + runs[start].count(" ") + 1 for start in starts]
             inside += len({word for start, end in zip(starts, ends, strict=True) for word in range(start, end)})
-            words, can_be_found = words + len(text_words), can_be_found or bool(runs)
-        add_counts(self.counts, {
-            "too_short": int(not can_be_found), "words": words * can_be_found, "overlap_words": inside,
-            "contaminated": int(bool(documents)),
-        })  # fmt: skip
+            words = words + len(text_words)
+            can_be_found = can_be_found or bool(runs)
+        add_counts(
+            self.counts,
+            {
+                "too_short": int(not can_be_found),
+                "words": words * can_be_found,
+                "overlap_words": inside,
+                "contaminated": int(bool(documents)),
+            },
+        )
         if documents:
             self.documents |= documents
-            self.found.append({"file": file.name, "row": item.row, "id": item.name, "documents": len(documents),
-                               "overlap": round(inside / words, 6)})  # fmt: skip
+            self.found.append(
+                {
+                    "file": file.name,
+                    "row": item.row,
+                    "id": item.name,
+                    "documents": len(documents),
+                    "overlap": round(inside / words, 6),
+                }
+            )
 
     def report(self) -> dict[str, Any]:
         """Return the entry of the suite in `overlap.json`."""
@@ -192,8 +209,10 @@ class DecideMatches(Pass[DecontaminateCounts]):
     units: int = 1
 
     def run(self, unit: int, output: Output) -> DecontaminateCounts:
-        folder, index = output.folder, _index(output.folder)
-        frequency, counted = np.zeros(len(index), np.int64), 0
+        folder = output.folder
+        index = _index(output.folder)
+        frequency = np.zeros(len(index), np.int64)
+        counted = 0
         for part in range(self.parts):
             rows = read_matches(folder, part)
             frequency += np.bincount(rows[:, 1], minlength=len(index))
@@ -217,8 +236,12 @@ class DecideMatches(Pass[DecontaminateCounts]):
             for entry in np.flatnonzero(too_frequent).tolist()
         ]
         ignored.sort(key=lambda row: (-row["documents"], row["words"]))
-        content = {"format": _OVERLAP_FORMAT, "ngram": index.ngram, "ignored": ignored,
-                   "suites": {name: suite.report() for name, suite in suites.items()}}  # fmt: skip
+        content = {
+            "format": _OVERLAP_FORMAT,
+            "ngram": index.ngram,
+            "ignored": ignored,
+            "suites": {name: suite.report() for name, suite in suites.items()},
+        }
         with output.file("overlap.json") as path:
             text = json.dumps(seal(content), sort_keys=True, ensure_ascii=False)
             path.write_text(text + "\n", encoding="utf-8")
@@ -226,10 +249,12 @@ class DecideMatches(Pass[DecontaminateCounts]):
             name: {**suite.counts, "documents": len(suite.documents)} for name, suite in suites.items()
         }
         return {
-            "entries": {"too_frequent": int(too_frequent.sum())}, "matches": {"counted": counted},
-            "contaminated_documents": len(set().union(*holders.values())), "suites": counts,
+            "entries": {"too_frequent": int(too_frequent.sum())},
+            "matches": {"counted": counted},
+            "contaminated_documents": len(set().union(*holders.values())),
+            "suites": counts,
             "reported": {name: suite.items for name, suite in suites.items()},
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True)
@@ -243,7 +268,8 @@ class Apply(Pass[DecontaminateCounts]):
     name: str = "main"
 
     def run(self, unit: int, output: Output) -> DecontaminateCounts:
-        rows, index = read_matches(self.folder, unit), _index(self.folder)
+        rows = read_matches(self.folder, unit)
+        index = _index(self.folder)
         ignored = np.load(io.BytesIO(find_file(self.folder, "overlap-000000", _TOO_FREQUENT).buffer()))[rows[:, 1]]
         # the first entry of each document: the first that an item holds
         entries = dict(reversed(rows[~ignored].tolist()))
@@ -307,7 +333,8 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
                 yield str(error)
 
     def passes(self) -> Sequence[Pass[DecontaminateCounts]]:
-        config, units = self.config, len(self.plan.units)
+        config = self.config
+        units = len(self.plan.units)
         files = tuple(evaluation_files(config.against))
         documents = documents_folder(self.recipe, self.name)
         return [

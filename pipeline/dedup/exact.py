@@ -108,8 +108,10 @@ class ExactHashes(Pass[DedupCounts]):
     name: str = "exact-hashes"
 
     def run(self, unit: int, output: Output) -> DedupCounts:
-        hashes, uids = [uid_column([])], [uid_column([])]
-        merit, without_key = [np.empty(0, dtype=np.int64)], 0
+        hashes = [uid_column([])]
+        uids = [uid_column([])]
+        merit = [np.empty(0, dtype=np.int64)]
+        without_key = 0
         for batch in read_batches(self.parts.source(unit), _COLUMNS):
             digests, present = content_hashes(batch, self.key)
             without_key += len(present) - int(present.sum())
@@ -140,7 +142,8 @@ class ExactSurvivors(Pass[DedupCounts]):
 
     def run(self, unit: int, output: Output) -> DedupCounts:
         rows = read_rows(self.parts.folder, self.parts.shuffle("exact-hashes"), unit, _ROW)
-        uids, part = np.ascontiguousarray(rows["uid"]), rows["part"]
+        uids = np.ascontiguousarray(rows["uid"])
+        part = rows["part"]
         kept = choose_kept(np.ascontiguousarray(rows["hash"]), rows["merit"], uids)
         own = part < self.parts.own
         # a record of both outputs is a copy of itself
@@ -172,5 +175,6 @@ class ExactSurvivors(Pass[DedupCounts]):
         columns |= {"kept": stays, "similarity": np.ones(len(members), dtype=np.float32)}
         with output.file(f"clusters/exact/{unit:06d}.arrow") as path:
             write_clusters(path, pack_rows(CLUSTER, columns))
-        clusters, removed = len(np.unique(kept[members])), int(own[dropped].sum())
+        clusters = len(np.unique(kept[members]))
+        removed = int(own[dropped].sum())
         return {"exact": {"compared": len(rows), "clusters": clusters, "dropped": removed}}

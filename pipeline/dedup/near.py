@@ -65,7 +65,9 @@ class MinHash:
     """Computes signatures of texts: sets of shingles of `ngram` words; a text with fewer words is one shingle."""
 
     def __init__(self, ngram: int = 5, bands: int = 14, rows: int = 8, seed: int = 1) -> None:
-        self.ngram, self.bands, self.rows = ngram, bands, rows
+        self.ngram = ngram
+        self.bands = bands
+        self.rows = rows
         # raw bits, which unlike the methods of Generator never change between numpy versions
         raw = np.random.PCG64(seed).random_raw(2 * bands * rows).reshape(2, -1)
         self._factors = raw[0] | np.uint64(1)  # odd, so that multiplication modulo 2**64 is a bijection
@@ -101,7 +103,8 @@ class MinHash:
         """Return a 64-bit key per band of signatures [..., bands * rows], shape [..., bands]; the band is its seed."""
         keys = minhash.band_keys(signatures.reshape(-1, self.bands * self.rows), self.bands, self.rows)
         if keys is None:
-            raw, width = memoryview(signatures.tobytes()), 8 * self.rows
+            raw = memoryview(signatures.tobytes())
+            width = 8 * self.rows
             bands = range(len(raw) // width)
             hashes = [xxhash.xxh3_64_intdigest(raw[b * width : (b + 1) * width], seed=b % self.bands) for b in bands]
             keys = np.array(hashes, dtype=np.uint64)
@@ -128,9 +131,11 @@ class NearSignatures(Pass[DedupCounts]):
     name: str = "near-signatures"
 
     def run(self, unit: int, output: Output) -> DedupCounts:
-        options, schema = self.options, _document_schema(self.options)
+        options = self.options
+        schema = _document_schema(self.options)
         minhash = MinHash(options.ngram, options.bands, options.rows)
-        keys, documents = [np.empty((0, options.bands), np.uint64)], [np.empty(0, np.dtype(list(schema)))]
+        keys = [np.empty((0, options.bands), np.uint64)]
+        documents = [np.empty(0, np.dtype(list(schema)))]
         dropped = self.parts.drops("exact-drops", unit)[0] if self.after_exact else uid_column([])
         for batch in read_batches(self.parts.source(unit), ("uid", "text", "target_text", "n_chars")):
             kept = ~np.isin(uid_column(batch.column("uid").to_pylist()), dropped)
@@ -141,7 +146,8 @@ class NearSignatures(Pass[DedupCounts]):
             texts = [text if target is None else f"{text}\n{target}" for text, target in pairs]
             signatures = np.stack([minhash.signature(text) for text in texts])
             keys.append(minhash.band_keys(signatures))
-            uids, merit = uid_column(batch.column("uid").to_pylist()), self.parts.merits(unit, batch)
+            uids = uid_column(batch.column("uid").to_pylist())
+            merit = self.parts.merits(unit, batch)
             documents.append(pack_rows(schema, {"uid": uids, "merit": merit, "sketch": signatures.astype(np.uint16)}))
         rows = np.concatenate(documents)
         with output.file(_documents_file(unit)) as path:
@@ -209,12 +215,20 @@ class NearClusters(Pass[DedupCounts]):
         self._write_clusters(output, members, kept, uids, similarity)
         part = (nodes[dropped] >> np.uint64(32)).astype(np.uint32)
         self._send_drops(output, pack_rows(DROP, {"uid": uids[dropped], "kept": uids[kept[dropped]]}), part)
-        return {"near": {"compared": len(rows), "members": len(nodes), "clusters": len(members) - len(dropped),
-                         "dropped": len(dropped)}}  # fmt: skip
+        return {
+            "near": {
+                "compared": len(rows),
+                "members": len(nodes),
+                "clusters": len(members) - len(dropped),
+                "dropped": len(dropped),
+            }
+        }
 
     def _read_candidates(self) -> NDArray[Any]:
-        shuffle, dtype = self.parts.shuffle("near-candidates"), np.dtype(list(_CANDIDATE))
-        pieces, size = list[bytes](), 0
+        shuffle = self.parts.shuffle("near-candidates")
+        dtype = np.dtype(list(_CANDIDATE))
+        pieces = list[bytes]()
+        size = 0
         for piece in shuffle.read(self.parts.folder, 0):
             pieces.append(piece)
             size += len(piece) // dtype.itemsize
@@ -229,7 +243,8 @@ class NearClusters(Pass[DedupCounts]):
     def _read_documents(self, nodes: UInt64) -> NDArray[Any]:
         """Return the row of each node, from the files of the parts."""
         dtype = np.dtype(list(_document_schema(self.options)))
-        documents, folder = np.empty(len(nodes), dtype), self.parts.folder
+        documents = np.empty(len(nodes), dtype)
+        folder = self.parts.folder
         bounds = number_bounds(nodes >> np.uint64(32), self.parts.units)
         for part in np.flatnonzero(np.diff(bounds)).tolist():
             file = find_file(folder, f"near-signatures-{part:06d}", _documents_file(part))
@@ -242,7 +257,8 @@ class NearClusters(Pass[DedupCounts]):
     ) -> None:
         names = uids[members][smallest_uids(kept[members], uids[members])]
         order = np.argsort(names, kind="stable")
-        members, names = members[order], names[order]
+        members = members[order]
+        names = names[order]
         columns = {"cluster": names, "uid": uids[members], "kept": kept[members] == members}
         rows = pack_rows(CLUSTER, columns | {"similarity": similarity[members]})
         bounds = hash_bounds(names, self.parts.ranges)
@@ -254,7 +270,8 @@ class NearClusters(Pass[DedupCounts]):
         """Send drops to their parts, and to those with exact copies of a dropped document, which name what is kept."""
         if self.after_exact:
             order = np.argsort(drops["uid"])
-            drops, part = drops[order], part[order]
+            drops = drops[order]
+            part = part[order]
             more = [(drops, part)]
             for piece in self.parts.shuffle("exact-kept").read(self.parts.folder, 0):
                 copies = np.frombuffer(piece, np.dtype(list(COPY)))
@@ -289,7 +306,8 @@ def resolve(
             break
         pending = np.zeros(len(uids), dtype=bool)
         pending[left] = pending[right] = True
-        active, numbers = np.flatnonzero(pending), np.cumsum(pending) - 1
+        active = np.flatnonzero(pending)
+        numbers = np.cumsum(pending) - 1
         labels = find_components(len(active), numbers[left], numbers[right])
         representatives = active[choose_kept(labels, merit[active], uids[active])]
         # a document of another output always stays: it waits until it is a representative itself
@@ -297,9 +315,11 @@ def resolve(
         # members close enough to their representative are decided; the others stay pending
         likeness = estimate_similarities(sketches, active, representatives)
         close = ~stays & (likeness >= verify)
-        kept[active[close]], similarity[active[close]] = representatives[close], likeness[close]
+        kept[active[close]] = representatives[close]
+        similarity[active[close]] = likeness[close]
         pending[active[close]] = False
-        groups, nodes = groups[pending[nodes]], nodes[pending[nodes]]
+        groups = groups[pending[nodes]]
+        nodes = nodes[pending[nodes]]
     return kept, similarity
 
 
@@ -324,11 +344,13 @@ def find_components(count: int, left: Int64, right: Int64) -> Int64:
     """
     labels = np.arange(count, dtype=np.int64)
     while True:
-        roots_left, roots_right = labels[left], labels[right]
+        roots_left = labels[left]
+        roots_right = labels[right]
         apart = roots_left != roots_right
         if not apart.any():
             return labels
-        left, right = roots_left[apart], roots_right[apart]
+        left = roots_left[apart]
+        right = roots_right[apart]
         np.minimum.at(labels, np.maximum(left, right), np.minimum(left, right))
         while not np.array_equal(jumped := labels[labels], labels):
             labels = jumped

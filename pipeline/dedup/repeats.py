@@ -79,7 +79,9 @@ class Pieces(ABC):
     def cut(self, text: str, language: str, runs: Iterable[tuple[int, int]], form: NormalForm = "prose") -> str:
         """Return the stored form of a text without runs of units [first, last), which may overlap."""
         starts = [*self.starts(text, language), len(text)]
-        kept, at, covered = list[str](), 0, 0
+        kept = list[str]()
+        at = 0
+        covered = 0
         for first, last in sorted(runs):
             if first > covered or not kept:
                 kept.append(text[at : starts[first]])
@@ -148,13 +150,21 @@ class PieceHashes(Pass[DedupCounts]):
     def __init__(
         self, parts: Parts, pieces: Pieces, documents: Callable[[int], Iterator[tuple[int, Document]]]
     ) -> None:
-        self.parts, self.pieces, self.documents = parts, pieces, documents
-        self.name, self.units = f"{pieces.NAME}-hashes", parts.own
+        self.parts = parts
+        self.pieces = pieces
+        self.documents = documents
+        self.name = f"{pieces.NAME}-hashes"
+        self.units = parts.own
 
     def run(self, unit: int, output: Output) -> DedupCounts:
-        parts, name = self.parts, self.pieces.NAME
-        hashes, firsts = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
-        uids, rows, sizes, pairs = list[bytes](), list[int](), list[int](), 0
+        parts = self.parts
+        name = self.pieces.NAME
+        hashes = [np.empty(0, np.uint64)]
+        firsts = [np.empty(0, np.int64)]
+        uids = list[bytes]()
+        rows = list[int]()
+        sizes = list[int]()
+        pairs = 0
         for row, document in self.documents(unit):
             if document.target_text is not None:
                 pairs += 1
@@ -183,18 +193,23 @@ class PieceDrops(Pass[DedupCounts]):
     """Per range of hashes: find the pieces that repeat, and send those to remove to their parts."""
 
     def __init__(self, parts: Parts, pieces: Pieces) -> None:
-        self.parts, self.pieces = parts, pieces
-        self.name, self.units = f"{pieces.NAME}-drops", parts.ranges
+        self.parts = parts
+        self.pieces = pieces
+        self.name = f"{pieces.NAME}-drops"
+        self.units = parts.ranges
 
     def run(self, unit: int, output: Output) -> DedupCounts:
-        parts, name = self.parts, self.pieces.NAME
+        parts = self.parts
+        name = self.pieces.NAME
         rows = read_rows(parts.folder, parts.shuffle(f"{name}-hashes"), unit, _PIECE)
         rows = rows[np.lexsort((rows["first"], rows["uid"], rows["hash"]))]
         is_first = run_starts(rows["hash"])
-        counted, limit = np.ones(len(rows), dtype=bool), 1
+        counted = np.ones(len(rows), dtype=bool)
+        limit = 1
         if self.pieces.max_documents is not None:
             # count each document once, not each of its pieces
-            counted, limit = is_first | run_starts(rows["uid"]), self.pieces.max_documents
+            counted = is_first | run_starts(rows["uid"])
+            limit = self.pieces.max_documents
         groups = np.cumsum(is_first) - 1
         repeated = np.bincount(groups, weights=counted)[groups] > limit if len(rows) else is_first
         removed = rows[repeated & ~is_first] if self.pieces.keep_first else rows[repeated]
@@ -257,7 +272,8 @@ class Removal:
 
     def _without_pieces(self, row: int, document: Document) -> Document | Rejection:
         """Return the document without repeated pieces, or its rejection if nothing is left of it."""
-        text, removed = document.text, dict[str, int]()
+        text = document.text
+        removed = dict[str, int]()
         form = self.removals.forms.get(document.source_group, "prose")
         for pieces in self.removals.pieces:
             if not (runs := self._runs[pieces.NAME].get(row)):

@@ -91,12 +91,14 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
 
     @property
     def _parts(self) -> Parts:
-        plan, documents = self.plan, documents_folder(self.recipe, self.name)
+        plan = self.plan
+        documents = documents_folder(self.recipe, self.name)
         return Parts(documents, self.folder, len(plan.units), count_ranges(plan.shards), self._other)
 
     def passes(self) -> Sequence[Pass[DedupCounts]]:
         parts = self._parts
-        exact, near = self.config.exact, self.config.near
+        exact = self.config.exact
+        near = self.config.near
         bundles = {kind: parts.shuffle(kind).passes() for kind in SHUFFLES}
         passes: list[Pass[DedupCounts]] = []
         if exact is not None:
@@ -136,7 +138,9 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
 
 def chosen_pieces(config: DedupConfig) -> tuple[Pieces, ...]:
     """Return the types of pieces of texts to remove, in this order."""
-    lines, spans, types = config.lines, config.spans, list[Pieces]()
+    lines = config.lines
+    spans = config.spans
+    types = list[Pieces]()
     if lines is not None:
         types.append(
             Lines(lines.max_documents, lines.keep == "first", lines.within, 1, lines.numbers, lines.min_letters)

@@ -42,7 +42,8 @@ class Equation:
         """Raise IntegrityError where the sums differ; `where` is the name of the stage. What is not counted is 0."""
         for labels, inner in _entries(counts, self.within):
             if not self.counted or next(_values(inner, _steps(self.counted)), None) is not None:
-                left, right = add_up(inner, self.left), add_up(inner, self.right)
+                left = add_up(inner, self.left)
+                right = add_up(inner, self.right)
                 require_equal(f"{where} {'/'.join(labels)}".rstrip(), _name(self.left), left, _name(self.right), right)
 
     def left_out(self, counts: Tree) -> Iterator[Mapping[str, int]]:
@@ -116,9 +117,13 @@ class Row:
         characters = [reasons for unit, reasons in left_out if unit == _CHARACTER]
         totals = {each.unit: add_up(counts, each.left) for each in shown}
         return Row(
-            amount_in, amount_out, tuple((unit, reasons) for unit, reasons in left_out if unit != _CHARACTER),
-            totals=totals, characters=totals.pop(_CHARACTER, None), cut=characters[0] if characters else {},
-        )  # fmt: skip
+            amount_in,
+            amount_out,
+            tuple((unit, reasons) for unit, reasons in left_out if unit != _CHARACTER),
+            totals=totals,
+            characters=totals.pop(_CHARACTER, None),
+            cut=characters[0] if characters else {},
+        )
 
     def iter_reasons(self) -> Iterator[tuple[str, list[str]]]:
         """Yield each unit of what is left out with counts and reasons, the most frequent first."""

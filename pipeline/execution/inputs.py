@@ -169,9 +169,13 @@ def _expand(pattern: str, entry: InputEntry, skipped: Counter[str]) -> list[_Fou
         remote = [(name, file) for name, file in remote_files(url, entry) if file.url == url or is_read(name)]
         return [_Found(_source_name(entry, os.fsencode(name)), file, entry) for name, file in remote]
     if Path(pattern).is_dir():
-        root, paths, folder = Path(pattern), _files_of(Path(pattern)), pattern
+        root = Path(pattern)
+        paths = _files_of(Path(pattern))
+        folder = pattern
     else:
-        root, paths, folder = _root(pattern), _matches(pattern), None
+        root = _root(pattern)
+        paths = _matches(pattern)
+        folder = None
     if not Path(pattern).is_file():
         paths = [path for path in paths if is_read(path.relative_to(root).as_posix())]
     if not paths:

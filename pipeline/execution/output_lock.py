@@ -30,7 +30,8 @@ _POLL_S: Final = 1.0
 @contextmanager
 def one_at_a_time(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """Hold an output folder, which is made if need be; `waiting` is called once if another process holds it."""
-    holder, ended = folder / ".holder", threading.Event()
+    holder = folder / ".holder"
+    ended = threading.Event()
 
     def renew() -> None:
         while not ended.wait(_RENEWED_S):
@@ -59,7 +60,8 @@ def _hold(file: IO[str], holder: Path, waiting: Callable[[], None]) -> None:
         waiting()
         fcntl.flock(file, fcntl.LOCK_EX)
     facts = {"host": platform.node(), "pid": os.getpid(), "start": process_start(os.getpid())}
-    seen, since = 0, time.monotonic()
+    seen = 0
+    since = time.monotonic()
     while True:
         with suppress(FileExistsError), holder.open("x", encoding="utf-8") as mine:
             try:
@@ -71,7 +73,8 @@ def _hold(file: IO[str], holder: Path, waiting: Callable[[], None]) -> None:
             return
         with suppress(FileNotFoundError):
             if (renewed := holder.lstat().st_mtime_ns) != seen:
-                seen, since = renewed, time.monotonic()
+                seen = renewed
+                since = time.monotonic()
             if _has_died(holder) or time.monotonic() - since > _GONE_S:
                 holder.unlink()
             else:

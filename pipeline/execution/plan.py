@@ -103,8 +103,12 @@ class Plan:
         units = [{name: getattr(planned, name) for name in _STORED} for planned in self.ranges]
         states = {name: list(astuple(state)) for name, state in self.states.items()}
         return {
-            "format": PLAN_FORMAT, "shards": self.shards, "inputs": list(self.inputs), "units": units, "states": states
-        }  # fmt: skip
+            "format": PLAN_FORMAT,
+            "shards": self.shards,
+            "inputs": list(self.inputs),
+            "units": units,
+            "states": states,
+        }
 
 
 def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) -> Plan:
@@ -115,17 +119,25 @@ def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) 
     for file in files:
         if (facts := known.get(file.source)) is None or facts["options"] != options[id(file.entry)]:
             reader, splittable = detect(file.path, file.entry.reader)
-            facts = {"source": file.source, "bytes": file.bytes, "options": options[id(file.entry)], "reader": reader,
-                     "splittable": splittable}  # fmt: skip
+            facts = {
+                "source": file.source,
+                "bytes": file.bytes,
+                "options": options[id(file.entry)],
+                "reader": reader,
+                "splittable": splittable,
+            }
         inputs.append(facts)
     if recipe.has(PLAN_STAGE):  # files of a task have readers of their own
         new = [each for each in zip(files, inputs, strict=True) if each[0].source not in known]
         _check_kinds([file for file, facts in new if _has_unknown_kind(file, facts)])
     _check_options(recipe, files, inputs)
-    total, sizes = sum(facts["bytes"] for facts in inputs), recipe.plan_options
+    total = sum(facts["bytes"] for facts in inputs)
+    sizes = recipe.plan_options
     default = max(LEAST_BYTES, -(-total // MOST_UNITS))
-    unit_bytes, shard_bytes = sizes.unit_bytes or default, sizes.shard_bytes or default
-    ranges, shards = tuple(_cut(files, inputs, unit_bytes)), max(1, -(-total // shard_bytes))
+    unit_bytes = sizes.unit_bytes or default
+    shard_bytes = sizes.shard_bytes or default
+    ranges = tuple(_cut(files, inputs, unit_bytes))
+    shards = max(1, -(-total // shard_bytes))
     units = ranges[-1].unit + 1 if ranges else 0
     if units * shards > MOST_PIECES:
         raise ConfigurationError(
@@ -190,12 +202,14 @@ def _check_options(recipe: Recipe, files: Sequence[SourceFile], inputs: Sequence
 
 def _cut(files: Sequence[SourceFile], inputs: Sequence[Mapping[str, Any]], unit_bytes: int) -> Iterator[PlannedRange]:
     """Yield the ranges of the files; consecutive files that are not cut share a unit of `unit_bytes` or less."""
-    unit, room = -1, _NONE
+    unit = -1
+    room = _NONE
     for file, facts in zip(files, inputs, strict=True):
         count = max(1, -(-file.bytes // unit_bytes)) if facts["splittable"] else 1
         for start, end in pairwise(file.bytes * index // count for index in range(count + 1)):
             if count > 1 or end - start > room:
-                unit, room = unit + 1, unit_bytes if count == 1 else _NONE
+                unit = unit + 1
+                room = unit_bytes if count == 1 else _NONE
             room = max(_NONE, room - (end - start))
             reader = facts["reader"]
             yield PlannedRange(
@@ -216,7 +230,8 @@ def _find_changes(recipe: Recipe, saved: Plan, files: Sequence[SourceFile], *, v
     for file in files:
         if file.source not in planned:
             continue
-        state, before = file.state, saved.states[file.source]
+        state = file.state
+        before = saved.states[file.source]
         if state.size != before.size or (isinstance(file.path, RemoteFile) and state != before):
             changed.add(file.source)
         elif isinstance(file.path, Path) and (verify or state != before):
@@ -275,7 +290,8 @@ def freeze_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
     """
     if not recipe.input:
         raise ConfigurationError("no input: add input=FILE (path, glob, list), or `input:` to the recipe")
-    plan, saved = load_plan(recipe, verify=verify), saved_plan(recipe)
+    plan = load_plan(recipe, verify=verify)
+    saved = saved_plan(recipe)
     if saved is None or saved.as_json() != plan.as_json():
         publish_json(_path(recipe), seal(plan.as_json()))
     return plan

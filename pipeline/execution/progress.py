@@ -38,7 +38,8 @@ class Progress:
 
     def __init__(self, detail: Detail = "usual", clock: Callable[[], float] = time.monotonic) -> None:
         self.console: Console = Terminal(stderr=True, quiet=detail == "quiet")
-        self._detail, self._clock = detail, clock
+        self._detail = detail
+        self._clock = clock
 
     @contextmanager
     def bar(self, title: str, total: int) -> Iterator[Callable[[int], None]]:
@@ -69,7 +70,8 @@ class Progress:
             now = self._clock()
             due = done > before if self._detail == "verbose" else now - last >= _MINUTE and done < total
             if due:
-                last, before = now, done
+                last = now
+                before = done
                 line = f"{title}: {done:,}/{total:,} units  {speed_text(done, total, now - started)}"
                 self.console.print(line.rstrip(), highlight=False)
 
@@ -99,7 +101,8 @@ def speed_text(done: int, total: int, seconds: float) -> str:
 
 def done_counter(folder: Path, names: set[str], clock: Callable[[], float] = time.monotonic) -> Callable[[], int]:
     """Return a function that counts which of the named records there are, as of the last listing, one a second."""
-    total, due = len(names), -float("inf")
+    total = len(names)
+    due = -float("inf")
 
     def count() -> int:
         nonlocal due

@@ -55,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run_stage(stage: str, arguments: Sequence[str]) -> int:
     """Run one stage of a recipe, whose earlier stages must be complete, and return the exit code."""
-    program, description = f"python -m pipeline {stage}", f"Run the stage '{stage}' of a recipe."
+    program = f"python -m pipeline {stage}"
+    description = f"Run the stage '{stage}' of a recipe."
     return run_command(lambda: _parse_and_run(program, description, stage, arguments))
 
 
@@ -133,7 +134,8 @@ def _detach(recipe: Recipe, words: Sequence[str]) -> int:
 
 def _dry_run(recipe: Recipe, only: str | None) -> int:
     """Show what a start would do, without writing anything."""
-    plan, executor = load_plan(recipe), recipe.executor
+    plan = load_plan(recipe)
+    executor = recipe.executor
     _show(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
     if plan.skipped:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(plan.skipped.items()))

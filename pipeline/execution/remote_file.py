@@ -88,7 +88,9 @@ class _RawFile(io.RawIOBase):
     """Reads a file at a position; a request ends at the end of the unit's range."""
 
     def __init__(self, file: RemoteFile) -> None:
-        self._file, self._at, self._follows = file, 0, False
+        self._file = file
+        self._at = 0
+        self._follows = False
 
     def readable(self) -> bool:
         return True
@@ -112,7 +114,8 @@ class _RawFile(io.RawIOBase):
             return 0
         content = self._file.read_range(at, stop)
         buffer[: len(content)] = content
-        self._at, self._follows = stop, True
+        self._at = stop
+        self._follows = True
         return len(content)
 
 

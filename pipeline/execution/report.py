@@ -67,9 +67,14 @@ def write_stage_report(stage: Stage[Any, C], counts: C, records: Sequence[UnitRe
         "packages": _package_versions(),
     }
     content = {
-        "format": REPORT_FORMAT, "stage": stage.name, "counts": counts, "units": len(records), "bytes": size,
-        "seconds": round(seconds, 3), "deciders": decided,
-    }  # fmt: skip
+        "format": REPORT_FORMAT,
+        "stage": stage.name,
+        "counts": counts,
+        "units": len(records),
+        "bytes": size,
+        "seconds": round(seconds, 3),
+        "deciders": decided,
+    }
     publish_json(stage.folder / "report.json", seal(content))
 
 
@@ -110,7 +115,8 @@ def write_run_report(recipe: Recipe, names: Sequence[str]) -> Path:
 
     `names` are its complete stages, in order; one that was killed before it wrote its report is left out.
     """
-    path, summary = recipe.output_folder / "report.html", recipe.output_folder / "report.json"
+    path = recipe.output_folder / "report.html"
+    summary = recipe.output_folder / "report.json"
     stages = [stage_of(recipe, name) for name in names if (recipe.folder(name) / "report.json").is_file()]
     reports = {
         stage.name: read_report(stage.folder / "report.json", f"run `clozeline {stage.name}` again, which writes it")
@@ -142,7 +148,8 @@ def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator
     if any(each["counts"].get("unknown_reasons") for each in reports.values()):
         yield section("Text that became unknown tokens", *_iter_unknown(reports))
     documents: Path | None = None  # those that the next stage reads
-    drops, kept = list[str](), ""
+    drops = list[str]()
+    kept = ""
     for stage in (stage for stage in stages if stage.writes_documents):
         drops += _iter_drops(stage.folder, reports[stage.name]["counts"], documents)
         documents = stage.folder / "documents"
@@ -218,11 +225,13 @@ def _iter_reasons(name: str, row: Row) -> Iterator[str]:
 def _language_table(reports: Reports) -> str:
     """Return the documents and tokens of each language, and how long its tokens are, as far as stages count them."""
     clean, encode = (reports.get(name, {}).get("counts", {}) for name in ("clean", "encode"))
-    documents, texts = clean.get("languages", {}), encode.get("text_by_language", {})
+    documents = clean.get("languages", {})
+    texts = encode.get("text_by_language", {})
     tokens: Mapping[str, int] = encode.get("tokens_by_language", {})
     rows = []
     for name in sorted({*documents, *tokens}, key=lambda name: (-tokens.get(name, 0), -documents.get(name, 0), name)):
-        text, own = texts.get(name, {"words": 0, "characters": 0}), tokens.get(name, 0)
+        text = texts.get(name, {"words": 0, "characters": 0})
+        own = tokens.get(name, 0)
         lengths = f"{own / max(1, text['words']):.2f}", f"{text['characters'] / max(1, own):.2f}"
         rows.append((name, documents.get(name, 0), own, *lengths))
     header = ["language", "documents cleaned", "tokens", "tokens a word", "characters a token"]
@@ -232,7 +241,8 @@ def _language_table(reports: Reports) -> str:
 def _iter_unknown(reports: Reports) -> Iterator[str]:
     """Yield tables of the characters of each language that the tokenizer does not know, and of the reasons."""
     for name, report in reports.items():
-        counts, languages = report["counts"], []
+        counts = report["counts"]
+        languages = []
         for language, text in sorted(counts.get("unknown_text", {}).items()):
             share = text["unknown_characters"] / max(1, text["characters"])
             amounts = text["unknown_characters"], text["characters"], f"{100 * share:.3g} %", text["unknown_tokens"]
@@ -275,7 +285,8 @@ def _iter_files(inputs: Sequence[Mapping[str, Any]], stages: Sequence[Stage[Any,
     by_digest = {manifest.digest: name for name, manifest in manifests.items()}
     sets = []
     for name, manifest in manifests.items():
-        totals, parents = manifest.totals, (by_digest.get(each.digest, each.name) for each in manifest.parents)
+        totals = manifest.totals
+        parents = (by_digest.get(each.digest, each.name) for each in manifest.parents)
         amounts = (totals.samples, totals.tokens, totals.shards, size_text(totals.bytes))
         sets.append((name, *amounts, manifest.checksum[:16], ", ".join(parents)))
     if sets:
@@ -320,7 +331,8 @@ def _sample_rejects(files: Sequence[RecordedFile], earlier: Path | None) -> dict
     samples: dict[str, list[tuple[str, str]]] = {}
     for reason, entries in chosen.items():
         for _, uid, number, reject in entries:
-            text, name = reject.sample_text or "", files[number].path.name
+            text = reject.sample_text or ""
+            name = files[number].path.name
             if not text and earlier is not None and (earlier / name).exists():
                 text, _ = _find_document(_find_part(earlier, name), uid)
             told = (f"{reject.source} at {reject.offset:,}", f"{reject.n_chars:,} characters", reject.detail)

@@ -31,8 +31,14 @@ class RewriteCounts(Counts, total=False):
 
 def rewrite_part(output: Output, unit: int, source: RecordedFile, decide: Decision) -> RewriteCounts:
     """Write what `decide` leaves of the documents of a part, in their order, and the rejections."""
-    counts: RewriteCounts = {"documents_in": 0, "documents_out": 0, "characters_in": 0, "cut": {},
-                             "characters_out": 0, "rejected": {}}  # fmt: skip
+    counts: RewriteCounts = {
+        "documents_in": 0,
+        "documents_out": 0,
+        "characters_in": 0,
+        "cut": {},
+        "characters_out": 0,
+        "rejected": {},
+    }
     rejections = list[Rejection]()
 
     def iter_kept() -> Iterator[Document]:

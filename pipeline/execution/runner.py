@@ -57,10 +57,12 @@ def run_recipe(
             plan = freeze_plan(recipe, verify=verify)
         else:
             plan = load_plan(recipe, verify=verify)
-        before, provided = plan.bytes, dict[str, tuple[str, int]]()
+        before = plan.bytes
+        provided = dict[str, tuple[str, int]]()
         losses = list[str]()
         for run in stage_runs(recipe, plan, verify=verify):
-            stage, name = run.stage, run.stage.name
+            stage = run.stage
+            name = run.stage.name
             gap = "" if only in (None, name) else run.gap()
             if only in (None, name) or (gap and stage.made_when_needed):
                 with _loss_explained(losses):
@@ -78,7 +80,8 @@ def run_recipe(
             if only == name:
                 break
             if given := stage.provides(run.counts()):
-                before, provided = run.bytes(), provided | {what: (name, amount) for what, amount in given.items()}
+                before = run.bytes()
+                provided = provided | {what: (name, amount) for what, amount in given.items()}
 
 
 def stage_runs(recipe: Recipe, plan: Plan, *, verify: bool) -> Iterator["StageRun[Any]"]:
@@ -98,8 +101,13 @@ def _check_handover(provided: Mapping[str, tuple[str, int]], stage: Stage[Any, A
             giver, amount = provided[consumed.name]
             times = f", {consumed.times} times" * (consumed.times > 1)
             with _complete(stage.folder):
-                require_equal("run", f"{consumed.name} out of {giver}{times}", amount * consumed.times,
-                              f"{consumed.name} into {stage.name}", consumed.amount)  # fmt: skip
+                require_equal(
+                    "run",
+                    f"{consumed.name} out of {giver}{times}",
+                    amount * consumed.times,
+                    f"{consumed.name} into {stage.name}",
+                    consumed.amount,
+                )
 
 
 @contextmanager
@@ -162,7 +170,8 @@ class StageRun(Generic[C]):
         return next((self._gap(runner, units[0], False) for runner, units in reversed(list(missing)) if units), "")
 
     def _gap(self, runner: UnitRunner, unit: int, temporary: bool) -> str:
-        record, folder = self.records.get((runner.work.name, unit)), self.stage.folder
+        record = self.records.get((runner.work.name, unit))
+        folder = self.stage.folder
         if record is None:
             path = UnitRecord.path(folder, runner.work.name, unit)
             return f"{path} is missing, damaged, or the record of another configuration"
@@ -194,8 +203,11 @@ class StageRun(Generic[C]):
 
         `before` are the bytes that it reads, of the stage before it or of the inputs.
         """
-        start, stage, folder = time.monotonic(), self.stage, self.stage.folder
-        previous, missing = earlier_report(folder / "report.json"), self.missing()
+        start = time.monotonic()
+        stage = self.stage
+        folder = self.stage.folder
+        previous = earlier_report(folder / "report.json")
+        missing = self.missing()
         if missing and (warning := stage.warning()):
             progress.report(warning)
         publish_text(folder / "config.yaml", recipe_text(stage.recipe))
@@ -219,7 +231,8 @@ class StageRun(Generic[C]):
 
     def _run_pass(self, runner: UnitRunner, units: Sequence[int], progress: Progress, before: int) -> None:
         """Run units of a pass, and read their records; PartialFailureError where some failed."""
-        folder, name = self.stage.folder, runner.work.name
+        folder = self.stage.folder
+        name = runner.work.name
         paths = {unit: UnitRecord.path(folder, name, unit) for unit in units}
         for unit, path in paths.items():
             self.records.pop((name, unit), None)
@@ -257,7 +270,10 @@ class StageRun(Generic[C]):
     def _summarize(
         self, progress: Progress, seconds: float, previous: Mapping[str, Any], *, skipped: bool
     ) -> StageSummary:
-        stage, folder, records, counts = self.stage, self.stage.folder, list(self.finished()), self.counts()
+        stage = self.stage
+        folder = self.stage.folder
+        records = list(self.finished())
+        counts = self.counts()
         with _complete(folder):
             stage.check(counts)
         if skipped and previous.get("counts") == counts:

@@ -64,7 +64,8 @@ class PieceFile:
     """A finished file of pieces, open while the `with` block lasts; IntegrityError if it is not the one named so."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        self._path, self._name = folder / name, name
+        self._path = folder / name
+        self._name = name
         try:
             self._file = self._path.open("rb")
         except OSError as error:
@@ -171,7 +172,9 @@ class Bundles(Pass[Counts]):
     intermediate: ClassVar[bool] = True
 
     def __init__(self, shuffle: Shuffle) -> None:
-        self.shuffle, self.name, self.units = shuffle, f"{shuffle.kind}-bundles", shuffle.bundles
+        self.shuffle = shuffle
+        self.name = f"{shuffle.kind}-bundles"
+        self.units = shuffle.bundles
 
     def run(self, unit: int, output: Output) -> Counts:
         shuffle = self.shuffle

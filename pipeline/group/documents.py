@@ -28,7 +28,8 @@ def train_documents(tokens: Path, shard: int, fraction: float, seed: int) -> Row
 def heldout_documents(tokens: Path, shard: int, shards: int, fraction: float, seed: int) -> Rows:
     """Return the held-out documents of the token shards whose order falls in range `shard` of `shards`."""
     total = len(open_shards(tokens).manifest.shards)
-    first, last = shard * total // shards, -(-(shard + 1) * total // shards)
+    first = shard * total // shards
+    last = -(-(shard + 1) * total // shards)
 
     def is_in_shard(uid: bytes) -> bool:
         return is_heldout(uid, fraction, seed) and shard_of(uid, shards, seed) == shard

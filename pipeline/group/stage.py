@@ -154,7 +154,8 @@ class GroupShards(Pass[GroupCounts]):
             context = Context(sample_set.label, self.seed, manifest.source_groups)
             grouped = grouping.group(documents, sample_set.minimum, context)
             writer = self.writer(sample_set, split, shards, vocabulary)
-            rows, lengths = grouped.rows, grouped.rows.columns["ids"].lengths
+            rows = grouped.rows
+            lengths = grouped.rows.columns["ids"].lengths
             info = writer.write_shard(output, shard, _by_uid(rows, writer.block_rows))
             set_counts = {**grouped.counts, "samples": len(rows), "tokens": grouped.counts["tokens_in_samples"]}
             in_language = np.bincount(rows.fixed["language"], lengths)
@@ -172,9 +173,15 @@ class GroupShards(Pass[GroupCounts]):
         features = build_grouping(sample_set.spec, vocabulary).columns_of(words=has_words)
         length = sample_set.spec.length
         return SetWriter.of_rows(
-            f"{sample_set.label}/{split}", shards, features, vocabulary, length, self.block_rows,
-            {"grouping": sample_set.label}, compression=self.compression,
-        )  # fmt: skip
+            f"{sample_set.label}/{split}",
+            shards,
+            features,
+            vocabulary,
+            length,
+            self.block_rows,
+            {"grouping": sample_set.label},
+            compression=self.compression,
+        )
 
 
 def _read_counts(documents: Rows, copies: Int64 | int = 1) -> ReadCounts:
@@ -230,14 +237,21 @@ class GroupManifests(Pass[GroupCounts]):
             digest = find_file(work.balance, "000000", FACTORS_FILE).xxh3_128
             parents.append({"name": work.balance.name, "digest": digest, "role": "factors"})
         manifest = work.writer(sample_set, split, shards, vocabulary).write_manifest(
-            output, name=f"{sample_set.label}/{split}", kind="samples", seed=work.seed,
+            output,
+            name=f"{sample_set.label}/{split}",
+            kind="samples",
+            seed=work.seed,
             tokenizer=tokens.tokenizer.model_dump(),
             totals={"tokens_by_language": set_counts["by_language"], "skipped": set_counts["tokens_dropped"]},
-            grouping={"name": entry.pop("name"), "options": entry}, languages=tokens.languages,
+            grouping={"name": entry.pop("name"), "options": entry},
+            languages=tokens.languages,
             parents=parents,
-            config={"heldout_fraction": work.splits.fraction, "least_tokens": sample_set.minimum.tokens,
-                    "least_sentences": sample_set.minimum.sentences},
-        )  # fmt: skip
+            config={
+                "heldout_fraction": work.splits.fraction,
+                "least_tokens": sample_set.minimum.tokens,
+                "least_sentences": sample_set.minimum.sentences,
+            },
+        )
         counted = set_counts["samples"], sum(set_counts["by_language"].values())
         written = manifest.totals.samples, manifest.totals.tokens
         require_written(f"group {manifest.name}: manifest", counted, written)
@@ -308,9 +322,15 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         splits = Splits(len(Manifest.load(self._tokens).shards), self.recipe.heldout.fraction)
         balance = self.recipe.folder("balance") if self.recipe.has("balance") else None
         shards = GroupShards(
-            splits.shards + splits.heldout, self._tokens, self.sets, splits, self.config.block_rows,
-            self.config.compression, self.recipe.seed, balance,
-        )  # fmt: skip
+            splits.shards + splits.heldout,
+            self._tokens,
+            self.sets,
+            splits,
+            self.config.block_rows,
+            self.config.compression,
+            self.recipe.seed,
+            balance,
+        )
         return [shards, GroupManifests(shards)]
 
     def row(self, counts: GroupCounts) -> Row:
@@ -352,8 +372,9 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
                 copied = split == "train" and "copies" in counts
                 documents = counts["copies"] if copied else counts["read"][split]
                 total = documents["tokens"] + pairs * documents["target_tokens"]
-                require_equal(where, "tokens_in", tokens_in, f"tokens of the {'copies' if copied else 'documents'}",
-                              total)  # fmt: skip
+                require_equal(
+                    where, "tokens_in", tokens_in, f"tokens of the {'copies' if copied else 'documents'}", total
+                )
 
 
 def _set_row(splits: Mapping[str, SetCounts]) -> Row:

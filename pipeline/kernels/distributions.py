@@ -33,7 +33,8 @@ def poisson_thresholds(mean_thousandths: int) -> UInt64:
         context.prec = 60
         mean = Decimal(mean_thousandths) / 1000
         term = (-mean).exp()
-        total, table = term, []
+        total = term
+        table = []
         while 1 - total >= Decimal(2) ** -22:
             table.append(int(total * 2**32))
             term = term * mean / (len(table))

@@ -24,9 +24,17 @@ INDEX_VERSION: Final = 3
 """Raised when other runs are found, or the file has another form."""
 FEWEST_WORDS: Final = 5
 """Words of the shortest entry, and those of a shorter entry that its hash covers."""
-_SCHEMA: Final = pa.schema([pa.field(name, type_, nullable=False) for name, type_ in (
-    ("run", pa.large_utf8()), ("item", pa.large_utf8()), ("words", pa.uint16()), ("hash", pa.uint64()),
-)])  # fmt: skip
+_SCHEMA: Final = pa.schema(
+    [
+        pa.field(name, type_, nullable=False)
+        for name, type_ in (
+            ("run", pa.large_utf8()),
+            ("item", pa.large_utf8()),
+            ("words", pa.uint16()),
+            ("hash", pa.uint64()),
+        )
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -81,7 +89,8 @@ def build_index(items: Iterable[tuple[str, Sequence[str]]], ngram: int) -> Ngram
             for run in runs_of(match_words(text), ngram):
                 entries.setdefault(run, name)
     words = np.array([run.count(" ") + 1 for run in entries], np.uint16)
-    hashes, word_hashes = np.empty(len(words), np.uint64), WordHashes()
+    hashes = np.empty(len(words), np.uint64)
+    word_hashes = WordHashes()
     for size, chosen in _sizes(words, ngram):
         digests = (word_hashes.digests(run)[: 8 * size] for run, own in zip(entries, chosen, strict=True) if own)
         hashes[chosen] = ngram_hashes(hashes_of(b"".join(digests)), size)[::size]
@@ -119,7 +128,9 @@ class Matcher:
 
     def find(self, text: str) -> list[tuple[int, int]]:
         """Return (word, entry) for each entry in a text, sorted; `word` is the index among `match_words(text)`."""
-        hashes, words, index = self._words.hashes(text), list[str](), self.index
+        hashes = self._words.hashes(text)
+        words = list[str]()
+        index = self.index
         found = []
         for size, known, entries in index.lookups:
             runs = ngram_hashes(hashes, size)

@@ -108,7 +108,8 @@ def scatter_rows(lists: Ragged, rows: NDArray[np.intp], total: int) -> Ragged:
 
 def trim(lists: Ragged) -> Ragged:
     """Drop values before the first list and after the last; views of blocks may hold more."""
-    first, last = int(lists.offsets[0]), int(lists.offsets[-1])
+    first = int(lists.offsets[0])
+    last = int(lists.offsets[-1])
     if first == 0 and last == len(lists.values):
         return lists
     return Ragged(lists.values[first:last], lists.offsets - first)

@@ -119,7 +119,8 @@ def _iter_times(
     keys: UInt64, stream: int, ids: Ragged, mean_times: NDArray[np.float64]
 ) -> Iterator[tuple[Any, UInt64]]:
     """Like `_iter_bits`, with the bits of exponential times instead of uniform bits."""
-    sizes, offsets = ids.lengths, ids.offsets
+    sizes = ids.lengths
+    offsets = ids.offsets
     for rows, bits in _iter_bits(keys, stream, sizes):
         # times [rows, widest]: exponential times scaled by the candidates' means
         index = np.arange(bits.shape[1])
@@ -168,7 +169,8 @@ def _write_rows(
         return
     positions = offsets[:-1][rows][:, None] + np.arange(picked.shape[1])
     if inside is not None:
-        positions, picked = positions[inside], picked[inside]
+        positions = positions[inside]
+        picked = picked[inside]
     values[positions] = picked
 
 
@@ -267,7 +269,8 @@ def draw_replacements(
     bits = draw(keys, ROLES, original.lengths)
     # the high 32 bits decide between [MASK], random and unchanged
     deciding = bits if role_owner is None else bits[role_owner]
-    masked, changed = _is_below_share(deciding, mask_ppm), _is_below_share(deciding, mask_ppm + random_ppm)
+    masked = _is_below_share(deciding, mask_ppm)
+    changed = _is_below_share(deciding, mask_ppm + random_ppm)
     result = np.where(masked, original.values.dtype.type(mask), original.values)
     # the low 32 bits choose the random id
     random = np.flatnonzero(changed & ~masked)

@@ -64,21 +64,25 @@ def clip_to_documents(begins: Int64, sizes: Int64, bounds: Int64) -> tuple[Int64
         [[1, 5, 8], [2, 2, 1]]
     """
     ends = begins + sizes
-    first, last = np.searchsorted(bounds, begins, side="right"), np.searchsorted(bounds, ends, side="left")
+    first = np.searchsorted(bounds, begins, side="right")
+    last = np.searchsorted(bounds, ends, side="left")
     crossing = np.flatnonzero(last > first)
     if not len(crossing):
         return begins, sizes
     # enumerate the parts of all crossing spans, flat: the span that each belongs to, and its index in that span
     parts = (last - first)[crossing] + 1
-    span, index = np.repeat(crossing, parts), list_indices(parts)
+    span = np.repeat(crossing, parts)
+    index = list_indices(parts)
     # bounds of the parts: the span's own, and the document starts inside it
     cuts = np.append(bounds, 0)
     begin = np.where(index == 0, begins[span], cuts[first[span] + index - 1])
     end = np.where(index == np.repeat(parts, parts) - 1, ends[span], cuts[first[span] + index])
     # replace each crossing span by its longest part
     longest = np.lexsort((index, begin - end, span))[offsets_of(parts)[:-1]]
-    begins, sizes = begins.copy(), sizes.copy()
-    begins[crossing], sizes[crossing] = begin[longest], (end - begin)[longest]
+    begins = begins.copy()
+    sizes = sizes.copy()
+    begins[crossing] = begin[longest]
+    sizes[crossing] = (end - begin)[longest]
     return begins, sizes
 
 

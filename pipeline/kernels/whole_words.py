@@ -44,9 +44,11 @@ def find_words(ids: Ragged, opens: Bool, special: IdSet) -> RowWords:
     breaks[1:] |= marks
     bounds = np.flatnonzero(opens | breaks[:-1] | marks)
     is_word = ~marks[bounds]
-    starts, lengths = bounds[is_word], np.diff(bounds, append=len(opens))[is_word]
+    starts = bounds[is_word]
+    lengths = np.diff(bounds, append=len(opens))[is_word]
     # runs of words without a special token between them
-    first_of_run, runs = np.flatnonzero(breaks[starts]), np.cumsum(breaks[starts])
+    first_of_run = np.flatnonzero(breaks[starts])
+    runs = np.cumsum(breaks[starts])
     run_ends = np.append(first_of_run, len(starts))[runs]
     tokens = np.diff(offsets_of((~marks).astype(np.int64))[ids.offsets]).astype(np.int64)
     return RowWords(starts, lengths, run_ends, np.searchsorted(starts, ids.offsets), tokens)
@@ -95,7 +97,8 @@ def choose_words(
     counts = np.diff(units.offsets)
     queue = permute(keys, counts, POSITIONS).values + np.repeat(units.offsets[:-1], counts)
     taken = np.zeros(len(queue), dtype=np.bool_)
-    remaining, positions = budgets.copy(), units.offsets[:-1].copy()
+    remaining = budgets.copy()
+    positions = units.offsets[:-1].copy()
     if thresholds is None:
         _take_prefix(units, queue, taken, remaining, positions)
     # one span per row and step, for rows with budget left
@@ -109,7 +112,8 @@ def choose_words(
         )
         rows = rows[(remaining[rows] > 0) & (positions[rows] < units.offsets[1:][rows])]
         # draw the number of words of the span, and take the words that fit
-        first, tries = queue[positions[rows]], positions[rows] - units.offsets[rows]
+        first = queue[positions[rows]]
+        tries = positions[rows] - units.offsets[rows]
         longest = np.ones_like(first)
         if thresholds is not None:
             longest = inverse_cdf(draw(skip_bits(keys[rows], tries), LENGTHS, longest), thresholds)

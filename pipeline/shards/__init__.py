@@ -9,7 +9,19 @@ from clozeline.pipeline.shards.reader import ShardSet, open_shards
 from clozeline.pipeline.shards.writer import SetWriter, ShardInfo, write_manifest, write_shard
 
 __all__ = [
-    "Block", "ColumnSpec", "DamagedBlock", "Manifest", "ManifestError", "SetWriter", "ShardInfo", "ShardSet",
-    "StoreOptions", "auto_block_rows", "base_columns", "feature_columns", "open_shards", "write_manifest",
+    "Block",
+    "ColumnSpec",
+    "DamagedBlock",
+    "Manifest",
+    "ManifestError",
+    "SetWriter",
+    "ShardInfo",
+    "ShardSet",
+    "StoreOptions",
+    "auto_block_rows",
+    "base_columns",
+    "feature_columns",
+    "open_shards",
+    "write_manifest",
     "write_shard",
-]  # fmt: skip
+]

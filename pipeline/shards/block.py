@@ -138,24 +138,29 @@ def arrow_schema(columns: Sequence[ColumnSpec], metadata: Mapping[str, str] | No
 
 def to_batch(rows: Rows, columns: Sequence[ColumnSpec], schema: pa.Schema) -> pa.RecordBatch:
     """Return the rows as one record batch; IntegrityError where a column is missing or a value does not fit."""
-    have, want = {*rows.fixed, *rows.columns}, {spec.name for spec in columns}
+    have = {*rows.fixed, *rows.columns}
+    want = {spec.name for spec in columns}
     if have != want:
-        missing, extra = sorted(want - have) or "none", sorted(have - want) or "none"
+        missing = sorted(want - have) or "none"
+        extra = sorted(have - want) or "none"
         raise IntegrityError(f"rows do not match the declared columns: missing {missing}, not declared {extra}")
-    arrays, count = [], len(rows)
+    arrays = []
+    count = len(rows)
     for spec, field in zip(columns, schema, strict=True):
         if spec.kind == "list":
             ragged = rows.columns[spec.name]
             if len(ragged) != count:
                 raise IntegrityError(f"column {spec.name}: expected {count} lists, got {len(ragged)}")
-            first, last = int(ragged.offsets[0]), int(ragged.offsets[-1])
+            first = int(ragged.offsets[0])
+            last = int(ragged.offsets[-1])
             if last - first > _LIST_LIMIT:
                 raise IntegrityError(f"column {spec.name}: {last - first} values in one block; use smaller blocks")
             values = pa.array(_fitting(ragged.values[first:last], spec.dtype, spec.name))
             offsets = pa.array((ragged.offsets - first).astype(np.int32))
             arrays.append(pa.ListArray.from_arrays(offsets, values, type=field.type))
             continue
-        numbers, shape = rows.fixed[spec.name], (count, 16) if spec.dtype == "binary16" else (count,)
+        numbers = rows.fixed[spec.name]
+        shape = (count, 16) if spec.dtype == "binary16" else (count,)
         if numbers.shape != shape:
             raise IntegrityError(f"column {spec.name}: expected shape {shape}, got {numbers.shape}")
         if spec.dtype == "binary16":
@@ -174,7 +179,8 @@ def _fitting(values: NDArray[np.generic], dtype: str, name: str) -> NDArray[np.g
         raise IntegrityError(f"column {name}: expected {dtype}, got {values.dtype}")
     if len(values):
         highest = int(np.iinfo(dtype).max)
-        low, high = int(values.min()), int(values.max())
+        low = int(values.min())
+        high = int(values.max())
         if values.dtype.kind not in "iu" or low < 0 or high > highest:
             raise IntegrityError(f"column {name}: values must lie in 0..{highest}, got {low}..{high} ({values.dtype})")
     return values.astype(dtype)
@@ -270,8 +276,11 @@ class _Buffers:
 
     def __init__(self, header: _Header, body: memoryview, max_bytes: int) -> None:
         self._rows, nodes, buffers, self._compressed = header
-        self._nodes, self._buffers = iter(nodes), iter(buffers)
-        self._body, self._max_bytes, self._taken = body, max_bytes, 0
+        self._nodes = iter(nodes)
+        self._buffers = iter(buffers)
+        self._body = body
+        self._max_bytes = max_bytes
+        self._taken = 0
 
     def next_array(self, name: str, rows: int | None = None) -> int:
         """Return the length of the next array, which has no nulls: `rows` for a column."""
@@ -294,7 +303,8 @@ class _Buffers:
         offset, length = place
         if offset < 0 or length < 0 or offset + length > len(self._body):
             raise BlockError(f"buffers inside a body of {len(self._body)} bytes", f"one at {offset} of {length} bytes")
-        stored, claimed = self._body[offset : offset + length], length
+        stored = self._body[offset : offset + length]
+        claimed = length
         if framed := self._compressed and length > 0:
             # an int64 before the frame says its size; -1: the bytes did not shrink and are stored as they are
             (claimed,), stored = struct.unpack_from("<q", stored), stored[8:]
@@ -308,7 +318,8 @@ class _Buffers:
 
 def _to_lists(name: str, offsets: NDArray[np.int32], values: NDArray[np.generic]) -> Ragged:
     """Return the lists of a column, whose offsets rise from 0 to the number of values."""
-    bounds, rows = offsets.astype(np.int64), len(offsets) - 1
+    bounds = offsets.astype(np.int64)
+    rows = len(offsets) - 1
     equal = equal_offsets(rows, int(bounds[1])) if rows else bounds
     bounds = equal if np.array_equal(bounds, equal) else bounds  # readers know this array of equally long lists
     if bounds[0] != 0 or bounds[-1] != len(values) or (np.diff(bounds) < 0).any():

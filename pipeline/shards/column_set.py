@@ -53,7 +53,8 @@ class JoinedShards(ShardSet):
         # not `model_copy`, which would carry over cached properties
         manifest = Manifest.model_construct(**{**dict(shards.manifest), **changes})
         super().__init__(shards.path, manifest, shards.index, shards._files, _join_quarantines([shards, *columns]))
-        self.rows, self.column_sets = shards, tuple(columns)
+        self.rows = shards
+        self.column_sets = tuple(columns)
 
     @property
     def digest(self) -> str:
@@ -98,7 +99,8 @@ class JoinedShards(ShardSet):
 
 def _refuse_other_rows(shards: ShardSet, own: ShardSet) -> None:
     """Refuse a column set of another set, of another version of it, or with other blocks."""
-    ours, theirs = shards.manifest, own.manifest
+    ours = shards.manifest
+    theirs = own.manifest
     if ours.kind != "examples":
         raise ConfigurationError(
             f"{own.path}: holds columns of examples, and {shards.path} holds {ours.kind}: online corruption makes "
@@ -115,8 +117,10 @@ def _refuse_other_rows(shards: ShardSet, own: ShardSet) -> None:
         )
     same = len(own.index) == len(shards.index) and np.array_equal(own.index.rows, shards.index.rows)
     if not same or theirs.variants != ours.variants:
-        counts = [f"{part.variants} variants, {part.totals.samples} rows in {part.totals.blocks} blocks"
-                  for part in (theirs, ours)]  # fmt: skip
+        counts = [
+            f"{part.variants} variants, {part.totals.samples} rows in {part.totals.blocks} blocks"
+            for part in (theirs, ours)
+        ]
         raise ConfigurationError(f"{own.path}: {counts[0]}, {shards.path} has {counts[1]}: make the columns again")
 
 

@@ -17,7 +17,8 @@ _S3: Final = ("s3", "s3a")
 _RANGE: Final = re.compile(r"bytes[= ](\d+)-(\d+)")
 _XML_WORDS: Final = re.compile(r"<(?:Code|Message)>([^<]*)<")
 # Bytes of an error's page that are read, and characters of it that are told.
-_PAGE_BYTES, _WORDS = 1 << 16, 300
+_PAGE_BYTES = 1 << 16
+_WORDS = 300
 
 
 class ObjectMissingError(StorageError):
@@ -37,14 +38,17 @@ class AnswerError(Exception):
 
     def __init__(self, status: int = 0, words: str = "", seconds: float = 0.0) -> None:
         super().__init__(words)
-        self.status, self.words, self.seconds = status, words, seconds
+        self.status = status
+        self.words = words
+        self.seconds = seconds
 
 
 def open_file_system(url: str, options: Mapping[str, Any]) -> Any:
     """Return fsspec's file system of a URL; ConfigurationError if its scheme, package or options are unknown."""
     import fsspec  # each store has a package of its own, which takes time to import
 
-    scheme, options = url.partition(":")[0].lower(), dict(options)
+    scheme = url.partition(":")[0].lower()
+    options = dict(options)
     try:
         system = fsspec.get_filesystem_class(scheme)
         if scheme in WEB:  # bytes as they are stored, also where a server says that they are compressed
@@ -117,7 +121,8 @@ def answer_of(error: BaseException) -> AnswerError:
             return cause
         response = getattr(cause, "response", None)
         if isinstance(response, dict) and "ResponseMetadata" in response:  # of botocore
-            said, answer = response.get("Error", {}), response["ResponseMetadata"]
+            said = response.get("Error", {})
+            answer = response["ResponseMetadata"]
             words = ": ".join(filter(None, (said.get("Code"), said.get("Message"))))
             return AnswerError(answer.get("HTTPStatusCode", 0), words, _seconds(answer.get("HTTPHeaders", {})))
         cause = cause.__cause__ or cause.__context__

@@ -53,7 +53,8 @@ class SetFiles:
 
     def read(self, name: str, part: Range) -> Content:
         """Read exactly a range of a file."""
-        memory, filled = memoryview(pa.allocate_buffer(part[1] - part[0])), 0
+        memory = memoryview(pa.allocate_buffer(part[1] - part[0]))
+        filled = 0
         descriptor = os.open(self.where(name), os.O_RDONLY | os.O_NONBLOCK)  # opening a pipe would wait for its writer
         try:
             while filled < len(memory):  # a network file system may give less than the file has
@@ -124,9 +125,7 @@ class RemoteFiles(SetFiles):
         return sizes
 
     def stats(self) -> dict[str, float]:
-        return {
-            "requests": self._store.requests, "retries": self._store.retries, "fetched_bytes": self._store.bytes
-        }  # fmt: skip
+        return {"requests": self._store.requests, "retries": self._store.retries, "fetched_bytes": self._store.bytes}
 
     def release(self) -> None:
         self._store.close()

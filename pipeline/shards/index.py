@@ -19,8 +19,13 @@ from clozeline.pipeline.shards.manifest import Manifest, ManifestError
 from clozeline.repair import repair_of
 
 _TYPES: Final[dict[str, Dtype]] = {
-    "shard": "uint32", "block": "uint32", "offset": "uint64", "length": "uint32", "rows": "uint32", "xxh3": "binary16",
-}  # fmt: skip
+    "shard": "uint32",
+    "block": "uint32",
+    "offset": "uint64",
+    "length": "uint32",
+    "rows": "uint32",
+    "xxh3": "binary16",
+}
 _COLUMNS: Final = [ColumnSpec(name, dtype, "fixed", "") for name, dtype in _TYPES.items()]
 _SCHEMA: Final = arrow_schema(_COLUMNS)
 _LENGTH_LIMIT: Final = 1 << 32
@@ -67,7 +72,8 @@ def write_index(path: Path, shards: Sequence[Sequence[Block]]) -> None:
 
 def parse_index(where: str, raw: bytes | memoryview, manifest: Manifest) -> BlockIndex:
     """Return the blocks of an index; ManifestError unless it is the one that the manifest names, and agrees with it."""
-    named, blocks = manifest.index, manifest.totals.blocks
+    named = manifest.index
+    blocks = manifest.totals.blocks
     if len(raw) != named.bytes:
         raise ManifestError(f"{where}: expected {named.bytes} bytes, got {len(raw)}; {repair_of(where)}")
     if (digest := hashlib.sha256(raw).hexdigest()) != named.sha256:
@@ -115,7 +121,8 @@ def _compare(index: BlockIndex, manifest: Manifest) -> None:
         raise BlockError(f"{manifest.block_rows} rows in block {number}", f"{index.rows[number]}")
     if (np.bincount(index.shard, index.rows, len(shards)) != rows).any():
         raise BlockError("as many rows of each shard as in the manifest", "others")
-    offset, length = index.offset, index.length
+    offset = index.offset
+    length = index.length
     if (length < 1).any() or (offset.astype(np.float64) + length > sizes[ordered]).any():
         raise BlockError("blocks inside their shards", "one that lies outside")
     if (together & ((offset[1:] < offset[:-1]) | (offset[1:] - offset[:-1] < length[:-1]))).any():

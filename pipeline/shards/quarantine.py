@@ -35,7 +35,8 @@ _ENTRIES: Final = TypeAdapter(Annotated[list[_Entry], FailFast()])
 
 def read_quarantine(where: str, raw: bytes, manifest: Manifest) -> Quarantine:
     """Parse the content of a `quarantine.json`, and number its blocks over all shards."""
-    first, blocks = 0, set()
+    first = 0
+    blocks = set()
     known = {}
     for shard in manifest.shards:
         known[shard.path] = range(first, first := first + shard.blocks)

@@ -51,13 +51,17 @@ def open_shards(
     if not isinstance(path, (str, Path)):
         raise TypeError(f"open_shards: expected the path of a manifest or its folder, got {path!r}")
     if (url := as_url(path)) is None:
-        manifest, path = Manifest.load(local_path(path)), manifest_path(local_path(path)).absolute()
+        manifest = Manifest.load(local_path(path))
+        path = manifest_path(local_path(path)).absolute()
         files = SetFiles(str(path.parent))
     else:
         base = url.removesuffix("/manifest.json").removesuffix("/")
-        files, path = RemoteFiles(base, options or StoreOptions()), Path(redact_text(base)) / "manifest.json"
+        files = RemoteFiles(base, options or StoreOptions())
+        path = Path(redact_text(base)) / "manifest.json"
         manifest = Manifest.parse(files.where(path.name), files.read_whole(path.name, SIZE_LIMIT))
-    name, part, expected = manifest.index.path, (0, manifest.index.bytes), bytes.fromhex(manifest.index.sha256)
+    name = manifest.index.path
+    part = (0, manifest.index.bytes)
+    expected = bytes.fromhex(manifest.index.sha256)
     if files.is_remote:
         raw = files.read_hashed(name, part, lambda content: hashlib.sha256(content).digest(), expected)
     else:
@@ -136,15 +140,22 @@ class ShardSet:
         return (row for block in range(len(self.index)) for row in self.read_block(block))
 
     def __repr__(self) -> str:
-        totals, names = self.manifest.totals, ", ".join(spec.name for spec in self.columns)
+        totals = self.manifest.totals
+        names = ", ".join(spec.name for spec in self.columns)
         sizes = f"{totals.samples:,} rows, {totals.tokens:,} tokens"
         return f"ShardSet({self.manifest.name}: {sizes}; {names}; {self.path})"
 
     def _repr_html_(self) -> str:
         """Return the sizes and the columns of the set for a notebook."""
-        manifest, totals = self.manifest, self.manifest.totals
-        sizes = {"rows": f"{totals.samples:,}", "tokens": f"{totals.tokens:,}", "shards": f"{totals.shards:,}",
-                 "bytes": f"{totals.bytes:,}", "token ids": f"{manifest.tokenizer.vocab_size:,}"}  # fmt: skip
+        manifest = self.manifest
+        totals = self.manifest.totals
+        sizes = {
+            "rows": f"{totals.samples:,}",
+            "tokens": f"{totals.tokens:,}",
+            "shards": f"{totals.shards:,}",
+            "bytes": f"{totals.bytes:,}",
+            "token ids": f"{manifest.tokenizer.vocab_size:,}",
+        }
         if manifest.objective is not None:
             sizes["objective"] = manifest.objective.label
         columns = table(["column", "type", "meaning"], [(s.name, s.arrow_type, s.description) for s in self.columns])
@@ -176,7 +187,8 @@ class ShardSet:
         if sizes is None:
             return
         for number, shard in enumerate(shards):
-            size, where = sizes.get(shard.path), self._files.where(shard.path)
+            size = sizes.get(shard.path)
+            where = self._files.where(shard.path)
             if size == shard.bytes or number in self.optional_shards:
                 continue
             if size is None:
@@ -207,8 +219,12 @@ class ShardSet:
             OSError: this process has too many open files, or no memory.
         """
         entry = self.index
-        shard, number, offset = int(entry.shard[block]), int(entry.block[block]), int(entry.offset[block])
-        name, length, expected = self.manifest.shards[shard].path, int(entry.length[block]), entry.xxh3[block].tobytes()
+        shard = int(entry.shard[block])
+        number = int(entry.block[block])
+        offset = int(entry.offset[block])
+        name = self.manifest.shards[shard].path
+        length = int(entry.length[block])
+        expected = entry.xxh3[block].tobytes()
         try:
             part = (offset, offset + length)
             stored = self._files.read_hashed(name, part, xxhash.xxh3_128_digest, expected)
@@ -237,7 +253,8 @@ class ShardSet:
 
     def verify_shard(self, shard: int) -> None:
         """Compare a complete file or object with the manifest's SHA-256."""
-        facts, digest = self.manifest.shards[shard], hashlib.sha256()
+        facts = self.manifest.shards[shard]
+        digest = hashlib.sha256()
         for start in range(0, facts.bytes, _PIECE):
             digest.update(self._files.read(facts.path, (start, min(facts.bytes, start + _PIECE))))
         if (actual := digest.hexdigest()) != facts.sha256:

@@ -45,9 +45,23 @@ Range: TypeAlias = tuple[int, int]
 
 # Names that file systems give to a hash or number of the content, then to the time of its last change.
 _VERSIONS: Final = (
-    "ETag", "etag", "md5Hash", "content_md5", "generation", "VersionId", "version_id", "blob_id", "sha256",
-    "LastModified", "Last-Modified", "last_modified", "updated", "mtime", "modified", "created",
-)  # fmt: skip
+    "ETag",
+    "etag",
+    "md5Hash",
+    "content_md5",
+    "generation",
+    "VersionId",
+    "version_id",
+    "blob_id",
+    "sha256",
+    "LastModified",
+    "Last-Modified",
+    "last_modified",
+    "updated",
+    "mtime",
+    "modified",
+    "created",
+)
 
 
 class ObjectFacts(NamedTuple):
@@ -85,7 +99,8 @@ class RemoteStore:
 
     def __init__(self, url: str, options: StoreOptions) -> None:
         remember({"fsspec": options.fsspec, "url": url})
-        self._url, self.options = url, options
+        self._url = url
+        self.options = options
         self.is_web = url.partition(":")[0].lower() in WEB
         self._lock = threading.Lock()
         self._process = os.getpid()
@@ -146,7 +161,8 @@ class RemoteStore:
             )
         from fsspec.utils import glob_translate
 
-        path, system = self._path(url), self._system()
+        path = self._path(url)
+        system = self._system()
         system.invalidate_cache()
         root = path.removesuffix(pattern)
         anywhere = glob_translate(path).replace("(?:.+/)?", "(?:.*/)?")  # `**` is a folder without name, too
@@ -160,7 +176,8 @@ class RemoteStore:
 
     def write(self, url: str, path: Path) -> None:
         """Copy a local file to an object, with retries; StorageError if the store refuses, or keeps other bytes."""
-        size, system = path.stat().st_size, self._system()
+        size = path.stat().st_size
+        system = self._system()
         try:
             self._retry(url, lambda: system.makedirs(system._parent(self._path(url)), exist_ok=True))
             requests = 1 + size // LARGEST_REQUEST
@@ -181,7 +198,8 @@ class RemoteStore:
     def _system(self) -> Any:
         """Return the file system of this process: connections that a fork copied are in use by the other process."""
         if self._opened is None or self._process != os.getpid():
-            self._opened, self._process = open_file_system(self._url, self.options.fsspec), os.getpid()
+            self._opened = open_file_system(self._url, self.options.fsspec)
+            self._process = os.getpid()
         return self._opened
 
     def _path(self, url: str) -> str:

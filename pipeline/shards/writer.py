@@ -140,7 +140,8 @@ def write_shard(
         ranges = (_write_arrow if container == "arrow" else _write_tar)(file, batches(), schema, options)
         file.flush()
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as stored, memoryview(stored) as content:
-            size, sha256 = len(content), hashlib.sha256(content).hexdigest()
+            size = len(content)
+            sha256 = hashlib.sha256(content).hexdigest()
             hashes = [xxhash.xxh3_128_digest(content[start:end]) for start, end in ranges]
     written = tuple(
         Block(start, end - start, rows, digest)
@@ -153,7 +154,8 @@ def _write_arrow(
     file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema, options: pa.ipc.IpcWriteOptions
 ) -> list[tuple[int, int]]:
     """Write an Arrow IPC file whose record batches are the blocks; return the byte range of each."""
-    start, ranges = _first_message(schema), []
+    start = _first_message(schema)
+    ranges = []
     with pa.ipc.new_file(file, schema, options=options) as writer:
         for batch in batches:
             writer.write_batch(batch)
@@ -199,7 +201,9 @@ def _recut(portions: Iterable[Rows], size: int) -> Iterator[Rows]:
         while buffered + len(portion) - start >= size:
             stop = start + size - buffered
             yield _concatenate([*pending, cut(portion, start, stop)])
-            pending, buffered, start = [], 0, stop
+            pending = []
+            buffered = 0
+            start = stop
         if start < len(portion):
             pending.append(cut(portion, start, len(portion)))
             buffered += len(portion) - start
@@ -243,9 +247,16 @@ class SetWriter:
 
     @classmethod
     def of_rows(
-        cls, path: str, shards: int, features: Sequence[Feature], vocabulary: Vocabulary, length: int,
-        block_rows: BlockRows, metadata: Mapping[str, str], **options: Any,
-    ) -> Self:  # fmt: skip
+        cls,
+        path: str,
+        shards: int,
+        features: Sequence[Feature],
+        vocabulary: Vocabulary,
+        length: int,
+        block_rows: BlockRows,
+        metadata: Mapping[str, str],
+        **options: Any,
+    ) -> Self:
         """Return the writer of a set of sample or example rows with up to `length` content tokens."""
         columns = [*base_columns(), *feature_columns(features, vocabulary.size)]
         rows = block_rows_of(block_rows, features, length, np.dtype(vocabulary.id_dtype).itemsize)
@@ -256,9 +267,16 @@ class SetWriter:
         name = shard_name(shard, self.shards, self.container)
         with output.file(f"{self.path}/{name}" if self.path else name) as path:
             info = write_shard(
-                path, rows, self.columns, block_rows=self.block_rows, container=self.container,
-                codec=self.compression.codec, level=self.compression.level, metadata=self.metadata, name=name,
-            )  # fmt: skip
+                path,
+                rows,
+                self.columns,
+                block_rows=self.block_rows,
+                container=self.container,
+                codec=self.compression.codec,
+                level=self.compression.level,
+                metadata=self.metadata,
+                name=name,
+            )
         with output.file(self._info(shard)) as path:
             path.write_text(json.dumps(info.to_json()), encoding="utf-8")
         return info
@@ -278,7 +296,8 @@ class SetWriter:
         """Write the index and the manifest, when all shards are written; `fields` say what the rows are."""
         infos = []
         for shard in range(self.shards):
-            path, name = output.folder / self._info(shard), shard_name(shard, self.shards, self.container)
+            path = output.folder / self._info(shard)
+            name = shard_name(shard, self.shards, self.container)
             try:
                 infos.append(ShardInfo.from_json(parse_json(path.read_text(encoding="utf-8")), path))
             except FileNotFoundError as error:
@@ -288,9 +307,16 @@ class SetWriter:
             if (got := infos[-1].path) != name:
                 raise IntegrityError(f"{path}: expected the facts of {name}, got those of {got}; {repair_of(path)}")
         return write_manifest(
-            output.folder / self.path, columns=self.columns, block_rows=self.block_rows, container=self.container,
-            codec=self.compression.codec, level=self.compression.level, shards=infos, output=output, **fields,
-        )  # fmt: skip
+            output.folder / self.path,
+            columns=self.columns,
+            block_rows=self.block_rows,
+            container=self.container,
+            codec=self.compression.codec,
+            level=self.compression.level,
+            shards=infos,
+            output=output,
+            **fields,
+        )
 
 
 def write_manifest(
@@ -322,10 +348,15 @@ def write_manifest(
         write_index(path, [shard.blocks for shard in shards])
         raw = path.read_bytes()
     listed = [
-        {"path": shard.path, "bytes": shard.bytes, "sha256": shard.sha256, "blocks": len(shard.blocks),
-         "rows": shard.rows}
+        {
+            "path": shard.path,
+            "bytes": shard.bytes,
+            "sha256": shard.sha256,
+            "blocks": len(shard.blocks),
+            "rows": shard.rows,
+        }
         for shard in shards
-    ]  # fmt: skip
+    ]
     counted = {
         "samples": sum(shard.rows for shard in shards),
         "tokens": sum(shard.tokens for shard in shards),

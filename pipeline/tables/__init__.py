@@ -22,7 +22,24 @@ from clozeline.pipeline.tables.row_files import (
 )
 from clozeline.pipeline.tables.texts import KeyedTexts, files_of, named_texts, read_texts
 
-__all__ = ["PART", "KeyedTexts", "Rejected", "Row", "RowFile", "SentenceLines", "files_of", "keep_texts",
-           "named_texts", "normalize_row", "open_table", "read_list", "read_rows", "read_texts", "read_whole_json",
-           "read_whole_text",
-           "sentence_lines", "strings_in", "text_lines"]  # fmt: skip
+__all__ = [
+    "PART",
+    "KeyedTexts",
+    "Rejected",
+    "Row",
+    "RowFile",
+    "SentenceLines",
+    "files_of",
+    "keep_texts",
+    "named_texts",
+    "normalize_row",
+    "open_table",
+    "read_list",
+    "read_rows",
+    "read_texts",
+    "read_whole_json",
+    "read_whole_text",
+    "sentence_lines",
+    "strings_in",
+    "text_lines",
+]

@@ -105,7 +105,8 @@ def open_table(
     if why := explain_double(columns or ()):
         raise ConfigurationError(f"{path}: {why}")
     options = kind.Options(**{key: value for key, value in given.items() if value is not None and key in known})
-    paths, class_names = parts_of(path), dict[str, tuple[str, ...]]()
+    paths = parts_of(path)
+    class_names = dict[str, tuple[str, ...]]()
     reader = kind(options, limits).keep_rows()
     header = [*reader.column_names(paths[0])] or [*(columns or ())]
     if isinstance(reader, TableFile):
@@ -218,7 +219,8 @@ def _rejected(item: Counted, header: Sequence[str]) -> Rejected:
 
 def _class_names(path: Path, schema: pa.Schema) -> dict[str, tuple[str, ...]]:
     """Return the class names of columns, from the metadata of the file or the dataset_info.json next to it."""
-    found, info = {}, path.with_name("dataset_info.json")
+    found = {}
+    info = path.with_name("dataset_info.json")
     if stored := (schema.metadata or {}).get(b"huggingface"):
         described = parse_json(stored).get("info", {})
     else:

@@ -91,7 +91,8 @@ def render_dialogues(rendering: Rendering, dialogues: Sequence[Sequence[Message]
     child = run_child(python_command("-c", code), limits=Limits(), input=lines.encode(), stderr=None)
     answers = [json.loads(line) for line in child.stdout.split(b"\n")[:-1]]
     if len(answers) < len(dialogues):
-        status, content = child.returncode, dialogues[len(answers)][0][1]
+        status = child.returncode
+        content = dialogues[len(answers)][0][1]
         reason = f"used {rendering.cpu_s:g} s of CPU time" if status == -signal.SIGPROF else "ended its process"
         raise ConfigurationError(
             f"tasks.reader.template: the chat template {reason} ({status}) at the dialogue that begins with "
@@ -134,7 +135,8 @@ def write_dialogues(items: Iterable[TaskItem | Rejected], tokenizer: Tokenizer) 
     template, variables = read_chat_template(tokenizer)
     if "strftime_now" in template:
         _LOG.warning("tasks.reader.template: the chat template writes the date: rows of another day are others")
-    encoder, rows = _ChatEncoder(tokenizer, specials), list(items)
+    encoder = _ChatEncoder(tokenizer, specials)
+    rows = list(items)
     dialogues = [item.messages for item in rows if isinstance(item, Dialogue)]
     answers = iter(render_dialogues(Rendering(template, variables, list(specials)), dialogues))
     return (_write(item, next(answers), encoder) if isinstance(item, Dialogue) else item for item in rows)
@@ -220,7 +222,8 @@ class _ChatEncoder:
         has_loss = np.zeros(len(ids), np.bool_)  # [T]
         for span in answer["spans"]:
             begin, end = (news[at := bisect(olds, edge) - 1] + edge - olds[at] for edge in span)
-            first, stop = int(np.searchsorted(ends, begin, "right")), int(np.searchsorted(starts, end))
+            first = int(np.searchsorted(ends, begin, "right"))
+            stop = int(np.searchsorted(starts, end))
             # as transformers, up to the first token of the last character; where that character has no token, to the
             # one before, as transformers would go on to the end of the row
             if answer["marked"]:
@@ -237,7 +240,9 @@ class _ChatEncoder:
 
     def _rename(self, text: str) -> tuple[str, list[int], list[int]]:
         """Return a text with the private names, and the characters, old and new, from which on it is the same."""
-        pieces, olds, news = [], [0], [0]
+        pieces = []
+        olds = [0]
+        news = [0]
         for match in self._names.finditer(text):
             written = match[1] or (_private(self._specials[match[2]]) if match[2] else "")
             pieces += [text[olds[-1] : match.start()], written]

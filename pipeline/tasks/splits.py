@@ -36,9 +36,14 @@ _HASHES: Final = 1 << 64
 _NUMBERED: Final = re.compile(r"(?:document|article|passage) [0-9]+")
 """Documents without a name: the same number in another file is another document."""
 SHOWN_NOTES: Final = (
-    "also_in_train", "contradicting", "repeated_id", "questions_without_window", "words_without_tokens", "targets_cut",
+    "also_in_train",
+    "contradicting",
+    "repeated_id",
+    "questions_without_window",
+    "words_without_tokens",
+    "targets_cut",
     "answers_without_source",
-)  # fmt: skip
+)
 """Notes of a split shown in the report of the stage."""
 
 

@@ -101,9 +101,12 @@ class TaskSets(Pass[TaskCounts]):
 
     def run(self, unit: int, output: Output) -> TaskCounts:
         """Read, encode and write one split; a file without labels is counted and writes no set."""
-        source, form, config = self.sources[unit], self.form, self.config
+        source = self.sources[unit]
+        form = self.form
+        config = self.config
         reader = config.build_reader(self.limits)
-        facts, is_training = task_facts(config, reader), _is_training(source.split)
+        facts = task_facts(config, reader)
+        is_training = _is_training(source.split)
         file = reader.open(source.path)
         row_type = rows_of(facts.head, form.frame.architecture)
         builder = row_type(facts, form, self.open_tokenizer(), self.corpus, source.source)
@@ -121,7 +124,8 @@ class TaskSets(Pass[TaskCounts]):
             items = code_switch(items, switcher, facts)
         unknown = UnknownText(builder.tokenizer)
         rows = builder.rows(reader.complete(items, builder.tokenizer), partial(unknown.add, self.language))
-        counts, details = builder.counts, _details(builder.rejected, reader.unit)
+        counts = builder.counts
+        details = _details(builder.rejected, reader.unit)
         add_counts(counts, {"notes": notes})
         shares = UnknownShares.of(unknown.counts())
         if shares.share:
@@ -156,7 +160,9 @@ class TaskSets(Pass[TaskCounts]):
 
     def read(self, source: SplitSource, reader: TaskReader) -> list[TaskItem | Rejected]:
         """Return the rows of a split."""
-        items, similarity, carve = reader.read(reader.open(source.path)), self.config.similarity, self.config.carve
+        items = reader.read(reader.open(source.path))
+        similarity = self.config.similarity
+        carve = self.config.carve
         if similarity is not None:
             items = (to_pair(item, reader.facts, similarity.alike) for item in items)
         rows = list(items)
@@ -194,28 +200,47 @@ class TaskManifests(Pass[TaskCounts]):
         return {}
 
     def _write(self, source: SplitSource, counts: SplitCounts, tokenizer: Tokenizer, output: Output) -> None:
-        work, vocabulary, config = self.sets, tokenizer.vocabulary, self.sets.config
-        facts, frame = task_facts(config, config.build_reader(work.limits)), work.form.frame
+        work = self.sets
+        vocabulary = tokenizer.vocabulary
+        config = self.sets.config
+        facts = task_facts(config, config.build_reader(work.limits))
+        frame = work.form.frame
         writer = rows_of(facts.head, work.form.frame.architecture).writer(facts, source.split, work.form, vocabulary)
         manifest = writer.write_manifest(
-            output, name=f"{facts.name}/{source.split}", kind="examples", seed=work.seed,
+            output,
+            name=f"{facts.name}/{source.split}",
+            kind="examples",
+            seed=work.seed,
             tokenizer=tokenizer_facts(work.tokenizer, vocabulary),
             totals={"tokens_by_language": {work.language: counts["tokens"]}, "skipped": counts["refused"]},
             objective={
-                "name": TASK, "label": facts.name, "architecture": frame.architecture, "heads": [facts.head],
-                "options": {TASK: facts.plain(), "split": source.split, "frame": config.frame,
-                            "max_length": config.max_length},
+                "name": TASK,
+                "label": facts.name,
+                "architecture": frame.architecture,
+                "heads": [facts.head],
+                "options": {
+                    TASK: facts.plain(),
+                    "split": source.split,
+                    "frame": config.frame,
+                    "max_length": config.max_length,
+                },
                 "frame": frame.facts(vocabulary),
             },
             languages=[work.language],
             parents=[{"name": work.tokenizer.parent.name, "digest": vocabulary.fingerprint, "role": "tokenizer"}],
-            config={"reader": config.reader.plain(), "source": source.source, "layout": next(iter(counts["layout"])),
-                    "rows_in": counts["rows_in"], "truncated": counts["truncated"],
-                    "truncated_tokens": counts["truncated_tokens"], "examples_by_label": counts["labels"],
-                    **({} if config.stride is None else {"stride": config.stride}),
-                    **({} if config.normalize == "prose" else {"normalize": config.normalize}),
-                    **{name: counts[name] for name in ("windows", "notes") if counts[name]}},
-        )  # fmt: skip
+            config={
+                "reader": config.reader.plain(),
+                "source": source.source,
+                "layout": next(iter(counts["layout"])),
+                "rows_in": counts["rows_in"],
+                "truncated": counts["truncated"],
+                "truncated_tokens": counts["truncated_tokens"],
+                "examples_by_label": counts["labels"],
+                **({} if config.stride is None else {"stride": config.stride}),
+                **({} if config.normalize == "prose" else {"normalize": config.normalize}),
+                **{name: counts[name] for name in ("windows", "notes") if counts[name]},
+            },
+        )
         written = manifest.totals.samples, manifest.totals.tokens
         require_written(f"tasks {source.split}: manifest", (counts["examples"], counts["tokens"]), written)
 
@@ -275,8 +300,10 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         splits, _ = self._files
         self.config.check_tokens(tokenizer_stage(self.recipe).foreseen_tokenizer().vocabulary)
         config = self._complete_config
-        frame, facts = FRAMES[config.frame], task_facts(config, config.build_reader(self.recipe.limits))
-        head, switch = facts.head, self.config.code_switch
+        frame = FRAMES[config.frame]
+        facts = task_facts(config, config.build_reader(self.recipe.limits))
+        head = facts.head
+        switch = self.config.code_switch
         if switch is not None:
             check_switched_head(facts)
             read_switcher(switch, self.recipe.limits, self.recipe.seed, self.name)
@@ -317,7 +344,8 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
     @cached_property
     def _hashes(self) -> dict[str, str]:
         _ = self._states  # observed before the files are hashed
-        splits, switch = self._files[0], self.config.code_switch
+        splits = self._files[0]
+        switch = self.config.code_switch
         reader = self.config.build_reader(self.recipe.limits)
         hashes = {f"{split} {file.source}": file_hash(file.local_path) for split, file in splits.items()}
         dictionaries = [] if switch is None else switch.dictionaries
@@ -339,10 +367,17 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         if len(languages) > 1:
             raise ConfigurationError(f"tasks: expected one language of all inputs, got {', '.join(sorted(languages))}")
         sets = TaskSets(
-            len(sources), sources, tuple(file.source for file in others), self._complete_config,
-            tokenizer_stage(recipe).folder / "tokenizer", recipe.corpus, recipe.seed, recipe.limits, languages.pop(),
+            len(sources),
+            sources,
+            tuple(file.source for file in others),
+            self._complete_config,
+            tokenizer_stage(recipe).folder / "tokenizer",
+            recipe.corpus,
+            recipe.seed,
+            recipe.limits,
+            languages.pop(),
             self._states,
-        )  # fmt: skip
+        )
         return [sets, TaskManifests(sets)]
 
     def row(self, counts: TaskCounts) -> Row:

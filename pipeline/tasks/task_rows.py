@@ -227,8 +227,11 @@ class TaskRows(ABC, Generic[Item]):
 
     def __init__(self, facts: TaskFacts, form: Form, tokenizer: Tokenizer, corpus: str, source: str) -> None:
         frame = form.frame if self.generated else form.frame.without_pad(tokenizer.vocabulary.specials)
-        self.facts, self.form, self.tokenizer = facts, replace(form, frame=frame), tokenizer
-        self.corpus, self.source = corpus, source
+        self.facts = facts
+        self.form = replace(form, frame=frame)
+        self.tokenizer = tokenizer
+        self.corpus = corpus
+        self.source = source
         self.rejected: list[Rejected] = []
         self.unbuilt: dict[int, str] = {}
         """reasons why items gave no example, by index of the item"""

@@ -26,9 +26,11 @@ def pair_facts(facts: TaskFacts, alike: float | str | None) -> TaskFacts:
     """
     made = TaskFacts(name=facts.name, head="similarity", metrics=("accuracy",), texts=2, alike=1.0)
     if facts.head == "lm":  # aligned texts, all positive, are scored by retrieval accuracy
-        expected, fits = "null", alike is None
+        expected = "null"
+        fits = alike is None
     elif facts.head == "classification" and facts.texts == 2:
-        expected, fits = f"one of {', '.join(facts.labels)}", _class_name(alike) in facts.labels
+        expected = f"one of {', '.join(facts.labels)}"
+        fits = _class_name(alike) in facts.labels
         made = replace(made, metrics=("spearman", "pearson"))
     elif facts.head == "regression" and facts.texts == 2:  # without a threshold, no score is too low
         expected = f"a number above {facts.low:g} and up to {facts.high:g}, or null"
@@ -91,7 +93,8 @@ def code_switch(
             )
         else:
             assert isinstance(item, LabeledText), "checked by `check_switched_head`"
-            texts, number = [], 0
+            texts = []
+            number = 0
             for text in item.texts:
                 new, counted, _ = switcher.translate_text(item.index, text, number)
                 texts.append(new)

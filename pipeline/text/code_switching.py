@@ -56,11 +56,16 @@ class WordSwitcher:
 
     def translate_text(self, index: int, text: str, first: int = 0) -> tuple[str, int, int]:
         """Return a text with translated words, its words, and how many were replaced; its first word is `first`."""
-        parts, end, number, replaced = list[str](), 0, first, 0
+        parts = list[str]()
+        end = 0
+        number = first
+        replaced = 0
         for match in _WORD.finditer(text):
             new = self.translate(index, number, match[0])
             parts += [text[end : match.start()], new]
-            end, number, replaced = match.end(), number + 1, replaced + (new != match[0])
+            end = match.end()
+            number = number + 1
+            replaced = replaced + (new != match[0])
         return "".join((*parts, text[end:])), number - first, replaced
 
     def _uniform(self, purpose: str, index: int, number: int) -> float:

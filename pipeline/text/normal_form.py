@@ -252,8 +252,11 @@ def is_written_without_blanks(character: str) -> bool:
 
 def _keep_zero_width_spaces(spaces: re.Match[str]) -> str:
     """Return zero-width spaces, or nothing between two letters of scripts that use blanks."""
-    text, start, end = spaces.string, spaces.start(), spaces.end()
-    before, after = text[start - 1 : start], text[end : end + 1]
+    text = spaces.string
+    start = spaces.start()
+    end = spaces.end()
+    before = text[start - 1 : start]
+    after = text[end : end + 1]
     inside = before and after and unicodedata.category(before)[0] in "LM" and unicodedata.category(after)[0] == "L"
     return "" if inside and not _NO_BLANKS.match(before) and not _NO_BLANKS.match(after) else spaces[0]
 

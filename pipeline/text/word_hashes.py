@@ -64,7 +64,8 @@ def ngram_hashes(words: UInt64, ngram: int) -> UInt64:
 
     Doubles the length of the runs: h(i, 2n) = h(i, n) * base**n + h(i + n, n) modulo 2**64.
     """
-    combined, length = words, 1
+    combined = words
+    length = 1
     for bit in f"{ngram:b}"[1:]:
         combined = combined[:-length] * np.uint64(pow(_BASE, length, 2**64)) + combined[length:]
         length *= 2

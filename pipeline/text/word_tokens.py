@@ -169,7 +169,8 @@ def _split_chunk(chunk: str) -> tuple[str, ...]:
 def _split_marks(chunk: str) -> tuple[str, ...]:
     before: list[str] = []
     after: list[str] = []
-    start, end = 0, len(chunk)
+    start = 0
+    end = len(chunk)
     # strip marks off both ends, one at a time, down to an abbreviation, emoticon or contraction
     while start < end and not _split_known(chunk[start:end]):
         prefix = _PREFIX.match(chunk, start, end)

@@ -91,7 +91,8 @@ def group_lines(lines: Sequence[str]) -> list[range]:
         joined = _find_joined(lines, measure)
         if joined:
             break
-    groups, start = [], 0
+    groups = []
+    start = 0
     for number in range(1, len(lines) + 1):
         if number not in joined:
             groups.append(range(start, number))
@@ -199,7 +200,8 @@ def _ends_sentence(line: _Line) -> bool:
 
 def _is_boundary(block: _Block, number: int, width: int) -> bool:
     """Return whether a line of a block begins a paragraph, an item of a list or a quotation."""
-    line, before = block.lines[number], block.lines[number - 1]
+    line = block.lines[number]
+    before = block.lines[number - 1]
     if line.quotes != before.quotes or not line.text or not before.text:
         return True
     following = block.lines[number + 1] if number + 1 < len(block.lines) else None
@@ -235,7 +237,9 @@ def _is_wrapped(
     """
     if width < _NARROWEST:
         return False
-    forced, early, closed = list[int](), 0, 0
+    forced = list[int]()
+    early = 0
+    closed = 0
     for number in range(1, len(block.lines)):
         if number - 1 in ends or _is_boundary(block, number, width):
             continue
@@ -286,7 +290,8 @@ def _join_block(block: _Block, width: int) -> set[int]:
     """Return the numbers of the lines of a wrapped block that continue a paragraph."""
     joined = set[int]()
     for number in range(1, len(block.lines)):
-        line, before = block.lines[number], block.lines[number - 1]
+        line = block.lines[number]
+        before = block.lines[number - 1]
         if _is_boundary(block, number, width) or _ASSIGNMENT.search(f"{before.text}\n{line.text}"):
             continue
         is_early = not _ends_sentence(before) and before.columns >= _SHORT_SHARE * width

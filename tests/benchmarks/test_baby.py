@@ -15,7 +15,8 @@ def test_kneser_ney_by_hand():
     """Bigrams `. a` twice, `a b` and `a c` once: D = 2 / (2 + 2); a, b, c each follow one word, and D is 0.5."""
     counts = Counts([[".", "a", "b"], [".", "a", "c"]], [2])
     one = (1 - 0.5) / 3 + 0.5 * 3 / 3 / 5  # of a, b or c, and of five words with the unknown one
-    a_after_stop, b_after_a = (2 - 0.5) / 2 + 0.5 * 1 / 2 * one, (1 - 0.5) / 2 + 0.5 * 2 / 2 * one
+    a_after_stop = (2 - 0.5) / 2 + 0.5 * 1 / 2 * one
+    b_after_a = (1 - 0.5) / 2 + 0.5 * 2 / 2 * one
     assert counts.sum(["a", "b"], 2) == pytest.approx(math.log(a_after_stop * b_after_a))
 
 

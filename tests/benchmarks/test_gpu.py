@@ -58,7 +58,8 @@ class Products(TorchDispatchMode):
 @pytest.mark.parametrize("family", [*FAMILIES, "elmo", "mobilebert"])
 def test_no_weights_are_multiplied_in_fp32(family):
     """A model in bf16 on the meta device, where a read of a value or a tensor of another device is an error, too."""
-    network, products = built(family).to("meta", torch.bfloat16), Products()
+    network = built(family).to("meta", torch.bfloat16)
+    products = Products()
     products.types = set()
     batch = add_host_shapes(batch_for(family), network.config.position.limit)
     with products:

@@ -52,7 +52,8 @@ def reading():
     """Note the files that are opened; those that Arrow maps are noted where their hash is compared."""
     global _opened
     _listen()
-    real, _opened = RecordedFile.buffer, []
+    real = RecordedFile.buffer
+    _opened = []
     found = _opened
     with mock.patch.object(RecordedFile, "buffer", lambda self: (found.append(self.path), real(self))[1]):
         yield found
@@ -72,14 +73,17 @@ _TRAININGS = {
     "train.yaml": {"output": "encoder1", "model__type_vocab_size": 2},
     "start.yaml": {"model": {"heads": {"masked_lm": 1.0}}},
     "decoder.yaml": {
-        "output": "decoder1", "data__shards": f"{HERE}/corpus1/corrupt/causal_lm/train",
-        "model__family": "decoder", "model__heads": {"lm": 1.0},
+        "output": "decoder1",
+        "data__shards": f"{HERE}/corpus1/corrupt/causal_lm/train",
+        "model__family": "decoder",
+        "model__heads": {"lm": 1.0},
     },
     "task1/train.yaml": {
-        "output": "task1/run", "data__shards": f"{HERE}/{TASK_SET}",
+        "output": "task1/run",
+        "data__shards": f"{HERE}/{TASK_SET}",
         "model__heads": {"classification": {"hidden": "tanh"}},
     },
-}  # fmt: skip
+}
 
 
 def write_inputs(folder):
@@ -94,8 +98,11 @@ def write_inputs(folder):
     task_files.write_recipe(folder / "task1")
     # configurations of the trainer
     usual = {
-        "data__shards": f"{HERE}/{SET}", "model__position": {"maximum": 64}, "steps": 2, "checkpoint__every": 1,
-    }  # fmt: skip
+        "data__shards": f"{HERE}/{SET}",
+        "model__position": {"maximum": 64},
+        "steps": 2,
+        "checkpoint__every": 1,
+    }
     for name, changes in _TRAININGS.items():
         (folder / name).write_text(yaml.safe_dump(plain_config(**{**usual, **changes})), encoding="utf-8")
     # small files of some tools
@@ -142,7 +149,8 @@ def call(action, words, folder, limit, out=None):
 
     No file may grow beyond `limit` bytes, as on a full disk; needs no privileges.
     """
-    out, error = out or io.StringIO(), io.StringIO()
+    out = out or io.StringIO()
+    error = io.StringIO()
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)
     with contextlib.chdir(folder), reading() as opened:
         try:
@@ -198,7 +206,8 @@ class Bench:
     def undo(self, line):
         """Remove what a stage, the pipeline or the trainer wrote, so that it is made again."""
         stages = [*STAGES]
-        name, stage = line.split()[0], COMMANDS[line.split()[0]].stage
+        name = line.split()[0]
+        stage = COMMANDS[line.split()[0]].stage
         doomed = stages[stages.index(stage) :] if stage else ["."] if name in ("pipeline", "train") else []
         for folder in doomed:
             shutil.rmtree(self.folder / re.findall(r"output=(\S+)", line)[0] / folder, ignore_errors=True)

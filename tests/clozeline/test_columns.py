@@ -28,9 +28,14 @@ def test_tensors_follow_from_the_role():
 
 @pytest.mark.parametrize(
     ("of", "per"),
-    [("label_positions", "label"), ("prediction_order", "label"), ("input_ids", "token"), ("segment_starts", "segment"),
-     ("", "segment")],
-)  # fmt: skip
+    [
+        ("label_positions", "label"),
+        ("prediction_order", "label"),
+        ("input_ids", "token"),
+        ("segment_starts", "segment"),
+        ("", "segment"),
+    ],
+)
 def test_an_entry_for_each_entry_of_another_column(of, per):
     (field,) = fields_of(Role("label", of, head="h", below=5))
     assert field == BatchField("mine", per, filler=IGNORED, below=5, of=of)

@@ -36,13 +36,16 @@ def raising(error):
     [
         (ConfigurationError("no such key"), 64, "error: no such key\n"),
         (IntegrityError("lost"), 65, "error: lost\n"),
-        (PermissionError(13, "Permission denied", "out/a"), 74,
-         "error: out/a: Permission denied; change its permissions, or choose another folder\n"),
+        (
+            PermissionError(13, "Permission denied", "out/a"),
+            74,
+            "error: out/a: Permission denied; change its permissions, or choose another folder\n",
+        ),
         (OSError("odd"), 74, "error: odd\n"),
         (Stopped(), 75, "interrupted: finished units are kept, run the same command again to continue\n"),
         (KeyboardInterrupt(), 130, "interrupted: finished units are kept, run the same command again to continue\n"),
     ],
-)  # fmt: skip
+)
 def test_what_a_user_can_correct_is_one_line(error, code, message, capsys):
     assert run_command(raising(error)) == code
     assert capsys.readouterr().err == message
@@ -61,7 +64,8 @@ def test_a_mistake_of_ours_shows_where(capsys):
 @pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU"])
 def test_a_signal_ends_what_the_block_started(name):
-    ended, before = [], signal.getsignal(signal.Signals[name])
+    ended = []
+    before = signal.getsignal(signal.Signals[name])
 
     def action():
         with stopping_at_signals():

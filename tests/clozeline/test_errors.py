@@ -17,9 +17,17 @@ from clozeline.errors import (
 )
 
 CODES = {
-    "ConfigurationError": 64, "NewerFormatError": 64, "StateMismatch": 64, "IntegrityError": 65, "CheckpointError": 65,
-    "PartialFailureError": 69, "StorageError": 74, "SaveError": 74, "DivergedError": 76, "OutOfMemoryError": 77,
-}  # fmt: skip
+    "ConfigurationError": 64,
+    "NewerFormatError": 64,
+    "StateMismatch": 64,
+    "IntegrityError": 65,
+    "CheckpointError": 65,
+    "PartialFailureError": 69,
+    "StorageError": 74,
+    "SaveError": 74,
+    "DivergedError": 76,
+    "OutOfMemoryError": 77,
+}
 
 
 def test_each_error_has_its_exit_code():
@@ -53,9 +61,14 @@ SENTENCE = "It's a document of somebody's, with words and no end to it. "
 
 @pytest.mark.parametrize(
     "value",
-    ["/data/" + "x" * 300 + "/shard.arrow", repr(SENTENCE * 9), repr(SENTENCE.replace("'", "") * 9),
-     str(list(range(300))), str({number: number for number in range(99)})],
-)  # fmt: skip
+    [
+        "/data/" + "x" * 300 + "/shard.arrow",
+        repr(SENTENCE * 9),
+        repr(SENTENCE.replace("'", "") * 9),
+        str(list(range(300))),
+        str({number: number for number in range(99)}),
+    ],
+)
 def test_a_long_value_is_cut_and_the_rest_of_a_message_stays(value):
     shown = str(ConfigurationError(f"data.shards: expected a path, got {value}: set's key"))
     start, end = "data.shards: expected a path, got ", ": set's key"

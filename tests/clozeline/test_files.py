@@ -36,7 +36,8 @@ def test_publish_leaves_nothing_behind_on_error(tmp_path):
 @pytest.mark.parametrize("durable", [True, False])
 def test_a_replaced_file_is_the_old_one_until_it_is_the_new_one(tmp_path, monkeypatch, durable):
     """Content is forced to the disk before the name, and the name after it; neither where durability is not asked."""
-    path, events = tmp_path / "a", []
+    path = tmp_path / "a"
+    events = []
     path.write_text("old")
     monkeypatch.setattr(files, "sync", lambda what: events.append(("sync", what == tmp_path)))
     real = Path.replace
@@ -65,7 +66,8 @@ def test_sweep_removes_what_the_dead_left_and_nothing_else(tmp_path):
     with replacing(tmp_path / "a") as temporary:
         temporary.write_text("mine")
         left = temporary.with_name(temporary.name.replace(f"-{os.getpid()}-", f"-{dead.pid}-"))
-        elsewhere, old = tmp_path / "a.00000000-1-ff.tmp", tmp_path / "a.00000000-2-ff.tmp"
+        elsewhere = tmp_path / "a.00000000-1-ff.tmp"
+        old = tmp_path / "a.00000000-2-ff.tmp"
         for path in (left, elsewhere, old):
             path.touch()
         os.utime(old, (0, 0))

@@ -220,7 +220,8 @@ def test_the_command_imports_a_private_model_and_keeps_the_token_to_itself(publi
 
 
 def test_every_key_and_argument_of_a_model_takes_a_name(hub):
-    model, cached = "hf://org/tiny", fetch_folder("hf://org/tiny")
+    model = "hf://org/tiny"
+    cached = fetch_folder("hf://org/tiny")
     assert validate(TokenizerConfig, {"path": model}, "").path == cached
     assert validate(DistilConfig, {"teacher": model}, "").teacher == cached
     assert validate(StudentStart, {"layers": [0], "source": model}, "").source == cached

@@ -32,9 +32,17 @@ _WRITTEN_FOR_PEOPLE = re.compile(
     r"(^|/)(report\.|config\.yaml|events\.jsonl|status\.json|\.lock|\.holder|rank0\.|logs/|tensorboard/)|\.html$"
 )
 _MEASURED = {
-    "time", "tokens_per_s", "padded_tokens_per_s", "samples_per_s", "mfu", "step_ms", "memory_bytes", "cpu_s", "stream",
+    "time",
+    "tokens_per_s",
+    "padded_tokens_per_s",
+    "samples_per_s",
+    "mfu",
+    "step_ms",
+    "memory_bytes",
+    "cpu_s",
+    "stream",
     "checksum",
-}  # fmt: skip
+}
 """Keys of metrics.jsonl that differ between two equal runs."""
 _TIMES = re.compile(
     r" *[\d,.]+[kMG]? (tok/s|tokens/s|seconds?|bytes|[KMGTP]B|s\b)|at least [\d,.]+ s |\d+:\d\d:\d\d left| {2,}| $"
@@ -129,7 +137,8 @@ def _folder(file):
 
 def judge(result, good, file):
     """Return what is wrong with the result of a line on a damaged file; nothing if it is detected or harmless."""
-    answer, error = result.answer, result.answer.error
+    answer = result.answer
+    error = result.answer.error
     if "Traceback" in error or "please report" in error:
         return f"a traceback: {error[-400:]}"
     if answer.code in (0, 1):
@@ -138,7 +147,8 @@ def judge(result, good, file):
             return ""
         usual = {*good.answer.out.splitlines(), *good.answer.error.splitlines()}
         new = "\n".join(line for line in (answer.out + error).splitlines() if line not in usual)
-        name, step = Path(file).name, Path(file).parent.name
+        name = Path(file).name
+        step = Path(file).parent.name
         told = (name, "none: no evaluation", *([step] if step.startswith("step-") else []))
         return "" if any(words in new for words in told) else f"another result without a word: {new[-300:]}"
     if answer.code not in REFUSALS:
@@ -192,7 +202,9 @@ class Hunt:
     """Lines in a copy of the bench that is put back after each of them."""
 
     def __init__(self, whole, folder):
-        self.whole, self.bench, self.folder = whole.folder, whole.copy(folder), folder
+        self.whole = whole.folder
+        self.bench = whole.copy(folder)
+        self.folder = folder
         self._stamps = stamps(whole.folder)
         self._good = {}
 
@@ -256,7 +268,8 @@ class Hunt:
 
     def problem(self, case):
         """Damage a file and run the line; return what is wrong with the result."""
-        good, path = self.good(case.line)[0], self.folder / case.file
+        good = self.good(case.line)[0]
+        path = self.folder / case.file
         try:
             DAMAGES[case.damage](path, hash64(case.file, case.damage))
             damaged = content_of(path)

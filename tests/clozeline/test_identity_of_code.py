@@ -52,17 +52,23 @@ OF_RUNS = {
     "adapter": ("model.adapters.lora:Lora", {"model__adapter": "{}", "model__init_from": "folder"}),
     "optimizer": ("train.optim.optimizers.adamw:AdamW", {"optimizer": {"name": "{}", "learning_rate": 0.1}}),
     "schedule": ("train.optim.schedules.linear:Linear", {"schedule": "{}"}),
-    "regularizer": ("train.optim.regularizers.l2_sp:L2Sp", {"regularizer": "{}", "model__init_from": "folder",
-                    "optimizer": {"name": "adamw", "weight_decay": 0}}),
+    "regularizer": (
+        "train.optim.regularizers.l2_sp:L2Sp",
+        {"regularizer": "{}", "model__init_from": "folder", "optimizer": {"name": "adamw", "weight_decay": 0}},
+    ),
     "pruning": ("model.compression.pruning.magnitude:Magnitude", {"prune": {"name": "{}", "sparsity": 0.5}}),
     "hook": ("train.hooks.average:Average", {"hooks": ["{}"]}),
     "loss": ("model.compression.distillation.losses.scores:Scores", {"distil": {"teacher": "t", "losses": ["{}"]}}),
     "objective": ("pipeline.corrupt.objectives.masked_lm:MaskedLM", {"data__corrupt": "{}"}),
-    "objective_of_phase": ("pipeline.corrupt.objectives.masked_lm:MaskedLM",
-                           {"data__shards": None, "data__phases": [{"shards": "a", "corrupt": "{}"}]}),
-    "objective_in_another": ("pipeline.corrupt.objectives.text_infilling:TextInfilling",
-                             {"data__corrupt": {"name": "composition", "steps": ["sentence_reordering", "{}"]}}),
-}  # fmt: skip
+    "objective_of_phase": (
+        "pipeline.corrupt.objectives.masked_lm:MaskedLM",
+        {"data__shards": None, "data__phases": [{"shards": "a", "corrupt": "{}"}]},
+    ),
+    "objective_in_another": (
+        "pipeline.corrupt.objectives.text_infilling:TextInfilling",
+        {"data__corrupt": {"name": "composition", "steps": ["sentence_reordering", "{}"]}},
+    ),
+}
 
 
 def filled(value, name):
@@ -110,22 +116,33 @@ def test_the_code_is_that_of_the_class_wherever_its_name_leads(module_of):
 
 
 OF_STAGES = {
-    "filter": ("clean", "pipeline.clean.filters.c4_quality:C4Quality",
-               {"clean": {"filters": ["{}"], "language": None}}),
-    "filter_of_source": ("clean", "pipeline.clean.filters.c4_quality:C4Quality",
-                         {"clean": {"language": None, "sources": {"web": {"filters": ["{}"]}}},
-                          "input": [{"path": "x.txt", "source": "web"}]}),
+    "filter": (
+        "clean",
+        "pipeline.clean.filters.c4_quality:C4Quality",
+        {"clean": {"filters": ["{}"], "language": None}},
+    ),
+    "filter_of_source": (
+        "clean",
+        "pipeline.clean.filters.c4_quality:C4Quality",
+        {
+            "clean": {"language": None, "sources": {"web": {"filters": ["{}"]}}},
+            "input": [{"path": "x.txt", "source": "web"}],
+        },
+    ),
     "extractor": ("clean", "pipeline.clean.extractors.resiliparse:Resiliparse", {"clean": {"extractor": "{}"}}),
     "language": ("clean", "pipeline.clean.languages.py3langid:Py3langid", {"clean": {"language": "{}"}}),
     "reader": ("clean", "pipeline.ingest.readers.jsonl:Jsonl", {"clean": {}, "input": [{"path": "x", "reader": "{}"}]}),
     "reader_of_tasks": ("tasks", "pipeline.tasks.readers.squad:Squad", {"tasks": {"reader": "{}"}}),
     "sentences": ("encode", "pipeline.text.sentences.lines:Lines", {"encode": {"sentences": "{}"}}),
     "words": ("encode", "pipeline.text.words.given:Given", {"encode": {"words": {"en": "{}"}}}),
-    "tokenizer": ("train_tokenizer", "pipeline.tokenize.tokenizers.word:Word",
-                  {"train_tokenizer": {"name": "{}", "size": 1000}}),
+    "tokenizer": (
+        "train_tokenizer",
+        "pipeline.tokenize.tokenizers.word:Word",
+        {"train_tokenizer": {"name": "{}", "size": 1000}},
+    ),
     "objective": ("corrupt", "pipeline.corrupt.objectives.masked_lm:MaskedLM", {"corrupt": "{}"}),
     "grouping": ("group", "pipeline.group.groupings.full_sentences:FullSentences", {"group": {}}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", OF_STAGES)
@@ -166,8 +183,9 @@ def names_allowed():
 NAMED = {f"run {kind}": (base, changes) for kind, (base, changes) in OF_RUNS.items()}
 NAMED |= {f"stage {kind}": (base, keys) for kind, (_, base, keys) in OF_STAGES.items() if kind != "grouping"}
 NAMED["evaluation_items"] = (
-    "pipeline.tasks.readers.squad:Squad", {"decontaminate": {"against": [{"path": "dev.json", "reader": "{}"}]}}
-)  # fmt: skip
+    "pipeline.tasks.readers.squad:Squad",
+    {"decontaminate": {"against": [{"path": "dev.json", "reader": "{}"}]}},
+)
 NAMED["executor"] = ("pipeline.execution.executors.local:Local", {"executor": {"name": "{}"}})
 
 
@@ -181,9 +199,11 @@ def test_each_key_that_names_an_algorithm_allows_its_import(tmp_path, monkeypatc
     if kind == "stage objective":
         keys["corrupt"] = [{"name": keys["corrupt"]}]
     if kind.startswith("run "):
-        schema, plain = TrainConfig, plain_config(**keys)
+        schema = TrainConfig
+        plain = plain_config(**keys)
     else:
-        schema, plain = Recipe, {"corpus": "c", "output": "out", **keys}
+        schema = Recipe
+        plain = {"corpus": "c", "output": "out", **keys}
     file = tmp_path / "theirs.yaml"
     file.write_text(yaml_text(plain))
     monkeypatch.setenv(plugins.VARIABLE, "")
@@ -201,7 +221,8 @@ def test_a_text_that_looks_like_a_name_allows_nothing(tmp_path, monkeypatch, mod
     """The type of a key says whether it names an algorithm: labels, sets and folders may have a colon."""
     module_of("theirs", subclass_of("train.optim.schedules.linear:Linear"))
     monkeypatch.setenv(plugins.VARIABLE, "")
-    own, foreign = tmp_path / "own.yaml", tmp_path / "foreign.yaml"
+    own = tmp_path / "own.yaml"
+    foreign = tmp_path / "foreign.yaml"
     labels = {"classification": {"labels": ["theirs:Mine", "other"]}}
     own.write_text(yaml_text({**plain_config(model__heads=labels), "output": "theirs:Mine"}))
     foreign.write_text(yaml_text({**plain_config(), "schedule": "theirs:Mine"}))

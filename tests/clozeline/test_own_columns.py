@@ -84,7 +84,8 @@ def test_its_columns_are_stored_with_their_roles_and_valid(made):
 
 def test_a_compiled_run_with_padded_labels_has_the_same_losses(run):
     """On two ranks. Each head compiles once for all numbers of labels."""
-    plain, compiled = run("plain", "steps=2"), run("compiled", "steps=2", compiled=True)
+    plain = run("plain", "steps=2")
+    compiled = run("compiled", "steps=2", compiled=True)
     for one, other in zip(steps(plain), steps(compiled), strict=True):
         assert HEAD in str(one["losses"])
         assert other["losses"] == pytest.approx(one["losses"], rel=1e-5)

@@ -22,20 +22,27 @@ def command_in(folder):
     """Return a function that runs commands in a folder of the user, without what tests put in the environment."""
     write_corpus(folder / "texts", 30)
     recipe = {
-        "base": str(ROOT / "configs/recipes/demo/pipeline.yaml"), "output": "own", "input": "texts",
+        "base": str(ROOT / "configs/recipes/demo/pipeline.yaml"),
+        "output": "own",
+        "input": "texts",
         "heldout": {"fraction": 0.2},
         "clean": {"filters": [{"name": "mylab.algorithms:Shouting", "share": 0.3}], "language": None},
         "corrupt": [{"name": "mylab.algorithms:RareTokens", "mask_rate": 0.2}],
-    }  # fmt: skip
+    }
     (folder / "own.yaml").write_text(yaml.safe_dump(recipe))
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "CLOZELINE_IMPORT")}
 
     def run(*words, **variables):
         words = [sys.executable, "-P", "-m", "clozeline", *words]
         return subprocess.run(
-            words, cwd=folder, env={**environment, "PYTHONPATH": str(ROOT), **variables}, capture_output=True,
-            text=True, check=False, timeout=600,
-        )  # fmt: skip
+            words,
+            cwd=folder,
+            env={**environment, "PYTHONPATH": str(ROOT), **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
 
     return run
 

@@ -44,7 +44,8 @@ def message(path):
 
 
 def damage(path, kind):
-    content, draw = path.read_bytes(), hash64(path.name, kind)
+    content = path.read_bytes()
+    draw = hash64(path.name, kind)
     if kind == "delete":
         path.unlink()
     elif kind == "truncate":

@@ -63,7 +63,7 @@ def fail(error):
         lambda: fail(FileNotFoundError(2, "a\tb\nNo such file", HOSTILE)),
         lambda: fail(RuntimeError(f"a\tb\n{HOSTILE}")),
     ],
-)  # fmt: skip
+)
 def test_no_control_character_reaches_a_terminal(action, monkeypatch):
     written = on_a_terminal(action, monkeypatch)
     assert {letter for letter in written if unicodedata.category(letter) in ("Cc", "Cf")} <= {"\n", "\t"}

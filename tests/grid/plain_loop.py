@@ -33,7 +33,8 @@ class Outcome:
 
 def plain_loop(_, plain, ranks):
     """Train as a configuration says; in bf16 by the micro-batches of each rank, else by one batch a step."""
-    wide, ranks = plain["precision"] == "fp32", 1 if plain["precision"] == "fp32" else ranks
+    wide = plain["precision"] == "fp32"
+    ranks = 1 if plain["precision"] == "fp32" else ranks
     # the model computes in the precision of the run, from float64 masters of what is trained
     model, fresh = starting_model(plain)
     if plain["zero"]["stage"] == 3:
@@ -85,7 +86,8 @@ def starting_model(plain):
 
     seed = hash64("weights", plain["seed"])
     model = build_model(model_config(plain["model"]), plain["vocabulary"], {}, seed=seed)
-    named, fresh = dict(model.named_parameters()), set[str]()
+    named = dict(model.named_parameters())
+    fresh = set[str]()
     if (source := plain["model"].get("init_from")) is not None:
         weights = saved_weights(source)
         fresh = named.keys() - weights.keys()
@@ -212,7 +214,8 @@ def all_losses(model, teacher, plain, batch):
     squares = [(states[layer].float() - theirs[2 * layer].float()).square().mean(-1) for layer in (1, 2)]
     # Kullback-Leibler divergence at the labels
     options = plain["distil"]["losses"][0]
-    index, temperature = batch["label_index"], options["temperature"]
+    index = batch["label_index"]
+    temperature = options["temperature"]
     scores = teacher.heads["masked_lm"].logits(theirs[-1].flatten(0, 1)[index])
     ours, wanted = ((logits.float() / temperature).log_softmax(-1) for logits in (states[3], scores))
     rows = index // batch["input_ids"].shape[1]
@@ -230,7 +233,8 @@ class recorded_states:
     """Record the output of the embeddings, of each layer but the last, of the body, and of further modules."""
 
     def __init__(self, model, *more):
-        stack, self.states = model.family.stack, []
+        stack = model.family.stack
+        self.states = []
         self.modules = [stack.embeddings, *list(stack.layers)[:-1], model.family, *more]
 
     def __enter__(self):
@@ -256,7 +260,8 @@ def gradients_of(model, teacher, plain, micro_batches):
     real = [weight > 0 for batch in every for weight in batch["row_weight"].tolist()]
     share = min(1.0, 2 * sum(real) / len(real))
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    parts, means = {name: [] for name in trained}, dict.fromkeys(counts, 0.0)
+    parts = {name: [] for name in trained}
+    means = dict.fromkeys(counts, 0.0)
     for batch in every:
         losses = all_losses(model, teacher, plain, batch)
         weighted = [share * weight * losses[name] / counts[name] for name, weight in loss_weights(plain).items()]
@@ -275,7 +280,9 @@ def gradients_of(model, teacher, plain, micro_batches):
 
 def multiplier(schedule, step):
     """Return the factor of the peak learning rate: a linear rise, then a line or half a cosine down to `final`."""
-    warmup, end, final = schedule["warmup"], schedule["steps"], schedule["final"]
+    warmup = schedule["warmup"]
+    end = schedule["steps"]
+    final = schedule["final"]
     if step <= warmup:
         return float(step / warmup)
     left = (end - step) / (end - warmup)
@@ -298,15 +305,19 @@ class Trainer:
     """Updates masters in place."""
 
     def __init__(self, plain, masters, fresh):
-        self.plain, self.masters, self.fresh = plain, masters, fresh
-        self.options, self.regularizer = plain["optimizer"], plain.get("regularizer")
+        self.plain = plain
+        self.masters = masters
+        self.fresh = fresh
+        self.options = plain["optimizer"]
+        self.regularizer = plain.get("regularizer")
         self.anchors = {name: master.clone() * (name not in fresh) for name, master in masters.items()}
         self.states = {name: {} for name in masters}
         self.depths = {name: depth_of(name, plain["model"]["layers"]) for name in masters}
 
     def update(self, gradients, step, rate):
         """Do one step; return the norm of the gradient before clipping."""
-        every, stages = option(self.plain, "unfreezing", "every"), sorted({*self.depths.values()})
+        every = option(self.plain, "unfreezing", "every")
+        stages = sorted({*self.depths.values()})
         trained = stages if every is None else stages[: (step - 1) // every + 1]
         gradients = {name: own * (self.depths[name] in trained) for name, own in gradients.items()}
         # one norm over all parameters

@@ -76,7 +76,7 @@ OPTIMIZERS = {
     "adafactor": {"learning_rate": 0.1, "eps": 1e-5},
     "muon": {"learning_rate": 0.01, "iterate_in": "fp32", "adam_rate": 0.5, "eps": 1e-5, "momentum": 0.9},
     "nt_asgd": {"learning_rate": 0.5},
-}  # fmt: skip
+}
 ADAPTERS = {
     "lora": {"rank": 3, "alpha": 6.0, "rate_ratio": 4.0},
     "bottleneck": {},
@@ -93,20 +93,33 @@ HEADS = {
 
 def plain_of(row, folder, output, order=0):
     """The configuration of a run, as plain data."""
-    pulls, adapter = row["regularizer"] != "none", row["adapter"]
+    pulls = row["regularizer"] != "none"
+    adapter = row["adapter"]
     rate = OPTIMIZERS[row["optimizer"]]["learning_rate"]
     plain = plain_config(
-        **BODY, model__heads=HEADS[row["heads"]], data__shards=str(folder / "train" / "manifest.json"),
-        data__micro_batch=8 // row["ranks"] // row["micro_batches"], data__batch_tokens=row["batch_tokens"],
-        data__label_capacity=row["label_capacity"], data__seed=order,
+        **BODY,
+        model__heads=HEADS[row["heads"]],
+        data__shards=str(folder / "train" / "manifest.json"),
+        data__micro_batch=8 // row["ranks"] // row["micro_batches"],
+        data__batch_tokens=row["batch_tokens"],
+        data__label_capacity=row["label_capacity"],
+        data__seed=order,
         data__ignore=[] if row["heads"] == "two" else ["sentence_label"],
-        optimizer={"name": row["optimizer"], "weight_decay": 0.0 if pulls else 0.05 / rate,
-                   "layer_decay": row["layer_decay"], **OPTIMIZERS[row["optimizer"]]},
-        schedule={"name": row["schedule"], "warmup": 2, "steps": 6, "final": 0.1}, steps=STEPS,
+        optimizer={
+            "name": row["optimizer"],
+            "weight_decay": 0.0 if pulls else 0.05 / rate,
+            "layer_decay": row["layer_decay"],
+            **OPTIMIZERS[row["optimizer"]],
+        },
+        schedule={"name": row["schedule"], "warmup": 2, "steps": 6, "final": 0.1},
+        steps=STEPS,
         zero={"stage": row["stage"], "offload": row["offload"], "bucket": 5000, "persistent": 500},
-        precision=row["precision"], gradient_clipping=row["clipping"], output=str(output),
-        activation_checkpointing=row["recomputation"], evaluate={"max_rows": 8, "every": STEPS},
-    )  # fmt: skip
+        precision=row["precision"],
+        gradient_clipping=row["clipping"],
+        output=str(output),
+        activation_checkpointing=row["recomputation"],
+        evaluate={"max_rows": 8, "every": STEPS},
+    )
     if pulls or adapter != "none":
         plain["model"]["init_from"] = str(folder / "base")
     if adapter != "none":
@@ -139,12 +152,19 @@ def rows_of_set(first_uid, count):
 
 def write_sets(folder):
     column = list_column("sentence_label", "uint8")
-    tokenizer = {"name": "byte_bpe", "fingerprint": "f" * 64, "vocab_size": VOCABULARY,
-                 "special_ids": {"pad": 0, "mask": 3}, "sentinels": []}  # fmt: skip
+    tokenizer = {
+        "name": "byte_bpe",
+        "fingerprint": "f" * 64,
+        "vocab_size": VOCABULARY,
+        "special_ids": {"pad": 0, "mask": 3},
+        "sentinels": [],
+    }
     shared = {
-        "columns": (*COLUMNS, column), "tokenizer": tokenizer, "block_rows": 16,
+        "columns": (*COLUMNS, column),
+        "tokenizer": tokenizer,
+        "block_rows": 16,
         "objective": {**objective("encoder"), "heads": ["masked_lm", "sentence"]},
-    }  # fmt: skip
+    }
     write_set(folder / "train", [rows_of_set(1, 160)], name="toy/train", **shared)
     write_set(folder / "heldout", [rows_of_set(20_000, 8)], name="toy/heldout", **shared)
 
@@ -166,9 +186,15 @@ def folder(tmp_path_factory, one_rank):
     write_sets(folder)
     for name, layers in (("base", 2), ("teacher", TEACHER_LAYERS)):
         plain = plain_config(
-            **BODY, model__layers=layers, data__shards=str(folder / "train" / "manifest.json"), steps=2, seed=layers,
-            data__ignore=["sentence_label"], output=str(folder / name), evaluate={"max_rows": 0},
-        )  # fmt: skip
+            **BODY,
+            model__layers=layers,
+            data__shards=str(folder / "train" / "manifest.json"),
+            steps=2,
+            seed=layers,
+            data__ignore=["sentence_label"],
+            output=str(folder / name),
+            evaluate={"max_rows": 0},
+        )
         start(one_rank, plain)
     return folder
 
@@ -199,7 +225,8 @@ def largest_differences(found, expected, rate):
     }
     worst = {name: max(abs(a / b - 1) for a, b in of) for name, of in compared.items()}
     for key in ("weights", "averages"):
-        mine, theirs = getattr(found, key), getattr(expected, key)
+        mine = getattr(found, key)
+        theirs = getattr(expected, key)
         assert mine.keys() == theirs.keys()
         names = [name for name in mine if not name.endswith(WITHOUT_GRADIENT)]
         wrong = np.array([np.linalg.norm(mine[name] - theirs[name]) for name in names] or [0.0])

@@ -65,7 +65,8 @@ def digest_of_model(plain, tensors=None):
         losses = model(tensors)
     except ConfigurationError:
         return REFUSED
-    weights, digest = model.loss_weights, Digest()
+    weights = model.loss_weights
+    digest = Digest()
     torch.autograd.backward(sum(weights[name] * loss.total / loss.count for name, loss in losses.items()))
     for name, loss in losses.items():
         digest.add(name, loss.total)

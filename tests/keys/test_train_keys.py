@@ -58,7 +58,8 @@ def result_of(output):
 def run_with(folder, pool, changes):
     """Run with other keys; return what came out, or `REFUSED` and the message. Equal runs run once."""
     name = hashlib.sha256(json.dumps(changes, sort_keys=True).encode()).hexdigest()[:16]
-    output, kept = folder / "runs" / name, folder / "runs" / f"{name}.json"
+    output = folder / "runs" / name
+    kept = folder / "runs" / f"{name}.json"
     if not kept.exists():
         output.parent.mkdir(exist_ok=True)
         plain = plain_config(data__shards="{sets}/train/manifest.json", output=str(output)) | BASE

@@ -19,9 +19,12 @@ HEADS = registries.HEADS.available()
 
 
 HEAD_KEYS = {
-    "classification": {"classes": 3, "hidden": "tanh"}, "corrective": {"copy_weight": 3.0},
-    "multiple_choice": {"hidden": "tanh"}, "regression": {"pool": "mean"}, "tagging": {"classes": VOCABULARY},
-}  # fmt: skip
+    "classification": {"classes": 3, "hidden": "tanh"},
+    "corrective": {"copy_weight": 3.0},
+    "multiple_choice": {"hidden": "tanh"},
+    "regression": {"pool": "mean"},
+    "tagging": {"classes": VOCABULARY},
+}
 
 
 def head_keys(name):
@@ -101,7 +104,8 @@ def weighted_batch():
     counts = torch.tensor([10, 10, 8, 8, 7, 10])
     weights = [10 / 10, 10 / 2, 8 / 3, 8 / 1, 0, 10 / 4]
     tensors["label_weight"] = torch.tensor([weight for weight, of in zip(weights, places, strict=True) for _ in of])
-    attention, prefix = torch.tensor([1, 0, 0, 0, 1, 0]), torch.zeros(6, dtype=torch.int64)
+    attention = torch.tensor([1, 0, 0, 0, 1, 0])
+    prefix = torch.zeros(6, dtype=torch.int64)
     tensors |= {"label_count": counts, "attention": attention, "prefix_length": prefix}
     tensors["row_weight"][3] = 0
     return tensors

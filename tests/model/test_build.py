@@ -24,7 +24,8 @@ def test_parameters_are_counted_by_part_and_tied_ones_once(tied):
 @pytest.mark.parametrize("autocast", [False, True], ids=["bf16 weights", "autocast"])
 def test_bf16_is_near_fp32(family, autocast):
     """Of a model with a generator its own loss: rounding may change the tokens that it draws for the other heads."""
-    network, tensors = built(family).eval(), batch_for(family)
+    network = built(family).eval()
+    tensors = batch_for(family)
     own = [name for name, head in network.heads.items() if head.target in network.family.generator_targets]
     expected = {name: loss.total.item() for name, loss in network(tensors).items()}
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):

@@ -95,7 +95,8 @@ def residual(depth, cut=1.0):
 
 def t5(name, model):
     """Raffel et al., appendix of the code: fan-in, and queries with the factor that the scores lack."""
-    config, kind = model.config, name.rpartition(".body.")[2]
+    config = model.config
+    kind = name.rpartition(".body.")[2]
     heads = config.attention_heads * config.head_width
     if name == "family.tokens.weight":
         return 1.0

@@ -51,8 +51,10 @@ def test_scores_of_chunks_add_up_and_are_not_kept(name, weights, cap):
 
 
 def test_the_loss_is_a_weighted_sum_over_the_declared_count():
-    network, tensors = built("encoder", type_vocab_size=0), weighted_batch()
-    loss, logits = only(network(tensors)), network.logits(tensors)["masked_lm"].flatten(0, 1).double()
+    network = built("encoder", type_vocab_size=0)
+    tensors = weighted_batch()
+    loss = only(network(tensors))
+    logits = network.logits(tensors)["masked_lm"].flatten(0, 1).double()
     by_hand = 0.0
     for index, label, weight in zip(*(tensors[f"label_{name}"] for name in ("index", "ids", "weight")), strict=True):
         if index // 11 != 3:
@@ -95,13 +97,17 @@ def test_cross_entropy_is_summed_in_fp32():
 def test_labels_are_counted_weighed_and_put_back_as_a_loop_does():
     """Rows: one label and an ignored one, none, ignored ones alone, no weight, two labels; padded and full."""
     labels = [{1: 7, 2: IGNORED}, {}, {0: IGNORED}, {3: 8}, {0: 5, 3: 6}]
-    lengths, weights = [3, 2, 4, 4, 4], [1.0, 1.0, 2.0, 0.0, 0.5]
+    lengths = [3, 2, 4, 4, 4]
+    weights = [1.0, 1.0, 2.0, 0.0, 0.5]
     index = [row * 4 + at for row, of in enumerate(labels) for at in of]
     ids = [label for of in labels for label in of.values()]
     tensors = {
-        "input_ids": torch.arange(20).view(5, 4) + 100, "lengths": torch.tensor(lengths),
-        "row_weight": torch.tensor(weights), "label_index": torch.tensor(index), "label_ids": torch.tensor(ids),
-    }  # fmt: skip
+        "input_ids": torch.arange(20).view(5, 4) + 100,
+        "lengths": torch.tensor(lengths),
+        "row_weight": torch.tensor(weights),
+        "label_index": torch.tensor(index),
+        "label_ids": torch.tensor(ids),
+    }
     real = [[label for label in of.values() if label != IGNORED] for of in labels]
     counted = [bool(of) and weight != 0 for of, weight in zip(real, weights, strict=True)]
     assert count_labels(tensors).item() == sum(len(of) for of, has in zip(real, counted, strict=True) if has) == 3

@@ -39,7 +39,9 @@ def samples(lengths, words=WORDS, *, seed=0, sentences=None, specials=0.0, unkno
         unknown: share of tokens that are [UNK], of partners and other sides too.
     """
     random = np.random.RandomState(seed)
-    ids, starts, documents = [], [], []
+    ids = []
+    starts = []
+    documents = []
     for length in lengths:
         row = random.randint(FIRST_CONTENT, words.size, length)
         row[random.random_sample(length) < specials] = SEP

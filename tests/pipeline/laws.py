@@ -10,7 +10,8 @@ def chi_square_is_plausible(observed, expected, degrees, scale=1.0):
 
     The normal approximation of Wilson and Hilferty; `scale` divides the statistic (draws without replacement).
     """
-    observed, expected = np.asarray(observed, np.float64), np.asarray(expected, np.float64)
+    observed = np.asarray(observed, np.float64)
+    expected = np.asarray(expected, np.float64)
     statistic = float(((observed - expected) ** 2 / expected).sum()) / scale
     spread = 2 / (9 * degrees)
     return abs(((statistic / degrees) ** (1 / 3) - (1 - spread)) / math.sqrt(spread)) < 4.75

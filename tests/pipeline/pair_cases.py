@@ -48,10 +48,12 @@ def window(sentences, vocabulary, copies=1, *, partner=(), target=(), **fixed):
     ids = [token for sentence in sentences for token in sentence]
     starts = np.cumsum([0, *(len(sentence) for sentence in sentences[:-1])])
     columns = {
-        "ids": (ids, vocabulary.id_dtype), "sentence_starts": (starts, np.uint16),
-        "partner_ids": (partner, vocabulary.id_dtype), "target_ids": (target, vocabulary.id_dtype),
+        "ids": (ids, vocabulary.id_dtype),
+        "sentence_starts": (starts, np.uint16),
+        "partner_ids": (partner, vocabulary.id_dtype),
+        "target_ids": (target, vocabulary.id_dtype),
         "target_language": ([1], np.uint8),
-    }  # fmt: skip
+    }
     found = {name: Ragged.from_lists([values] * copies, dtype) for name, (values, dtype) in columns.items()}
     base = fixed_columns(np.full(copies, 12345, np.uint64))
     return Rows({**base, **{name: np.full(copies, value, np.uint8) for name, value in fixed.items()}}, found)

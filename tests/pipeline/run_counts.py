@@ -24,7 +24,8 @@ def check_run(output):
     run = read_report(output / "report.json", "")["stages"]
     stages = {name: read_report(output / name / "report.json", "") for name in all_stages() if name in run}
     assert run == stages
-    compared, before = dict.fromkeys(stages, 0), {}
+    compared = dict.fromkeys(stages, 0)
+    before = {}
     for name, report in stages.items():
         for check in (_check_records, _check_documents, _check_clusters, _check_tokens, _check_sets):
             for what, value, expected in check(output / name, report, before):
@@ -37,7 +38,8 @@ def check_run(output):
 def _check_records(folder, report, before):
     """Compare the report with the sum of the records, and the records with their files."""
     records = [UnitRecord.read(path) for path in sorted((folder / "records").glob("*.json"))]
-    total, size = Counts(), 0
+    total = Counts()
+    size = 0
     for record in records:
         add_counts(total, record.counts)
         size += sum(file["bytes"] for file in record.outputs.values())
@@ -100,7 +102,8 @@ def _check_tokens(folder, report, before):
         found = sum(len(block.columns["sentence_starts"].values) for block in blocks)
         yield "sentences", counts["sentences"]["found"] - counts["sentences"]["merged"], found
         recipe = load_recipe(folder / "config.yaml")
-        share, seed = recipe.heldout.fraction, recipe.seed
+        share = recipe.heldout.fraction
+        seed = recipe.seed
         rows = [row for block in blocks for row in block]
         held = [row for row in rows if is_heldout(row.fixed["document_uid"].tobytes(), share, seed)]
         computed = {"documents": len(held), "tokens": sum(len(row["token_ids"]) for row in held)}
@@ -119,7 +122,9 @@ def _check_sets(folder, report, before):
     counts = report["counts"]
     for manifest in sorted(folder.rglob("manifest.json")):
         shards = open_shards(manifest)
-        findings, grouping, totals = check_shard_set(shards), shards.manifest.grouping, shards.manifest.totals
+        findings = check_shard_set(shards)
+        grouping = shards.manifest.grouping
+        totals = shards.manifest.totals
         parts = manifest.parent.relative_to(folder).parts
         of_set = counts.get("sets", counts.get("objectives", counts.get("splits", counts)))
         for part in parts[-1:] if "splits" in counts else parts:

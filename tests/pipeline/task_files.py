@@ -159,7 +159,8 @@ def make_choice_sets(folder, *words):
 
 def make_chat_sets(folder, *words):
     """Dialogues of two turns: each answer is the sentiment of the small task; return the folder of its sets."""
-    texts, rows = sentences(82), []
+    texts = sentences(82)
+    rows = []
     for pair in zip(texts[::2], texts[1::2], strict=True):
         order = pair if len(rows) % 2 else pair[::-1]
         turns = [(("user", text), ("assistant", ("dull", "fine")[label])) for text, label in order]
@@ -181,6 +182,11 @@ def labeled_row(number):
     """A text with the classes that its words name, of which there may be none, one of them, and a number."""
     words = [WORDS[(number * 7 + place * (1 + number % 4)) % len(WORDS)] for place in range(3 + number % 4)]
     tags = sorted({"good", "bad", "film"}.intersection(words))
-    return {"text": " ".join(words), "tags": tags, "label": "good" if "good" in words else "other",
-            "score": words.count("film") + len(tags) / 2, "words": words,
-            "marks": ["B-X" if word == "film" else "O" for word in words]}  # fmt: skip
+    return {
+        "text": " ".join(words),
+        "tags": tags,
+        "label": "good" if "good" in words else "other",
+        "score": words.count("film") + len(tags) / 2,
+        "words": words,
+        "marks": ["B-X" if word == "film" else "O" for word in words],
+    }

@@ -77,14 +77,16 @@ PLACES = {
     "a block of examples": Place("corrupt", "corrupt.stage:CorruptedShard.blocks"),
     "an example shard in the manifest": Place("corrupt", "shards.writer:write_manifest", "shards"),
     "an example of a task": Place("tasks", "tasks.task_rows:TaskRows._build_all"),
-}  # fmt: skip
+}
 
 
 class Sabotage:
     """Loses or repeats one item of the values that pass a place."""
 
     def __init__(self, place, twice):
-        self.place, self.twice, self.done = place, twice, False
+        self.place = place
+        self.twice = twice
+        self.done = False
 
     def install(self, monkeypatch):
         module, _, path = self.place.function.partition(":")
@@ -137,7 +139,8 @@ class Sabotage:
 def finished(complete, tmp_path_factory):
     """Arguments and output of a finished run over documents, and of one over a task."""
     folder = tmp_path_factory.mktemp("finished")
-    files, vocabulary = write_task(folder / "files"), write_vocabulary(folder)
+    files = write_task(folder / "files")
+    vocabulary = write_vocabulary(folder)
     task = ["--config", str(write_recipe(folder)), f"input={files}", f"tokenizer.path={vocabulary}"]
     assert main([*task, f"output={folder / 'task'}"]) == 0
     return {"texts": complete, "task": (task, folder / "task")}

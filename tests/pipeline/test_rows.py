@@ -24,8 +24,9 @@ def test_lists_come_back_in_any_order(lists, data):
     chosen = data.draw(st.lists(st.integers(0, max(0, len(lists) - 1)), max_size=6 if lists else 0))
     assert plain(ragged.take(np.array(chosen, np.int64))) == [lists[row] for row in chosen]
     assert plain(Ragged.concatenate([ragged, ragged.take(np.array(chosen, np.int64))])) == [
-        *lists, *(lists[row] for row in chosen)
-    ]  # fmt: skip
+        *lists,
+        *(lists[row] for row in chosen),
+    ]
 
 
 def test_a_matrix_is_taken_without_a_copy():

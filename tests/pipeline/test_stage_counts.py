@@ -16,8 +16,16 @@ from clozeline.pipeline.recipe import load_recipe
 from clozeline.pipeline.tokenize.encode.stage import EncodeStage
 from clozeline.pipeline.tokenize.train.stage import TrainTokenizerStage
 
-STAGES = [CleanStage, DedupStage, DecontaminateStage, TrainTokenizerStage, EncodeStage, BalanceStage, GroupStage,
-          CorruptStage]  # fmt: skip
+STAGES = [
+    CleanStage,
+    DedupStage,
+    DecontaminateStage,
+    TrainTokenizerStage,
+    EncodeStage,
+    BalanceStage,
+    GroupStage,
+    CorruptStage,
+]
 ALONE = {
     "clean": """by_source.bad_json by_source.empty by_source.fields by_source.no_text by_source.stop_words_unavailable
         bytes_in languages.en languages.und malformed_listed.bad_json malformed_listed.empty
@@ -40,8 +48,11 @@ ALONE = {
 
 
 def numbers(counts, *above):
-    return [keys for key, value in counts.items()
-            for keys in (numbers(value, *above, key) if isinstance(value, dict) else [(*above, key)])]  # fmt: skip
+    return [
+        keys
+        for key, value in counts.items()
+        for keys in (numbers(value, *above, key) if isinstance(value, dict) else [(*above, key)])
+    ]
 
 
 @pytest.fixture(scope="module")

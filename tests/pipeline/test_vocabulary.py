@@ -10,7 +10,8 @@ from clozeline.pipeline.vocabulary import Vocabulary
 
 
 def vocabulary(size=21):
-    special, word_start = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+    special = np.zeros(size, np.bool_)
+    word_start = np.zeros(size, np.bool_)
     special[[0, 1, size - 1]] = True
     word_start[2::3] = True
     return Vocabulary(size, {"pad": 0, "mask": 1}, (size - 1,), {}, special, word_start, "ab" * 32)

@@ -27,9 +27,11 @@ def bytes_of(output):
 
 def test_both_sides_of_pairs_are_in_the_token_set_and_its_counts(complete):
     output = complete[1]
-    tokens, tokenizer = open_shards(output / "encode"), load_tokenizer(output / "train_tokenizer" / "tokenizer")
+    tokens = open_shards(output / "encode")
+    tokenizer = load_tokenizer(output / "train_tokenizer" / "tokenizer")
     rows = Rows.concatenate([tokens.read_block(block) for block in range(len(tokens.index))])
-    names, found = tokens.manifest.languages, {}
+    names = tokens.manifest.languages
+    found = {}
     for row in rows:
         language = [names[code] for code in row["target_language"].tolist()]
         found[tokenizer.decode(row["token_ids"])] = (tokenizer.decode(row["target_ids"]), language)
@@ -58,7 +60,8 @@ def test_stage_by_stage_in_two_tasks_gives_the_bytes_of_one_run(complete, tmp_pa
     words = [*arguments, f"output={tmp_path}", f"plan.unit_bytes={unit_bytes}", "executor={tasks: 2, workers: 1}"]
     for stage in STAGES:
         assert run_stage(stage, words) == 0
-    mine, theirs = bytes_of(tmp_path), bytes_of(reference)
+    mine = bytes_of(tmp_path)
+    theirs = bytes_of(reference)
     shards = [name for name in theirs if name.startswith(("encode/", "group/", "corrupt/")) and name.endswith(".arrow")]
     compared = theirs if unit_bytes == 8192 else shards
     assert [name for name in compared if mine.get(name) != theirs[name]] == []
@@ -92,8 +95,11 @@ class Fault:
     """Fails the n-th publication of a run: the process ends before the rename, or the disk is full."""
 
     def __init__(self, monkeypatch, kind):
-        self.kind, self.at, self.seen = kind, 0, 0
-        replace, sync = Path.replace, files.sync
+        self.kind = kind
+        self.at = 0
+        self.seen = 0
+        replace = Path.replace
+        sync = files.sync
         monkeypatch.setattr(
             Path, "replace", lambda path, target: self._counted("killed", lambda: replace(path, target))
         )
@@ -107,14 +113,16 @@ class Fault:
         return action()
 
     def arm(self, at):
-        self.at, self.seen = at, 0
+        self.at = at
+        self.seen = 0
 
 
 @pytest.mark.parametrize("kind", mark_slow_but(["killed"], ["killed", "full"]))
 def test_runs_that_end_at_ever_later_publications_end_with_the_same_bytes(
     complete, tmp_path, monkeypatch, capsys, kind
 ):
-    fault, words = Fault(monkeypatch, kind), [*complete[0], f"output={tmp_path / 'out'}"]
+    fault = Fault(monkeypatch, kind)
+    words = [*complete[0], f"output={tmp_path / 'out'}"]
     for at in count(1, 4):
         fault.arm(at)
         try:

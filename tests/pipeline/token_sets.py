@@ -30,7 +30,8 @@ def write_rows(out, rows, shards, seed=1, words=WORDS, languages=("en", "de"), s
     words.save(tokenizer / "vocabulary.json")
     keys = [order_key(uid.tobytes(), "order", seed) for uid in rows.fixed["document_uid"]]
     columns = token_columns(words.size, pairs=True)
-    output, infos = Output(out / "encode"), []
+    output = Output(out / "encode")
+    infos = []
     for shard in range(shards):
         name = f"shard-{shard:05d}-of-{shards:05d}.arrow"
         mine = np.array([(key * shards) >> 64 == shard for key in keys], np.bool_)
@@ -38,10 +39,20 @@ def write_rows(out, rows, shards, seed=1, words=WORDS, languages=("en", "de"), s
             infos.append(write_shard(path, rows.take(np.flatnonzero(mine)), columns, block_rows=16, name=name))
     facts = {"name": "byte_bpe", "fingerprint": words.fingerprint, "vocab_size": words.size}
     write_manifest(
-        out / "encode", name="tokens", kind="tokens", seed=seed, columns=columns, block_rows=16, container="arrow",
-        codec="none", shards=infos, output=output, languages=list(languages), source_groups=list(source_groups),
+        out / "encode",
+        name="tokens",
+        kind="tokens",
+        seed=seed,
+        columns=columns,
+        block_rows=16,
+        container="arrow",
+        codec="none",
+        shards=infos,
+        output=output,
+        languages=list(languages),
+        source_groups=list(source_groups),
         tokenizer={**facts, "special_ids": words.specials, "sentinels": list(words.sentinels)},
-    )  # fmt: skip
+    )
 
 
 def write_counts(out, counts):
@@ -74,8 +85,14 @@ def token_documents(lengths, seed, sentence, words=WORDS):
 
 
 def recipe(out, corrupt, *, group=None, heldout=0.1, seed=1):
-    plain = {"corpus": "toy", "seed": seed, "output": str(out), "heldout": {"fraction": heldout}, "group": group or {},
-             "corrupt": corrupt}  # fmt: skip
+    plain = {
+        "corpus": "toy",
+        "seed": seed,
+        "output": str(out),
+        "heldout": {"fraction": heldout},
+        "group": group or {},
+        "corrupt": corrupt,
+    }
     return validate(Recipe, plain, "recipe")
 
 

@@ -30,15 +30,19 @@ def smallest(key, stream, size, count):
 def slow_words(ids, vocabulary, starts=None):
     """Words of one row of content, that start at these places, or as the pieces say."""
     found = []
-    run, inside, ends = 0, False, vocabulary.word_end
+    run = 0
+    inside = False
+    ends = vocabulary.word_end
     if starts is not None:
         opens = np.zeros(vocabulary.size, np.bool_)
         opens[ids] = np.isin(np.arange(len(ids)), starts)
         assert len(set(ids)) == len(ids), "each token tells its place"
-        vocabulary, ends = replace(vocabulary, word_start=opens, word_end=None), None
+        vocabulary = replace(vocabulary, word_start=opens, word_end=None)
+        ends = None
     for place, token in enumerate(ids):
         if vocabulary.special[token]:
-            run, inside = run + 1, False
+            run = run + 1
+            inside = False
         elif inside and not vocabulary.word_start[token] and not (ends is not None and ends[ids[place - 1]]):
             found[-1] = found[-1]._replace(length=found[-1].length + 1)
         else:
@@ -56,7 +60,8 @@ def slow_take(key, row, budget, thresholds=(0,)):
     for word in row:
         cut = word.length > budget
         units += [Word(word.start + token, 1, word.run) for token in range(word.length)] if cut else [word]
-    order, lengths = smallest(key, POSITIONS, len(units), len(units)), drawn(key, LENGTHS, len(units))
+    order = smallest(key, POSITIONS, len(units), len(units))
+    lengths = drawn(key, LENGTHS, len(units))
     taken = set()
     left = budget
     for tries, first in enumerate(order):
@@ -78,11 +83,15 @@ def leaders_of(sizes):
 
 
 def masked_by_hand(
-    key, row, places, vocabulary,
-    leaders = None,
-) :  # fmt: skip
+    key,
+    row,
+    places,
+    vocabulary,
+    leaders=None,
+):
     """The row with its labels hidden by 80/10/10, their places, and their ids; each label decides if none leads."""
-    found, ids = list(row), [row[place] for place in places]
+    found = list(row)
+    ids = [row[place] for place in places]
     written = slow_roles(key, ids, range(len(ids)) if leaders is None else leaders, vocabulary)
     for place, token in zip(places, written, strict=True):
         found[place] = token

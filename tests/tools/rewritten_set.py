@@ -22,16 +22,32 @@ def rewrite(output, label, change):
     for number, facts in enumerate(manifest.shards):
         blocks = [change(int(b), shards.read_block(int(b))) for b in np.flatnonzero(shards.index.shard == number)]
         infos.append(
-            write_shard(folder / facts.path, blocks, shards.columns, block_rows=manifest.block_rows,
-                        container=manifest.container, codec="zstd")
-        )  # fmt: skip
+            write_shard(
+                folder / facts.path,
+                blocks,
+                shards.columns,
+                block_rows=manifest.block_rows,
+                container=manifest.container,
+                codec="zstd",
+            )
+        )
     plain = manifest.model_dump(mode="json")
     kept = {key: plain[key] for key in ("objective", "grouping", "variants", "languages", "parents", "config")}
     write_manifest(
-        folder, name=manifest.name, kind="examples", seed=manifest.seed, tokenizer=plain["tokenizer"],
-        columns=shards.columns, block_rows=manifest.block_rows, container=manifest.container, codec="zstd",
-        shards=infos, output=Output(output), totals={"skipped": plain["totals"]["skipped"]}, **kept,
-    )  # fmt: skip
+        folder,
+        name=manifest.name,
+        kind="examples",
+        seed=manifest.seed,
+        tokenizer=plain["tokenizer"],
+        columns=shards.columns,
+        block_rows=manifest.block_rows,
+        container=manifest.container,
+        codec="zstd",
+        shards=infos,
+        output=Output(output),
+        totals={"skipped": plain["totals"]["skipped"]},
+        **kept,
+    )
     return folder / "manifest.json", samples
 
 

@@ -59,9 +59,17 @@ def documents(count=30):
             body = "<script>alert('x')</script> " * 12 + "& <b>bold</b> [red]text[/red]. " * 6
         uid = document_uid("tools", "crawl/page.warc.gz", "warc-gz", 1000 * number)
         found.append(
-            Document(uid=uid, text=body, source="crawl/page.warc.gz", offset=1000 * number, length=900,
-                     url=f"http://site.example/{number}?a=1&b=2", language="en", n_chars=len(body))
-        )  # fmt: skip
+            Document(
+                uid=uid,
+                text=body,
+                source="crawl/page.warc.gz",
+                offset=1000 * number,
+                length=900,
+                url=f"http://site.example/{number}?a=1&b=2",
+                language="en",
+                n_chars=len(body),
+            )
+        )
     return found
 
 

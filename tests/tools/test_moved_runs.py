@@ -33,9 +33,14 @@ def _start(world, folder, label, head, changes):
     """Train from inside `folder`, with relative paths alone."""
     os.chdir(folder)
     config = write_config(
-        Path(f"{label}.yaml"), Path("out/corrupt") / label / "train", Path("runs") / label, steps=2,
-        model__heads={head: 1.0}, model__position={"maximum": 64}, **changes,
-    )  # fmt: skip
+        Path(f"{label}.yaml"),
+        Path("out/corrupt") / label / "train",
+        Path("runs") / label,
+        steps=2,
+        model__heads={head: 1.0},
+        model__position={"maximum": 64},
+        **changes,
+    )
     return run(load_config(TrainConfig, config), joined=world)
 
 
@@ -61,7 +66,8 @@ def moved(trained, tmp_path, monkeypatch):
 
 
 def test_what_needs_no_rows_needs_no_sets(moved, capsys):
-    encoder, decoder = str(moved / "masked_lm"), str(moved / "causal_lm")
+    encoder = str(moved / "masked_lm")
+    decoder = str(moved / "causal_lm")
     Path("text.txt").write_text("The cat is on the page.\n", encoding="utf-8")
     Path("rows.jsonl").write_text('{"text": "a good film"}\n{"text": "a bad one"}\n', encoding="utf-8")
     Path("template.yaml").write_text(

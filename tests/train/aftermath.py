@@ -36,7 +36,8 @@ def check_status(run, code, before):
         code: exit code of the first rank; negative: the signal that killed it.
         before: what was `written` before this start; one that changed nothing was refused, or had nothing to do.
     """
-    whole, status = whole_checkpoints(run), read_status(run)
+    whole = whole_checkpoints(run)
+    status = read_status(run)
     if written(run) == before:
         assert code in (0, 64, 65, 74) or code in SILENT, code
         return

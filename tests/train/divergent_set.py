@@ -7,7 +7,9 @@ from clozeline.train.data.stream.order import BlockOrder
 from tests.shard_sets import list_column, objective, write_set
 from tests.train.masked_set import COLUMNS, TOKENIZER, masked_rows
 
-NAME, BLOCK, LANES = "toy/train", 16, 4
+NAME = "toy/train"
+BLOCK = 16
+LANES = 4
 WEIGHTS = (
     list_column("label_weight", "float32"),
     list_column("label_count"),

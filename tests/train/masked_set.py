@@ -25,10 +25,13 @@ COLUMNS = (
 def masked_rows(first_uid, count):
     """Rows of 8 to 15 tokens, one in five masked, at least one."""
     generator = np.random.Generator(np.random.PCG64(first_uid))
-    inputs, positions, labels = [], [], []
+    inputs = []
+    positions = []
+    labels = []
     for _ in range(count):
         length = int(generator.integers(8, 16))
-        start, stride = generator.integers(0, WORDS), generator.integers(1, 3)
+        start = generator.integers(0, WORDS)
+        stride = generator.integers(1, 3)
         tokens = (start + stride * np.arange(length)) % WORDS + FIRST_WORD
         places = np.sort(generator.permutation(length)[: max(1, length // 5)])
         labels.append(tokens[places])

@@ -31,7 +31,8 @@ def counting_samples(seed, rows):
     lengths = random.randint(12, 25, rows)
 
     def texts(sizes):
-        starts, strides = random.randint(0, NUMBERS, len(sizes)), random.randint(1, 3, len(sizes))
+        starts = random.randint(0, NUMBERS, len(sizes))
+        strides = random.randint(1, 3, len(sizes))
         lists = [(s + d * np.arange(n)) % NUMBERS for s, d, n in zip(starts, strides, sizes, strict=True)]
         return Ragged.from_lists([FIRST_CONTENT + one for one in lists], WORDS.id_dtype)
 
@@ -54,7 +55,8 @@ def write_objective_sets(folder, name, rows=240, heldout=45, **options):
     """Write train and held-out sets of an objective below `folder`; return the training manifest's path."""
     keys = {field.name for field in fields(OBJECTIVES.load_class(name).Options)}
     entry = {"name": name} | {key: 64 for key in ("max_length", "input_length") if key in keys} | options
-    chosen, objective = OBJECTIVES.resolve(entry), build_objective(entry, WORDS)
+    chosen = OBJECTIVES.resolve(entry)
+    objective = build_objective(entry, WORDS)
     facts = {
         "name": name,
         "label": objective.label,

@@ -91,7 +91,9 @@ class RandomSource:
     """A stream of random batches."""
 
     def __init__(self, config, world, step=0):
-        self.config, self.world, self.step = config, world, step
+        self.config = config
+        self.world = world
+        self.step = step
 
     def next_step(self):
         self.step += 1
@@ -118,7 +120,8 @@ def build(config, world, seed=1, prepare=None):
 
 def train_steps(engine, first, last, kind=RandomSource):
     """Steps `first..last` of the random stream: (loss, gradient norm) of each, in hex."""
-    config, world = engine.config, engine.world
+    config = engine.config
+    world = engine.world
     source = kind(config, world, first - 1)
     schedule = config.schedule.build(config.schedule.options.steps)
     found = []

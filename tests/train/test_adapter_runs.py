@@ -47,7 +47,8 @@ def test_a_run_saves_its_adapter_alone_and_resumes_to_the_bit(base, one_rank, na
     assert one_rank.run(start, config, adapted(base, f"{name}-whole", name, "steps=4")) == [(0, "")]
     assert one_rank.run(start, config, adapted(base, f"{name}-parts", name, "steps=2")) == [(0, "")]
     assert one_rank.run(start, config, adapted(base, f"{name}-parts", name, "steps=4")) == [(0, "")]
-    whole, parts = base / f"{name}-whole", base / f"{name}-parts"
+    whole = base / f"{name}-whole"
+    parts = base / f"{name}-parts"
     assert logged(whole) == logged(parts)
     weights = saved(whole)
     assert weights.keys() == saved(parts).keys()

@@ -124,8 +124,14 @@ def alone(monkeypatch):
 def test_help_lists_every_key(capsys, monkeypatch):
     code, text, _ = called(capsys, ["--help"])
     assert code == 0
-    for key in ("model.layers", "data.global_batch", "zero.stage", "checkpoint.keep_best", "optimizer.betas",
-                "model.heads.NAME.weight"):  # fmt: skip
+    for key in (
+        "model.layers",
+        "data.global_batch",
+        "zero.stage",
+        "checkpoint.keep_best",
+        "optimizer.betas",
+        "model.heads.NAME.weight",
+    ):
         assert f"  {key}: " in text or f"  {key} (name: adamw): " in text
     assert "  schedule.power (name: polynomial): float = 0.5" in text
     monkeypatch.setenv("RANK", "1")  # only rank 0 prints
@@ -185,10 +191,16 @@ def test_mistakes_end_in_one_message(capsys, tmp_path, shards, words, code, mess
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGUSR1", 75), ("SIGXCPU", 75)])
 def test_interrupt_during_the_imports_is_one_line(tmp_path, monkeypatch, name, code):
     """A signal while `train.command` is imported: a module in its stead sends it."""
-    package, tree = tmp_path / "clozeline", ROOT / "clozeline"
+    package = tmp_path / "clozeline"
+    tree = ROOT / "clozeline"
     ground = [path.relative_to(tree) for pattern in ("*.py", "configuration/*.py") for path in tree.glob(pattern)]
-    for file in (*ground, "train/__init__.py", "train/main.py", "train/distributed/__init__.py",
-                 "train/distributed/stopping.py"):  # fmt: skip
+    for file in (
+        *ground,
+        "train/__init__.py",
+        "train/main.py",
+        "train/distributed/__init__.py",
+        "train/distributed/stopping.py",
+    ):
         (package / file).parent.mkdir(exist_ok=True)
         (package / file).write_bytes((tree / file).read_bytes())
     (package / "train" / "command.py").write_text(

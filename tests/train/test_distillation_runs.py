@@ -38,7 +38,8 @@ def losses(output):
 
 
 def test_a_student_resumes_to_the_bit_with_all_losses(folder, one_rank):
-    config, start_from = folder / "train.yaml", "distil.start.layers=[1, 3]"
+    config = folder / "train.yaml"
+    start_from = "distil.start.layers=[1, 3]"
     assert one_rank.run(start, config, student(folder, "whole", ALL, "steps=4", start_from)) == [(0, "")]
     for end in (2, 4):
         assert one_rank.run(start, config, student(folder, "parts", ALL, f"steps={end}", start_from)) == [(0, "")]
@@ -46,7 +47,8 @@ def test_a_student_resumes_to_the_bit_with_all_losses(folder, one_rank):
     assert len(losses(folder / "whole")) == 4
     names = ("scores", "states", "attention", "embeddings", "cosine", "relations")
     assert losses(folder / "whole")[0].keys() == {"masked_lm", *(f"distil/{name}" for name in names)}
-    ours, theirs = saved(folder / "whole"), saved(folder / "parts")
+    ours = saved(folder / "whole")
+    theirs = saved(folder / "parts")
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
     state = Index.read(steps_in(folder / "whole" / "checkpoints")[-1]).state["distillation"]
     assert state["layers"]["states"] == {"1": 2, "2": 4}

@@ -20,7 +20,10 @@ from tests.train.masked_set import masked_rows, write_config, write_masked_sets
 from tests.train.runs import evaluations
 from tests.train.test_run import start
 
-STEPS, EVERY, PASSES = 8, 4, 6  # 45 held-out rows are 6 batches of 8
+# 45 held-out rows are 6 batches of 8
+STEPS = 8
+EVERY = 4
+PASSES = 6
 
 
 def logged(output):

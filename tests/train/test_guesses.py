@@ -39,7 +39,8 @@ def test_guesses_are_the_most_probable_tokens_at_labels(tmp_path, name):
     rows = sample_guesses(SimpleNamespace(model=model, config=config, world=world), batch)
     with torch.no_grad():
         (scores,) = (found.double().numpy() for found in model.logits(batch).values())
-    flat, width = scores.reshape(-1, scores.shape[-1])[:, : model.vocab_size], scores.shape[1]
+    flat = scores.reshape(-1, scores.shape[-1])[:, : model.vocab_size]
+    width = scores.shape[1]
     shares = np.exp(flat - np.logaddexp.reduce(flat, axis=1, keepdims=True)).max(1)
     assert len(rows) == 3
     for row, found in enumerate(rows):
@@ -59,7 +60,8 @@ def test_a_model_that_predicts_no_tokens_has_no_guesses():
 
 
 def test_rows_are_shown_up_to_96_tokens_and_48_labels():
-    network, places = built("encoder", position={"maximum": 128}).eval(), list(range(0, 110, 2))
+    network = built("encoder", position={"maximum": 128}).eval()
+    places = list(range(0, 110, 2))
     tensors = batch_for("encoder", lengths=[110, 20], columns=110)
     tensors |= {"label_index": torch.tensor([*places, 115]), "label_ids": torch.arange(56) % 37}
     tensors["label_ids"][3] = -100

@@ -137,9 +137,13 @@ EARLY = {"metric": "heldout/loss", "patience": 2}
 def test_a_run_ends_early_and_every_evaluated_step_was_saved(monkeypatch):
     """The best is at step 4; two evaluations later the run is complete, long before its last step."""
     found = run_of(
-        monkeypatch, losses=[3.0, 2.0, 2.0, float("nan")], steps=99, checkpoint__every=None, evaluate__every=2,
+        monkeypatch,
+        losses=[3.0, 2.0, 2.0, float("nan")],
+        steps=99,
+        checkpoint__every=None,
+        evaluate__every=2,
         early_stop=EARLY,
-    )  # fmt: skip
+    )
     state = train(found.run, START)
     assert (state.step, state.best) == (8, Best("heldout/loss", 2.0, 4, 2))
     assert [entry for entry in found.log if not entry.startswith("step")] == [
@@ -184,7 +188,8 @@ def test_saves_by_time_come_after_a_minute_and_then_take_two_per_cent(monkeypatc
     clock = Clock(monkeypatch)
     pace = SavePace(0, by_time=True)
     found = run_of(monkeypatch, pace=pace, steps=14, evaluate__max_rows=0)
-    step, save = found.run.engine.step, found.run.checkpoints.save
+    step = found.run.engine.step
+    save = found.run.checkpoints.save
 
     def slow_step(*arguments, **options):
         clock.now += 30
@@ -194,7 +199,8 @@ def test_saves_by_time_come_after_a_minute_and_then_take_two_per_cent(monkeypatc
         clock.now += 3
         return save(*arguments, **options)
 
-    found.run.engine.step, found.run.checkpoints.save = slow_step, slow_save
+    found.run.engine.step = slow_step
+    found.run.checkpoints.save = slow_save
     train(replace(found.run, heldout=[]), START)
     assert [entry for entry in found.log if entry.startswith("save")] == ["save 3", "save 9", "save 14"]
 

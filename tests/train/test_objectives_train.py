@@ -39,11 +39,19 @@ def learn(world, config, output, overrides):
 def test_ranks_and_micro_batches_change_nothing(one_rank, two_ranks, tmp_path, name):
     case = CASES[name]
     config = write_config(
-        tmp_path / "train.yaml", write_objective_sets(tmp_path / "set", case.objective, **case.options), tmp_path,
-        model__family=case.family, model__heads=case.heads, model__dim=32, model__ffn_dim=64, model__dropout={},
+        tmp_path / "train.yaml",
+        write_objective_sets(tmp_path / "set", case.objective, **case.options),
+        tmp_path,
+        model__family=case.family,
+        model__heads=case.heads,
+        model__dim=32,
+        model__ffn_dim=64,
+        model__dropout={},
         **{f"model__{key}": value for key, value in ({"position": {"maximum": 64}} | case.model).items()},
-        data__global_batch=16, steps=3, evaluate__every=3,
-    )  # fmt: skip
+        data__global_batch=16,
+        steps=3,
+        evaluate__every=3,
+    )
     (alone,) = one_rank.run(learn, config, str(tmp_path / "one"), ["data.micro_batch=16"])
     together, _ = two_ranks.run(learn, config, str(tmp_path / "two"), ["data.micro_batch=4", "zero.stage=2"])
     steps = [[record for record in records if "losses" in record] for records in (alone, together)]
@@ -60,7 +68,8 @@ def test_ranks_and_micro_batches_change_nothing(one_rank, two_ranks, tmp_path, n
     figures = {f"{head}/{of}": ours["figures"][f"{head}/{of}"] for head in judging for of in ("accuracy", "replaced")}
     assert all(0 < share < 1 for share in figures.values())
     if case.losses:
-        taken, first = ours["figures"]["ponder/steps"], steps[0][0]
+        taken = ours["figures"]["ponder/steps"]
+        first = steps[0][0]
         assert 1 < taken < 3
         assert taken < ours["figures"]["ponder"] <= taken + 1
         assert first["total"] == pytest.approx(first["loss"] + 0.1 * first["losses"]["ponder"], rel=1e-12)

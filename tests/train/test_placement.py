@@ -34,7 +34,8 @@ def configs():
 def compared(world):
     """The parameters that differ from those of a whole model, and the share of the elements on this rank."""
     config = tiny(zero__stage=3, zero__persistent=0)
-    linear, found = torch.nn.functional.linear, {}
+    linear = torch.nn.functional.linear
+    found = {}
     for name, model in configs().items():
         whole, parts = (
             build_model(model, 37, {"pad": 0}, SPELLINGS, seed=5, placement=placement)

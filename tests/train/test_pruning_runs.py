@@ -41,7 +41,8 @@ def test_every_tool_reads_the_pruned_weights(folder, one_rank, name):
     masked = [key for key, record in reader.index.parameters.items() if "mask" in record.keys]
     assert masked
     for key in masked:
-        source, mask = reader.parameter("dense" if name == "movement" else "weight", key), reader.parameter("mask", key)
+        source = reader.parameter("dense" if name == "movement" else "weight", key)
+        mask = reader.parameter("mask", key)
         assert torch.equal(exported[key], source * mask)
         assert set(mask.unique().tolist()) == {0.0, 1.0}
     # the table shows zeros, what they save, and the claim of the paper

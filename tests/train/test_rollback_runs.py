@@ -28,7 +28,9 @@ SETTINGS = {
     "max_consecutive_skips": 6,
     "hooks": [{"name": "average", "decay": 0.9}],
 }
-BACK, START, STOP = 6, 48, 112
+BACK = 6
+START = 48
+STOP = 112
 """Steps 9 to 14 are not finite. Those of step 8 are the weights that gave nothing finite, so step 6 is gone back to."""
 
 
@@ -88,7 +90,9 @@ def test_a_rollback_equals_a_run_that_never_read_the_rows(two_ranks, tmp_path, p
 
 def explode(world, config, at, overrides, rows=None, times=99):
     """A run in which the step that reads from a position on has a rate that ruins the weights; writes what it read."""
-    real, read, left = Engine.step, {}, times
+    real = Engine.step
+    read = {}
+    left = times
 
     def step(engine, batches, counts, number, rate, **more):
         read[number] = [row for batch in batches for row in batch.origin.tolist()]

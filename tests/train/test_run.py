@@ -167,7 +167,8 @@ def start_with_pace(world, config, least):
 
 
 def test_saves_by_time_are_those_of_the_first_rank_and_change_no_result(two_ranks, tmp_path, shards):
-    logs, steps_saved = [], []
+    logs = []
+    steps_saved = []
     for name, least in (("often", 0.0), ("never", 1e9)):
         config = write_config(tmp_path / f"{name}.yaml", shards, tmp_path / name, zero__stage=1)
         assert two_ranks.run(start_with_pace, config, least) == [(0, "")] * 2

@@ -41,9 +41,14 @@ def test_a_row_weighs_at_most_twice_as_much_as_in_a_full_batch(one_rank, tmp_pat
     short = run_of(one_rank, tmp_path / "short", BATCH + 1, **unclipped)
     # a pass of one row alone: 16 rows of batch 1, of which the seventeenth is read in the same order
     alone = run_of(
-        one_rank, tmp_path / "alone", BATCH + 1,
-        data__global_batch=1, data__micro_batch=1, data__lanes=1, **{**unclipped, "steps": 17, "schedule__steps": 17},
-    )  # fmt: skip
+        one_rank,
+        tmp_path / "alone",
+        BATCH + 1,
+        data__global_batch=1,
+        data__micro_batch=1,
+        data__lanes=1,
+        **{**unclipped, "steps": 17, "schedule__steps": 17},
+    )
     last = steps(short)[1]
     same = [one for one in steps(alone) if one["loss"] == pytest.approx(last["loss"], rel=1e-6)]
     assert [one["gradient_norm"] for one in same] == [pytest.approx(8 * last["gradient_norm"], rel=1e-4)]

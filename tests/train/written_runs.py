@@ -18,9 +18,12 @@ from tests.tools.small_run import example_sets
 from tests.train.synthetic import plain_config
 
 BERT = {
-    "model__type_vocab_size": 2, "model__norm_place": "post", "model__final_norm": False, "model__emb_norm": True,
+    "model__type_vocab_size": 2,
+    "model__norm_place": "post",
+    "model__final_norm": False,
+    "model__emb_norm": True,
     "model__eps": 1e-12,
-}  # fmt: skip
+}
 """Keys of a run that transformers has a class for."""
 
 
@@ -43,7 +46,8 @@ def write_run_on(run, manifest, steps, parts, **changes):
     tensors = [{} for _ in range(parts)]
     records = {}
     for name, parameter in model.named_parameters():
-        flat, slices = parameter.detach().reshape(-1), []
+        flat = parameter.detach().reshape(-1)
+        slices = []
         bounds = [len(flat) * part // parts for part in range(parts + 1)]
         for part, (first, last) in enumerate(pairwise(bounds)):
             if first < last:

@@ -160,7 +160,8 @@ def main(arguments: Sequence[str]) -> int:
     def action(options: argparse.Namespace) -> None:
         if len(options.runs) > SHADES:
             raise ConfigurationError(f"RUN: expected at most {SHADES} runs, which a chart can tell apart, got more")
-        names, configs = _short_names(options.runs), []
+        names = _short_names(options.runs)
+        configs = []
         for path in options.runs:
             with reading_run(path / "config.yaml"):
                 configs.append(redact(read_mapping(path / "config.yaml")))

@@ -210,7 +210,8 @@ def choose_words(
         search: values by key.
     """
     tried = combinations(search)
-    trainings, scored = [], []
+    trainings = []
+    scored = []
     for number, chosen in enumerate(tried):
         folder = output / f"run-{number}"
         results = _results(folder, folder / "run", ["dev"], 0)
@@ -249,7 +250,8 @@ def main(arguments: Sequence[str]) -> int:
             if folders is not None:
                 print(*lines([(str(folder), finetuning_scores.read_by_split(folder)) for folder in folders]), sep="\n")
                 return
-        folders, plan = options.compare, None
+        folders = options.compare
+        plan = None
         if folders is None:
             if options.body is None:
                 raise ConfigurationError("expected BODY and key=value words, or compare=DIR compare=DIR; see --help")

@@ -41,7 +41,8 @@ def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> l
     matrices = {method: [sequence.learn(method, seed) for seed in seeds] for method in options.method}
     stages = ["before", *(f"after {task.name}" for task in tasks[options.learned :])]
     learned = [max(0, number - options.learned + 1) for number in range(len(tasks))]
-    names, kinds = [task.name for task in tasks], sequence.kinds(options.method[0])
+    names = [task.name for task in tasks]
+    kinds = sequence.kinds(options.method[0])
     methods_summary = summary(matrices, names, learned, [kind == "accuracy" for kind in kinds])
     content = {"tasks": names, "kinds": kinds, "stages": stages, "learned": learned, "methods": methods_summary}
     publish_json(options.output / "forgetting.json", content)

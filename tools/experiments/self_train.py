@@ -99,14 +99,16 @@ def self_train(body: Path, options: SelfTrainOptions, overrides: Sequence[str]) 
     )
     rounds: list[Round] = []
     while not rounds or reason_to_stop(rounds, options.rounds, options.patience) is None:
-        folder, before = output / f"round-{len(rounds)}", output / f"round-{len(rounds) - 1}"
+        folder = output / f"round-{len(rounds)}"
+        before = output / f"round-{len(rounds) - 1}"
         labels = _label(before / "seed-0", folder, options) if rounds else None
         student = FinetuneOptions(
             task=options.task, train=options.train, dev=options.dev, output=folder, pseudo=labels, seeds=1
         )
         finetune(body, student, overrides)
         metrics = dict(read_scored(folder)[0].scores["metrics"])
-        rows, earlier = _rows_of(labels), _rows_of(labels and before / labels.name)
+        rows = _rows_of(labels)
+        earlier = _rows_of(labels and before / labels.name)
         changed = ((rows - earlier) + (earlier - rows)).total() / (rows | earlier).total() if earlier else None
         rounds.append(Round(rows.total(), changed, metrics))
         publish_json(output / "rounds.json", [one._asdict() for one in rounds])

@@ -63,9 +63,14 @@ def _fine_tune(study: Study, names: Iterable[str], output: Path, labeled: Mappin
             source: dict[str, Any] = {"from": begin}
             tests = {split: file for split, file in files.items() if split not in ("train", "dev")}
             chosen = FinetuneOptions(
-                task=tuning.task, train=files["train"], dev=files["dev"], output=folder, tests=tests,
-                seeds=study.seeds, **source,
-            )  # fmt: skip
+                task=tuning.task,
+                train=files["train"],
+                dev=files["dev"],
+                output=folder,
+                tests=tests,
+                seeds=study.seeds,
+                **source,
+            )
             finetune(output / f"runs/{name}-0", chosen, tuning.words)
         groups = [(shown, read_by_split(folder)) for shown, folder in folders.items()]
         lines += [*table_lines([(shown, by_split["dev"]) for shown, by_split in groups]), *matrix_lines(groups)]
@@ -73,7 +78,8 @@ def _fine_tune(study: Study, names: Iterable[str], output: Path, labeled: Mappin
 
 
 def _run_study(options: argparse.Namespace) -> None:
-    folder, output = options.study.resolve(), options.output.resolve()
+    folder = options.study.resolve()
+    output = options.output.resolve()
     # read the study, and make its sets
     study, variants = load_study(folder)
     study = replace(study, flops=options.flops or study.flops, seeds=options.seeds or study.seeds)
@@ -84,7 +90,8 @@ def _run_study(options: argparse.Namespace) -> None:
     output_of_first = next(iter(folders.values())).parent
     test = None if options.pairs is None else PairTest.read(options.pairs, last_documents(output_of_first))
     files = {name: [output / f"scores/{name}-{seed}.json" for seed in seeds] for name in variants}
-    required, trainings = "losses" if test is None else "pairs", []
+    required = "losses" if test is None else "pairs"
+    trainings = []
     texts = named_files(options.texts)
 
     def is_complete(scores: Path) -> bool:

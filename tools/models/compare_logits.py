@@ -61,7 +61,8 @@ def _run_transformers(folder: Path) -> tuple[Logits, int]:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    sides, opened = [], {}
+    sides = []
+    opened = {}
     for folder in (options.first, options.second):
         by_transformers = options.theirs and (folder / "config.json").is_file()
         if not by_transformers:

@@ -67,7 +67,8 @@ def _open_adapted(folder: Path, step: StepChoice = None) -> _Adapted:
     (adapter,) = model.adapters.values()
     config = replace(checkpoint.config, adapter=None)
     base = replace(checkpoint, config=config, tensors=base_weights(model), trained=())
-    original, source = base, None
+    original = base
+    source = None
     if run.config is not None and run.config.model.init_from is not None:
         source = run.config.model.init_from.expanduser()
         original = exported_form(TrainedModel.open(source, quantized=False))
@@ -82,7 +83,8 @@ def _export(options: argparse.Namespace) -> None:
     require_empty(options.output)
     adapted = _open_adapted(options.run, options.step)
     original, key_map = fit_to_class(adapted.original, options.type or adapted.original.model_type, body_alone=True)
-    config, ids = original.config, original.token_ids
+    config = original.config
+    ids = original.token_ids
     export = export_adapter(adapted.base, adapted.adapter, adapted.trained, model_type=key_map.model_type)
     options.output.mkdir(parents=True, exist_ok=True)
     write_tensors(options.output / "adapter_model.safetensors", export.tensors, export.metadata)
@@ -93,13 +95,17 @@ def _export(options: argparse.Namespace) -> None:
         for key, value in sorted(export.headed.items())
         if key not in _OF_A_CLASS and not key.endswith("_token_id") and base_keys.get(key) != value
     }
-    kind, parameters = export.config["peft_type"], sum(tensor.numel() for tensor in export.tensors.values())
+    kind = export.config["peft_type"]
+    parameters = sum(tensor.numel() for tensor in export.tensors.values())
     card = _CARD.format(
-        title=" ".join(options.output.name.split()), kind=kind, parameters=parameters,
+        title=" ".join(options.output.name.split()),
+        kind=kind,
+        parameters=parameters,
         base=options.base or ("that of the import" if adapted.source is None else adapted.source.name),
         path=options.base or "path/to/the/base",
-        loader=export.loader, keys="".join(f", {key}={value!r}" for key, value in keys.items()),
-    )  # fmt: skip
+        loader=export.loader,
+        keys="".join(f", {key}={value!r}" for key, value in keys.items()),
+    )
     publish_text(options.output / "README.md", card)
     config_keys = {**export.config, "base_model_name_or_path": options.base}
     publish_json(options.output / "adapter_config.json", config_keys)

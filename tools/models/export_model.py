@@ -48,7 +48,8 @@ def _export(options: argparse.Namespace) -> int:
             raise ConfigurationError("json: expected dry_run=true next to it: only a plan is printed as JSON")
     trained = TrainedModel.open(options.source, options.step, quantized=False)
     checkpoint = exported_form(trained)
-    body_alone, heads = options.parts == "encoder", tuple(options.head)
+    body_alone = options.parts == "encoder"
+    heads = tuple(options.head)
     request = ExportRequest(options.type, heads, body_alone, options.pooling, options.max_shard_size)
     plan = plan_export(checkpoint, request, tokenizer=trained.tokenizer_folder, recorded=trained.recorded)
     if options.dry_run:
@@ -63,7 +64,8 @@ def _export(options: argparse.Namespace) -> int:
 def export_quantized(trained: TrainedModel, output: Path, quantization: Quantization) -> None:
     """Write a model that a class of transformers holds, with integer weights of its linear maps."""
     options = _arguments().parse_args([str(trained.folder), str(output)])
-    checkpoint, request = exported_form(trained), ExportRequest(quantization=quantization)
+    checkpoint = exported_form(trained)
+    request = ExportRequest(quantization=quantization)
     plan = plan_export(checkpoint, request, tokenizer=trained.tokenizer_folder, recorded=trained.recorded)
     print(*_write_and_verify(output, plan, checkpoint, trained, options), sep="\n")
 
@@ -79,7 +81,8 @@ def _write_and_verify(
             folder / part, name.name, plan, model, trained, licence=options.licence, languages=options.language
         )
         loaded = load_and_compare(folder / part, name, written.export)
-        architecture, parameters = written.export.architecture, written.parameters
+        architecture = written.export.architecture
+        parameters = written.parameters
         lines.append(f"{name}: {architecture}, {parameters:,} parameters, {loaded}")
         notes = (*written.notes, compare_training_rows(folder / part, trained))
         lines += [f"  {note}" for note in notes if note]

@@ -25,7 +25,8 @@ def _import(options: argparse.Namespace) -> None:
     from clozeline.model.checkpoints import MODEL, read_checkpoint
     from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
 
-    source, folder = options.source, options.output
+    source = options.source
+    folder = options.output
     require_empty(folder)
     if (source / MODEL).is_file():
         raise ConfigurationError(f"{source}: holds {MODEL}, it has been imported already: use it as it is")
@@ -34,7 +35,8 @@ def _import(options: argparse.Namespace) -> None:
     tokenizer = "without a tokenizer" if options.no_tokenizer else add_tokenizer(source, folder / TOKENIZER, rows)
     write_imported(folder, checkpoint, source)
     count = sum(tensor.numel() for tensor in checkpoint.tensors.values())
-    kind, family = checkpoint.model_type, checkpoint.config.family
+    kind = checkpoint.model_type
+    family = checkpoint.config.family
     print(f"{folder}: {kind}, family {family}, {count:,} parameters, vocabulary {rows:,}")
     print(*(f"  {note}" for note in (*checkpoint.notes, tokenizer)), sep="\n")
 

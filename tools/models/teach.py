@@ -74,9 +74,7 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
 
     shards = open_shards(options.data.shards)
     teacher = open_teacher(run, None, shards, "RUN")
-    stored = plan_scores(
-        teacher, shards, options.head, options.k, options.how, options.temperature, options.seed
-    )  # fmt: skip
+    stored = plan_scores(teacher, shards, options.head, options.k, options.how, options.temperature, options.seed)
     del teacher  # each process opens its own
     plan = {"set": shards.digest, **stored.to_config()}
     with one_at_a_time(options.output, lambda: print("output: waiting for another process", file=sys.stderr)):
@@ -91,10 +89,15 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
             print(f"shard {shard + 1} of {plural(len(shards.manifest.shards), 'shard')}", file=sys.stderr)
         parent = {"name": shards.manifest.name, "digest": shards.digest, "role": ROWS}
         manifest = writer_of(shards, stored).write_manifest(
-            Output(options.output), name=f"{shards.manifest.name}/teacher", kind="columns", seed=stored.seed,
-            parents=[parent], tokenizer=shards.manifest.tokenizer.model_dump(), variants=shards.manifest.variants,
+            Output(options.output),
+            name=f"{shards.manifest.name}/teacher",
+            kind="columns",
+            seed=stored.seed,
+            parents=[parent],
+            tokenizer=shards.manifest.tokenizer.model_dump(),
+            variants=shards.manifest.variants,
             config=stored.to_config(),
-        )  # fmt: skip
+        )
         shutil.rmtree(options.output / "tmp")
     return manifest
 
@@ -102,10 +105,12 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
 def _refuse_other_plan(folder: Path, present: Manifest | None, plan: dict[str, Any]) -> None:
     """Refuse a folder with another set, or with the start of a column set with other settings."""
     if present is None:
-        before, what = read_json(folder / _PLAN), "the start of another column set"
+        before = read_json(folder / _PLAN)
+        what = "the start of another column set"
     else:
         parent = next((parent.digest for parent in present.parents), None)
-        before, what = {"set": parent, **present.config}, f"another set, {present.name}"
+        before = {"set": parent, **present.config}
+        what = f"another set, {present.name}"
     if before is None or before == plan:
         return
     theirs, ours = ({"set": part["set"], **part.get("teacher", {})} for part in (before, plan))

@@ -51,7 +51,8 @@ class LanguageFigures:
 
 def measure(tokenizer: Tokenizer, texts: Iterable[tuple[str, str]]) -> tuple[dict[str, LanguageFigures], UnknownText]:
     """Encode pairs of language and text; return the counts per language, and those of unknown text."""
-    vocabulary, by_language = tokenizer.vocabulary, dict[str, LanguageFigures]()
+    vocabulary = tokenizer.vocabulary
+    by_language = dict[str, LanguageFigures]()
     unknown = UnknownText(tokenizer)
     remaining = iter(texts)
     while batch := list(islice(remaining, _BATCH_TEXTS)):
@@ -68,7 +69,8 @@ def measure(tokenizer: Tokenizer, texts: Iterable[tuple[str, str]]) -> tuple[dic
 
 
 def _read_texts(stage: Path) -> Iterator[tuple[str, str]]:
-    files, records = (stage / "documents").glob("[0-9]*.arrow"), (stage / "records").glob("[0-9]*.json")
+    files = (stage / "documents").glob("[0-9]*.arrow")
+    records = (stage / "records").glob("[0-9]*.json")
     units = {int(path.stem) for path in files}
     if not units:
         raise ConfigurationError(
@@ -83,7 +85,8 @@ def _read_texts(stage: Path) -> Iterator[tuple[str, str]]:
 
 
 def _build_tables(tokenizer: Tokenizer, by_language: dict[str, LanguageFigures], unknown: UnknownText) -> list[Sheet]:
-    usable, lines = int((~tokenizer.vocabulary.special).sum()), []
+    usable = int((~tokenizer.vocabulary.special).sum())
+    lines = []
     for language, row in sorted(by_language.items(), key=lambda item: (-item[1].tokens, item[0])):
         text = unknown.by_language[language]
         # part, total and digits of each ratio

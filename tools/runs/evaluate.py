@@ -100,9 +100,15 @@ class PerplexityOptions(Scored):
         from clozeline.tools.runs.evaluation.perplexity import perplexity_lines, perplexity_scores
 
         scores = perplexity_scores(
-            trained, self.perplexity, self.window, self.stride, self.baseline, self.ngram, self.score,
+            trained,
+            self.perplexity,
+            self.window,
+            self.stride,
+            self.baseline,
+            self.ngram,
+            self.score,
             self.normalize,
-        )  # fmt: skip
+        )
         return scores, perplexity_lines({**scores, "step": trained.step})
 
 
@@ -145,7 +151,8 @@ class SuiteOptions(Scored):
             lines = masked_facts.fact_lines
         else:
             scores = minimal_pairs.score(trained, self.input, self.pairs, self.baseline, self.score, self.normalize)
-            scores, lines = {"suite": self.suite, **scores}, minimal_pairs.pair_lines
+            scores = {"suite": self.suite, **scores}
+            lines = minimal_pairs.pair_lines
             if self.suite != "blimp":
                 del scores["published"]
         return scores, lines({**scores, "step": trained.step})
@@ -184,7 +191,8 @@ def score_task(
 
     opened = open_task_run(run, options.split, options.task, options.step, set_paths)
     opened = replace(opened, exit=options.exit)
-    rows, answer = set_rows(opened.shards), opened.answer
+    rows = set_rows(opened.shards)
+    answer = opened.answer
     if options.tune and not opened.facts.unanswerable:
         raise ConfigurationError(f"tune: {opened.facts.name} has no questions without answers, remove the key")
     rank, size = (0, 1) if world is None else (world.rank, world.size)

@@ -56,14 +56,17 @@ def extract(run: Path, options: ExtractOptions) -> str:
     trained = replace(opened, checkpoint=fill_absent_heads(opened.checkpoint))
     length = trained.row_length(options.max_length, "max_length")
     facts = {
-        "run": str(run.resolve()), **trained.provenance, "input": hashes,
-    }  # fmt: skip
+        "run": str(run.resolve()),
+        **trained.provenance,
+        "input": hashes,
+    }
     chosen = Extraction(str(options.layer), options.pool, options.precision, length)
     objective = trained.objectives[0]
     manifest = write_features(
         options.output, trained, objective, named_texts(options.input, options.normalize), chosen, facts
     )
-    rows, text_count = plural(manifest["rows"], "vector"), plural(manifest["texts"], "text")
+    rows = plural(manifest["rows"], "vector")
+    text_count = plural(manifest["texts"], "text")
     return (
         f"{options.output}: {rows} of {manifest['width']:,} numbers from {text_count}, layer {options.layer}, pool "
         f"{options.pool}; {manifest['truncated']:,} cut at {length} tokens, {manifest['empty']:,} without a token"

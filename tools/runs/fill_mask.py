@@ -70,13 +70,17 @@ def iterate_masked_words(trained: TrainedModel, shards: ShardSet, max_rows: int)
         ids = example["input_ids"].copy()
         ids[example["label_positions"]] = example["label_ids"]
         # words of one token: it opens a word, and the next one opens another, or has no letter
-        opens, pieces = tokenizer.vocabulary.opens_word(ids), [tokenizer.decode_part([int(token)]) for token in ids]
+        opens = tokenizer.vocabulary.opens_word(ids)
+        pieces = [tokenizer.decode_part([int(token)]) for token in ids]
         words = [
             position
             for position, word in enumerate(piece.strip() for piece in pieces[:-1])
-            if opens[position] and (opens[position + 1] or not pieces[position + 1][:1].isalnum())
-            and len(word) >= SHORTEST_WORD and word.isalpha() and word.islower()
-        ]  # fmt: skip
+            if opens[position]
+            and (opens[position + 1] or not pieces[position + 1][:1].isalnum())
+            and len(word) >= SHORTEST_WORD
+            and word.isalpha()
+            and word.islower()
+        ]
         if words:
             yield ids, min(words, key=lambda position: abs(position - len(ids) // 2))
             yielded += 1
@@ -93,8 +97,10 @@ def _show(
     left = _decode_line(tokenizer, ids[max(1, position - SHOWN) : position])
     right = _decode_line(tokenizer, ids[position + 1 : min(len(ids) - 1, position + 1 + SHOWN)])
     console.print(f"{escape(left.rstrip())} [bold]____[/bold]{escape(right)}", highlight=False, soft_wrap=True)
-    best = [(guess.text.strip() or ("⏎" if "\n" in guess.text else "␣"), guess.probability)
-            for guess in guesses(trained, masked, position, top)]  # fmt: skip
+    best = [
+        (guess.text.strip() or ("⏎" if "\n" in guess.text else "␣"), guess.probability)
+        for guess in guesses(trained, masked, position, top)
+    ]
     listed = "  ".join(f"{escape(piece)} {probability:.2f}" for piece, probability in best)
     word = f"hidden: [green]{escape(tokenizer.decode_part([int(ids[position])]).strip())}[/green]   " if answer else ""
     console.print(f"    {word}guesses: {listed}", highlight=False, soft_wrap=True)

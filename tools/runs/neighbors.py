@@ -41,7 +41,8 @@ class NeighborOptions:
 
 def find_neighbors(features: Features, options: NeighborOptions) -> list[dict[str, Any]]:
     """Return the rows nearest to the query, nearest first, ties by row index."""
-    count, query = len(features.uids), options.query
+    count = len(features.uids)
+    query = options.query
     if query >= count:
         raise ConfigurationError(f"query: expected a row index below {count}, got {query}")
     vectors = features.vectors.astype(np.float64)
@@ -49,7 +50,8 @@ def find_neighbors(features: Features, options: NeighborOptions) -> list[dict[st
     # cosine to the query [rows], 0 for zero vectors
     products = vectors @ vectors[query]
     cosines = np.divide(products, lengths * lengths[query], out=np.zeros(count), where=lengths * lengths[query] > 0)
-    uids, texts = np.array(features.uids), np.array(features.texts)
+    uids = np.array(features.uids)
+    texts = np.array(features.texts)
     offered = uids != uids[query]
     if options.same:
         offered &= texts == texts[query]

@@ -94,13 +94,16 @@ def predict(run: Path, options: PredictOptions, sets: SetPaths | None = None) ->
     reader = task_reader(opened.train.manifest)
     plain = {name: value for name, value in to_plain(options).items() if name not in ("input", "output", "step")}
     facts = {"checkpoint": opened.trained.digest, "input": file_hash(options.input), **plain}
-    number, first, counts = 0, 0, Counter[str]()
+    number = 0
+    first = 0
+    counts = Counter[str]()
     with PredictionParts(options.output, facts) as parts:
         items = iter(read_unlabeled(options.input, opened.answer, reader, columns))
         while group := list(islice(items, options.part_rows)):
             if not parts.has(number):
                 parts.write(number, _records_of(opened, reader, group, first))
-            number, first = number + 1, first + len(group)
+            number = number + 1
+            first = first + len(group)
         if not number:
             raise ConfigurationError(f"input: {options.input}: expected rows to predict, got none")
         counts["rows"] = first
@@ -115,7 +118,8 @@ def predict(run: Path, options: PredictOptions, sets: SetPaths | None = None) ->
 
 def _records_of(opened: TaskRun, reader: TaskReader, group: Sequence[Item], first: int) -> list[Record]:
     """Return the records of some rows in their order; rows without a prediction say why."""
-    items, answer = [item for item, _ in group], opened.answer
+    items = [item for item, _ in group]
+    answer = opened.answer
     rows, uids, missing, truncated = build_rows(opened, reader, items)
     records = {number: {"rejected": reason, **answer.empty(items[number])} for number, reason in missing.items()}
     if len(rows):
@@ -132,7 +136,8 @@ def _records_of(opened: TaskRun, reader: TaskReader, group: Sequence[Item], firs
 def main(arguments: Sequence[str]) -> int:
     def action(run: Path, options: PredictOptions, sets: SetPaths) -> None:
         counts = predict(run, options, sets)
-        rows, truncated = counts.pop("rows"), counts.pop("truncated", 0)
+        rows = counts.pop("rows")
+        truncated = counts.pop("truncated", 0)
         rejected = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()))
         written = f"{options.output}: {plural(rows, 'row')}; truncated: {truncated or 'none'}"
         sys.stdout.write(f"{written}; without a prediction: {rejected or 'none'}\n")

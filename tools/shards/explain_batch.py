@@ -45,9 +45,11 @@ def explain(
         of_set = [(position, visit) for position, visit in visits if visit.source == source]
         # rows of this set, their documents, and the epoch's corruption
         stored, unread = _read_rows(shards, {visit.stored for _, visit in of_set if visit.stored}, skip=feed.skip)
-        documents, partners = row_origins.documents_of(shards, stored), row_origins.partners_of(shards, stored)
+        documents = row_origins.documents_of(shards, stored)
+        partners = row_origins.partners_of(shards, stored)
         pieces = find_pieces(shards, tokenizer)
-        read_row, task = _row_reader(feed, source), facts_of(shards.manifest)
+        read_row = _row_reader(feed, source)
+        task = facts_of(shards.manifest)
         roles = feed.reading.inputs[source].manifest.roles | shards.manifest.roles
         for position, visit in of_set:
             facts: dict[str, object] = {"place": position, "lane": visit.lane, "epoch": visit.epoch}
@@ -57,8 +59,11 @@ def explain(
             if visit.stored in stored:
                 row, skipped = read_row(stored[visit.stored], visit.epoch)
                 facts |= _describe_row(row, documents[visit.stored]) | partners.get(visit.stored, {})
-                numbers = {name: row.columns[name] for name, role in roles.items()
-                           if role.use in ("row", "undo") and len(row.columns.get(name, ())) == 1}  # fmt: skip
+                numbers = {
+                    name: row.columns[name]
+                    for name, role in roles.items()
+                    if role.use in ("row", "undo") and len(row.columns.get(name, ())) == 1
+                }
                 single = {name: values[0].item() for name, values in numbers.items()}
                 shown = {**single, **describe_answer(task, row), **dict(_decode_texts(row, roles, pieces, tokens))}
                 facts |= {"filler": skipped} if skipped else shown
@@ -110,7 +115,8 @@ def _row_reader(feed: Feed, source: int) -> Callable[[Rows, int], tuple[Row, str
 
 def _describe_row(row: Row, documents: list[dict[str, object]]) -> dict[str, Any]:
     """Describe a row: its first document, the `others` that start in it, and the number of all."""
-    fixed, starts = row.fixed, row.columns.get("document_starts", ())
+    fixed = row.fixed
+    starts = row.columns.get("document_starts", ())
     return {
         "sample": f"{int(fixed['uid']):016x}",
         "variant": int(fixed["variant"]),

@@ -59,17 +59,22 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row with hexadecimal hashes, ISO dates and without empty fields; `extra` is an object."""
     hashes = {name: row[name].hex() for name in ("uid", "content_hash")}
     date = {"date": row["date"].isoformat()} if row["date"] else {}
-    return {name: value for name, value in row.items() if value is not None} | hashes | date | {
-        "extra": json.loads(row["extra"])
-    }  # fmt: skip
+    return (
+        {name: value for name, value in row.items() if value is not None}
+        | hashes
+        | date
+        | {"extra": json.loads(row["extra"])}
+    )
 
 
 def _write_parquet(source: Path, target: Path) -> int:
     # dictionaries of the batches grow over the file, so they become plain strings, which Parquet encodes again
-    plain = pa.schema([
-        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
-        for field in DOCUMENT_SCHEMA
-    ])  # fmt: skip
+    plain = pa.schema(
+        [
+            field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+            for field in DOCUMENT_SCHEMA
+        ]
+    )
     rows = 0
     with parquet.ParquetWriter(target, plain, compression="zstd", compression_level=_LEVEL) as writer:
         for batch in read_batches(source, tuple(DOCUMENT_SCHEMA.names)):

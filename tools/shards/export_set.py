@@ -26,9 +26,13 @@ from clozeline.tools.shards.exporting.megatron import write_megatron
 from clozeline.tools.shards.rewriting.output_folder import new_folder
 
 _WRITERS: Final[dict[str, Callable[[ExportedRows, Path], None]]] = {
-    "hf": write_datasets, "litdata": write_litdata, "mds": write_mds, "megatron": write_megatron,
-    "parquet": write_parquet, "webdataset": write_webdataset,
-}  # fmt: skip
+    "hf": write_datasets,
+    "litdata": write_litdata,
+    "mds": write_mds,
+    "megatron": write_megatron,
+    "parquet": write_parquet,
+    "webdataset": write_webdataset,
+}
 SUMMARY: Final = ".export.json"
 """hidden: readers of folders would take another name for a file of rows"""
 
@@ -40,7 +44,8 @@ def export(path: Path, output: Path, form: str, file_rows: int = 10_000) -> dict
         ConfigurationError: the set has no rows, or none that the format can hold; or the folder has files.
     """
     shards = open_shards(path)
-    rows, manifest = ExportedRows(shards, file_rows), shards.manifest
+    rows = ExportedRows(shards, file_rows)
+    manifest = shards.manifest
     quarantined = len(shards) - len(rows)
     if not len(rows):
         raise ConfigurationError(f"{shards.path}: expected rows, got none, and {quarantined:,} in quarantine")
@@ -48,16 +53,20 @@ def export(path: Path, output: Path, form: str, file_rows: int = 10_000) -> dict
         _WRITERS[form](rows, folder)
         files = sorted(file for file in folder.rglob("*") if file.is_file())
         facts = {
-            "format": form, "name": manifest.name, "digest": shards.digest,
-            "rows": len(rows), "rows_in_quarantine": quarantined,
+            "format": form,
+            "name": manifest.name,
+            "digest": shards.digest,
+            "rows": len(rows),
+            "rows_in_quarantine": quarantined,
             "columns": {spec.name: spec.description for spec in shards.columns},
-            "languages": list(manifest.languages), "source_groups": list(manifest.source_groups),
+            "languages": list(manifest.languages),
+            "source_groups": list(manifest.source_groups),
             "tokenizer": manifest.tokenizer.model_dump(mode="json"),
             "files": {
                 str(file.relative_to(folder)): {"bytes": file.stat().st_size, "xxh3_128": file_hash(file)}
                 for file in files
             },
-        }  # fmt: skip
+        }
         publish_json(folder / SUMMARY, facts)
     return facts
 

@@ -70,7 +70,8 @@ def _keep_nearest(heap: list[Neighbor], most: int, value: float, threshold: floa
 
 def collect_reasons(out: Path, recipe: Recipe, most: int, documents: int) -> tuple[dict[str, Reason], int]:
     """Return the reasons for which documents were rejected, and the number of kept documents that were measured."""
-    folder, config = out / "clean", recipe.config_of("clean")
+    folder = out / "clean"
+    config = recipe.config_of("clean")
     filters = filters_of_sources(config)
     reasons = {reason: Reason(key) for reason, key in find_ruling_keys(config).items()}
     parts = _find_parts(folder)
@@ -184,8 +185,13 @@ def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
     parser.add_argument("out", type=some_path, help="output folder of a pipeline run")
     parser.add_argument("--most", type=positive, default=3, metavar="N", help="documents on each side (%(default)s)")
-    parser.add_argument("--documents", type=positive, default=2000, metavar="N",
-                        help="kept documents to measure, evenly from all parts (%(default)s)")  # fmt: skip
+    parser.add_argument(
+        "--documents",
+        type=positive,
+        default=2000,
+        metavar="N",
+        help="kept documents to measure, evenly from all parts (%(default)s)",
+    )
     parser.add_argument("--html", type=some_path, metavar="FILE", help="write a page as well")
 
     def action(options: argparse.Namespace) -> None:

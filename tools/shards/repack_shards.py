@@ -27,17 +27,31 @@ _MAX_ROWS: Final = 65536
 """largest number of rows per block, as in recipes"""
 
 _COPIED_FIELDS: Final = (
-    "kind", "seed", "tokenizer", "grouping", "objective", "variants", "languages", "source_groups", "config",
-)  # fmt: skip
+    "kind",
+    "seed",
+    "tokenizer",
+    "grouping",
+    "objective",
+    "variants",
+    "languages",
+    "source_groups",
+    "config",
+)
 """fields of a manifest that describe rows rather than their storage"""
 
 
 def repack(
-    source: ShardSet, output: Path, *, container: str | None = None, codec: str | None = None, level: int | None = None,
+    source: ShardSet,
+    output: Path,
+    *,
+    container: str | None = None,
+    codec: str | None = None,
+    level: int | None = None,
     block_rows: int | None = None,
-) -> Manifest:  # fmt: skip
+) -> Manifest:
     """Write a set in another format, whose values are those of the old one where None; return the new manifest."""
-    old, metadata = source.manifest, _schema_metadata(source)
+    old = source.manifest
+    metadata = _schema_metadata(source)
     layout: dict[str, Any] = {"container": container or old.container, "codec": codec or old.compression.codec}
     layout |= {"level": level or old.compression.level or 3, "block_rows": block_rows or old.block_rows}
     if layout["block_rows"] > _MAX_ROWS:
@@ -106,11 +120,14 @@ def main(arguments: Sequence[str]) -> int:
     def action(options: argparse.Namespace) -> None:
         source = open_shards(local_folder(options.manifest))
         layout = {name: getattr(options, name) for name in ("container", "codec", "level", "block_rows")}
-        old, new = source.manifest, repack(source, options.output, **layout)
+        old = source.manifest
+        new = repack(source, options.output, **layout)
         codec = new.compression.codec if new.compression.level is None else f"zstd {new.compression.level}"
-        same = "the stream is the same" if new.block_rows == old.block_rows else (
-            f"blocks of {new.block_rows:,} rows instead of {old.block_rows:,} give the stream another order"
-        )  # fmt: skip
+        same = (
+            "the stream is the same"
+            if new.block_rows == old.block_rows
+            else (f"blocks of {new.block_rows:,} rows instead of {old.block_rows:,} give the stream another order")
+        )
         counts = f"{plural(new.totals.samples, 'row')} in {plural(new.totals.blocks, 'block')} of"
         sizes = f"{old.totals.bytes:,} → {new.totals.bytes:,} bytes ({new.container}, {codec})"
         print(f"{options.output}: {counts} {plural(new.totals.shards, 'shard')}, {sizes}; {same}")

@@ -79,7 +79,10 @@ def validate(
     of_columns = shards.manifest.kind == "columns"
     if teacher is not None and not (of_columns and against is not None):
         raise ConfigurationError(f"teacher: {path}: expected a column set, and against=SET with its rows")
-    vocabulary, round_trip, scores, unrestored = None, None, None, ""
+    vocabulary = None
+    round_trip = None
+    scores = None
+    unrestored = ""
     if of_columns and against is not None:
         from clozeline.tools.shards.validation.stored_scores import compare_stored_scores  # torch, only here
 
@@ -100,7 +103,8 @@ def validate(
             unrestored = str(error)
         start = time.perf_counter()
     check_shard_set(shards, round_trip)
-    manifest, totals = shards.manifest, shards.manifest.totals
+    manifest = shards.manifest
+    totals = shards.manifest.totals
     return Validation(
         manifest.name,
         manifest.kind,

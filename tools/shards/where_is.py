@@ -124,16 +124,21 @@ def _not_found_error(
     options: argparse.Namespace, feed: Feed, rows: Sequence[FoundRow], epochs: Sequence[range]
 ) -> ConfigurationError:
     uid = f"{options.uid:016x}" if isinstance(options.uid, int) else options.uid and options.uid.hex()
-    request, sets = f"url={options.url}" if options.uid is None else f"uid={uid}", _set_paths(feed)
+    request = f"url={options.url}" if options.uid is None else f"uid={uid}"
+    sets = _set_paths(feed)
     if rows:
         what = "none of its rows" if options.variant is None else f"no variant {options.variant} of it"
         last = max(searched.stop for searched in epochs) - 1
         return ConfigurationError(f"{request}: {what} is read in epochs {options.epoch} to {last} of {sets}")
     quarantined = sum(len(shards.quarantined) for shards in feed.sets)
-    missing = f"no such sample in {sets}" if isinstance(options.uid, int) else (
-        f"no row of {sets} has text of it; held-out documents are in the held-out set, those that grouping dropped "
-        "are in no set"
-    )  # fmt: skip
+    missing = (
+        f"no such sample in {sets}"
+        if isinstance(options.uid, int)
+        else (
+            f"no row of {sets} has text of it; held-out documents are in the held-out set, those that grouping dropped "
+            "are in no set"
+        )
+    )
     not_searched = f"; {plural(quarantined, 'block')} in quarantine not searched" if quarantined else ""
     return ConfigurationError(f"{request}: {missing}{not_searched}")
 

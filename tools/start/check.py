@@ -60,7 +60,8 @@ def check_algorithm(registry: Registry[object], name: str, words: Sequence[str] 
         name: of the algorithm.
         words: its options, `key=value`.
     """
-    kind, case = registry.load_class(name), []
+    kind = registry.load_class(name)
+    case = []
     contract = import_module(f"clozeline.tools.start.contracts.{registry.name}")
 
     def build() -> None:

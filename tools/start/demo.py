@@ -33,7 +33,8 @@ SENTENCES: Final = (
 def heldout_lines(run: Path) -> list[str]:
     """Return the last held-out loss of a run, next to the unigram entropy: the best loss without any context."""
     (last,) = [line["heldout"] for line in read_lines(run / "metrics.jsonl") if line.get("heldout")][-1].values()
-    loss, entropy = last["loss"], last["unigram_entropy"]
+    loss = last["loss"]
+    entropy = last["unigram_entropy"]
     used = (
         "the model uses context, not only word frequencies" if loss < entropy else "it has not learned to use context"
     )
@@ -56,7 +57,8 @@ def compare_guesses(run: Path, exported: Path, texts: Sequence[str]) -> float:
     from clozeline.train.checkpoint.trained_model import TrainedModel
 
     fill = import_transformers("a comparison").pipeline("fill-mask", model=str(exported))
-    trained, largest = TrainedModel.open(run), 0.0
+    trained = TrainedModel.open(run)
+    largest = 0.0
     for text in texts:
         ids, (position,) = encode_masked_text(trained, text)
         ours = [(guess.text, guess.probability) for guess in guesses(trained, ids, position, 5)]

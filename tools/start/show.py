@@ -64,15 +64,21 @@ def show(name: str, text: str | None, words: Sequence[str]) -> CorruptedText:
     kind = OBJECTIVES.load_class(name)
     known = {field.name for schema in (ShowSettings, kind.Options) for field in fields(schema)}
     if text is not None and text.partition("=")[0].split(".")[0] in known:
-        words, text = [text, *words], None
+        words = [text, *words]
+        text = None
     settings, others = split_settings(ShowSettings, words)
     allow_words(kind.Options, others)
     options: dict[str, Any] = override(kind.Options, {}, others, "command line")
     target = settings.target or (_TARGET if text is None else "")
     return corrupt_text(
-        {"name": name, **options}, _TEXT if text is None else text, target=target, tokenizer=settings.tokenizer,
-        others=settings.others, variant=settings.variant, seed=settings.seed,
-    )  # fmt: skip
+        {"name": name, **options},
+        _TEXT if text is None else text,
+        target=target,
+        tokenizer=settings.tokenizer,
+        others=settings.others,
+        variant=settings.variant,
+        seed=settings.seed,
+    )
 
 
 def _objectives() -> Table:

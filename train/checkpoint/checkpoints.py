@@ -133,7 +133,8 @@ class Checkpoints:
 
     def finish(self) -> bool:
         """Wait for a background save and commit it; False if the last save failed."""
-        pending, self._pending = self._pending, None
+        pending = self._pending
+        self._pending = None
         if pending is None:
             return not self._failures
         return self._report_end(pending.state.step, pending.final, self._conclude(pending))
@@ -141,7 +142,9 @@ class Checkpoints:
     def _report_end(self, step: int, final: Path, problem: str | None) -> bool:
         # committed: prune old checkpoints
         if problem is None:
-            self._failures, self._full, self._current = 0, False, final.name
+            self._failures = 0
+            self._full = False
+            self._current = final.name
             self._refused.discard(final.name)
             # before pruning: status.json never names a removed one
             self._report("save", step=step, checkpoint=final.name)
@@ -191,9 +194,11 @@ class Checkpoints:
         # wait for all ranks to finish writing
         hidden = pending.final.with_name(f"{HIDDEN}{pending.final.name}")
         try:
-            written, problem = pending.written.result(), None
+            written = pending.written.result()
+            problem = None
         except Exception as error:  # whatever fails, no rank may continue alone
-            written, problem = None, f"rank {self.world.rank}: {error}"
+            written = None
+            problem = f"rank {self.world.rank}: {error}"
         gathered = self.world.gather((written, problem))
         problem = next((text for _, text in gathered if text), None)
         # rank 0 commits, or removes everything
@@ -297,7 +302,8 @@ def _assemble(pending: _Pending, written: Sequence[Written]) -> Index:
         if problem := tiling_problem(name, record):
             raise CheckpointError(problem)
         parameters[name] = record
-    first, scalars = written[0].content, [from_rank.content.scalars for from_rank in written]
+    first = written[0].content
+    scalars = [from_rank.content.scalars for from_rank in written]
     if any(other != first.scalars for other in scalars):
         raise CheckpointError(f"ranks disagree about optimizer states: {scalars}")
     files = {part_name(part): from_rank.file for part, from_rank in enumerate(written)}
@@ -343,7 +349,9 @@ def load(engine: Engine, checkpoint: StoredCheckpoint) -> None:
         ConfigurationError: the checkpoint belongs to another model.
     """
     # refuse a checkpoint of another model
-    directory, index, state = checkpoint.folder, checkpoint.index, checkpoint.state
+    directory = checkpoint.folder
+    index = checkpoint.index
+    state = checkpoint.state
     expected = partitions.shapes(engine)
     saved = {name: record.shape for name, record in index.parameters.items()}
     if differing := sorted(name for name in {*expected, *saved} if expected.get(name) != saved.get(name)):

@@ -97,9 +97,11 @@ class TrainState:
 
     def roll_back(self, saved: TrainState, *, skip_rows: bool) -> TrainState:
         """Return the state after a return to a `saved` one; the stream goes on from here, or from there again."""
-        samples, skipped = saved.samples, saved.skipped_rows
+        samples = saved.samples
+        skipped = saved.skipped_rows
         if skip_rows:
-            samples, skipped = self.samples, (*skipped, SkippedRows(saved.step, saved.samples, self.samples))
+            samples = self.samples
+            skipped = (*skipped, SkippedRows(saved.step, saved.samples, self.samples))
         moved = replace(self, **{key: getattr(saved, key) for key in _OF_STEP}, samples=samples, skipped_rows=skipped)
         return replace(moved, stream={**self.stream, "samples": samples}, rollbacks=self.rollbacks + 1)
 

@@ -247,7 +247,8 @@ def candidates(directory: Path) -> tuple[list[str], str]:
         latest = (directory / LATEST).read_bytes().decode().strip()
         ignored = "" if latest in names else f"it names {latest!r:.60}, which is not there"
     except (OSError, ValueError) as error:
-        latest, ignored = "", f"it cannot be read ({error})"
+        latest = ""
+        ignored = f"it cannot be read ({error})"
     return sorted(names, key=lambda name: name != latest), ignored if names else ""
 
 
@@ -343,7 +344,8 @@ class CheckpointReader:
             raise CheckpointError(f"{self.directory}: holds no {key} of parameter {name}; is this another model's?")
         pieces: list[Tensor] = []
         for part, begin, length in sorted(record.slices, key=lambda piece: piece[1]):
-            first, last = max(start, begin), min(start + count, begin + length)
+            first = max(start, begin)
+            last = min(start + count, begin + length)
             if first < last:
                 pieces.append(self._tensor(part, f"{key}/{name}")[first - begin : last - begin])
         values = torch.cat(pieces) if pieces else torch.empty(0)

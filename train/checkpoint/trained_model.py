@@ -100,7 +100,8 @@ class TrainedModel:
         config = self.checkpoint.config
         if self.recorded or config.architecture == "encoder_decoder":
             return [recorded.objective for recorded in self.sets]
-        specials, heads = self.tokenizer.vocabulary.specials, tuple(config.targets.values())
+        specials = self.tokenizer.vocabulary.specials
+        heads = tuple(config.targets.values())
         return [
             ObjectiveFacts(
                 name="causal_lm" if config.architecture == "decoder" else "masked_lm",
@@ -213,7 +214,8 @@ class TrainedModel:
 
     def require_same_tokenizer(self, shards: ShardSet) -> None:
         """Raise ConfigurationError for a set made with another tokenizer."""
-        ours, theirs = self.tokenizer.vocabulary.fingerprint, shards.manifest.tokenizer.fingerprint
+        ours = self.tokenizer.vocabulary.fingerprint
+        theirs = shards.manifest.tokenizer.fingerprint
         if ours != theirs:
             raise ConfigurationError(
                 f"{shards.path}: was made with the tokenizer {theirs[:16]}, the run with {ours[:16]}: make it with the "

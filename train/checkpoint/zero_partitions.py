@@ -100,10 +100,12 @@ def states_of(engine: Engine, flat: Tensor) -> dict[str, Any]:
 def _share(slices: list[Segment], rank: int, size: int) -> Iterator[Segment]:
     """Cut slices that every rank holds into equal element ranges of their concatenation."""
     total = sum(piece.count for piece in slices)
-    first, last = total * rank // size, total * (rank + 1) // size
+    first = total * rank // size
+    last = total * (rank + 1) // size
     begin = 0
     for piece in slices:
-        start, stop = max(first - begin, 0), min(last - begin, piece.count)
+        start = max(first - begin, 0)
+        stop = min(last - begin, piece.count)
         if start < stop:
             yield replace(piece, offset=start, start=start, count=stop - start)
         begin += piece.count

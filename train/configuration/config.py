@@ -136,7 +136,8 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         # batches and lanes
-        data, rows = self.data, self.data.global_batch
+        data = self.data
+        rows = self.data.global_batch
         if data.global_batch % data.lane_count:
             raise ValueError(f"data.lanes: expected a divisor of data.global_batch {rows}, got {data.lane_count}")
         if data.global_batch % min(data.micro_batch, rows):
@@ -225,7 +226,8 @@ class TrainConfig:
 
     def _check_model(self) -> None:
         """Check what regularizers, heads and adapters need."""
-        kept, name = self.regularizer, "" if self.regularizer is None else self.regularizer.name
+        kept = self.regularizer
+        name = "" if self.regularizer is None else self.regularizer.name
         if kept is not None and self.model.init_from is None:
             raise ValueError(f"regularizer: {name} needs model.init_from, the model that is to be kept")
         if kept is not None and kept.type.replaces_decay and (decay := self.optimizer.options.weight_decay):

@@ -180,7 +180,10 @@ class DataConfig:
 
     def with_ends(self, steps: int) -> DataConfig:
         """Return the same data with `until_samples` for each `share` of so many steps, without phases of no step."""
-        phases, samples, done, passed = [], 0, 0, 0.0
+        phases = []
+        samples = 0
+        done = 0
+        passed = 0.0
         for phase in self.phases:
             batch = phase.global_batch or self.global_batch
             if phase.share is not None:
@@ -190,7 +193,8 @@ class DataConfig:
                 passed += (phase.until_samples - samples) / batch
             if phase.until_samples != samples:
                 phases.append(phase)
-            samples, done = phase.until_samples or samples, round(passed)
+            samples = phase.until_samples or samples
+            done = round(passed)
         return replace(self, phases=phases, lanes=self.lane_count)
 
     def learning_rate_at(self, samples: int) -> float | None:

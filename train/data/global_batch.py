@@ -265,7 +265,8 @@ class DeviceCopies:
     def start(self, tensors: Mapping[str, Tensor]) -> DeviceCopy:
         """Start to copy the tensors of a batch; the device goes on with the work that it has."""
         # a pinned buffer whose last copy has ended, and is large enough
-        offsets, size = [], 0
+        offsets = []
+        size = 0
         for tensor in tensors.values():
             offsets.append(size)
             size += -(-tensor.nbytes // _ALIGNMENT) * _ALIGNMENT

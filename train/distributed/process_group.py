@@ -130,7 +130,8 @@ def load_deepspeed() -> Any:
 def start(timeout_s: float = 600.0, *, deterministic: bool = True) -> World:
     """Join the process group, once per rank; `deterministic` is that of `set_determinism`."""
     rank, size = describe_environment(os.environ)
-    local_rank, device = int(os.environ["LOCAL_RANK"]), device_of(os.environ)
+    local_rank = int(os.environ["LOCAL_RANK"])
+    device = device_of(os.environ)
     if device.index is not None:
         for name in {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"} & os.environ.keys():
             os.environ[name] = str(device.index)  # from which DeepSpeed takes the device
@@ -146,7 +147,8 @@ def start(timeout_s: float = 600.0, *, deterministic: bool = True) -> World:
             warnings.simplefilter("ignore")
             deepspeed.init_distributed(verbose=False, timeout=timeout)
     except RuntimeError as error:
-        address, port = os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]
+        address = os.environ["MASTER_ADDR"]
+        port = os.environ["MASTER_PORT"]
         if "EADDRINUSE" in str(error) or "address already in use" in str(error).lower():
             raise ConfigurationError(
                 f"port {port} of {address} is in use, probably by another run: choose another one, for example "

@@ -58,7 +58,8 @@ class StopRequest:
         return self.reason is not None
 
     def _receive(self, number: int, _frame: FrameType | None) -> None:
-        now, known = time.monotonic(), self.reason is not None
+        now = time.monotonic()
+        known = self.reason is not None
         if number not in WARNINGS:  # warnings repeat, SIGXCPU every second, and precede a SIGTERM
             if self._first is not None and now - self._first > _FORWARDED_S:
                 os._exit(128 + number)  # second request: exit at once, the last checkpoint is valid

@@ -34,7 +34,8 @@ class PruningHook(Hook):
         return self._method.wrap(model)
 
     def attach(self, trained: Trained) -> None:
-        device, gathers = trained.world.device, trained.stage == 3
+        device = trained.world.device
+        gathers = trained.stage == 3
         self._method.attach(Training(trained.model, trained.seed, trained.horizon, device, gathers))
 
     def resume(self, step: int) -> None:
@@ -94,7 +95,8 @@ class MaskingHook(PruningHook):
 
     def _choose(self, cut: Cut) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the mask of each matrix on this rank, to be changed, and True at weights to mask [n]; collective."""
-        layout, sizes = self._trained.layout, self._method.sizes
+        layout = self._trained.layout
+        sizes = self._method.sizes
         pieces = {piece.name: piece for piece in self._segments(*self.of)}
         values = dict.fromkeys(sizes, torch.empty(0, device=self._trained.world.device))
         for name, piece in pieces.items():

@@ -31,7 +31,8 @@ class StartDistance(Hook):
         self._initial = {flat: flat.detach().clone() for flat, _ in trained.flats}
 
     def start(self, fresh: Collection[str], *, initialized: bool) -> None:
-        flats, layout = list(self._initial), self._trained.layout
+        flats = list(self._initial)
+        layout = self._trained.layout
         self._segments = [segment for segment in layout.own(*flats) if segment.name not in fresh]
         self._modules = list(dict.fromkeys(module_of(name) for name in layout.shapes(*flats) if name not in fresh))
         indices = [self._modules.index(module_of(segment.name)) for segment in self._segments]

@@ -49,7 +49,8 @@ class GradientNoise(Hook):
             raise ValueError(f"hooks: gradient_noise: compares the micro-batches of a step: {expected}")
 
     def attach(self, trained: Trained) -> None:
-        self._model, self._world = trained.model, trained.world
+        self._model = trained.model
+        self._world = trained.world
         self._square: Tensor | float = 0.0
         for parameter in trained.model.parameters():
             if parameter.requires_grad:
@@ -59,7 +60,9 @@ class GradientNoise(Hook):
         # over the micro-batches of the step with labels: squared norms of their mean gradients, labels of the global
         # batch / labels of the micro-batch, and their number
         self._squares: Tensor | float = 0.0
-        self._inverse, self._count, self._counts = 0.0, 0, step.counts
+        self._inverse = 0.0
+        self._count = 0
+        self._counts = step.counts
 
     def _observe(self, gradient: Tensor) -> None:
         norm = torch.linalg.vector_norm(gradient.detach(), dtype=torch.float32)

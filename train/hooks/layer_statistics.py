@@ -24,7 +24,8 @@ class LayerStatistics(Hook):
     conflicts: ClassVar = {LABEL_CAPACITY: "it reads the logits, which a compiled head does not return"}
 
     def attach(self, trained: Trained) -> None:
-        self._trained, self._active = trained, False
+        self._trained = trained
+        self._active = False
         named = trained.model.named_parameters()
         self._modules = dict.fromkeys(module_of(name) for name, own in named if own.requires_grad)
         trained.optimizer.register_step_pre_hook(self._add_squares)
@@ -46,7 +47,8 @@ class LayerStatistics(Hook):
         squares: dict[str, float] = {}
         if norm < float("inf"):
             # gradients are clipped, as torch and DeepSpeed do; at stage 0 every rank holds the entire gradient
-            layout, clipping = self._trained.layout, self._trained.clipping
+            layout = self._trained.layout
+            clipping = self._trained.clipping
             scale = max(1.0, (norm + 1e-6) / clipping) if clipping else 1.0
             copies = self._trained.world.size if layout.size == 1 else 1
             squares = {name: float(square) * scale**2 / copies for name, square in self._squares.items()}

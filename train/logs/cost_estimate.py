@@ -146,10 +146,12 @@ class CostEstimate:
     def flops_until(self, samples: int, skipped: Iterable[SkippedRows] = ()) -> float:
         """Return the FLOPs of training on the first `samples` rows but those `skipped`, without evaluations."""
         left_out = sum(self.flops_until(stop) - self.flops_until(start) for _, start, stop in skipped)
-        total, last = 0.0, self.phases[-1]
+        total = 0.0
+        last = self.phases[-1]
         for phase in self.phases:
             rows = samples if phase is last else min(samples, phase.rows)
-            total, samples = total + phase.flops_of(rows), samples - rows
+            total = total + phase.flops_of(rows)
+            samples = samples - rows
         return total - left_out
 
     @property
@@ -164,7 +166,9 @@ class CostEstimate:
 
     def lines(self, operations: float) -> Iterator[str]:
         """Yield the lines to print; `operations` per second of one rank give the lower bound on time."""
-        config, datasets, size = self.config, self.datasets, self.world_size
+        config = self.config
+        datasets = self.datasets
+        size = self.world_size
         # totals over all phases, with evaluations
         read, steps = (sum(getattr(phase, name) for phase in self.phases) for name in ("rows", "steps"))
         tokens = sum(phase.rows * phase.tokens_per_row for phase in self.phases)
@@ -183,7 +187,8 @@ class CostEstimate:
         fewest = config.data.batch_tokens
         about = "" if fewest is None else f"at least {fewest:,} tokens a step, about "
         for phase in self.phases:
-            count, rows = phase.rows_per_step // size // config.data.micro_batch, config.data.micro_batch
+            count = phase.rows_per_step // size // config.data.micro_batch
+            rows = config.data.micro_batch
             when = f", for {phase.steps:,} steps" if len(self.phases) > 1 else ""
             shares = " + ".join(f"{share:.4g} {name}" for name, share in phase.shares.items())
             batch = f"{phase.rows_per_step} rows a step = {size} ranks x {count} micro-batches x {rows} rows"
@@ -207,7 +212,8 @@ class CostEstimate:
             "measure the rest"
         )
         first = 1 if config.precision == "bf16" else 0
-        count, frozen = self.model.num_parameters(), frozen_count(self.model)
+        count = self.model.num_parameters()
+        frozen = frozen_count(self.model)
         memory = {stage: estimate_memory(config, count, size, stage, frozen=frozen) for stage in range(first, 4)}
         own = memory[config.zero.stage]
         on_host = {"none": "", "optimizer": " on the host", "parameters": ", all on the host"}[config.zero.offload]
@@ -224,18 +230,22 @@ def estimate_cost(
 ) -> CostEstimate:
     """Estimate from manifests, the first block of each set, and the FLOPs of the model and of a teacher in memory."""
     # rows and FLOPs of an evaluation: forward passes alone, and none for filler
-    batch, read, flops = config.data.global_batch, 0, 0.0
+    batch = config.data.global_batch
+    read = 0
+    flops = 0.0
     for name, shards in datasets.heldout.items():
         in_pass = batch * batches_of_pass(len(shards), batch, config.evaluate.max_rows)
         source = Input(shards, datasets.corruptions[name])
         _, own, theirs = _cost_of_row(source, config, model, teacher, forward=True)
-        read, flops = read + in_pass, flops + min(len(shards), in_pass) * (own + theirs)
+        read = read + in_pass
+        flops = flops + min(len(shards), in_pass) * (own + theirs)
     phases = tuple(_phase_costs(config, model, datasets, teacher))
     return CostEstimate(config, model, datasets, world_size, phases, read, flops)
 
 
 def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets, teacher: Teacher | None) -> Iterator[PhaseCost]:
-    remaining, position = config.last_step, 0
+    remaining = config.last_step
+    position = 0
     for phase in datasets.phases:
         end = phase.until_samples
         if not remaining or (end is not None and end <= position):
@@ -258,7 +268,8 @@ def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets, teacher:
         shares = mixture.row_shares([len(shards) for shards in sets], config.data.lane_count)
         labeled = dict(zip(set_labels(sets), shares, strict=True))
         yield PhaseCost(steps, batch, tokens, sum(flops), labeled, of_sets)
-        remaining, position = remaining - steps, position + steps * batch
+        remaining = remaining - steps
+        position = position + steps * batch
 
 
 def _epoch_rows(shards: ShardSet, config: TrainConfig) -> int:
@@ -284,7 +295,8 @@ def _cost_of_row(
     target = columns.get("target_ids", tokens if model.family.architecture == "encoder_decoder" else 0.0)
     choices = columns.get("choice_starts", 1.0)
     sizes = max(1, round(tokens / choices)), round(target / choices), _labels_per_row(rows, source)
-    documents, count = _documents_per_row(rows, source), model.forward_flops if forward else model.flops
+    documents = _documents_per_row(rows, source)
+    count = model.forward_flops if forward else model.flops
     flops = choices * count(*sizes, documents)
     theirs = choices * teacher.flops(*sizes, documents) if teacher is not None else 0.0
     second = columns.get("input_ids_b", 0.0)
@@ -313,7 +325,8 @@ def _documents_per_row(rows: Rows, source: Input) -> Documents | None:
 
 def _document_lengths(rows: Rows, ids: str, starts: str) -> Int64:
     """Return the tokens of each document of all rows, which start at `starts` in their row."""
-    tokens, places = rows.columns[ids], rows.columns[starts]
+    tokens = rows.columns[ids]
+    places = rows.columns[starts]
     first = np.repeat(tokens.offsets[:-1], places.lengths) + places.values.astype(np.int64)
     lengths: Int64 = np.diff(np.append(first, tokens.offsets[-1]))
     return lengths
@@ -321,7 +334,8 @@ def _document_lengths(rows: Rows, ids: str, starts: str) -> Int64:
 
 def _labels_per_row(rows: Rows, source: Input) -> float | None:
     """Return the mean number of labels per row, counted in batches; None if heads predict something else."""
-    collate, labels = Collate.from_manifest(source.manifest), 0
+    collate = Collate.from_manifest(source.manifest)
+    labels = 0
     for first in range(0, len(rows), _COUNTED_AT_ONCE):
         chosen = np.arange(first, min(first + _COUNTED_AT_ONCE, len(rows)))
         columns = {name: rows.columns[name].take(chosen) for name in collate.columns}

@@ -138,13 +138,15 @@ def group_by_task(runs: Sequence[RecordedRun]) -> dict[str, list[RecordedRun]]:
 
 def _with_seconds(records: Sequence[Record], begun: Sequence[float]) -> Iterator[Record]:
     """Add the time since the previous record, or since a start in between."""
-    total, last = 0.0, float("-inf")
+    total = 0.0
+    last = float("-inf")
     for record in records:
         now = record.get("time")
         if isinstance(now, int | float):
             before = bisect_right(begun, now)
             since = max(last, begun[before - 1] if before else float("-inf"))
-            total, last = total + (max(0.0, now - since) if since > float("-inf") else 0.0), now
+            total = total + (max(0.0, now - since) if since > float("-inf") else 0.0)
+            last = now
         yield {**record, "seconds": total}
 
 

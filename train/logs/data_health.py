@@ -22,7 +22,9 @@ class LoadingHealth:
 
     def __init__(self, streams: Sequence[Stream], world: World, limit: float, announce: Callable[..., None]) -> None:
         self.training = training = streams[0]
-        self._world, self._limit, self._announce = world, limit, announce
+        self._world = world
+        self._limit = limit
+        self._announce = announce
         self._sources = [source for stream in streams for source in stream.sources]
         self._skipped: set[tuple[int, int]] = set()
         self._stretch = training.timeline.at(training.samples // training.lanes)
@@ -57,7 +59,8 @@ class LoadingHealth:
         self._started = True
         if len(self._window) == _WINDOW:
             waiting, total = map(sum, zip(*self._window, strict=True))
-            before, self._starved = self._starved, waiting > _STARVED * total
+            before = self._starved
+            self._starved = waiting > _STARVED * total
             if self._starved and not before:
                 self._announce("data_starved", step=step, steps=_WINDOW, waited_share=waiting / total)
             self._window = []
@@ -76,7 +79,8 @@ class LoadingHealth:
         # stop the run above the limit
         self._skipped = skipped
         for number, source in enumerate(self._sources):
-            count, blocks = sum(1 for of, _ in skipped if of == number), len(source.shards.index)
+            count = sum(1 for of, _ in skipped if of == number)
+            blocks = len(source.shards.index)
             if count > self._limit * blocks:
                 raise IntegrityError(
                     f"{source.shards.path}: {count} of {blocks} blocks cannot be read, more than "

@@ -127,7 +127,8 @@ def diagnose(history: LossHistory) -> Finding | None:
         return None
     if _is_memorized(history):
         return Finding.MEMORIZED
-    accuracy, majority = history.accuracy, history.majority
+    accuracy = history.accuracy
+    majority = history.majority
     if accuracy is not None and majority is not None:
         if abs(accuracy - majority) < _SAME_ACCURACY:
             return Finding.MAJORITY
@@ -190,7 +191,8 @@ def explain(history: LossHistory, config: TrainConfig, *, of_task: bool, tokens:
     if finding is None:
         return []
     more = "more rows" if of_task else "more texts"
-    steps, rate = config.steps, config.optimizer.options.learning_rate
+    steps = config.steps
+    rate = config.optimizer.options.learning_rate
     longer = f"train on {more}, longer than {steps:,} steps, or with another learning rate than {rate:g}"
     if finding is Finding.MEMORIZED:
         step, heldout = history.heldout[-1]

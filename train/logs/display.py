@@ -76,7 +76,8 @@ class Display:
         self.console = console or Terminal(quiet=quiet, highlight=False, markup=False, soft_wrap=True)
         self._reports = Reporting()
         self._steps = steps
-        self._seconds, self._clock = 0.0 if detail == "verbose" else seconds, clock
+        self._seconds = 0.0 if detail == "verbose" else seconds
+        self._clock = clock
         self._first: tuple[int, float] | None = None
         """Step and time of the first record."""
         self._measured = False
@@ -114,8 +115,11 @@ class Display:
             self._show(record)
 
     def _show(self, record: Mapping[str, Any]) -> None:
-        step, now = record["step"], self._clock()
-        first, speed, left = self._first, record["tokens_per_s"], ""
+        step = record["step"]
+        now = self._clock()
+        first = self._first
+        speed = record["tokens_per_s"]
+        left = ""
         if first is None:
             self._first = (step, now)
         elif step < self._steps:

@@ -63,7 +63,8 @@ class Journal:
         if not self._writes:
             return 0
         dropped = self._cut(self.directory / "metrics.jsonl", step, evaluated)
-        events, self._held = self._held or [], None
+        events = self._held or []
+        self._held = None
         for event, fields in events:
             self._append("events.jsonl", {"event": event, **fields})
         self.status("running", step=step, checkpoint=checkpoint)
@@ -242,7 +243,8 @@ def read_status(run: Path) -> RunStatus | None:
         status = {}
     if not isinstance(status.get("state"), str):
         return RunStatus(_UNKNOWN, False, None, None, "") if os.path.lexists(path) else None
-    step, checkpoint = status.get("step"), status.get("checkpoint")
+    step = status.get("step")
+    checkpoint = status.get("checkpoint")
     return RunStatus(
         state=status["state"],
         ended=status["state"] == "running" and _has_ended(status),

@@ -71,7 +71,8 @@ def last_lines(path: Path) -> Iterator[Line]:
                     start = file.seek(start - size)
                     read = file.read(size) + read
                     continue
-                line, read = read[before + 1 :], read[: before + 1]
+                line = read[before + 1 :]
+                read = read[: before + 1]
                 if line.strip():
                     yield Line(start + len(read), start + len(read) + len(line), _parse(line, path))
     except FileNotFoundError:

@@ -35,10 +35,13 @@ class Recorder:
     def __init__(
         self, engine: Engine, health: LoadingHealth, journal: Journal, display: Display, cost: CostEstimate, peak: Peak
     ) -> None:
-        self._engine, self._health = engine, health
-        self._journal, self._display = journal, display
+        self._engine = engine
+        self._health = health
+        self._journal = journal
+        self._display = display
         self._announce = announcer(journal, display)
-        self._cost, self._peak = cost, peak
+        self._cost = cost
+        self._peak = peak
         self._measured = False
         self._ended: float | None = None
         """Time at which the last step or evaluation ended."""
@@ -83,7 +86,8 @@ class Recorder:
     ) -> None:
         """Record a step; too many skipped blocks of a set are an IntegrityError."""
         # time since the last step: records, saves
-        ended, self._ended = self._ended, time.perf_counter()
+        ended = self._ended
+        self._ended = time.perf_counter()
         between = 0.0 if ended is None else max(0.0, self._ended - seconds - ended)
         # every step: data health, skipped gradients, memory after the first step
         with self._reports("the health of the data"):
@@ -149,7 +153,8 @@ class Recorder:
 
     def roll_back(self, before: TrainState, state: TrainState, checkpoint: str, reason: str) -> None:
         """Announce a return to a checkpoint; status.json never names one that is removed."""
-        rows, then = before.rows - state.rows, "come again" if state.samples < before.samples else "are skipped"
+        rows = before.rows - state.rows
+        then = "come again" if state.samples < before.samples else "are skipped"
         fields = {"checkpoint": checkpoint, "reason": reason, "rows": rows, "then": then, "number": state.rollbacks}
         self._announce("rollback", step=before.step, **fields)
         position = {"step": state.step, "samples": state.samples, "rollbacks": state.rollbacks}
@@ -173,7 +178,8 @@ class Recorder:
 
         `asked` is the signal or reason of a stop request on this rank.
         """
-        config, best = self._engine.config, state.best
+        config = self._engine.config
+        best = state.best
         code, reason = (0, None) if complete else (STOPPED, asked or "asked on another rank")
         # events and status
         self._journal.event("memory", step=state.step, ranks=memory_by_rank(self._engine))
@@ -204,7 +210,8 @@ class Recorder:
         between: float,
     ) -> dict[str, object]:
         # means over all ranks
-        config, counts = self._engine.config, batch.counts
+        config = self._engine.config
+        counts = batch.counts
         means = shares(totals, counts)
         losses = {head: means[head] for head in result.sums}
         # throughput
@@ -246,7 +253,8 @@ class Recorder:
         spikes = {} if self._spikes is None else self._spikes.detect(record)
         if not spikes:
             return
-        step, config = record["step"], self._engine.config
+        step = record["step"]
+        config = self._engine.config
         rows_of_step = self._health.origins(record["samples"] - rows, rows)[:_ROWS_LISTED]
         command = f"clozeline explain-batch run={shlex.quote(str(config.output))} step={step}"
         self._announce("spike", step=step, **spikes, command=command, rows_source_block_row=rows_of_step)

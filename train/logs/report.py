@@ -84,7 +84,8 @@ def _outcome(records: Sequence[Record], events: Sequence[Record], config: TrainC
     if rollbacks := names.count("rollback"):
         told.append(f"Rollbacks after a divergence: {rollbacks}.")
     for name, result in last_heldout(records).items():
-        loss, entropy = result["loss"], result["unigram_entropy"]
+        loss = result["loss"]
+        entropy = result["unigram_entropy"]
         if loss is not None and entropy:
             side = "below" if loss < entropy else "above"
             title = heldout_title(name)
@@ -95,12 +96,14 @@ def _outcome(records: Sequence[Record], events: Sequence[Record], config: TrainC
 
 def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) -> list[str]:
     """Return the lines to print at the end; `reason` of a stop, None if the run is complete."""
-    output, steps = config.output, config.last_step
+    output = config.output
+    steps = config.last_step
     ending = "done" if reason is None else f"stopped ({reason})"
     read = f"{state.rows:,} rows, filler included, {state.tokens:,} tokens"
     lines = [f"{ending}: step {state.step} of {steps}, {read}"]
     # first and last loss
-    path, status = output / "metrics.jsonl", read_status(output)
+    path = output / "metrics.jsonl"
+    status = read_status(output)
     first = next((record for record in records(path) if record and record.get("loss") is not None), None)
     last = next((line.record for line in last_lines(path) if line.record and line.record.get("loss") is not None), None)
     if first is not None and last is not None:
@@ -112,7 +115,9 @@ def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) ->
         lines.append(f"rollbacks after a divergence: {state.rollbacks}; {skipped}: see events.jsonl")
     # held-out losses against the unigram entropy
     for name, result in results({} if status is None else {"heldout": status.heldout}).items():
-        loss, entropy, labels = result["loss"], result["unigram_entropy"], format_count(result)
+        loss = result["loss"]
+        entropy = result["unigram_entropy"]
+        labels = format_count(result)
         below = "below" if loss is not None and loss < entropy else "not below"
         compared = f", {below} the unigram entropy {entropy:.4f} of the same {labels}" if entropy else f" over {labels}"
         lines.append(f"{heldout_title(name)}: loss {format_loss(loss)}{compared}")

@@ -32,7 +32,8 @@ def describe_model(
     config: TrainConfig, left_out: Sequence[str], starting: StartingModel, datasets: Datasets
 ) -> list[str]:
     """Return the lines about a model: untrained heads, initialization, unread columns, its class in an export."""
-    source, heads = config.model.init_from, ", ".join(left_out)
+    source = config.model.init_from
+    heads = ", ".join(left_out)
     lines = [f"not trained, for no training set serves it: {heads} of {source}"] if heads else []
     manifests = [shards.manifest for shards in distinct_sets(datasets.phases)]
     unread = [*filter(None, [starting.unread]), *unread_lines(manifests, config.model)]
@@ -52,7 +53,8 @@ def announce_start(
 
     `least_s`: lower bound on the time of the run, in seconds.
     """
-    now, saved = point.state, point.saved
+    now = point.state
+    saved = point.saved
     charts = [to_plain(chart) for hook in hooks for chart in hook.charts]
     for line in point.choices:
         display.say(line)
@@ -83,7 +85,8 @@ def announce_data(point: StartingPoint, state: TrainState, datasets: Datasets, a
     """Announce blocks in quarantine, and data that changed since the checkpoint."""
     for shards in (*distinct_sets(datasets.phases), *datasets.heldout.values()):
         if (quarantine := shards.quarantine).sha256:
-            path, blocks = str(shards.path), len(shards.quarantined)
+            path = str(shards.path)
+            blocks = len(shards.quarantined)
             announce("quarantine", shards=path, blocks=blocks, sha256=quarantine.sha256)
     before = {} if point.saved is None else point.saved.stream
     if before and before["data"] != state.stream["data"]:

@@ -141,7 +141,8 @@ def resolve_branch(config: TrainConfig) -> TrainConfig:
     run = read_config(config.output)
     if decay_step(run) == step:
         return config
-    options, horizon = config.schedule.options, config.schedule.options.steps
+    options = config.schedule.options
+    horizon = config.schedule.options.steps
     if horizon == run.schedule.options.steps:
         options = replace(options, steps=None)
     schedule = Component(config.schedule.name, config.schedule.type, options)
@@ -161,7 +162,8 @@ def leave_out_heads(config: TrainConfig) -> tuple[TrainConfig, tuple[str, ...]]:
     Nothing is left out of a run, or if the configuration has another head that no set trains: that is a mistake, which
     opening the sets reports.
     """
-    model, source = config.model, config.model.init_from
+    model = config.model
+    source = config.model.init_from
     if source is None or len(model.heads) < 2 or (source.expanduser() / "config.yaml").is_file():
         return config, ()
     objectives = [

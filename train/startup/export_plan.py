@@ -248,7 +248,8 @@ def exported_form(trained: TrainedModel) -> Checkpoint:
     checkpoint = with_row_length(trained.checkpoint, trained.recorded) if trained.config else trained.checkpoint
     if trained.recorded:
         first = trained.recorded[0]
-        role, special_ids = role_before_texts(first), first.tokenizer.special_ids
+        role = role_before_texts(first)
+        special_ids = first.tokenizer.special_ids
         start = None if role is None else special_ids.get(role)
         checkpoint = replace(checkpoint, token_ids={**checkpoint.token_ids, "bos_token_id": start})
     if checkpoint.config.adapter is not None:
@@ -316,7 +317,8 @@ def without_off_ramps(checkpoint: Checkpoint) -> Checkpoint:
 def plan_of_run(config: TrainConfig, datasets: Datasets) -> ExportPlan:
     """Return what `export-model` will write of a run that starts."""
     first = datasets.phases[0].sources[0]
-    manifest, source = first.manifest, config.model.init_from
+    manifest = first.manifest
+    source = config.model.init_from
     assert manifest.objective is not None, "a start refuses a set without an objective"
     recorded = (describe_set(first.shards.path, first),)
     try:

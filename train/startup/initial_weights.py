@@ -152,7 +152,8 @@ def load_initial(
         ConfigurationError: the source has other parameters in its body, or another vocabulary.
     """
     # compare the parameters of the bodies
-    config, tensors = source.config, source.tensors
+    config = source.config
+    tensors = source.tensors
     ours = dict(model.named_parameters())
     body = {name for name in {*ours, *tensors} if name.startswith(_BODY)} - source.dropped
     differing = sorted(name for name in body if name not in ours or name not in tensors)
@@ -164,7 +165,8 @@ def load_initial(
     if not added:
         _refuse_other_rows(model, config, tensors, source.folder)
     # choose the parameters to copy
-    here, there = model.config.heads, config.heads
+    here = model.config.heads
+    there = config.heads
     other_labels = [name for name in here if name in there and here[name].labels != there[name].labels]
     others = tuple(f"heads.{module_name(name)}." for name in other_labels)
     chosen = {name for part in parts if part != "none" for name in fitting("init_parts", part, ours)}
@@ -200,7 +202,8 @@ def config_without_adapter(source: TrainedModel, key: str, adapter: AdapterCompo
 
 def _refuse_other_rows(model: Model, config: ModelConfig, tensors: Mapping[str, Tensor], source: Path) -> None:
     """Refuse a token table with neither this vocabulary's padding nor the source's."""
-    rows, here = len(tensors[_TABLE]), full_shape(dict(model.named_parameters())[_TABLE])[0]
+    rows = len(tensors[_TABLE])
+    here = full_shape(dict(model.named_parameters())[_TABLE])[0]
     if rows not in (here, table_rows(model.vocab_size, config.vocab_multiple)):
         remedy = "make the shards with the tokenizer of that model"
         if multiple := row_multiple(rows, model.vocab_size):
@@ -256,7 +259,9 @@ def translate(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tenso
     widths = operator.attrgetter("dim", "attention_heads", "ffn_dim")
     targets = [name for name in _STACKS[here.family] if name != "decoder" or widths(here.decoder) == widths(of)]
     # rename the tensors of the stack; drop those that no target has
-    renamed, dropped, prefix = {}, set(), f"family.{source}."
+    renamed = {}
+    dropped = set()
+    prefix = f"family.{source}."
     for name, tensor in tensors.items():
         if not name.startswith(tuple(f"family.{stack}." for stack in _STACKS[there.family])):
             renamed[name] = tensor
@@ -298,7 +303,8 @@ def compare_tokenizers(source: TrainedModel, shards: ShardSet, key: str = "model
         return None
     if source.tokenizer_folder is None:
         return None
-    there, here = source.tokenizer, load_tokenizer(ours)
+    there = source.tokenizer
+    here = load_tokenizer(ours)
     if there.vocabulary.fingerprint == here.vocabulary.fingerprint:
         return None
     sizes = there.vocabulary.size, here.vocabulary.size

@@ -56,7 +56,8 @@ def refuse_output(config: TrainConfig) -> None:
         if output.exists() and not output.is_dir():
             raise ConfigurationError(f"output: {output} is a file, expected a folder")
         names = {path.name for path in output.iterdir() if path.suffix != ".tmp"} if output.exists() else set()
-        checkpoints, metrics = steps_in(output / "checkpoints"), output / "metrics.jsonl"
+        checkpoints = steps_in(output / "checkpoints")
+        metrics = output / "metrics.jsonl"
         trained = bool(checkpoints) or (metrics.exists() and metrics.stat().st_size > 0)
         if ".lock" in names and not trained and names <= _TRACES:
             names = set()

@@ -43,12 +43,15 @@ class SharedBase:
 
     def _add(self, name: str, run: Path) -> None:
         opened = TrainedModel.open(run).checkpoint
-        config, rows, weights = opened.config, opened.vocab_size, opened.tensors
+        config = opened.config
+        rows = opened.vocab_size
+        weights = opened.tensors
         if config.adapter is None or config.init_from is None:
             raise ConfigurationError(f"{run}: trained no adapter: load it on its own")
         if None not in self._heads:  # build the base model of the first run
             source = TrainedModel.open(config.init_from, quantized=False)
-            base, tensors = config_without_adapter(source, str(run), config.adapter), source.checkpoint.tensors
+            base = config_without_adapter(source, str(run), config.adapter)
+            tensors = source.checkpoint.tensors
             self.model = Model(base, rows)
             with torch.no_grad():
                 for key, parameter in self.model.family.named_parameters():

@@ -88,7 +88,8 @@ class StartingPoint:
 
     def schedule_note(self) -> str:
         """Describe a long warm-up, or the rate after the schedule's last step; empty where there is nothing to say."""
-        horizon, steps = self.config.schedule.options.steps, self.config.last_step
+        horizon = self.config.schedule.options.steps
+        steps = self.config.last_step
         schedule = self.config.schedule.build(horizon)
         if 2 * schedule.warmup > horizon:
             return f"schedule.warmup: the rate rises for {schedule.warmup} of {horizon} steps; 0.1 is a tenth of them"
@@ -103,7 +104,8 @@ class StartingPoint:
             report.append("start      no checkpoint was saved: from step 1")
         if self.saved is not None:
             report = report or ["run        not known, status.json is missing; a start writes it again"]
-            steps, horizon = self.config.last_step, self.config.schedule.options.steps
+            steps = self.config.last_step
+            horizon = self.config.schedule.options.steps
             began = f", apart from {self.trunk}" if self.trunk else ", as the run began"
             left = f"{self.step:,} of {steps:,} steps are done" if self.step < steps else "nothing is left to do"
             report.append(f"resume     from {self.name}: {left}; the schedule ends at {horizon:,}{began}")
@@ -121,7 +123,8 @@ def find_starting_point(
     saved = None if checkpoint is None else checkpoint.state
     branches = _is_branch(config, checkpoint)
     # choose what the configuration leaves to the device
-    asked, config = config, fill_in_defaults(config, device, saved)
+    asked = config
+    config = fill_in_defaults(config, device, saved)
     choices = describe_defaults(asked, config, device, saved)
     if saved is not None and saved.optimizer not in (None, config.optimizer.name):
         choices.append(
@@ -193,7 +196,8 @@ def _refuse_rates(config: TrainConfig) -> None:
 
 def _refuse_standstill(config: TrainConfig, saved: TrainState | None) -> None:
     """Refuse further steps if the schedule's learning rate has reached 0 before them."""
-    horizon, done = config.schedule.options.steps, 0 if saved is None else saved.step
+    horizon = config.schedule.options.steps
+    done = 0 if saved is None else saved.step
     first = max(done, horizon or config.last_step) + 1
     if first > config.last_step or config.schedule.build(horizon)(config.last_step):
         return
@@ -239,7 +243,8 @@ def describe_defaults(
     asked: TrainConfig, config: TrainConfig, device: torch.device, saved: TrainState | None
 ) -> list[str]:
     """Return the lines of a start: what was chosen on a GPU; on another device than before, what is kept."""
-    chosen, lines = automatic(asked), []
+    chosen = automatic(asked)
+    lines = []
     values = ", ".join(f"{key}={str(getattr(config, key)).lower()}" for key in chosen)
     before = device.type if saved is None else saved.shape.get("device", device.type)
     if chosen and before != device.type:

@@ -58,7 +58,8 @@ class StartingModel(NamedTuple):
 
 def build_random_model(config: TrainConfig, shards: ShardSet, placement: Placement = WHOLE) -> Model:
     """Return the model with random weights, a function of `seed` only."""
-    facts, spellings = shards.manifest.tokenizer, None
+    facts = shards.manifest.tokenizer
+    spellings = None
     if FAMILIES.load_class(config.model.family).reads_characters:
         spellings = token_bytes(load_tokenizer(find_tokenizer(shards.path, facts.fingerprint)))
     seed = hash64("weights", config.seed)
@@ -71,7 +72,8 @@ def build_starting_model(point: StartingPoint, shards: ShardSet, placement: Plac
     Raises:
         ClozelineError: see `_build_model` and `prepare_student`; or a resumed run has another teacher.
     """
-    starting, config = _build_model(point, shards, placement), point.config
+    starting = _build_model(point, shards, placement)
+    config = point.config
     if config.prune is not None:
         starting.lines.append(config.prune.build().describe(starting.model, config.schedule.options.steps))
     if config.distil is None:
@@ -93,7 +95,8 @@ def _build_model(point: StartingPoint, shards: ShardSet, placement: Placement) -
     """
     config = point.config
     model = build_random_model(config, shards, placement)
-    folder, saved = config.model.init_from, point.saved
+    folder = config.model.init_from
+    saved = point.saved
     if folder is None:
         return StartingModel(model, freeze(model, config.frozen_parameters), "", [])
     if saved is None or model.adapter_in_use is not None:
@@ -101,7 +104,8 @@ def _build_model(point: StartingPoint, shards: ShardSet, placement: Placement) -
     try:
         starting = _initialize(point, model, folder, shards, placement)
     except ClozelineError as error:
-        lines, new = freeze(model, config.frozen_parameters), [name for name, _ in model.named_parameters()]
+        lines = freeze(model, config.frozen_parameters)
+        new = [name for name, _ in model.named_parameters()]
         unread = f"distance   not recorded, for the initial weights cannot be read: {error}"
         return StartingModel(model, lines, saved.base, new, unread=unread)
     return starting._replace(lines=freeze(model, config.frozen_parameters))
@@ -111,7 +115,8 @@ def _initialize(
     point: StartingPoint, model: Model, folder: Path, shards: ShardSet, placement: Placement
 ) -> StartingModel:
     """Copy the weights that `model.init_from` and the model share, and freeze."""
-    config, adapter = point.config, model.adapter_in_use
+    config = point.config
+    adapter = model.adapter_in_use
     source = TrainedModel.open(folder, key="model.init_from", quantized=False)
     other = compare_tokenizers(source, shards)
     if adapter is not None and other is not None and any(other.parts.values()):
@@ -220,10 +225,12 @@ def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, ke
             f"{config.architecture}"
         )
     refuse_other_tokenizer(opened, shards, key)
-    vocab_size, rows = shards.manifest.tokenizer.vocab_size, len(opened.checkpoint.tensors[_TABLE])
+    vocab_size = shards.manifest.tokenizer.vocab_size
+    rows = len(opened.checkpoint.tensors[_TABLE])
     if (multiple := row_multiple(rows, vocab_size)) is None:
         raise ConfigurationError(f"{key}: {source}: expected a table for {vocab_size} ids, got {rows} rows")
-    limit, longest = config.position_limit, shards.manifest.max_length
+    limit = config.position_limit
+    longest = shards.manifest.max_length
     if limit is not None and longest > limit:
         raise ConfigurationError(
             f"{key}: {source}: rows of {shards.path} have up to {longest} tokens, the teacher has {limit} positions: "
@@ -249,7 +256,8 @@ def copy_layers(model: Model, source: TrainedModel, layers: Sequence[int], place
     Raises:
         ConfigurationError: there is no such layer, or it has another shape.
     """
-    ours, tensors = dict(model.named_parameters()), source.checkpoint.tensors
+    ours = dict(model.named_parameters())
+    tensors = source.checkpoint.tensors
     there = _count_layers(tensors)
     for stack, count in _count_layers(ours).items():
         if count != len(layers):
@@ -258,7 +266,8 @@ def copy_layers(model: Model, source: TrainedModel, layers: Sequence[int], place
             raise ConfigurationError(
                 f"distil.start.layers: {source.folder} has the layers 0 to {there.get(stack, 0) - 1}, got {beyond[0]}"
             )
-    copied, new = 0, []
+    copied = 0
+    new = []
     with torch.no_grad():
         for name, parameter in ours.items():
             parts = split_name(name)

@@ -91,7 +91,8 @@ def question_scores(answers: NDArray[Any], predicted: NDArray[Any], questions: N
         >>> question_scores(np.array([1, 0, 1]), np.array([1, 1, 1]), keys)
         {'f1': 0.8, 'exact_match': 0.5}
     """
-    shared, either = 2.0 * float((answers & predicted).sum()), float((answers + predicted).sum())
+    shared = 2.0 * float((answers & predicted).sum())
+    either = float((answers + predicted).sum())
     wrong = np.bincount(_group_indices(questions), weights=answers != predicted)
     return {"f1": shared / either if either else 0.0, "exact_match": _mean(wrong == 0)}
 
@@ -112,7 +113,8 @@ def parity_scores(
     number = _group_indices(pairs)
     count = np.bincount(number)
     first, last = (np.zeros(len(count), np.int64) for _ in range(2))
-    first[number[::-1]], last[number] = predicted[::-1], predicted
+    first[number[::-1]] = predicted[::-1]
+    last[number] = predicted
     same = (first == last)[count == 2]
     return {"accuracy": _mean(answers == predicted), "gender_parity": _mean(same)}
 

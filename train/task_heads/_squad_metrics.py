@@ -30,7 +30,8 @@ def token_f1(answer: str, gold: str, *, unanswerable: bool) -> float:
 
     `unanswerable` applies the rule of SQuAD 2.0, by which two empty answers are equal; in 1.1 they share no word.
     """
-    words, gold_words = normalize(answer).split(), normalize(gold).split()
+    words = normalize(answer).split()
+    gold_words = normalize(gold).split()
     if unanswerable and not (words and gold_words):
         return float(words == gold_words)
     shared = sum((Counter(words) & Counter(gold_words)).values())
@@ -65,5 +66,6 @@ def best_threshold(
         total += answered[question] - unanswered[question]
         is_last = following is None or differences[following] > differences[question]  # equal ones change together
         if is_last and total > best:
-            best, threshold = total, differences[question]
+            best = total
+            threshold = differences[question]
     return threshold, best / max(1, len(differences))

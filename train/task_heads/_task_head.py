@@ -111,7 +111,9 @@ class TaskHead(HeadTensors, ABC):
         Raises:
             ConfigurationError: the configuration, or another set, has other labels.
         """
-        head, facts, key = model.heads[name], self.facts, f"model.heads.{name}"
+        head = model.heads[name]
+        facts = self.facts
+        key = f"model.heads.{name}"
         if not facts.labels or not isinstance(head, ClassOptions):
             return head
         if head.labels and head.labels != facts.labels:
@@ -278,7 +280,8 @@ class RowTaskHead(TaskHead):
     def score(self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, object]) -> Scored:
         from clozeline.train.task_heads._metrics import score_rows
 
-        answers, values = self.answers(rows), self.values(predicted)
+        answers = self.answers(rows)
+        values = self.values(predicted)
         return Scored(
             len(answers),
             score_rows(self.facts, answers, values, rows),

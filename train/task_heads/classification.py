@@ -71,7 +71,8 @@ class Classification(RowTaskHead):
 
     def record(self, prediction: Any) -> Record:
         """Return the class with the highest probability, or each class above one half, and all probabilities."""
-        labels, chances = self.facts.labels, map(rounded, self._chances(prediction).tolist())
+        labels = self.facts.labels
+        chances = map(rounded, self._chances(prediction).tolist())
         by_name = dict(zip(labels, chances, strict=True))
         if self.facts.multi_label:
             found = [name for name, score in zip(labels, prediction, strict=True) if score > 0]
@@ -108,7 +109,8 @@ class Classification(RowTaskHead):
         """Return `words`, and `majority`: the most frequent class, the first among ties, or those of most rows."""
         from clozeline.train.task_heads._bag_of_words import fit_predict
 
-        answers, texts = self.answers(train), self.texts(rows, task)
+        answers = self.answers(train)
+        texts = self.texts(rows, task)
         counts = answers.mean(0) > 0.5 if self.facts.multi_label else np.bincount(answers).argmax()
         return {
             "majority": np.broadcast_to(counts, (len(texts), *np.shape(counts))).astype(np.int64),

@@ -36,7 +36,8 @@ class Lm(TaskHead):
             )
 
     def predict(self, task: TaskModel, rows: Rows, rank: int = 0, size: int = 1) -> dict[int, Any]:
-        objective, tokenizer = task.manifest.objective, task.tokenizer
+        objective = task.manifest.objective
+        tokenizer = task.tokenizer
         assert objective is not None, "a set of examples"
         decoding = Decoding(max_tokens=int(objective.options["max_length"]))
         vocabulary = tokenizer.vocabulary
@@ -81,11 +82,14 @@ class Lm(TaskHead):
         """Return the scores of all texts, next to the most frequent target of the training set."""
         from clozeline.train.task_heads import _metrics, _text_metrics
 
-        records, known = stored_records(rows), [record["targets"][0] for record in stored_records(train)]
-        texts, majority = [predicted[row] for row in range(len(records))], most_frequent_text(known)
+        records = stored_records(rows)
+        known = [record["targets"][0] for record in stored_records(train)]
+        texts = [predicted[row] for row in range(len(records))]
+        majority = most_frequent_text(known)
         if any(name in _metrics.METRICS for name in self.facts.metrics):
             return self._score_written([record["targets"][0] for record in records], texts, majority)
-        golds, language = [record["targets"] for record in records], next(iter(task.manifest.languages), "und")
+        golds = [record["targets"] for record in records]
+        language = next(iter(task.manifest.languages), "und")
         return Scored(
             len(records),
             _text_metrics.text_metrics(self.facts, texts, golds, language),
@@ -112,7 +116,8 @@ class Lm(TaskHead):
         )
 
     def _parse(self, text: str) -> float | None:
-        text, facts = text.strip(), self.facts
+        text = text.strip()
+        facts = self.facts
         if facts.words:
             return facts.words.index(text) if text in facts.words else None
         try:
@@ -123,7 +128,8 @@ class Lm(TaskHead):
 
     def _parse_all(self, texts: Sequence[str], answers: NDArray[np.generic]) -> NDArray[np.generic]:
         """Return what texts name; for those that name nothing, a wrong class or the lowest number."""
-        words, low = self.facts.words, self.facts.low
+        words = self.facts.words
+        low = self.facts.low
         wrong = (1 - answers if len(words) == 2 else np.full_like(answers, -1)) if words else np.full_like(answers, low)
         found = [self._parse(text) for text in texts]
         numbers = [wrong[row] if number is None else number for row, number in enumerate(found)]

@@ -25,7 +25,8 @@ class MultipleChoice(RowTaskHead):
     layout = None
 
     def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
-        counts, right = columns["choice_starts"].lengths, columns["choice"].values
+        counts = columns["choice_starts"].lengths
+        right = columns["choice"].values
         for row in np.flatnonzero((counts < 2) | (right >= counts)).tolist():
             yield row, f"expected two or more choices and a choice below {counts[row]}, got [{right[row]}]"
 
@@ -61,7 +62,8 @@ class MultipleChoice(RowTaskHead):
         """Return the choices of a column with a list, or of a column each; `begin` starts all of them."""
         cells = values["choices"]
         cells = cells[0] if len(cells) == 1 and isinstance(cells[0], list) else cells
-        context, begin = join_cells(values["context"]), join_cells(values.get("begin", ()))
+        context = join_cells(values["context"])
+        begin = join_cells(values.get("begin", ()))
         choices = [join_cells([cell]) for cell in cells]
         if context is None or begin is None or None in choices:
             return Rejected("fields", index)

@@ -39,7 +39,9 @@ class Regression(RowTaskHead):
         return replace(head, target_scale=(mean, float(np.sqrt(np.square(numbers - mean).mean()))))
 
     def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
-        low, high, scores = np.float32(self.facts.low), np.float32(self.facts.high), columns["target"].values
+        low = np.float32(self.facts.low)
+        high = np.float32(self.facts.high)
+        scores = columns["target"].values
         for row in np.flatnonzero(~((scores >= low) & (scores <= high))).tolist():
             yield row, f"expected a number from {low:g} to {high:g} of the task {self.facts.name}, got {scores[row]:g}"
 
@@ -73,6 +75,7 @@ class Regression(RowTaskHead):
         """Return `majority`, the mean number, and `words`."""
         from clozeline.train.task_heads._bag_of_words import fit_predict
 
-        answers, texts = self.answers(train), self.texts(rows, task)
+        answers = self.answers(train)
+        texts = self.texts(rows, task)
         words = fit_predict(self.texts(train, task), answers, texts, self.facts.texts)
         return {"majority": np.full(len(texts), answers.mean()), "words": words}

@@ -69,7 +69,8 @@ class Similarity(Regression):
 
     def configure(self, model: ModelConfig, name: str, where: str) -> HeadOptions:
         """Return the head with the lowest score of a positive pair, and the range of the task."""
-        head, facts = model.heads[name], self.facts
+        head = model.heads[name]
+        facts = self.facts
         if not isinstance(head, SimilarityHead.Options):
             return head
         if facts.alike is None and head.negatives != "none":

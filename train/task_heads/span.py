@@ -85,7 +85,8 @@ class Span(TaskHead):
         }
 
     def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
-        sizes, offsets = columns["input_ids"].lengths, columns["offsets"].lengths
+        sizes = columns["input_ids"].lengths
+        offsets = columns["offsets"].lengths
         for row, offset_count in enumerate(offsets.tolist()):
             if offset_count != 2 * sizes[row]:
                 yield row, f"expected two offsets for each of {sizes[row]} tokens, got {offset_count}"
@@ -108,7 +109,8 @@ class Span(TaskHead):
         is_owned[:, 0] = True  # the score of "no answer" is at position 0
         # best span of each window among the allowed positions
         starts = scores[..., 0].float().masked_fill(~is_owned, -torch.inf)
-        ends, null = scores[..., 1].float(), torch.zeros(len(rows), dtype=torch.int64)
+        ends = scores[..., 1].float()
+        null = torch.zeros(len(rows), dtype=torch.int64)
         answers = read_answers(torch.stack((starts, ends), -1), tensors["answer_places"], null, _LONGEST)
         columns = [column.tolist() for column in (answers.score, answers.first, answers.last, answers.null)]
         return list(zip(*columns, strict=True))
@@ -129,7 +131,8 @@ class Span(TaskHead):
     def item(
         self, values: Mapping[str, Sequence[Any]], reader: TaskReader, index: int, key: Any
     ) -> TaskItem | Rejected:
-        question, context = join_cells(values["question"]), values["context"][0]
+        question = join_cells(values["question"])
+        context = values["context"][0]
         if question is None or join_cells(values["context"]) is None:
             return Rejected("fields", index)
         if not question or not (context or "").strip():
@@ -198,7 +201,8 @@ class Span(TaskHead):
         """
         windows = Answers(*map(torch.tensor, zip(*(predicted[row] for row in asked.rows), strict=True)))
         answer = windows.of_question(threshold if self.facts.unanswerable else torch.inf)
-        score, null = float(windows.score.max()), float(windows.null.min())
+        score = float(windows.score.max())
+        null = float(windows.null.min())
         if answer is None or not math.isfinite(score):
             return FoundAnswer("", None, score, null)
         row, begin, end = answer

@@ -53,7 +53,9 @@ class Tagging(TaskHead):
 
     def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[object]:
         # scores of the tagged words only [N, C], split by row; label_index also has blank tokens, row by row
-        index, labels, start = tensors["label_index"], self.facts.labels, 0
+        index = tensors["label_index"]
+        labels = self.facts.labels
+        start = 0
         chosen: list[int] = []
         for row in range(len(rows)):
             chosen += (words_with_tags(rows, row)[0] + start).tolist()
@@ -117,7 +119,8 @@ class Tagging(TaskHead):
         In addition to the task's metrics: `argmax_entity_f1`, of the best tag of each word by itself, and for plain
         classes `unknown_accuracy`, on the words that the training set lacks.
         """
-        sentences, known = self.sentences(rows), self.sentences(train)
+        sentences = self.sentences(rows)
+        known = self.sentences(train)
         gold = [sentence.tags for sentence in sentences]
         is_known = {word for sentence in known for word in sentence.words}
         is_unknown = [word not in is_known for sentence in sentences for word in sentence.words]

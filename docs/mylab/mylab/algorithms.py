@@ -18,7 +18,8 @@ RAREST = Feature("rarest", "uint8", Role("row", head="rarity", below=LEVELS), "h
 class Shouting(ThresholdFilter):
     """Rejects texts most of whose letters are capitals."""
 
-    VERSION, reasons = 1, ("shouting",)
+    VERSION = 1
+    reasons = ("shouting",)
 
     @config_class
     class Options:

@@ -17,7 +17,8 @@ class Focal(Classification):
     """Focal loss (arXiv 1708.02002) with gamma 2: rows that are easy weigh little."""
 
     def forward(self, hidden, tensors):
-        scores, labels = self.scores(hidden, tensors), row_labels(tensors)
+        scores = self.scores(hidden, tensors)
+        labels = row_labels(tensors)
         right = scores.float().log_softmax(-1).gather(1, labels.clamp(min=0)[:, None])[:, 0]
         return (-((1 - right.exp()) ** 2) * right * (labels != IGNORED)).sum()
 
@@ -66,7 +67,9 @@ class Rarity(LabelHead):
 class RAdam(OptimizerBuilder):
     """Rectified Adam (arXiv 1908.03265) with decoupled weight decay."""
 
-    statistics, bit_exact, states = "element", False, 2
+    statistics = "element"
+    bit_exact = False
+    states = 2
     Options = OptimizerOptions
 
     def build(self, groups):

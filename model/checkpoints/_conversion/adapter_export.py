@@ -107,7 +107,8 @@ def export_adapter(
 
 
 def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[str, object], dict[str, Tensor]]:
-    options, updates = adapter.options, dict[str, Update]()
+    options = adapter.options
+    updates = dict[str, Update]()
     for path, part in adapter.parts.items():
         assert isinstance(part, LowRank)
         updates[f"family.{path}.weight"] = Update(*part.factors(), part.scale)
@@ -177,12 +178,14 @@ def _rows_of(adapter: Prefix | Prompt, config: ModelConfig) -> tuple[dict[str, o
     keys: dict[str, object] = {"num_virtual_tokens": adapter.options.length, "num_layers": config.layers}
     keys["num_transformer_submodules"] = 1
     if isinstance(adapter, Prefix):
-        heads, width = config.key_value_heads, config.key_value_heads * config.head_width
+        heads = config.key_value_heads
+        width = config.key_value_heads * config.head_width
         keys |= {"peft_type": "PREFIX_TUNING", "prefix_projection": False}
         # [length, layers x 2 x width]: the keys and then the values of each layer in turn
         rows = torch.cat([adapter.keys_and_values(path).float() for path in adapter.parts], dim=1)
     else:
-        heads, width = config.attention_heads, config.embedding_width
+        heads = config.attention_heads
+        width = config.embedding_width
         keys |= {"peft_type": "PROMPT_TUNING", "prompt_tuning_init": "RANDOM"}
         (part,) = adapter.parts.values()
         scale = config.dim**0.5 if config.emb_scale else 1.0  # their tables are scaled, what peft puts before is not

@@ -139,9 +139,15 @@ def import_adapter(folder: Path, base: Checkpoint, *, model_type: str | None = N
     is_new = config.heads != base.config.heads and not named
     notes = ("labels are numbered: the folder, which Clozeline has not written, has no names",) if is_new else ()
     return replace(
-        base, config=config, tensors={**body, **heads, **parameters}, model_type=key_map.model_type,
-        files=(path, *base.files), absent=(), notes=notes, trained=trained,
-    )  # fmt: skip
+        base,
+        config=config,
+        tensors={**body, **heads, **parameters},
+        model_type=key_map.model_type,
+        files=(path, *base.files),
+        absent=(),
+        notes=notes,
+        trained=trained,
+    )
 
 
 def _read_weights(folder: Path) -> tuple[dict[str, Tensor], Path]:
@@ -161,7 +167,8 @@ def _read_weights(folder: Path) -> tuple[dict[str, Tensor], Path]:
 
 def _take_factors(folder: _Folder) -> dict[str, tuple[Tensor, Tensor]]:
     """Remove the factors A [rank, inputs] and B [outputs, rank] of each adapted module, by its name in the class."""
-    base, factors = folder.key_map.tensors.base, dict[str, tuple[Tensor, Tensor]]()
+    base = folder.key_map.tensors.base
+    factors = dict[str, tuple[Tensor, Tensor]]()
     for name in [name for name in folder.tensors if name.endswith(_A)]:
         stored = name.removesuffix(_A)
         module = stored if stored in folder.modules else f"{base}{stored}"  # a class without a head has no prefix
@@ -172,11 +179,13 @@ def _take_factors(folder: _Folder) -> dict[str, tuple[Tensor, Tensor]]:
             )
         if f"{stored}{_B}" not in folder.tensors:
             raise WeightsError(f"{folder.where}: {stored}{_B} is missing, next to {name}: take another copy")
-        a, b = folder.tensors.pop(name), folder.tensors.pop(f"{stored}{_B}")
+        a = folder.tensors.pop(name)
+        b = folder.tensors.pop(f"{stored}{_B}")
         if a.ndim != 2 or b.ndim != 2 or a.shape[0] != b.shape[1]:
             raise WeightsError(f"{folder.where}: {module}: lora_A {list(a.shape)} and lora_B {list(b.shape)} differ")
         sizes = [folder.weights[own].shape for own in folder.modules[module]]
-        outputs, inputs = sum(size[0] for size in sizes), sizes[0][1]
+        outputs = sum(size[0] for size in sizes)
+        inputs = sizes[0][1]
         if (outputs, inputs) != (b.shape[0], a.shape[1]):
             raise WeightsError(
                 f"{folder.where}: {module} has {outputs} outputs and {inputs} inputs in this base, the adapter is for "
@@ -221,7 +230,8 @@ def _read_lora(folder: _Folder) -> _Read:
     parts = {name.removeprefix("family.").removesuffix(".weight"): update for name, update in updates.items()}
     ranks = {path: len(update.a) for path, update in parts.items()}
     alphas = {path: update.scale * ranks[path] ** (0.5 if stabilised else 1) for path, update in parts.items()}
-    rank, alpha = int(keys.get("r", 8)), float(keys.get("lora_alpha", 8))
+    rank = int(keys.get("r", 8))
+    alpha = float(keys.get("lora_alpha", 8))
     entry = {
         "name": "lora",
         "rank": rank,
@@ -238,7 +248,8 @@ def _read_lora(folder: _Folder) -> _Read:
 
 def _read_rows(folder: _Folder) -> _Read:
     """Read a prefix or a prompt; of an encoder-decoder only the rows that the encoder reads."""
-    rows, config = folder.tensors.pop("prompt_embeddings", None), folder.config
+    rows = folder.tensors.pop("prompt_embeddings", None)
+    config = folder.config
     if rows is None or rows.ndim != 2:
         raise WeightsError(f"{folder.where}: expected prompt_embeddings [tokens, features]: take another copy")
     rows = rows[: int(folder.keys.get("num_virtual_tokens") or len(rows))].contiguous()

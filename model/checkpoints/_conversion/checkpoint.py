@@ -151,11 +151,13 @@ def _read_own(folder: Path, *, quantized: bool) -> Checkpoint:
         if (actual := file_hash(path)) != digest:
             why = "it was changed after the import; import the model again"
             raise WeightsError(f"{path}: expected xxh3-128 {digest}, got {actual}: {why}")
-    rows, absent = record.vocab_size, record.absent
+    rows = record.vocab_size
+    absent = record.absent
     shapes = {name: list(shape) for name, shape in parameter_shapes(config, rows).items() if name not in absent}
     refuse_differing(tensors, shapes, str(folder / WEIGHTS))
     refuse_invalid_values(stored, str(folder / WEIGHTS))
-    ids, kind = record.token_ids, record.model_type
+    ids = record.token_ids
+    kind = record.model_type
     trained = tuple(record.trained)
     return Checkpoint(config, rows, tensors, ids, kind, tuple(files), tuple(absent), (), unread, trained)
 

@@ -19,7 +19,8 @@ def read_layer_types(model_type: str, plain: Mapping[str, object], is_local: Cal
     Raises:
         ConfigurationError: the list has other types, or not one for each layer.
     """
-    layers, listed = plain.get("num_hidden_layers"), plain.get("layer_types")
+    layers = plain.get("num_hidden_layers")
+    listed = plain.get("layer_types")
     if listed is None:
         return [SLIDING if is_local(layer) else FULL for layer in range(layers if isinstance(layers, int) else 0)]
     if not isinstance(listed, Sequence) or any(kind not in (FULL, SLIDING) for kind in listed):
@@ -108,7 +109,8 @@ def _local_layers(config: ModelConfig) -> dict[str, object]:
 
 def differences(ours: ModelConfig, other: ModelConfig) -> dict[str, tuple[object, object]]:
     """Return the keys of the computation that differ, with both values; None for a key that one of them lacks."""
-    here, there = computation(ours), computation(other)
+    here = computation(ours)
+    there = computation(other)
     same_positions = ours.position.kind == other.position.kind
     # another kind of position has other keys, which follow from the kind
     keys = {**here, **there} if same_positions else [key for key in here if key in there]
@@ -196,7 +198,8 @@ def read_unscaled_base(model_type: str, plain: Mapping[str, Any], kind: str, for
     """
     form = (plain.get("rope_parameters") or {}).get(kind) or {}
     if form.get("rope_type", "default") != "default":
-        where, got = f"config.json of type {model_type}: rope_parameters.{kind}", form["rope_type"]
+        where = f"config.json of type {model_type}: rope_parameters.{kind}"
+        got = form["rope_type"]
         raise ConfigurationError(f"{where}: expected rope_type default, got {got!r}")
     bases = {f"rope_parameters.{kind}.rope_theta": form.get("rope_theta"), former: plain.get(former)}
     return float(single_value(model_type, {key: base for key, base in bases.items() if base is not None}, theta))

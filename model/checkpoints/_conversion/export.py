@@ -134,7 +134,8 @@ def _export_with_head(
             "head, got another value; export the body alone"
         )
     theirs = to_theirs(key_map, checkpoint.config, tensors)
-    read, of_task = key_map.configuration.read(plain, theirs).heads, key_map.classes.task(checkpoint.config) is not None
+    read = key_map.configuration.read(plain, theirs).heads
+    of_task = key_map.classes.task(checkpoint.config) is not None
     for name, head in checkpoint.config.heads.items():
         for key, (ours, other) in head.differences(read[name], checkpoint.config.architecture).items():
             raise ConfigurationError(
@@ -163,7 +164,8 @@ def _class_with_heads(key_map: KeyMap, config: ModelConfig) -> HeadedClass:
 
 
 def _unread_tensors(checkpoint: Checkpoint, key_map: KeyMap, *, body_alone: bool) -> dict[str, Tensor]:
-    copies, rows = key_map.tensors.copies(checkpoint.config), checkpoint.vocab_size
+    copies = key_map.tensors.copies(checkpoint.config)
+    rows = checkpoint.vocab_size
     names = key_map.tensors.names_to_keep(checkpoint.unread, checkpoint.config, body_alone=body_alone)
     unread = {name: checkpoint.unread[name] for name in names}
     constants = key_map.tensors.constants_in_class(checkpoint.config, rows)

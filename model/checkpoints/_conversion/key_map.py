@@ -56,7 +56,8 @@ class KeyMap:
         keys = self.configuration
         if config.family != keys.fixed["family"]:
             return Problems([f"model.family: expected {keys.fixed['family']}, got {config.family}"])
-        known, ids = [], {key: value for key, value in token_ids.items() if value is not None}
+        known = []
+        ids = {key: value for key, value in token_ids.items() if value is not None}
         if keys.activation is not None and keys.activation_name(config) is None:
             names = list(dict.fromkeys(keys.activations.values()))
             known.append(f"model.activation: expected {' or '.join(names)}, got {config.activation}")

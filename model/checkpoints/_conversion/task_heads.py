@@ -87,7 +87,8 @@ def write_head(task: Task, head: ClassifierOptions, hidden_dropout: float) -> di
 
 def fold_target_scale(config: ModelConfig, tensors: Mapping[str, Tensor]) -> tuple[ModelConfig, Mapping[str, Tensor]]:
     """Return the model with the scale of its numbers in the last map of the head, as their classes have no scale."""
-    heads, folded = dict(config.heads), dict(tensors)
+    heads = dict(config.heads)
+    folded = dict(tensors)
     for name, head in config.heads.items():
         if not isinstance(head, Regression.Options) or head.target_scale is None:
             continue

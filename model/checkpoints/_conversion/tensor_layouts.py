@@ -55,7 +55,8 @@ def part_of(tensor: Tensor, target: Target) -> Tensor:
     """Return our outputs among those of a fused tensor [groups x outputs of all parts, ...]."""
     groups = tensor.reshape(target.groups, -1, *tensor.shape[1:])
     unit = groups.shape[1] // sum(target.sizes)
-    first, size = unit * sum(target.sizes[: target.part]), unit * target.sizes[target.part]
+    first = unit * sum(target.sizes[: target.part])
+    size = unit * target.sizes[target.part]
     return groups.narrow(1, first, size).flatten(0, 1).contiguous()
 
 
@@ -116,7 +117,8 @@ def join_updates(updates: Mapping[str, Update], siblings: Mapping[str, Target], 
     """
     first, *others = updates.values()
     if shared := all(torch.equal(first.a, other.a) and first.scale == other.scale for other in others):
-        a, starts = first.a, dict.fromkeys(updates, 0)
+        a = first.a
+        starts = dict.fromkeys(updates, 0)
     else:
         a = torch.cat([update.a for update in updates.values()])
         ends = torch.tensor([len(update.a) for update in updates.values()]).cumsum(0).tolist()

@@ -53,7 +53,8 @@ class TensorMap:
 
     def ties(self, config: ModelConfig) -> dict[str, str]:
         """Return further names of a tensor in a file, {other name: name}; by default that of a tied projection."""
-        projection, table = f"heads.{self.classes.heads[0]}.projection.weight", "family.tokens.weight"
+        projection = f"heads.{self.classes.heads[0]}.projection.weight"
+        table = "family.tokens.weight"
         targets = self.targets(config, (projection, table)) if config.tied else {}
         return {targets[projection].name: targets[table].name} if targets else {}
 
@@ -77,7 +78,8 @@ class TensorMap:
 
     def targets(self, config: ModelConfig, ours: Iterable[str]) -> dict[str, Target]:
         """Return where our parameters are stored in theirs; raise a WeightsError for one that the map does not know."""
-        names, task = self.names(config), self.classes.task(config)
+        names = self.names(config)
+        task = self.classes.task(config)
         if task is None:
             return {name: self._target(name, names) for name in ours}
         targets = {name: self._target(name, {**names, **task[1].modules(task[0])}) for name in ours}

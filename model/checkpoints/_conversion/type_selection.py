@@ -97,7 +97,8 @@ def find_form(
     Raises:
         ConfigurationError: no type, or not the requested one, can hold any form; the message names our keys.
     """
-    refusals, without_heads = list[NoClassError](), list[tuple[ModelConfig, KeyMap]]()
+    refusals = list[NoClassError]()
+    without_heads = list[tuple[ModelConfig, KeyMap]]()
     for form in equal_forms(config, token_ids):
         try:
             key_map = map_for(form, token_ids, model_type)

@@ -43,7 +43,8 @@ def observe(model: Model, wanted: Set[str]) -> Iterator[dict[str, Tensor]]:
     """
     seen: dict[str, Tensor] = {}
     stack: Any = getattr(model.family, "stack", model.family)
-    kinds, depth = {name.rpartition("_")[0] for name in wanted}, model.config.layers
+    kinds = {name.rpartition("_")[0] for name in wanted}
+    depth = model.config.layers
     with ExitStack() as records:
         states = list[Tensor]()
         if "state" in kinds:
@@ -123,7 +124,8 @@ def _attention_tensors(
 ) -> dict[str, Tensor]:
     """Return scores, visible keys, and the heads of queries, keys and values side by side."""
     # which keys each query sees, [B or 1, 1, T, T]
-    columns, mask = query.shape[2], plan.mask
+    columns = query.shape[2]
+    mask = plan.mask
     visible = torch.ones(1, 1, columns, columns, dtype=torch.bool, device=query.device)
     if mask is not None:
         visible = visible & (mask > BLOCKED / 2 if mask.is_floating_point() else mask)

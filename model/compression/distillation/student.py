@@ -34,7 +34,8 @@ class LabelCount:
     """The divisor of a loss over the labels of a head; with stored scores, over those of batches that hold scores."""
 
     def __init__(self, head: Head, stored: bool) -> None:
-        self.head, self.stored = head, stored
+        self.head = head
+        self.stored = stored
 
     def count(self, tensors: Mapping[str, Tensor]) -> int:
         """Return the labels of a batch that count."""
@@ -165,7 +166,9 @@ class Stages:
     """
 
     def __init__(self, losses: Mapping[str, DistillationLoss], layers: int, steps: int) -> None:
-        self.losses, self.depth, self.steps = losses, layers, steps
+        self.losses = losses
+        self.depth = layers
+        self.steps = steps
         self.maps = {name: dict(loss.layers) for name, loss in losses.items() if loss.by_layer}
         compared = set[int]().union(*self.maps.values())
         if missing := sorted({*range(1, layers + 1)} - compared):

@@ -117,7 +117,8 @@ def gate_importance(model: Model, gates: Mapping[str, int], batches: Sequence[Ba
         fp64 [gates] for each path.
     """
     sums = {path: torch.zeros(count, dtype=torch.float64) for path, count in gates.items()}
-    rows, opened = 0, list[tuple[str, Tensor]]()
+    rows = 0
+    opened = list[tuple[str, Tensor]]()
 
     def multiply(path: str, _: nn.Module, inputs: tuple[Tensor]) -> Tensor:
         # x [B, T, features]; a gate for each row, so that one backward pass gives the gradients of all rows

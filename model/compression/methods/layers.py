@@ -80,7 +80,8 @@ class Layers(Method):
 def _refuse_other_depth(config: ModelConfig, keep: tuple[int, ...]) -> None:
     """Refuse to move a layer whose computation depends on its index."""
     moved = [(new, old) for new, old in enumerate(keep) if new != old]
-    disentangled, last = config.position.disentangled, config.layers - 1
+    disentangled = config.position.disentangled
+    last = config.layers - 1
     if config.family in ("elmo", "awd_lstm", "replaced_tokens"):
         raise ConfigurationError(
             f"method=layers: expected one stack of equal layers, got the family {config.family}; export a "

@@ -22,8 +22,10 @@ class Magnitude(Method):
     claim: ClassVar = "BERT with 30 % to 40 % zeros in these matrices has the same loss and transfer (2002.08307)"
 
     def compress(self, checkpoint: Checkpoint, batches: Sequence[Batch]) -> Compressed:
-        share, scope = self.options.sparsity, self.options.scope
-        tensors, zeros = dict(checkpoint.tensors), 0
+        share = self.options.sparsity
+        scope = self.options.scope
+        tensors = dict(checkpoint.tensors)
+        zeros = 0
         shapes = {name: tensor.shape for name, tensor in tensors.items()}
         matrices = find_matrices(shapes, "method=magnitude", checkpoint.config.family)
         # one matrix at a time where they do not compete, for memory

@@ -49,7 +49,8 @@ class LayerDrop(Pruning):
         return f"prune      each of {len(layers_to_drop(model))} layers is skipped with probability {self.options.p:g}"
 
     def attach(self, training: Training) -> None:
-        self._seed, self._step = training.seed, 0
+        self._seed = training.seed
+        self._step = 0
         skip = _compute_and_discard if training.gathers_layers else _skip
         for index, layer in enumerate(layers_to_drop(training.model) if self.options.p else ()):
             layer.forward = partial(self._call, index, layer, layer.forward, skip)  # type: ignore[method-assign]

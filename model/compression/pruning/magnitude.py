@@ -25,12 +25,14 @@ class Magnitude(MaskedWeights):
         """Final share of zeros, and its schedule."""
 
     def describe_plan(self, horizon: int) -> str:
-        options, last = self.options, self.options.last_step(horizon)
+        options = self.options
+        last = self.options.last_step(horizon)
         steps = f"from step {options.start} to {last}, every {options.every} steps"
         return f"{100 * options.sparsity:g} % of them by magnitude, {steps}"
 
     def cut(self, step: int) -> Cut | None:
-        options, last = self.options, self.options.last_step(self.training.horizon)
+        options = self.options
+        last = self.options.last_step(self.training.horizon)
         if not options.is_due(step, last):
             return None
         return Cut(options.sparsity * options.progress(step, last), options.scope)

@@ -67,7 +67,8 @@ class Movement(MaskedWeights):
             refuse_unread_keys(self, "mode", {"soft": ("threshold", "penalty")})
 
     def describe_plan(self, horizon: int) -> str:
-        options, last = self.options, self.options.last_step(horizon)
+        options = self.options
+        last = self.options.last_step(horizon)
         kept = f"{100 * options.keep:g} % of them stay" if options.keep else f"σ(S) > {options.threshold:g} stays"
         return f"{kept}, by movement from step {options.start} to {last}"
 
@@ -78,20 +79,23 @@ class Movement(MaskedWeights):
         return {**super().new_states(weights, masked=True), **zeros, "dense": weights.clone()}
 
     def begin(self, step: int, rate: float) -> None:
-        self._step, self._rate = step, rate * self.options.learning_rate
+        self._step = step
+        self._rate = rate * self.options.learning_rate
 
     def _progress(self, step: int) -> float:
         return self.options.progress(step, self.options.last_step(self.training.horizon))
 
     def before_update(self, weights: Tensor, states: Mapping[str, Tensor]) -> None:
         """Update the scores, and give the optimizer the weights behind the masks with their gradient."""
-        options, scores = self.options, states["scores"]
+        options = self.options
+        scores = states["scores"]
         of_scores = weights.grad * states["dense"]  # type: ignore[operator]
         if options.mode == "soft":
             share = scores.sigmoid()
             of_scores += share * (1 - share) * (options.penalty * self._progress(self._step) / sum(self.sizes.values()))
         # Adam without weight decay (arXiv 1412.6980); skipped steps count
-        mean, square = states["score_mean"], states["score_square"]
+        mean = states["score_mean"]
+        square = states["score_square"]
         mean.lerp_(of_scores, 1 - _BETAS[0])
         square.mul_(_BETAS[1]).addcmul_(of_scores, of_scores, value=1 - _BETAS[1])
         scale = sqrt(1 - _BETAS[1] ** self._step)
@@ -105,7 +109,8 @@ class Movement(MaskedWeights):
         states["dense"].copy_(weights)
 
     def cut(self, step: int) -> Cut | None:
-        options, last = self.options, self.options.last_step(self.training.horizon)
+        options = self.options
+        last = self.options.last_step(self.training.horizon)
         if step < options.start or ((step - options.start) % options.every and step != last):
             return None
         if options.keep is not None:

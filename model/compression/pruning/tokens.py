@@ -105,7 +105,8 @@ class Tokens(Pruning):
                 raise ValueError(f"{required}: expected {expected}, got none")
 
     def wrap(self, model: Model) -> TokenPruning:
-        options, layers = self.options, model.config.layers
+        options = self.options
+        layers = model.config.layers
         soft: SoftRule | None = None
         if options.rule == "retention":
             soft = LearnedRetention(layers, options.positions or 32)

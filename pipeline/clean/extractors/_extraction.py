@@ -113,8 +113,10 @@ class Extraction:
         ours.settimeout(self._patience_s)
 
     def close(self) -> None:
-        child, self._child = self._child, None
-        stream, self._stream = self._stream, None
+        child = self._child
+        self._child = None
+        stream = self._stream
+        self._stream = None
         if child is not None:
             child.kill()
             child.wait()
@@ -161,10 +163,12 @@ def serve(descriptor: int) -> None:
 
 def _extract_page(extractor: Any, html: str) -> Extracted:
     try:
-        html, lenient = prepare_page(html), False
+        html = prepare_page(html)
+        lenient = False
         text = extractor.extract(html)
         if not text.strip():
-            text, lenient = extractor.extract_leniently(html), True
+            text = extractor.extract_leniently(html)
+            lenient = True
     except MemoryError:
         raise
     except Exception:

@@ -20,7 +20,8 @@ class Trafilatura(Extractor):
     def __init__(self, options: Options) -> None:
         from trafilatura import extract
 
-        self._options, self._extract = options, extract
+        self._options = options
+        self._extract = extract
         logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # it writes a line for each page without text
 
     def extract(self, html: str) -> str:

@@ -74,5 +74,6 @@ def _count_words(words: Sequence[str], terms: Mapping[str, Sequence[list[str]]])
     for start in [index for index, word in enumerate(words) if word in terms]:
         if start >= free:
             length = next((len(term) for term in terms[words[start]] if words[start : start + len(term)] == term), 0)
-            count, free = count + length, start + length
+            count = count + length
+            free = start + length
     return count

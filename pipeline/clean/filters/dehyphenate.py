@@ -36,10 +36,12 @@ class Dehyphenate(Filter):
         suspended = _AND.get(document.language, _AND["en"])
         words = set(_WORD.findall("".join(_uncut_pieces(text)).lower()))
         compounds = [word.split("-") for word in words if "-" in word]
-        first, last = {parts[0] for parts in compounds}, {parts[-1] for parts in compounds}
+        first = {parts[0] for parts in compounds}
+        last = {parts[-1] for parts in compounds}
 
         def join(cut: re.Match[str]) -> str:
-            before, rest = _head_of(cut), cut[1].lower()
+            before = _head_of(cut)
+            rest = cut[1].lower()
             is_one_word = cut[1].islower() or (before + cut[1]).isupper()
             if not before or not is_one_word or rest in suspended:
                 return cut[0]

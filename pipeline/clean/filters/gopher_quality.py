@@ -88,7 +88,9 @@ class GopherQuality(ThresholdFilter):
 
     def measure(self, document: Document, statistics: TextStatistics) -> Iterator[Measure]:
         """Yield the measures, the cheapest first."""
-        text, lines, options = statistics.text, statistics.lines, self._options
+        text = statistics.text
+        lines = statistics.lines
+        options = self._options
         yield at_least("gopher_short_doc", statistics.words, options.words[0], "{} words")
         yield at_most("gopher_long_doc", statistics.words, options.words[1], "{} words")
         if statistics.has_blanks:

@@ -60,7 +60,8 @@ class GopherRepetition(ThresholdFilter):
 
     def measure(self, document: Document, statistics: TextStatistics) -> Iterator[Measure]:
         """Yield the measures, the cheapest first."""
-        options, size = self._options, max(1, len(statistics.text))
+        options = self._options
+        size = max(1, len(statistics.text))
         if options.min_words and statistics.words < options.min_words:
             return
         paragraphs = statistics.duplicate_paragraphs

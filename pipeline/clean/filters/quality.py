@@ -56,7 +56,8 @@ class Quality(ThresholdFilter):
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the verdict by the threshold, with the score."""
-        score, least = self._score(statistics.text), self._options.threshold
+        score = self._score(statistics.text)
+        least = self._options.threshold
         reason, detail = ("low_quality", f"{score:.4f} < {least}") if score < least else ("", "")
         return Verdict(reason, detail, columns={"quality": score})
 

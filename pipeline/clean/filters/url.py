@@ -33,8 +33,13 @@ class Url(Filter):
     VERSION: ClassVar[int] = 2
     before_extraction: ClassVar[bool] = True
     reasons: ClassVar[tuple[str, ...]] = (
-        "url_host", "url_domain", "url_listed", "url_banned_word", "url_soft_words", "url_banned_subword",
-    )  # fmt: skip
+        "url_host",
+        "url_domain",
+        "url_listed",
+        "url_banned_word",
+        "url_soft_words",
+        "url_banned_subword",
+    )
 
     @config_class
     class Options:
@@ -61,7 +66,8 @@ class Url(Filter):
                 )
 
     def __init__(self, options: Options) -> None:
-        self._domains, self._urls = HashedTerms(options.domains, ascii_host), HashedTerms(options.urls, strip_scheme)
+        self._domains = HashedTerms(options.domains, ascii_host)
+        self._urls = HashedTerms(options.urls, strip_scheme)
         self._banned, self._soft, self._subwords = (
             frozenset("".join(split_words(term)) for path in paths for term in iter_terms(path))
             for paths in (options.banned_words, options.soft_words, options.banned_subwords)

@@ -33,10 +33,13 @@ _LATIN: Final = (
 _SCRIPTS: Final = (
     # a language that is in no row has this script alone
     _Script(_LATIN, "ace az bs crh jv kk ku ms sr tk tt uz"),
-    _Script("\u0400-\u052f\u1c80-\u1c88\u2de0-\u2dff\ua640-\ua69f",
-            "az ba be bg bs crh kk ky mk mn ru sr tg tk tt uk uz"),
-    _Script("\u0600-\u06ff\u0750-\u077f\u0870-\u08ff\ufb50-\ufdff\ufe70-\ufefc",
-            "ace ar ary arz az fa kk ku ms pa ps sdh ug ur uz uzs"),
+    _Script(
+        "\u0400-\u052f\u1c80-\u1c88\u2de0-\u2dff\ua640-\ua69f", "az ba be bg bs crh kk ky mk mn ru sr tg tk tt uk uz"
+    ),
+    _Script(
+        "\u0600-\u06ff\u0750-\u077f\u0870-\u08ff\ufb50-\ufdff\ufe70-\ufefc",
+        "ace ar ary arz az fa kk ku ms pa ps sdh ug ur uz uzs",
+    ),
     _Script("\u0370-\u03ff\u1f00-\u1fff", "el grc", "el"),
     _Script("\u0590-\u05ff\ufb1d-\ufb4f", "he hbo", "he"),
     _Script("\u0530-\u058f\ufb13-\ufb17", "hy", "hy"),
@@ -61,7 +64,7 @@ _SCRIPTS: Final = (
     _Script("\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff\uffa0-\uffdc", "ko", "ko"),
     _Script("\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f", "ja", "ja"),
     _Script("\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af", "ja wuu yue zh"),
-)  # fmt: skip
+)
 _NAMING: Final = {script.names: re.compile(f"[{script.characters}]") for script in _SCRIPTS if script.names}
 """Scripts that name a language, by its code."""
 _LATIN_LETTER: Final = re.compile(f"[{_LATIN}]")

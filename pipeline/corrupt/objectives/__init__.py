@@ -8,6 +8,13 @@ from clozeline.pipeline.corrupt.objectives._masked_rows import MaskedOptions, Ma
 from clozeline.pipeline.corrupt.objectives._objective import Draws, Frame, Objective, Skip, build_objective
 
 __all__ = [
-    "Draws", "Frame", "MaskedOptions", "MaskedRow", "Objective", "RoleOptions", "Skip", "build_objective",
+    "Draws",
+    "Frame",
+    "MaskedOptions",
+    "MaskedRow",
+    "Objective",
+    "RoleOptions",
+    "Skip",
+    "build_objective",
     "choose_tokens",
-]  # fmt: skip
+]

@@ -122,9 +122,13 @@ class MaskedPair(Objective, ABC):
 
         def replacement_ids(original: Ragged) -> NDArray[np.generic]:
             return draw_replacements(
-                keys, original, mask=self._mask, replaceable=self.vocabulary.replaceable, mask_ppm=self._mask_ppm,
+                keys,
+                original,
+                mask=self._mask,
+                replaceable=self.vocabulary.replaceable,
+                mask_ppm=self._mask_ppm,
                 random_ppm=self._random_ppm,
-            )  # fmt: skip
+            )
 
         columns = mask_tokens(rows, self.select(keys, rows, pairs), replacement_ids)
         seconds = np.zeros((len(rows), 2), np.uint16)
@@ -155,8 +159,11 @@ class MaskedPair(Objective, ABC):
         cls = len(pool) - len(self._frame_ids)
         starts = np.empty((len(pairs.starts), 5), np.int64)
         lengths = np.ones_like(starts)
-        starts[:, 0], starts[:, 2], starts[:, 4] = cls, cls + 1, cls + 1
-        starts[:, 1::2], lengths[:, 1::2] = pairs.starts, pairs.lengths
+        starts[:, 0] = cls
+        starts[:, 2] = cls + 1
+        starts[:, 4] = cls + 1
+        starts[:, 1::2] = pairs.starts
+        lengths[:, 1::2] = pairs.lengths
         values = segments(pool, starts.reshape(-1), lengths.reshape(-1))
         return Ragged(values, offsets_of(lengths.sum(axis=1)))
 

@@ -172,7 +172,8 @@ class MaskedRow(SingleRow):
         self.random_ppm = parts_per_million(getattr(options, "random_share", 0.0))
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
-        ids, keys = samples.columns["ids"], draws.keys(self.label)
+        ids = samples.columns["ids"]
+        keys = draws.keys(self.label)
         chosen = self.choose_labels(samples, keys, partial(self.budget, draws))
         rows = self.add_special_tokens_to_rows(ids)
         # flat positions move by the special tokens in front of them
@@ -200,9 +201,14 @@ class MaskedRow(SingleRow):
     ) -> NDArray[np.generic]:
         """Return the ids that replace the labels (`original`), flat; by default [MASK], random or unchanged."""
         return draw_replacements(
-            keys, original, mask=self.mask, replaceable=self.vocabulary.replaceable, mask_ppm=self.mask_ppm,
-            random_ppm=self.random_ppm, role_owner=self.role_owner(original, flat_positions, samples),
-        )  # fmt: skip
+            keys,
+            original,
+            mask=self.mask,
+            replaceable=self.vocabulary.replaceable,
+            mask_ppm=self.mask_ppm,
+            random_ppm=self.random_ppm,
+            role_owner=self.role_owner(original, flat_positions, samples),
+        )
 
     def role_owner(self, original: Ragged, flat_positions: Ragged, samples: SampleBatch) -> Int64 | None:
         """Return, for each label, the flat index of the label whose draw decides its role; None: its own."""

@@ -203,7 +203,8 @@ class Objective(ABC):
 
         The first token of a row, and the one after a special token, open one in any case, which the caller adds.
         """
-        ids, words = samples.columns["ids"], samples.columns.get(WORD_STARTS.name)
+        ids = samples.columns["ids"]
+        words = samples.columns.get(WORD_STARTS.name)
         if words is None:
             return self.vocabulary.opens_word(ids.values)
         opens = np.zeros(len(ids.values), dtype=np.bool_)

@@ -77,7 +77,8 @@ class Composition(DenoisingPair):
 
     def _find_language_ids(self) -> Int64:
         """Return the id of the language token for each language code, -1 where there is none, [codes]."""
-        vocabulary, wanted = self.vocabulary, self.options.language_tokens
+        vocabulary = self.vocabulary
+        wanted = self.options.language_tokens
         if vocabulary.folder is None or not vocabulary.languages:  # there are no rows to corrupt
             return np.zeros(0, np.int64)
         piece = load_tokenizer(vocabulary.folder).piece
@@ -128,7 +129,8 @@ class Composition(DenoisingPair):
     def _step(self, chosen: ObjectiveComponent, vocabulary: Vocabulary) -> DenoisingPair:
         if not issubclass(chosen.type, DenoisingPair) or issubclass(chosen.type, Composition):
             raise self.refuse_options(f"'{chosen.name}' is not a denoising objective and cannot be a step")
-        defaults, options = to_plain(PairOptions()), to_plain(chosen.options)
+        defaults = to_plain(PairOptions())
+        options = to_plain(chosen.options)
         changed = sorted(key for key in defaults if options[key] != defaults[key])
         if changed:
             raise self.refuse_options(f"step '{chosen.name}': give {', '.join(changed)} to the composition, not a step")

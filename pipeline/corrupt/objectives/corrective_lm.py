@@ -69,7 +69,9 @@ class CorrectiveLM(ReplacedTokenDetection):
     def invert(self, example: Example) -> NDArray[np.generic]:
         """Restore the original tokens at the labels, and check that the crop lies inside the content."""
         original = super().invert(example)
-        start, length, content = int(example["crop_start"][0]), int(example["crop_length"][0]), len(original) - 2
+        start = int(example["crop_start"][0])
+        length = int(example["crop_length"][0])
+        content = len(original) - 2
         if not 1 <= length <= content - start:
             raise ValueError(f"a crop of {length} tokens from {start} of {content}")
         return original

@@ -37,7 +37,8 @@ class DocumentRotation(DenoisingPair):
 
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """Move the first tokens of each row to its end."""
-        ids, lengths = text.ids, text.ids.lengths
+        ids = text.ids
+        lengths = text.ids.lengths
         word = random_bits(draws.keys(self.label), ORDERS, 1)[:, 0] >> np.uint64(32)
         rotation = np.where(lengths > 1, 1 + below(word, np.maximum(lengths - 1, 1).astype(np.uint64)), 0)
         starts = np.stack((ids.offsets[:-1] + rotation, ids.offsets[:-1]), axis=1)
@@ -47,7 +48,8 @@ class DocumentRotation(DenoisingPair):
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Rotate the starts too; a sentence that was cut becomes two."""
-        starts, lengths = text.sentence_starts, text.ids.lengths
+        starts = text.sentence_starts
+        lengths = text.ids.lengths
         moved = starts.values.astype(np.int64) - np.repeat(noise["rotation"].values, starts.lengths)
         moved += np.where(moved < 0, np.repeat(lengths, starts.lengths), 0)
         offsets = text.ids.offsets

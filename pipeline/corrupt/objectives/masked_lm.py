@@ -119,7 +119,9 @@ class MaskedLM(FrequencyWeights, MaskedRow):
 
     def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
         """Return loss weights, attention and languages of the rows, as declared."""
-        ids, attention, extra = samples.columns["ids"], self.options.attention, dict[str, Ragged]()
+        ids = samples.columns["ids"]
+        attention = self.options.attention
+        extra = dict[str, Ragged]()
         if isinstance(self.options.mask_rate, RateRange):
             # the loss weight per label, and the row's contribution to the divisor
             counts = maskable_lengths(ids, self.special)

@@ -86,7 +86,8 @@ class Mass(Objective):
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
         """Choose a fragment of each row, and corrupt it."""
-        ids, keys = samples.columns["ids"], draws.keys(self.label)
+        ids = samples.columns["ids"]
+        keys = draws.keys(self.label)
         require_content_only(ids, self._reserved, f"objective '{self.label}' ({self.name})")
         # draw the start of each fragment in its row, after [CLS]
         taken = count_at_rate(ids.lengths, self._rate)
@@ -103,10 +104,13 @@ class Mass(Objective):
         inside = span_mask(len(rows.values), rows.offsets[:-1] + starts, taken)
         fragments = Ragged(rows.values.compress(inside), offsets_of(taken))
         rows.values[inside] = draw_replacements(
-            keys, fragments, mask=self._mask, replaceable=self.vocabulary.replaceable,
+            keys,
+            fragments,
+            mask=self._mask,
+            replaceable=self.vocabulary.replaceable,
             mask_ppm=parts_per_million(self.options.mask_share),
             random_ppm=parts_per_million(self.options.random_share),
-        )  # fmt: skip
+        )
         if self.options.architecture == "encoder_decoder":
             return {"input_ids": rows, "target_ids": fragments, "target_start": scalars(starts, np.uint16)}
         positions = np.flatnonzero(inside) - np.repeat(rows.offsets[:-1], taken)
@@ -116,9 +120,13 @@ class Mass(Objective):
     def invert(self, example: Example) -> NDArray[np.generic]:
         if self.options.architecture == "encoder":
             return restore_labels(example)
-        original, fragment, start = example["input_ids"].copy(), example["target_ids"], int(example["target_start"][0])
+        original = example["input_ids"].copy()
+        fragment = example["target_ids"]
+        start = int(example["target_start"][0])
         if not 1 <= start <= len(original) - 1 - len(fragment):
-            raise ValueError(f"a fragment of {len(fragment)} tokens at {start} does not lie inside the frame of a "
-                             f"row of {len(original)} tokens")  # fmt: skip
+            raise ValueError(
+                f"a fragment of {len(fragment)} tokens at {start} does not lie inside the frame of a "
+                f"row of {len(original)} tokens"
+            )
         original[start : start + len(fragment)] = fragment
         return original

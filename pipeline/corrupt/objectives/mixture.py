@@ -34,15 +34,29 @@ class PartEntry(NamedObjective):
 
 def _ul2() -> list[PartEntry]:
     """Return UL2's R, X and S denoisers at 512 tokens of input and target (arXiv 2205.05131, table 1)."""
-    spans = {"R1": (0.15, 3.0), "R2": (0.15, 8.0), "X1": (0.5, 3.0), "X2": (0.5, 8.0), "X3": (0.15, 64.0),
-             "X4": (0.5, 64.0)}  # fmt: skip
+    spans = {
+        "R1": (0.15, 3.0),
+        "R2": (0.15, 8.0),
+        "X1": (0.5, 3.0),
+        "X2": (0.5, 8.0),
+        "X3": (0.15, 64.0),
+        "X4": (0.5, 64.0),
+    }
     parts = [
-        PartEntry(label=label, objective=OBJECTIVES.resolve({
-            "name": "span_corruption", "mode": label[0], "noise_density": density,
-            "mean_noise_span_length": mean, "target_length": 512,
-        }))
+        PartEntry(
+            label=label,
+            objective=OBJECTIVES.resolve(
+                {
+                    "name": "span_corruption",
+                    "mode": label[0],
+                    "noise_density": density,
+                    "mean_noise_span_length": mean,
+                    "target_length": 512,
+                }
+            ),
+        )
         for label, (density, mean) in spans.items()
-    ]  # fmt: skip
+    ]
     suffix = {"name": "prefix_lm", "architecture": "encoder_decoder", "mode": "S", "suffix_rate": 0.25}
     return [*parts, PartEntry(label="S", objective=OBJECTIVES.resolve(suffix))]
 
@@ -68,7 +82,7 @@ class Mixture(Objective):
     class Options:
         parts: Annotated[
             list[Annotated[PartEntry, inline_options(PartEntry)]], Field(min_length=1, max_length=MOST_PARTS)
-        ] = field(default_factory=_ul2)  # fmt: skip
+        ] = field(default_factory=_ul2)
         """Objectives with their options, `label` and `weight`"""
 
     options: Options
@@ -80,7 +94,8 @@ class Mixture(Objective):
         labels = [part.label for part in self.parts]
         if len(set(labels)) < len(labels):
             raise self.refuse_options(f"parts {labels}: each needs a `label` of its own, which keys its draws")
-        first, specs = self.parts[0], [part.grouping for part in self.parts]
+        first = self.parts[0]
+        specs = [part.grouping for part in self.parts]
         # a batch cannot tell rows with absent weights from rows without weights
         weights = [any(feature.role.use == "weight" for feature in part.features) for part in self.parts]
         shared: dict[str, list[object]] = {
@@ -97,7 +112,8 @@ class Mixture(Objective):
                         f"parts must share one {what}: '{first.label}' has {values[0]}, '{part.label}' has {value}"
                     )
         lengths = [spec.length for spec in specs]
-        self.architecture, self.frame = first.architecture, first.frame
+        self.architecture = first.architecture
+        self.frame = first.frame
         self.heads = tuple(dict.fromkeys(head for part in self.parts for head in part.heads))  # type: ignore[misc]
         self.minimum = MinimumRow(
             min(p.minimum.tokens for p in self.parts), min(p.minimum.sentences for p in self.parts)
@@ -133,8 +149,10 @@ class Mixture(Objective):
         """Return the row indices of each part."""
         of_part = samples.fixed["part"]
         if len(of_part) and int(of_part.max()) >= len(self.parts):
-            raise ValueError(f"objective '{self.label}': a sample is of part {int(of_part.max())}, but there are "
-                             f"{len(self.parts)}; group the samples for this mixture")  # fmt: skip
+            raise ValueError(
+                f"objective '{self.label}': a sample is of part {int(of_part.max())}, but there are "
+                f"{len(self.parts)}; group the samples for this mixture"
+            )
         return [np.flatnonzero(of_part == part) for part in range(len(self.parts))]
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -90,7 +90,8 @@ class NextSentencePrediction(MaskedPair):
 
     def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
         """Draw the label and the cut; the length of B does not depend on the label."""
-        ids, partners = samples.columns["ids"], samples.columns["partner_ids"]
+        ids = samples.columns["ids"]
+        partners = samples.columns["partner_ids"]
         other, first = self.draw_cuts(samples, keys)
         if not self._has_label:
             begins = np.stack((ids.offsets[:-1], ids.offsets[:-1] + first), axis=1)
@@ -99,7 +100,8 @@ class NextSentencePrediction(MaskedPair):
         # segments are slices of the concatenation of windows and partners
         second = np.minimum(ids.lengths - first, partners.lengths)
         begins = np.where(other, len(ids.values) + partners.offsets[:-1], ids.offsets[:-1] + first)
-        begins, lengths = np.stack((ids.offsets[:-1], begins), axis=1), np.stack((first, second), axis=1)
+        begins = np.stack((ids.offsets[:-1], begins), axis=1)
+        lengths = np.stack((first, second), axis=1)
         return Pairs((ids.values, partners.values), begins, lengths, {"sentence_label": scalars(other, np.uint8)})
 
     def original(self, sample: Sample, example: Example) -> NDArray[np.generic]:

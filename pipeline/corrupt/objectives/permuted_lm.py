@@ -71,7 +71,8 @@ class PermutedLM(SingleRow):
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
         """Choose tokens or spans, then the order."""
-        ids, keys = samples.columns["ids"], draws.keys(self.label)
+        ids = samples.columns["ids"]
+        keys = draws.keys(self.label)
         maskable, first = maskable_tokens(ids, self.special)
         sizes = np.diff(first)
         counts = count_at_rate(sizes, self._rate)
@@ -109,7 +110,8 @@ class PermutedLM(SingleRow):
 
     def invert(self, example: Example) -> NDArray[np.generic]:
         """Return the row, after checking that the order lists distinct positions of text."""
-        row, order = example["input_ids"], example["prediction_order"]
+        row = example["input_ids"]
+        order = example["prediction_order"]
         ranks = prediction_ranks(order, len(row))
         if np.count_nonzero(ranks) != len(order) or self.vocabulary.special[row[order]].any():
             raise ValueError(f"{order.tolist()} is not an order of positions of text")

@@ -133,8 +133,10 @@ class PrefixLM(Objective):
         inputs = example["input_ids"][first:]
         if self.options.architecture == "decoder":
             if not first < int(example["prefix_length"][0]) < len(example["input_ids"]):
-                raise ValueError(f"prefix_length {example['prefix_length'].tolist()} lies outside the row of "
-                                 f"{len(example['input_ids'])} tokens")  # fmt: skip
+                raise ValueError(
+                    f"prefix_length {example['prefix_length'].tolist()} lies outside the row of "
+                    f"{len(example['input_ids'])} tokens"
+                )
             return inputs.copy()
         targets = example["target_ids"]
         if len(inputs) == 0 or len(targets) == 0 or {int(inputs[-1]), int(targets[-1])} != {self._eos}:

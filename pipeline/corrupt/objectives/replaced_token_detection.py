@@ -63,7 +63,8 @@ class ReplacedTokenDetection(MaskedRow):
         """Return [MASK] for a generator, or draw the replacements."""
         if self.options.replacement == "generator":
             return super().replacement_ids(keys, original, flat_positions, samples)
-        counts, ids = original.lengths, self.vocabulary.replaceable
+        counts = original.lengths
+        ids = self.vocabulary.replaceable
         if self.options.replacement == "uniform":
             return draw_replacements(keys, original, mask=self.mask, replaceable=ids, mask_ppm=0, random_ppm=MILLION)
         if self.options.replacement == "unigram":

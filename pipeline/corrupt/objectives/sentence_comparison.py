@@ -61,7 +61,8 @@ class SentenceComparison(Objective):
         if self.options.mode == "adjacent":
             starts, lengths = self._adjacent(samples, draws.keys(self.label))
         else:
-            starts, lengths = np.zeros((2, len(ids)), np.int64), np.stack((ids.lengths, ids.lengths))
+            starts = np.zeros((2, len(ids)), np.int64)
+            lengths = np.stack((ids.lengths, ids.lengths))
         sides = [
             Ragged(segments(ids.values, ids.offsets[:-1] + starts[side], lengths[side]), offsets_of(lengths[side]))
             for side in (0, 1)
@@ -70,7 +71,8 @@ class SentenceComparison(Objective):
         return dict(zip(("input_ids", "input_ids_b"), rows, strict=True))
 
     def _adjacent(self, samples: SampleBatch, keys: UInt64) -> tuple[Int64, Int64]:
-        starts, ends = samples.columns["sentence_starts"], samples.columns["ids"].lengths
+        starts = samples.columns["sentence_starts"]
+        ends = samples.columns["ids"].lengths
         drawn = random_bits(keys, LABELS, 1)[:, 0] >> np.uint64(32)
         first = starts.offsets[:-1] + below(drawn, (starts.lengths - 1).astype(np.uint64))
         # start of the first sentence, of the second, and of the one after it (or the end of the row)
@@ -82,7 +84,8 @@ class SentenceComparison(Objective):
 
     def invert(self, example: Example) -> NDArray[np.generic]:
         """Return both texts of `adjacent` as `[CLS] a [SEP] b [SEP]`, or the row of `same`."""
-        first, second = example["input_ids"], example["input_ids_b"]
+        first = example["input_ids"]
+        second = example["input_ids_b"]
         for side in (first, second):
             if len(side) < 3 or (int(side[0]), int(side[-1])) != (self.first_token, self.last_token):
                 raise ValueError(f"expected [CLS] text [SEP], got {side.tolist()}")

@@ -66,7 +66,8 @@ class SentenceOrderPrediction(MaskedPair):
         swapped, cut = self.draw_cuts(samples, keys)
         begins = np.stack((ids.offsets[:-1], ids.offsets[:-1] + cut), axis=1)
         lengths = np.stack((cut, ids.lengths - cut), axis=1)
-        begins[swapped], lengths[swapped] = begins[swapped, ::-1], lengths[swapped, ::-1]
+        begins[swapped] = begins[swapped, ::-1]
+        lengths[swapped] = lengths[swapped, ::-1]
         label = {"sentence_label": scalars(swapped, np.uint8)}
         return Pairs((ids.values,), begins, lengths, label, self.opens_word(samples) if self.reads_words else None)
 
@@ -87,7 +88,8 @@ class SentenceOrderPrediction(MaskedPair):
 
     def original(self, sample: Sample, example: Example) -> NDArray[np.generic]:
         """Return the window, cut like the example."""
-        ids, first = sample["ids"], int(example["segment_starts"][1]) - 2
+        ids = sample["ids"]
+        first = int(example["segment_starts"][1]) - 2
         cut = len(ids) - first if example["sentence_label"][0] else first
         self.require_cut(sample, cut)
         return self.add_special_tokens_to_pair(ids[:cut], ids[cut:])

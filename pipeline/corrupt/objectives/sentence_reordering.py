@@ -43,7 +43,8 @@ class SentenceReordering(DenoisingPair):
 
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """Draw an order of the sentences of each row, and gather them in it."""
-        ids, starts = text.ids, text.sentence_starts
+        ids = text.ids
+        starts = text.sentence_starts
         order = permute_share(draws.keys(self.label), starts.lengths, self._rate, reorder)
         # flat start and size of each sentence, then one gather
         begins = starts.values.astype(np.int64) + np.repeat(ids.offsets[:-1], starts.lengths)
@@ -53,7 +54,8 @@ class SentenceReordering(DenoisingPair):
         return moved, {"sentence_order": order, "sentence_starts": starts}
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        order, starts = noise["sentence_order"], text.sentence_starts
+        order = noise["sentence_order"]
+        starts = text.sentence_starts
         begins = starts.values.astype(np.int64) + np.repeat(text.ids.offsets[:-1], starts.lengths)
         sizes = np.diff(np.append(begins, text.ids.offsets[-1]))
         sentence = order.values + np.repeat(order.offsets[:-1], order.lengths)
@@ -65,7 +67,8 @@ class SentenceReordering(DenoisingPair):
     def undo(
         self, content: NDArray[np.int64], noise: Mapping[str, NDArray[np.generic]], length: int
     ) -> NDArray[np.int64]:
-        order, starts = noise["sentence_order"], noise["sentence_starts"].astype(np.int64)
+        order = noise["sentence_order"]
+        starts = noise["sentence_starts"].astype(np.int64)
         sizes = np.diff(np.append(starts, len(content)))
         if sorted(order.tolist()) != list(range(len(starts))):
             raise ValueError(f"sentence_order {order.tolist()} is not a permutation of {len(starts)} sentences")

@@ -81,7 +81,8 @@ class SpanBoundary(MaskedRow):
         return unit_starts(run_starts(flat_positions.values)) if self.options.role_unit == "span" else None
 
     def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
-        positions, rows = columns["label_positions"], columns["input_ids"]
+        positions = columns["label_positions"]
+        rows = columns["input_ids"]
         flat_positions = positions.values + np.repeat(rows.offsets[:-1], positions.lengths)
         first = np.flatnonzero(run_starts(flat_positions))
         lengths = np.diff(first, append=len(flat_positions)).astype(np.uint16)
@@ -90,10 +91,12 @@ class SpanBoundary(MaskedRow):
 
     def invert(self, example: Example) -> NDArray[np.generic]:
         """Restore the original tokens at the labels, and check that the spans are the runs of labels."""
-        starts, lengths = example["span_starts"].astype(np.int64), example["span_lengths"].astype(np.int64)
+        starts = example["span_starts"].astype(np.int64)
+        lengths = example["span_lengths"].astype(np.int64)
         original = super().invert(example)
         labels = example["label_positions"]
         if len(starts) != len(lengths) or not np.array_equal(span_positions(starts, lengths), labels):
-            raise ValueError(f"spans from {starts.tolist()} of {lengths.tolist()} tokens do not cover the labels "
-                             f"{labels.tolist()}")  # fmt: skip
+            raise ValueError(
+                f"spans from {starts.tolist()} of {lengths.tolist()} tokens do not cover the labels {labels.tolist()}"
+            )
         return original

@@ -90,7 +90,8 @@ class SpanCorruption(Objective):
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
         self._eos = self.last_token = self.id_of("eos")
-        self._rate, self._mean = parts_per_million(options.noise_density), thousandths(options.mean_noise_span_length)
+        self._rate = parts_per_million(options.noise_density)
+        self._mean = thousandths(options.mean_noise_span_length)
         if not 0 < self._rate < 1_000_000:
             raise self.refuse_options(f"noise_density {options.noise_density} must be above 0 and below 1")
         self._mode = self.mode_id(options.mode)
@@ -167,7 +168,8 @@ class SpanCorruption(Objective):
         require_content_only(ids, self._reserved, f"objective '{self.label}' ({self.name})")
         # spans: start in the row (ragged), size (flat), and flat start
         starts, sizes = self._draw_spans(draws.keys(self.label), ids.lengths)
-        begins, columns = starts.values + np.repeat(ids.offsets[:-1], starts.lengths), {}
+        begins = starts.values + np.repeat(ids.offsets[:-1], starts.lengths)
+        columns = {}
         if not self.options.cross_documents:
             documents = samples.columns["document_starts"]
             bounds = documents.values + np.repeat(ids.offsets[:-1], documents.lengths)
@@ -199,13 +201,15 @@ class SpanCorruption(Objective):
     def _draw_spans(self, keys: UInt64, lengths: Int64) -> tuple[Ragged, Int64]:
         """Draw the start of each span in its row, ascending, and its size."""
         noise, marks = self.plan(lengths)
-        sizes, gaps = compose(keys, noise, marks), choose_gaps(keys, lengths - noise, marks)
+        sizes = compose(keys, noise, marks)
+        gaps = choose_gaps(keys, lengths - noise, marks)
         return Ragged(gaps.values + exclusive_cumsum(sizes.values, sizes.offsets), gaps.offsets), sizes.values
 
     def _inputs(
         self, lengths: Int64, kept: NDArray[Any], starts: Ragged, sizes: Int64, sentinels: NDArray[Any]
     ) -> Ragged:
-        rows, marks = rows_of(starts), starts.lengths
+        rows = rows_of(starts)
+        marks = starts.lengths
         head = 0 if self._mode is None else 1
         taken = np.bincount(rows, sizes, minlength=len(marks)).astype(np.int64)
         offsets = offsets_of(lengths - taken + marks + 1 + head)
@@ -219,7 +223,8 @@ class SpanCorruption(Objective):
         return Ragged(insert_at(kept, np.concatenate(flat_positions), np.concatenate(values)), offsets)
 
     def _targets(self, taken: NDArray[Any], starts: Ragged, sizes: Int64, sentinels: NDArray[Any]) -> Ragged:
-        rows, marks = rows_of(starts), starts.lengths
+        rows = rows_of(starts)
+        marks = starts.lengths
         per_row = np.bincount(rows, sizes, minlength=len(marks)).astype(np.int64)
         offsets = offsets_of(per_row + marks + 1 + self.options.final_sentinel)
         within_row = exclusive_cumsum(sizes, starts.offsets) + list_indices(marks)

@@ -76,7 +76,8 @@ class TextInfilling(DenoisingPair):
 
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """Draw spans of units, map them to tokens, and replace each with one mask."""
-        ids, keys = text.ids, draws.keys(self.label)
+        ids = text.ids
+        keys = draws.keys(self.label)
         begins, sizes, rows = self._choose_spans(keys, text)
         spans = np.bincount(rows, minlength=len(ids))
         offsets = offsets_of(spans)
@@ -85,9 +86,13 @@ class TextInfilling(DenoisingPair):
         flat_positions = begins - (np.cumsum(sizes) - sizes) + np.arange(len(begins))
         marks = Ragged(np.full(len(begins), self._mask, dtype=ids.values.dtype), offsets)
         masked = draw_replacements(
-            keys, marks, mask=self._mask, replaceable=self.vocabulary.replaceable,
-            mask_ppm=1_000_000 - self._random_ppm, random_ppm=self._random_ppm,
-        )  # fmt: skip
+            keys,
+            marks,
+            mask=self._mask,
+            replaceable=self.vocabulary.replaceable,
+            mask_ppm=1_000_000 - self._random_ppm,
+            random_ppm=self._random_ppm,
+        )
         taken = np.bincount(rows, sizes, minlength=len(ids)).astype(np.int64)
         result = Ragged(insert_at(kept, flat_positions, masked), offsets_of(ids.lengths - taken + spans))
         # spans in tokens of their row
@@ -96,7 +101,8 @@ class TextInfilling(DenoisingPair):
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Return the sentence starts in the input; a sentence that starts inside a span starts after its mask."""
-        spans, starts = noise["span_starts"], text.sentence_starts
+        spans = noise["span_starts"]
+        starts = text.sentence_starts
         old = text.ids.offsets
         sizes = noise["span_lengths"].values.astype(np.int64)
         begins = spans.values + old[rows_of(spans)]
@@ -126,15 +132,20 @@ class TextInfilling(DenoisingPair):
         words = split_long_words(words, budgets)
         starts, lengths, order = self._draw_spans(keys, np.diff(words.offsets))
         # begins, sizes: spans in tokens, flat
-        rows, bounds = rows_of(starts), np.append(words.starts, len(ids.values))
+        rows = rows_of(starts)
+        bounds = np.append(words.starts, len(ids.values))
         first = starts.values + words.offsets[rows]
-        begins, sizes = bounds[first], bounds[first + lengths] - bounds[first]
+        begins = bounds[first]
+        sizes = bounds[first + lengths] - bounds[first]
         # cut the spans that were drawn last where they exceed the tokens to remove; those without tokens left go
         by_draw = order.values + order.offsets[rows]
         before = _sums_before(sizes, by_draw, starts.offsets)
         cut = np.minimum(sizes, np.maximum(budgets[rows] - before, 0))
         keep = (cut > 0) | (sizes == 0)
-        begins, sizes, rows, by_draw = begins[keep], cut[keep], rows[keep], by_draw[keep]
+        begins = begins[keep]
+        sizes = cut[keep]
+        rows = rows[keep]
+        by_draw = by_draw[keep]
         # the spans that were drawn first grow where they fall short, up to a token before the next span
         is_last = np.append(rows[1:] != rows[:-1], True)[: len(rows)]
         ends = np.where(is_last, ids.offsets[rows + 1], np.append(begins[1:], 0)[: len(rows)] - 1)
@@ -161,7 +172,8 @@ class TextInfilling(DenoisingPair):
 
     def undo(self, content: Int64, noise: Mapping[str, NDArray[np.generic]], length: int) -> Int64:
         """Remove the masks, and insert `LOST` tokens for the spans."""
-        starts, lengths = noise["span_starts"].astype(np.int64), noise["span_lengths"].astype(np.int64)
+        starts = noise["span_starts"].astype(np.int64)
+        lengths = noise["span_lengths"].astype(np.int64)
         size = len(content) - len(starts) + int(lengths.sum())
         marks = starts - (np.cumsum(lengths) - lengths) + np.arange(len(starts))
         if len(starts) and (marks[-1] >= len(content) or (np.diff(marks) < 1).any()):

@@ -98,8 +98,10 @@ class TextToText(Objective):
         self._lengths = options.input_length - 1 - template_tokens
         for task, tokens, length in zip(options.tasks, template_tokens, self._lengths, strict=True):
             if length < 1:
-                raise self.refuse_options(f"the {tokens} tokens of the template {task.template!r} leave no room in "
-                                          f"input_length {options.input_length}")  # fmt: skip
+                raise self.refuse_options(
+                    f"the {tokens} tokens of the template {task.template!r} leave no room in "
+                    f"input_length {options.input_length}"
+                )
         longest = self.make_grouping("parallel", max(2, int(self._lengths.max()))).length
         grouping: dict[str, object] = {"length": longest, "cut": "source", "target_length": options.target_length - 1}
         if options.tasks[0].source is not None:
@@ -136,7 +138,8 @@ class TextToText(Objective):
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Skip pairs without a target, and pairs with a side that does not fit."""
-        sources, targets = samples.columns["ids"].lengths, samples.columns["target_ids"].lengths
+        sources = samples.columns["ids"].lengths
+        targets = samples.columns["target_ids"].lengths
         skips[(skips == Skip.NONE) & (targets == 0)] = Skip.EMPTY
         long = (sources > self._lengths[self._tasks(samples)]) | (targets >= self.options.target_length)
         skips[(skips == Skip.NONE) & long] = Skip.TOO_LONG
@@ -144,7 +147,8 @@ class TextToText(Objective):
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
         """Add templates and special tokens; there is no randomness."""
-        tasks, ids = self._tasks(samples), samples.columns["ids"]
+        tasks = self._tasks(samples)
+        ids = samples.columns["ids"]
         inputs = add_special_tokens(ids, None, self._eos)
         if len(self._templates.values):
             inputs = self._fill_templates(inputs, tasks)
@@ -166,10 +170,13 @@ class TextToText(Objective):
 
     def invert(self, example: Example) -> NDArray[np.generic]:
         """Remove the template, after checking template and `</s>`."""
-        task, inputs, targets = int(example["task"][0]), example["input_ids"], example["target_ids"]
+        task = int(example["task"][0])
+        inputs = example["input_ids"]
+        targets = example["target_ids"]
         if not 0 <= task < len(self.options.tasks):
             raise ValueError(f"no task {task}, there are {len(self.options.tasks)}")
-        before, after = self._templates[2 * task], self.add_special_tokens(self._templates[2 * task + 1])
+        before = self._templates[2 * task]
+        after = self.add_special_tokens(self._templates[2 * task + 1])
         rest = inputs[len(before) : len(inputs) - len(after)]
         fits = np.array_equal(np.concatenate((before, rest, after)), inputs)
         if not fits or targets[-1:].tolist() != [self._eos]:

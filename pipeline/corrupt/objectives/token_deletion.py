@@ -40,7 +40,8 @@ class TokenDeletion(DenoisingPair):
 
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """Keep the complement of the chosen tokens."""
-        ids, lengths = text.ids, text.ids.lengths
+        ids = text.ids
+        lengths = text.ids.lengths
         deleted = count_at_rate(lengths, self._rate, np.maximum(lengths - 1, 0))
         chosen = choose(draws.keys(self.label), lengths, deleted)
         begins = ids.offsets[:-1]
@@ -55,7 +56,8 @@ class TokenDeletion(DenoisingPair):
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Return the first kept token of each sentence; a deleted sentence has no start."""
-        kept, starts = noise["kept_positions"], text.sentence_starts
+        kept = noise["kept_positions"]
+        starts = text.sentence_starts
         old = text.ids.offsets
         flat_positions = starts.values + np.repeat(old[:-1], starts.lengths)
         stayed = kept.values + np.repeat(old[:-1], kept.lengths)

@@ -40,7 +40,8 @@ class TokenReordering(DenoisingPair):
 
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """Draw an order of the tokens of each row, and gather them in it."""
-        ids, lengths = text.ids, text.ids.lengths
+        ids = text.ids
+        lengths = text.ids.lengths
         keys = draws.keys(self.label)
         order = permute_share(keys, lengths, self._rate, lambda *row: swap_identities(permute(*row)))
         index = order.values + np.repeat(ids.offsets[:-1], lengths)

@@ -70,7 +70,8 @@ class TranslationLM(FrequencyWeights, MaskedPair):
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Skip pairs without a second side, without text, or too long."""
-        ids, targets = samples.columns["ids"], samples.columns["target_ids"]
+        ids = samples.columns["ids"]
+        targets = samples.columns["target_ids"]
         skips[(skips == Skip.NONE) & (targets.lengths == 0)] = Skip.EMPTY
         skips[(skips == Skip.NONE) & (ids.lengths + targets.lengths > self.content_length)] = Skip.TOO_LONG
         return skip_unmaskable(skips, self.special, ids, targets)
@@ -81,7 +82,8 @@ class TranslationLM(FrequencyWeights, MaskedPair):
         return choose_tokens(keys, rows, self.special, self.budget, self.mean_times)
 
     def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
-        ids, targets = samples.columns["ids"], samples.columns["target_ids"]
+        ids = samples.columns["ids"]
+        targets = samples.columns["target_ids"]
         starts = np.stack((ids.offsets[:-1], len(ids.values) + targets.offsets[:-1]), axis=1)
         lengths = np.stack((ids.lengths, targets.lengths), axis=1)
         languages = np.stack((samples.fixed["language"], samples.columns["target_language"].values), axis=1)
@@ -93,7 +95,8 @@ class TranslationLM(FrequencyWeights, MaskedPair):
 
     def original(self, sample: Sample, example: Example) -> NDArray[np.generic]:
         """Return both sides, in one of the two orders."""
-        text, target = sample["ids"], sample["target_ids"]
+        text = sample["ids"]
+        target = sample["target_ids"]
         swapped = self.add_special_tokens_to_pair(target, text)
         if np.array_equal(swapped, self.uncorrupt(example)):
             return swapped

@@ -92,7 +92,8 @@ class CorruptedText:
         There are none where a loss scores the tokens of a second sequence, or compares two.
         """
         row = fragment_as_labels(self.example)
-        columns, words = row.columns, self.codec.words
+        columns = row.columns
+        words = self.codec.words
         if {"target_ids", "input_ids_b"} & columns.keys():
             return "", {}
         if "label_positions" in columns:
@@ -114,7 +115,8 @@ class CorruptedText:
 
     def view(self) -> View:
         """Return what a terminal, a notebook or a page shows: the texts and the example."""
-        objective, pieces = self.objective, Pieces(self.codec.decoder)
+        objective = self.objective
+        pieces = Pieces(self.codec.decoder)
         title = f"{objective.label} · {objective.architecture} · {', '.join(objective.heads)}"
         roles = {feature.name: feature.role for feature in objective.features}
         sample = row_parts(pieces, self.sample, self._sample_roles)
@@ -172,10 +174,12 @@ def corrupt_text(
     if tokenizer is None:
         # words and punctuation, separated by spaces
         texts = [
-            Text(tuple(" ".join(_WORD.findall(part)) for part in document.sentences),
-                 " ".join(_WORD.findall(document.target)))
+            Text(
+                tuple(" ".join(_WORD.findall(part)) for part in document.sentences),
+                " ".join(_WORD.findall(document.target)),
+            )
             for document in texts
-        ]  # fmt: skip
+        ]
         codec = Words(part for document in texts for part in (*document.sentences, document.target))
     else:
         codec = TokenizerPieces(_load(fetch_folder(tokenizer, weights=False), objective))
@@ -205,7 +209,8 @@ def corrupt_first_row(
         raise ConfigurationError(f"'{objective.label}' corrupts pairs of texts: give the other side as target")
     rows = sample_rows_of(objective, codec, texts if objective.grouping.name == "sentence_pair" else texts[:1])
     first = np.flatnonzero((rows.fixed["document_uid"] == texts[0].uid).all(axis=1))[:1]
-    reason, least = "too_short", objective.minimum
+    reason = "too_short"
+    least = objective.minimum
     if len(first):
         row = rows.take(first)
         examples, skips = objective.corrupt(row, np.array([variant], np.uint16), seed)

@@ -25,11 +25,18 @@ from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.report.html_page import fragment, page
 from clozeline.terminal import Terminal
 
-_STYLES: Final = Theme({
-    "special": "dim", "marker": "dim cyan", "masked": "bold white on red", "replaced": "bold black on yellow",
-    "kept": "bold black on green", "sentinel": "bold black on bright_cyan", "prefix": "italic cyan",
-    "predicted": "bold black on bright_magenta",
-})  # fmt: skip
+_STYLES: Final = Theme(
+    {
+        "special": "dim",
+        "marker": "dim cyan",
+        "masked": "bold white on red",
+        "replaced": "bold black on yellow",
+        "kept": "bold black on green",
+        "sentinel": "bold black on bright_cyan",
+        "prefix": "italic cyan",
+        "predicted": "bold black on bright_magenta",
+    }
+)
 """Styles of tokens, by their roles."""
 _WIDTH: Final = 80
 _BESIDE: Final = 3
@@ -98,8 +105,14 @@ def print_view(view: View, console: Console) -> None:
                 console.print(Text(f"\n{show_controls(part.title)}", "bold"))
                 console.print(part.text)
                 continue
-            table = Table(title=_text(f"\n{part.title}"), title_justify="left", title_style="bold",
-                          box=box.SIMPLE_HEAD, show_header=bool(part.header), pad_edge=False)  # fmt: skip
+            table = Table(
+                title=_text(f"\n{part.title}"),
+                title_justify="left",
+                title_style="bold",
+                box=box.SIMPLE_HEAD,
+                show_header=bool(part.header),
+                pad_edge=False,
+            )
             names = part.header or ("", "")
             # words of the header are not broken where the terminal has room for all of them
             longest = [max(map(cell_len, name.split()), default=0) for name in names]
@@ -194,7 +207,9 @@ class Pieces:
         signs: Mapping[int, str] | None = None,
     ) -> Passage:
         """Return a passage, cut at the limit, with roles of tokens and signs in front of them, by position."""
-        tokens, text, signs = ids[: self._limit].tolist(), Text(), signs or {}
+        tokens = ids[: self._limit].tolist()
+        text = Text()
+        signs = signs or {}
         styles = [(roles or {}).get(position) or self._role(token) for position, token in enumerate(tokens)]
         # tokens of one role, up to the next sign, are decoded together: a character may have several tokens
         first = 0
@@ -236,12 +251,14 @@ def row_parts(show: Pieces, row: Row, roles: Mapping[str, Role]) -> Parts:
 
 def _label_parts(show: Pieces, row: Row, signs: Mapping[int, str]) -> Parts:
     """Show a row with labels: input, original, and both at each label."""
-    ids, original = row["input_ids"], row["input_ids"].astype(np.int64)
+    ids = row["input_ids"]
+    original = row["input_ids"].astype(np.int64)
     original[row["label_positions"]] = row["label_ids"]
     roles = dict.fromkeys(range(prefix_length(row)), "prefix")
     lines = []
     for position in row["label_positions"].tolist():
-        shown, label = int(ids[position]), int(original[position])
+        shown = int(ids[position])
+        label = int(original[position])
         is_mask = shown == show.vocabulary.specials.get("mask", -1)
         roles[position] = role = "masked" if is_mask else "kept" if shown == label else "replaced"
         lines.append((str(position), show.label(label, role), show.label(shown, role), role))

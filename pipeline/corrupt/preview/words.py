@@ -38,7 +38,8 @@ class TokenizerPieces:
     """The ids and pieces of a trained tokenizer."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self.decoder, self.vocabulary = tokenizer, tokenizer.vocabulary
+        self.decoder = tokenizer
+        self.vocabulary = tokenizer.vocabulary
 
     def document(self, sentences: Sequence[str]) -> tuple[list[int], list[int]]:
         """Return the tokens of sentences that follow each other, and the first token of each, as `encode` does."""

@@ -77,7 +77,8 @@ class Ray(Executor):
         """memory of each core in GB; a task that no node can hold waits for ever"""
 
     def __init__(self, options: Options, config: ExecutorConfig) -> None:
-        self._options, self._config = options, config
+        self._options = options
+        self._config = config
 
     def run(self, deal: Deal, tick: Callable[[], None], report: Callable[[str], None]) -> Mapping[int, str]:
         _require_listener(self._options.address or os.environ.get("RAY_ADDRESS", ""))
@@ -105,7 +106,8 @@ class Ray(Executor):
 
     def _run(self, ray: Any, deal: Deal, folder: Path, tick: Callable[[], None]) -> None:
         """Give each task to an actor that has started; a task whose actor dies is not given again."""
-        cores, memory = self._options.cpus_per_task, int(self._options.mem_per_cpu_gb * 2**30)
+        cores = self._options.cpus_per_task
+        memory = int(self._options.mem_per_cpu_gb * 2**30)
         resources = {"num_cpus": cores, "memory": int(cores * memory)}
         room = max(1, int(ray.cluster_resources().get("CPU", 1) // cores))
         idle = self._actors.setdefault((ray.get_runtime_context().get_job_id(), *resources.values()), [])
@@ -113,7 +115,8 @@ class Ray(Executor):
         worker = ray.remote(_Worker).options(**resources)
         while len(actors) < min(self._config.workers or room, deal.tasks):
             actors.append(worker.remote())
-        shared, waiting = ray.put(deal), deque(range(deal.tasks))
+        shared = ray.put(deal)
+        waiting = deque(range(deal.tasks))
         # what each actor does: a task, or to start (None), which it may never do on a full cluster
         calls: dict[Any, tuple[Any, int | None]] = {actor.is_ready.remote(): (actor, None) for actor in actors}
         try:

@@ -33,10 +33,20 @@ from clozeline.pipeline.execution.executors import Deal, Executor, run_on_node, 
 from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.process import python_command, run_child, start_child
 
-_ENDED: Final = frozenset({
-    "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "PREEMPTED",
-    "REVOKED",
-})  # fmt: skip
+_ENDED: Final = frozenset(
+    {
+        "COMPLETED",
+        "FAILED",
+        "CANCELLED",
+        "TIMEOUT",
+        "OUT_OF_MEMORY",
+        "NODE_FAIL",
+        "BOOT_FAIL",
+        "DEADLINE",
+        "PREEMPTED",
+        "REVOKED",
+    }
+)
 # Answers of `sbatch` that a later try may change: the jobs of the user or the cluster are too many, or it is away.
 _LIMIT: Final = re.compile("Submit[A-Za-z]*Limit|queue full|retrying")
 _AWAY: Final = re.compile("Unable to contact|timed out")
@@ -77,7 +87,8 @@ class Slurm(Executor):
         """seconds between two looks at the queue"""
 
     def __init__(self, options: Options, config: ExecutorConfig) -> None:
-        self._options, self._config = options, config
+        self._options = options
+        self._config = config
         self.final = False
 
     def run(self, deal: Deal, tick: Callable[[], None], report: Callable[[str], None]) -> Mapping[int, str]:
@@ -128,7 +139,11 @@ class Slurm(Executor):
 
     def _wait(self, arrays: "_Arrays", deal: Deal, tick: Callable[[], None], report: Callable[[str], None]) -> None:
         """Submit what the cluster takes, until every unit has a result or no task can give one any more."""
-        silent, late, told, next_look, waiting = 0, 0, False, 0.0, list(deal.units)
+        silent = 0
+        late = 0
+        told = False
+        next_look = 0.0
+        waiting = list(deal.units)
         # a look at the records stops at the first that is missing, and passes those found before no more
         while waiting := list(dropwhile(deal.step.has_result, waiting)):
             if time.monotonic() >= next_look:
@@ -157,7 +172,9 @@ class _Arrays:
     """The tasks of a round in array jobs: as many at a time as the cluster takes."""
 
     def __init__(self, folder: Path, tasks: int, options: Slurm.Options, workers: int | None) -> None:
-        self._folder, self._options, self._workers = folder, options, workers
+        self._folder = folder
+        self._options = options
+        self._workers = workers
         self.name = _job_name(folder.parents[1].name, folder)
         self.named = (f"--user={os.geteuid()}", f"--name={self.name}")
         self.left = tasks
@@ -166,7 +183,9 @@ class _Arrays:
         """first task of each job"""
         self.states: dict[int, str] = {}
         """last state that was seen of each task"""
-        self._tasks, self._largest, self._size = tasks, 0, tasks
+        self._tasks = tasks
+        self._largest = 0
+        self._size = tasks
 
     def are_canceled(self) -> bool:
         """Return whether somebody canceled a task."""
@@ -177,7 +196,8 @@ class _Arrays:
         answer = _command("squeue", *self.named, "--noheader", "--array", "--states=all", "--format=%F|%K|%T")
         if answer.returncode:
             return None
-        queued, strangers = 0, set()
+        queued = 0
+        strangers = set()
         for line in answer.stdout.splitlines():
             job, index, state = line.split("|")
             if job in self.firsts:
@@ -230,7 +250,8 @@ class _Arrays:
         told = dict.fromkeys(range(self._tasks), "its task was not submitted, since another one was canceled")
         for task in range(self._tasks - self.left):
             job, first = next(item for item in reversed(self.firsts.items()) if item[1] <= task)
-            state, index = self.states.get(task, ""), task - first
+            state = self.states.get(task, "")
+            index = task - first
             how = f"ended as {state}" if state in _ENDED else "left the queue"
             log = self._folder / f"{job}_{index}.out"
             told[task] = f"task {index} of Slurm job {job} {how} before this unit was done; its log: {log}"
@@ -278,7 +299,8 @@ def _command(*words: str) -> subprocess.CompletedProcess[str]:
 
 def _sbatch(words: Sequence[str]) -> tuple[int, str]:
     """Return exit code and answer of `sbatch`; end one that would try again for minutes."""
-    pipe, said = subprocess.PIPE, ""
+    pipe = subprocess.PIPE
+    said = ""
     with start_child(("sbatch", *words), stdout=pipe, stderr=subprocess.STDOUT, **_how()) as process:
         assert process.stdout is not None
         try:

@@ -16,5 +16,14 @@ from clozeline.pipeline.group.groupings._grouping import (
     starts_dtype,
 )
 
-__all__ = ["Context", "Grouped", "Grouping", "GroupingSpec", "MinimumRow", "PartOptions", "Starts", "build_grouping",
-           "starts_dtype"]  # fmt: skip
+__all__ = [
+    "Context",
+    "Grouped",
+    "Grouping",
+    "GroupingSpec",
+    "MinimumRow",
+    "PartOptions",
+    "Starts",
+    "build_grouping",
+    "starts_dtype",
+]

@@ -70,7 +70,8 @@ class GroupingSpec:
     def of(name: str, options: Mapping[str, Any]) -> GroupingSpec:
         """Return the spec of plain validated options of a grouping."""
         rest = {key: _hashable(value) for key, value in options.items() if value != ()}
-        length, separator = rest.pop("length"), rest.pop("separator", "none")
+        length = rest.pop("length")
+        separator = rest.pop("separator", "none")
         return GroupingSpec(name, length, separator, tuple(sorted((k, v) for k, v in rest.items() if v != ())))
 
     @property
@@ -147,7 +148,8 @@ class PartDraws:
     def __init__(self, parts: Sequence[Part], length: int, label: str, seed: int) -> None:
         self._lengths = [length for length, _ in parts] or [length]
         self._bounds = list(accumulate(share for _, share in parts)) or [MILLION]
-        self._label, self._seed = label, seed
+        self._label = label
+        self._seed = seed
         self._base = kernel_base(seed, label, 0)
 
     def of_rows(self, uids: NDArray[np.uint64]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -232,8 +234,10 @@ class Grouping(ABC):
 
         `ends` maps the starts of windows and their full lengths to where they end, as offsets in their documents.
         """
-        sizes, draws = documents.columns["token_ids"].lengths, self.part_draws(context)
-        first, offset = np.arange(len(documents)), np.zeros(len(documents), np.int64)
+        sizes = documents.columns["token_ids"].lengths
+        draws = self.part_draws(context)
+        first = np.arange(len(documents))
+        offset = np.zeros(len(documents), np.int64)
         windows: list[tuple[object, ...]] = []
         while len(first) or not windows:
             starts = Starts.at(documents, first, offset, context.label)
@@ -241,7 +245,8 @@ class Grouping(ABC):
             windows.append((first, offset, starts.uids, parts))
             offset = ends(starts, lengths)
             unfinished = offset < sizes[first]
-            first, offset = first[unfinished], offset[unfinished]
+            first = first[unfinished]
+            offset = offset[unfinished]
         first, offset, uids, parts = (np.concatenate(column) for column in zip(*windows, strict=True))
         order = np.lexsort((offset, first))
         return Starts(first, offset, uids).take(order), parts[order]
@@ -287,7 +292,8 @@ class Starts:
     @staticmethod
     def at(documents: Rows, first: NDArray[np.intp], offset: Int64, label: str) -> Starts:
         """Return starts with their uids, of which the grouping's label is a part."""
-        uids, copies = documents.fixed["document_uid"], documents.fixed["copy"]
+        uids = documents.fixed["document_uid"]
+        copies = documents.fixed["copy"]
         sample_uids = [
             sample_uid(uids[document].tobytes(), int(copies[document]), position, label)
             for document, position in zip(first.tolist(), offset.tolist(), strict=True)

@@ -37,13 +37,15 @@ class Document(Grouping):
 
     def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
         filled = self.drop_empty(documents)
-        tokens, sentences = filled.columns["token_ids"], filled.columns["sentence_starts"]
+        tokens = filled.columns["token_ids"]
+        sentences = filled.columns["sentence_starts"]
         values = tokens.values.astype(self.vocabulary.id_dtype, copy=False)
         flat_positions = sentences.values.astype(np.int64) + np.repeat(tokens.offsets[:-1], sentences.lengths)
 
         def ends(starts: Starts, lengths: Int64) -> Int64:
             # the last sentence start that fits, or the limit; all positions are flat
-            begin, end = tokens.offsets[starts.first] + starts.offset, tokens.offsets[starts.first + 1]
+            begin = tokens.offsets[starts.first] + starts.offset
+            end = tokens.offsets[starts.first + 1]
             limit = begin + lengths
             long = limit < end
             whole = flat_positions[np.searchsorted(flat_positions, limit, side="right") - 1]

@@ -49,10 +49,12 @@ class Packed(Grouping):
     def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
         """Lay the documents end to end and cut."""
         filled = self.drop_empty(documents)
-        tokens, sentences = filled.columns["token_ids"], filled.columns["sentence_starts"]
+        tokens = filled.columns["token_ids"]
+        sentences = filled.columns["sentence_starts"]
         # Lay all tokens end to end; `begins` [documents + 1] and `sentence_positions` [sentences] index this stream.
         begins = offsets_of(tokens.lengths + (self._separator is not None))
-        stream, separators = tokens.values.astype(self.vocabulary.id_dtype, copy=False), np.empty(0, dtype=np.int64)
+        stream = tokens.values.astype(self.vocabulary.id_dtype, copy=False)
+        separators = np.empty(0, dtype=np.int64)
         if self._separator is not None:
             separators = begins[1:] - 1  # the last position of each document is its separator
             stream = insert_at(stream, separators, self._separator)
@@ -76,7 +78,8 @@ class Packed(Grouping):
         if not kept.all():
             columns = {name: column.take(np.flatnonzero(kept)) for name, column in columns.items()}
         rows = starts.take(kept).sample_rows(filled, columns, draws.of_rows(starts.uids)[0][kept])
-        in_samples, in_separators = int((lengths - in_row)[kept].sum()), int(in_row[kept].sum())
+        in_samples = int((lengths - in_row)[kept].sum())
+        in_separators = int(in_row[kept].sum())
         return Grouped(rows, self.account(documents, in_samples, dropped, in_separators))
 
     def bounds(self, documents: Rows, begins: Int64, sentences: Int64, draws: PartDraws, label: str) -> Int64:
@@ -98,7 +101,8 @@ def cuts(documents: Rows, begins: list[int], draws: PartDraws, label: str, stop:
     """
     uids = [uid.tobytes() for uid in documents.fixed["document_uid"]]
     copies = documents.fixed["copy"].tolist()
-    bounds, document = [0], 0
+    bounds = [0]
+    document = 0
     while bounds[-1] < begins[-1]:
         while begins[document + 1] <= bounds[-1]:
             document += 1

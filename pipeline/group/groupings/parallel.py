@@ -62,12 +62,14 @@ class Parallel(Grouping):
         )
 
     def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
-        sources, targets = _side(documents, "token_ids"), _side(documents, "target_ids")
+        sources = _side(documents, "token_ids")
+        targets = _side(documents, "target_ids")
         starts = Starts.at(documents, np.arange(len(documents)), np.zeros(len(documents), np.int64), context.label)
         parts, lengths, needed = self._parts(documents, starts.uids, context)
         # the tokens that are kept of each side
         if self.options.cut == "source":
-            first, second = np.minimum(sources.lengths, lengths), targets.lengths
+            first = np.minimum(sources.lengths, lengths)
+            second = targets.lengths
         else:
             half = lengths // 2
             first = np.where(sources.lengths <= half, sources.lengths, lengths - half)
@@ -84,14 +86,17 @@ class Parallel(Grouping):
         inside = own_starts.values < np.repeat(first, own_starts.lengths)
         in_row = np.bincount(rows_of(own_starts)[inside], minlength=len(documents))
         sentence_starts = Ragged(own_starts.values[inside].astype(self._starts.dtype), offsets_of(in_row))
-        short, alone = first < minimum.tokens, sentence_starts.lengths < minimum.sentences
+        short = first < minimum.tokens
+        alone = sentence_starts.lengths < minimum.sentences
         reasons = {"empty": empty, **needed, "too_long": too_long, "too_short": short, "one_sentence": alone}
-        kept, dropped = np.ones(len(documents), np.bool_), {}
+        kept = np.ones(len(documents), np.bool_)
+        dropped = {}
         for reason, rejected in reasons.items():
             dropped[reason] = int(both[kept & rejected].sum())
             kept &= ~rejected
         dropped["cut"] = int((both - first - second)[kept].sum())
-        chosen, codes = np.flatnonzero(kept), _side(documents, "target_language")
+        chosen = np.flatnonzero(kept)
+        codes = _side(documents, "target_language")
         columns = {
             "ids": self._cut(sources, chosen, first),
             "sentence_starts": sentence_starts.take(chosen),

@@ -62,7 +62,8 @@ class SentencePair(Grouping):
     def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
         """Cut each document, then look for partners."""
         filled = self.drop_empty(documents)
-        tokens, sentences = filled.columns["token_ids"], filled.columns["sentence_starts"]
+        tokens = filled.columns["token_ids"]
+        sentences = filled.columns["sentence_starts"]
         values = tokens.values.astype(self.vocabulary.id_dtype, copy=False)
         flat_positions = sentences.values.astype(np.int64) + np.repeat(tokens.offsets[:-1], sentences.lengths)
 
@@ -74,7 +75,8 @@ class SentencePair(Grouping):
 
         starts, parts = self.windows(filled, context, ends)
         offsets = np.append(tokens.offsets[starts.first] + starts.offset, tokens.offsets[-1])
-        sentence_starts, lengths = starts_in_rows(flat_positions, offsets, self.columns[1].dtype), np.diff(offsets)
+        sentence_starts = starts_in_rows(flat_positions, offsets, self.columns[1].dtype)
+        lengths = np.diff(offsets)
         required = MinimumRow(max(2, minimum.tokens), max(2, minimum.sentences))
         kept, dropped = required.filter(lengths, lengths, sentence_starts.lengths)
         uids = filled.fixed["document_uid"]
@@ -82,7 +84,8 @@ class SentencePair(Grouping):
             dropped["no_partner"] = int(lengths[kept].sum())
             kept[:] = False
         chosen = np.flatnonzero(kept)
-        starts, lengths = starts.take(chosen), lengths[chosen]
+        starts = starts.take(chosen)
+        lengths = lengths[chosen]
         words = self.word_starts(filled, tokens.offsets, offsets)
         columns = {"ids": Ragged(values, offsets).take(chosen), "sentence_starts": sentence_starts.take(chosen)}
         if self.options.partner:
@@ -95,7 +98,8 @@ class SentencePair(Grouping):
         self, documents: Rows, flat_positions: Int64, starts: Starts, lengths: Int64, context: Context
     ) -> dict[str, Ragged]:
         """Return the columns of the partners of windows of these lengths."""
-        tokens, need = documents.columns["token_ids"], lengths - 1
+        tokens = documents.columns["token_ids"]
+        need = lengths - 1
         document, choices = _partner_documents(documents, flat_positions, starts.first, need)
         keys = _keys(starts.uids, context)
         pick = below(random_bits(keys, LABELS, 1)[:, 0] >> _HALF, np.maximum(choices, 1).astype(np.uint64))
@@ -120,23 +124,28 @@ def _partner_documents(
     documents: Rows, flat_positions: Int64, document_of: NDArray[np.intp], need: Int64
 ) -> tuple[Int64, Int64]:
     """Return for each window its partner's document, and the sentence starts there from which `need` tokens follow."""
-    tokens, uids = documents.columns["token_ids"].offsets, documents.fixed["document_uid"]
-    partner, choices = np.full(len(document_of), -1, np.int64), np.zeros(len(document_of), np.int64)
-    seen, longest_yet = np.zeros(len(document_of), np.int64), np.zeros(len(document_of), np.int64)
+    tokens = documents.columns["token_ids"].offsets
+    uids = documents.fixed["document_uid"]
+    partner = np.full(len(document_of), -1, np.int64)
+    choices = np.zeros(len(document_of), np.int64)
+    seen = np.zeros(len(document_of), np.int64)
+    longest_yet = np.zeros(len(document_of), np.int64)
     open_rows = np.arange(len(document_of))
     for step in range(1, len(documents)):
         if len(open_rows) == 0:
             break
         candidate = (document_of[open_rows] + step) % len(documents)
         other = (uids[candidate] != uids[document_of[open_rows]]).any(axis=1)
-        begin, end = tokens[candidate], tokens[candidate + 1]
+        begin = tokens[candidate]
+        end = tokens[candidate + 1]
         usable = np.searchsorted(flat_positions, end - need[open_rows], side="right") - np.searchsorted(
             flat_positions, begin
         )
         enough = other & (usable > 0) & (end - begin >= need[open_rows])
         better = other & (enough | (end - begin > longest_yet[open_rows]))
         rows = open_rows[better]
-        partner[rows], longest_yet[rows] = candidate[better], (end - begin)[better]
+        partner[rows] = candidate[better]
+        longest_yet[rows] = (end - begin)[better]
         choices[open_rows[enough]] = usable[enough]
         seen[open_rows] += other
         open_rows = open_rows[~enough & (seen[open_rows] < _CANDIDATES)]

@@ -29,7 +29,8 @@ class Split:
         """Yield the chapters of a text, each after its offset in the text as UTF-8."""
         matches = re.finditer(self.pattern, text, re.MULTILINE)
         edges = [0, *(match.start() for match in matches if match.group() and match.start()), len(text)]
-        pieces, short = [], ""
+        pieces = []
+        short = ""
         for begin, end in pairwise(edges):
             short += text[begin:end]
             if len(short.split()) >= max(1, self.min_words):

@@ -48,7 +48,8 @@ class CopyFactors:
 
     def of_rows(self, documents: Rows, languages: Sequence[str], sources: Sequence[str]) -> Int64:
         """Return the copies of each token document, shape [documents], from the names of its language and source."""
-        uids, codes = documents.fixed["document_uid"], documents.fixed["source_group"].tolist()
+        uids = documents.fixed["document_uid"]
+        codes = documents.fixed["source_group"].tolist()
         rows = zip(uids, languages_of(documents, languages), codes, strict=True)
         counts = (self.copies(uid.tobytes(), language, sources[source]) for uid, language, source in rows)
         return np.fromiter(counts, np.int64, len(documents))

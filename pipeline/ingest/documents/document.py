@@ -29,14 +29,31 @@ def row_schema(types: Mapping[str, pa.DataType], *optional: str) -> pa.Schema:
 
 DOCUMENT_SCHEMA: Final = row_schema(
     {
-        "uid": pa.binary(16), "text": pa.utf8(), "target_text": pa.utf8(), "target_language": WORDS, "source": WORDS,
-        "source_group": WORDS, "offset": pa.uint64(), "length": pa.uint64(), "url": pa.utf8(), "host": WORDS,
-        "date": pa.timestamp("s", "UTC"), "language": WORDS, "language_score": pa.float32(),
-        "content_hash": pa.binary(16), "n_chars": pa.uint32(), "n_words": pa.uint32(), "flags": pa.uint32(),
+        "uid": pa.binary(16),
+        "text": pa.utf8(),
+        "target_text": pa.utf8(),
+        "target_language": WORDS,
+        "source": WORDS,
+        "source_group": WORDS,
+        "offset": pa.uint64(),
+        "length": pa.uint64(),
+        "url": pa.utf8(),
+        "host": WORDS,
+        "date": pa.timestamp("s", "UTC"),
+        "language": WORDS,
+        "language_score": pa.float32(),
+        "content_hash": pa.binary(16),
+        "n_chars": pa.uint32(),
+        "n_words": pa.uint32(),
+        "flags": pa.uint32(),
         "extra": pa.utf8(),
     },
-    "target_text", "target_language", "url", "host", "date",
-)  # fmt: skip
+    "target_text",
+    "target_language",
+    "url",
+    "host",
+    "date",
+)
 """Columns of the documents between stages (`<stage>/documents/<unit:06d>.arrow`)."""
 
 

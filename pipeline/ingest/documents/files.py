@@ -23,12 +23,20 @@ _SAMPLE_CHARACTERS: Final = 2000
 
 REJECT_SCHEMA: Final = row_schema(
     {
-        "uid": pa.binary(16), "source": WORDS, "offset": pa.uint64(), "length": pa.uint64(), "stage": WORDS,
-        "reason": WORDS, "detail": pa.utf8(), "n_chars": pa.uint32(), "url": pa.utf8(),
+        "uid": pa.binary(16),
+        "source": WORDS,
+        "offset": pa.uint64(),
+        "length": pa.uint64(),
+        "stage": WORDS,
+        "reason": WORDS,
+        "detail": pa.utf8(),
+        "n_chars": pa.uint32(),
+        "url": pa.utf8(),
         "sample_text": pa.utf8(),
     },
-    "url", "sample_text",
-)  # fmt: skip
+    "url",
+    "sample_text",
+)
 """Columns of `<stage>/rejects/<unit:06d>.arrow`."""
 
 
@@ -64,9 +72,17 @@ class Rejection:
         shown = fraction(document.uid, "rejects", seed) < keep_text
         sample = document.text[:_SAMPLE_CHARACTERS] if shown else None
         return Rejection(
-            document.uid, document.source, document.offset, document.length, stage, reason,
-            detail[:_DETAIL_CHARACTERS], len(document.text), document.url, sample,
-        )  # fmt: skip
+            document.uid,
+            document.source,
+            document.offset,
+            document.length,
+            stage,
+            reason,
+            detail[:_DETAIL_CHARACTERS],
+            len(document.text),
+            document.url,
+            sample,
+        )
 
 
 def write_documents(path: Path, documents: Iterable[Document]) -> int:
@@ -167,7 +183,8 @@ def _split_batches(rows: Iterable[dict[str, Any]], text: str) -> Iterator[list[d
     for row in rows:
         if batch and (len(batch) == _BATCH_ROWS or characters + len(row[text]) > _BATCH_CHARACTERS):
             yield batch
-            batch, characters = [], 0
+            batch = []
+            characters = 0
         batch.append(row)
         characters += len(row[text])
     if batch:

@@ -23,9 +23,17 @@ from clozeline.pipeline.ingest.formats.limits import Limits
 ARCHIVES: Final = ("tar", "zip")
 """Formats, named as the readers of other files are."""
 ARCHIVE_REASONS: Final = (
-    "bomb", "damaged", "encrypted", "link", "nested_archive", "no_reader", "repeated_name", "too_many", "truncated",
+    "bomb",
+    "damaged",
+    "encrypted",
+    "link",
+    "nested_archive",
+    "no_reader",
+    "repeated_name",
+    "too_many",
+    "truncated",
     "unsafe_name",
-)  # fmt: skip
+)
 """Why a member, or the rest of an archive, is not read."""
 _ZIP_MAGICS: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _COPY: Final = 1 << 20
@@ -37,12 +45,23 @@ _DIRECTORY_BYTES: Final = 1 << 28
 _HEADER_BYTES: Final = 1 << 20
 """Maximum size of a long name or of further fields of a tar member."""
 _FURTHER_FIELDS: Final = (
-    tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK,
-)  # fmt: skip
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
 _TAR_ERRORS: Final = (tarfile.TarError, OSError, ValueError, EOFError, OverflowError, RecursionError, struct.error)
 _ZIP_ERRORS: Final = (
-    zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, NotImplementedError, RuntimeError, struct.error,
-)  # fmt: skip
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    ValueError,
+    OSError,
+    NotImplementedError,
+    RuntimeError,
+    struct.error,
+)
 
 
 class MemberFacts(NamedTuple):
@@ -142,7 +161,8 @@ def _find_fault(name: str, *, is_file: bool) -> str:
 
 def _copy(source: io.BufferedIOBase | BinaryIO, target: Path, limits: Limits, compressed: int) -> bytes | Path:
     """Return the content of a member, or the file that it was written to; Damage if it is a bomb."""
-    pieces, produced = [], 0
+    pieces = []
+    produced = 0
     while piece := source.read(_COPY):
         produced += len(piece)
         if is_bomb(limits, compressed, produced):
@@ -201,16 +221,21 @@ class _Stream(io.RawIOBase):
         while not self._rest and not self.ended:
             piece = next(self._pieces, b"")
             if isinstance(piece, Damage):
-                self.reason, self.lost, piece = piece.reason, piece.lost, b""
-            self._rest, self.ended = memoryview(piece), not piece
+                self.reason = piece.reason
+                self.lost = piece.lost
+                piece = b""
+            self._rest = memoryview(piece)
+            self.ended = not piece
         size = min(len(buffer), len(self._rest))
-        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
+        buffer[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
         return size
 
 
 def _tar_members(path: InputFile, limits: Limits, content: Path) -> Iterator[tuple[str, bytes | Path] | UnreadMember]:
     header: type[_Header] = type("Header", (_Header,), {})
-    stream, last = _Stream(path, limits), ""
+    stream = _Stream(path, limits)
+    last = ""
     try:
         tar: Any = tarfile.open(  # noqa: SIM115
             fileobj=io.BufferedReader(stream, _COPY), mode="r|", tarinfo=header, ignore_zeros=True
@@ -268,7 +293,8 @@ def _next_member(tar: Any, stream: _Stream) -> tarfile.TarInfo | None:
 
 
 def _zip_members(path: InputFile, limits: Limits, content: Path) -> Iterator[tuple[str, bytes | Path] | UnreadMember]:
-    size, produced = path.stat().st_size, 0
+    size = path.stat().st_size
+    produced = 0
     with path.open("rb") as file:
         if _directory_bytes(file, size) > _DIRECTORY_BYTES:
             yield UnreadMember(path.name, "too_many")

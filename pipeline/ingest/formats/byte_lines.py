@@ -38,7 +38,9 @@ def _next_line(file: BinaryIO, position: int, most: int) -> int | None:
     if position == 0:
         return 0
     file.seek(position - 1)  # a line starts at `position` if the byte before it is a line end
-    at, last, size = position - 1, position - 1 + most, _FIRST_PIECE
+    at = position - 1
+    last = position - 1 + most
+    size = _FIRST_PIECE
     while at < last:
         piece = file.read(min(size, last - at))
         if not piece:
@@ -46,7 +48,8 @@ def _next_line(file: BinaryIO, position: int, most: int) -> int | None:
         end = piece.find(b"\n")
         if end != -1:
             return at + end + 1
-        at, size = at + len(piece), min(_PIECE, 2 * size)
+        at = at + len(piece)
+        size = min(_PIECE, 2 * size)
     return None
 
 
@@ -59,7 +62,10 @@ class ByteLines:
 
     def __init__(self, path: InputFile, start: int, end: int, limits: Limits, *, resume: bool = True) -> None:
         self.rest = False
-        self._path, self._range, self._limits, self._resume = path, (start, end), limits, resume
+        self._path = path
+        self._range = (start, end)
+        self._limits = limits
+        self._resume = resume
 
     def __iter__(self) -> Generator[tuple[int, Line], None, None]:
         with self._path.open("rb") as file:
@@ -89,14 +95,20 @@ class ByteLines:
         for piece in pieces:
             if isinstance(piece, Damage):
                 yield at, Cut(piece.reason, piece.lost)
-                at, parts, length, self.rest = at + length, [], 0, True
+                at = at + length
+                parts = []
+                length = 0
+                self.rest = True
                 continue
             *lines, rest = piece.split(b"\n")
             for line in lines:
                 parts.append(line)
                 length += len(line)
                 yield at, b"".join(parts) if length <= limit else length
-                at, parts, length, self.rest = at + length + 1, [], 0, False
+                at = at + length + 1
+                parts = []
+                length = 0
+                self.rest = False
             length += len(rest)
             parts = [*parts, rest] if length <= limit else []
         if length:

@@ -65,7 +65,9 @@ class _Codec:
 
 
 _SKIPPABLE = tuple(bytes([first, 0x2A, 0x4D, 0x18]) for first in range(0x50, 0x60))
-_ZSTD, _LZ4, _XZ = b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"\xfd7zXZ\x00"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_LZ4 = b"\x04\x22\x4d\x18"
+_XZ = b"\xfd7zXZ\x00"
 _ZSTD_WINDOW: Final = 1 << 31
 _ZSTD_DICTIONARY: Final = b"\x5d\x2a\x4d\x18"
 _DICTIONARY_BYTES: Final = 1 << 24
@@ -149,8 +151,15 @@ _NO_MEMORY: Final = "not enough memory"
 REASONS: Final = ("bomb", "damaged", "trailing_junk", "truncated")
 """Every reason of `Damage` in `decompress_members`."""
 ERRORS: Final[tuple[Any, ...]] = (
-    zlib.error, OSError, EOFError, ValueError, RuntimeError, lzma.LZMAError, zstandard.ZstdError, MemoryError,
-)  # fmt: skip
+    zlib.error,
+    OSError,
+    EOFError,
+    ValueError,
+    RuntimeError,
+    lzma.LZMAError,
+    zstandard.ZstdError,
+    MemoryError,
+)
 """Errors of decoders."""
 
 
@@ -213,16 +222,20 @@ def decompress_members(
     """
     with path.open("rb") as file:
         codec = codec or detect_codec(file.read(_LONGEST_MAGIC))
-        size, progress, wasted = file.seek(0, os.SEEK_END), _Progress(), 0
+        size = file.seek(0, os.SEEK_END)
+        progress = _Progress()
+        wasted = 0
         if codec is None:
             file.seek(start)
             while piece := file.read(_OUTPUT):
                 yield start, piece
             return
-        find_window, make_for_file = CODECS[codec].window, CODECS[codec].file_decoder
+        find_window = CODECS[codec].window
+        make_for_file = CODECS[codec].file_decoder
         make_decoder = CODECS[codec].decoder if make_for_file is None else make_for_file(file)
         while (member := _skip_zeros(file, start)) < size:
-            read, produced = progress.read, progress.produced
+            read = progress.read
+            produced = progress.produced
             if find_window is not None:
                 file.seek(member)
                 _check_window(path, find_window(file.read(_PROBE)), member, size - member, limits)
@@ -235,7 +248,8 @@ def decompress_members(
                 ) from error
             except Damage as damage:
                 if damage.reason == "bomb":  # it does not count for the ratio of the others
-                    wasted, progress = wasted + progress.produced - produced, _Progress(read, produced)
+                    wasted = wasted + progress.produced - produced
+                    progress = _Progress(read, produced)
                 again = resume and wasted <= _MOST_WASTED and progress.produced <= limits.decompressed_bytes
                 following = find_member(file, codec, member + 1, make_decoder=make_decoder) if again else None
                 cut = damage.reason == "truncated" and following is not None
@@ -252,13 +266,15 @@ def _check_window(path: InputFile, window: int, member: int, left: int, limits: 
     `left` are the bytes of the file from the member on.
     """
     if limits.window_bytes is not None:
-        allowed, why = limits.window_bytes, ""
+        allowed = limits.window_bytes
+        why = ""
     else:
         # a decoder takes memory for the content that comes, however large the window is
         window = min(window, max(_RATIO_FREE, limits.ratio * left))
         if window <= _RATIO_FREE:
             return
-        allowed, why = memory_share(), f", by default {explain_share()}"
+        allowed = memory_share()
+        why = f", by default {explain_share()}"
     if window > allowed:
         raise ConfigurationError(
             f"{path}: expected a compression window of at most {allowed:,} bytes (limits.window_bytes{why}), found one "
@@ -280,15 +296,18 @@ def _decode_member(
 ) -> Generator[tuple[int, bytes], None, int]:
     """Yield the content of the member at an offset, with that offset; return where it ends, or raise Damage."""
     file.seek(start)
-    data, step = file.read(_SMALL_MEMBER), CODECS[codec].step
+    data = file.read(_SMALL_MEMBER)
+    step = CODECS[codec].step
     if not data.startswith(CODECS[codec].magics):
         raise Damage("trailing_junk" if progress.read else "damaged", start)
-    decoder, fed = make_decoder(), 0
+    decoder = make_decoder()
+    fed = 0
     decoded = start  # what follows has given no content
     while True:
         for at in range(0, len(data), step):
             given = data[at : at + step]
-            progress.read, produced = max(progress.read, start + fed + len(given)), progress.produced
+            progress.read = max(progress.read, start + fed + len(given))
+            produced = progress.produced
             try:
                 for piece in feed(decoder, given):
                     progress.produced += len(piece)
@@ -337,7 +356,8 @@ def find_member(
     make_decoder: Callable[[], Any] | None = None,
 ) -> int | None:
     """Return the offset of the first member from `start` on whose first KiB decode, and begin so; None if none does."""
-    pattern, make_decoder = CODECS[codec].member, make_decoder or CODECS[codec].decoder
+    pattern = CODECS[codec].member
+    make_decoder = make_decoder or CODECS[codec].decoder
     while True:
         file.seek(start)
         block = file.read(_BLOCK)
@@ -358,5 +378,6 @@ def _skip_zeros(file: BinaryIO, at: int) -> int:
     while block := file.read(size):
         if rest := block.lstrip(b"\0"):
             return at + len(block) - len(rest)
-        at, size = at + len(block), _CHUNK
+        at = at + len(block)
+        size = _CHUNK
     return at

@@ -8,12 +8,34 @@ COMPRESSIONS: Final = (".gz", ".zst", ".lz4", ".bz2", ".xz")
 """Endings of a compressed file, behind that of its kind."""
 STYLES_AND_SCRIPTS: Final = (".css", ".scss", ".less", ".js", ".mjs", ".map", ".wasm")
 _PICTURES: Final = (
-    ".png", ".jpg", ".jpeg", ".gif", ".bmp", ".ico", ".svg", ".webp", ".avif", ".tif", ".tiff", ".heic", ".psd",
-)  # fmt: skip
+    ".png",
+    ".jpg",
+    ".jpeg",
+    ".gif",
+    ".bmp",
+    ".ico",
+    ".svg",
+    ".webp",
+    ".avif",
+    ".tif",
+    ".tiff",
+    ".heic",
+    ".psd",
+)
 _FONTS: Final = (".woff", ".woff2", ".ttf", ".otf", ".eot")
 _SOUND_AND_FILM: Final = (
-    ".mp3", ".wav", ".flac", ".ogg", ".m4a", ".mp4", ".m4v", ".mkv", ".mov", ".avi", ".webm",
-)  # fmt: skip
+    ".mp3",
+    ".wav",
+    ".flac",
+    ".ogg",
+    ".m4a",
+    ".mp4",
+    ".m4v",
+    ".mkv",
+    ".mov",
+    ".avi",
+    ".webm",
+)
 _NO_TEXT: Final = frozenset((*STYLES_AND_SCRIPTS, *_PICTURES, *_FONTS, *_SOUND_AND_FILM))
 """Endings of files next to pages."""
 _MARKERS: Final = re.compile(r"_(SUCCESS|(committed|started)_.*|(common_)?metadata|temporary|delta_log)|.*\.crc")

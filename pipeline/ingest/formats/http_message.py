@@ -37,10 +37,26 @@ _STEP: Final = 1 << 10
 
 _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 _MAGICS: Final = (
-    b"%PDF-", b"\x89PNG\r\n", b"GIF8", b"\xff\xd8\xff", b"PK\x03\x04", b"\x1f\x8b\x08", b"\x7fELF", b"MZ\x90",
-    b"OggS", b"ID3", b"RIFF", b"BM\x36", b"II*\0", b"MM\0*", b"\x00\x00\x01\x00", b"wOFF", b"wOF2",
-    b"Rar!", b"7z\xbc\xaf",
-)  # fmt: skip
+    b"%PDF-",
+    b"\x89PNG\r\n",
+    b"GIF8",
+    b"\xff\xd8\xff",
+    b"PK\x03\x04",
+    b"\x1f\x8b\x08",
+    b"\x7fELF",
+    b"MZ\x90",
+    b"OggS",
+    b"ID3",
+    b"RIFF",
+    b"BM\x36",
+    b"II*\0",
+    b"MM\0*",
+    b"\x00\x00\x01\x00",
+    b"wOFF",
+    b"wOF2",
+    b"Rar!",
+    b"7z\xbc\xaf",
+)
 _TAG: Final = re.compile(
     rb"<(?:!doctype\s+html|!--|html|head|body|title|meta|link|script|style|div|p|h[1-6]|table|a|br|span|ul|ol|font|b|i)"
     rb"[\s>/!-]",
@@ -132,7 +148,8 @@ def sanitize(name: str) -> str:
 
 def _decode_body(response: HttpResponse, limits: Limits) -> HttpResponse:
     """Join the chunks of the body, decompress it, and compare it with its length."""
-    body, is_complete = response.body, True
+    body = response.body
+    is_complete = True
     transfer = _list_codings(response.headers.get("transfer-encoding", ""))
     if "chunked" in transfer:
         body, is_complete = _join_chunks(body)
@@ -146,7 +163,8 @@ def _decode_body(response: HttpResponse, limits: Limits) -> HttpResponse:
         for coding in _CODINGS[name]:
             content, ended, left = _decompress(body, coding, limits, left)
             if ended is not None:
-                body, is_complete = content, is_complete and ended
+                body = content
+                is_complete = is_complete and ended
                 break
         else:  # some archives keep the header but store the decoded body
             if b"\0" in body[:512] or b"<" not in body[:4096]:

@@ -15,19 +15,54 @@ from clozeline.pipeline.ingest.formats.wiki_links import LANGUAGES
 from clozeline.pipeline.text.exponents import is_exponent
 
 _MONTHS: Final = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
     "December",
-)  # fmt: skip
+)
 _NUMBER: Final = re.compile(r"[+-]?\d{1,30}(?:\.\d{1,30})?", re.ASCII)
 _RANGES: Final = {
-    "-": "–", "–": "–", "to": " to ", "and": " and ", "or": " or ", "by": " by ", "x": " × ", "×": " × ", "*": " × ",
-    "to(-)": " to ", "and(-)": " and ", "+/-": " ± ", "±": " ± ", "+": " + ", "/": "/",
-}  # fmt: skip
+    "-": "–",
+    "–": "–",
+    "to": " to ",
+    "and": " and ",
+    "or": " or ",
+    "by": " by ",
+    "x": " × ",
+    "×": " × ",
+    "*": " × ",
+    "to(-)": " to ",
+    "and(-)": " and ",
+    "+/-": " ± ",
+    "±": " ± ",
+    "+": " + ",
+    "/": "/",
+}
 """Words between two numbers of a measurement."""
 _UNITS: Final = {
-    "c": "°C", "f": "°F", "m2": "m²", "km2": "km²", "sqkm": "km²", "m3": "m³", "sqmi": "sq mi", "sqft": "sq ft",
-    "cuft": "cu ft", "ft2": "sq ft", "km/h": "km/h", "kph": "km/h", "long ton": "long tons", "ftin": "ft",
-}  # fmt: skip
+    "c": "°C",
+    "f": "°F",
+    "m2": "m²",
+    "km2": "km²",
+    "sqkm": "km²",
+    "m3": "m³",
+    "sqmi": "sq mi",
+    "sqft": "sq ft",
+    "cuft": "cu ft",
+    "ft2": "sq ft",
+    "km/h": "km/h",
+    "kph": "km/h",
+    "long ton": "long tons",
+    "ftin": "ft",
+}
 """Units whose code is not what a page shows."""
 
 

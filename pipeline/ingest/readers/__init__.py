@@ -86,7 +86,8 @@ class Reader(ABC):
     Options: ClassVar[Any] = NoOptions
 
     def __init__(self, options: Any, limits: Limits) -> None:
-        self._options, self._limits = options, limits
+        self._options = options
+        self._limits = limits
 
     @staticmethod
     def splittable(head: bytes) -> bool:

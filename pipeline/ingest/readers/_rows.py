@@ -82,9 +82,11 @@ class RecordMaker:
     def __init__(self, options: FieldOptions) -> None:
         self._options = options
         given = {
-            "url_key": None if options.url_key == _URL else options.url_key, "id_key": options.id_key,
-            "language_key": options.language_key, "date_key": options.date_key,
-        }  # fmt: skip
+            "url_key": None if options.url_key == _URL else options.url_key,
+            "id_key": options.id_key,
+            "language_key": options.language_key,
+            "date_key": options.date_key,
+        }
         self._unfound = {option: key for option, key in given.items() if key is not None}
         self._rows = 0
 

@@ -38,8 +38,14 @@ class Csv(RowReader):
     VERSION: ClassVar[int] = 4
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     reasons: ClassVar[tuple[str, ...]] = (
-        *REASONS, "bad_csv", "bad_utf8", "empty", "fields", "line_bytes", "schema",
-    )  # fmt: skip
+        *REASONS,
+        "bad_csv",
+        "bad_utf8",
+        "empty",
+        "fields",
+        "line_bytes",
+        "schema",
+    )
 
     @config_class
     class Options(FieldOptions, EncodingOptions):
@@ -53,7 +59,8 @@ class Csv(RowReader):
         csv.field_size_limit(self._limits.line_bytes)
         lines = _mark_rests(ByteLines(path, start, end, self._limits))
         waiting: deque[tuple[int, Line]] = deque()
-        names, delimiter = self._options.columns, self._options.delimiter
+        names = self._options.columns
+        delimiter = self._options.delimiter
         if delimiter is None:
             waiting.extend(islice(lines, 1))
             delimiter = _find_delimiter(_RowLines(iter([*waiting]).__next__, self._options))
@@ -81,7 +88,8 @@ class Csv(RowReader):
                 yield self._make_item(row, names, lines_of_row)
 
     def _make_item(self, row: list[str] | None, names: list[str], lines: _RowLines) -> Item:
-        offset, problem = lines.taken[0][0], lines.problem or ("bad_csv" if row is None else "")
+        offset = lines.taken[0][0]
+        problem = lines.problem or ("bad_csv" if row is None else "")
         if problem:
             return Counted("malformed", problem, offset, lost=lines.lost)
         if not row:
@@ -112,7 +120,8 @@ class _RowLines:
     """The lines of one row as text; `problem` is what is wrong with one of them."""
 
     def __init__(self, pull: Callable[[], tuple[int, Line]], options: EncodingOptions) -> None:
-        self._pull, self._options = pull, options
+        self._pull = pull
+        self._options = options
         self.taken: list[tuple[int, Line]] = []
         self._problems: list[str] = []
 
@@ -133,7 +142,8 @@ class _RowLines:
             try:
                 text = self._options.decode(raw)
             except UnicodeDecodeError:
-                text, problem = raw.decode("utf-8", "replace"), "bad_utf8"
+                text = raw.decode("utf-8", "replace")
+                problem = "bad_utf8"
         self.taken.append((offset, line))
         self._problems.append(problem)
         if isinstance(line, Cut):
@@ -159,5 +169,7 @@ class _RowLines:
         if isinstance(self.taken[-1][1], Cut):
             self._problems = self._problems[-1:]
             return []
-        others, self.taken, self._problems = self.taken[1:], self.taken[:1], self._problems[:1]
+        others = self.taken[1:]
+        self.taken = self.taken[:1]
+        self._problems = self._problems[:1]
         return others

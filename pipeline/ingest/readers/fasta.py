@@ -60,14 +60,16 @@ class Fasta(Reader):
                     return at + found + 1
                 if len(piece) == len(tail):
                     return at + len(piece)
-                at, tail = at + len(piece) - 1, piece[-1:]
+                at = at + len(piece) - 1
+                tail = piece[-1:]
             return at
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         """Yield the sequences whose headers start in [start, end), or all of a compressed file."""
         with path.open("rb") as file:
             if self.splittable(file.read(4096)):
-                start, end = self.first(path, start), self.first(path, end)
+                start = self.first(path, start)
+                end = self.first(path, end)
         lines = ByteLines(path, start, end, self._limits)
         record: _Record | None = None
         lost = False  # lines without a header are one record, and those after damage none
@@ -80,7 +82,8 @@ class Fasta(Reader):
                 yield Counted("note", "resync")
             elif (line.removeprefix(b"\xef\xbb\xbf") if offset == 0 else line).startswith(b">"):
                 yield from record.finish() if record else ()
-                record, lost = _Record(line.lstrip(b"\xef\xbb\xbf>"), offset, self._options.max_letters), False
+                record = _Record(line.lstrip(b"\xef\xbb\xbf>"), offset, self._options.max_letters)
+                lost = False
             elif line.isspace() or not line or line.startswith((b";", b"#")):
                 continue
             elif record is not None:
@@ -110,14 +113,16 @@ class _Record:
     def __init__(self, header: bytes, offset: int, most: int) -> None:
         name, description, *_ = [*header.decode("utf-8", "replace").split(None, 1), "", ""]
         self._extra = {"id": name[:_HEADER], "description": description.strip()[:_HEADER]}
-        self._most, self._pieces = most, 0
+        self._most = most
+        self._pieces = 0
         self._letters = bytearray()
         self._at = self._end = offset
         self._start = 0
 
     def add(self, line: bytes, offset: int) -> Iterator[Item]:
         """Add a line of letters; yield the pieces that are full."""
-        letters, taken = b"".join(line.split()), 0
+        letters = b"".join(line.split())
+        taken = 0
         while taken < len(letters):
             if len(self._letters) == self._most:
                 yield self._make_item()
@@ -137,9 +142,11 @@ class _Record:
             yield self._make_item()
 
     def _make_item(self) -> Item:
-        letters, start = bytes(self._letters), self._start
+        letters = bytes(self._letters)
+        start = self._start
         self._letters.clear()
-        self._start, self._pieces = start + len(letters), self._pieces + 1
+        self._start = start + len(letters)
+        self._pieces = self._pieces + 1
         if not letters:
             return Counted("malformed", "empty", self._at)
         if not _LETTERS.fullmatch(letters):

@@ -66,21 +66,30 @@ class _Text:
     """Text of a file, read on demand up to `damage`; `at` is an index of `buffer`, `offset` the bytes before it."""
 
     def __init__(self, pieces: Iterator[bytes | Damage], longest: int) -> None:
-        self.buffer, self.at, self.offset, self.damage, self.lost = "", 0, 0, "", 0
-        self._pieces, self._longest = pieces, longest
+        self.buffer = ""
+        self.at = 0
+        self.offset = 0
+        self.damage = ""
+        self.lost = 0
+        self._pieces = pieces
+        self._longest = longest
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
 
     def _fill(self) -> bool:
         """Read more; False at the end, or at damage."""
         piece = next(self._pieces, b"")
         if isinstance(piece, Damage):
-            self.damage, self.lost, piece = piece.reason, piece.lost, b""
-        self.buffer, self.at = self.buffer[self.at :] + self._decoder.decode(piece, final=not piece), 0
+            self.damage = piece.reason
+            self.lost = piece.lost
+            piece = b""
+        self.buffer = self.buffer[self.at :] + self._decoder.decode(piece, final=not piece)
+        self.at = 0
         return bool(piece)
 
     def _take(self, end: int) -> str:
         """Move to an index of the buffer and return what was passed."""
-        taken, self.at = self.buffer[self.at : end], end
+        taken = self.buffer[self.at : end]
+        self.at = end
         self.offset += len(taken.encode("utf-8", "surrogateescape"))
         return taken
 

@@ -28,7 +28,9 @@ class Mbox(Reader):
     reasons: ClassVar[tuple[str, ...]] = (*REASONS, "bad_message", "charset", "line_bytes", "too_large")
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
-        first, length, after_blank = 0, 0, True
+        first = 0
+        length = 0
+        after_blank = True
         lines: list[bytes] | None = None  # of the message; None before the first one
         for (offset, line), (_, following) in pairwise(chain(ByteLines(path, start, end, self._limits), [(0, b"")])):
             if not isinstance(line, bytes):
@@ -42,7 +44,9 @@ class Mbox(Reader):
             if begins or (lines is None and _HEADER.match(line) and offset == 0):
                 if lines is not None:
                     yield self._make_item(lines, first, length)
-                first, length, lines = offset, 0, [] if begins else [line]
+                first = offset
+                length = 0
+                lines = [] if begins else [line]
             elif lines is not None and length <= self._limits.record_bytes:
                 lines.append(line)
             elif lines is None and not after_blank:

@@ -24,10 +24,23 @@ _LONGEST_PAGE: Final = 1 << 23
 _WIKITEXT_MODELS: Final = frozenset({"wikitext", "proofread-page"})
 """Content models of wikitext."""
 _WIKITEXT_FORMAT: Final = "text/x-wiki"
-_NO_TEXT: Final = frozenset({
-    "ref", "references", "gallery", "table", "timeline", "score", "imagemap", "templatestyles", "categorytree", "graph",
-    "inputbox", "section", "templatedata",
-})  # fmt: skip
+_NO_TEXT: Final = frozenset(
+    {
+        "ref",
+        "references",
+        "gallery",
+        "table",
+        "timeline",
+        "score",
+        "imagemap",
+        "templatestyles",
+        "categorytree",
+        "graph",
+        "inputbox",
+        "section",
+        "templatedata",
+    }
+)
 _FORMULAS: Final = frozenset({"math", "chem", "ce"})
 _CODE: Final = frozenset({"pre", "syntaxhighlight", "source", "nowiki", "code"})
 _BLOCKS: Final = frozenset({"br", "hr", "p", "div", "center", "blockquote", "ul", "ol", "dl", "li", "dt", "dd"})
@@ -81,7 +94,8 @@ class Mediawiki(Reader):
         reason, lost = "", 0
         for piece in decompress_file(path, self._limits, resume=False):
             if isinstance(piece, Damage):
-                reason, lost = piece.reason, piece.lost
+                reason = piece.reason
+                lost = piece.lost
                 break
             for first in range(0, len(piece), _PIECE):
                 yield from pages.feed(piece[first : first + _PIECE])
@@ -140,15 +154,19 @@ class _Pages:
             self._language = attributes.get("xml:lang", "en")
             self._no_text.discard(self._language)
         elif name == "page":
-            self._start, self._fields = self._parser.CurrentByteIndex, {}
+            self._start = self._parser.CurrentByteIndex
+            self._fields = {}
         elif name == "content":
             self._is_further_slot = True  # of a revision, next to its main text
         elif name == "namespace":
-            self._key, self._text = attributes.get("key", ""), []
+            self._key = attributes.get("key", "")
+            self._text = []
         elif name == "redirect":
             self._fields["redirect"] = "yes"
         elif name in ("dbname", "title", "ns", "text", "model", "format") and not self._is_further_slot:
-            self._text, self._size = [], 0  # of several revisions, the last text stays
+            # of several revisions, the last text stays
+            self._text = []
+            self._size = 0
 
     def _add(self, text: str) -> None:
         if self._text is not None:
@@ -175,11 +193,13 @@ class _Pages:
         self._text = None
 
     def _end_page(self, end: int) -> None:
-        length, page = end - self._start, self._fields
+        length = end - self._start
+        page = self._fields
         self.end = end
         prefix, colon, _ = page.get("title", "").partition(":")
         namespace = page.get("ns") or (self._namespaces.get(prefix.casefold(), "0") if colon else "0")
-        model, content = page.get("model"), page.get("format") or _WIKITEXT_FORMAT
+        model = page.get("model")
+        content = page.get("format") or _WIKITEXT_FORMAT
         is_wikitext = content == _WIKITEXT_FORMAT if model is None else model in _WIKITEXT_MODELS
         if "redirect" in page or _REDIRECT.match(page.get("text", "")):
             self._items.append(Counted("ignored", "redirect"))
@@ -231,7 +251,8 @@ def _escape_unclosed(markup: str) -> str:
     from mwparserfromhell.definitions import PARSER_BLACKLIST, is_single
 
     unclosed: dict[str, list[int]] = {}
-    endless, position = set[str](), 0
+    endless = set[str]()
+    position = 0
     while mark := _MARK.search(markup, position):
         position = mark.end()
         if ends := mark["end_tag"] or mark["close"]:
@@ -259,10 +280,13 @@ class _Renderer:
     """Yields the pieces of text of parsed wikitext, and whether each is code or a formula."""
 
     def __init__(self, no_text: frozenset[str], language: str) -> None:
-        self._no_text, self._language = no_text, language
+        self._no_text = no_text
+        self._language = language
 
     def render(self, code: Any, *, in_code: bool) -> Iterator[tuple[str, bool]]:
-        nodes, after_mark, before = [] if code is None else code.nodes, False, ""
+        nodes = [] if code is None else code.nodes
+        after_mark = False
+        before = ""
         for node, following in zip(nodes, [*nodes[1:], None], strict=False):
             if type(node).__name__ == "Tag" and node.wiki_markup in _LIST_MARKS:
                 is_last = getattr(following, "wiki_markup", None) not in _LIST_MARKS

@@ -36,7 +36,10 @@ class Stackexchange(Reader):
     reasons: ClassVar[tuple[str, ...]] = (*REASONS, "bad_xml", "too_large")
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
-        ahead, offset, found, damaged = b"", 0, False, False
+        ahead = b""
+        offset = 0
+        found = False
+        damaged = False
         for piece in recode_utf16(decompress_file(path, self._limits)):
             if isinstance(piece, Damage):
                 if _ROW.match(ahead):
@@ -51,7 +54,8 @@ class Stackexchange(Reader):
             for first, following in pairwise(starts):
                 yield self._make_item(ahead[first:following], offset + first)
             rest = starts[-1] if starts else max(0, len(ahead) - _TAIL)
-            ahead, offset = ahead[rest:], offset + rest
+            ahead = ahead[rest:]
+            offset = offset + rest
             if len(ahead) > self._limits.record_bytes:
                 yield Counted("malformed", "too_large", offset)
                 ahead, offset = b"", offset + len(ahead)

@@ -19,7 +19,10 @@ class WholeFile(Reader):
     reasons: ClassVar[tuple[str, ...]] = (*REASONS, "charset", "too_large")
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
-        flags, pieces, length, size = 0, [], 0, path.stat().st_size
+        flags = 0
+        pieces = []
+        length = 0
+        size = path.stat().st_size
         for piece in decompress_file(path, self._limits, resume=False):
             if isinstance(piece, Damage):
                 # all content before a cut or before trailing junk is valid

@@ -50,8 +50,16 @@ class Warc(Reader):
     VERSION: ClassVar[int] = 7
     suffixes: ClassVar[tuple[str, ...]] = (".warc", ".wet")
     reasons: ClassVar[tuple[str, ...]] = (
-        "bad_header", "bad_length", "bomb", "charset", "content_encoding", "damaged", "http", "too_large", "truncated",
-    )  # fmt: skip
+        "bad_header",
+        "bad_length",
+        "bomb",
+        "charset",
+        "content_encoding",
+        "damaged",
+        "http",
+        "too_large",
+        "truncated",
+    )
 
     @staticmethod
     def splittable(head: bytes) -> bool:
@@ -73,7 +81,8 @@ class Warc(Reader):
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         """Yield the records that start (in gzip files: whose member starts) in [start, end)."""
-        start, end = self.first(path, start), self.first(path, end)
+        start = self.first(path, start)
+        end = self.first(path, end)
         content = _Content(path, self._limits, start)
         while start < end:
             content.skip_line_ends()
@@ -104,7 +113,8 @@ class Warc(Reader):
                 break
         head = head_end.end() if head_end else 0
         fields = parse_fields(content.ahead[:head], "utf-8")
-        length, fault = _LENGTH.fullmatch(fields.get("content-length", "")), ""
+        length = _LENGTH.fullmatch(fields.get("content-length", ""))
+        fault = ""
         size = end = head + (int(length[0]) if length else 0)
         if "warc-type" not in fields:
             fault = "bad_header"
@@ -144,7 +154,8 @@ class Warc(Reader):
             if not response.is_page:
                 return Counted("ignored", f"status_{response.status}", locator)
             media, charset = content_type(response.headers.get("content-type"))
-            body, is_complete = response.body, is_complete and response.is_complete
+            body = response.body
+            is_complete = is_complete and response.is_complete
         elif media.startswith("application/http"):
             return Counted("malformed", "http", locator)
         why = explain_no_page(media, body)
@@ -173,7 +184,8 @@ class _Content:
         with path.open("rb") as file:
             self._codec = _find_codec(file, path)
         self.splittable_kinds = {None: ("warc",), "gzip": ("warc-gz",)}.get(self._codec, ())
-        self._path, self._size = path, path.stat().st_size
+        self._path = path
+        self._size = path.stat().st_size
         self._pieces = decompress_members(path, limits, start, self._codec)
         self._damage: Damage | None = None  # what follows `ahead`
         self.at = start if self._codec is None else 0
@@ -261,11 +273,13 @@ class _Content:
         if self.seek(head or 1):
             return ("bad_length" if fault == "too_large" and self.at - before < size else fault), 0
         if self._damage is not None and self._damage.reason != "trailing_junk":
-            damage, self._damage = self._damage, None
+            damage = self._damage
+            self._damage = None
             return damage.reason, damage.lost
         return ("truncated" if not head or self.at - before < size else fault), 0
 
     def pass_damage(self) -> Damage | None:
         """Go to the content after the damage, and return it."""
-        damage, self._damage = self._damage, None
+        damage = self._damage
+        self._damage = None
         return damage

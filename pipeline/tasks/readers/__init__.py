@@ -38,4 +38,4 @@ __all__ = [
     "facts_of",
     "is_task",
     "strings_in",
-]  # fmt: skip
+]

@@ -256,8 +256,10 @@ def word_classes(found: Sequence[str], column: str) -> list[str]:
     if len(found) > 1 and sum(bool(_RESEMBLES.fullmatch(tag)) for tag in found) == len(found) - 1:
         _LOG.warning(
             "tasks: the column %s holds %s: read as classes of words; tags of entities are O, and B or I with a type, "
-            "such as B-PER", column, ", ".join(names[:10]),
-        )  # fmt: skip
+            "such as B-PER",
+            column,
+            ", ".join(names[:10]),
+        )
     return names
 
 
@@ -285,7 +287,8 @@ def to_bio(tags: Sequence[str]) -> list[str]:
         >>> to_bio(["I-LOC", "I-LOC", "B-LOC", "I-PER"]), to_bio(["S-LOC", "O", "B-PER", "E-PER"])
         (['B-LOC', 'I-LOC', 'B-LOC', 'B-PER'], ['B-LOC', 'O', 'B-PER', 'I-PER'])
     """
-    converted, open_type = [], ""
+    converted = []
+    open_type = ""
     for tag in map(normalize, tags):
         mark, dash, entity = tag.partition("-")
         if tag == _OUTSIDE:

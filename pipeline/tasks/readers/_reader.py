@@ -55,8 +55,13 @@ class TaskFacts:
     def plain(self) -> dict[str, Any]:
         """Return plain data for a manifest; some keys only if they are set."""
         plain = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
-        absent = {"unanswerable": not self.unanswerable, "alike": self.alike is None, "words": not self.words,
-                  "multi_label": not self.multi_label, "both_orders": not self.both_orders}  # fmt: skip
+        absent = {
+            "unanswerable": not self.unanswerable,
+            "alike": self.alike is None,
+            "words": not self.words,
+            "multi_label": not self.multi_label,
+            "both_orders": not self.both_orders,
+        }
         return {key: value for key, value in plain.items() if not absent.get(key, False)}
 
     @classmethod

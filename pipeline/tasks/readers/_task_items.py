@@ -13,7 +13,8 @@ class Unfit(Exception):
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(reason)
-        self.reason, self.detail = reason, detail
+        self.reason = reason
+        self.detail = detail
 
 
 GROUP: Final = "#group"

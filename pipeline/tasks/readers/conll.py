@@ -85,7 +85,9 @@ class Conll(OfficialLayout):
         first, separator = self._first_line(path)
         count = len(_split(first, separator))
         name = f"{count} columns, {'tabs' if separator else 'spaces'}"
-        word, tag, prefix = self.options.word_column, self.options.tag_column, self.options.prefix
+        word = self.options.word_column
+        tag = self.options.tag_column
+        prefix = self.options.prefix
         if len({index % count for index in (word, tag) if -count <= index < count}) < 2:
             raise ConfigurationError(
                 f"{path}: expected a column {word} of words and a column {tag} of tags, got {name}: {first!r}"
@@ -104,7 +106,8 @@ class Conll(OfficialLayout):
             raise ConfigurationError(
                 f"{path}: expected lines of a word and its tag, got a header of columns: {first!r}"
             )
-        word, prefix = self.options.word_column, self.options.prefix
+        word = self.options.word_column
+        prefix = self.options.prefix
         # tabs separate columns; between blanks, a tag is known by its class
         if separator is None and suffix_of(path.name) in Text.suffixes and not self._holds_columns(path):
             raise ConfigurationError(f"{path}: expected a line for each word, got lines of text")
@@ -122,7 +125,8 @@ class Conll(OfficialLayout):
         Raises:
             ConfigurationError: there is no such line, or the file is a table.
         """
-        kind, first = detect(path)[0], ""
+        kind = detect(path)[0]
+        first = ""
         if kind in _FORMATS:
             first = next(self._word_lines(path), "")
             if not first:

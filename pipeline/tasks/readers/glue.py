@@ -50,21 +50,37 @@ class GlueTask:
 _F1: Final = ("f1", "accuracy")
 GLUE_TASKS: Final = {
     # the third column is the author's mark, which reveals the label: it is never a text
-    "cola": GlueTask(texts=("sentence",), metrics=("matthews_correlation",),
-                     columns=("source", "label", "mark", "sentence"), words=("unacceptable", "acceptable")),
+    "cola": GlueTask(
+        texts=("sentence",),
+        metrics=("matthews_correlation",),
+        columns=("source", "label", "mark", "sentence"),
+        words=("unacceptable", "acceptable"),
+    ),
     # a file without header has the complete sentences of SST-2 (6,920 in training), instead of GLUE's phrases
     "sst2": GlueTask(texts=("sentence",), columns=("sentence", "label"), words=("negative", "positive")),
-    "mrpc": GlueTask(texts=("#1 String", "#2 String"), label="Quality", metrics=_F1, exported=_PAIR, positive=1,
-                     words=("not_equivalent", "equivalent")),
-    "qqp": GlueTask(texts=("question1", "question2"), label="is_duplicate", metrics=_F1, positive=1,
-                    words=("not_duplicate", "duplicate")),
+    "mrpc": GlueTask(
+        texts=("#1 String", "#2 String"),
+        label="Quality",
+        metrics=_F1,
+        exported=_PAIR,
+        positive=1,
+        words=("not_equivalent", "equivalent"),
+    ),
+    "qqp": GlueTask(
+        texts=("question1", "question2"),
+        label="is_duplicate",
+        metrics=_F1,
+        positive=1,
+        words=("not_duplicate", "duplicate"),
+    ),
     "stsb": GlueTask((), label="score", metrics=("pearson", "spearman")),
-    "mnli": GlueTask(("entailment", "neutral", "contradiction"), label="gold_label",
-                     exported=("premise", "hypothesis")),
+    "mnli": GlueTask(
+        ("entailment", "neutral", "contradiction"), label="gold_label", exported=("premise", "hypothesis")
+    ),
     "qnli": GlueTask(_ENTAILMENT, texts=("question", "sentence")),
     "rte": GlueTask(_ENTAILMENT),
     "wnli": GlueTask(),
-}  # fmt: skip
+}
 
 
 class Glue(OfficialLayout):
@@ -104,7 +120,8 @@ class Glue(OfficialLayout):
 
     @cached_property
     def spec(self) -> Labelled.Options:
-        task, name = self.task, self.options.task
+        task = self.task
+        name = self.options.task
         answer = {"label": task.label, "classes": numbered(task.labels)} if task.labels else {"score": task.label}
         return Labelled.Options(
             task=name, text=[task.texts[0]], text_pair=[*task.texts[1:]], no_label=["-1"], range=[0.0, 5.0], **answer
@@ -112,7 +129,8 @@ class Glue(OfficialLayout):
 
     @property
     def facts(self) -> TaskFacts:
-        facts, words = super().facts, self.task.words or self.task.labels
+        facts = super().facts
+        words = self.task.words or self.task.labels
         facts = replace(facts, metrics=self.task.metrics, positive=self.task.positive)
         return replace(facts, head="lm", texts=1, labels=(), words=words) if self.options.as_text else facts
 

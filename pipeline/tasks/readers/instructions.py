@@ -119,8 +119,10 @@ class Instructions(TaskReader):
 
     def _message(self, message: object) -> tuple[str, str]:
         """Return role and content of a message."""
-        role, content = (message.get(name) if isinstance(message, Mapping) else None
-                         for name in (self.options.role, self.options.content))  # fmt: skip
+        role, content = (
+            message.get(name) if isinstance(message, Mapping) else None
+            for name in (self.options.role, self.options.content)
+        )
         if not isinstance(role, str) or not isinstance(content, str):
             raise Unfit("fields")
         role = self.options.roles.get(role, role)
@@ -136,11 +138,14 @@ class Instructions(TaskReader):
             from clozeline.pipeline.tasks.chat_template import write_dialogues
 
             return write_dialogues(items, tokenizer)
-        specials, id_of = special_ids(tokenizer), tokenizer.vocabulary.id_of
+        specials = special_ids(tokenizer)
+        id_of = tokenizer.vocabulary.id_of
         fields = re.compile(f"{_FIELD}|(?P<piece>{any_of(specials)})")
 
         def fill(role: str, content: str) -> Iterator[Part]:
-            template, at, is_target = templates[role], 0, False
+            template = templates[role]
+            at = 0
+            is_target = False
             for match in fields.finditer(template):
                 if template[at : match.start()]:
                     yield Part(template[at : match.start()])

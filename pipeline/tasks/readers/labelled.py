@@ -26,7 +26,7 @@ from clozeline.pipeline.tasks.readers import (
     TaskReader,
     Unfit,
     strings_in,
-)  # fmt: skip
+)
 from clozeline.pipeline.tasks.readers._labels import (
     MOST_CLASSES,
     ClassNames,
@@ -139,7 +139,8 @@ class Labelled(TaskReader):
     @property
     def facts(self) -> TaskFacts:
         spec = self.spec
-        names, metrics = class_names(spec.classes), self.metrics
+        names = class_names(spec.classes)
+        metrics = self.metrics
         texts = 2 if spec.text_pair else 1
         if spec.words is not None:
             entity = ("entity_f1", "strict_entity_f1") if are_entities(names) else ()
@@ -202,7 +203,9 @@ class Labelled(TaskReader):
 
     def _find_classes(self, paths: Sequence[Path]) -> list[str]:
         """Return the classes of training rows in order; ConfigurationError for a column that holds no classes."""
-        spec, name, found = self.spec, self._answer, dict[str, str]()
+        spec = self.spec
+        name = self._answer
+        found = dict[str, str]()
         for where, row in self._rows(paths):
             labels: list[str] = []
             if self._is_kept(row):
@@ -255,7 +258,8 @@ class Labelled(TaskReader):
         return all(str(value_at(row, name)) in values for name, values in self.spec.keep.items())
 
     def item(self, row: Row, index: int) -> LabeledText | TaggedWords:
-        spec, group = self.spec, self.group_of(row)
+        spec = self.spec
+        group = self.group_of(row)
         if not self._is_kept(row):
             raise Unfit("filtered")
         if spec.words is not None:
@@ -279,7 +283,8 @@ class Labelled(TaskReader):
 
     def _labels(self, row: Row) -> list[str]:
         """Return the labels in a row as texts: one, any number of them, or one for each word."""
-        spec, value = self.spec, value_at(row, self._answer)
+        spec = self.spec
+        value = value_at(row, self._answer)
         try:
             if spec.words is None and spec.labels is None:
                 labels = None if (label := cell_text(value)) is None else [label]
@@ -303,8 +308,9 @@ class Labelled(TaskReader):
             self._joined.add(name)
             _LOG.warning(
                 "tasks: the column %s holds %r in two Unicode forms: they are read as one class, in NFC",
-                self._answer, name,
-            )  # fmt: skip
+                self._answer,
+                name,
+            )
         return name
 
     def normalize(self, row: Row) -> Row:
@@ -335,7 +341,8 @@ class Labelled(TaskReader):
 
     def _number(self, row: Row) -> float:
         value, (low, high) = value_at(row, self._answer), self.spec.range or (0.0, 1.0)
-        is_cell, number = not isinstance(value, (list, tuple, Mapping)), number_of(value)
+        is_cell = not isinstance(value, (list, tuple, Mapping))
+        number = number_of(value)
         if is_cell and cell_text(value) in (None, *self.spec.no_label):
             raise Unfit("no_label")
         if number is None or not low <= number <= high:
@@ -345,7 +352,8 @@ class Labelled(TaskReader):
 
     def _classes(self, row: Row) -> tuple[int, ...]:
         """Return the indices of the class or classes of a row, in ascending order."""
-        labels, known = self._labels(row), class_names(self.spec.classes)
+        labels = self._labels(row)
+        known = class_names(self.spec.classes)
         if self.spec.labels is not None and is_vector(labels) and len(labels) == len(known):
             labels = [label for label, has in zip(known, labels, strict=True) if has == "1"]
         return tuple(sorted({self._index_of(label) for label in labels}))

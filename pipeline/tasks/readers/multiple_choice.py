@@ -71,12 +71,15 @@ class MultipleChoice(TaskReader):
         """Refuse answers that count from 1: the number of choices occurs, and 0 does not."""
         if self.spec.answers:
             return self.options
-        zero, above, where = False, 0, ""
+        zero = False
+        above = 0
+        where = ""
         for path in {*splits.values()}:
             for item in self.read(self.open(path)):
                 zero = zero or (isinstance(item, Choices) and item.right == 0)
                 if isinstance(item, Rejected) and item.detail == _BEYOND:
-                    above, where = above + 1, where or f"{path}: line {item.index + 1}"
+                    above = above + 1
+                    where = where or f"{path}: line {item.index + 1}"
         if above and not zero:
             raise ConfigurationError(
                 f"{where}: {above:,} answers are the number of choices and none is 0, so they seem to count from 1: "
@@ -85,7 +88,8 @@ class MultipleChoice(TaskReader):
         return self.options
 
     def item(self, row: Row, index: int) -> Choices:
-        spec, answer = self.spec, value_at(row, self.spec.answer)
+        spec = self.spec
+        answer = value_at(row, self.spec.answer)
         contexts = texts_at(row, spec.context)
         begins = ("",) if spec.begin is None else texts_at(row, spec.begin)
         choices = tuple(text for name in spec.choices for text in texts_at(row, name))

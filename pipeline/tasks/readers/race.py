@@ -62,7 +62,8 @@ class Race(MultipleChoice):
 
 def _questions(path: Path, text: str) -> Iterator[Row | Rejected]:
     """Yield the questions of an article, each with the article and its options."""
-    where, article = f"{path.parent.name}/{path.name}", None
+    where = f"{path.parent.name}/{path.name}"
+    article = None
     with suppress(ValueError):
         article = parse_json(text)
     fields = article if isinstance(article, Mapping) else {}

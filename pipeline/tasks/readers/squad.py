@@ -19,19 +19,24 @@ def question_of(row: Row, index: int, form: NormalForm, *, unanswerable: bool) -
 
     The entry has `question`, `id`, and `answers` with `text` and `answer_start`; `unanswerable` keeps one without.
     """
-    entry, context = row["entry"], row["context"]
-    question, key, accepted = entry.get("question"), entry.get("id"), entry.get("answers", [])
+    entry = row["entry"]
+    context = row["context"]
+    question = entry.get("question")
+    key = entry.get("id")
+    accepted = entry.get("answers", [])
     has_texts = all(isinstance(text, str) and text.strip() for text in (question, context))
     if not has_texts or not isinstance(key, (str, int)) or not isinstance(accepted, list):
         raise Unfit("fields")
-    answers, stored = [], normalize_field(form, context)
+    answers = []
+    stored = normalize_field(form, context)
     for answer in [] if entry.get("is_impossible") else accepted:
         start, text = (answer.get(name) for name in ("answer_start", "text")) if isinstance(answer, Mapping) else (0, 0)
         if not isinstance(start, int) or not isinstance(text, str) or not text.strip():
             raise Unfit("fields")
         if start < 0 or context[start : start + len(text)] != text:
             raise Unfit("answer_not_found")
-        start, text = len(normalize_field(form, context[:start])), normalize_field(form, text)
+        start = len(normalize_field(form, context[:start]))
+        text = normalize_field(form, text)
         if stored[start : start + len(text)] != text:  # it starts or ends within a character
             raise Unfit("answer_not_found")
         answers.append((start, text))

@@ -34,8 +34,10 @@ def _word_in_context(row: Row) -> Row:
 
 def _pronoun(row: Row) -> Row:
     """Return the text with its pronoun between asterisks, as T5 marks it, and the noun; none of another word."""
-    target, words = row["target"], str(row["text"]).split()
-    at, pronoun = target["span2_index"], str(target["span2_text"])
+    target = row["target"]
+    words = str(row["text"]).split()
+    at = target["span2_index"]
+    pronoun = str(target["span2_text"])
     end = at + len(pronoun.split()) if isinstance(at, int) else 0
     if not end or _letters("".join(words[at:end])) != _letters(pronoun):
         return {}
@@ -58,10 +60,15 @@ def _answers(row: Row) -> Iterator[Sequence[Row]]:
             parts = [question.get("question"), answer.get("text")]
             texts = [part for part in parts if isinstance(part, str)]
             joined = " ".join(texts) if all(text.strip() for text in texts) else ""
-            group.append({
-                "first": str(row["passage"]["text"]), "second": joined if len(texts) == 2 else None, "parts": parts,
-                "label": answer.get("label"), "idx": [row.get("idx"), question.get("idx"), answer.get("idx")],
-            })  # fmt: skip
+            group.append(
+                {
+                    "first": str(row["passage"]["text"]),
+                    "second": joined if len(texts) == 2 else None,
+                    "parts": parts,
+                    "label": answer.get("label"),
+                    "idx": [row.get("idx"), question.get("idx"), answer.get("idx")],
+                }
+            )
         yield group
 
 
@@ -91,18 +98,20 @@ class SuperglueTask:
 
 _TASKS: Final = {
     "boolq": SuperglueTask(("question", "passage")),
-    "cb": SuperglueTask(("premise", "hypothesis"), ("entailment", "contradiction", "neutral"),
-                        ("macro_f1", "accuracy")),
+    "cb": SuperglueTask(
+        ("premise", "hypothesis"), ("entailment", "contradiction", "neutral"), ("macro_f1", "accuracy")
+    ),
     "rte": SuperglueTask(("premise", "hypothesis"), _ENTAILMENT),
     "axb": SuperglueTask(("sentence1", "sentence2"), _ENTAILMENT, ("matthews_correlation",)),
     "axg": SuperglueTask(("premise", "hypothesis"), _ENTAILMENT, ("accuracy", "gender_parity")),
     "wic": SuperglueTask(("word", "sentence1", "sentence2"), make=_word_in_context),
     "wsc": SuperglueTask(("text", "target.span1_text", "target.span2_text", "target.span2_index"), make=_pronoun),
-    "copa": SuperglueTask(("premise", "choice1", "choice2", "question"), make=_plausible_choice,
-                          head="multiple_choice"),
+    "copa": SuperglueTask(
+        ("premise", "choice1", "choice2", "question"), make=_plausible_choice, head="multiple_choice"
+    ),
     "multirc": SuperglueTask(("passage.text", "passage.questions"), metrics=("f1", "exact_match"), split=_answers),
     "record": SuperglueTask(("passage.text", "qas"), metrics=("f1", "exact_match"), split=_queries, head="span"),
-}  # fmt: skip
+}
 
 
 class Superglue(OfficialLayout):
@@ -138,13 +147,18 @@ class Superglue(OfficialLayout):
         task = self.task
         first, second = ("first", "second") if task.make or task.split else task.fields
         return Labelled.Options(
-            task=self.options.task, text=[first], text_pair=[second], label="label", no_label=["-1"],
+            task=self.options.task,
+            text=[first],
+            text_pair=[second],
+            label="label",
+            no_label=["-1"],
             classes=numbered(task.labels) or _TRUTH,
-        )  # fmt: skip
+        )
 
     @property
     def facts(self) -> TaskFacts:
-        name, task = self.options.task, self.task
+        name = self.options.task
+        task = self.task
         if task.head != "classification":
             return TaskFacts(name=name, head=task.head, metrics=task.metrics, texts=2)
         return replace(super().facts, metrics=task.metrics, positive=1 if "f1" in task.metrics else None)
@@ -156,7 +170,8 @@ class Superglue(OfficialLayout):
 
     def _examples(self, file: RowFile) -> Iterator[tuple[int, Row | Rejected]]:
         """Yield the rows of all lines; those of a group share its index."""
-        task, index = self.task, 0
+        task = self.task
+        index = 0
         for line, row in file.rows():
             groups: Iterable[Sequence[Row | Rejected]] = [[row]]
             if not isinstance(row, Rejected):

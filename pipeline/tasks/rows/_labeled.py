@@ -46,6 +46,10 @@ class LabeledRows(TaskRows[LabeledText]):
         rows = [self.framed(*ids), *([self.framed(*ids[::-1])] if self.facts.both_orders else [])]
         classes = item.classes or (() if item.label is None else (item.label,))
         labels = {self.facts.labels[index]: 1 for index in classes}
-        columns = {**join_rows(rows), "label": [item.label], "target": [item.target],
-                   "labels": np.isin(np.arange(len(self.facts.labels)), classes).astype(np.uint8)}  # fmt: skip
+        columns = {
+            **join_rows(rows),
+            "label": [item.label],
+            "target": [item.target],
+            "labels": np.isin(np.arange(len(self.facts.labels)), classes).astype(np.uint8),
+        }
         return [BuiltExample(columns, cut=sum(row.cut for row in rows), labels=labels)]

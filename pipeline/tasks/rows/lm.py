@@ -61,7 +61,8 @@ class TargetRows(GenerationRows):
 
     def build(self, item: SourceTarget | Dialogue, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
         """Return one row per answer but one that opens a dialogue; `no_tokens` if a source or target is empty."""
-        frame, vocabulary = self.form.frame, self.tokenizer.vocabulary
+        frame = self.form.frame
+        vocabulary = self.tokenizer.vocabulary
         parts = part_ids(item.parts, encodings, vocabulary)
         rows: list[BuiltExample] = []
         for number, (begin, end) in enumerate(answer_runs(item.parts)):
@@ -75,7 +76,8 @@ class TargetRows(GenerationRows):
             )
             if not len(source) or not len(target):
                 return "no_tokens"
-            source_row, target_row = self.framed(source), self.framed(target)
+            source_row = self.framed(source)
+            target_row = self.framed(target)
             text, targets = item.answers[number]
             record = record_bytes({"source": text, "targets": list(targets)})
             columns = {"input_ids": source_row.ids, "target_ids": target_row.ids, "record": record}
@@ -99,7 +101,8 @@ class TurnRows(GenerationRows):
 
     def build(self, item: SourceTarget | Dialogue, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
         """Return the row; `no_tokens` if a part of an answer is empty."""
-        vocabulary, frame = self.tokenizer.vocabulary, self.form.frame
+        vocabulary = self.tokenizer.vocabulary
+        frame = self.form.frame
         parts = part_ids(item.parts, encodings, vocabulary)
         if any(part.is_target and not len(ids) for part, ids in zip(item.parts, parts, strict=True)):
             return "no_tokens"

@@ -59,7 +59,8 @@ class AnswerRows(TaskRows[Question]):
     def build(self, item: Question, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
         """Return the windows of a question; `no_tokens` if it, its context or its answer has none."""
         question, context = encodings
-        frame, max_length = self.form.frame, self.form.max_length
+        frame = self.form.frame
+        max_length = self.form.max_length
         question_ids = question.ids[: min(_QUESTION, max_length // 2)]
         spans = token_spans(item.context, context.starts, context.ends)
         if not len(question_ids) or not len(context.ids):

@@ -64,7 +64,8 @@ class TaggedRows(TaskRows[TaggedWords]):
     def build(self, item: TaggedWords, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
         """Return the windows of a sentence; `no_tokens` if none of its words has a token."""
         (encoding,) = encodings
-        frame, facts = self.form.frame, self.facts
+        frame = self.form.frame
+        facts = self.facts
         # word index of each token [T], and the first token of each word [W + 1]
         numbers = word_numbers(token_spans(item.text, encoding.starts, encoding.ends), word_bounds(item.words))
         filled = np.maximum.accumulate(np.where(numbers == NO_WORD, 0, numbers))
@@ -99,12 +100,14 @@ class TaggedRows(TaskRows[TaggedWords]):
                 "tag_positions": places + len(frame.head),
                 "tags": [tags[place] for place in places.tolist()],
                 "word_numbers": [*[NO_WORD] * len(frame.head), *kept, *[NO_WORD] * len(frame.tail)],
-                "record": record_bytes({
-                    "first": int(own[0]),
-                    "words": [item.words[word] for word in own],
-                    "tags": [item.tags[word] for word in own],
-                }),
-            }  # fmt: skip
+                "record": record_bytes(
+                    {
+                        "first": int(own[0]),
+                        "words": [item.words[word] for word in own],
+                        "tags": [item.tags[word] for word in own],
+                    }
+                ),
+            }
             labels = Counter(facts.labels[item.tags[word]] for word in tagged)
             notes = {"words_without_tokens": len(own) - len(tagged)} if len(tagged) < len(own) else {}
             rows.append(BuiltExample(columns, int(own[0]), framed.cut, labels=labels, notes=notes))

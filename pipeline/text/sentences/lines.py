@@ -26,5 +26,6 @@ class Lines(Sentences):
         self.options = options
 
     def starts(self, text: str, language: str) -> list[int]:
-        first, last = len(text) - len(text.lstrip()), len(text.rstrip())
+        first = len(text) - len(text.lstrip())
+        last = len(text.rstrip())
         return [0, *(match.end() for match in _LINE_END.finditer(text, first, last))] if text else []

@@ -154,7 +154,8 @@ class Regex(Sentences):
         if language in _WITHOUT_MARKS:
             return self._phrases.starts(text, language)
         rules = _LANGUAGES.get(language, _ENGLISH)
-        first, last = len(text) - len(text.lstrip()), len(text.rstrip())
+        first = len(text) - len(text.lstrip())
+        last = len(text.rstrip())
         starts = [0]
         candidates = _candidates(_IS_ASTRAL.search(text) is not None, language == "el")
         for match in candidates.finditer(text, first, last):

@@ -41,7 +41,8 @@ class Given(Segmenter):
         words = fields.get(self.options.key)
         if not isinstance(words, list):
             return []
-        starts, position = [], 0
+        starts = []
+        position = 0
         for word in words:
             visible = normalize(word) if isinstance(word, str) else ""
             limit = position + _PASSED_OVER + len(visible)

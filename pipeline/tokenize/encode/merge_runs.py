@@ -196,7 +196,8 @@ def _rows(table: pa.Table, codes: Mapping[str, Any]) -> Rows:
     }
     columns = {name: _ragged_lists(table.column(name)) for name in ("token_ids", "sentence_starts")}
     if codes["pairs"]:
-        targets, names = _ragged_lists(table.column("target_ids")), table.column("target_language").drop_null()
+        targets = _ragged_lists(table.column("target_ids"))
+        names = table.column("target_language").drop_null()
         language = _encode_names(names, codes["languages"], np.uint8)
         has = np.minimum(targets.lengths, 1)
         columns |= {"target_ids": targets, "target_language": Ragged(language, offsets_of(has))}
@@ -245,7 +246,8 @@ class TokenManifest(Pass[EncodeCounts]):
             ids = write_table(path, pa.table(columns, schema=TOKEN_COUNTS_SCHEMA), TOKEN_COUNTS_SCHEMA)
         require_equal(f"encode: {TOKEN_COUNTS_FILE}", "ids", vocabulary.size, "rows written", ids)
         counts = total_counts(folder, "merge")
-        merged, held_out = counts["merged"], counts["held_out"]
+        merged = counts["merged"]
+        held_out = counts["held_out"]
         training = sum(merged[name] - held_out[name] for name in merged if name != "documents")
         require_equal("encode", "training tokens", training, "tokens counted by id", int(totals.sum()))
         parents = [{"name": self.tokenizer.parent.name, "digest": vocabulary.fingerprint, "role": "tokenizer"}]
@@ -253,13 +255,17 @@ class TokenManifest(Pass[EncodeCounts]):
             digest = find_file(self.decontaminated, "index-000000", "index.arrow").xxh3_128
             parents.append({"name": self.decontaminated.name, "digest": digest, "role": "evaluation index"})
         manifest = _writer(vocabulary, codes, self.shards).write_manifest(
-            output, name=self.corpus, kind="tokens", seed=self.seed,
+            output,
+            name=self.corpus,
+            kind="tokens",
+            seed=self.seed,
             tokenizer=tokenizer_facts(self.tokenizer, vocabulary),
             totals={name: codes[name] for name in ("tokens_by_language", "tokens_by_source")},
-            languages=codes["languages"], source_groups=codes["source_groups"],
+            languages=codes["languages"],
+            source_groups=codes["source_groups"],
             parents=parents,
             config={**self.config, **self._extra_totals(folder)},
-        )  # fmt: skip
+        )
         written = manifest.totals.samples, manifest.totals.tokens
         require_written("encode: manifest", (merged["documents"], merged["tokens"]), written)
         return {}

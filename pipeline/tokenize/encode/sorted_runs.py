@@ -29,12 +29,21 @@ def run_schema(id_dtype: object, *, words: bool = False, extra: bool = False) ->
     """
     ids = pa.from_numpy_dtype(id_dtype)
     types = {
-        "order": pa.uint64(), "uid": pa.binary(16), "token_ids": pa.large_list(ids),
-        "sentence_starts": pa.large_list(pa.uint32()), "target_ids": pa.large_list(ids), "target_language": pa.utf8(),
-        "language": pa.utf8(), "source_group": pa.utf8(), "source": pa.utf8(), "offset": pa.uint64(),
-        "length": pa.uint64(), "url": pa.utf8(), **({"word_starts": pa.large_list(pa.uint32())} if words else {}),
+        "order": pa.uint64(),
+        "uid": pa.binary(16),
+        "token_ids": pa.large_list(ids),
+        "sentence_starts": pa.large_list(pa.uint32()),
+        "target_ids": pa.large_list(ids),
+        "target_language": pa.utf8(),
+        "language": pa.utf8(),
+        "source_group": pa.utf8(),
+        "source": pa.utf8(),
+        "offset": pa.uint64(),
+        "length": pa.uint64(),
+        "url": pa.utf8(),
+        **({"word_starts": pa.large_list(pa.uint32())} if words else {}),
         **({"extra": pa.utf8()} if extra else {}),
-    }  # fmt: skip
+    }
     optional = ("target_language", "url", "extra")
     return pa.schema([pa.field(name, kind, name in optional) for name, kind in types.items()])
 
@@ -79,7 +88,8 @@ class RunWriter:
 
     def _flush(self) -> None:
         rows = sorted(self._rows, key=lambda row: row[:2])
-        self._rows, self._buffered = [], 0
+        self._rows = []
+        self._buffered = 0
         self._write(rows)
 
     def _write(self, rows: list[tuple[Any, ...]]) -> None:

@@ -41,11 +41,13 @@ def worker_memory(shards: int, documents: float) -> float:
 
 def check_memory(executor: ExecutorConfig, shards: int, documents: float) -> str:
     """Return a warning if a worker may need more memory than it has, or ""."""
-    options, remedy = executor.chosen().options, "lower executor.workers"
+    options = executor.chosen().options
+    remedy = "lower executor.workers"
     if executor.name == "local":
         room = psutil.virtual_memory().total / min(executor.workers or os.cpu_count() or 1, executor.tasks, shards)
     else:
-        room, remedy = options.mem_per_cpu_gb * options.cpus_per_task * 2**30, "raise executor.options.mem_per_cpu_gb"
+        room = options.mem_per_cpu_gb * options.cpus_per_task * 2**30
+        remedy = "raise executor.options.mem_per_cpu_gb"
     if (needed := worker_memory(shards, documents)) <= room:
         return ""
     return (
@@ -95,7 +97,9 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         return {} if switch is None else {str(path): file_hash(path) for path in switch.dictionaries}
 
     def passes(self) -> Sequence[Pass[EncodeCounts]]:
-        recipe, units, shards = self.recipe, len(self.plan.units), self.plan.shards
+        recipe = self.recipe
+        units = len(self.plan.units)
+        shards = self.plan.shards
         runs = Shuffle("runs", units, shards)
         documents = documents_folder(recipe, self.name)
         source = tokenizer_stage(recipe)
@@ -199,6 +203,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     def provides(self, counts: EncodeCounts) -> Mapping[str, int]:
         amounts = dict(super().provides(counts))
         for what in ("documents", "tokens", "target_tokens") if "merged" in counts else ():
-            total, heldout = counts["merged"].get(what, 0), counts["held_out"].get(what, 0)
+            total = counts["merged"].get(what, 0)
+            heldout = counts["held_out"].get(what, 0)
             amounts |= {split_amount("heldout", what): heldout, split_amount("train", what): total - heldout}
         return amounts

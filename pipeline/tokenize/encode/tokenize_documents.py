@@ -252,7 +252,8 @@ class TokenizeDocuments(Pass[EncodeCounts]):
 def _count(item: TokenDocument) -> EncodeCounts:
     if len(item.ids) == 0:
         return {"documents_in": 1, "rejected": {"no_tokens": 1}}
-    tokens, other = len(item.ids), len(item.target_ids)
+    tokens = len(item.ids)
+    other = len(item.target_ids)
     counts: EncodeCounts = {
         "documents_in": 1,
         "documents_out": 1,
@@ -283,7 +284,8 @@ def _batches(documents: Iterable[Document]) -> Iterator[list[Document]]:
         characters += len(document.text)
         if len(batch) == _BATCH_DOCUMENTS or characters >= _BATCH_CHARACTERS:
             yield batch
-            batch, characters = [], 0
+            batch = []
+            characters = 0
     if batch:
         yield batch
 

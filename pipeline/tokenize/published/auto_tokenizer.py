@@ -74,7 +74,8 @@ def describe(
         stated |= _stated_ids(folder, tokenizer.vocab_files_names.values())
         pad_id = _read(folder / "config.json").get("pad_token_id")
         needed = {name for name in tokenizer.vocab_files_names.values() if (folder / name).exists()}
-    backend, kind = tokenizer.backend_tokenizer, type(tokenizer).__name__
+    backend = tokenizer.backend_tokenizer
+    kind = type(tokenizer).__name__
     if rate := getattr(backend.model, "dropout", None):
         notes.append(f"BPE dropout {rate:g} is off: the ids of a text are always the same")
         backend.model.dropout = None
@@ -162,7 +163,8 @@ def _find_roles(
     by_class = {role: piece for role in _NAMES if (piece := getattr(tokenizer, f"{role}_token"))}
     if by_id := [piece for piece, token in special.items() if token == pad_id and piece != by_class.get("unk")]:
         roles["pad"] = by_id[0]
-    sides, pieces = framed.sequence_ids, framed.tokens
+    sides = framed.sequence_ids
+    pieces = framed.tokens
     if 0 in sides and sides[0] is sides[-1] is None and {pieces[0], pieces[-1]} <= special.keys():  # as BERT's template
         roles |= {"cls": pieces[0], "sep": pieces[-1]}
     return roles | by_class
@@ -232,14 +234,16 @@ def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, boo
     """
     from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES, tokenizer_class_from_name
 
-    config, model = _read(folder / "tokenizer_config.json"), _read(folder / "config.json")
+    config = _read(folder / "tokenizer_config.json")
+    model = _read(folder / "config.json")
     stated = config.get("tokenizer_class") or model.get("tokenizer_class")
     named = stated or TOKENIZER_MAPPING_NAMES.get(str(model.get("model_type")))
     if given:
         if tokenizer_class_from_name(given) is None:
             raise ConfigurationError(f"tokenizer.tokenizer_class: transformers has no class {given!r}")
         config.pop("auto_map", None)
-        chosen, notes = {"tokenizer_class": given}, list[str]()
+        chosen = {"tokenizer_class": given}
+        notes = list[str]()
     elif "auto_map" in config or stated:
         notes = ["auto_map is not used: no code of a folder is run"] if "auto_map" in config else []
         return str(stated), bool(named) and source.is_dir(), notes

@@ -122,14 +122,17 @@ def export_tokenizer(
         ConfigurationError: the tokenizer lacks the tokens of the template.
         IntegrityError: a piece would get another id in the written file, or the publisher's files are damaged.
     """
-    tokenizer, published, form = load_tokenizer(folder), Published.find(folder), form or TextForm()
+    tokenizer = load_tokenizer(folder)
+    published = Published.find(folder)
+    form = form or TextForm()
     read = _read_as_published(folder, published, tokenizer, model)
     copied = tokenizer_files(folder) if read is not None else _carried_files(folder)
     for name in copied:
         with publish(out / name) as temporary:
             shutil.copyfile(folder / SOURCE / name, temporary)
     if read is not None:
-        differing, edited = _differing(tokenizer, read, texts), list[str]()
+        differing = _differing(tokenizer, read, texts)
+        edited = list[str]()
         if form.cuts_texts and form.max_length is not None and _record_length(out / _CONFIG_FILE, form.max_length):
             edited.append(f"{_LENGTH}: {form.max_length}")
             copied = [name for name in copied if name != Path(_CONFIG_FILE)]
@@ -196,7 +199,9 @@ def _read_as_published(
 
 def _build_library(tokenizer: Tokenizer, published: Published, form: TextForm) -> tokenizers.Tokenizer:
     """Return a tokenizer of the library `tokenizers` that reads texts as the training rows have them."""
-    library, vocabulary, frame = tokenizer.to_tokenizers(), tokenizer.vocabulary, form.frame
+    library = tokenizer.to_tokenizers()
+    vocabulary = tokenizer.vocabulary
+    frame = form.frame
     _add_specials(library, tokenizer, published.added)
     if frame is None:
         own = library.post_processor is not None  # a published file has its own template

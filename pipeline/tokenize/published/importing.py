@@ -131,7 +131,8 @@ def import_tokenizer(
                     f"tokenizer.path {source}: is a tokenizer of Clozeline ({own.kind}), whose ids models were trained "
                     f"with: it takes no {', '.join(key for key, value in keys.items() if value)}"
                 )
-            facts, published = read_json(folder / TokenizerJson.FILE), Published.load(folder)
+            facts = read_json(folder / TokenizerJson.FILE)
+            published = Published.load(folder)
         else:
             facts, published, texts = _read_published(source, tokenizer_class)
             copy_source_files(source, folder)
@@ -164,7 +165,8 @@ def _read_published(
     answer = json.loads(_answer(str(source.absolute()), tokenizer_class, state))
     if "error" in answer:
         raise (IntegrityError if answer["damaged"] else ConfigurationError)(answer["error"])
-    facts, notes = {**answer["tokenizer"], "truncation": None, "padding": None}, answer["notes"]
+    facts = {**answer["tokenizer"], "truncation": None, "padding": None}
+    notes = answer["notes"]
     fillers = _fill_holes(facts, source)
     if fillers:
         notes.append(f"{fillers:,} ids have no piece of their own, or one that a later id has: no text gives them")
@@ -188,7 +190,8 @@ def _answer(path: str, tokenizer_class: str | None, _state: tuple[object, ...]) 
 
 def ask_child(request: Mapping[str, object]) -> str:
     """Return the answer of `auto_tokenizer.describe` in a child process, as JSON: transformers is not imported here."""
-    command, line = python_command("-m", _CHILD), json.dumps(request) + "\n"
+    command = python_command("-m", _CHILD)
+    line = json.dumps(request) + "\n"
     limits = Limits(memory_bytes=_CHILD_BYTES)
     child = run_child(command, limits=limits, input=line, text=True)
     if child.returncode or not child.stdout:
@@ -205,7 +208,8 @@ def ask_child(request: Mapping[str, object]) -> str:
 
 def _fill_holes(facts: dict[str, Any], source: Path) -> int:
     """Give ids without a piece one that no text spells, and return their number: a new token may not take them."""
-    pieces, ids = facts["model"]["vocab"], piece_ids(facts)
+    pieces = facts["model"]["vocab"]
+    ids = piece_ids(facts)
     taken = {token: piece for piece, token in ids.items()}
     if twice := next((piece for piece, token in ids.items() if taken[token] != piece), None):
         raise ConfigurationError(
@@ -238,7 +242,8 @@ def _give_roles(
 ) -> tuple[dict[str, Any], Published]:
     """Return a tokenizer with the roles that the user names, and the tokens that the vocabulary lacks."""
     names = piece_ids(facts).keys()
-    roles, notes = {**published.specials, **specials}, list(published.notes)
+    roles = {**published.specials, **specials}
+    notes = list(published.notes)
     fills = pad_by_eos and "pad" not in roles and "eos" in roles
     if fills:
         roles["pad"] = roles["eos"]
@@ -278,7 +283,8 @@ def _naming(originals: Mapping[Path, Path]) -> Iterator[None]:
 
 def _check_ids(tokenizer: Tokenizer, texts: Mapping[str, Sequence[int]]) -> None:
     """Refuse a tokenizer that does not give transformers' ids of texts; those with a special piece are not compared."""
-    special, roles = tokenizer.vocabulary.special.copy(), dict(tokenizer.vocabulary.specials)
+    special = tokenizer.vocabulary.special.copy()
+    roles = dict(tokenizer.vocabulary.specials)
     if (unknown := roles.pop("unk", None)) is not None:
         special[unknown] = unknown in roles.values()
     for (text, expected), encoding in zip(texts.items(), tokenizer.encode(list(texts)), strict=True):

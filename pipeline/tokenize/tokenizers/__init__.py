@@ -13,5 +13,16 @@ from clozeline.pipeline.tokenize.tokenizers._tokenizer import (
     vocabulary_of,
 )
 
-__all__ = ["Encoding", "Tokenizer", "any_of", "find_tokenizer", "is_trainable", "load_tokenizer", "save_tokenizer",
-           "special_ids", "tokenizer_facts", "trainable", "vocabulary_of"]  # fmt: skip
+__all__ = [
+    "Encoding",
+    "Tokenizer",
+    "any_of",
+    "find_tokenizer",
+    "is_trainable",
+    "load_tokenizer",
+    "save_tokenizer",
+    "special_ids",
+    "tokenizer_facts",
+    "trainable",
+    "vocabulary_of",
+]

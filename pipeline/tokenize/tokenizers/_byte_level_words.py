@@ -36,7 +36,8 @@ def has_byte_level_words(facts: Mapping[str, Any], bare: Collection[str]) -> boo
 
     `bare` pieces never occur in text.
     """
-    level, model = facts.get("pre_tokenizer") or {}, facts["model"]
+    level = facts.get("pre_tokenizer") or {}
+    model = facts["model"]
     as_gpt2 = level.get("type") == "ByteLevel" and level.get("use_regex", True) and not level["add_prefix_space"]
     plain = not facts.get("normalizer") and all(entry["content"] in bare for entry in facts["added_tokens"])
     return bool(as_gpt2 and plain and model["type"] == "BPE" and byte_alphabet().keys() <= model["vocab"].keys() - bare)
@@ -46,7 +47,8 @@ class ByteLevelWords:
     """Encodes each different word once and caches short ones; very long ones are cut, which bounds memory."""
 
     def __init__(self, library: tokenizers.Tokenizer, dtype: Any) -> None:
-        self._library, self._dtype = library, dtype
+        self._library = library
+        self._dtype = dtype
         self._cache: dict[str, bytes] = {}
 
     def encode(self, text: str) -> NDArray[Any]:

@@ -144,7 +144,9 @@ class PieceTable:
     """
 
     def __init__(self, pieces: Iterable[bytes | None], names: Sequence[str], marks: Marks = "start") -> None:
-        pieces, self.names, self._marks = list(pieces), list(names), marks
+        pieces = list(pieces)
+        self.names = list(names)
+        self._marks = marks
         self.bytes = [piece if piece is not None else name.encode() for piece, name in zip(pieces, names, strict=True)]
         self.special = np.array([piece is None for piece in pieces])
         # a special id has no bytes: if one were produced, the lengths would not add up in `_encoding`
@@ -216,7 +218,8 @@ class PieceTable:
         for row, (text, tokens) in enumerate(zip(texts, ids, strict=True)):
             widths = self.lengths.take(tokens)
             ends = np.cumsum(widths, dtype=np.int64)
-            actual, expected = int(widths.sum()), len(text if text.isascii() else text.encode())
+            actual = int(widths.sum())
+            expected = len(text if text.isascii() else text.encode())
             if actual != expected:
                 raise IntegrityError(
                     f"the tokenizer lost or added text: text {row} of a batch has {expected} bytes, its tokens stand "
@@ -225,7 +228,8 @@ class PieceTable:
             starts = ends - widths
             if not text.isascii():
                 characters = characters_of(text)
-                starts, ends = characters[starts], characters[ends - 1] + 1
+                starts = characters[starts]
+                ends = characters[ends - 1] + 1
             encodings.append(Encoding(tokens, starts, ends))
         return encodings
 
@@ -303,7 +307,8 @@ class Tokenizer(ABC):
         unknown = np.flatnonzero(encoding.ids == self.unknown_id)
         if not len(unknown):
             return UnknownParts()
-        starts, ends = encoding.starts[unknown], encoding.ends[unknown]
+        starts = encoding.starts[unknown]
+        ends = encoding.ends[unknown]
         # tokens may share a character: count it once
         begins = np.maximum(starts, np.concatenate(([0], np.maximum.accumulate(ends)[:-1])))
         parts = [text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]

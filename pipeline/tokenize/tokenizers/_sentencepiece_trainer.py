@@ -124,7 +124,9 @@ class TrainedSentencepiece(TrainableTokenizer):
 
     def _encode_without_bytes(self, text: str) -> Encoding:
         """Return the tokens of a text, with offsets by the library: it tells how long an unknown token is."""
-        tokens, start = list[tuple[int, int, int]](), 0  # id, first byte and end
+        # id, first byte and end
+        tokens = list[tuple[int, int, int]]()
+        start = 0
         for part in _slices(text):
             if part == SPACE:
                 tokens.append((self.unknown_id, start, start + len(SPACE.encode())))
@@ -138,7 +140,8 @@ class TrainedSentencepiece(TrainableTokenizer):
 
     def to_tokenizers(self) -> tokenizers.Tokenizer:
         """Convert the model; the ids differ only for ties, which `export_tokenizer` counts."""
-        pieces, unknown = self._facts.pieces, SPECIAL_PIECES["unk"]
+        pieces = self._facts.pieces
+        unknown = SPECIAL_PIECES["unk"]
         ids = {piece.piece: number for number, piece in enumerate(pieces)}
         kind: object
         if self.MODEL == "bpe":
@@ -207,7 +210,9 @@ def _train(sample: list[str], model_type: str, options: Any, size: int) -> bytes
         model_type=model_type,
         vocab_size=size,
         # lossless settings
-        normalization_rule_name="identity", remove_extra_whitespaces=False, add_dummy_prefix=False,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        add_dummy_prefix=False,
         byte_fallback=options.bytes,
         character_coverage=options.character_coverage,
         max_sentence_length=4 * TRAINING_CUT,
@@ -215,7 +220,14 @@ def _train(sample: list[str], model_type: str, options: Any, size: int) -> bytes
         user_defined_symbols=["\n"],
         control_symbols=controls[:3] + controls[6:],
         # ids of the special pieces, in the order of `special_pieces`
-        pad_id=0, pad_piece=pad, bos_id=4, bos_piece=begin, eos_id=5, eos_piece=end, unk_id=6, unk_piece=unknown,
+        pad_id=0,
+        pad_piece=pad,
+        bos_id=4,
+        bos_piece=begin,
+        eos_id=5,
+        eos_piece=end,
+        unk_id=6,
+        unk_piece=unknown,
         minloglevel=2,
-    )  # fmt: skip
+    )
     return model.getvalue()

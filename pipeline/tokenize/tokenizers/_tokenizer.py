@@ -110,7 +110,8 @@ def find_tokenizer(manifest_path: Path, fingerprint: str) -> Path:
         ConfigurationError: no tokenizer has this fingerprint; the message lists the candidates.
         IntegrityError: a vocabulary is damaged, or it is missing and no other has this fingerprint.
     """
-    candidates, unread = [], []
+    candidates = []
+    unread = []
     for folder in dict.fromkeys((*manifest_path.absolute().parents, *manifest_path.resolve().parents)):
         for stage in _STAGES:
             candidate = folder / stage / "tokenizer"

@@ -71,7 +71,8 @@ def learn_merges(
 
     `words` counts the words, in order of first appearance. No merge creates one of `banned`.
     """
-    corpus, counts = [list(word) for word in words], list(words.values())
+    corpus = [list(word) for word in words]
+    counts = list(words.values())
     totals: Counter[tuple[str, str]] = Counter()
     words_of: dict[tuple[str, str], set[int]] = defaultdict(set)
 

@@ -59,7 +59,8 @@ class TokenizerJson(Tokenizer):
         self._model = _read_text(json.dumps(hidden), where)
         self._model.encode_special_tokens = True
         _check_added(self._model, facts, hidden, where)
-        marks, to_bytes = _marks_of(facts, self._model), _byte_converter(facts, self._model)
+        marks = _marks_of(facts, self._model)
+        to_bytes = _byte_converter(facts, self._model)
         self._table = PieceTable([None if name in bare else to_bytes(name) for name in names], names, marks)
         decisive = {name: facts[name] for name in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
         self.vocabulary = published.vocabulary(self._table, {"name": "tokenizer_json", **decisive})
@@ -143,7 +144,8 @@ class TokenizerJson(Tokenizer):
         return self._left_out[letter]
 
     def explain_unknown(self, text: str) -> tuple[UnknownReason, tuple[str, ...]]:
-        model, normalizer = self._facts["model"], self._model.normalizer
+        model = self._facts["model"]
+        normalizer = self._model.normalizer
         word = (normalizer.normalize_str(text) if normalizer else text).strip(_BLANKS)
         longest = model.get("max_input_chars_per_word")  # of WordPiece
         if longest is not None and len(word) > longest:
@@ -170,7 +172,8 @@ class TokenizerJson(Tokenizer):
         model = self._facts["model"]
         if model["type"] != "WordPiece" or len(word) > model["max_input_chars_per_word"]:
             return []
-        lacking, start = list[str](), 0
+        lacking = list[str]()
+        start = 0
         while start < len(word):
             mark = model["continuing_subword_prefix"] if start else ""
             most = min(len(word), start + self._longest_piece)
@@ -184,7 +187,8 @@ class TokenizerJson(Tokenizer):
 
     def words(self, texts: Iterable[str]) -> Iterator[str]:
         """Yield the words of texts as the model reads them; no piece crosses their boundaries."""
-        normalizer, cutter = self._model.normalizer, self._model.pre_tokenizer
+        normalizer = self._model.normalizer
+        cutter = self._model.pre_tokenizer
         for text in training_texts(texts):
             text = normalizer.normalize_str(text) if normalizer else text
             yield from (word for word, _ in (cutter.pre_tokenize_str(text) if cutter else [(text, None)]))
@@ -206,8 +210,10 @@ class TokenizerJson(Tokenizer):
         Raises:
             ConfigurationError: it is neither WordPiece nor a byte-level BPE, or has ids after those of the model.
         """
-        model, pre_tokenizer = self._facts["model"], json.dumps(self._facts.get("pre_tokenizer"))
-        size, merging = len(model["vocab"]), model["type"] == "BPE" and '"ByteLevel"' in pre_tokenizer
+        model = self._facts["model"]
+        pre_tokenizer = json.dumps(self._facts.get("pre_tokenizer"))
+        size = len(model["vocab"])
+        merging = model["type"] == "BPE" and '"ByteLevel"' in pre_tokenizer
         if not (merging or model["type"] == "WordPiece") or size != self.vocabulary.size:
             last = [entry["content"] for entry in self._facts["added_tokens"] if entry["id"] >= size]
             raise ConfigurationError(
@@ -230,7 +236,8 @@ class TokenizerJson(Tokenizer):
     def rename_specials(self, names: Mapping[int, str]) -> tokenizers.Tokenizer:
         """Return the library with these names of special ids, which a text can spell."""
         facts, _ = rename_pieces(self._facts, {self.piece(token): name for token, name in names.items()})
-        library, added = _read_text(json.dumps(facts), self.FILE), self.to_tokenizers().get_added_tokens_decoder()
+        library = _read_text(json.dumps(facts), self.FILE)
+        added = self.to_tokenizers().get_added_tokens_decoder()
         for token, name in names.items():
             like = added.get(token, tokenizers.AddedToken(name))
             flags = {flag: getattr(like, flag) for flag in ("lstrip", "rstrip", "single_word")}
@@ -277,7 +284,8 @@ def rename_pieces(facts: dict[str, Any], names: Mapping[str, str]) -> tuple[dict
     They are not removed, because the library would number the added tokens behind them anew. Merges that build or use
     one are left out. So are truncation, padding, the template and BPE dropout.
     """
-    model, pieces = dict(facts["model"]), facts["model"]["vocab"]
+    model = dict(facts["model"])
+    pieces = facts["model"]["vocab"]
     if isinstance(pieces, dict):
         model["vocab"] = {names.get(piece, piece): token for piece, token in pieces.items()}
     else:
@@ -352,8 +360,10 @@ def _marks_of(facts: dict[str, Any], library: tokenizers.Tokenizer) -> Marks:
 
 def _byte_converter(facts: dict[str, Any], library: tokenizers.Tokenizer) -> Callable[[str], bytes]:
     """Return the function from a piece to its bytes, with a space where its mark says that a word starts or ends."""
-    model, kinds = facts["model"], json.dumps([facts.get("pre_tokenizer"), facts.get("decoder")])
-    prefix, suffix = model.get("continuing_subword_prefix") or "", _suffix_of(facts)
+    model = facts["model"]
+    kinds = json.dumps([facts.get("pre_tokenizer"), facts.get("decoder")])
+    prefix = model.get("continuing_subword_prefix") or ""
+    suffix = _suffix_of(facts)
     alphabet = byte_alphabet() if '"ByteLevel"' in kinds else {}
 
     def to_bytes(name: str) -> bytes:

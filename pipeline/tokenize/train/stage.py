@@ -59,18 +59,27 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
     def passes(self) -> Sequence[Pass[TrainTokenizerCounts]]:
         chosen = self.config.algorithm()
         budget = self.config.sample_bytes or chosen.type.SAMPLE_BYTES
-        documents, parts = documents_folder(self.recipe, self.name), len(self.plan.units)
+        documents = documents_folder(self.recipe, self.name)
+        parts = len(self.plan.units)
         return [
             TrainTokenizer(
-                "main", 1, chosen, budget, documents, parts, self.recipe.heldout.fraction, self.recipe.seed,
+                "main",
+                1,
+                chosen,
+                budget,
+                documents,
+                parts,
+                self.recipe.heldout.fraction,
+                self.recipe.seed,
                 self.config.alpha,
             )
-        ]  # fmt: skip
+        ]
 
     def row(self, counts: TrainTokenizerCounts) -> Row:
         """Show documents, those that it learned from, and those that it did not."""
         learned = f"{amount(counts['sample']['documents'], 'document')}\n{counts['vocabulary']['size']:,} ids"
-        kept, unread = counts["skipped"]["held_out"], counts["skipped"]["over_budget"]
+        kept = counts["skipped"]["held_out"]
+        unread = counts["skipped"]["over_budget"]
         notes = [f"{amount(kept, 'document')} kept for testing: the vocabulary does not know them"] * bool(kept)
         notes += [f"{amount(unread, 'document')} not read: the sample is large enough (train_tokenizer)"] * bool(unread)
         return Row(amount(counts["documents_in"], "document"), learned, notes=tuple(notes))
@@ -114,16 +123,23 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
                     shutil.copyfile(source, path)
         if tokenizer.loss:
             _LOG.warning("train_tokenizer: %s does not give back: %s", self.chosen.name, tokenizer.loss)
-        asked, size = self.chosen.options.size, tokenizer.vocabulary.size
+        asked = self.chosen.options.size
+        size = tokenizer.vocabulary.size
         if size < asked:
             _LOG.warning(
                 "train_tokenizer: %s bytes of text support %s pieces, not the %s asked for; the vocabulary has %s",
-                sample.bytes, size, asked, size,
-            )  # fmt: skip
+                sample.bytes,
+                size,
+                asked,
+                size,
+            )
         return {
             "documents_in": sample.documents + sample.held_out + sample.over_budget,
             "skipped": {"held_out": sample.held_out, "over_budget": sample.over_budget},
-            "sample": {"documents": sample.documents, "bytes": sample.bytes,
-                       "languages": dict(sorted(sample.languages.items()))},
+            "sample": {
+                "documents": sample.documents,
+                "bytes": sample.bytes,
+                "languages": dict(sorted(sample.languages.items())),
+            },
             "vocabulary": {"asked": asked, "size": size},
-        }  # fmt: skip
+        }

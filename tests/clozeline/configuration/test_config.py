@@ -97,9 +97,14 @@ def test_resolved_config_validates_to_itself(steps, rate, languages):
 
 @pytest.mark.parametrize(
     ("given", "entry"),
-    [("~/in/*.gz", "/home/ada/in/*.gz"), (["~/a", "b"], ["/home/ada/a", "b"]), ("a/~/b", "a/~/b"), ("~", "/home/ada"),
-     ("./~", "./~")],
-)  # fmt: skip
+    [
+        ("~/in/*.gz", "/home/ada/in/*.gz"),
+        (["~/a", "b"], ["/home/ada/a", "b"]),
+        ("a/~/b", "a/~/b"),
+        ("~", "/home/ada"),
+        ("./~", "./~"),
+    ],
+)
 def test_home_is_expanded_in_paths(given, entry, monkeypatch):
     monkeypatch.setenv("HOME", "/home/ada")
     recipe = validate(Recipe, {"corpus": "c", "input": {"path": given}, "output": "~/out"}, "f")

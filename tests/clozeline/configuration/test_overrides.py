@@ -75,10 +75,13 @@ def test_a_mapping_merges_or_replaces(argument, key, after):
         ({"part": "${nope}"}, ["part=null"], {"part": None}),
         ({}, ["part.weight=5.0", "part={tags: {}}"], {"part": {"tags": {}, "weight": 5.0}}),
         # in their order
-        ({"parts": {"x": {}}}, ["parts={z: {weight: 1.0}}", "parts.z.weight=2.0", "parts.w={}"],
-         {"parts": {"z": {"weight": 2.0}, "w": {}}}),
+        (
+            {"parts": {"x": {}}},
+            ["parts={z: {weight: 1.0}}", "parts.z.weight=2.0", "parts.w={}"],
+            {"parts": {"z": {"weight": 2.0}, "w": {}}},
+        ),
     ],
-)  # fmt: skip
+)
 def test_keys_below_lists_and_words(before, arguments, after):
     assert override(Whole, before, arguments, "f") == after
 
@@ -122,10 +125,44 @@ class Typed:
 
 
 NAMES = [
-    "crawl #2", "#2", " a #b ", "a: b", "a:", "@a", "&a", "&a b", "*a", "*.gz", "!a b", "%a", "`a`", "|", ">a",
-    "- a", "? a", "---", "...", "a\tb", "it's", 'a "b"', "'a' #2", "2024", "2024.10", "010", "1e5", "true", ".inf",
-    "a, b", "a\\b", "[a", "}", "a\n b", "\x1b", "\ue000 #", "s3://b/a#2 #3",
-]  # fmt: skip
+    "crawl #2",
+    "#2",
+    " a #b ",
+    "a: b",
+    "a:",
+    "@a",
+    "&a",
+    "&a b",
+    "*a",
+    "*.gz",
+    "!a b",
+    "%a",
+    "`a`",
+    "|",
+    ">a",
+    "- a",
+    "? a",
+    "---",
+    "...",
+    "a\tb",
+    "it's",
+    'a "b"',
+    "'a' #2",
+    "2024",
+    "2024.10",
+    "010",
+    "1e5",
+    "true",
+    ".inf",
+    "a, b",
+    "a\\b",
+    "[a",
+    "}",
+    "a\n b",
+    "\x1b",
+    "\ue000 #",
+    "s3://b/a#2 #3",
+]
 
 
 @pytest.mark.parametrize("key", ["text", "path", "paths", "entries.a"])
@@ -170,13 +207,39 @@ def test_the_type_of_a_key_decides_before_yaml_does(argument, value):
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("3e-4", 3e-4), ("3E+4", 3e4), ("1.", 1.0), (".5", 0.5), ("-1.5e3", -1500.0), ("1e5", 1e5),
-        ("-.inf", -math.inf), ("0", 0), ("-7", -7), ("+7", 7), ("12:30", "12:30"), ("010", "010"), ("0b11", 3),
-        ("no", "no"), ("on", "on"), ("Yes", "Yes"), ("True", "True"), ("true", True), ("false", False), ("null", None),
-        ("~", None), ("12", 12), ("1_000", 1000), ("0x10", 16), ("2024-05-06", "2024-05-06"), ("1.2.3", "1.2.3"),
-        ("1e", "1e"), ("e5", "e5"), ("'3e-4'", "3e-4"), ("12:30:45", "12:30:45"), ("1:30.5", "1:30.5"),
+        ("3e-4", 3e-4),
+        ("3E+4", 3e4),
+        ("1.", 1.0),
+        (".5", 0.5),
+        ("-1.5e3", -1500.0),
+        ("1e5", 1e5),
+        ("-.inf", -math.inf),
+        ("0", 0),
+        ("-7", -7),
+        ("+7", 7),
+        ("12:30", "12:30"),
+        ("010", "010"),
+        ("0b11", 3),
+        ("no", "no"),
+        ("on", "on"),
+        ("Yes", "Yes"),
+        ("True", "True"),
+        ("true", True),
+        ("false", False),
+        ("null", None),
+        ("~", None),
+        ("12", 12),
+        ("1_000", 1000),
+        ("0x10", 16),
+        ("2024-05-06", "2024-05-06"),
+        ("1.2.3", "1.2.3"),
+        ("1e", "1e"),
+        ("e5", "e5"),
+        ("'3e-4'", "3e-4"),
+        ("12:30:45", "12:30:45"),
+        ("1:30.5", "1:30.5"),
     ],
-)  # fmt: skip
+)
 def test_words_and_numbers(text, value):
     found = parse_yaml(f"key: {text}")["key"]
     assert found == value

@@ -83,8 +83,12 @@ def test_a_command_with_a_pipe_ends_at_once(tmp_path):
         ["clean", "input=pipe.yaml"],
     ):
         done = subprocess.run(
-            [sys.executable, "-m", "clozeline", *words], cwd=tmp_path, capture_output=True, text=True, check=False,
+            [sys.executable, "-m", "clozeline", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
             timeout=120,
-        )  # fmt: skip
+        )
         assert done.returncode == 64
         assert "got a pipe" in done.stderr

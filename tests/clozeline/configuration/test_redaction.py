@@ -22,10 +22,25 @@ from clozeline.pipeline.registries import EXTRACTORS, FILTERS, OBJECTIVES, READE
 from clozeline.pipeline.shards import DamagedBlock, StoreOptions
 
 SECRETS = [
-    "secret", "password", "passwd", "token", "access_key", "accessKey", "aws_secret_access_key", "AWS_ACCESS_KEY_ID",
-    "api_key", "account_key", "sas_token", "session-token", "client_secret", "secret_key", "connection_string",
-    "credentials", "Authorization", "private_key",
-]  # fmt: skip
+    "secret",
+    "password",
+    "passwd",
+    "token",
+    "access_key",
+    "accessKey",
+    "aws_secret_access_key",
+    "AWS_ACCESS_KEY_ID",
+    "api_key",
+    "account_key",
+    "sas_token",
+    "session-token",
+    "client_secret",
+    "secret_key",
+    "connection_string",
+    "credentials",
+    "Authorization",
+    "private_key",
+]
 PLAIN = ["key", "text_key", "url_key", "tokenizer", "tokens", "token_dtype", "tokens_per_s", "keys", "monkey", "passes"]
 
 
@@ -58,17 +73,39 @@ def test_no_key_of_a_recipe_is_taken_for_a_secret():
 
 def test_data_lose_their_secrets_and_nothing_else():
     plain = {
-        "store": {"fsspec": {"key": "AKIA1", "secret": "s", "endpoint_url": "https://e:9000/a@b", "anon": False,
-                             "client_kwargs": {"aws_session_token": "t", "region": "eu"}, "token": {"type": "x"}}},
+        "store": {
+            "fsspec": {
+                "key": "AKIA1",
+                "secret": "s",
+                "endpoint_url": "https://e:9000/a@b",
+                "anon": False,
+                "client_kwargs": {"aws_session_token": "t", "region": "eu"},
+                "token": {"type": "x"},
+            }
+        },
         "shards": ["s3://user:p@ss@bucket/set", "http://h:80/x", Path("a")],
-        "exact": {"key": "text"}, "password": 1234, "token": None, "secret": "",
-    }  # fmt: skip
+        "exact": {"key": "text"},
+        "password": 1234,
+        "token": None,
+        "secret": "",
+    }
     assert redact(plain) == {
-        "store": {"fsspec": {"key": MASK, "secret": MASK, "endpoint_url": "https://e:9000/a@b", "anon": False,
-                             "client_kwargs": {"aws_session_token": MASK, "region": "eu"}, "token": MASK}},
+        "store": {
+            "fsspec": {
+                "key": MASK,
+                "secret": MASK,
+                "endpoint_url": "https://e:9000/a@b",
+                "anon": False,
+                "client_kwargs": {"aws_session_token": MASK, "region": "eu"},
+                "token": MASK,
+            }
+        },
         "shards": [f"s3://{MASK}@bucket/set", "http://h:80/x", Path("a")],
-        "exact": {"key": "text"}, "password": MASK, "token": None, "secret": "",
-    }  # fmt: skip
+        "exact": {"key": "text"},
+        "password": MASK,
+        "token": None,
+        "secret": "",
+    }
     assert without_masks(redact(plain))["shards"][0] == "s3://bucket/set"
     assert "password" not in without_masks(redact(plain))
 
@@ -86,7 +123,7 @@ def test_data_lose_their_secrets_and_nothing_else():
         ("fsspec.token: expected a text", "fsspec.token: expected a text"),
         ("https://h/x?sv=1&token=abc&y=2", "https://h/x?sv=1&token=***&y=2"),
     ],
-)  # fmt: skip
+)
 def test_texts(text, shown):
     assert redact_text(text) == shown
 
@@ -109,11 +146,14 @@ def test_a_secret_that_was_read_is_in_no_text_afterwards():
 @pytest.mark.parametrize(
     ("text", "overrides"),
     [
-        ("store: {fsspec: {secret: hush-hush", []), ("store: {fsspec: 'hush-hush'}", ["store.fsspec.secret=hush-hush"]),
-        ("store: {timeout_s: {password: hush-hush}}", []), ("{}", ["store.fsspec.secret=${hush-hush"]),
-        ("secret: hush-hush\nretries: x", []), ("{}", ["--store.fsspec.secret=hush-hush", "retries=no"]),
+        ("store: {fsspec: {secret: hush-hush", []),
+        ("store: {fsspec: 'hush-hush'}", ["store.fsspec.secret=hush-hush"]),
+        ("store: {timeout_s: {password: hush-hush}}", []),
+        ("{}", ["store.fsspec.secret=${hush-hush"]),
+        ("secret: hush-hush\nretries: x", []),
+        ("{}", ["--store.fsspec.secret=hush-hush", "retries=no"]),
     ],
-)  # fmt: skip
+)
 def test_no_message_of_a_configuration_shows_a_secret(tmp_path, capsys, text, overrides):
     path = tmp_path / "c.yaml"
     path.write_text(text)

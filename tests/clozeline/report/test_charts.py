@@ -74,8 +74,10 @@ def test_values_are_where_the_numbers_of_the_axes_say():
     """The y axis of 10 to 20 has half a unit of air at both ends: 144 units for 11."""
     plot = Plot([0, 100], [10, 20], "step")
     assert plot.place([(0, 10), (100, 20), (50, 15)]) == [
-        (46.0, pytest.approx(154 - 144 * 0.5 / 11)), (328.0, pytest.approx(10 + 144 * 0.5 / 11)), (187.0, 82.0)
-    ]  # fmt: skip
+        (46.0, pytest.approx(154 - 144 * 0.5 / 11)),
+        (328.0, pytest.approx(10 + 144 * 0.5 / 11)),
+        (187.0, 82.0),
+    ]
     drawn = plot.y_axis() + plot.x_axis()
     found = re.findall(r'<text x="([\d.]+)" y="([\d.]+)"[^>]*>(\d+)</text>', drawn)
     assert len(found) > 6
@@ -87,10 +89,22 @@ def test_values_are_where_the_numbers_of_the_axes_say():
 
 def test_numbers_of_axes_are_short():
     shown = {
-        0: "0", 0.005: "0.005", 1e-5: "1e-5", -0.000125: "-1.25e-4", 4096: "4,096", 20000: "20k", 65536: "65.5k",
-        -1.5e6: "-1.5M", 5e-4: "5e-4", 0.0009999999: "0.001", 9.994e-4: "9.99e-4", 9999.9: "10k", 999_999: "1M",
-        3e15: "3e15", 2.5e11: "250G",
-    }  # fmt: skip
+        0: "0",
+        0.005: "0.005",
+        1e-5: "1e-5",
+        -0.000125: "-1.25e-4",
+        4096: "4,096",
+        20000: "20k",
+        65536: "65.5k",
+        -1.5e6: "-1.5M",
+        5e-4: "5e-4",
+        0.0009999999: "0.001",
+        9.994e-4: "9.99e-4",
+        9999.9: "10k",
+        999_999: "1M",
+        3e15: "3e15",
+        2.5e11: "250G",
+    }
     assert {value: short(value) for value in shown} == shown
 
 

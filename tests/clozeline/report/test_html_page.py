@@ -21,9 +21,12 @@ from tests.pages import HOSTILE, checked
 
 def test_hostile_text_is_text_in_every_slot():
     parts = [
-        facts({HOSTILE: HOSTILE}), section(HOSTILE, grid(quote(HOSTILE, HOSTILE))),
-        collapsible(HOSTILE, listing(HOSTILE)), table([HOSTILE, "count"], [[HOSTILE, 1]]), bars(HOSTILE, {HOSTILE: 1}),
-    ]  # fmt: skip
+        facts({HOSTILE: HOSTILE}),
+        section(HOSTILE, grid(quote(HOSTILE, HOSTILE))),
+        collapsible(HOSTILE, listing(HOSTILE)),
+        table([HOSTILE, "count"], [[HOSTILE, 1]]),
+        bars(HOSTILE, {HOSTILE: 1}),
+    ]
     text = page(HOSTILE, parts)
     assert checked(text).texts.count(visible(HOSTILE)) == 13
     text.encode()

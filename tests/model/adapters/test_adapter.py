@@ -89,10 +89,8 @@ def test_weights_of_an_adapter_give_the_same_bits_elsewhere(name):
 def test_the_base_of_a_configured_adapter_has_the_weights_that_it_has_alone(name):
     family, keys = case_of(name)
     config = small_config(family, adapter={"name": name, **keys})
-    with_it, alone = (
-        build_model(config, VOCABULARY, {}, seed=5),
-        build_model(small_config(family), VOCABULARY, {}, seed=5),
-    )
+    with_it = build_model(config, VOCABULARY, {}, seed=5)
+    alone = build_model(small_config(family), VOCABULARY, {}, seed=5)
     base = dict(alone.named_parameters())
     own = {key: parameter for key, parameter in with_it.named_parameters() if key.startswith(f"adapters.{name}.")}
     assert own
@@ -136,7 +134,8 @@ def test_a_cached_generation_is_that_of_whole_rows(family, name):
 
 @pytest.mark.parametrize("name", ["prefix", "prompt"])
 def test_places_of_the_table_that_an_adapter_takes_are_not_there_for_rows(name):
-    family, position = "decoder" if name == "prefix" else "encoder", {"kind": "learned", "maximum": 12}
+    family = "decoder" if name == "prefix" else "encoder"
+    position = {"kind": "learned", "maximum": 12}
     model = adapted(family, name, length=4, changes={"position": position})
     assert model.position_limit == 8
     scores(model, batch_for(family, columns=8))

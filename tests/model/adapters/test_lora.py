@@ -10,7 +10,8 @@ CASE = ("decoder", {"rank": 3, "alpha": 6.0, "targets": ["query", "value", "up"]
 
 
 def test_dropout_is_of_the_updates_input_in_training_alone():
-    model, tensors = adapted("encoder", "lora", dropout=0.5), batch_for("encoder")
+    model = adapted("encoder", "lora", dropout=0.5)
+    tensors = batch_for("encoder")
     assert torch.equal(scores(model, tensors), scores(adapted("encoder", "lora"), tensors))
     model.train()
     assert not torch.equal(scores(model, tensors), scores(model, tensors))

@@ -15,7 +15,8 @@ LONG = PositionConfig(kind="learned", maximum=20)
 
 def with_tokens(family, tensors):
     """The batch whose rows begin with the tokens of the prompt, and the places that it adds to the scored rows."""
-    count, length = len(tensors["input_ids"]), len(TOKENS)
+    count = len(tensors["input_ids"])
+    length = len(TOKENS)
     first = torch.tensor(TOKENS).expand(count, -1)
     places = torch.arange(tensors["position_ids"].shape[1] + length).expand(count, -1)
     longer = tensors | {"input_ids": torch.cat((first, tensors["input_ids"]), 1), "position_ids": places}

@@ -38,13 +38,15 @@ NEW_TOKENS = 9
 def compare(model_type, seed):
     """Return the differences of one checkpoint by column; generation only of models that generate."""
     with tempfile.TemporaryDirectory() as temporary:
-        source, target = Path(temporary) / "in", Path(temporary) / "out"
+        source = Path(temporary) / "in"
+        target = Path(temporary) / "out"
         theirs = published.saved(source, model_type, seed)
         checkpoint = read_checkpoint(source)
         model = build_checkpoint(checkpoint)
         published.export_to(target, export_checkpoint(checkpoint))
         again, remarks = published.loaded(target, type(theirs).__name__)
-        before, after = read_tensors(source)[0], read_tensors(target)[0]
+        before = read_tensors(source)[0]
+        after = read_tensors(target)[0]
         found = {"in": published.difference(model, theirs), "out": logits_apart(again, theirs, tuple(model.heads))}
         found["out"] = math.inf if remarks else found["out"]
         changed = [name for name in {*before, *after} if not is_equal(before.get(name), after.get(name))]
@@ -61,7 +63,8 @@ def is_equal(first, second):
 
 def logits_apart(again, theirs, heads):
     """Return the largest difference of the logits of two models of transformers."""
-    found, expected = published.scores(again, heads), published.scores(theirs, heads)
+    found = published.scores(again, heads)
+    expected = published.scores(theirs, heads)
     return max(published.apart(found[head], expected[head]) for head in expected)
 
 

@@ -70,7 +70,8 @@ def own_options(model_type):
 
 def options(case, seed):
     """Odd sizes and switches, drawn by the seed."""
-    model_type, key_map = type_of(case), peer_of(case).key_map
+    model_type = type_of(case)
+    key_map = peer_of(case).key_map
     draw = random.Random(f"{model_type} {seed}")
     found = {"vocab_size": VOCABULARY, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
     sizes = drawn_sizes(draw)
@@ -203,7 +204,8 @@ def edit_config(folder, **changes):
 def rows(theirs, seed=5):
     """The same two rows for both sides: theirs by mask, ours by lengths and places."""
     draw = torch.Generator().manual_seed(seed)
-    lengths, places = torch.tensor([11, 6]), torch.arange(11).expand(2, 11)
+    lengths = torch.tensor([11, 6])
+    places = torch.arange(11).expand(2, 11)
     pad = theirs.config.pad_token_id
     ids = torch.randint(4, VOCABULARY, (2, 11), generator=draw).masked_fill(places >= lengths[:, None], pad)
     valid = places < lengths[:, None]

@@ -54,35 +54,88 @@ TIED, UNTIED = ({"tie_word_embeddings": value} for value in (True, False))
 ENCODERS = [
     *(Read("distilbert", {"sinusoidal_pos_embds": fixed}) for fixed in (True, False)),
     Read("xlm", {"n_langs": 1, "use_lang_emb": True}, {}, {"languages": 0}),
-    Read("deberta-v2", {**WIDTH, "conv_kernel_size": 3, "conv_act": "gelu", "hidden_act": "gelu"},
-         {"attention_head_size": 4, "conv_groups": 1}),
-    Read("xlnet", {}, {"untie_r": True, "mem_len": None, "reuse_len": None, "same_length": False, "start_n_top": 5,
-                       "summary_type": "last", "summary_use_proj": True, "end_n_top": 5}),
-]  # fmt: skip
+    Read(
+        "deberta-v2",
+        {**WIDTH, "conv_kernel_size": 3, "conv_act": "gelu", "hidden_act": "gelu"},
+        {"attention_head_size": 4, "conv_groups": 1},
+    ),
+    Read(
+        "xlnet",
+        {},
+        {
+            "untie_r": True,
+            "mem_len": None,
+            "reuse_len": None,
+            "same_length": False,
+            "start_n_top": 5,
+            "summary_type": "last",
+            "summary_use_proj": True,
+            "end_n_top": 5,
+        },
+    ),
+]
 MODERN = {**WIDTH, "num_hidden_layers": 4, "global_attn_every_n_layers": 3}
 MODERNBERT = [
-    Read("modernbert", {**MODERN, **two_rotations(900.0, 30.0)}, {},
-         {"position.theta": 900.0, "local.theta": 30.0, "local.global_every": 3},
-         {**two_rotations(900.0, 30.0), "global_rope_theta": 900.0, "local_rope_theta": 30.0,
-          "layer_types": [FULL, SLIDING, SLIDING, FULL], "global_attn_every_n_layers": 3}),
-    Read("modernbert", {**MODERN, **two_rotations(900.0, 30.0)},
-         {"rope_parameters": None, "layer_types": None, "global_rope_theta": 900.0, "local_rope_theta": 30.0,
-          "global_attn_every_n_layers": 3},
-         {"position.theta": 900.0, "local.theta": 30.0, "local.global_every": 3}, two_rotations(900.0, 30.0)),
-    Read("modernbert", MODERN, {"rope_parameters": None}, {"position.theta": 160000.0, "local.theta": 10000.0},
-         {"global_rope_theta": 160000.0, "local_rope_theta": 10000.0}),
-    *(
-        Read("modernbert", {**MODERN, "local_attention": 4, "layer_types": kinds}, {}, {"local": local},
-             {"layer_types": kinds})
-        for kinds, local in (([SLIDING, SLIDING, FULL, SLIDING], [0, 1, 3]), ([FULL, *[SLIDING] * 3], [1, 2, 3]),
-                             ([FULL] * 4, []), ([SLIDING] * 4, [0, 1, 2, 3]))
+    Read(
+        "modernbert",
+        {**MODERN, **two_rotations(900.0, 30.0)},
+        {},
+        {"position.theta": 900.0, "local.theta": 30.0, "local.global_every": 3},
+        {
+            **two_rotations(900.0, 30.0),
+            "global_rope_theta": 900.0,
+            "local_rope_theta": 30.0,
+            "layer_types": [FULL, SLIDING, SLIDING, FULL],
+            "global_attn_every_n_layers": 3,
+        },
+    ),
+    Read(
+        "modernbert",
+        {**MODERN, **two_rotations(900.0, 30.0)},
+        {
+            "rope_parameters": None,
+            "layer_types": None,
+            "global_rope_theta": 900.0,
+            "local_rope_theta": 30.0,
+            "global_attn_every_n_layers": 3,
+        },
+        {"position.theta": 900.0, "local.theta": 30.0, "local.global_every": 3},
+        two_rotations(900.0, 30.0),
+    ),
+    Read(
+        "modernbert",
+        MODERN,
+        {"rope_parameters": None},
+        {"position.theta": 160000.0, "local.theta": 10000.0},
+        {"global_rope_theta": 160000.0, "local_rope_theta": 10000.0},
     ),
     *(
-        Read("modernbert-decoder", {"local_attention": width}, edits, {"local.window": seen - 1},
-             {"sliding_window": seen})
-        for width, seen in ((8, 4), (7, 3), (2, 1)) for edits in ({}, {"sliding_window": None})
+        Read(
+            "modernbert",
+            {**MODERN, "local_attention": 4, "layer_types": kinds},
+            {},
+            {"local": local},
+            {"layer_types": kinds},
+        )
+        for kinds, local in (
+            ([SLIDING, SLIDING, FULL, SLIDING], [0, 1, 3]),
+            ([FULL, *[SLIDING] * 3], [1, 2, 3]),
+            ([FULL] * 4, []),
+            ([SLIDING] * 4, [0, 1, 2, 3]),
+        )
     ),
-]  # fmt: skip
+    *(
+        Read(
+            "modernbert-decoder",
+            {"local_attention": width},
+            edits,
+            {"local.window": seen - 1},
+            {"sliding_window": seen},
+        )
+        for width, seen in ((8, 4), (7, 3), (2, 1))
+        for edits in ({}, {"sliding_window": None})
+    ),
+]
 LINEAR = {"rope_type": "linear", "factor": 3.0}
 LLAMAS = [
     *(
@@ -98,55 +151,113 @@ LLAMAS = [
         Read("gemma", {"hidden_act": "gelu_pytorch_tanh"}, {"hidden_act": "gelu", **edits}, {"activation": "gelu_tanh"})
         for edits in ({}, {"hidden_activation": None}, {"hidden_activation": "gelu_pytorch_tanh"})
     ),
-    Read("gemma2", {"attn_logit_softcapping": None, "final_logit_softcapping": None}, {},
-         {"attn_logit_softcapping": None, "final_logit_softcapping": None}),
-    Read("gemma2", {"layer_types": None, "sliding_window": 4096, "attn_logit_softcapping": 50.0,
-                    "final_logit_softcapping": 30.0, "query_pre_attn_scalar": 256,
-                    "hidden_activation": "gelu_pytorch_tanh"},
-         dict.fromkeys(("layer_types", "sliding_window", "attn_logit_softcapping", "final_logit_softcapping",
-                        "hidden_activation", "query_pre_attn_scalar")),
-         {"local": [0, 2, 4], "local.window": 4095, "activation": "gelu_tanh", "qk_scale": 256**-0.5}),
+    Read(
+        "gemma2",
+        {"attn_logit_softcapping": None, "final_logit_softcapping": None},
+        {},
+        {"attn_logit_softcapping": None, "final_logit_softcapping": None},
+    ),
+    Read(
+        "gemma2",
+        {
+            "layer_types": None,
+            "sliding_window": 4096,
+            "attn_logit_softcapping": 50.0,
+            "final_logit_softcapping": 30.0,
+            "query_pre_attn_scalar": 256,
+            "hidden_activation": "gelu_pytorch_tanh",
+        },
+        dict.fromkeys(
+            (
+                "layer_types",
+                "sliding_window",
+                "attn_logit_softcapping",
+                "final_logit_softcapping",
+                "hidden_activation",
+                "query_pre_attn_scalar",
+            )
+        ),
+        {"local": [0, 2, 4], "local.window": 4095, "activation": "gelu_tanh", "qk_scale": 256**-0.5},
+    ),
     *(
         Read(case, {"layer_types": [FULL] * 5}, {}, {"local": []}, {"layer_types": [FULL] * 5})
         for case in ("gemma2", "gemma3_text")
     ),
     *(
-        Read("gemma3_text", two_rotations(5000.0, 77.0, **scaling), edits,
-             {"position.theta": 5000.0, "local.theta": 77.0},
-             {**two_rotations(5000.0, 77.0, **scaling), "rope_theta": 5000.0, "rope_local_base_freq": 77.0})
+        Read(
+            "gemma3_text",
+            two_rotations(5000.0, 77.0, **scaling),
+            edits,
+            {"position.theta": 5000.0, "local.theta": 77.0},
+            {**two_rotations(5000.0, 77.0, **scaling), "rope_theta": 5000.0, "rope_local_base_freq": 77.0},
+        )
         for scaling in ({}, LINEAR)
-        for edits in ({}, {"rope_parameters": None, "rope_theta": 5000.0, "rope_local_base_freq": 77.0,
-                           "rope_scaling": scaling or None})
+        for edits in (
+            {},
+            {
+                "rope_parameters": None,
+                "rope_theta": 5000.0,
+                "rope_local_base_freq": 77.0,
+                "rope_scaling": scaling or None,
+            },
+        )
     ),
     Read("gemma3_text", {"attn_logit_softcapping": 0.5}, {}, {"attn_logit_softcapping": None}),
     *(
-        Read("gemma3_text", {"layer_types": None, "num_hidden_layers": 7, **keys},
-             {"layer_types": None, "sliding_window_pattern": None, **keys},
-             {"local": [layer for layer in range(7) if layer not in whole]})
+        Read(
+            "gemma3_text",
+            {"layer_types": None, "num_hidden_layers": 7, **keys},
+            {"layer_types": None, "sliding_window_pattern": None, **keys},
+            {"local": [layer for layer in range(7) if layer not in whole]},
+        )
         for keys, whole in (({}, [5]), ({"sliding_window_pattern": 2}, [1, 3, 5]), ({"sliding_window_pattern": 4}, [3]))
     ),
     Read("mistral", {"sliding_window": None}, {}, {"local": []}, {"sliding_window": None}),
     Read("mistral", {"sliding_window": 4096}, {"sliding_window": None}, {"local.window": 4095}),
     Read("mistral", {"sliding_window": 3}, {"layer_types": [FULL] * 5}, {"local": [0, 1, 2, 3, 4]}),
-    Read("qwen2", {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 2, "layer_types": None},
-         {"layer_types": None}, {"local": [2, 3, 4], "local.window": 2},
-         {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 2,
-          "layer_types": [FULL, FULL, SLIDING, SLIDING, SLIDING]}),
+    Read(
+        "qwen2",
+        {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 2, "layer_types": None},
+        {"layer_types": None},
+        {"local": [2, 3, 4], "local.window": 2},
+        {
+            "use_sliding_window": True,
+            "sliding_window": 3,
+            "max_window_layers": 2,
+            "layer_types": [FULL, FULL, SLIDING, SLIDING, SLIDING],
+        },
+    ),
     Read("qwen2", {"sliding_window": 3, "layer_types": LAYER_TYPES}, {"max_window_layers": 0}, {"local": [0, 1, 3]}),
-    Read("qwen2", {"use_sliding_window": False, "layer_types": None, "max_window_layers": 1}, {"sliding_window": 2},
-         {"local": []}),
+    Read(
+        "qwen2",
+        {"use_sliding_window": False, "layer_types": None, "max_window_layers": 1},
+        {"sliding_window": 2},
+        {"local": []},
+    ),
     Read("qwen2", {"head_dim": 10}, {}, {"head_width": 10}),
     Read("qwen3", {"head_dim": 128}, {"head_dim": None}, {"head_width": 128}),
     *(
-        Read("smollm3", {"no_rope_layers": None, **keys}, {"no_rope_layers": None, **keys},
-             {"position.nope_layers": nope}, {"no_rope_layers": [int(layer not in nope) for layer in range(5)]})
-        for keys, nope in (({}, (3,)), ({"no_rope_layer_interval": 2}, (1, 3)),
-                           ({"no_rope_layers": [1, 0, 0, 1, 1, 7]}, (1, 2)))
+        Read(
+            "smollm3",
+            {"no_rope_layers": None, **keys},
+            {"no_rope_layers": None, **keys},
+            {"position.nope_layers": nope},
+            {"no_rope_layers": [int(layer not in nope) for layer in range(5)]},
+        )
+        for keys, nope in (
+            ({}, (3,)),
+            ({"no_rope_layer_interval": 2}, (1, 3)),
+            ({"no_rope_layers": [1, 0, 0, 1, 1, 7]}, (1, 2)),
+        )
     ),
-    Read("smollm3", {"use_sliding_window": True, "sliding_window": 3, "layer_types": None, "no_rope_layers": None},
-         {"layer_types": None}, {"local": [3]}),
+    Read(
+        "smollm3",
+        {"use_sliding_window": True, "sliding_window": 3, "layer_types": None, "no_rope_layers": None},
+        {"layer_types": None},
+        {"local": [3]},
+    ),
     Read("phi3", {"sliding_window": None}, {}, {"local": []}),
-]  # fmt: skip
+]
 SWITCHES = [
     Read("albert", {"num_hidden_layers": 4, "num_hidden_groups": 2, "inner_group_num": 2}, {}, {"layers": 8}),
     Read("roberta", {"pad_token_id": 3}, {}, {"position.offset": 4, "position.maximum": 16}),
@@ -159,25 +270,46 @@ SWITCHES = [
     Read("opt", {"do_layer_norm_before": False}, {}, {"norm_place": "post", "final_norm": False}),
     Read("opt", {"_remove_final_layer_norm": True}, {}, {"norm_place": "pre", "final_norm": False}),
     Read("openai-gpt", {"afn": "gelu", "n_embd": 12, "n_head": 3}, {}, {"activation": "gelu_tanh", "ffn_dim": 48}),
-    Read("gpt_neox", {"use_parallel_residual": True, **UNTIED, **rotation(77.0, 0.25)}, {},
-         {"parallel": "two_norms", "rotated_width": 2}, {"rotary_pct": 0.25, "rotary_emb_base": 77.0}),
-    Read("phi", rotation(77.0, 0.5), {"rope_parameters": None, "rope_theta": 77.0}, {"rotated_width": 4},
-         {"partial_rotary_factor": 0.5}),
-]  # fmt: skip
+    Read(
+        "gpt_neox",
+        {"use_parallel_residual": True, **UNTIED, **rotation(77.0, 0.25)},
+        {},
+        {"parallel": "two_norms", "rotated_width": 2},
+        {"rotary_pct": 0.25, "rotary_emb_base": 77.0},
+    ),
+    Read(
+        "phi",
+        rotation(77.0, 0.5),
+        {"rope_parameters": None, "rope_theta": 77.0},
+        {"rotated_width": 4},
+        {"partial_rotary_factor": 0.5},
+    ),
+]
 PAIRED = [
     Read("mbart", {}, {"normalize_before": True}, {"norm_place": "pre", "final_norm": True}),
     Read("marian", {"activation_function": "swish"}, {}, {"activation": "silu"}, {"activation_function": "silu"}),
-    Read("mt5", {"feed_forward_proj": "gated-gelu", "layer_norm_epsilon": 1e-6},
-         {"feed_forward_proj": None, "layer_norm_epsilon": None, "scale_decoder_outputs": True},
-         {"out_scale": False, "gated": True, "activation": "gelu_tanh", "eps": 1e-6}),
-    Read("umt5", {"num_layers": 3, "num_decoder_layers": 2, "feed_forward_proj": "gated-gelu"},
-         {"feed_forward_proj": None}, {"out_scale": True, "gated": True, "tied": True}),
+    Read(
+        "mt5",
+        {"feed_forward_proj": "gated-gelu", "layer_norm_epsilon": 1e-6},
+        {"feed_forward_proj": None, "layer_norm_epsilon": None, "scale_decoder_outputs": True},
+        {"out_scale": False, "gated": True, "activation": "gelu_tanh", "eps": 1e-6},
+    ),
+    Read(
+        "umt5",
+        {"num_layers": 3, "num_decoder_layers": 2, "feed_forward_proj": "gated-gelu"},
+        {"feed_forward_proj": None},
+        {"out_scale": True, "gated": True, "tied": True},
+    ),
     *(
-        Read(case, {"feed_forward_proj": "gated-gelu"}, {"feed_forward_proj": "relu"},
-             {"gated": True, "activation": "gelu_tanh"})
+        Read(
+            case,
+            {"feed_forward_proj": "gated-gelu"},
+            {"feed_forward_proj": "relu"},
+            {"gated": True, "activation": "gelu_tanh"},
+        )
         for case in ("t5", "mt5", "umt5")
     ),
-]  # fmt: skip
+]
 READ = [*ENCODERS, *MODERNBERT, *LLAMAS, *SWITCHES, *PAIRED]
 
 
@@ -207,7 +339,8 @@ TYPE_OF = {"camembert": "roberta", "xlm-roberta": "roberta", "mt5": "t5", "phi3"
 
 @pytest.mark.parametrize("model_type", cases_about(MODEL_TYPES, TYPES, type_of))
 def test_the_type_of_a_model_follows_from_what_it_computes(model_type):
-    config, ids = read_keys(model_type, {}, {}), {"pad_token_id": options(model_type, 0)["pad_token_id"]}
+    config = read_keys(model_type, {}, {})
+    ids = {"pad_token_id": options(model_type, 0)["pad_token_id"]}
     assert map_for(config, ids).model_type == TYPE_OF.get(model_type, model_type)
     assert map_for(config, ids, model_type).model_type == model_type
 

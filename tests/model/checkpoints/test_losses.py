@@ -9,9 +9,11 @@ from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, rea
 from tests.model.checkpoints.published import rows, saved
 from tests.model.closeness import assert_gradients_close, gradients
 
-SIZES = {"albert masked_lm+sentence": {"hidden_size": 12, "num_attention_heads": 3, "num_hidden_layers": 3},
-         "mobilebert masked_lm+sentence": {"num_hidden_layers": 2},
-         "electra token": {"embedding_size": 5}}  # fmt: skip
+SIZES = {
+    "albert masked_lm+sentence": {"hidden_size": 12, "num_attention_heads": 3, "num_hidden_layers": 3},
+    "mobilebert masked_lm+sentence": {"num_hidden_layers": 2},
+    "electra token": {"embedding_size": 5},
+}
 
 
 @pytest.mark.parametrize("case", SIZES)
@@ -22,11 +24,13 @@ def test_sums_over_labels_and_rows_divided_by_their_counts_are_the_loss_of_the_c
     ours |= {"label_index": index, "label_ids": torch.tensor([5, 36, 9]), "row_weight": torch.ones(2)}
     ours["input_ids"].view(-1)[4] = 36  # one label is the token that is there
     if case == "electra token":
-        labels, counts = torch.zeros_like(valid, dtype=torch.int64), {"token": int(valid.sum())}
+        labels = torch.zeros_like(valid, dtype=torch.int64)
+        counts = {"token": int(valid.sum())}
         labels.view(-1)[index[[0, 2]]] = 1
         more = {}
     else:
-        labels, counts = torch.full_like(valid, -100, dtype=torch.int64), {"masked_lm": 3, "sentence": 2}
+        labels = torch.full_like(valid, -100, dtype=torch.int64)
+        counts = {"masked_lm": 3, "sentence": 2}
         labels.view(-1)[index] = ours["label_ids"]
         ours["sentence_label"] = torch.tensor([1, 0])
         name = "sentence_order_label" if case.startswith("albert") else "next_sentence_label"

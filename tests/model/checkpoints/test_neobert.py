@@ -11,7 +11,11 @@ from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, map
 from tests.contracts import contract
 from tests.model.checkpoints.published import MODEL_TYPES, VOCABULARY, export_to, loaded
 
-DIM, HEADS, LAYERS, INNER, EPS = 30, 3, 3, 48, 3e-4
+DIM = 30
+HEADS = 3
+LAYERS = 3
+INNER = 48
+EPS = 3e-4
 LENGTHS = (11, 1, 23)
 
 
@@ -56,16 +60,20 @@ def rotated(x):
 
 def slow_forward(tensors, ids):
     """Logits [T, V] of one row, head by head; every head's outputs of qkv are its query, key and value in turn."""
-    x, width = tensors["model.encoder.weight"][ids], DIM // HEADS
+    x = tensors["model.encoder.weight"][ids]
+    width = DIM // HEADS
     for layer in range(LAYERS):
         own = {
             name.removeprefix(f"model.transformer_encoder.{layer}.").removesuffix(".weight"): tensor
             for name, tensor in tensors.items()
         }
-        states, mixed = normed(x, own["attention_norm"]), []
+        states = normed(x, own["attention_norm"])
+        mixed = []
         for head in range(HEADS):
             block = own["qkv"][3 * width * head : 3 * width * (head + 1)] @ states.T
-            query, key, value = rotated(block[:width].T), rotated(block[width : 2 * width].T), block[2 * width :].T
+            query = rotated(block[:width].T)
+            key = rotated(block[width : 2 * width].T)
+            value = block[2 * width :].T
             mixed.append((query @ key.T / width**0.5).softmax(-1) @ value)
         x = x + torch.cat(mixed, dim=-1) @ own["wo"].T
         gate, up = (normed(x, own["ffn_norm"]) @ own["ffn.w12"].T).chunk(2, dim=-1)
@@ -102,8 +110,9 @@ def test_it_is_read_only_but_its_body_is_a_eurobert(folder, tmp_path):
     ids = torch.arange(4, 21)[None]
     with torch.no_grad():
         states = body(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
-        ours = build_checkpoint(checkpoint).family({"input_ids": ids, "position_ids": torch.arange(17)[None],
-                                                    "lengths": torch.tensor([17])})  # fmt: skip
+        ours = build_checkpoint(checkpoint).family(
+            {"input_ids": ids, "position_ids": torch.arange(17)[None], "lengths": torch.tensor([17])}
+        )
     assert (states - ours).abs().max() < 1e-5
 
 

@@ -7,8 +7,14 @@ from tests.model.checkpoints.test_config_json import FULL, LINEAR, MODERN, SLIDI
 from tests.model.checkpoints.type_options import LAYER_TYPES
 
 ROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}
-LLAMA3 = {"rope_type": "llama3", "rope_theta": 50.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-          "original_max_position_embeddings": 8}  # fmt: skip
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 50.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8,
+}
 LONGROPE = {"rope_type": "longrope", "rope_theta": 77.0, "short_factor": [1.1, 1.3, 2.7], "long_factor": [1.7, 3.1, 5]}
 ACTS = {"hidden_activation": "gelu", "classifier_activation": "gelu"}
 REFUSED = [
@@ -82,7 +88,7 @@ REFUSED = [
     ("opt", {}, {"word_embed_proj_dim": 3}, r"word_embed_proj_dim: expected hidden_size \d+, got 3: positions that a"),
     ("marian", {}, {"decoder_vocab_size": 41}, "decoder_vocab_size: expected that of the encoder, 37, got 41"),
     ("t5", {}, {"feed_forward_proj": "gated-mish"}, "feed_forward_proj: expected one of .*relu"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("case", "keys", "edits", "words"), REFUSED, ids=[f"{r[0]} {'-'.join(r[2])}" for r in REFUSED])

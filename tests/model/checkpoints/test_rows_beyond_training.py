@@ -20,8 +20,11 @@ SCALED = {
     "yarn mscale": {"factor": 4.0, "mscale": 0.5, "mscale_all_dim": 1.3, **LENGTHS},
 }
 LONGROPE = {
-    "rope_type": "longrope", "rope_theta": 77.0, "short_factor": [1.1, 1.3, 2.7], "long_factor": [1.7, 3.1, 5.9],
-}  # fmt: skip
+    "rope_type": "longrope",
+    "rope_theta": 77.0,
+    "short_factor": [1.1, 1.3, 2.7],
+    "long_factor": [1.7, 3.1, 5.9],
+}
 CONTEXT = {"max_position_embeddings": 64, "original_max_position_embeddings": 16}
 
 
@@ -65,7 +68,8 @@ PART = {"short_factor": [1.1, 1.3], "long_factor": [1.7, 3.1], "partial_rotary_f
 def test_longrope(tmp_path, more):
     theirs = saved(tmp_path / "in", "phi3", rope_parameters={**LONGROPE, **more}, **CONTEXT)
     checkpoint, _, again = in_and_out(tmp_path, theirs)
-    model, scaling = build_checkpoint(checkpoint), checkpoint.config.position.scaling
+    model = build_checkpoint(checkpoint)
+    scaling = checkpoint.config.position.scaling
     assert (scaling.original_maximum, scaling.factor) == (16, more.get("factor", 4.0))
     assert farthest(model, theirs, 1, 11, 16, 17, 23, 11) < 1e-5
     assert farthest(model, again, 16, 17) < 1e-5
@@ -81,8 +85,11 @@ def test_former_keys_of_longrope(tmp_path):
     for name in ("su", "yarn"):
         for key in ("rope_scaling", "rope_parameters"):
             old = {part: value for part, value in share.items() if part != "rope_type"} | {"type": name}
-            edit_config(tmp_path, **{"rope_parameters": None, "rope_scaling": None, "rope_theta": 77.0, key: old},
-                        partial_rotary_factor=0.75)  # fmt: skip
+            edit_config(
+                tmp_path,
+                **{"rope_parameters": None, "rope_scaling": None, "rope_theta": 77.0, key: old},
+                partial_rotary_factor=0.75,
+            )
             assert read_checkpoint(tmp_path).config == config
     edit_config(tmp_path, rope_parameters={**form, "original_max_position_embeddings": 32})
     assert read_checkpoint(tmp_path).config.position.scaling.original_maximum == 16

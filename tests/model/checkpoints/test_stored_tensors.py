@@ -81,7 +81,8 @@ def test_a_bias_of_the_scores_comes_in_and_goes_out(tmp_path, tied):
     checkpoint = read_checkpoint(tmp_path / "in")
     assert checkpoint.config.heads["lm"].projection == "biased"
     assert difference(build_checkpoint(checkpoint), theirs) < 1e-5
-    export, before = export_checkpoint(checkpoint), stored(tmp_path / "in")
+    export = export_checkpoint(checkpoint)
+    before = stored(tmp_path / "in")
     # without a tie the class reads the table of each stack
     tables = {f"model.{stack}.embed_tokens.weight" for stack in ("encoder", "decoder") if not tied}
     assert export.tensors.keys() == before.keys() | tables
@@ -117,7 +118,8 @@ def test_tables_that_are_no_waves_are_learned(tmp_path, model_type, noise):
     assert checkpoint.config.position.kind == ("learned" if noise > 1e-6 else "sinusoidal")
     assert difference(build_checkpoint(checkpoint), theirs) < 1e-5
     # what goes out is what came in; Marian's tables of rounded waves are computed again
-    export, before = export_checkpoint(checkpoint), stored(tmp_path / "in")
+    export = export_checkpoint(checkpoint)
+    before = stored(tmp_path / "in")
     dropped = set(TABLES) if model_type == "marian" and noise < 1e-6 else set()
     assert export.tensors.keys() == before.keys() - dropped
     assert all(torch.equal(tensor, before[name]) for name, tensor in export.tensors.items())
@@ -241,8 +243,12 @@ def test_an_old_file_with_equal_copies_is_tied_and_scaled(tmp_path):
     theirs = saved(tmp_path, "t5")
     copies = ("lm_head.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
     unread = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"
-    edit_tensors(tmp_path, lambda tensors: tensors | {name: tensors["shared.weight"].clone() for name in copies}
-                 | {unread: torch.ones(8, 3)})  # fmt: skip
+    edit_tensors(
+        tmp_path,
+        lambda tensors: (
+            tensors | {name: tensors["shared.weight"].clone() for name in copies} | {unread: torch.ones(8, 3)}
+        ),
+    )
     edit_config(tmp_path, tie_word_embeddings=None, scale_decoder_outputs=None)
     for null in (False, True):  # no word about the tie
         path = tmp_path / "config.json"

@@ -45,13 +45,17 @@ def biased(draw):
 
 
 def gemma2(draw, found):
-    return odd_llama(draw) | biased(draw) | {
-        "query_pre_attn_scalar": 7,
-        "sliding_window": draw.choice([3, 4]),
-        "layer_types": LAYER_TYPES,
-        "attn_logit_softcapping": 1.5,
-        "final_logit_softcapping": 2.0,
-    }  # fmt: skip
+    return (
+        odd_llama(draw)
+        | biased(draw)
+        | {
+            "query_pre_attn_scalar": 7,
+            "sliding_window": draw.choice([3, 4]),
+            "layer_types": LAYER_TYPES,
+            "attn_logit_softcapping": 1.5,
+            "final_logit_softcapping": 2.0,
+        }
+    )
 
 
 def gemma3(draw, found):
@@ -154,7 +158,8 @@ def deberta_v2(draw, found):
 
 def mobilebert(draw, found):
     """The stream has another width than the inside of a layer, where the heads are; at least one switch is on."""
-    dim, narrow = found["hidden_size"], draw.choice([True, False])
+    dim = found["hidden_size"]
+    narrow = draw.choice([True, False])
     return {
         "hidden_size": dim + 1,
         "embedding_size": dim - draw.choice([0, 1, 3]),

@@ -13,7 +13,8 @@ from tests.model.small_models import FAMILIES, batch_for, built, only
 
 def variants(family):
     """Batches of a family that reach every mask: full rows, padded ones, prefixes, packed documents, modes, weights."""
-    full, padded = batch_for(family, lengths=[11] * 4), batch_for(family, lengths=[11, 4, 7, 9])
+    full = batch_for(family, lengths=[11] * 4)
+    padded = batch_for(family, lengths=[11, 4, 7, 9])
     left = padded | {"left_padding": torch.tensor([0, 7, 2, 0])}
     found = {"full": full, "padded": padded, "left": left}
     documents = torch.tensor([0, 0, 0, 1, 1, 2, 2, 2, 2, 3, 3]).expand(4, 11)
@@ -46,10 +47,8 @@ def test_a_settled_batch_gives_the_same_loss_and_no_forward_reads_a_value(family
     """The family itself reads the batch as it came; whoever asks a tensor of the meta device for its value fails."""
     types = 6 if family == "encoder" else 0
     position = (KINDS | {"disentangled": RELATIVE})[kind]
-    network, tensors = (
-        built(family, position=position, head_dim=6, type_vocab_size=types).eval(),
-        variants(family)[name],
-    )
+    network = built(family, position=position, head_dim=6, type_vocab_size=types).eval()
+    tensors = variants(family)[name]
     settled = add_host_shapes(tensors, network.config.position.limit)
     ((head, loss),) = network(settled).items()
     expected = network.heads[head].loss(network.family(tensors), tensors)

@@ -84,7 +84,8 @@ def test_layers_go_on_uncompiled_where_compiling_fails(monkeypatch, backend, gra
     monkeypatch.setattr(layer_calls, "_GRAPHS", graphs)
     torch.compiler.reset()
     reasons = []
-    plain, network = built("encoder", dropout=DROPOUT), built("encoder", dropout=DROPOUT)
+    plain = built("encoder", dropout=DROPOUT)
+    network = built("encoder", dropout=DROPOUT)
     recompute_layers(plain)
     compile_layers(network, backend, on_failure=lambda reason: reasons.append(reason))
     recompute_layers(network)
@@ -108,7 +109,8 @@ def test_a_failure_is_raised_unless_somebody_is_told():
 @WARNINGS
 def test_a_mistake_of_the_layer_is_no_failure_of_the_compiler():
     torch.compiler.reset()
-    network, reasons = built("encoder"), []
+    network = built("encoder")
+    reasons = []
     compile_layers(network, "eager", on_failure=lambda reason: reasons.append(reason))
     layer = next(iter(network.family.stack.layers))
     with pytest.raises(TypeError):
@@ -141,7 +143,9 @@ def test_compiled_layers_train_and_evaluate_rows_of_any_number_and_length(family
     torch.compiler.reset()  # else the graphs of other tests count
     from torch._dynamo.testing import CompileCounter  # slow to import
 
-    plain, network, counter = built(family), built(family), CompileCounter()
+    plain = built(family)
+    network = built(family)
+    counter = CompileCounter()
     compile_layers(network, backend=counter)
     compile_heads(network, backend="eager")
     for compiled, expected in steps_and_evaluations(family, (network, plain), [(4, 11), (3, 9), (2, 13), (1, 7)]):

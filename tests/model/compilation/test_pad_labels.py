@@ -12,8 +12,10 @@ from tests.matrices import mark_slow_after
 from tests.model.small_models import FAMILIES, HEADS, batch_for, built, head_keys, total
 
 TRACER = (  # warnings of the tracer itself, while it looks at intermediate results
-    "ignore:The .grad attribute of a Tensor:UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
-)  # fmt: skip
+    "ignore:The .grad attribute of a Tensor:UserWarning",
+    "ignore::DeprecationWarning",
+    "ignore::FutureWarning",
+)
 LABELLED = [head for head in HEADS if LABEL_INDEX in registries.HEADS.load_class(head).reads]
 CASES = [("encoder", head) for head in LABELLED] + [(name, None) for name in registries.FAMILIES.available()]
 IDS = [head or family for family, head in CASES]
@@ -31,8 +33,10 @@ def results(network, tensors):
     losses = network(tensors)
     torch.stack([loss.total for loss in losses.values()]).sum().backward()
     gradients = {name: parameter.grad.clone() for name, parameter in network.named_parameters()}
-    said = {name: (loss.total.item(), loss.count, {key: sum_.item() for key, sum_ in loss.figures.items()})
-            for name, loss in losses.items()}  # fmt: skip
+    said = {
+        name: (loss.total.item(), loss.count, {key: sum_.item() for key, sum_ in loss.figures.items()})
+        for name, loss in losses.items()
+    }
     return said, gradients
 
 
@@ -52,7 +56,8 @@ def test_losses_counts_and_gradients_are_those_without_padding(family, head, cap
 @pytest.mark.parametrize("name", ["label_weight", "row"])
 def test_weights_of_labels_are_kept(name):
     if name == "row":
-        network, tensors = built("encoder", heads={"masked_lm": {"normalise": "row"}}).double(), batch_for("encoder")
+        network = built("encoder", heads={"masked_lm": {"normalise": "row"}}).double()
+        tensors = batch_for("encoder")
     else:
         network, tensors = model_and_batch("encoder", "masked_lm")
         tensors["label_weight"] = 0.5 + torch.rand(len(tensors["label_ids"]))
@@ -64,7 +69,8 @@ def test_weights_of_labels_are_kept(name):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_batch_without_labels_is_padded_too_and_learns_nothing(family):
-    network, tensors = built(family).double(), pad_labels(batch_for(family, labels=False), 8)
+    network = built(family).double()
+    tensors = pad_labels(batch_for(family, labels=False), 8)
     assert tensors["label_ids"].tolist() == [IGNORED] * 8
     ((loss, count, _),), gradients = (found := results(network, tensors))[0].values(), found[1]
     assert (loss, count) == (0.0, 0)

@@ -40,7 +40,8 @@ def batch(rows=9):
 
 def all_scores(early, tensors):
     """The scores of every classifier [L, B, ...] for all rows: complete forward passes, written out."""
-    stack, last = getattr(early.model.family, "stack", None), early.model.heads[early.head]
+    stack = getattr(early.model.family, "stack", None)
+    last = early.model.heads[early.head]
     found = []
     for head, state in zip([*last.off_ramps, last], early.model.family.layer_states(tensors)[1:], strict=True):
         found.append(head.scores(state if stack is None or head is last else stack.norm(state), tensors))
@@ -73,7 +74,8 @@ RULES = [Entropy(0.5), Entropy(0.9), Entropy(1.05), Patience(1), Patience(2), Pa
 
 @pytest.mark.parametrize(("name", "head"), [*((name, "classification") for name in MODELS), ("encoder", "regression")])
 def test_scores_and_depths_are_those_of_a_loop_over_complete_passes(name, head):
-    early, tensors = wrapped(name, head), batch()
+    early = wrapped(name, head)
+    tensors = batch()
     scores = all_scores(early, tensors)
     gap = (scores[1:] - scores[:-1]).abs().median().item() * 1.001
     rules = [Patience(1, tolerance=gap), Patience(2, tolerance=gap)] if head == "regression" else RULES
@@ -90,7 +92,8 @@ def test_scores_and_depths_are_those_of_a_loop_over_complete_passes(name, head):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_ends_of_the_thresholds(name):
-    early, tensors = wrapped(name).float(), batch()
+    early = wrapped(name).float()
+    tensors = batch()
     full = early.model.logits(tensors)["classification"]
     for rule in (Entropy(0.0), Patience(LAYERS), Patience(LAYERS + 4)):
         exits = early(tensors, rule)
@@ -101,9 +104,11 @@ def test_the_ends_of_the_thresholds(name):
 
 
 def test_flops_are_the_sum_over_the_layers_that_read_the_row():
-    early, tensors = wrapped(), batch()
+    early = wrapped()
+    tensors = batch()
     exits = early(tensors, Entropy(0.9))
-    dim, inner = 15, early.model.config.ffn_dim
+    dim = 15
+    inner = early.model.config.ffn_dim
     costs = zip(tensors["lengths"].tolist(), exits.depths.tolist(), exits.flops.tolist(), strict=True)
     for length, depth, flops in costs:
         layer = length * (2 * (4 * dim * dim + 2 * dim * inner) + 4 * dim * length)
@@ -114,7 +119,8 @@ def test_flops_are_the_sum_over_the_layers_that_read_the_row():
 
 @pytest.mark.parametrize("name", ["encoder", "narrow"])
 def test_losses_are_those_of_each_classifier_written_out(name):
-    early, tensors = wrapped(name), batch()
+    early = wrapped(name)
+    tensors = batch()
     scores = all_scores(early, tensors)
     labels = torch.where(tensors["row_weight"] == 0, -100, tensors["label"])
     each = [F.cross_entropy(one.float(), labels, reduction="sum", ignore_index=-100) for one in scores]

@@ -11,8 +11,12 @@ from tests.model.small_models import batch_for, built
 
 LOCAL = {"local": LocalConfig(window=2, global_every=2, theta=100.0), "position": PositionConfig(kind="rope")}
 MODELS = {
-    "encoder": {}, "decoder": {}, "mobilebert": {}, "local": LOCAL, "narrow": {"emb_dim": 8, "final_norm": True},
-}  # fmt: skip
+    "encoder": {},
+    "decoder": {},
+    "mobilebert": {},
+    "local": LOCAL,
+    "narrow": {"emb_dim": 8, "final_norm": True},
+}
 
 
 def model_of(name, **changes):
@@ -22,8 +26,10 @@ def model_of(name, **changes):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_layers_run_one_by_one_give_the_states_of_the_family_and_its_flops(name):
-    model, tensors = model_of(name), batch_for("encoder")
-    states, names = dict(model.named_parameters()), list(model.state_dict())
+    model = model_of(name)
+    tensors = batch_for("encoder")
+    states = dict(model.named_parameters())
+    names = list(model.state_dict())
     x, calls, _, tokens = record_layers(model, tensors, "a test")
     assert tokens.tolist() == tensors["lengths"].tolist()
     assert list(model.state_dict()) == names, "the layers are back"

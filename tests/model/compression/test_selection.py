@@ -52,7 +52,9 @@ def in_step(shares, groups, counts):
     from concurrent.futures import ThreadPoolExecutor
     from threading import Barrier
 
-    size, sent, barrier = len(shares), {}, Barrier(len(shares))
+    size = len(shares)
+    sent = {}
+    barrier = Barrier(len(shares))
 
     def call(rank):
         def total(numbers):

@@ -14,7 +14,9 @@ from clozeline.model.layers.position import rotate
 from clozeline.tools.start.contracts.heads import rows_of
 from tests.model.small_models import batch_for, built
 
-LAYERS, HEADS, DIM = 5, 3, 18
+LAYERS = 5
+HEADS = 3
+DIM = 18
 TASKS = {"classification": {"classes": 3}, "tagging": {"classes": 4}, "masked_lm": 1.0}
 MODELS = {
     "learned": {},
@@ -35,8 +37,9 @@ THRESHOLDS = (0.0, 0.08, 0.1, 0.12, 0.2)
 
 def model_of(name="learned", **changes):
     """A model in fp64 whose attention is uneven."""
-    model = built("encoder", **{"layers": LAYERS, "dim": DIM, "attention_heads": HEADS, "heads": TASKS}
-                  | MODELS[name] | changes)  # fmt: skip
+    model = built(
+        "encoder", **{"layers": LAYERS, "dim": DIM, "attention_heads": HEADS, "heads": TASKS} | MODELS[name] | changes
+    )
     draw = torch.Generator().manual_seed(4)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -64,16 +67,24 @@ def norm_of(residual, x):
 
 def attend(model, number, tensors, last, left):
     """States after the attention of a layer, and the sums of attention that the positions receive, by softmax."""
-    stack, config, positions = model.family.stack, model.config, tensors["position_ids"]
-    layer, local = stack.layers[stack.order[number]], number in stack.local_layers
+    stack = model.family.stack
+    config = model.config
+    positions = tensors["position_ids"]
+    layer = stack.layers[stack.order[number]]
+    local = number in stack.local_layers
     position = stack.local_position if local else stack.position
-    body, before = layer.attention.body, norm_of(layer.attention, last[left])
-    query, key, value = body.query(before), body.key(before), body.value(before)
+    body = layer.attention.body
+    before = norm_of(layer.attention, last[left])
+    query = body.query(before)
+    key = body.key(before)
+    value = body.value(before)
     if config.qk_norm == "all":
-        query, key = body.query_norm(query), body.key_norm(key)
+        query = body.query_norm(query)
+        key = body.key_norm(key)
     query, key, value = (part.view(len(left), -1, body.head_dim).transpose(0, 1) for part in (query, key, value))
     if config.qk_norm == "head":
-        query, key = body.query_norm(query), body.key_norm(key)
+        query = body.query_norm(query)
+        key = body.key_norm(key)
     if (angles := position.rotation(positions[:, left])) is not None:
         query, key = (rotate(part[None], angles)[0] for part in (query, key))
     key, value = (part.repeat_interleave(len(query) // len(part), dim=0) for part in (key, value))
@@ -92,7 +103,8 @@ def attend(model, number, tensors, last, left):
 
 
 def embed(model, tensors):
-    stack, ids = model.family.stack, tensors["input_ids"]
+    stack = model.family.stack
+    ids = tensors["input_ids"]
     return stack.embeddings(model.family.tokens(ids), stack.position, tensors["position_ids"], None)[0]
 
 
@@ -101,8 +113,11 @@ def slow_states(model, tensors, stays):
 
     `stays(layer, received, positions, length, heads)` returns the positions that stay, from the sums of attention.
     """
-    stack, length = model.family.stack, tensors["input_ids"].shape[1]
-    last, left, kept = embed(model, tensors), list(range(length)), []
+    stack = model.family.stack
+    length = tensors["input_ids"].shape[1]
+    last = embed(model, tensors)
+    left = list(range(length))
+    kept = []
     for number, weights in enumerate(stack.order):
         last, received, heads = attend(model, number, tensors, last, left)
         left = stays(number, received.tolist(), left, length, heads)
@@ -129,7 +144,8 @@ RULES = {"top": (TopTokens(SHARES), slow_top), "threshold": (Threshold(THRESHOLD
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("name", MODELS)
 def test_rows_of_a_batch_are_those_computed_one_by_one_and_token_by_token(name, rule):
-    model, tensors = model_of(name), batch()
+    model = model_of(name)
+    tensors = batch()
     fast, slow = RULES[rule]
     with torch.no_grad():
         pruned = TokenPruning(model, fast).prune(tensors)
@@ -150,16 +166,19 @@ def test_rows_of_a_batch_are_those_computed_one_by_one_and_token_by_token(name, 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_keeping_all_is_bit_identical(name):
-    model, tensors = model_of(name).float(), batch()
+    model = model_of(name).float()
+    tensors = batch()
     lengths = tensors["lengths"].tolist()
     for rule in (TopTokens((1.0,) * LAYERS), Threshold((0.0,) * LAYERS)):
         pruning = TokenPruning(model, rule)
-        scores, full = pruning.logits(tensors), model.logits(tensors)
+        scores = pruning.logits(tensors)
+        full = model.logits(tensors)
         assert all(torch.equal(scores[head], full[head]) for head in TASKS)
         pruned = pruning.prune(tensors)
         assert pruned.kept.tolist() == [[length] * LAYERS for length in lengths]
         assert pruned.flops.tolist() == pytest.approx([model.family.flops(length, 0) for length in lengths])
-        losses, expected = pruning(tensors), model(tensors)
+        losses = pruning(tensors)
+        expected = model(tensors)
         assert all(torch.equal(losses[head].total, expected[head].total) for head in TASKS)
         assert (losses["tokens"].total, losses["tokens"].figures["kept"]) == (0, losses["tokens"].count)
 
@@ -171,17 +190,20 @@ def test_the_first_token_always_stays_and_padding_never_does():
     kept = TopTokens((0.6,)).keep(0, attention, lengths)
     assert kept.int().tolist() == [[1, 1, 0, 0, 0], [1, 1, 0, 1, 0]], "of equal ones the first stays"
     assert TopTokens((1.0,)).keep(0, attention, torch.tensor([5, 5])).sum().item() == 8
-    model, tensors = model_of(), batch()
+    model = model_of()
+    tensors = batch()
     for rule in (TopTokens((1e-6,) * LAYERS), Threshold((1.0,) * LAYERS)):
         assert TokenPruning(model, rule).prune(tensors).kept.tolist() == [[1] * LAYERS] * 7
 
 
 def test_flops_fall_as_the_sum_over_the_tokens_of_each_layer():
-    model, tensors = model_of(), batch()
+    model = model_of()
+    tensors = batch()
     inner = model.config.ffn_dim
     pruned = TokenPruning(model, TopTokens(SHARES)).prune(tensors)
     for row, length in enumerate(tensors["lengths"].tolist()):
-        total, before = 0, length
+        total = 0
+        before = length
         for number, share in enumerate(SHARES):
             count = math.ceil(share * length - 1e-9)
             assert pruned.kept[row, number] == count
@@ -200,8 +222,10 @@ def test_flops_fall_as_the_sum_over_the_tokens_of_each_layer():
 
 def soft_states(model, tensors, mask, after):
     """States [T, dim] of one row whose tokens are multiplied by `mask(layer, received, rank)`, and the masks [L, T]."""
-    stack, length = model.family.stack, tensors["input_ids"].shape[1]
-    x, masks = embed(model, tensors), []
+    stack = model.family.stack
+    length = tensors["input_ids"].shape[1]
+    x = embed(model, tensors)
+    masks = []
     for number, weights in enumerate(stack.order):
         layer = stack.layers[weights]
         x, received, heads = attend(model, number, tensors, x, list(range(length)))
@@ -234,18 +258,23 @@ def learned(name):
 @pytest.mark.parametrize("name", ["thresholds", "retention"])
 def test_soft_masks_penalties_and_gradients_are_those_of_the_papers(name):
     """A row of weight 0 adds no penalty, and gradients go through the attention of thresholds."""
-    model, tensors = model_of(), batch()
+    model = model_of()
+    tensors = batch()
     tensors["row_weight"][3] = 0
     rule, mask_of = learned(name)
     pruning = TokenPruning(model, rule)
-    losses, hidden = pruning(tensors), pruning.prune(tensors).hidden
-    total, count = torch.zeros((), dtype=torch.float64), 0
+    losses = pruning(tensors)
+    hidden = pruning.prune(tensors).hidden
+    total = torch.zeros((), dtype=torch.float64)
+    count = 0
     kept = 0.0
     for row, length in enumerate(tensors["lengths"].tolist()):
         states, masks = soft_states(model, one_row(tensors, row), mask_of(length), after=name == "thresholds")
         torch.testing.assert_close(hidden[row, :length], states, rtol=1e-9, atol=1e-9)
         if row != 3:
-            total, count, kept = total + masks.mean(0).sum(), count + length, kept + float(masks.detach().mean(0).sum())
+            total = total + masks.mean(0).sum()
+            count = count + length
+            kept = kept + float(masks.detach().mean(0).sum())
     assert float(losses["tokens"].figures["kept"]) == pytest.approx(kept, rel=1e-6)
     if name == "retention":
         total = count * sum(j * (1 + rule.retention[j - 1].sum()) for j in range(1, LAYERS + 1))
@@ -264,7 +293,8 @@ def test_soft_masks_penalties_and_gradients_are_those_of_the_papers(name):
 
 
 def test_refusals():
-    model, usual = model_of(), TopTokens((1.0, 1.0))
+    model = model_of()
+    usual = TopTokens((1.0, 1.0))
     disentangled = PositionConfig(kind="none", disentangled=DisentangledConfig())
     mixing = {"tagging": {"classes": 3, "scalar_mix": True}}
     for refused, rule, words in (

@@ -55,7 +55,8 @@ def test_places_that_are_not_allowed_never_answer():
 def test_no_answer_is_the_lowest_of_the_windows():
     """Windows with spans 1.0 and 2.5, and no answer 9.0 and 3.0: the spans of the second are the best of both."""
     scores = torch.full((2, 4, 2), -9.0)
-    scores[0, 0], scores[1, 0] = torch.tensor([4.0, 5.0]), torch.tensor([1.0, 2.0])
+    scores[0, 0] = torch.tensor([4.0, 5.0])
+    scores[1, 0] = torch.tensor([1.0, 2.0])
     scores[0, 1, 0], scores[0, 2, 1] = 0.25, 0.75
     scores[1, 2, 0], scores[1, 3, 1] = 1.5, 1.0
     found = read_answers(scores, torch.ones(2, 4, dtype=torch.bool), torch.tensor([0, 0]))

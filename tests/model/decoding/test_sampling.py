@@ -13,7 +13,9 @@ def by_the_rule(scores, temperature, top_k, top_p):
     order = sorted(range(len(weights)), key=lambda token: (-weights[token], token))
     kept = order[:top_k]
     if top_p is not None:
-        total, reached, nucleus = sum(weights[token] for token in kept), 0.0, []
+        total = sum(weights[token] for token in kept)
+        reached = 0.0
+        nucleus = []
         for token in kept:
             nucleus.append(token)
             reached += weights[token] / total

@@ -37,12 +37,11 @@ def test_the_best_sequence_is_that_of_all(ties, kind):
     draw = torch.Generator().manual_seed(1)
     for _ in range(30):
         if ties:
-            scores, loose = (
-                torch.randint(0, 3, (1, 4, 5), generator=draw).double(),
-                torch.randint(0, 2, (6, 5), generator=draw),
-            )
+            scores = torch.randint(0, 3, (1, 4, 5), generator=draw).double()
+            loose = torch.randint(0, 2, (6, 5), generator=draw)
         else:
-            scores, loose = torch.randn(1, 4, 5, generator=draw).double(), torch.randn(6, 5, generator=draw)
+            scores = torch.randn(1, 4, 5, generator=draw).double()
+            loose = torch.randn(6, 5, generator=draw)
         first, between = bio_transitions(LABELS) if kind == "bio" else (loose[0].double(), loose[1:].double())
         found = viterbi(scores, torch.tensor([4]), first, between)[0].tolist()
         assert found == best_of_all(scores[0], first, between)
@@ -61,7 +60,8 @@ def test_no_sequence_breaks_the_rules():
 
 def test_a_row_is_decoded_as_if_it_were_alone():
     first, between = bio_transitions(LABELS)
-    scores, lengths = torch.randn(4, 6, 5, generator=torch.Generator().manual_seed(3)), torch.tensor([6, 1, 4, 2])
+    scores = torch.randn(4, 6, 5, generator=torch.Generator().manual_seed(3))
+    lengths = torch.tensor([6, 1, 4, 2])
     found = viterbi(scores, lengths, first, between)
     for row, length in enumerate(lengths.tolist()):
         alone = viterbi(scores[row : row + 1, :length], torch.tensor([length]), first, between)[0]

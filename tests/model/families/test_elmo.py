@@ -33,7 +33,8 @@ def perturbed(**changes):
 @pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN:UserWarning")
 def test_every_layer_is_torchs():
     """Word vectors twice, then each layer with the one before added from the second on; one row at a time."""
-    network, tensors = perturbed(layers=3, cell_dim=30, clip=1e9).double(), batch_for("elmo", lengths=[11, 6])
+    network = perturbed(layers=3, cell_dim=30, clip=1e9).double()
+    tensors = batch_for("elmo", lengths=[11, 6])
     with torch.no_grad():
         found = network.family.layer_states(tensors)
     assert len(found) == 4
@@ -62,7 +63,8 @@ def torch_layer(layer, x):
 
 
 def test_words_are_given_by_their_characters_and_their_table_is_the_heads_alone():
-    network, tensors = perturbed(), batch_for("elmo")
+    network = perturbed()
+    tensors = batch_for("elmo")
     before = states(network, tensors)
     with torch.no_grad():
         network.family.tokens.weight.normal_()

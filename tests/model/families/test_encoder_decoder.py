@@ -26,7 +26,8 @@ def test_a_connector_maps_what_a_decoder_of_another_width_attends_to(hidden):
     network = built("encoder_decoder", connector={"hidden_dim": hidden}, **sizes)
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
-    tensors, weights = batch_for("encoder_decoder", lengths=[11, 11]), dict(network.family.connector.named_parameters())
+    tensors = batch_for("encoder_decoder", lengths=[11, 11])
+    weights = dict(network.family.connector.named_parameters())
     with torch.no_grad():
         x = network.family.layer_states(tensors)[-1]
         assert x.shape == (2, 11, 24)
@@ -35,7 +36,8 @@ def test_a_connector_maps_what_a_decoder_of_another_width_attends_to(hidden):
         x = x @ weights["leave.weight"].T + weights["leave.bias"]
         if hidden:
             x = x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt() * weights["norm.weight"]
-        places, vectors = tensors["decoder_position_ids"], network.family.tokens(tensors["decoder_input_ids"])
+        places = tensors["decoder_position_ids"]
+        vectors = network.family.tokens(tensors["decoder_input_ids"])
         expected = network.family.decoder(vectors, places, None, None, x, None)
     assert expected.shape == (2, 9, 16)
     assert torch.allclose(states(network, tensors), expected, atol=1e-5)
@@ -44,7 +46,8 @@ def test_a_connector_maps_what_a_decoder_of_another_width_attends_to(hidden):
 
 
 def test_a_document_reads_its_own_source_and_its_own_target_alone():
-    network, tensors = built("encoder_decoder"), batch_for("encoder_decoder", lengths=[6, 11])
+    network = built("encoder_decoder")
+    tensors = batch_for("encoder_decoder", lengths=[6, 11])
     tensors["document_ids"] = (torch.arange(11) >= 5).long().expand(2, -1)
     tensors["decoder_document_ids"] = (torch.arange(9) >= 4).long().expand(2, -1)
     before = states(network, tensors)

@@ -30,7 +30,8 @@ def test_padding_beside_a_row_changes_it_by_rounding_only(family):
 
 @contract(FAMILIES, "family")
 def test_rows_of_one_token_and_filler_rows_are_finite(family):
-    network, tensors = built(family), batch_for(family, lengths=[1, 1, 1])
+    network = built(family)
+    tensors = batch_for(family, lengths=[1, 1, 1])
     tensors["row_weight"] = torch.zeros(3)
     assert states(network, tensors).isfinite().all()
     assert {(loss.total.item(), loss.count) for loss in network(tensors).values()} == {(0.0, 0)}

@@ -31,7 +31,8 @@ def test_keys_that_it_does_not_read_are_refused(family, changes, message):
 @pytest.mark.parametrize("family", RECURRENT)
 @pytest.mark.parametrize("name", ["document_ids", "prefix_length"])
 def test_rows_of_parts_are_refused(family, name):
-    network, tensors = built(family), batch_for(family)
+    network = built(family)
+    tensors = batch_for(family)
     with pytest.raises(BatchError, match=f"{name}: expected rows of one text"):
         states(network, tensors | {name: torch.zeros_like(tensors["input_ids"])})
     if family == "awd_lstm":

@@ -19,7 +19,8 @@ SMALL = {
     "heads": {"masked_lm": 1.0, "token": 50.0},
 }
 
-PLACES, LENGTHS = 20, [11, 1, 6]
+PLACES = 20
+LENGTHS = [11, 1, 6]
 DISENTANGLED = {"embedding_sharing": "disentangled"}
 
 
@@ -38,14 +39,16 @@ def drawn_by_a_loop(scores, words):
     """The first id whose sum of probabilities is above the fraction, for each label."""
     ids = []
     for row, word in zip(scores.float().softmax(-1), words.tolist(), strict=True):
-        sums, cut = row.cumsum(0), (word >> 8) / 2**24
+        sums = row.cumsum(0)
+        cut = (word >> 8) / 2**24
         ids.append(next(number for number, total in enumerate(sums) if total > cut * sums[-1]))
     return torch.tensor(ids)
 
 
 @pytest.mark.parametrize("changes", [{}, DISENTANGLED], ids=["all", "disentangled"])
 def test_losses_and_gradients_are_those_of_two_encoders(changes):
-    network, tensors = network_for(**changes).double(), batch_for("replaced_tokens", lengths=LENGTHS)
+    network = network_for(**changes).double()
+    tensors = batch_for("replaced_tokens", lengths=LENGTHS)
     sides = network.family.parts(network.config, network.state_dict(keep_vars=True))
     models = {side: build_model(config, VOCABULARY, {}).double().eval() for side, (config, _) in sides.items()}
 
@@ -75,7 +78,8 @@ def test_losses_and_gradients_are_those_of_two_encoders(changes):
 
 @pytest.mark.parametrize("changes", [{}, DISENTANGLED], ids=["all", "disentangled"])
 def test_the_discriminator_gives_the_generator_no_gradient(changes):
-    network, tensors = network_for(**changes), batch_for("replaced_tokens")
+    network = network_for(**changes)
+    tensors = batch_for("replaced_tokens")
     network(tensors)["token"].total.backward()
     judged = {name for name, parameter in network.named_parameters() if parameter.grad is not None}
     assert not any(name.startswith(("family.generator", "heads.masked_lm")) for name in judged)
@@ -102,7 +106,8 @@ def test_a_disentangled_table_begins_as_the_generator_s():
 
 
 def test_draws_and_sums_do_not_depend_on_micro_batches():
-    network, tensors = network_for(), batch_for("replaced_tokens", lengths=[11, 8, 11, 3, 9, 6])
+    network = network_for()
+    tensors = batch_for("replaced_tokens", lengths=[11, 8, 11, 3, 9, 6])
     tensors["row_weight"][4] = 0
     seen = network.family.views(tensors, network.heads)["token"].tensors["input_ids"]
     whole = network(tensors)
@@ -119,7 +124,8 @@ def test_draws_and_sums_do_not_depend_on_micro_batches():
 
 
 def test_only_labeled_places_are_replaced_by_tokens_of_the_vocabulary():
-    network, tensors = network_for(vocab_multiple=64), batch_for("replaced_tokens")
+    network = network_for(vocab_multiple=64)
+    tensors = batch_for("replaced_tokens")
     for words in (0, (1 << 32) - 1):
         tensors["sample_words"] = torch.full_like(tensors["sample_words"], words)
         seen = network.family.views(tensors, network.heads)["token"].tensors["input_ids"]
@@ -133,9 +139,13 @@ def test_only_labeled_places_are_replaced_by_tokens_of_the_vocabulary():
 
 def test_operations_are_those_of_both_stacks():
     network = network_for()
-    alone = [built("encoder", **sizes) for sizes in (
-        {"emb_dim": 12}, {"emb_dim": 12, "layers": 1, "dim": 18, "attention_heads": 3, "ffn_dim": 20},
-    )]  # fmt: skip
+    alone = [
+        built("encoder", **sizes)
+        for sizes in (
+            {"emb_dim": 12},
+            {"emb_dim": 12, "layers": 1, "dim": 18, "attention_heads": 3, "ffn_dim": 20},
+        )
+    ]
     assert network.family.flops(11, 0) == sum(one.family.flops(11, 0) for one in alone)
 
 

@@ -38,7 +38,9 @@ def batch(side="right"):
     """Rows for both sides, with two segments; ranks become the permutation mask and the targets of transformers."""
     draw = torch.Generator().manual_seed(1)
     ids = torch.randint(3, VOCABULARY, (3, 11), generator=draw)
-    types, rank, places = torch.tensor([0] * 4 + [1] * 5 + [2] * 2).expand(3, -1), RANK, torch.arange(11).expand(3, -1)
+    types = torch.tensor([0] * 4 + [1] * 5 + [2] * 2).expand(3, -1)
+    rank = RANK
+    places = torch.arange(11).expand(3, -1)
     valid = places < LENGTHS[:, None]
     starts = torch.zeros(3, dtype=torch.int64)
     if side == "left":
@@ -46,8 +48,16 @@ def batch(side="right"):
         starts = 11 - LENGTHS
         valid = places >= starts[:, None]
     index = torch.cat([row * 11 + rank[row].argsort()[rank[row].sort().values > 0] for row in range(3)])
-    ours = {"input_ids": ids, "lengths": LENGTHS, "left_padding": starts, "type_ids": types, "rank": rank,
-            "label_index": index, "label_ids": ids.flatten()[index], "row_weight": torch.ones(3)}  # fmt: skip
+    ours = {
+        "input_ids": ids,
+        "lengths": LENGTHS,
+        "left_padding": starts,
+        "type_ids": types,
+        "rank": rank,
+        "label_index": index,
+        "label_ids": ids.flatten()[index],
+        "row_weight": torch.ones(3),
+    }
     blocked = (rank[:, None, :] >= rank[:, :, None]) & ((rank > 0)[:, None, :])
     return ours, {"input_ids": ids, "attention_mask": valid.long(), "token_type_ids": types}, blocked.float(), valid
 

@@ -20,7 +20,8 @@ SEQUENCES = [[9, 8, 7], [9, 8], [9, 30], [12], [33, 2, 2, 2, 2], [33, 2, 2], [5,
 @pytest.mark.parametrize("family", START)
 def test_a_beam_as_wide_as_the_set_ranks_all_of_it(family):
     """By the probability of each sequence and its end, the rows read at once."""
-    network, start = perturbed(family), START[family]
+    network = perturbed(family)
+    start = START[family]
     decoding = Decoding(mode="beam", width=len(SEQUENCES), max_tokens=6, length_penalty=0.0)
     found = beams(network, PROMPTS, decoding, end_ids={END}, allowed=AllowedSequences(SEQUENCES, {END}), **start)
     for prompt, ranked in zip(PROMPTS, found, strict=True):
@@ -31,7 +32,9 @@ def test_a_beam_as_wide_as_the_set_ranks_all_of_it(family):
 
 
 def test_samples_draw_among_the_allowed_tokens_of_each_step():
-    network, end, prompt = few_symbols("decoder"), 3, [1, 4]
+    network = few_symbols("decoder")
+    end = 3
+    prompt = [1, 4]
     sequences = [[1, 2], [1], [2, 2, 4], [4]]
     allowed = AllowedSequences(sequences, {end})
     decoding = Decoding(mode="sample", max_tokens=4)
@@ -42,8 +45,10 @@ def test_samples_draw_among_the_allowed_tokens_of_each_step():
     for one in sequences:
         probability = 1.0
         for at, token in enumerate([*one, end]):
-            options = {other: math.exp(float(sums_of(network, prompt, [[*one[:at], other]], {})[0, -1]))
-                       for other in allowed(one[:at])}  # fmt: skip
+            options = {
+                other: math.exp(float(sums_of(network, prompt, [[*one[:at], other]], {})[0, -1]))
+                for other in allowed(one[:at])
+            }
             probability *= options[token] / sum(options.values())
         deviation = math.sqrt(probability * (1 - probability) / count)
         assert abs(shares[tuple(one)] / count - probability) < 5 * deviation + 1e-6

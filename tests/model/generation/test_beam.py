@@ -15,13 +15,16 @@ from tests.model.checkpoints.published import peer
 from tests.model.generation.test_generate import PROMPTS, START, perturbed, tensors_of
 from tests.model.small_models import small_config
 
-SYMBOLS, LENGTH, END = 5, 4, 3
+SYMBOLS = 5
+LENGTH = 4
+END = 3
 
 
 @pytest.fixture(scope="module", params=["gpt2", "t5"])
 def peers(request, tmp_path_factory):
     """Our model, that of transformers, and what our decoder needs to start: larger matrices and smaller biases."""
-    folder, theirs = tmp_path_factory.mktemp("peer"), peer(request.param, 2)
+    folder = tmp_path_factory.mktemp("peer")
+    theirs = peer(request.param, 2)
     for name, parameter in theirs.named_parameters():
         parameter.data = 2 * parameter.data if parameter.ndim > 1 else parameter.data - float(name.endswith("bias"))
     theirs.save_pretrained(folder)
@@ -40,7 +43,8 @@ def few_symbols(family):
 def every_continuation(network, prompt, start, divisor):
     """All rows that end, or hold LENGTH tokens, with their sums over the divisor, the best first."""
     leaves = list(itertools.product(range(SYMBOLS), repeat=LENGTH))
-    sums, found = sums_of(network, prompt, leaves, start), {}
+    sums = sums_of(network, prompt, leaves, start)
+    found = {}
     for leaf, of_leaf in zip(leaves, sums.tolist(), strict=True):
         size = leaf.index(END) + 1 if END in leaf else LENGTH
         found[leaf[:size]] = of_leaf[size - 1] / divisor(size)
@@ -52,7 +56,8 @@ def every_continuation(network, prompt, start, divisor):
 def sums_of(network, prompt, news, start):
     """Sums of log-probabilities up to each token of new ones of equal length, the rows read at once, [news, length]."""
     before = [start["decoder_start"]] if start else list(prompt)
-    side, rows = "decoder_" if start else "", torch.tensor([[*before, *new] for new in news])
+    side = "decoder_" if start else ""
+    rows = torch.tensor([[*before, *new] for new in news])
     given = tensors_of(prompt, "") if start else {}
     given = {name: value.expand(len(news), *value.shape[1:]) for name, value in given.items()}
     places = {f"{side}position_ids": torch.arange(rows.shape[1])[None]}
@@ -67,7 +72,9 @@ def sums_of(network, prompt, news, start):
     ("exponent", "form"), [(0.0, "power"), (1.0, "power"), (-0.5, "power"), (0.6, "gnmt"), (3.0, "gnmt")]
 )
 def test_a_beam_as_wide_as_the_tree_searches_all_of_it(family, exponent, form):
-    network, start, prompts = few_symbols(family), START[family], [[1, 4], [2]]
+    network = few_symbols(family)
+    start = START[family]
+    prompts = [[1, 4], [2]]
     decoding = Decoding(
         mode="beam", width=SYMBOLS**LENGTH, max_tokens=LENGTH, length_penalty=exponent, length_form=form
     )
@@ -88,10 +95,18 @@ def peer_beams(theirs, prompt, options, **more):
     """Return the answer of transformers' beam search for one prompt: tokens and score of each, the best first."""
     ids = torch.tensor([prompt])
     found = theirs.generate(
-        ids, attention_mask=torch.ones_like(ids), do_sample=False, early_stopping="never", pad_token_id=0,
-        return_dict_in_generate=True, output_scores=True, use_cache=False,
-        forced_eos_token_id=None, **options, **more,
-    )  # fmt: skip
+        ids,
+        attention_mask=torch.ones_like(ids),
+        do_sample=False,
+        early_stopping="never",
+        pad_token_id=0,
+        return_dict_in_generate=True,
+        output_scores=True,
+        use_cache=False,
+        forced_eos_token_id=None,
+        **options,
+        **more,
+    )
     skipped = 1 if theirs.config.is_encoder_decoder else len(prompt)
     rows = [row[skipped:].tolist() for row in found.sequences]
     return rows, found.sequences_scores.tolist()
@@ -128,7 +143,8 @@ def test_beams_equal_those_of_transformers(peers, rule):
 @pytest.mark.parametrize("mode", ["greedy", "sample"])
 @pytest.mark.parametrize("family", START)
 def test_a_score_is_that_of_the_row_read_at_once(family, mode):
-    network, start = perturbed(family), START[family]
+    network = perturbed(family)
+    start = START[family]
     end = generate(network, PROMPTS, Decoding(max_tokens=9), **start)[0].ids[4]
     decoding = Decoding(mode=mode, max_tokens=9, no_repeat_ngram=2, min_tokens=2)
     found = generate(network, PROMPTS, decoding, end_ids={end}, **start)
@@ -142,7 +158,8 @@ def test_a_score_is_that_of_the_row_read_at_once(family, mode):
 def test_a_beam_of_one_is_greedy_and_prompts_do_not_know_each_other(family):
     network = perturbed(family) if family in START else few_symbols("awd_lstm")
     prompts = PROMPTS if family in START else [[4, 1, 2], [3], [1, 1]]
-    start, ends = START.get(family, {}), {3, 17} if family in START else {3}
+    start = START.get(family, {})
+    ends = {3, 17} if family in START else {3}
     rules = {"max_tokens": 8, "min_tokens": 2, "no_repeat_ngram": 2}
     greedy = generate(network, prompts, Decoding(**rules), end_ids=ends, **start)
     one = Decoding(mode="beam", width=1, length_penalty=-5.0, **rules)
@@ -157,7 +174,8 @@ def test_a_beam_of_one_is_greedy_and_prompts_do_not_know_each_other(family):
 @pytest.mark.parametrize("exponent", [-2.0, 0.0, 1.0])
 def test_a_search_ends_early_only_where_nothing_can_change(monkeypatch, exponent):
     """Also where a penalty below 0 makes longer rows worse: the best that a row can become is then what it is."""
-    network, prompts = few_symbols("decoder"), [list(pair) for pair in itertools.product(range(SYMBOLS), repeat=2)]
+    network = few_symbols("decoder")
+    prompts = [list(pair) for pair in itertools.product(range(SYMBOLS), repeat=2)]
     torch.manual_seed(4)  # scores so far apart that wrong bounds lose rows
     for parameter in network.parameters():
         if parameter.ndim > 1:

@@ -24,10 +24,14 @@ def test_wrong_options_are_refused(options):
 @pytest.mark.parametrize(
     ("options", "drawn"),
     [
-        ({}, False), ({"mode": "beam"}, False), ({"mode": "sample"}, True), ({"mode": "unmask"}, False),
-        ({"mode": "unmask", "order": "certain"}, False), ({"mode": "unmask", "order": "random"}, True),
+        ({}, False),
+        ({"mode": "beam"}, False),
+        ({"mode": "sample"}, True),
+        ({"mode": "unmask"}, False),
+        ({"mode": "unmask", "order": "certain"}, False),
+        ({"mode": "unmask", "order": "random"}, True),
         *(({"mode": "unmask", name: 1}, True) for name in ("temperature", "top_k", "top_p")),
     ],
-)  # fmt: skip
+)
 def test_what_is_drawn_depends_on_a_seed(options, drawn):
     assert Decoding(**options).is_random is drawn

@@ -34,8 +34,13 @@ def test_what_cannot_be_continued_is_refused():
         generate(built("encoder", heads={"lm": 1.0}).eval(), [[1]], Decoding())
 
 
-LONGROPE = {"kind": "longrope", "factor": 4.0, "original_maximum": 6, "short_factor": (1.5, 1.2, 3.0),
-            "long_factor": (3.0, 9.0, 2.0)}  # fmt: skip
+LONGROPE = {
+    "kind": "longrope",
+    "factor": 4.0,
+    "original_maximum": 6,
+    "short_factor": (1.5, 1.2, 3.0),
+    "long_factor": (3.0, 9.0, 2.0),
+}
 
 
 def test_rows_are_read_again_where_the_frequencies_change():

@@ -24,7 +24,8 @@ def test_penalty_and_bans_are_those_of_transformers_in_their_order(size):
     decoding = Decoding(repetition_penalty=1.7, no_repeat_ngram=size, min_tokens=3)
     found = Rules(decoding, {10}, banned).adjust(scores, rows_of(HISTORIES))
     for row, history in enumerate(HISTORIES):
-        ids, expected = torch.tensor([history]), scores[row : row + 1].clone()
+        ids = torch.tensor([history])
+        expected = scores[row : row + 1].clone()
         for processor in (
             transformers.RepetitionPenaltyLogitsProcessor(1.7),
             transformers.NoRepeatNGramLogitsProcessor(size),

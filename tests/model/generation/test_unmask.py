@@ -13,7 +13,9 @@ from clozeline.model.generation.unmask import unmask, unmask_by
 from tests.model.generation.test_generate import tensors_of
 from tests.model.small_models import built
 
-V, LENGTH, MASK = 3, 3, 3
+V = 3
+LENGTH = 3
+MASK = 3
 TEXTS = list(itertools.product(range(V), repeat=LENGTH))
 # strongly dependent positions: the product of the marginals is far from it
 WEIGHTS = {text: 1 + 40 * (text[0] == text[1]) + 15 * (text[1] != text[2]) + text[2] for text in TEXTS}
@@ -40,7 +42,9 @@ def sampler_distribution(shares):
     total = Counter()
     for order in itertools.permutations(range(LENGTH)):
         for text in TEXTS:
-            row, probability, first = [MASK] * LENGTH, 1 / math.factorial(LENGTH), 0
+            row = [MASK] * LENGTH
+            probability = 1 / math.factorial(LENGTH)
+            first = 0
             for share in shares:
                 step = order[first : first + share]
                 probability *= math.prod(conditional(row, at)[text[at]] for at in step)
@@ -94,7 +98,9 @@ def test_a_row_does_not_depend_on_the_others():
 
 
 def test_a_model_fills_as_a_plain_loop_does():
-    model, mask, banned = built("encoder", init={"std": 0.5}).eval(), 4, {0, 1, 2, 3}
+    model = built("encoder", init={"std": 0.5}).eval()
+    mask = 4
+    banned = {0, 1, 2, 3}
     rows = [[1, 9, mask, 11, mask, mask, 2], [1, mask, 20, 2]]
     wanted = []
     for row in rows:

@@ -8,7 +8,8 @@ from tests.model.small_models import batch_for, built
 
 def next_tokens(tensors):
     """The labels of causal rows, as the stream makes them: every token but each row's first."""
-    ids, lengths = tensors["input_ids"], tensors["lengths"].tolist()
+    ids = tensors["input_ids"]
+    lengths = tensors["lengths"].tolist()
     places = [(row, place) for row, length in enumerate(lengths) for place in range(length - 1)]
     index = torch.tensor([row * ids.shape[1] + place for row, place in places])
     labels = torch.tensor([ids[row, place + 1] for row, place in places])
@@ -18,8 +19,10 @@ def next_tokens(tensors):
 def by_hand(network, hidden, tensors):
     """-log p of every token but the first from the left, and of every token but the last from the right."""
     projection = network.heads["bidirectional_lm"].projection
-    left, right = hidden[..., :24], hidden[..., 24:]
-    ids, total = tensors["input_ids"], 0.0
+    left = hidden[..., :24]
+    right = hidden[..., 24:]
+    ids = tensors["input_ids"]
+    total = 0.0
     for row, length in enumerate(tensors["lengths"].tolist()):
         if tensors["row_weight"][row] == 0:
             continue

@@ -12,7 +12,8 @@ from tests.model.small_models import batch_for, built, head_keys, weighted_batch
 @pytest.mark.parametrize("labels", [True, False], ids=["labels", "none"])
 @contract(FAMILIES, "family")
 def test_every_parameter_takes_part_with_a_gradient_of_zero_where_nothing_is_predicted(family, labels):
-    network, tensors = built(family), batch_for(family, labels=labels)
+    network = built(family)
+    tensors = batch_for(family, labels=labels)
     losses = network(tensors)
     for name, head in network.heads.items():
         assert head.count(tensors) == losses[name].count
@@ -73,7 +74,8 @@ def test_scores_need_hidden_states_alone(name):
 @contract(HEADS)
 def test_the_limit_of_labels_holds_for_those_of_a_batch(name):
     case = case_of(name)
-    limit, classes = case.head.label_limit(24), case.head.classes(case.batch)
+    limit = case.head.label_limit(24)
+    classes = case.head.classes(case.batch)
     assert limit is None or not classes.numel() or classes.max() < limit
 
 
@@ -82,7 +84,8 @@ def test_exits_are_weighed_by_their_depth_or_trained_alone(joint):
     """Sum of j L_j over sum of j; or the sum of the off-ramps' losses, whose gradients end at the head."""
     options = {"classification": {"classes": 3, "exits": "joint"}}
     head = built("encoder", layers=3, heads=options).heads["classification"]
-    tensors, states = full_batch(), [torch.randn(6, 11, 24, requires_grad=True) for _ in range(3)]
+    tensors = full_batch()
+    states = [torch.randn(6, 11, 24, requires_grad=True) for _ in range(3)]
     found = head.exit_loss(states, tensors, joint=joint)
     each = [one.loss(state, tensors).total for one, state in zip([*head.off_ramps, head], states, strict=True)]
     expected = (each[0] + 2 * each[1] + 3 * each[2]) / 6 if joint else each[0] + each[1]

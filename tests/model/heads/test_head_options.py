@@ -85,7 +85,7 @@ def test_a_head_of_another_package_has_keys_of_its_own(focal):
         ({"regression": {"range": [1, 5]}}, ["model.heads.regression", "range", "sigmoid"]),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
-)  # fmt: skip
+)
 def test_a_wrong_key_is_refused_by_its_head(heads, words):
     """The message names the key with its head, and the nearest one or the head that has it."""
     with pytest.raises(ConfigurationError) as refused:

@@ -57,7 +57,8 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_the_loss_of_rows(case):
     name, (options, expected) = case.split()[0], CASES[case]
-    network, tensors = drawn(name, **options), choice_batch() if name == "multiple_choice" else full_batch()
+    network = drawn(name, **options)
+    tensors = choice_batch() if name == "multiple_choice" else full_batch()
     if "multi_label" in options:
         tensors["label"] = torch.tensor([[0, 1, 1], [0, 0, 0], [-100] * 3, [1, 0, 0], [1, 0, 1], [1, 0, 1]])
     if name == "span":
@@ -73,7 +74,8 @@ def test_the_loss_of_rows(case):
 
 def by_label(scores, tensors):
     """Losses and correctness of each label, and how many labels its row has; rows of weight 0 left out."""
-    flat, rows = scores.flatten(0, 1)[tensors["label_index"]], tensors["label_index"] // 11
+    flat = scores.flatten(0, 1)[tensors["label_index"]]
+    rows = tensors["label_index"] // 11
     kept = tensors["row_weight"][rows] > 0
     losses = F.cross_entropy(flat, tensors["label_ids"], reduction="none")
     return losses[kept], (flat.argmax(-1) == tensors["label_ids"])[kept], rows.bincount()[rows][kept]
@@ -103,15 +105,18 @@ def tokens_of(tensors):
 @pytest.mark.parametrize("name", ["token", "corrective"])
 def test_the_loss_of_tokens(name):
     """`corrective` by equations 2 and 3 of its paper."""
-    network, tensors = drawn(name, **({"copy_weight": 3.0} if name == "corrective" else {})), full_batch()
-    head, hidden = network.heads[name], torch.randn(6, 11, 24)
+    network = drawn(name, **({"copy_weight": 3.0} if name == "corrective" else {}))
+    tensors = full_batch()
+    head = network.heads[name]
+    hidden = torch.randn(6, 11, 24)
     real, originals = tokens_of(tensors)
     other = (originals != tensors["input_ids"])[real]
     if name == "token":
         scores = head.logits(hidden)[real].squeeze(-1)
         expected = F.binary_cross_entropy_with_logits(scores, other.float(), reduction="sum")
     else:
-        scores, likely = -head.copy(hidden)[real].squeeze(-1), head.logits(hidden)[real].softmax(-1)
+        scores = -head.copy(hidden)[real].squeeze(-1)
+        likely = head.logits(hidden)[real].softmax(-1)
         likely = likely.gather(1, originals[real][:, None]).squeeze(1)
         copied = scores.neg().sigmoid()
         expected = -(torch.where(other, 0.0, copied) + (1 - copied) * likely).log().sum()
@@ -122,7 +127,8 @@ def test_the_loss_of_tokens(name):
 
 
 def test_the_loss_of_tokens_does_not_train_the_decision_to_copy():
-    network, tensors = drawn("corrective"), full_batch()
+    network = drawn("corrective")
+    tensors = full_batch()
     head = network.heads["corrective"]
     head.options = replace(head.options, copy_weight=0.0)
     with torch.no_grad():
@@ -133,7 +139,8 @@ def test_the_loss_of_tokens_does_not_train_the_decision_to_copy():
 
 
 def test_rows_that_lack_an_end_or_a_label_or_places_are_finite_and_do_not_count():
-    network, tensors = drawn("span"), full_batch()
+    network = drawn("span")
+    tensors = full_batch()
     tensors["answer_end"][0] = -100
     tensors["answer_places"][2] = False
     loss = only(network(tensors))

@@ -12,10 +12,8 @@ HEAD = {"classification": {"classes": 3, "scalar_mix": True}}
 
 
 def test_a_head_reads_the_mix_and_at_first_the_mean():
-    model, plain = (
-        built("encoder", heads=HEAD).eval(),
-        built("encoder", heads={"classification": {"classes": 3}}).eval(),
-    )
+    model = built("encoder", heads=HEAD).eval()
+    plain = built("encoder", heads={"classification": {"classes": 3}}).eval()
     tensors = full_batch()
     states = model.family.layer_states(tensors)
     head = model.heads["classification"]

@@ -13,7 +13,8 @@ HEADS = {"regularised_lm": {"activation_penalty": 2.0, "change_penalty": 3.0}}
 
 def by_hand(network, hidden, dropped, tensors, alpha, beta):
     """Sum over labels; a label at place i has token i + 1 in its row."""
-    head, total = network.heads["regularised_lm"], 0.0
+    head = network.heads["regularised_lm"]
+    total = 0.0
     for index, label in zip(tensors["label_index"].tolist(), tensors["label_ids"].tolist(), strict=True):
         row, place = divmod(index, 11)
         weight = tensors["row_weight"][row].item()
@@ -25,10 +26,12 @@ def by_hand(network, hidden, dropped, tensors, alpha, beta):
 
 
 def test_training_adds_both_penalties_and_evaluation_none():
-    network, tensors = built("awd_lstm", heads=HEADS), batch_for("awd_lstm", lengths=[11, 5, 9, 8])
+    network = built("awd_lstm", heads=HEADS)
+    tensors = batch_for("awd_lstm", lengths=[11, 5, 9, 8])
     tensors["row_weight"][2] = 0
     torch.nn.init.normal_(network.heads["regularised_lm"].projection.bias)
-    head, hidden = network.heads["regularised_lm"], torch.randn(4, 11, 24)
+    head = network.heads["regularised_lm"]
+    hidden = torch.randn(4, 11, 24)
     assert head(hidden, tensors).item() == pytest.approx(by_hand(network, hidden, hidden, tensors, 2, 3), rel=1e-5)
     assert head.divisor(tensors) == 6
     head.eval()
@@ -38,7 +41,8 @@ def test_training_adds_both_penalties_and_evaluation_none():
 
 def test_the_state_is_dropped_before_the_scores_and_not_before_its_change():
     network = built("awd_lstm", heads=HEADS, dropout={"output": 0.5})
-    tensors, hidden = batch_for("awd_lstm", lengths=[11, 5, 9, 8]), torch.randn(4, 11, 24)
+    tensors = batch_for("awd_lstm", lengths=[11, 5, 9, 8])
+    hidden = torch.randn(4, 11, 24)
     torch.manual_seed(7)
     dropped = hidden * F.dropout(torch.ones(4, 1, 24), 0.5)
     torch.manual_seed(7)
@@ -48,7 +52,8 @@ def test_the_state_is_dropped_before_the_scores_and_not_before_its_change():
 
 def test_weights_of_labels_weigh_the_penalties():
     network = built("awd_lstm", heads={"regularised_lm": {**HEADS["regularised_lm"], "normalise": "row"}})
-    tensors, hidden = batch_for("awd_lstm", lengths=[11, 5, 9, 8]), torch.randn(4, 11, 24)
+    tensors = batch_for("awd_lstm", lengths=[11, 5, 9, 8])
+    hidden = torch.randn(4, 11, 24)
     loss = network.heads["regularised_lm"].loss(hidden, tensors)
     assert loss.count == 4
     assert loss.total.item() == pytest.approx(by_hand(network, hidden, hidden, tensors, 2, 3) / 2, rel=1e-5)

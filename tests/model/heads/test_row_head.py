@@ -11,7 +11,8 @@ def judged(family, **options):
 
 
 def test_late_scores_every_token_and_takes_the_mean():
-    network, tensors = judged("encoder", pool="late", hidden="gelu"), batch_for("encoder")
+    network = judged("encoder", pool="late", hidden="gelu")
+    tensors = batch_for("encoder")
     found = network.logits(tensors)["classification"]
     with torch.no_grad():
         every = network.heads["classification"].logits(network.family(tensors))
@@ -24,7 +25,8 @@ def test_late_scores_every_token_and_takes_the_mean():
 
 def test_the_vectors_of_both_orders_of_a_pair_are_added():
     """Four rows are two pairs: their scores are those of the sums, and the bias counts once (Radford et al. 2018)."""
-    network, tensors = judged("decoder"), batch_for("decoder")
+    network = judged("decoder")
+    tensors = batch_for("decoder")
     head = network.heads["classification"].classifier.out
     alone = network.logits(tensors)["classification"] - head.bias
     found = network.logits(tensors | {"choices": torch.tensor([2, 2])})["classification"]

@@ -122,9 +122,11 @@ def test_pairs_that_are_not_alike_have_no_loss(negatives):
 
 def test_pooled_states_are_compared_as_they_are():
     """No parameters of its own, and padding has no part in it."""
-    network, tensors = built("encoder", heads={"similarity": {"pool": "mean", "group_size": 3}}).eval(), full_batch()
+    network = built("encoder", heads={"similarity": {"pool": "mean", "group_size": 3}}).eval()
+    tensors = full_batch()
     assert not list(network.heads["similarity"].parameters())
-    states, lengths = network.family(tensors), tensors["lengths"].tolist()
+    states = network.family(tensors)
+    lengths = tensors["lengths"].tolist()
     means = torch.stack([row[:length].mean(0) for row, length in zip(states, lengths, strict=True)])
     assert torch.allclose(network.logits(tensors)["similarity"], F.normalize(means, dim=-1), atol=1e-6)
     assert only(network(tensors)).count == 4

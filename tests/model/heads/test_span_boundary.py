@@ -38,10 +38,12 @@ def by_hand(network, head, left, right, offset):
 def test_loss_by_hand(width, normalise):
     network, head = head_with_random_weights(emb_dim=width)
     head.options = replace(head.options, normalise=normalise)
-    tensors, hidden = full_batch(), torch.randn(6, 11, 24)
+    tensors = full_batch()
+    hidden = torch.randn(6, 11, 24)
     losses = {}
     # labels are at 1, and in rows longer than 7 at 4 to 6: spans [1, 1] and [4, 6] in every row but the third
-    rows, places = tensors["label_index"] // 11, tensors["label_index"] % 11
+    rows = tensors["label_index"] // 11
+    places = tensors["label_index"] % 11
     tensors["span_left"] = rows * 11 + torch.where(places == 1, 0, 3)
     tensors["span_right"] = rows * 11 + torch.where(places == 1, 2, 7)
     tensors["span_offset"] = torch.where(places == 1, 0, places - 4).masked_fill(rows == 2, -1)

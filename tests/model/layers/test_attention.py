@@ -7,7 +7,12 @@ import torch
 from clozeline.model.layers.attention import attend_capped
 from clozeline.model.layers.masks import AttentionPlan
 
-B, HEADS, T, WIDTH, BOUND, SCALE = 2, 4, 5, 6, 1.5, 0.7
+B = 2
+HEADS = 4
+T = 5
+WIDTH = 6
+BOUND = 1.5
+SCALE = 0.7
 
 
 def parts(kv_heads):
@@ -18,7 +23,8 @@ def parts(kv_heads):
 
 def slow_capped(query, key, value, visible):
     """Each average by itself; `visible(row, query, key)` gives an addend, or None for what is not read."""
-    shared, mixed = query.shape[1] // key.shape[1], torch.zeros_like(query)
+    shared = query.shape[1] // key.shape[1]
+    mixed = torch.zeros_like(query)
     for row in range(B):
         for head in range(HEADS):
             for at in range(T):

@@ -28,7 +28,8 @@ def test_keys_that_do_not_go_together_are_named(changes, message):
 
 
 def test_defaults_are_those_of_the_published_model():
-    config, theirs = small_config("mobilebert", feed_forwards=BottleneckConfig.feed_forwards), MobileBertConfig()
+    config = small_config("mobilebert", feed_forwards=BottleneckConfig.feed_forwards)
+    theirs = MobileBertConfig()
     assert config.feed_forwards == theirs.num_feedforward_networks
     assert config.wide_values is theirs.key_query_shared_bottleneck
     assert config.no_norm is (theirs.normalization_type == "no_norm")

@@ -39,7 +39,8 @@ def step_of(side, ids, places):
 
 def continued(network, ids, side, given, sizes):
     """Logits of the prompts' last tokens and of all later ones, read in steps of the given sizes."""
-    cache, columns = Cache(int(LENGTHS.max()) + sum(sizes)), torch.arange(int(LENGTHS.max()))
+    cache = Cache(int(LENGTHS.max()) + sum(sizes))
+    columns = torch.arange(int(LENGTHS.max()))
     found = []
     with torch.no_grad():
         places = columns.expand(len(ids), -1)
@@ -69,8 +70,11 @@ def rows_of(columns=14):
     return torch.randint(1, VOCABULARY, (len(LENGTHS), columns), generator=draw)
 
 
-SOURCE = {"input_ids": rows_of(6).flip(1), "position_ids": torch.arange(6).expand(3, 6),
-          "lengths": torch.tensor([2, 6, 5])}  # fmt: skip
+SOURCE = {
+    "input_ids": rows_of(6).flip(1),
+    "position_ids": torch.arange(6).expand(3, 6),
+    "lengths": torch.tensor([2, 6, 5]),
+}
 LOCAL = {"position": KINDS["rope"], "local": {"window": 2, "theta": 7.0}}
 CASES = [
     *(("decoder", {"position": kind}, given) for kind in KINDS.values() for given in ({}, {"prefix_length": LENGTHS})),
@@ -82,22 +86,28 @@ CASES = [
     ("decoder", {"attn_logit_softcapping": 0.3, "final_logit_softcapping": 0.5}, {}),
     ("decoder", {"layers": 4, "share": ShareConfig(groups=1)}, {}),
     ("encoder_decoder", {"decoder_dim": 16, "tied": False, "connector": {"hidden_dim": 6}}, SOURCE),
-    ("encoder_decoder", {"layers": 4, "decoder_layers": 4, "share": ShareConfig(groups=1, group_layers=2, stacks=True)},
-     SOURCE),
-]  # fmt: skip
+    (
+        "encoder_decoder",
+        {"layers": 4, "decoder_layers": 4, "share": ShareConfig(groups=1, group_layers=2, stacks=True)},
+        SOURCE,
+    ),
+]
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 1, 1), (2, 3)], ids=["one by one", "in chunks"])
 @pytest.mark.parametrize(("family", "changes", "given"), CASES)
 def test_continued_rows_have_the_logits_of_whole_rows(family, changes, given, sizes):
-    network, ids, side = perturbed(family, **changes), rows_of(), "decoder_" if given is SOURCE else ""
+    network = perturbed(family, **changes)
+    ids = rows_of()
+    side = "decoder_" if given is SOURCE else ""
     found = continued(network, ids, side, given, sizes)
     for row in range(len(ids)):
         assert (found[row] - whole(network, ids, side, given, row)).abs().max() < 1e-5
 
 
 def test_a_source_is_read_once_and_each_token_once():
-    network, ids = perturbed("encoder_decoder"), rows_of()
+    network = perturbed("encoder_decoder")
+    ids = rows_of()
     read = {}
     for name, module in network.named_modules():
         if name.endswith(".key"):
@@ -115,7 +125,8 @@ def test_a_source_is_read_once_and_each_token_once():
 
 def test_rows_are_reordered_and_selected_with_their_keys_and_states():
     """Two keys and two values of each of three rows, the state of a recurrent model, and what is read once."""
-    cache, owner = Cache(4), torch.nn.Identity()
+    cache = Cache(4)
+    owner = torch.nn.Identity()
     parts = torch.arange(12.0).view(3, 1, 2, 2)
     cache.extend(torch.arange(2).expand(3, 2))
     cache.append(owner, parts, -parts)

@@ -6,7 +6,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from clozeline.model.layers.characters import CHARACTERS, CharacterEncoder, character_ids
 
-BEGIN, END, FILL = 259, 260, 261
+BEGIN = 259
+END = 260
+FILL = 261
 
 
 def test_words_are_their_bytes_between_two_ends():
@@ -64,7 +66,8 @@ def test_the_encoder_is_the_loop():
 
 def test_a_highway_passes_its_input_at_first():
     draws = encoder().highways[0].initial_weights(None)
-    weight, bias = torch.empty(1600, 800), torch.empty(6)
+    weight = torch.empty(1600, 800)
+    bias = torch.empty(6)
     draws["weight"](weight, torch.Generator().manual_seed(1))
     draws["bias"](bias, torch.Generator())
     assert bias.tolist() == [0, 0, 0, -2, -2, -2]

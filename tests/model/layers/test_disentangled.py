@@ -62,7 +62,8 @@ def test_dropout_is_applied_to_the_places():
     torch.manual_seed(0)
     layer, table = made()
     layer.position_dropout.p = 0.5
-    x, plan = torch.randn(1, 6, 12), AttentionPlan(relative=table(torch.arange(6)[None]))
+    x = torch.randn(1, 6, 12)
+    plan = AttentionPlan(relative=table(torch.arange(6)[None]))
     assert not torch.equal(layer(x, plan), layer(x, plan))
     layer.eval()
     assert torch.equal(layer(x, plan), layer(x, plan))
@@ -88,13 +89,18 @@ def test_the_mask_decoder_equals_a_plain_loop(steps):
     """Keys and values stay those of the states before; queries begin with absolute places (§3.2, figure 2)."""
     decoder = drawn(MaskDecoder(config(mask_decoder=steps), steps))
     stack = drawn(Stack(config(mask_decoder=steps), 2))
-    x, places = torch.randn(2, 5, 12), torch.tensor([[0, 1, 2, 3, 4], [3, 4, 5, 6, 7]])
+    x = torch.randn(2, 5, 12)
+    places = torch.tensor([[0, 1, 2, 3, 4], [3, 4, 5, 6, 7]])
     plan = AttentionPlan(relative=stack.relative(places))
     found = decoder(x, plan, None, plan)
-    attention, after = decoder.attention.body, decoder.feed_forward
-    vectors, rows = plan.relative.vectors, plan.relative.rows
-    key, value = attention.key(x), attention.value(x)
-    place_key, place_query = attention.key_of_place(vectors), attention.query_of_place(vectors)
+    attention = decoder.attention.body
+    after = decoder.feed_forward
+    vectors = plan.relative.vectors
+    rows = plan.relative.rows
+    key = attention.key(x)
+    value = attention.value(x)
+    place_key = attention.key_of_place(vectors)
+    place_query = attention.query_of_place(vectors)
     for row in range(2):
         query = torch.stack([x[row, i] + decoder.places.weight[places[row, i]] for i in range(5)])
         for _ in range(steps):

@@ -25,7 +25,9 @@ NAMES = ("cu_seqlens", "max_seqlen", "decoder_cu_seqlens", "decoder_max_seqlen")
 
 def packed():
     """Numbers, bounds and restarting places of the documents, by loops."""
-    numbers, places, bounds = [], [], [0]
+    numbers = []
+    places = []
+    bounds = [0]
     for row in SIZES:
         padding = WIDTH - sum(row)
         parts = [*row, padding] if padding else row
@@ -56,9 +58,21 @@ def paired():
 
 
 def stand_in(
-    query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, dropout, is_causal, return_debug_mask, *, scale,
-    window_size_left, window_size_right,
-):  # fmt: skip
+    query,
+    key,
+    value,
+    cu_seq_q,
+    cu_seq_k,
+    max_q,
+    max_k,
+    dropout,
+    is_causal,
+    return_debug_mask,
+    *,
+    scale,
+    window_size_left,
+    window_size_right,
+):
     """The operator of `torch.nn.attention.varlen.varlen_attn`, as torch documents that, by loops over sequences, heads
     and queries; the mean over masks of dropout.
     """
@@ -70,7 +84,8 @@ def stand_in(
     assert max_q == int(cu_seq_q.diff().max())
     assert max_k == int(cu_seq_k.diff().max())
     group = query.shape[1] // key.shape[1]
-    left, right = window_size_left, window_size_right
+    left = window_size_left
+    right = window_size_right
     assert is_causal == ((left, right) == (-1, 0))
     rows = []
     for first, end, start, stop in zip(cu_seq_q[:-1], cu_seq_q[1:], cu_seq_k[:-1], cu_seq_k[1:], strict=True):
@@ -90,14 +105,21 @@ def stand_in(
 
 MODELS = {
     "bert": ("encoder", {}),
-    "modernbert": ("encoder", {"layers": 3, "local": LocalConfig(window=2, global_every=3), "head_dim": 6,
-                               "position": PositionConfig(kind="rope")}),
+    "modernbert": (
+        "encoder",
+        {
+            "layers": 3,
+            "local": LocalConfig(window=2, global_every=3),
+            "head_dim": 6,
+            "position": PositionConfig(kind="rope"),
+        },
+    ),
     "llama": ("decoder", {}),
     "mistral": ("decoder", {"local": LocalConfig(window=2, global_every=2)}),
     "gpt2": ("decoder", {"position": PositionConfig(kind="learned", maximum=16)}),
     "bart": ("encoder_decoder", {"position": PositionConfig(kind="learned", maximum=16)}),
     "t5": ("encoder_decoder", {}),
-}  # fmt: skip
+}
 
 
 def gradients(family, changes, tensors):
@@ -112,7 +134,8 @@ def gradients(family, changes, tensors):
 def test_loss_and_gradients_are_those_of_a_mask(monkeypatch, name):
     """The mask, one call a document, and the accelerator's kernel, for which a loop written from its page stands in."""
     family, changes = MODELS[name]
-    tensors, called = batch_for(family, lengths=[11, 11, 8, 5]) | packed(), []
+    tensors = batch_for(family, lengths=[11, 11, 8, 5]) | packed()
+    called = []
     if family == "encoder_decoder":
         tensors |= paired()
     masked = gradients(family, changes, {key: one for key, one in tensors.items() if key not in NAMES})
@@ -157,7 +180,8 @@ def test_the_kernel_takes_these_arguments_and_no_value_is_read():
     assert tensors["max_seqlen"].shape == (11, 0)
     assert tensors["decoder_max_seqlen"].shape == (9, 0)
     moved = {name: one.to("meta") for name, one in tensors.items()}
-    source, target = batch_documents(moved), batch_documents(moved, "decoder_")
+    source = batch_documents(moved)
+    target = batch_documents(moved, "decoder_")
     assert (source.longest, target.longest) == (11, 9)
     plans = [
         AttentionPlan(causal=causal, documents=source, window=window)
@@ -167,7 +191,8 @@ def test_the_kernel_takes_these_arguments_and_no_value_is_read():
     options = {"dtype": torch.bfloat16, "device": "meta", "requires_grad": True}
     for plan, dropout in product((*plans, paired_plan), (0.0, 0.1)):
         columns = 9 if plan is paired_plan else WIDTH
-        query, key = torch.empty(4, 4, columns, 8, **options), torch.empty(4, 2, WIDTH, 8, **options)
+        query = torch.empty(4, 4, columns, 8, **options)
+        key = torch.empty(4, 2, WIDTH, 8, **options)
         mixed = attend_flat(query, key, key, plan, 0.3, dropout)
         assert mixed.shape == query.shape
         for part, of in zip(torch.autograd.grad(mixed.sum(), (query, key)), (query, key), strict=True):

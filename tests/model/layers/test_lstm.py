@@ -29,7 +29,8 @@ def peer(of, recurrent=None):
 
 
 def test_outputs_states_and_gradients_are_torchs():
-    ours, x = layer(), torch.randn(3, 11, 5)
+    ours = layer()
+    x = torch.randn(3, 11, 5)
     theirs = peer(ours)
     (out, (output, cell)), (expected, (last, cells)) = ours(x), theirs(x)
     assert torch.allclose(out, expected, atol=1e-6)
@@ -43,7 +44,8 @@ def test_outputs_states_and_gradients_are_torchs():
 
 
 def test_training_drops_recurrent_weights_the_same_ones_at_all_tokens():
-    ours, x = layer(weight_dropout=0.5), torch.randn(3, 11, 5)
+    ours = layer(weight_dropout=0.5)
+    x = torch.randn(3, 11, 5)
     torch.manual_seed(4)
     dropped = F.dropout(ours.recurrent, 0.5)
     assert 0.3 < dropped.eq(0).float().mean() < 0.7
@@ -67,7 +69,9 @@ def slow_projected(x, weights, clip):
 
     rows = []
     for row in x:
-        cell, output, found = np.zeros(7), np.zeros(3), []
+        cell = np.zeros(7)
+        output = np.zeros(3)
+        found = []
         for token in row:
             gates = weights["input"] @ token + weights["recurrent"] @ output + weights["bias"]
             write, forget, candidate, read = (gates[7 * n : 7 * n + 7] for n in range(4))
@@ -82,7 +86,8 @@ def slow_projected(x, weights, clip):
 
 @pytest.mark.parametrize("clip", [0.3, 1.5])
 def test_cells_and_outputs_are_clipped(clip):
-    ours, x = projected(clip, scale=2.0), torch.randn(2, 9, 5)
+    ours = projected(clip, scale=2.0)
+    x = torch.randn(2, 9, 5)
     weights = {name: value.detach().double().numpy() for name, value in ours.named_parameters()}
     found = ours(x).detach().numpy()
     assert found == pytest.approx(slow_projected(x.double().numpy(), weights, clip), abs=1e-4)

@@ -44,7 +44,8 @@ def draw(*shape, seed):
     return torch.rand(shape, generator=torch.Generator().manual_seed(seed)) < 0.6
 
 
-PAIRS, PADDING = draw(2, 1, 4, 4, seed=1), torch.tensor([[True] * 4, [True, True, False, False]])[:, None, None]
+PAIRS = draw(2, 1, 4, 4, seed=1)
+PADDING = torch.tensor([[True] * 4, [True, True, False, False]])[:, None, None]
 BIAS = torch.randn(1, 3, 4, 4, generator=torch.Generator().manual_seed(2))
 
 
@@ -81,7 +82,9 @@ def test_a_plan_shows_what_all_of_its_parts_allow(causal, pairs, prefix, padding
 @pytest.mark.parametrize("pairs", [None, PAIRS[:, :, 2:]], ids=["all", "pairs"])
 @pytest.mark.parametrize("prefix", [None, torch.tensor([4, 0])], ids=["no prefix", "prefix"])
 def test_a_continuation_reads_up_to_its_own_position(prefix, pairs, bias):
-    cache, positions, columns = Cache(4), torch.tensor([[2, 3], [1, 2]]), torch.arange(4)[None]
+    cache = Cache(4)
+    positions = torch.tensor([[2, 3], [1, 2]])
+    columns = torch.arange(4)[None]
     seen = None if prefix is None else prefix_mask(prefix, 4)
     plan = plan_continuation(bias, None, positions, columns, seen, cache, pairs)
     assert (plan.cache, plan.causal) == (cache, False)
@@ -97,8 +100,10 @@ def test_a_continuation_reads_up_to_its_own_position(prefix, pairs, bias):
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("prompt", [0, 2])
 def test_a_source_shows_its_prompt_and_the_tokens_of_a_document(prompt, packed, padding):
-    cache, source = Cache(4), torch.zeros(2, prompt + 4, 1)
-    own, other = torch.tensor([[0, 0, 1], [0, 1, 1]]), torch.tensor([[0, 1, 1, 1], [0, 0, 1, 1]])
+    cache = Cache(4)
+    source = torch.zeros(2, prompt + 4, 1)
+    own = torch.tensor([[0, 0, 1], [0, 1, 1]])
+    other = torch.tensor([[0, 1, 1, 1], [0, 0, 1, 1]])
     documents = (Documents(own), Documents(other)) if packed else (None, None)
     plan = plan_source(source, padding, *documents, cache, flat=True)
     assert plan._replace(mask=None) == AttentionPlan(cache=cache)

@@ -11,7 +11,9 @@ from clozeline.model.layers.norm import OneRMSNorm, RMSNorm
 def test_half_precision_is_rounded_as_the_class_rounds_it(norm, peer):
     peer = getattr(llama.modeling_llama if norm is RMSNorm else gemma.modeling_gemma, peer)
     torch.manual_seed(0)
-    x, ours, theirs = 30 * torch.randn(50, 64).bfloat16(), norm(64, eps=1e-6), peer(64, eps=1e-6)
+    x = 30 * torch.randn(50, 64).bfloat16()
+    ours = norm(64, eps=1e-6)
+    theirs = peer(64, eps=1e-6)
     with torch.no_grad():
         ours.weight.copy_(torch.randn(64))
         theirs.weight.copy_(ours.weight)

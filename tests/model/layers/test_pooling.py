@@ -36,7 +36,8 @@ def slow(kind, tokens):
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("kind", POOLS)
 def test_each_pool_is_that_of_the_tokens(kind, side):
-    hidden, lengths = drawn(), torch.tensor(LENGTHS)
+    hidden = drawn()
+    lengths = torch.tensor(LENGTHS)
     left = 7 - lengths if side == "left" else torch.zeros(4, dtype=torch.int64)
     tensors = {"lengths": lengths} | ({"left_padding": left} if side == "left" else {})
     places = torch.arange(7) - left[:, None]
@@ -64,7 +65,8 @@ def test_a_row_without_tokens_is_read_as_one(kind):
 
 
 def test_the_decoders_row_is_the_encoders_and_padded_on_the_right():
-    hidden, lengths = drawn(9), torch.tensor(LENGTHS)
+    hidden = drawn(9)
+    lengths = torch.tensor(LENGTHS)
     tensors = {"input_ids": torch.zeros(4, 7), "lengths": lengths, "left_padding": 7 - lengths}
     found = pool("decoder_last", hidden, tensors)
     for row in range(4):
@@ -102,7 +104,8 @@ def made_classifier(seed=0, **options):
 
 def test_both_dropouts_are_where_the_formula_has_them():
     """One mask on the vector, one on the hidden states, in this order."""
-    module, states = made_classifier(hidden="tanh", input_dropout=0.5, dropout=0.25).train(), torch.randn(4, 24)
+    module = made_classifier(hidden="tanh", input_dropout=0.5, dropout=0.25).train()
+    states = torch.randn(4, 24)
     weights = dict(module.named_parameters())
     torch.manual_seed(7)
     found = module(states)
@@ -119,6 +122,8 @@ def test_dropout_is_that_of_the_model_unless_given():
 
 
 def test_layers_are_mixed_by_the_softmax_of_their_weights():
-    mix, states = ScalarMix(2), torch.rand(2, 1, 3, 4)
-    mix.weights.data, mix.gain.data = torch.tensor([0.0, math.log(3)]), torch.tensor([2.0])
+    mix = ScalarMix(2)
+    states = torch.rand(2, 1, 3, 4)
+    mix.weights.data = torch.tensor([0.0, math.log(3)])
+    mix.gain.data = torch.tensor([2.0])
     torch.testing.assert_close(mix(list(states)), 2 * (states[0] / 4 + 3 * states[1] / 4))

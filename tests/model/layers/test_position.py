@@ -26,11 +26,13 @@ def test_t5_buckets(buckets, max_distance, causal):
 def test_waves_against_fp64():
     """Sines and cosines in turn, or all sines and then all cosines."""
     places = torch.tensor([[0, 3, 4095]])
-    interleaved, halves = Sinusoidal(6).embed(places), Sinusoidal(6, "halves").embed(places)
+    interleaved = Sinusoidal(6).embed(places)
+    halves = Sinusoidal(6, "halves").embed(places)
     assert interleaved.dtype == halves.dtype == torch.float32
     for row, place in enumerate((0, 3, 4095)):
         angles = [place / 10000 ** (2 * pair / 6) for pair in range(3)]
-        sines, cosines = [math.sin(angle) for angle in angles], [math.cos(angle) for angle in angles]
+        sines = [math.sin(angle) for angle in angles]
+        cosines = [math.cos(angle) for angle in angles]
         assert halves[0, row].tolist() == pytest.approx([*sines, *cosines], abs=1e-7)
         assert interleaved[0, row, ::2].tolist() == pytest.approx(sines, abs=1e-7)
         assert interleaved[0, row, 1::2].tolist() == pytest.approx(cosines, abs=1e-7)
@@ -47,19 +49,27 @@ SCALED = {
     "yarn factor": {"factor": 4.0, "attention_factor": 0.7, **KEPT},
     "yarn mscale": {"factor": 4.0, "mscale": 0.5, "mscale_all_dim": 1.3, **KEPT},
     "longrope": {"factor": 4.0, "short_factor": (1.5, 1.2, 3.0, 2.0), "long_factor": (3.0, 9.0, 2.0, 5.0), **KEPT},
-    "longrope factor": {"factor": 4.0, "attention_factor": 0.7, "short_factor": (1.0,) * 4, "long_factor": (2.0,) * 4,
-                        **KEPT},
-}  # fmt: skip
+    "longrope factor": {
+        "factor": 4.0,
+        "attention_factor": 0.7,
+        "short_factor": (1.0,) * 4,
+        "long_factor": (2.0,) * 4,
+        **KEPT,
+    },
+}
 
 
 @pytest.mark.parametrize("longest", [5, 16, 17, 40])
 @pytest.mark.parametrize("case", SCALED)
 def test_scaled_rotations_are_those_of_transformers(case, longest):
-    kind, keys = case.split()[0], SCALED[case]
+    kind = case.split()[0]
+    keys = SCALED[case]
     form = {"rope_type": kind, "rope_theta": 50.0} | {
-        {"original_maximum": "original_max_position_embeddings"}.get(key, key): list(value) if isinstance(value, tuple)
-        else value for key, value in keys.items()
-    }  # fmt: skip
+        {"original_maximum": "original_max_position_embeddings"}.get(key, key): list(value)
+        if isinstance(value, tuple)
+        else value
+        for key, value in keys.items()
+    }
     settings = LlamaConfig(hidden_size=16, num_attention_heads=2, max_position_embeddings=16, rope_parameters=form)
     waves, length = ROPE_INIT_FUNCTIONS[kind](settings, torch.device("cpu"), seq_len=longest)
     places = torch.arange(longest)[None]
@@ -71,7 +81,8 @@ def test_scaled_rotations_are_those_of_transformers(case, longest):
 
 def test_pairs_of_components_are_turned_and_the_rest_stays():
     """As complex numbers; the pair i has the frequency theta^(-2i / width)."""
-    x, places = torch.randn(1, 2, 3, 6, dtype=torch.float64), torch.tensor([[0, 2, 7]])
+    x = torch.randn(1, 2, 3, 6, dtype=torch.float64)
+    places = torch.tensor([[0, 2, 7]])
     found = rotate(x, Rope(4, 9.0).rotation(places))
     assert found.dtype == torch.float64
     turns = torch.polar(torch.ones(3, 2), places[0][:, None] * torch.tensor([1.0, 9.0**-0.5]))

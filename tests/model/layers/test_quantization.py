@@ -48,9 +48,11 @@ def by_torchao(linear, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_rounded_map_computes_what_torchao_does(kind):
     torch.manual_seed(1)
-    linear, x = nn.Linear(64, 48), torch.randn(3, 5, 64)
+    linear = nn.Linear(64, 48)
+    x = torch.randn(3, 5, 64)
     rounded = copy.deepcopy(linear)
-    rounded.__class__, rounded.quantization = RoundedLinear, kind
+    rounded.__class__ = RoundedLinear
+    rounded.quantization = kind
     expected = by_torchao(linear, kind)
     with torch.no_grad():
         assert (rounded(x) - expected(x)).abs().max() <= 1e-5
@@ -64,8 +66,10 @@ def test_a_rounded_map_computes_what_torchao_does(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_pass_straight_through(kind):
     torch.manual_seed(2)
-    linear, x = nn.Linear(32, 8), torch.randn(4, 32)
-    linear.__class__, linear.quantization = RoundedLinear, kind
+    linear = nn.Linear(32, 8)
+    x = torch.randn(4, 32)
+    linear.__class__ = RoundedLinear
+    linear.quantization = kind
     linear(x).sum().backward()
     with torch.no_grad():
         read = round_values(x, "int8") if kind == "int8_dynamic" else x
@@ -111,7 +115,8 @@ def test_sharded_parameters_count_with_their_full_shape():
     """DeepSpeed's stage 3 leaves empty tensors, and their shapes in `ds_shape`."""
     model = built("encoder", **WIDE)
     for parameter in model.parameters():
-        parameter.ds_shape, parameter.data = parameter.shape, torch.empty(0)
+        parameter.ds_shape = parameter.shape
+        parameter.data = torch.empty(0)
     assert len(linear_maps(model, "int4")) == 12
 
 

@@ -7,7 +7,10 @@ import torch
 from clozeline.model.layers.relative import RelativeAttention, RelativePlan, distance_waves, wave_index
 from tests.model.small_models import small_config
 
-DIM, HEADS, WIDTH, T = 12, 3, 4, 5
+DIM = 12
+HEADS = 3
+WIDTH = 4
+T = 5
 POSITIONS = torch.tensor([[0, 1, 2, 3, 4, 3, 1], [0, 1, 2, 3, 4, 0, 2]])
 """Of the states: five tokens, and two queries at positions that they predict."""
 
@@ -22,10 +25,13 @@ def test_content_distance_and_segments_are_added_and_a_query_that_reads_nothing_
     layer = RelativeAttention(small_config("encoder", dim=DIM, attention_heads=HEADS))
     for parameter in layer.parameters():
         torch.nn.init.normal_(parameter, std=0.7)
-    x, apart, visible = torch.randn(2, 7, DIM), torch.rand(2, 1, 7, T) < 0.5, torch.rand(2, 1, 7, T) < 0.7
+    x = torch.randn(2, 7, DIM)
+    apart = torch.rand(2, 1, 7, T) < 0.5
+    visible = torch.rand(2, 1, 7, T) < 0.7
     visible[1, 0, 5] = False
     plan = RelativePlan(distance_waves(T, DIM, x.device), wave_index(POSITIONS, T), apart, visible)
-    found, weights = layer(x, plan).detach(), {name: own.detach() for name, own in layer.named_parameters()}
+    found = layer(x, plan).detach()
+    weights = {name: own.detach() for name, own in layer.named_parameters()}
     query, key, value = (x @ weights[f"{name}.weight"].T for name in ("query", "key", "value"))
     for row in range(2):
         for at in range(7):

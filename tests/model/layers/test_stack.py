@@ -47,8 +47,10 @@ def test_a_shared_layer_gets_the_gradient_of_all_its_uses(case):
     changes, distinct = SHARED[case]
     family = "encoder_decoder" if "all" in case or "stacks" in case else "encoder"
     network = built(family, **changes)
-    twin, tensors = apart(network, family, changes), batch_for(family)
-    loss, other = total(network, tensors), total(twin, tensors)
+    twin = apart(network, family, changes)
+    tensors = batch_for(family)
+    loss = total(network, tensors)
+    other = total(twin, tensors)
     assert loss.item() == pytest.approx(other.item(), rel=1e-6)
     loss.backward()
     other.backward()

@@ -15,7 +15,9 @@ from clozeline.model.generation.incremental_decoder import IncrementalDecoder
 from clozeline.model.layers.masks import plan_attention
 from tests.model.small_models import batch_for, built
 
-DIM, STEPS, EPSILON = 15, 5, 0.05
+DIM = 15
+STEPS = 5
+EPSILON = 0.05
 POSITIONS = {
     "learned": PositionConfig(kind="learned", maximum=16),
     "none": PositionConfig(kind="none"),
@@ -51,15 +53,20 @@ def wave(number, dim):
 @torch.no_grad()
 def slow(model, ids, causal=False):
     """The states [T, dim] of one row without padding, and of each token N and R, by a loop over steps and tokens."""
-    stack, length = model.family.stack, len(ids)
-    vectors, unit = model.family.tokens(ids), stack.universal.halting
+    stack = model.family.stack
+    length = len(ids)
+    vectors = model.family.tokens(ids)
+    unit = stack.universal.halting
     place = None
     if type(stack.position).__name__ == "Sinusoidal":
         place = [wave(at, vectors.shape[1]) for at in range(length)]
     states = stack.embeddings(vectors[None], stack.position, torch.arange(length)[None], None)[0]
-    states, sums, halted = list(states), [0.0] * length, [False] * length
+    states = list(states)
+    sums = [0.0] * length
+    halted = [False] * length
     mean = [torch.zeros(model.config.dim, dtype=torch.float64) for _ in ids]
-    count, remainder = [0] * length, [None] * length
+    count = [0] * length
+    remainder = [None] * length
     for step in range(1, STEPS + 1):
         for at in range(length):
             states[at] = states[at] + wave(step, model.config.dim + model.config.dim % 2)[: model.config.dim]
@@ -72,7 +79,8 @@ def slow(model, ids, causal=False):
             chance = torch.sigmoid(unit.weight[0] @ states[at] + unit.bias[0])
             count[at] += 1
             if float(sums[at] + chance) >= 1 - EPSILON or step == STEPS:
-                halted[at], remainder[at] = True, 1 - sums[at]
+                halted[at] = True
+                remainder[at] = 1 - sums[at]
                 chance = remainder[at]
             mean[at] = mean[at] + chance * new[at]
             sums[at] = sums[at] + chance
@@ -90,8 +98,10 @@ def test_states_steps_and_cost_are_those_of_the_formulas(family, position, chang
     model.requires_grad_(False)
     tensors = batch_for(family, lengths=[7, 11, 1, 6, 9])
     tensors["row_weight"][3] = 0
-    hidden, losses = model.family(tensors), model(tensors)
-    steps, cost = [], 0.0
+    hidden = model.family(tensors)
+    losses = model(tensors)
+    steps = []
+    cost = 0.0
     for row, length in enumerate(tensors["lengths"].tolist()):
         expected, count, remainder = slow(model, tensors["input_ids"][row, :length], causal=family == "decoder")
         assert torch.allclose(hidden[row, :length], expected, atol=1e-5)  # waves are fp32
@@ -112,7 +122,8 @@ def test_gradients_of_the_cost_are_those_of_the_remainders():
     tensors = batch_for("decoder", lengths=[7])
     unit = model.family.stack.universal.halting
     (gradient,) = torch.autograd.grad(model(tensors)["ponder"].total, [unit.bias])
-    delta, costs = 1e-6, []
+    delta = 1e-6
+    costs = []
     for sign in (1, -1):
         with torch.no_grad():
             unit.bias.add_(sign * delta)
@@ -149,7 +160,8 @@ def test_generation_with_a_cache_computes_the_same():
     """Also where all tokens of the prompt stop at once, and a later one reads them in every step."""
     model = quick_and_slow("decoder")
     ids = torch.tensor([[1, 1, 1, 1, 2, 7, 2, 1, 2], [1, 1, 1, 1, 2, 2, 9, 30, 4]])
-    lengths, positions = torch.full((2,), 9), torch.arange(9).expand(2, 9)
+    lengths = torch.full((2,), 9)
+    positions = torch.arange(9).expand(2, 9)
     whole = model.logits({"input_ids": ids, "position_ids": positions, "lengths": lengths})["lm"]
     decoder = IncrementalDecoder(model, ids[:, :4].tolist(), None, prefix=False, tokens=5)
     for column in range(4, 9):

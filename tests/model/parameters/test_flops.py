@@ -14,7 +14,8 @@ from tests.model.small_models import batch_for, built
 
 def counted(network, tensors):
     """Products of a forward as torch counts them, all of attention's scores included."""
-    family, tensors = network.to("meta").family, add_host_shapes(tensors, None)
+    family = network.to("meta").family
+    tensors = add_host_shapes(tensors, None)
     tensors = {name: value.to("meta") for name, value in tensors.items()}
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH), torch.no_grad():
         family(tensors)
@@ -23,7 +24,8 @@ def counted(network, tensors):
 
 def test_local_layers_and_unlike_decoders_count_what_they_see():
     encoder = built("encoder", layers=3, local={"window": 2, "global_every": 2})
-    whole, near = built("encoder", layers=3).family.flops(11, 0), encoder.family.flops(11, 0)
+    whole = built("encoder", layers=3).family.flops(11, 0)
+    near = encoder.family.flops(11, 0)
     assert whole - near == 11 * 4 * 24 * (11 - 5)
     assert encoder.family.flops(4, 0) == built("encoder", layers=3).family.flops(4, 0)
     both = {"head_dim": None, "layers": 1, "decoder_layers": 1}
@@ -47,7 +49,8 @@ def test_relative_places_count_as_torch_counts_them(chosen):
     position = PositionConfig(maximum=16, disentangled=DisentangledConfig(max_distance=8, **chosen))
     network = built("encoder", position=position)
     found = counted(network, batch_for("encoder", lengths=[11]))
-    passes, kinds = 2 + 2 * ("mask_decoder" in chosen), 2 - ("mask_decoder" in chosen)
+    passes = 2 + 2 * ("mask_decoder" in chosen)
+    kinds = 2 - ("mask_decoder" in chosen)
     assert network.family.flops(11, 0) == found - passes * kinds * 2 * 16 * 24 * 24
 
 
@@ -62,7 +65,8 @@ def test_labels_cost_the_heads_matrices_and_training_three_forwards():
 
 def counted_in_training(network, tensors):
     """Products of a forward and backward pass of the body as torch counts them."""
-    family, tensors = network.to("meta").family, add_host_shapes(tensors, None)
+    family = network.to("meta").family
+    tensors = add_host_shapes(tensors, None)
     tensors = {name: value.to("meta") for name, value in tensors.items()}
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         states = family(tensors)
@@ -97,7 +101,8 @@ def test_what_is_frozen_has_no_gradients(frozen, left_out):
 def test_a_frozen_body_leaves_the_backward_pass_to_the_head():
     network = built("encoder")
     network.family.requires_grad_(False)
-    row, head = network.family.flops(11, 0), network.heads["masked_lm"].flops()
+    row = network.family.flops(11, 0)
+    head = network.heads["masked_lm"].flops()
     assert network.flops(11, labels_per_row=2) == row + 3 * 2 * head
     network.heads["masked_lm"].requires_grad_(False)
     assert network.flops(11, labels_per_row=2) == network.forward_flops(11, labels_per_row=2) == row + 2 * head
@@ -105,7 +110,8 @@ def test_a_frozen_body_leaves_the_backward_pass_to_the_head():
 
 @pytest.mark.parametrize("family", ["encoder", "decoder"])
 def test_documents_that_are_kept_apart_cost_what_they_cost_alone(family):
-    network, lengths = built(family), [3, 7, 1]
+    network = built(family)
+    lengths = [3, 7, 1]
     alone = sum(network.flops(length, 0, 0.0) for length in lengths)
     documents = {(length, 0): 1.0 for length in lengths}
     assert network.flops(11, 0, 0.0, documents) == pytest.approx(alone, rel=1e-12)

@@ -39,7 +39,9 @@ def test_each_token_is_scored_from_those_before_it(family, tokens):
 
 def test_a_beginning_that_rows_share_is_scored_once(monkeypatch):
     """Its tokens have the same score in all of them, to the bit; a row that was there already is not read."""
-    network, rows, scored = perturbed("decoder"), [[5, 9, 30, 7], [5, 9, 31], [5, 9, 30, 7], [5, 9], [9, 30]], []
+    network = perturbed("decoder")
+    rows = [[5, 9, 30, 7], [5, 9, 31], [5, 9, 30, 7], [5, 9], [9, 30]]
+    scored = []
     real = clozeline.model.scoring.causal.log_probabilities
     monkeypatch.setattr(
         "clozeline.model.scoring.causal.log_probabilities",

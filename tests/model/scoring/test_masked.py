@@ -44,7 +44,9 @@ def test_every_token_is_scored_where_it_is_masked(family, words, previous, token
 
 def test_a_window_masks_the_rest_of_a_word_where_it_is():
     """The third token is scored in [9, 30 .. 4]: its word goes on in the fourth."""
-    network, text, words = built("encoder", seed=3).eval(), [9, 30, 7, 11, 8, 5], [0, 1, 2, 2, 3, 4]
+    network = built("encoder", seed=3).eval()
+    text = [9, 30, 7, 11, 8, 5]
+    words = [0, 1, 2, 2, 3, 4]
     (found,) = pseudo_log_likelihoods_in_windows(network, [text], 3, (1, 2, MASK), words=[words])
     wanted = one_by_one(network, [1, *text[1:4], 2], [1, 2, 3], words[1:4], False)
     assert float(found[2]) == pytest.approx(wanted[1], abs=1e-5)

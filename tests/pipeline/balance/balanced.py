@@ -10,7 +10,8 @@ from clozeline.pipeline.rows import Ragged, Rows
 from tests.pipeline.token_sets import run_stage, token_documents, write_rows
 
 LENGTHS = [20 + (31 * document) % 40 for document in range(400)]
-NAMES, SOURCES = ("en", "fr", "sw"), ("books", "web")
+NAMES = ("en", "fr", "sw")
+SOURCES = ("books", "web")
 MLM = [{"name": "masked_lm", "label": "mlm", "max_length": 66, "grouping": "document"}]
 
 
@@ -34,8 +35,15 @@ def write_languages(out, *, shards=2, pairs=False):
 
 def recipe(out, balance, *, heldout=0.1, corrupt=None):
     """A recipe whose earlier stages are done; `balance` None leaves the stage out."""
-    plain = {"corpus": "toy", "output": str(out), "heldout": {"fraction": heldout}, "encode": {}, "group": {},
-             "corrupt": corrupt or MLM, "balance": balance}  # fmt: skip
+    plain = {
+        "corpus": "toy",
+        "output": str(out),
+        "heldout": {"fraction": heldout},
+        "encode": {},
+        "group": {},
+        "corrupt": corrupt or MLM,
+        "balance": balance,
+    }
     return validate(Recipe, plain, "recipe")
 
 

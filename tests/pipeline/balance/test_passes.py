@@ -23,7 +23,8 @@ def trained(rows):
 def test_tokens_of_each_language_and_source_are_counted(tmp_path):
     rows = write_languages(tmp_path)
     counts = run_balanced(tmp_path, {}, "balance")["balance"]
-    chosen, sizes = trained(rows), rows.columns["token_ids"].lengths
+    chosen = trained(rows)
+    sizes = rows.columns["token_ids"].lengths
     wanted = {}
     for row in chosen:
         language = wanted.setdefault(NAMES[rows.fixed["language"][row]], {})
@@ -38,11 +39,13 @@ def test_tokens_of_each_language_and_source_are_counted(tmp_path):
 def test_factors_give_the_shares_of_the_law(tmp_path):
     rows = write_languages(tmp_path)
     run_balanced(tmp_path, {"alpha": 0.5, "max_copies": 255}, "balance")
-    found, sizes = read_factors(tmp_path), rows.columns["token_ids"].lengths
+    found = read_factors(tmp_path)
+    sizes = rows.columns["token_ids"].lengths
     tokens = np.bincount(rows.fixed["language"][trained(rows)], sizes[trained(rows)])
     law = np.sqrt(tokens) / np.sqrt(tokens).sum()
     for code, name in enumerate(NAMES):
-        facts, factors = found["texts"][name], found["factors"][name]
+        facts = found["texts"][name]
+        factors = found["factors"][name]
         assert facts["share"] == round(tokens[code] / tokens.sum(), 6)
         assert facts["balanced_share"] == pytest.approx(law[code], abs=1e-4)
         assert facts["epochs"] == pytest.approx(law[code] * tokens.sum() / tokens[code], abs=1e-3)
@@ -55,7 +58,8 @@ def test_texts_and_pairs_are_balanced_apart(tmp_path):
     """Pairs are counted by both sides, and their tokens stay as many as they were, like those of the texts."""
     rows = write_languages(tmp_path, pairs=True)
     counts = run_balanced(tmp_path, {"alpha": 0.0, "max_copies": 255}, "balance")["balance"]
-    found, sizes = read_factors(tmp_path), rows.columns["token_ids"].lengths
+    found = read_factors(tmp_path)
+    sizes = rows.columns["token_ids"].lengths
     others = rows.columns["target_ids"].lengths
     for kind, paired in (("texts", False), ("pairs", True)):
         chosen = [row for row in trained(rows) if (others[row] > 0) == paired]
@@ -91,7 +95,8 @@ amounts = st.dictionaries(st.text("abcdef", min_size=2, max_size=2), st.integers
 def test_tokens_are_within_one_of_their_exact_share(tokens, root):
     """With powers of whole numbers the exponent 1 / root gives those numbers back, so that shares are fractions."""
     powered = {name: amount**root for name, amount in tokens.items()}
-    total, roots = sum(powered.values()), sum(tokens.values())
+    total = sum(powered.values())
+    roots = sum(tokens.values())
     found = apportion(powered, 1 / root)
     assert sum(found.values()) == total
     assert list(found) == sorted(tokens)

@@ -13,7 +13,8 @@ from tests.shard_sets import change_manifest
 
 def test_a_token_set_that_changed_is_not_counted(tmp_path):
     write_languages(tmp_path)
-    output, content = Output(tmp_path / "encode"), (tmp_path / "encode/manifest.json").read_bytes()
+    output = Output(tmp_path / "encode")
+    content = (tmp_path / "encode/manifest.json").read_bytes()
     with output.file("manifest.json") as path:
         path.write_bytes(content)
     UnitRecord("manifest", 0, "key", "ok", {}, output.files).save(output.folder)

@@ -11,7 +11,11 @@ from tests.pipeline.miniature import text
 
 HOSTS = ("one.example", "bücher.example", "two.example", "shop.three.example")
 TEXTS = [text(number, 6) if number != 20 else "only seven words are here, my friend" for number in range(36)]
-UID, URL, HOST, PARENT, REJECTED = {6}, {8}, set(range(1, 36, 4)), set(range(3, 36, 4)), {20}
+UID = {6}
+URL = {8}
+HOST = set(range(1, 36, 4))
+PARENT = set(range(3, 36, 4))
+REJECTED = {20}
 WITHOUT = UID | URL | HOST | PARENT | REJECTED
 
 
@@ -19,8 +23,11 @@ def write_inputs(folder, *, without=False):
     """Write a crawl and three other files; what is left out is blank lines of the same length, so that offsets stay."""
     rows = [{"text": row, "url": f"http://{HOSTS[number % 4]}/{number}"} for number, row in enumerate(TEXTS)]
     lines = [json.dumps(row) for row in rows]
-    files = {"web/crawl.jsonl": [" " * len(line) if without and number in WITHOUT else line
-                                 for number, line in enumerate(lines)]}  # fmt: skip
+    files = {
+        "web/crawl.jsonl": [
+            " " * len(line) if without and number in WITHOUT else line for number, line in enumerate(lines)
+        ]
+    }
     # the last file holds a copy of document 8, which nobody names
     for name, count in (("books/a.jsonl", 3), ("files/b.jsonl", 4), ("files/kept.jsonl", 9)):
         more = [json.dumps({"text": row}) for row in TEXTS[:count]]
@@ -88,17 +95,31 @@ def write_rows(path, *urls):
 
 
 ADDRESSES = (
-    "https://a.example/Wiki/HTML", "https://a.example/wiki/html", "https://b.example/?Q=1", "https://b.example/?q=1",
-    "http://BÜCHER.example/Ä", "https://c.example/#/inbox/1", "https://c.example/#/inbox/2",
-)  # fmt: skip
+    "https://a.example/Wiki/HTML",
+    "https://a.example/wiki/html",
+    "https://b.example/?Q=1",
+    "https://b.example/?q=1",
+    "http://BÜCHER.example/Ä",
+    "https://c.example/#/inbox/1",
+    "https://c.example/#/inbox/2",
+)
 
 
-@pytest.mark.parametrize(("line", "gone"), [
-    ("https://a.example/Wiki/HTML", {0}), ("https://a.example/wiki/html", {1}), ("HTTPS://A.Example/wiki/html", {1}),
-    ("https://a.example/WIKI/HTML", set()), ("https://b.example/?q=1", {3}), ("A.EXAMPLE", {0, 1}),
-    ("http://xn--bcher-kva.example/Ä", {4}), ("Http://bücher.EXAMPLE/Ä", {4}), ("http://bücher.example/ä", set()),
-    ("https://c.example/#/inbox/2", {6}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("line", "gone"),
+    [
+        ("https://a.example/Wiki/HTML", {0}),
+        ("https://a.example/wiki/html", {1}),
+        ("HTTPS://A.Example/wiki/html", {1}),
+        ("https://a.example/WIKI/HTML", set()),
+        ("https://b.example/?q=1", {3}),
+        ("A.EXAMPLE", {0, 1}),
+        ("http://xn--bcher-kva.example/Ä", {4}),
+        ("Http://bücher.EXAMPLE/Ä", {4}),
+        ("http://bücher.example/ä", set()),
+        ("https://c.example/#/inbox/2", {6}),
+    ],
+)
 def test_a_line_names_only_its_own_address(tmp_path, line, gone):
     """Paths and queries are case-sensitive, scheme and host are not."""
     write_rows(tmp_path / "a.jsonl", *ADDRESSES)
@@ -109,11 +130,20 @@ def test_a_line_names_only_its_own_address(tmp_path, line, gone):
     assert left == {url for number, url in enumerate(ADDRESSES) if number not in gone}
 
 
-@pytest.mark.parametrize(("line", "gone"), [
-    ("SRC", {"SRC/A.jsonl"}), ("src", {"src/A.jsonl", "src/a.jsonl"}), ("a.jsonl", {"src/a.jsonl"}),
-    ("A.jsonl", {"SRC/A.jsonl", "src/A.jsonl"}), ("src/A.jsonl", {"src/A.jsonl"}), ("Src", set()),
-    ("FOLDER/one", {"SRC/A.jsonl"}), ("FOLDER/ONE", set()), ("FOLDER/two/A.JSONL", set()),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("line", "gone"),
+    [
+        ("SRC", {"SRC/A.jsonl"}),
+        ("src", {"src/A.jsonl", "src/a.jsonl"}),
+        ("a.jsonl", {"src/a.jsonl"}),
+        ("A.jsonl", {"SRC/A.jsonl", "src/A.jsonl"}),
+        ("src/A.jsonl", {"src/A.jsonl"}),
+        ("Src", set()),
+        ("FOLDER/one", {"SRC/A.jsonl"}),
+        ("FOLDER/ONE", set()),
+        ("FOLDER/two/A.JSONL", set()),
+    ],
+)
 def test_a_line_names_only_its_own_source_file_or_folder(tmp_path, line, gone):
     write_rows(tmp_path / "one/A.jsonl", "https://a.example/1")
     write_rows(tmp_path / "two/A.jsonl", "https://a.example/2")

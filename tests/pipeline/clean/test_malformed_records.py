@@ -40,20 +40,24 @@ def malformed(done):
     return [row for path in sorted(done.folder.glob("rejects/*")) for row in read_malformed(path)]
 
 
-@pytest.mark.parametrize(("name", "content", "expected"), [
-    ("a.jsonl", LINES, LINE_PLACES),
-    ("cut.jsonl.gz", CUT, [("truncated", zlib.decompressobj(31).decompress(CUT).rindex(b"\n") + 1)]),
-    ("a.tsv", b"a\tb\none\nc\td\n", [("fields", 4)]),
-    ("a.csv", FIELDS, [("fields", FIELDS.index(b"2\n")), ("bad_utf8", FIELDS.index(b"4,"))]),
-    ("a.json", ARRAY, [("bad_json", ARRAY.index(b"12")), ("bad_json", ARRAY.index(b' {"text" 3}') + 1)]),
-    ("a.warc", b"".join(WARC), [("bad_length", len(WARC[0])), ("http", len(WARC[0] + WARC[1]))]),
-    ("a.warc.gz", members(WARC), [("bad_length", len(members(WARC[:1]))), ("http", len(members(WARC[:2])))]),
-    ("cut.warc.gz", members(responses(3))[:-30], [("truncated", len(members(responses(2))))]),
-    ("a.html", b"\0\xff" * 99, [("charset", 0)]),
-    # rows of a table have an index, pages of a dump the offset where complete ones end
-    ("a.parquet", table(["fine", "", "fine", None]), [("empty", 1), ("no_text", 3)]),
-    ("a.mediawiki", DUMP + b"<page><title>B</ti", [("truncated", len(DUMP))]),
-], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.jsonl", LINES, LINE_PLACES),
+        ("cut.jsonl.gz", CUT, [("truncated", zlib.decompressobj(31).decompress(CUT).rindex(b"\n") + 1)]),
+        ("a.tsv", b"a\tb\none\nc\td\n", [("fields", 4)]),
+        ("a.csv", FIELDS, [("fields", FIELDS.index(b"2\n")), ("bad_utf8", FIELDS.index(b"4,"))]),
+        ("a.json", ARRAY, [("bad_json", ARRAY.index(b"12")), ("bad_json", ARRAY.index(b' {"text" 3}') + 1)]),
+        ("a.warc", b"".join(WARC), [("bad_length", len(WARC[0])), ("http", len(WARC[0] + WARC[1]))]),
+        ("a.warc.gz", members(WARC), [("bad_length", len(members(WARC[:1]))), ("http", len(members(WARC[:2])))]),
+        ("cut.warc.gz", members(responses(3))[:-30], [("truncated", len(members(responses(2))))]),
+        ("a.html", b"\0\xff" * 99, [("charset", 0)]),
+        # rows of a table have an index, pages of a dump the offset where complete ones end
+        ("a.parquet", table(["fine", "", "fine", None]), [("empty", 1), ("no_text", 3)]),
+        ("a.mediawiki", DUMP + b"<page><title>B</ti", [("truncated", len(DUMP))]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
 def test_each_format(tmp_path, name, content, expected):
     (tmp_path / name).write_bytes(content)
     reader = {"reader": "mediawiki"} if name == "a.mediawiki" else {}

@@ -207,14 +207,17 @@ def test_keys_are_named_up_to_a_limit_and_shown_in_the_table(tmp_path):
     ("rows", "code", "said"),
     [
         ('{"body": "A text.", "id": 1}\n{"body": "Another."}\n', 64, "no 'text' among the keys: body, id"),
-        ('{"text": "x" "y"}\n', 69,
-         "no document was found in the input (1 bad_json); default/a.jsonl: line 1 is no JSON: "
-         "Expecting ',' delimiter at character 14"),
+        (
+            '{"text": "x" "y"}\n',
+            69,
+            "no document was found in the input (1 bad_json); default/a.jsonl: line 1 is no JSON: "
+            "Expecting ',' delimiter at character 14",
+        ),
         ('{"text": ["a", "list"]}\n', 64, "'text' is a list"),
         (pa.table({"body": ["A text.", "Another."]}), 64, "no 'text' among the keys: body"),
         (pa.table({"text": [["a", "list"]]}), 64, "column 'text' has the type list<element: string>"),
     ],
-)  # fmt: skip
+)
 def test_an_input_without_a_text_is_told_with_the_key_to_give(rows, code, said, tmp_path, capsys):
     path = tmp_path / ("a.jsonl" if isinstance(rows, str) else "a.parquet")
     path.write_text(rows) if isinstance(rows, str) else pa.parquet.write_table(rows, path)

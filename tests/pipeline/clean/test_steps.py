@@ -120,7 +120,8 @@ def test_filters_of_addresses_reject_before_the_text_is_read(tmp_path, target):
 class Licensed(Filter):
     """Rejects documents by what is known of them, and notes what it was given."""
 
-    VERSION, reasons = 1, ("license", "old", "elsewhere")
+    VERSION = 1
+    reasons = ("license", "old", "elsewhere")
 
     @config_class
     class Options:
@@ -150,9 +151,15 @@ KNOWN = {"extra": {"license": "cc0"}, "date": 2_000, "host": "example.org"}
 
 @pytest.mark.parametrize(
     ("known", "reason"),
-    [({}, ""), ({"extra": {}}, "license"), ({"extra": {"license": "gpl"}}, "license"), ({"date": 10}, "old"),
-     ({"date": None}, "old"), ({"host": "example.com"}, "elsewhere")],
-)  # fmt: skip
+    [
+        ({}, ""),
+        ({"extra": {}}, "license"),
+        ({"extra": {"license": "gpl"}}, "license"),
+        ({"date": 10}, "old"),
+        ({"date": None}, "old"),
+        ({"host": "example.com"}, "elsewhere"),
+    ],
+)
 @pytest.mark.parametrize("kind", [Licensed, EarlyLicensed])
 def test_a_filter_judges_what_is_known_of_a_document(kind, known, reason):
     found, tally = steps(filters=[{"name": f"{__name__}:{kind.__name__}"}])

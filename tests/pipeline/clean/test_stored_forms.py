@@ -76,13 +76,15 @@ def run_git(folder, *words, **more):
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 def test_a_patch_applies_after_cleaning(tmp_path, line_end):
-    folder, patches = tmp_path / "repository", tmp_path / "patches"
+    folder = tmp_path / "repository"
+    patches = tmp_path / "patches"
     folder.mkdir()
     patches.mkdir()
     file = folder / "file.py"
     run_git(folder, "init", "-q")
     draw = random.Random(2)
-    lines, versions = list(PATCHED * 3), []
+    lines = list(PATCHED * 3)
+    versions = []
     for number in range(12):
         file.write_bytes(line_end.join(lines).encode())
         versions.append(file.read_bytes())

@@ -15,8 +15,12 @@ def test_entries_keep_the_objectives_options_next_to_their_own():
     plain = ["causal_lm", {"name": "masked_lm", "label": "b", "mask_rate": 0.3, "variants": 4}]
     first, second = entries = validate(CorruptConfig, plain, "x")
     assert (first.set_label, first.variants, first.seed, first.container, first.block_rows) == (
-        "causal_lm", 1, None, "arrow", "auto",
-    )  # fmt: skip
+        "causal_lm",
+        1,
+        None,
+        "arrow",
+        "auto",
+    )
     assert (first.compression.codec, first.compression.level) == ("zstd", 3)
     assert (second.set_label, second.variants, second.objective.options.mask_rate) == ("b", 4, 0.3)
     assert validate(CorruptConfig, [to_plain(one) for one in entries], "x") == entries

@@ -50,9 +50,10 @@ def sets(tmp_path_factory, request):
     """Every objective that is tested, with as many variants as epochs; every other one in tars."""
     out = tmp_path_factory.mktemp("sets")
     names = enumerate(values_in_tests(request, "name"))
-    run(out, [
-        entry(name, variants=EPOCHS, container=("arrow", "tar")[place % 2], block_rows=7) for place, name in names
-    ])  # fmt: skip
+    run(
+        out,
+        [entry(name, variants=EPOCHS, container=("arrow", "tar")[place % 2], block_rows=7) for place, name in names],
+    )
     return out
 
 
@@ -163,15 +164,23 @@ def test_the_stage_draws_by_the_counts_of_the_token_set(tmp_path):
 
 @pytest.mark.parametrize("container", ["arrow", "tar"])
 def test_drawn_rates_are_stored_with_their_weights(tmp_path, container):
-    uniform = entry("masked_lm", label="bound", mask_rate={"uniform": [0.0, 1.0]}, predict_from="previous", variants=4,
-                    container=container)  # fmt: skip
+    uniform = entry(
+        "masked_lm",
+        label="bound",
+        mask_rate={"uniform": [0.0, 1.0]},
+        predict_from="previous",
+        variants=4,
+        container=container,
+    )
     write_token_set(tmp_path, [6000, 9000, 40])
     run(tmp_path, [uniform, entry("causal_lm", separator="sep", architecture="encoder")], heldout=0.0)
     shards, other = (open_shards(tmp_path / f"corrupt/{label}/train") for label in ("bound", "causal_lm"))
     facts = shards.manifest.objective
     assert (facts.options["mask_rate"], facts.frame.predict_from) == ({"uniform": [0.0, 1.0]}, "previous")
     columns = all_rows(shards.path).columns
-    labels, counts, weights = columns["label_ids"].lengths, columns["label_count"].values, columns["label_weight"]
+    labels = columns["label_ids"].lengths
+    counts = columns["label_count"].values
+    weights = columns["label_weight"]
     assert weights.values.dtype == np.float32
     assert (weights.values == (counts / labels).astype(np.float32)).all()
     assert len(set(labels.tolist())) > 20

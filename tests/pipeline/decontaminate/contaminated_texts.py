@@ -37,9 +37,11 @@ def brute_force(texts, items, ngram, most):
     ignored = {run for run, count in documents.items() if count > most}
     found = [{number for number, runs in enumerate(entries) if runs & text - ignored} for text in held]
     return {
-        "found": found, "ignored": ignored, "dirty": set().union(*found),
+        "found": found,
+        "ignored": ignored,
+        "dirty": set().union(*found),
         "too_short": {number for number, runs in enumerate(entries) if not runs},
-    }  # fmt: skip
+    }
 
 
 def prose(draw, words):
@@ -51,8 +53,13 @@ def prose(draw, words):
 def disguise(draw, text):
     """The same words for the match form: other case, accents, digits, punctuation and white space."""
     changes = [
-        str.upper, str.title, lambda word: unicodedata.normalize("NFC", word[0] + "\u0301" + word[1:]),
-        lambda word: f"“{word}”", lambda word: f"{word} —", lambda word: f"{word}\u00a0\n", lambda word: word,
-    ]  # fmt: skip
+        str.upper,
+        str.title,
+        lambda word: unicodedata.normalize("NFC", word[0] + "\u0301" + word[1:]),
+        lambda word: f"“{word}”",
+        lambda word: f"{word} —",
+        lambda word: f"{word}\u00a0\n",
+        lambda word: word,
+    ]
     words = (draw.choice(changes)(word) for word in re.sub(r"\d+", lambda _: str(draw.randrange(5000)), text).split())
     return " ".join(words)

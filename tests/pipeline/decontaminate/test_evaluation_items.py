@@ -45,17 +45,29 @@ def lines(*rows):
     ("name", "content", "expected"),
     [
         ("a.txt", "one line\n\n  \nanother\r\n", [Item(0, "0", ("one line",)), Item(3, "3", ("another",))]),
-        ("a.jsonl", lines({"text": "one", "id": 7}, "", {"text": ["two", "three"]}),
-         [Item(0, "7", ("one",)), Item(2, "2", ("two", "three"))]),
-        ("a.json", lines({"id": "x", "fields": {"q": "who?", "label": 1, "choices": ["a", "b"]}}),
-         [Item(0, "x", ("who?", "a", "b"))]),
-        ("a.jsonl", lines({"sentence_good": "it is", "sentence_bad": "it are", "UID": "u", "pairID": "0"}),
-         [Item(0, "0", ("it is", "it are"))]),
+        (
+            "a.jsonl",
+            lines({"text": "one", "id": 7}, "", {"text": ["two", "three"]}),
+            [Item(0, "7", ("one",)), Item(2, "2", ("two", "three"))],
+        ),
+        (
+            "a.json",
+            lines({"id": "x", "fields": {"q": "who?", "label": 1, "choices": ["a", "b"]}}),
+            [Item(0, "x", ("who?", "a", "b"))],
+        ),
+        (
+            "a.jsonl",
+            lines({"sentence_good": "it is", "sentence_bad": "it are", "UID": "u", "pairID": "0"}),
+            [Item(0, "0", ("it is", "it are"))],
+        ),
         ("a.jsonl", lines({"good": "g", "bad": "b"}), [Item(0, "0", ("g", "b"))]),
-        ("a.jsonl", lines({"masked_sentences": ["Dante was born in [MASK]."], "obj_label": "Florence"}),
-         [Item(0, "0", ("Dante was born in Florence.",))]),
+        (
+            "a.jsonl",
+            lines({"masked_sentences": ["Dante was born in [MASK]."], "obj_label": "Florence"}),
+            [Item(0, "0", ("Dante was born in Florence.",))],
+        ),
     ],
-)  # fmt: skip
+)
 def test_layouts(tmp_path, name, content, expected):
     path = tmp_path / name
     path.write_text(content, encoding="utf-8")
@@ -97,44 +109,81 @@ def test_a_task_is_read_by_its_reader(tmp_path):
     (file,) = files({"path": str(tmp_path / "dev-v1.1.json"), "reader": {"name": "squad"}})
     assert file.suite == "squad/dev-v1.1"
     assert list(read_items(file, Limits())) == [
-        Item(0, "0", ("Who wrote?", "Ada wrote.")), Item(1, "1", ("Ada wrote.", "2")),
-    ]  # fmt: skip
+        Item(0, "0", ("Who wrote?", "Ada wrote.")),
+        Item(1, "1", ("Ada wrote.", "2")),
+    ]
     with pytest.raises(ConfigurationError, match="did you mean 'squad'"):
         files({"path": "dev.json", "reader": {"name": "sqad"}})
 
 
 SAID = "nobody may read these seven words before"
-SQUAD_ROWS = [{"id": "1", "question": SAID, "answers": [], "is_impossible": True}, {"question": SAID, "answers": []},
-              {"id": "3", "question": "Who?", "answers": [{"text": SAID, "answer_start": 0}]}]  # fmt: skip
+SQUAD_ROWS = [
+    {"id": "1", "question": SAID, "answers": [], "is_impossible": True},
+    {"question": SAID, "answers": []},
+    {"id": "3", "question": "Who?", "answers": [{"text": SAID, "answer_start": 0}]},
+]
 ROWS_NO_TASK_KEEPS = [
     ({"name": "squad"}, {"a.json": json.dumps({"data": [{"paragraphs": [{"context": "He.", "qas": SQUAD_ROWS}]}]})}),
-    ({"name": "superglue", "task": "rte"}, {"a.jsonl": lines({"premise": SAID, "hypothesis": "no"},
-                                                             {"premise": SAID}, f'{{"premise": "{SAID}')}),
-    ({"name": "superglue", "task": "multirc"}, {"a.jsonl": lines({"passage": {"text": "He.", "questions": [
-        {"question": SAID, "answers": [{"text": "a"}, {"text": 1}]}]}})}),
+    (
+        {"name": "superglue", "task": "rte"},
+        {"a.jsonl": lines({"premise": SAID, "hypothesis": "no"}, {"premise": SAID}, f'{{"premise": "{SAID}')},
+    ),
+    (
+        {"name": "superglue", "task": "multirc"},
+        {
+            "a.jsonl": lines(
+                {"passage": {"text": "He.", "questions": [{"question": SAID, "answers": [{"text": "a"}, {"text": 1}]}]}}
+            )
+        },
+    ),
     ({"name": "glue", "task": "sst2"}, {"a.tsv": f"index\tsentence\n0\t{SAID}\n1\t{SAID}\tmore\n"}),
-    ({"name": "labelled", "text": ["t"], "label": "l", "classes": ["a", "b"], "keep": {"k": ["1"]}},
-     {"a.jsonl": lines({"t": SAID, "k": "1"}, {"t": SAID, "l": "z", "k": "1"}, {"t": SAID, "l": "a", "k": 2})}),
-    ({"name": "labelled", "words": "w", "label": "l", "classes": ["a", "b"]},
-     {"a.jsonl": lines({"w": SAID.split(), "l": ["z"] * 7}, {"w": SAID, "l": None})}),
+    (
+        {"name": "labelled", "text": ["t"], "label": "l", "classes": ["a", "b"], "keep": {"k": ["1"]}},
+        {"a.jsonl": lines({"t": SAID, "k": "1"}, {"t": SAID, "l": "z", "k": "1"}, {"t": SAID, "l": "a", "k": 2})},
+    ),
+    (
+        {"name": "labelled", "words": "w", "label": "l", "classes": ["a", "b"]},
+        {"a.jsonl": lines({"w": SAID.split(), "l": ["z"] * 7}, {"w": SAID, "l": None})},
+    ),
     ({"name": "labelled", "text": ["t"], "label": "l", "classes": ["a", "b"]}, {"a.tsv": f"t\tl\nx\ta\n{SAID}\n"}),
-    ({"name": "race"}, {"test/high/1.txt": json.dumps({"article": SAID, "questions": ["q"], "options": [["a", "b"]]}),
-                        "test/high/2.txt": f"no JSON: {SAID}"}),
+    (
+        {"name": "race"},
+        {
+            "test/high/1.txt": json.dumps({"article": SAID, "questions": ["q"], "options": [["a", "b"]]}),
+            "test/high/2.txt": f"no JSON: {SAID}",
+        },
+    ),
     ({"name": "trec", "classes": ["NUM"]}, {"a.label": f"HUM:ind {SAID}\nHUM {SAID}\n"}),
-    ({"name": "text_to_text", "columns": ["de", "en"], "source": "de", "target": "en"},
-     {"a.tsv": f"{SAID}\t\n{SAID}\n"}),
+    (
+        {"name": "text_to_text", "columns": ["de", "en"], "source": "de", "target": "en"},
+        {"a.tsv": f"{SAID}\t\n{SAID}\n"},
+    ),
     ({"name": "conll", "entities": ["PER"]}, {"a.txt": "".join(f"{word} B-LOC\n" for word in SAID.split())}),
-    ({"name": "conllu", "tags": ["NOUN"]},
-     {"a.conllu": "".join(f"{at + 1}\t{word}{chr(9) + '_' if at else ''}\t_\tVERB\t_\t_\t_\t_\t_\t_\n"
-                          .replace("_\t_\tVERB", "_\tVERB") for at, word in enumerate(SAID.split()))}),
-    ({"name": "multiple_choice", "task": "x", "context": "c", "choices": ["a", "b"], "answer": "n"},
-     {"a.jsonl": lines({"c": SAID, "a": "x", "b": "y"}, {"c": SAID, "a": "x", "b": "y", "n": 7}, {"c": SAID})}),
-    ({"name": "labelled", "label": "folder", "classes": ["neg", "pos"], "no_label": ["unsup"]},
-     {"test/unsup/1.txt": SAID, "test/other/1.txt": SAID}),
-    ({"name": "sst_trees", "binary": True},
-     {"a.txt": f"(2 {' '.join(f'(2 {word})' for word in SAID.split())})\n{SAID}\n"}),
+    (
+        {"name": "conllu", "tags": ["NOUN"]},
+        {
+            "a.conllu": "".join(
+                f"{at + 1}\t{word}{chr(9) + '_' if at else ''}\t_\tVERB\t_\t_\t_\t_\t_\t_\n".replace(
+                    "_\t_\tVERB", "_\tVERB"
+                )
+                for at, word in enumerate(SAID.split())
+            )
+        },
+    ),
+    (
+        {"name": "multiple_choice", "task": "x", "context": "c", "choices": ["a", "b"], "answer": "n"},
+        {"a.jsonl": lines({"c": SAID, "a": "x", "b": "y"}, {"c": SAID, "a": "x", "b": "y", "n": 7}, {"c": SAID})},
+    ),
+    (
+        {"name": "labelled", "label": "folder", "classes": ["neg", "pos"], "no_label": ["unsup"]},
+        {"test/unsup/1.txt": SAID, "test/other/1.txt": SAID},
+    ),
+    (
+        {"name": "sst_trees", "binary": True},
+        {"a.txt": f"(2 {' '.join(f'(2 {word})' for word in SAID.split())})\n{SAID}\n"},
+    ),
     ({"name": "instructions"}, {"a.jsonl": lines({"messages": [{"role": "user", "content": SAID}]})}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("reader", "content"), ROWS_NO_TASK_KEEPS, ids=lambda value: str(value.get("name", "")))
@@ -143,8 +192,12 @@ def test_every_row_with_a_text_is_an_item(tmp_path, reader, content):
     for name, text in content.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
-    file = EvaluationFile("suite", "a", tmp_path / next(iter(content)), validate(
-        EvaluationSet, {"path": "x", "reader": reader}, "test").reader)  # fmt: skip
+    file = EvaluationFile(
+        "suite",
+        "a",
+        tmp_path / next(iter(content)),
+        validate(EvaluationSet, {"path": "x", "reader": reader}, "test").reader,
+    )
     read = file.reader.build(Limits())
     rejected = {item.index for item in read.read(read.open(file.path)) if isinstance(item, Rejected)}
     items = {item.row: item for item in read_items(file, Limits()) if not isinstance(item, Rejected)}
@@ -174,8 +227,11 @@ def test_names_of_suites_and_files(tmp_path):
         (tmp_path / name).write_text("")
     found = files({"path": f"{tmp_path}/evals/*"}, {"path": f"{tmp_path}/blimp"})
     assert [(file.suite, file.name) for file in found] == [
-        ("blimp", "b.jsonl"), ("blimp", "deep/a.jsonl"), ("dev", "dev.jsonl.gz"), ("test.v2", "test.v2.txt")
-    ]  # fmt: skip
+        ("blimp", "b.jsonl"),
+        ("blimp", "deep/a.jsonl"),
+        ("dev", "dev.jsonl.gz"),
+        ("test.v2", "test.v2.txt"),
+    ]
     found = files({"path": f"{tmp_path}/**/*.jsonl", "suite": "all"})
     assert [(file.suite, file.name) for file in found] == [("all", "blimp/b.jsonl"), ("all", "blimp/deep/a.jsonl")]
     with pytest.raises(ConfigurationError, match=r"evals/none\.jsonl: expected a file.*got no file: correct the path"):

@@ -29,9 +29,15 @@ def test_leaked_documents_are_gone_and_the_page_shows_the_suite(complete):
     at = page.cells.index("evaluation suite")
     shown = dict(zip(page.cells[at : at + 8], page.cells[at + 8 : at + 16], strict=True))
     assert shown == {
-        "evaluation suite": "items", "items": "3", "unreadable": "0", "contaminated": "3", "too_short": "0",
-        "documents": "3", "words": "66", "overlap_words": "66",
-    }  # fmt: skip
+        "evaluation suite": "items",
+        "items": "3",
+        "unreadable": "0",
+        "contaminated": "3",
+        "too_short": "0",
+        "documents": "3",
+        "words": "66",
+        "overlap_words": "66",
+    }
 
 
 def test_rows_that_a_reader_rejects_are_looked_for_and_rows_without_a_text_are_told(complete, tmp_path, caplog, capsys):
@@ -46,8 +52,10 @@ def test_rows_that_a_reader_rejects_are_looked_for_and_rows_without_a_text_are_t
     counts = read_report(tmp_path / "decontaminate" / "report.json", "")["counts"]
     (suite,) = counts["suites"].values()
     assert {name: suite[name] for name in ("items", "unreadable", "contaminated")} == {
-        "items": 3, "unreadable": 2, "contaminated": 1,
-    }  # fmt: skip
+        "items": 3,
+        "unreadable": 2,
+        "contaminated": 1,
+    }
     assert counts["rejected"] == {"contaminated": 1}
     assert "dev.tsv: 1 row rejected as bad_utf8, 1 row rejected as blank_line" in caplog.text
     assert re.search(r"dropped \(evaluation rows\): 2 ", capsys.readouterr().out)

@@ -81,8 +81,10 @@ def test_two_thousand_texts_as_by_sets(run_stage, items, seed, ngram):
     assert {tuple(row["words"].split()) for row in overlap["ignored"]} == expected["ignored"]
     suite = overlap["suites"]["items"]
     assert (suite["contaminated"], suite["too_short"], suite["items"]) == (
-        len(expected["dirty"]), len(expected["too_short"]), 60
-    )  # fmt: skip
+        len(expected["dirty"]),
+        len(expected["too_short"]),
+        60,
+    )
 
 
 def test_a_run_in_more_documents_than_allowed_is_ignored_and_listed(run_stage, items):
@@ -116,9 +118,11 @@ def test_no_order_of_documents_parts_items_or_files_changes_a_decision(run_stage
     expected = None
     for trial in range(4):
         draw = random.Random(trial)
-        cut, shuffled = draw.randrange(len(rows)), draw.sample(rows, len(rows))
+        cut = draw.randrange(len(rows))
+        shuffled = draw.sample(rows, len(rows))
         files = [items(draw.sample(evaluated[:30], 30), "a.jsonl"), items(draw.sample(evaluated[30:], 30), "b.jsonl")]
-        parts, bytes_ = [shuffled[:cut], shuffled[cut:]], []
+        parts = [shuffled[:cut], shuffled[cut:]]
+        bytes_ = []
         for order in (files, files[::-1]):
             result = run_stage(parts, {"against": order}, reverse=order is files)
             bytes_.append(result.published("*"))
@@ -138,16 +142,32 @@ TWO = "amber beryl coral diamond emerald flint garnet"
 def test_documents_and_shares_of_items_and_suites(run_stage, items):
     files = [items([ONE, TWO, "too short"], "first.jsonl"), items([TWO, f"{ONE} and pine"], "second.jsonl")]
     rows = [
-        document(0, " ".join(ONE.split()[:13])), document(1, f"{TWO}, and {ONE}"), document(2, f"{TWO} {TWO}"),
+        document(0, " ".join(ONE.split()[:13])),
+        document(1, f"{TWO}, and {ONE}"),
+        document(2, f"{TWO} {TWO}"),
         document(3, "nothing of them"),
-    ]  # fmt: skip
+    ]
     result = run_stage([rows[:2], rows[2:]], {"against": files})
     assert result.counts["suites"] == {
-        "first": {"items": 3, "unreadable": 0, "too_short": 1, "words": 22, "overlap_words": 22,
-                  "contaminated": 2, "documents": 3},
-        "second": {"items": 2, "unreadable": 0, "too_short": 0, "words": 24, "overlap_words": 22,
-                   "contaminated": 2, "documents": 3},
-    }  # fmt: skip
+        "first": {
+            "items": 3,
+            "unreadable": 0,
+            "too_short": 1,
+            "words": 22,
+            "overlap_words": 22,
+            "contaminated": 2,
+            "documents": 3,
+        },
+        "second": {
+            "items": 2,
+            "unreadable": 0,
+            "too_short": 0,
+            "words": 24,
+            "overlap_words": 22,
+            "contaminated": 2,
+            "documents": 3,
+        },
+    }
     assert result.counts["contaminated_documents"] == 3
     overlap = result.json("overlap.json")["suites"]["second"]
     assert overlap["overlap"] == round(22 / 24, 6)

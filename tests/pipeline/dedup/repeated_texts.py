@@ -54,7 +54,8 @@ def without_lines(rows, most, keep_first, min_letters, by_source):
     for row in rows:
         for line in row.text.split("\n"):
             holders[tuple(words_of(line)), row.source_group if by_source else ""].add(row.uid)
-    left, seen = {}, set()
+    left = {}
+    seen = set()
     for row in sorted(rows, key=lambda row: row.uid):
         kept = []
         for line in row.text.split("\n"):
@@ -70,7 +71,8 @@ def without_lines(rows, most, keep_first, min_letters, by_source):
 
 def without_spans(rows, size, split):
     """Return what is left of each text without spans of sentences that occur earlier, by uid and position."""
-    seen, left = set(), {}
+    seen = set()
+    left = {}
     for row in sorted(rows, key=lambda row: row.uid):
         starts = [*split(row.text), len(row.text)]
         sentences = [row.text[first:last] for first, last in itertools.pairwise(starts)]

@@ -33,7 +33,8 @@ def test_signatures_and_band_keys_equal_a_slow_reference(native, monkeypatch):
     raw = np.random.PCG64(7).random_raw(12).tolist()
     texts = ["One two three, two THREE one; two three one 42 times! " * 60, prose(1, 700)]
     base = 0x9E3779B97F4A7C15
-    expected, keys = [], []
+    expected = []
+    keys = []
     for text in texts:
         words = [xxhash.xxh3_64_intdigest(word.encode()) for word in match_words(text)]
         grams = zip(words, words[1:], words[2:], strict=False)
@@ -74,7 +75,8 @@ def test_candidates_are_the_documents_that_share_a_band_key(run_dedup, monkeypat
 
 
 def test_both_sides_of_a_pair_are_signed(run_dedup):
-    source, other = prose(7), prose(8)
+    source = prose(7)
+    other = prose(8)
     pairs = [document(n, source, target_text=other if n else prose(9)) for n in range(3)]
     assert run_dedup([pairs], NEAR).counts["rejected"] == {"near_duplicate": 1}
 
@@ -88,7 +90,8 @@ def test_a_long_path_needs_few_rounds():
 
 def slow_clusters(groups, uids, merit, sketches, verify):
     """For each document the one kept in its place: sets of documents joined one shared key at a time."""
-    kept, pending = list(range(len(uids))), set(range(len(uids)))
+    kept = list(range(len(uids)))
+    pending = set(range(len(uids)))
     while True:
         shared = [set(members) & pending for members in groups]
         joined = []
@@ -140,14 +143,16 @@ def slow_dedup(rows, verify=0.7):
     texts = {}
     for row in sorted(rows, key=lambda row: row.uid):
         texts.setdefault(row.text, row.uid)
-    minhash, uids = MinHash(), list(texts.values())
+    minhash = MinHash()
+    uids = list(texts.values())
     signatures = np.stack([minhash.signature(text) for text in texts])
     bands = signatures.reshape(len(uids), minhash.bands, minhash.rows)
     groups = []
     for band in range(minhash.bands):
         equal = [(bands[:, band] == bands[row, band]).all(axis=1) for row in range(len(uids))]
         groups += {frozenset(np.flatnonzero(found).tolist()) for found in equal if found.sum() > 1}
-    lengths, low = [len(text) for text in texts], (signatures % 2**16).tolist()
+    lengths = [len(text) for text in texts]
+    low = (signatures % 2**16).tolist()
     kept = slow_clusters(groups, uids, lengths, low, verify)
     final = {uid: uids[best] for uid, best in zip(uids, kept, strict=True)}
     goes = {row.uid: final[texts[row.text]].hex() for row in rows if final[texts[row.text]] != row.uid}

@@ -24,8 +24,10 @@ def table(seed):
 
 
 def program(operators, numbers):
-    lines = [f"def step_{n}(a, b):\n    c = a {o} b {o} {m}\n    return c {o} (a {o} {m})" for n, (o, m) in
-             enumerate(zip(operators, numbers, strict=True))]  # fmt: skip
+    lines = [
+        f"def step_{n}(a, b):\n    c = a {o} b {o} {m}\n    return c {o} (a {o} {m})"
+        for n, (o, m) in enumerate(zip(operators, numbers, strict=True))
+    ]
     return "\n\n".join(lines)
 
 
@@ -35,7 +37,8 @@ CONSONANTS = "कखगचजतदनपबमयरलवसह"
 
 def hindi(seed):
     """Words whose consonants are always the same, and whose vowel signs are drawn."""
-    letters, draw = random.Random(1), random.Random(seed)
+    letters = random.Random(1)
+    draw = random.Random(seed)
     return " ".join("".join(letters.choice(CONSONANTS) + draw.choice(VOWELS) for _ in range(3)) for _ in range(60))
 
 
@@ -47,12 +50,15 @@ VIETNAMESE = ["mạ mả cở cợ bự bử dữ dự ngỏ ngọ", "ma ma co c
 @pytest.mark.parametrize(
     ("left", "right"),
     [
-        (table(1), table(2)), (program("+-*/" * 4, range(16)), program("/*-+" * 4, range(50, 66))),
+        (table(1), table(2)),
+        (program("+-*/" * 4, range(16)), program("/*-+" * 4, range(50, 66))),
         (hindi(1), hindi(2)),
-        (THAI[0] * 9, THAI[1] * 9), (DHIVEHI[0] * 9, DHIVEHI[1] * 9), (VIETNAMESE[0] * 9, VIETNAMESE[1] * 9),
+        (THAI[0] * 9, THAI[1] * 9),
+        (DHIVEHI[0] * 9, DHIVEHI[1] * 9),
+        (VIETNAMESE[0] * 9, VIETNAMESE[1] * 9),
     ],
     ids=["tables", "programs", "Hindi", "Thai", "Dhivehi", "Vietnamese"],
-)  # fmt: skip
+)
 def test_what_makes_another_text_is_compared(left, right):
     assert jaccard(left, right) < 0.5
     assert jaccard(left, left) == 1
@@ -74,8 +80,10 @@ def test_what_writers_leave_out_is_not_compared(left, right):
 
 @pytest.mark.parametrize("kind", [Lines, Spans])
 def test_lines_and_spans_with_other_numbers_are_others_unless_a_key_says_so(kind):
-    texts = [f"The bill of {year} came to {total} crowns. It was paid. Nobody asked." for year, total in
-             ((1901, 30), (1902, 45))]  # fmt: skip
+    texts = [
+        f"The bill of {year} came to {total} crowns. It was paid. Nobody asked."
+        for year, total in ((1901, 30), (1902, 45))
+    ]
     for numbers, same in ((True, False), (False, True)):
         pieces = kind(1, False, "all", 1, numbers)
         first, second = (pieces.hashes(text, "en")[0][0] for text in texts)
@@ -115,7 +123,8 @@ def test_runs_of_words_and_characters_have_the_same_size():
 
 def test_signatures_do_not_depend_on_what_was_hashed_before():
     texts = [table(1), hindi(1), "plain words " * 20, program("+-", (1, 2))]
-    forwards, backwards = MinHash(), MinHash()
+    forwards = MinHash()
+    backwards = MinHash()
     first = [forwards.signature(text) for text in texts]
     second = [backwards.signature(text) for text in reversed(texts)]
     assert all(np.array_equal(one, other) for one, other in zip(first, reversed(second), strict=True))

@@ -33,7 +33,8 @@ def test_a_folder_is_cleaned_without_a_recipe(texts, tmp_path, capsys):
 
 
 def test_later_stages_keep_the_recipe_of_the_output(texts, tmp_path, capsys):
-    words, out = [f"output={tmp_path / 'out'}"], tmp_path / "out"
+    words = [f"output={tmp_path / 'out'}"]
+    out = tmp_path / "out"
     assert main(["clean", f"input={texts}", *words, "corpus=mine", "seed=7", "clean.filters=[]"]) == 0
     assert main(["dedup", *words]) == 0
     assert main(["train_tokenizer", *words, "train_tokenizer.size=1000"]) == 0

@@ -165,11 +165,21 @@ def test_what_a_folder_refuses_is_refused_when_named_with_what_reads_it(tmp_path
 
 
 SKIPPED = {
-    "_SUCCESS": "marker", "_committed_12": "marker", "_started_12": "marker", "part-0.parquet.crc": "marker",
-    "_metadata": "marker", "lang=en/_SUCCESS": "marker",
-    "_delta_log/0.json": "marker", "_temporary/0/part-0.jsonl": "marker", "a/style.css": ".css",
-    "a/app.js": ".js", "a/app.min.js.gz": ".js", "logo.PNG": ".png", "font.woff2": ".woff2", "film.mp4": ".mp4",
-}  # fmt: skip
+    "_SUCCESS": "marker",
+    "_committed_12": "marker",
+    "_started_12": "marker",
+    "part-0.parquet.crc": "marker",
+    "_metadata": "marker",
+    "lang=en/_SUCCESS": "marker",
+    "_delta_log/0.json": "marker",
+    "_temporary/0/part-0.jsonl": "marker",
+    "a/style.css": ".css",
+    "a/app.js": ".js",
+    "a/app.min.js.gz": ".js",
+    "logo.PNG": ".png",
+    "font.woff2": ".woff2",
+    "film.mp4": ".mp4",
+}
 
 
 @pytest.mark.parametrize("pattern", ["", "**/*"])

@@ -41,15 +41,20 @@ def run(folder, texts, *words):
 @pytest.mark.parametrize(
     ("texts", "words", "loss"),
     [
-        ([f"{number} {FRENCH}" for number in range(99)] + [ENGLISH], (),
-         "99 of 100 documents were dropped for one reason: language (clean.language.keep)"),
-        ([f"{number} {ENGLISH}" for number in range(19)] + [f"{ENGLISH} {ENGLISH} {ENGLISH}"],
-         ("clean.language=null", "clean.filters=[{name: gopher_quality, words: [60, 1000]}]"),
-         "19 of 20 documents were dropped for one reason: gopher_short_doc (gopher_quality.words)"),
+        (
+            [f"{number} {FRENCH}" for number in range(99)] + [ENGLISH],
+            (),
+            "99 of 100 documents were dropped for one reason: language (clean.language.keep)",
+        ),
+        (
+            [f"{number} {ENGLISH}" for number in range(19)] + [f"{ENGLISH} {ENGLISH} {ENGLISH}"],
+            ("clean.language=null", "clean.filters=[{name: gopher_quality, words: [60, 1000]}]"),
+            "19 of 20 documents were dropped for one reason: gopher_short_doc (gopher_quality.words)",
+        ),
         ([ENGLISH] * 30, (), "29 of 30 documents were dropped for one reason: exact_duplicate (dedup.exact)"),
     ],
     ids=["another language", "short", "copies"],
-)  # fmt: skip
+)
 def test_a_run_that_ends_for_want_of_text_names_the_reason_that_took_it(tmp_path, capsys, texts, words, loss):
     """The last stage misses a held-out document; what to change is the key of an earlier one."""
     assert run(tmp_path, texts, *words, "heldout.fraction=0.000001") == 64
@@ -79,7 +84,8 @@ def test_the_table_and_the_page_say_how_many_characters_each_step_cut(tmp_path, 
     assert run(tmp_path, texts + mails, f"clean.filters={filters}", "clean.language.threshold=0") == 0
     out = " ".join(capsys.readouterr().out.split())
     report = json.loads((tmp_path / "out/report.json").read_text(encoding="utf-8"))["stages"]
-    clean, dedup = report["clean"]["counts"], report["dedup"]["counts"]
+    clean = report["clean"]["counts"]
+    dedup = report["dedup"]["counts"]
     handed_on = [len(document.text) for document in read_documents(tmp_path / "out/clean/documents/000000.arrow")]
     assert clean["characters_in"] - sum(clean["cut"].values()) == sum(handed_on) == dedup["characters_in"]
     assert clean["cut"]["c4_quality"] == 62 * len(menu)

@@ -22,7 +22,8 @@ class Clock:
     """A clock that only sleeping moves; `then` runs after each sleep."""
 
     def __init__(self, then=lambda now: None):
-        self.now, self.then = 0.0, then
+        self.now = 0.0
+        self.then = then
 
     def monotonic(self):
         return self.now
@@ -105,7 +106,8 @@ def test_a_torn_file_counts_as_a_holder_until_its_time_is_over(tmp_path, no_lock
 
 @pytest.mark.parametrize("ends", [True, False])
 def test_a_holder_elsewhere_is_waited_for_while_it_renews_and_not_longer(tmp_path, no_locks, monkeypatch, ends):
-    holder, waited = held_by(tmp_path, THERE), []
+    holder = held_by(tmp_path, THERE)
+    waited = []
 
     def renew(now):
         if now < 1000 and now % 20 == 0:

@@ -30,7 +30,8 @@ def rows(folder, *names):
 @pytest.mark.parametrize("seed", range(5))
 def test_units_tile_each_file_in_order_and_small_files_fill_them(tmp_path, seed):
     """A file of more bytes than a unit is cut, and its ranges share no unit; the others share as few as they can."""
-    most, size = 5000, {}
+    most = 5000
+    size = {}
     (tmp_path / "in/a").mkdir(parents=True)
     for number in range(40):
         name = f"{'a/' * (number % 2)}{number:02d}.jsonl"
@@ -75,8 +76,11 @@ def test_names_of_any_bytes_are_unique_and_printable(tmp_path):
         (tmp_path / "in" / name).write_text("x")
     plan = load_plan(recipe_for(str(tmp_path / "in"), tmp_path / "out"))
     assert {planned.source for planned in plan.ranges} == {
-        "default/a%25b.txt", "default/a%0Ab.txt", "default/aé.txt", "default/a%FF.txt",
-    }  # fmt: skip
+        "default/a%25b.txt",
+        "default/a%0Ab.txt",
+        "default/aé.txt",
+        "default/a%FF.txt",
+    }
 
 
 def test_the_first_start_freezes_the_inputs(tmp_path):

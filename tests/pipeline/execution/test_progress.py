@@ -23,7 +23,8 @@ class Clock:
 
 
 def progress(detail="usual", **options):
-    clock, file = Clock(), io.StringIO()
+    clock = Clock()
+    file = io.StringIO()
     found = Progress(detail, clock)
     found.console = Console(file=file, width=80, quiet=detail == "quiet", **options)
     return found, file, clock

@@ -19,7 +19,9 @@ def test_every_stage_lists_the_same_keys(stage, capsys):
 
 
 def test_every_mistake_of_a_recipe_is_in_one_message_before_the_first_stage(tmp_path, capsys):
-    recipe = write_recipe(tmp_path, f"""
+    recipe = write_recipe(
+        tmp_path,
+        f"""
         corpus: c
         output: {tmp_path}/out
         input: {write_corpus(tmp_path / "in", 5)}
@@ -32,7 +34,8 @@ def test_every_mistake_of_a_recipe_is_in_one_message_before_the_first_stage(tmp_
           - {{name: span_corruption, label: many, input_length: 2000, mean_noise_span_length: 1.0}}
           - {{name: span_corruption, input_length: 64, noise_density: 1.0}}
           - {{name: text_to_text, input_length: 64, tasks: [{{template: "Say: {{source}}"}}]}}
-    """)  # fmt: skip
+    """,
+    )
     assert main(["--config", str(recipe)]) == 64
     said = capsys.readouterr().err
     assert "clean.language.keep: py3langid knows no language 'enn'; known: nn, en" in said
@@ -62,8 +65,10 @@ def test_quiet_prints_nothing_but_errors(tmp_path, capsys):
     assert "did you mean 'seed'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("part", ["execution.recipe_command.print_table", "execution.recipe_command.write_run_report",
-                                  "clean.stage.CleanStage.row"])  # fmt: skip
+@pytest.mark.parametrize(
+    "part",
+    ["execution.recipe_command.print_table", "execution.recipe_command.write_run_report", "clean.stage.CleanStage.row"],
+)
 def test_no_summary_ends_a_run_whose_work_is_done(part, tmp_path, capsys, monkeypatch):
     def broken(*_):
         raise ValueError("Sign not allowed")

@@ -38,12 +38,16 @@ def table(count):
 
 
 FILES = {
-    "a.jsonl": lines(300), "b.jsonl.gz": gzip.compress(lines(100)), "c.jsonl.zst": zstandard.compress(lines(60)),
-    "d.parquet": table(100), "f.txt": SENTENCE.encode(),
+    "a.jsonl": lines(300),
+    "b.jsonl.gz": gzip.compress(lines(100)),
+    "c.jsonl.zst": zstandard.compress(lines(60)),
+    "d.parquet": table(100),
+    "f.txt": SENTENCE.encode(),
     # members that are not compressed, so that the file has several units
-    "g.warc.gz": b"".join(gzip.compress(response, 0) for response in responses(100)), "j.jsonl": b"",
+    "g.warc.gz": b"".join(gzip.compress(response, 0) for response in responses(100)),
+    "j.jsonl": b"",
     "i 100%.jsonl": lines(5),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(autouse=True)
@@ -81,8 +85,10 @@ def test_a_pattern_in_a_store_gives_the_documents_of_a_local_folder(bucket, fold
     remote = read(f"{bucket}/*", tmp_path / "remote")
     assert len(local.documents) == 666
     assert remote.documents == local.documents
-    plans = [load_plan(recipe_for(source, tmp_path / name, plan=PLAN)) for source, name in
-             ((f"{folder}/*", "local"), (f"{bucket}/*", "remote"))]  # fmt: skip
+    plans = [
+        load_plan(recipe_for(source, tmp_path / name, plan=PLAN))
+        for source, name in ((f"{folder}/*", "local"), (f"{bucket}/*", "remote"))
+    ]
     assert plans[0].digest == plans[1].digest
     fsspec.filesystem("memory").pipe_file(
         "/bucket/in/a.jsonl", FILES["a.jsonl"].replace(b"Document 7.", b"Document 8.")
@@ -185,14 +191,17 @@ def test_a_name_of_the_web_loses_query_and_escapes():
             sources(f"{site.site.url}a/*.txt")
 
 
-@pytest.mark.parametrize(("source", "message"), [
-    ("memory://listing/in/*.nothing", "no file matches this pattern"),
-    ("memory://listing/in/", "expected a file or a pattern, got a folder"),
-    ("nosuch://bucket/a.jsonl", "no reader for this kind of store"),
-    ("gs://bucket/a.jsonl", "install gcsfs"),
-    ("simplecache::s3://bucket/a.jsonl", "chains file systems, is not supported"),
-    ({"path": "memory://listing/in/a.jsonl", "store": {"retry": 1}}, "did you mean 'input.store.retries'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("memory://listing/in/*.nothing", "no file matches this pattern"),
+        ("memory://listing/in/", "expected a file or a pattern, got a folder"),
+        ("nosuch://bucket/a.jsonl", "no reader for this kind of store"),
+        ("gs://bucket/a.jsonl", "install gcsfs"),
+        ("simplecache::s3://bucket/a.jsonl", "chains file systems, is not supported"),
+        ({"path": "memory://listing/in/a.jsonl", "store": {"retry": 1}}, "did you mean 'input.store.retries'"),
+    ],
+)
 def test_what_cannot_be_read_is_refused_with_a_way_out(listing, source, message, tmp_path):
     with pytest.raises(ConfigurationError, match=message.replace("(", r"\(")):
         load_plan(recipe_for(source, tmp_path / "out"))

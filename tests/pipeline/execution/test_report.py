@@ -115,7 +115,8 @@ def test_texts_are_shown_with_their_origin(run, page):
 
 def test_stages_one_by_one_lead_to_the_page_of_the_run(run, tmp_path):
     """Each stage draws the page of what is complete; a stage that is made again takes the later ones off the page."""
-    arguments, drawn = [*run[1], f"output={tmp_path}"], []
+    arguments = [*run[1], f"output={tmp_path}"]
+    drawn = []
     for stage in STAGES:
         assert run_stage(stage, arguments) == 0
         drawn.append((tmp_path / "report.html").read_text())

@@ -88,7 +88,8 @@ def test_pieces_come_back_in_any_order(tmp_path_factory, pieces):
 
 def test_every_changed_bit_and_every_cut_is_noticed(tmp_path):
     path = write(tmp_path, "a", PIECES)
-    content, found = path.read_bytes(), 0
+    content = path.read_bytes()
+    found = 0
     for place in range(8 * len(content)):
         changed = bytearray(content)
         changed[place // 8] ^= 1 << place % 8

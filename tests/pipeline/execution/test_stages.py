@@ -94,7 +94,8 @@ class Work(Pass):
     name, units = "work", 3
 
     def __init__(self, error=None, lose=0):
-        self.error, self.lose = error, lose
+        self.error = error
+        self.lose = lose
 
     def run(self, unit, output):
         with output.file(f"{unit}.txt") as path:
@@ -176,7 +177,8 @@ def test_a_record_is_read_as_it_was_saved(tmp_path):
 )
 def test_a_record_is_complete_with_its_outputs(tmp_path, name, change, complete):
     """Without intermediates, with them, and with hashes."""
-    record, path = write(tmp_path), tmp_path / name
+    record = write(tmp_path)
+    path = tmp_path / name
     text = path.read_text()
     if change == "removed":
         path.unlink()
@@ -189,7 +191,8 @@ def test_a_record_is_complete_with_its_outputs(tmp_path, name, change, complete)
 
 
 def test_the_digest_is_that_of_what_is_published(tmp_path):
-    first, second = write(tmp_path, 0), write(tmp_path, 0, files=("a/0.txt",))
+    first = write(tmp_path, 0)
+    second = write(tmp_path, 0, files=("a/0.txt",))
     assert outputs_digest([first]) == outputs_digest([second])
     assert outputs_digest([first]) != outputs_digest([write(tmp_path, 1)])
 

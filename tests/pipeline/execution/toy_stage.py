@@ -51,7 +51,8 @@ class ToyStage(Stage):
 
     def __init__(self, recipe, fault="", version=1):
         super().__init__(recipe)
-        self.fault, self._version = fault, version
+        self.fault = fault
+        self._version = version
 
     def version(self):
         return self._version

@@ -41,7 +41,8 @@ def out(tmp_path_factory):
 
 
 def test_every_document_is_grouped_as_often_as_its_factor_says(out):
-    tokens, grouped = all_rows(out / "encode"), all_rows(out / DOCUMENTS / "train")
+    tokens = all_rows(out / "encode")
+    grouped = all_rows(out / DOCUMENTS / "train")
     wanted = wanted_copies(tokens, read_factors(out)["factors"])
     assert set(wanted.values()) == {0, 1, 2, 3, 4, 5, 7}
     copies = defaultdict(list)
@@ -63,7 +64,8 @@ def test_copies_are_dealt_like_documents(out):
     """In the order in which documents are packed, copies of one document are beside each other by chance alone."""
     tokens = train_documents(out / "encode", 0, 0.1, 1)
     rows = with_copies(tokens, np.full(len(tokens), 3), 1)
-    uids, copies = [uid.tobytes() for uid in rows.fixed["document_uid"]], rows.fixed["copy"].tolist()
+    uids = [uid.tobytes() for uid in rows.fixed["document_uid"]]
+    copies = rows.fixed["copy"].tolist()
     assert len(rows) == 3 * len(tokens) == len(set(zip(uids, copies, strict=True)))
     assert [place_key(uid, copy, 1) for uid, copy in zip(uids, copies, strict=True)] == sorted(
         place_key(uid, copy, 1) for uid in set(uids) for copy in range(3)
@@ -103,8 +105,10 @@ def test_copies_are_counted(tmp_path):
     tokens = write_languages(tmp_path, pairs=True)
     pairs = [*MLM, {"name": "translation_lm", "label": "tlm", "max_length": 80}]
     counts = run_balanced(tmp_path, {"alpha": 0.3, "max_copies": 2}, "balance", "group", corrupt=pairs)
-    balance, group = counts["balance"], counts["group"]
-    read, copies = group["read"]["train"], group["copies"]
+    balance = counts["balance"]
+    group = counts["group"]
+    read = group["read"]["train"]
+    copies = group["copies"]
     sources = [source for kind in ("texts", "pairs") for found in balance[kind].values() for source in found.values()]
     assert read["documents"] == group["documents"]["train"] == sum(source["documents"] for source in sources)
     assert read["tokens"] + read["target_tokens"] == sum(source["tokens"] for source in sources)

@@ -22,9 +22,11 @@ PAIRED = [
     *({"name": name, "max_length": 34} for name in ("next_sentence_prediction", "sentence_order_prediction")),
     {"name": "translation_lm", "max_length": 34},
     {"name": "text_to_text", "input_length": 34, "target_length": 60},
-    {"name": "mixture", "parts": [{"name": "span_corruption", "label": str(length), "input_length": length}
-                                  for length in (20, 40)]},
-]  # fmt: skip
+    {
+        "name": "mixture",
+        "parts": [{"name": "span_corruption", "label": str(length), "input_length": length} for length in (20, 40)],
+    },
+]
 
 
 def rows_of_shard(shards, shard):
@@ -95,11 +97,15 @@ def test_pairs_are_accounted_for_and_partners_are_of_the_same_split_and_shard(tm
     ("lengths", "entries", "heldout", "message"),
     [
         ([50] * 4, MLM, 1e-9, r"heldout.fraction 1e-09 selected no document"),
-        ([1] * 40, [{"name": "document_rotation", "max_length": 40}], 0.1,
-         r"train set of document-38-none is empty.*too_short"),
+        (
+            [1] * 40,
+            [{"name": "document_rotation", "max_length": 40}],
+            0.1,
+            r"train set of document-38-none is empty.*too_short",
+        ),
         ([50] * 4, None, 0.1, "no `corrupt` key"),
     ],
-)  # fmt: skip
+)
 def test_empty_sets_are_an_error(tmp_path, lengths, entries, heldout, message):
     write_token_set(tmp_path, lengths)
     with pytest.raises(ConfigurationError, match=message):
@@ -130,9 +136,13 @@ def test_a_shard_without_documents_has_the_columns_of_a_full_one(tmp_path):
 def test_sets_follow_from_the_objectives_in_any_order(order, count):
     """Each set serves its objectives: the smallest row is the smallest that any of them can use."""
     plain = [
-        *MLM, *PAIRED[:2], {"name": "causal_lm", "max_length": 32}, {"name": "masked_lm", "max_length": 20},
-        {"name": "document_rotation", "max_length": 40}, {"name": "sentence_reordering", "max_length": 40},
-    ]  # fmt: skip
+        *MLM,
+        *PAIRED[:2],
+        {"name": "causal_lm", "max_length": 32},
+        {"name": "masked_lm", "max_length": 20},
+        {"name": "document_rotation", "max_length": 40},
+        {"name": "sentence_reordering", "max_length": 40},
+    ]
     chosen = [plain[index] for index in order[:count]]
     entries = recipe(Path("unused"), [{**entry, "label": str(n)} for n, entry in enumerate(chosen)]).corrupt
     found = sample_sets(entries, WORDS)
@@ -152,10 +162,13 @@ def test_the_sets_are_part_of_the_key(tmp_path):
 
 
 def test_two_groupings_with_one_label_are_an_error():
-    entries = recipe(Path("unused"), [
-        {"name": "text_to_text", "label": str(number), "tasks": [{"source": source}]}
-        for number, source in enumerate(("a/b", "a_b", "a_b"))
-    ]).corrupt  # fmt: skip
+    entries = recipe(
+        Path("unused"),
+        [
+            {"name": "text_to_text", "label": str(number), "tasks": [{"source": source}]}
+            for number, source in enumerate(("a/b", "a_b", "a_b"))
+        ],
+    ).corrupt
     assert len(sample_sets(entries[1:], WORDS)) == 1
     with pytest.raises(ConfigurationError, match=r"two groupings share a label: \['parallel-"):
         sample_sets(entries, WORDS)

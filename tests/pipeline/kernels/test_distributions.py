@@ -43,7 +43,8 @@ def test_a_word_at_a_threshold_reaches_it(entries):
 
 def test_thresholds_of_frequencies_are_exact():
     assert frequency_thresholds(np.array([3, 0, 4], np.uint64)).tolist() == [3 * 2**29, 2**31]
-    counts, total = np.array([2**50, 1, 2**50], np.uint64), 2**51 + 1
+    counts = np.array([2**50, 1, 2**50], np.uint64)
+    total = 2**51 + 1
     expected = [floor(Fraction(2**50, total) * 2**32), floor(Fraction(2**50 + 1, total) * 2**32)]
     assert frequency_thresholds(counts).tolist() == expected
 
@@ -57,7 +58,9 @@ def test_thresholds_of_lengths_are_exact():
     ):
         below = [0, *accumulate(weights[:-1])]
         assert table.tolist() == [floor(2**32 * weight / sum(weights)) for weight in below]
-    found, total, wanted = poisson_thresholds(3500), mpmath.mpf(0), []
+    found = poisson_thresholds(3500)
+    total = mpmath.mpf(0)
+    wanted = []
     with mpmath.workdps(60):
         for length in range(100):
             total += mpmath.exp(-3.5) * mpmath.mpf(3.5) ** length / mpmath.factorial(length)

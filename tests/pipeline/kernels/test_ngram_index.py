@@ -39,7 +39,8 @@ LETTERS = st.lists(st.sampled_from("ab"), max_size=9).map(" ".join)
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.lists(LETTERS, max_size=3), max_size=8), st.lists(LETTERS, max_size=5), st.integers(5, 7))
 def test_entries_items_and_matches_are_those_of_sets(items, texts, ngram):
-    index, expected = index_of(items, ngram), entries_of(items, ngram)
+    index = index_of(items, ngram)
+    expected = entries_of(items, ngram)
     assert index.runs.to_pylist() == list(expected)
     assert index.items.to_pylist() == [str(min(holders)) for holders in expected.values()]
     assert found_in(Matcher(index), texts) == {
@@ -74,7 +75,8 @@ def test_equal_hashes_remove_nothing_and_hide_nothing(monkeypatch, bits):
 
 def test_an_index_comes_back_from_its_file(tmp_path):
     items = [["Größe 漢字 und so weiter und so fort", "x"], ["αβγ δ ε ζ η θ"], []]
-    index, path = index_of(items, 6), tmp_path / "index.arrow"
+    index = index_of(items, 6)
+    path = tmp_path / "index.arrow"
     write_index(path, index)
     again = open_index(RecordedFile(path))
     assert (again.ngram, again.runs.to_pylist(), again.items.to_pylist()) == (

@@ -37,12 +37,16 @@ def test_framed(lists, head, tail):
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=6), st.integers(0, 3))
 def test_spans_mark_their_values_and_no_others(gaps_and_lengths, rest):
-    starts, lengths, wanted = [], [], []
+    starts = []
+    lengths = []
+    wanted = []
     for gap, length in gaps_and_lengths:
-        starts, lengths = [*starts, len(wanted) + gap], [*lengths, length]
+        starts = [*starts, len(wanted) + gap]
+        lengths = [*lengths, length]
         wanted += [False] * gap + [True] * length
     wanted += [False] * rest
-    starts, lengths = np.array(starts, np.int64), np.array(lengths, np.int64)
+    starts = np.array(starts, np.int64)
+    lengths = np.array(lengths, np.int64)
     assert span_mask(len(wanted), starts, lengths).tolist() == wanted
     assert span_positions(starts, lengths).tolist() == np.flatnonzero(wanted).tolist()
 
@@ -81,7 +85,8 @@ def test_segments(size, count, longest):
 def test_segments_that_end_on_a_portion_or_behind_the_values(empty):
     """With many empty ones the mean is short."""
     values = np.arange(1 << 16, dtype=np.uint16)
-    starts, lengths = np.array([0, *[5] * empty, 0, 0]), np.array([1 << 16, *[0] * empty, (1 << 16) - 1, 1])
+    starts = np.array([0, *[5] * empty, 0, 0])
+    lengths = np.array([1 << 16, *[0] * empty, (1 << 16) - 1, 1])
     assert segments(values, starts, lengths).tolist() == [*values.tolist(), *values[:-1].tolist(), 0]
     for length in (3, 300):
         with pytest.raises(IndexError):

@@ -37,7 +37,8 @@ def test_choose_without_rows_and_everything():
     empty = np.empty(0, np.int64)
     assert len(choose(KEYS[:0], empty, empty)) == 0
     assert choose(KEYS[:1], np.array([65535]), np.array([65535]))[0].tolist() == list(range(65535))
-    means, no_ids = np.array([5.0, 1e9, 1.0]), Ragged(empty.astype(np.uint16), np.zeros(1, np.int64))
+    means = np.array([5.0, 1e9, 1.0])
+    no_ids = Ragged(empty.astype(np.uint16), np.zeros(1, np.int64))
     assert len(choose_weighted(KEYS[:0], no_ids, means, empty)) == 0
     ids = Ragged(np.arange(3, dtype=np.uint32), np.array([0, 0, 3]))
     assert choose_weighted(KEYS[:2], ids, means, np.array([0, 3])).values.tolist() == [0, 1, 2]

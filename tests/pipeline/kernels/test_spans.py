@@ -32,7 +32,8 @@ def test_merged_equals_a_plain_loop(cases):
 def longest_part(begin, size, bounds):
     """The longest run of a span's tokens with one document, the first of several; an empty span stays."""
     document = [sum(bound <= token for bound in bounds) for token in range(begin, begin + size)]
-    parts, position = [(begin, 0)], begin
+    parts = [(begin, 0)]
+    position = begin
     for _, tokens in groupby(document):
         parts.append((position, length := len(list(tokens))))
         position += length

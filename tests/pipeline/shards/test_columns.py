@@ -42,7 +42,8 @@ from tests.shard_sets import (
     write_set,
 )
 
-IDS, PLACES = Feature("input_ids", "ids", UNDO, ""), Feature("label_positions", "uint16", UNDO, "")
+IDS = Feature("input_ids", "ids", UNDO, "")
+PLACES = Feature("label_positions", "uint16", UNDO, "")
 
 
 @pytest.mark.parametrize(
@@ -92,14 +93,19 @@ def test_every_id_survives_every_stage(tmp_path, size, width):
     assert [holds_ids(spec) for spec in feature_columns([IDS, PLACES], 10)] == [True, False]
     plain, paired = (token_columns(size, pairs=pairs) for pairs in (False, True))
     assert (paired[: len(plain)], [spec.name for spec in paired[len(plain) :]]) == (
-        plain, ["target_ids", "target_language"],
-    )  # fmt: skip
+        plain,
+        ["target_ids", "target_language"],
+    )
     assert {spec.dtype for spec in paired if spec.name in ("token_ids", "target_ids")} == {width}
     tokens = write_token_set(tmp_path, [60_000, 90_000, 110_000], shards=1, words=vocabulary(size))
-    made = recipe(tmp_path, [
-        {"name": "masked_lm", "max_length": 130},
-        {"name": "span_corruption", "input_length": 130, "container": "tar"},
-    ], heldout=0.0)  # fmt: skip
+    made = recipe(
+        tmp_path,
+        [
+            {"name": "masked_lm", "max_length": 130},
+            {"name": "span_corruption", "input_length": 130, "container": "tar"},
+        ],
+        heldout=0.0,
+    )
     run_stage(made, "group")
     run_stage(made, "corrupt")
     for name in ("masked_lm", "span_corruption"):
@@ -196,10 +202,19 @@ def write_columns(folder, shards, *, name="score", rows=None, **changes):
         path = folder / f"shard-{shard}.arrow"
         infos.append(write_shard(path, content.take(keep), [spec], block_rows=4))
     facts = {
-        "name": "scores", "kind": "columns", "seed": 0, "tokenizer": TOKENIZER, "columns": [spec], "block_rows": 4,
-        "container": "arrow", "codec": "none", "shards": infos, "output": Output(folder),
-        "parents": [{"name": "set", "digest": shards.digest, "role": "rows"}], **changes,
-    }  # fmt: skip
+        "name": "scores",
+        "kind": "columns",
+        "seed": 0,
+        "tokenizer": TOKENIZER,
+        "columns": [spec],
+        "block_rows": 4,
+        "container": "arrow",
+        "codec": "none",
+        "shards": infos,
+        "output": Output(folder),
+        "parents": [{"name": "set", "digest": shards.digest, "role": "rows"}],
+        **changes,
+    }
     write_manifest(folder, **facts)
     return open_shards(folder)
 
@@ -209,7 +224,8 @@ def test_columns_are_read_with_their_rows(shards, tmp_path):
     assert [spec.name for spec in joined.columns] == [*[spec.name for spec in shards.columns], "score"]
     assert joined.digest == shards.digest
     for block in range(len(shards.index)):
-        plain, rows = shards.read_block(block), joined.read_block(block)
+        plain = shards.read_block(block)
+        rows = joined.read_block(block)
         for name, values in plain.fixed.items():
             np.testing.assert_array_equal(rows.fixed[name], values)
         ids = plain.columns["input_ids"]
@@ -223,7 +239,8 @@ def test_columns_are_read_with_their_rows(shards, tmp_path):
 
 def test_damage_of_a_column_set_is_noticed(shards, tmp_path):
     columns = write_columns(tmp_path / "columns", shards)
-    entry, path = columns.index, columns.shard_path(0)
+    entry = columns.index
+    path = columns.shard_path(0)
     raw = bytearray(path.read_bytes())
     raw[int(entry.offset[1]) + int(entry.length[1]) - 3] ^= 1
     path.write_bytes(raw)

@@ -23,7 +23,8 @@ class AnsweringStore:
     key, secret = "key-of-the-test", "hush-hush-of-the-test"
 
     def __init__(self, content, scheme):
-        self.content, self.scheme = content, scheme
+        self.content = content
+        self.scheme = scheme
         self.change = lambda answer: None
         self.refuse = lambda answer: None
         self.asked = []
@@ -47,7 +48,9 @@ class AnsweringStore:
         asked = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("Range", ""))
         answer = SimpleNamespace(start=0, stop=size, status=200, headers={}, body=None, says=None)  # Content-Range
         if asked:
-            answer.start, answer.stop, answer.status = int(asked[1]), min(size, int(asked[2]) + 1), 206
+            answer.start = int(asked[1])
+            answer.stop = min(size, int(asked[2]) + 1)
+            answer.status = 206
         if asked:
             self.asked.append((answer.start, answer.stop))
         (self.change if asked else self.refuse)(answer)
@@ -154,7 +157,9 @@ def test_a_busy_store_is_waited_for_as_long_as_it_asks(store, status, right, pau
 
     def change(answer):
         if (seconds := next(asked, None)) is not None:
-            answer.status, answer.body, answer.headers = status, b"", {"Retry-After": seconds}
+            answer.status = status
+            answer.body = b""
+            answer.headers = {"Retry-After": seconds}
 
     store.change = change
     assert texts(store.entry(retries=0), tmp_path / "out") == right
@@ -166,7 +171,9 @@ def test_a_busy_store_is_waited_for_as_long_as_it_asks(store, status, right, pau
 
 def test_the_sum_of_the_waits_of_a_request_has_a_bound(store, pauses, tmp_path):
     def change(answer):
-        answer.status, answer.body, answer.headers = 503, b"", {"Retry-After": "70"}
+        answer.status = 503
+        answer.body = b""
+        answer.headers = {"Retry-After": "70"}
 
     store.change = change
     with pytest.raises(StorageError, match="asks to wait 70 s"):
@@ -181,13 +188,17 @@ def xml(code, message):
     return f'<?xml version="1.0"?>\n<Error><Code>{code}</Code><Message>{message}</Message><Id>9</Id></Error>'.encode()
 
 
-@pytest.mark.parametrize(("status", "code", "message"), [
-    (400, "ExpiredToken", "The provided token has expired."),
-    (403, "AccessDenied", "Access Denied"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("status", "code", "message"),
+    [
+        (400, "ExpiredToken", "The provided token has expired."),
+        (403, "AccessDenied", "Access Denied"),
+    ],
+)
 def test_a_refusal_has_the_words_of_the_store(store, status, code, message, pauses, tmp_path):
     def change(answer):
-        answer.status, answer.headers = status, {"Content-Type": "application/xml"}
+        answer.status = status
+        answer.headers = {"Content-Type": "application/xml"}
         answer.body = xml(code, f"{message} {store.secret}")
 
     store.change = store.refuse = change
@@ -201,10 +212,13 @@ def test_a_refusal_has_the_words_of_the_store(store, status, code, message, paus
 
 def test_a_missing_object_and_a_redirect_to_anything_but_the_web_are_told_from_it(store, pauses, tmp_path):
     def missing(answer):
-        answer.status, answer.body = 404, xml("NoSuchKey", "The specified key does not exist.")
+        answer.status = 404
+        answer.body = xml("NoSuchKey", "The specified key does not exist.")
 
     def redirect(answer):
-        answer.status, answer.body, answer.headers = 302, b"", {"Location": "file:///etc/hostname"}
+        answer.status = 302
+        answer.body = b""
+        answer.headers = {"Location": "file:///etc/hostname"}
 
     for change, said in ((missing, r"there is no such object$"), (redirect, "NonHttpUrlRedirect")):
         if change is missing or store.scheme == "http":
@@ -217,9 +231,19 @@ def test_a_missing_object_and_a_redirect_to_anything_but_the_web_are_told_from_i
 # Keys byte for byte --------------------------------------------------------------------------------------------------
 
 KEYS = (
-    "in/a.jsonl", "in//a.jsonl", "in//deep//b.jsonl", "in/deep/c.jsonl", "in/part[1].jsonl", "in/part1.jsonl",
-    "in/100%.jsonl", "in/a b+ü.jsonl", "in/../up.jsonl", "in/q?.jsonl", "in/.hidden.jsonl", "other//a.jsonl",
-)  # fmt: skip
+    "in/a.jsonl",
+    "in//a.jsonl",
+    "in//deep//b.jsonl",
+    "in/deep/c.jsonl",
+    "in/part[1].jsonl",
+    "in/part1.jsonl",
+    "in/100%.jsonl",
+    "in/a b+ü.jsonl",
+    "in/../up.jsonl",
+    "in/q?.jsonl",
+    "in/.hidden.jsonl",
+    "other//a.jsonl",
+)
 
 
 @pytest.fixture(scope="module")
@@ -250,13 +274,16 @@ def test_a_key_is_taken_byte_for_byte(s3, key, tmp_path):
     assert first_words(in_bucket(s3, key), tmp_path / "out") == [key]
 
 
-@pytest.mark.parametrize(("pattern", "wanted"), [
-    ("in/**/*.jsonl", [key for key in KEYS if key.startswith("in/") and "/." not in key]),
-    ("in//*.jsonl", ["in//a.jsonl"]),
-    ("in//deep//*", ["in//deep//b.jsonl"]),
-    ("in/part[12].jsonl", ["in/part1.jsonl"]),
-    ("*/part[1].jsonl", ["in/part1.jsonl"]),
-    ("other//*", ["other//a.jsonl"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("pattern", "wanted"),
+    [
+        ("in/**/*.jsonl", [key for key in KEYS if key.startswith("in/") and "/." not in key]),
+        ("in//*.jsonl", ["in//a.jsonl"]),
+        ("in//deep//*", ["in//deep//b.jsonl"]),
+        ("in/part[12].jsonl", ["in/part1.jsonl"]),
+        ("*/part[1].jsonl", ["in/part1.jsonl"]),
+        ("other//*", ["other//a.jsonl"]),
+    ],
+)
 def test_a_pattern_leaves_no_key_out(s3, pattern, wanted, tmp_path):
     assert first_words(in_bucket(s3, pattern), tmp_path / "out") == sorted(wanted)

@@ -21,10 +21,15 @@ def test_what_is_written_is_read(tmp_path):
     manifest = Manifest.load(tmp_path / "manifest.json")
     assert manifest == Manifest.load(tmp_path) == shards.manifest
     assert manifest.totals.model_dump() == {
-        "samples": 13, "tokens": 104, "blocks": 4, "shards": 2,
+        "samples": 13,
+        "tokens": 104,
+        "blocks": 4,
+        "shards": 2,
         "bytes": sum(path.stat().st_size for path in tmp_path.glob("shard-*")),
-        "tokens_by_language": {}, "tokens_by_source": {}, "skipped": {},
-    }  # fmt: skip
+        "tokens_by_language": {},
+        "tokens_by_source": {},
+        "skipped": {},
+    }
     assert manifest.max_length == 8
     assert (manifest.compression.codec, manifest.compression.level) == ("zstd", 3)
     assert shards.columns == (*base_columns(), IDS)
@@ -208,7 +213,8 @@ PREDICTED = {name: {**objective("decoder")["frame"], "predict_from": name} for n
     ],
 )
 def test_content_moves_the_digest(tmp_path, options, moves):
-    first, other = toy_set(tmp_path / "a", [10, 3]), toy_set(tmp_path / "b", [10, 3], **options)
+    first = toy_set(tmp_path / "a", [10, 3])
+    other = toy_set(tmp_path / "b", [10, 3], **options)
     assert (first.digest != other.digest) == moves
     texts = [(tmp_path / name / "manifest.json").read_text() for name in "ab"]
     assert (texts[0] != texts[1]) == moves

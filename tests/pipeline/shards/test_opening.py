@@ -52,10 +52,12 @@ def test_missing_files(tmp_path):
         (lambda m: [m["shards"][n].update(rows=rows) for n, rows in enumerate((9, 4))], "as many rows of each shard"),
         (lambda m: [shard.update(blocks=2) for shard in m["shards"]], "in order"),
         (lambda m: m["shards"].reverse(), "in order"),
-        (lambda m: (m["shards"][0].update(bytes=700), m["totals"].update(bytes=700 + m["shards"][1]["bytes"])),
-         "lies outside"),
+        (
+            lambda m: (m["shards"][0].update(bytes=700), m["totals"].update(bytes=700 + m["shards"][1]["bytes"])),
+            "lies outside",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_manifest_that_contradicts_its_index(tmp_path, change, message):
     toy_set(tmp_path, [10, 3])
     change_manifest(tmp_path, change)
@@ -140,10 +142,22 @@ def test_blocks_are_numbered_over_all_shards(tmp_path):
 
 
 CONTENTS = (
-    entry(), {}, [entry(block=2)], [entry(block=-1)], [entry(block=1.5)], [entry(block="1")], [entry(block=True)],
-    [entry(SECOND, 0)], [entry("../shard")], [entry(3)], [entry(reason=None)], [{**entry(), "who": "me"}],
-    [{"shard": FIRST, "block": 0}], [["shard", "block", "reason"]], [None],
-)  # fmt: skip
+    entry(),
+    {},
+    [entry(block=2)],
+    [entry(block=-1)],
+    [entry(block=1.5)],
+    [entry(block="1")],
+    [entry(block=True)],
+    [entry(SECOND, 0)],
+    [entry("../shard")],
+    [entry(3)],
+    [entry(reason=None)],
+    [{**entry(), "who": "me"}],
+    [{"shard": FIRST, "block": 0}],
+    [["shard", "block", "reason"]],
+    [None],
+)
 
 
 @pytest.mark.parametrize("raw", [*(json.dumps(one).encode() for one in CONTENTS), b"", b"[", b"\xff", b"[" * 100_000])

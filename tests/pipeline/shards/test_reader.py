@@ -30,7 +30,8 @@ def test_no_flipped_bit_is_silent(tmp_path, container, codec):
     places = [tmp_path / "index.arrow", tmp_path / "manifest.json"]
     spots = [(path, byte) for path in places for byte in draw.sample(range(path.stat().st_size), 40)]
     for block in range(len(shards.index)):
-        start, length = int(shards.index.offset[block]), int(shards.index.length[block])
+        start = int(shards.index.offset[block])
+        length = int(shards.index.length[block])
         path = shards.shard_path(int(shards.index.shard[block]))
         spots += [(path, start + byte) for byte in draw.sample(range(length), 25)]
     for path, byte in spots:
@@ -162,7 +163,9 @@ def test_an_opened_set_is_found_from_another_folder_and_keeps_no_file_open(tmp_p
 def test_one_rank_on_each_machine_looks_at_the_files(tmp_path, monkeypatch):
     """It lists the folder once and opens no shard."""
     toy_set(tmp_path, [4] * 20)
-    looks, scandir, open_ = [], os.scandir, os.open
+    looks = []
+    scandir = os.scandir
+    open_ = os.open
     monkeypatch.setattr(os, "scandir", lambda path: looks.append("folder") or scandir(path))
     monkeypatch.setattr(os, "open", lambda path, *rest, **more: looks.append(str(path)) or open_(path, *rest, **more))
     by_rank = []

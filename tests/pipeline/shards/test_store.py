@@ -75,10 +75,20 @@ def test_a_long_range_is_read_by_requests_that_tile_it(start, length, largest):
 # Faults ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("fault", "retries"), [
-    ("500", 2), ("503", 2), ("cut", 2), ("garbage", 2), ("200", 2), ("long", 2),
-    ("flip", 0), ("moved", 0), ("short", 0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("fault", "retries"),
+    [
+        ("500", 2),
+        ("503", 2),
+        ("cut", 2),
+        ("garbage", 2),
+        ("200", 2),
+        ("long", 2),
+        ("flip", 0),
+        ("moved", 0),
+        ("short", 0),
+    ],
+)
 def test_faults_that_pass_are_not_noticed(local, server, fault, retries):
     """Neither a page of a proxy's own, sent once, nor a manifest that was cut off ends a run."""
     shards = open_shards(server.url)
@@ -99,12 +109,15 @@ def test_a_body_that_does_not_end_is_given_up(local, server, fault):
     assert shards.stats()["retries"] == 1
 
 
-@pytest.mark.parametrize(("faults", "error", "said"), [
-    (["500"] * 3, StorageError, r"shard-0.*: cannot be read after 3 tries: status 500.* \(block 0\)"),
-    (["200"] * 3, StorageError, r"got all \(status 200\): the server ignores ranges"),
-    (["long"] * 3, StorageError, "at most"),
-    (["flip"] * 2, DamagedBlock, "xxh3-128"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("faults", "error", "said"),
+    [
+        (["500"] * 3, StorageError, r"shard-0.*: cannot be read after 3 tries: status 500.* \(block 0\)"),
+        (["200"] * 3, StorageError, r"got all \(status 200\): the server ignores ranges"),
+        (["long"] * 3, StorageError, "at most"),
+        (["flip"] * 2, DamagedBlock, "xxh3-128"),
+    ],
+)
 def test_faults_that_stay_are_told(server, faults, error, said):
     shards = open_shards(server.url, options=StoreOptions(retries=2))
     server.faults = list(faults)
@@ -135,7 +148,8 @@ def test_errors_of_any_kind_are_failed_tries(memory, monkeypatch):
 
 def test_pauses_double_and_are_bounded(memory, monkeypatch):
     """At random, up to these."""
-    pauses, store = [], "clozeline.pipeline.shards.store"
+    pauses = []
+    store = "clozeline.pipeline.shards.store"
     monkeypatch.setattr(MemoryFileSystem, "cat_file", lambda *arguments, **options: 1 / 0)
     monkeypatch.setattr(f"{store}._FIRST_PAUSE_S", 0.1)
     monkeypatch.setattr(f"{store}.random", SimpleNamespace(uniform=lambda low, high: (low, high)))
@@ -152,7 +166,8 @@ def test_pauses_double_and_are_bounded(memory, monkeypatch):
 def test_an_object_that_has_become_shorter_is_a_corrupt_block(local, server, end):
     """Like a truncated file: `mask` may go on without it."""
     shards = open_shards(server.url, options=StoreOptions(retries=1))
-    path, at = local.shard_path(1), int(local.index.offset[-1])
+    path = local.shard_path(1)
+    at = int(local.index.offset[-1])
     path.write_bytes(path.read_bytes()[: at + (9 if end == "inside the block" else -100)])
     server.faults = ["", ""] if end == "inside the block" else ["416", "416"]
     with pytest.raises(DamagedBlock, match=f"bytes at {at}"):

@@ -163,14 +163,17 @@ def write(folder, path, order):
     for _ in range(2):  # a merge that is done again ends the same
         writer.write_manifest(Output(folder), name="toy", kind="tokens", seed=1, tokenizer=tokenizer)
     assert sorted(file.name for file in (folder / path).iterdir() if file.suffix) == [
-        "index.arrow", "manifest.json", *(f"shard-{shard:05d}-of-00003.arrow" for shard in range(3)),
-    ]  # fmt: skip
+        "index.arrow",
+        "manifest.json",
+        *(f"shard-{shard:05d}-of-00003.arrow" for shard in range(3)),
+    ]
     return folder / path
 
 
 @pytest.mark.parametrize("path", ["set/train", ""])
 def test_shards_stand_in_their_order_whatever_the_order_of_writing(tmp_path, path):
-    there, back = write(tmp_path / "a", path, [0, 1, 2]), write(tmp_path / "b", path, [2, 0, 1])
+    there = write(tmp_path / "a", path, [0, 1, 2])
+    back = write(tmp_path / "b", path, [2, 0, 1])
     shards = open_shards(there)
     numbers = [shards.read_block(block).fixed["number"].tolist() for block in range(len(shards.index))]
     assert numbers == [[0, 1], [2, 3], [4], [10, 11], [12, 13], [14], [20, 21], [22, 23], [24]]

@@ -20,9 +20,13 @@ NFD = "cafe\u0301 noir"
 def fields_of(text):
     """Return the columns that some command reads, all with one text."""
     return {
-        "text": text, "label": "a", "good": text, "bad": "a b", "masked_sentence": f"{text} [MASK]",
+        "text": text,
+        "label": "a",
+        "good": text,
+        "bad": "a b",
+        "masked_sentence": f"{text} [MASK]",
         "obj_label": "word",
-    }  # fmt: skip
+    }
 
 
 def line_of(text):
@@ -88,8 +92,11 @@ ROWS = {
     "line-separator.jsonl": (lines("one\u2028two", "three\x85four"), ["one\ntwo", "three\nfour"]),
     "invisible.jsonl": (lines("Hel\xadlo\ufeff there.", "ca\u2060f\u00e9 no\u200bir"), BOTH),
     "crlf-inside.jsonl": (lines("one\r\ntwo", "three\rfour"), ["one\ntwo", "three\nfour"]),
-    "surrogate.jsonl": ('{"text": "a \\ud800 b", "label": "a", "good": "a \\ud800 b", "bad": "a", '
-                        '"masked_sentence": "a \\ud800 b [MASK]", "obj_label": "w"}\n', ["a \ufffd b"]),
+    "surrogate.jsonl": (
+        '{"text": "a \\ud800 b", "label": "a", "good": "a \\ud800 b", "bad": "a", '
+        '"masked_sentence": "a \\ud800 b [MASK]", "obj_label": "w"}\n',
+        ["a \ufffd b"],
+    ),
     "blank-lines.jsonl": (f"{line_of(HELLO)}\n\n  \n{line_of(CAFE)}\n\n", BOTH),
     "bad-line.jsonl": (f"{line_of(HELLO)}\n{{oops\n{line_of(CAFE)}\n", [HELLO, "!bad_json", CAFE]),
     "no-object.jsonl": (f"{line_of(HELLO)}\n[1]\n{line_of(CAFE)}\n", [HELLO, "!bad_json", CAFE]),
@@ -122,12 +129,14 @@ ROWS = {
     "rows.arrow": (arrow(table(*BOTH)), BOTH),
     "stream.arrow": (arrow(table(*BOTH), pa.ipc.new_stream), BOTH),
     "large.arrow": (arrow(table(*BOTH, kind=pa.large_string())), BOTH),
-    "dictionary.arrow": (arrow(table(*BOTH).set_column(
-        0, "text", pa.chunked_array([pa.array(BOTH).dictionary_encode()]))), BOTH),
+    "dictionary.arrow": (
+        arrow(table(*BOTH).set_column(0, "text", pa.chunked_array([pa.array(BOTH).dictionary_encode()]))),
+        BOTH,
+    ),
     "packed.jsonl.gz": (gzip.compress((BOM + lines(HELLO, NFD)).encode(), mtime=0), BOTH),
     "packed.csv.zst": (zstandard.ZstdCompressor().compress(csv(*BOTH).encode()), BOTH),
     "packed.tsv.gz": (gzip.compress(tsv(*BOTH).encode("utf-16"), mtime=0), BOTH),
-}  # fmt: skip
+}
 """Files with rows, and the text of each row."""
 
 NO_ROWS = {
@@ -161,12 +170,15 @@ TEXTS = {
     "line-separator.txt": ("one\u2028two\nthree\x85four\n", "one\ntwo\nthree\nfour", ["one\ntwo", "three\nfour"]),
     "carriage-returns.txt": ("one two\rthree four\r", "one two\nthree four", ["one two\nthree four"]),
     "blank-lines.txt": (f"\n{HELLO}\n \n{CAFE}\n\n", f"{HELLO}\n\n{CAFE}", BOTH),
-    "cp1252.txt": (f"{HELLO}\nThe caf\u00e9 of the old man has a na\u00efve r\u00e9sum\u00e9.\n".encode("cp1252"),
-                   f"{HELLO}\nThe caf\u00e9 of the old man has a na\u00efve r\u00e9sum\u00e9.", [HELLO, "!bad_utf8"]),
+    "cp1252.txt": (
+        f"{HELLO}\nThe caf\u00e9 of the old man has a na\u00efve r\u00e9sum\u00e9.\n".encode("cp1252"),
+        f"{HELLO}\nThe caf\u00e9 of the old man has a na\u00efve r\u00e9sum\u00e9.",
+        [HELLO, "!bad_utf8"],
+    ),
     "packed.txt.gz": (gzip.compress(f"{BOM}{HELLO}\r\n{NFD}\r\n".encode(), mtime=0), f"{HELLO}\n{CAFE}", BOTH),
     "empty.txt": ("", "", []),
     "mark-only.txt": (BOM, "", []),
-}  # fmt: skip
+}
 """Files of text, the text of the file, and those of its lines."""
 
 

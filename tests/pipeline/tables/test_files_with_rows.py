@@ -100,7 +100,8 @@ def test_files_without_a_row_give_no_text(tmp_path, name, command):
     path = write(tmp_path, name, NO_ROWS[name])
     if command in (pairs, facts) and name.startswith(("number", "null")):
         pytest.skip("other columns than `text` are read")
-    found, error = [], ""
+    found = []
+    error = ""
     try:
         found = list(command(path))
     except (ConfigurationError, IntegrityError) as raised:

@@ -35,8 +35,12 @@ def test_parts_are_one_file(tmp_path):
         pyarrow.parquet.write_table(table, tmp_path / f"train-0000{part}-of-00003.parquet")
     rows = open_table(tmp_path / "train-00000-of-00003.parquet", Limits()).rows()
     assert [(index, getattr(row, "reason", None) or row["text"]) for index, row in rows] == [
-        (0, "0-0"), (1, "0-1"), (2, "0-2"), (3, "2-0"), (4, "bad_utf8"),
-    ]  # fmt: skip
+        (0, "0-0"),
+        (1, "0-1"),
+        (2, "0-2"),
+        (3, "2-0"),
+        (4, "bad_utf8"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -62,8 +66,14 @@ def test_another_delimiter(tmp_path):
 def test_objects_of_lines_and_of_an_array(tmp_path):
     text = b'\xef\xbb\xbf{"a": 1}\r\n\n[1]\n{"a": 1,\n\xff\n7\n{"a": {"b": [2]}}'
     assert rows_of(written(tmp_path, text, "a.jsonl")) == [
-        {"a": 1}, "blank_line", "bad_json", "bad_json", "bad_utf8", "bad_json", {"a": {"b": [2]}}
-    ]  # fmt: skip
+        {"a": 1},
+        "blank_line",
+        "bad_json",
+        "bad_json",
+        "bad_utf8",
+        "bad_json",
+        {"a": {"b": [2]}},
+    ]
     assert rows_of(written(tmp_path, b'[{"a": 1}, 2,\n{"a": 3}]', "a.json")) == [{"a": 1}, "bad_json", {"a": 3}]
 
 
@@ -71,9 +81,14 @@ def test_tables_have_their_quotes_and_lose_single_lines(tmp_path):
     """A stray quote joins no lines of TSV, which are counted with their header if asked for."""
     path = written(tmp_path, b'\xef\xbb\xbfa\tb\n1\t"a\n\xff\tb\n\n \t\n0\t"b\n1\nlast\tone', "t.tsv")
     assert rows_of(path) == [
-        {"a": "1", "b": '"a'}, "bad_utf8", "blank_line", "blank_line", {"a": "0", "b": '"b'}, "fields",
+        {"a": "1", "b": '"a'},
+        "bad_utf8",
+        "blank_line",
+        "blank_line",
+        {"a": "0", "b": '"b'},
+        "fields",
         {"a": "last", "b": "one"},
-    ]  # fmt: skip
+    ]
     assert [index for index, _ in open_table(path, Limits(), by_line=True).rows()] == [1, 2, 3, 4, 5, 6, 7]
     packed = zstandard.ZstdCompressor().compress(b"".join(b"%d\tx\n" % number for number in range(9000)))
     *_, last = rows_of(written(tmp_path, packed[: len(packed) // 2], "t.tsv"), columns=["a", "b"])

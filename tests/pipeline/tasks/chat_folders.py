@@ -37,17 +37,20 @@ PLAIN = {
 """Templates without marks, from memory of their kinds."""
 MARKED = {
     "end inside": "{% for m in messages %}{% if m.role == 'assistant' %}{{ '<|im_start|>assistant\n' }}{% generation %}"
-    "{{ m.content + '<|im_end|>' }}{% endgeneration %}{{ '\n' }}{% else %}" + _TURN.replace("message", "m") + "{% endif %}{% endfor %}",
+    "{{ m.content + '<|im_end|>' }}{% endgeneration %}{{ '\n' }}{% else %}"
+    + _TURN.replace("message", "m")
+    + "{% endif %}{% endfor %}",
     "end outside": "{% for m in messages %}{% if m.role == 'assistant' %}<|im_start|>assistant\n{%- generation -%}"
     "{{ m.content }}{%- endgeneration -%}<|im_end|>\n{% else %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endif %}{% endfor %}",
-}  # fmt: skip
+}
 """Templates that mark answers."""
 
 
 def _library(kind):
     if kind == "bytes":
         library = Library(models.BPE())
-        library.pre_tokenizer, library.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+        library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        library.decoder = decoders.ByteLevel()
         alphabet = pre_tokenizers.ByteLevel.alphabet()
         trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=_SPECIALS, initial_alphabet=alphabet)
         library.train_from_iterator(_TEXT, trainer)

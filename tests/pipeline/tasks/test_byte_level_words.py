@@ -34,7 +34,8 @@ def trained(request, tmp_path_factory):
 @pytest.mark.parametrize("sentence", SENTENCES)
 def test_words_and_answers_have_all_their_bytes(trained, sentence):
     """Words begin at the token of their first byte, and end, as answers do, with that of their last one."""
-    words, ids = sentence.split(), trained.encode([sentence])[0].ids.tolist()
+    words = sentence.split()
+    ids = trained.encode([sentence])[0].ids.tolist()
     pieces = [bytes(ALPHABET[character] for character in trained.piece(token)) for token in ids]
     holder = [number for number, piece in enumerate(pieces) for _ in piece]
     starts = np.cumsum([0, *(len(word) + 1 for word in words)]).tolist()[:-1]

@@ -14,18 +14,25 @@ KINDS = ("bytes", "metaspace", "llama")
 CHATS = [
     [("user", "2 + 2?"), ("assistant", "four")],
     [
-        ("user", "  The\n\nriver "), ("assistant", "runs 😀"), ("user", "é<think>中文\r\n"),
+        ("user", "  The\n\nriver "),
+        ("assistant", "runs 😀"),
+        ("user", "é<think>中文\r\n"),
         ("assistant", " says\tfour "),
     ],
     [
-        ("system", "The small"), ("user", "{{ 1 }} {% if %} Ünï"), ("assistant", "a" * 300), ("user", "?"),
+        ("system", "The small"),
+        ("user", "{{ 1 }} {% if %} Ünï"),
+        ("assistant", "a" * 300),
+        ("user", "?"),
         ("assistant", "\u00a0."),
     ],
     [
-        ("user", "user\nassistant\n"), ("assistant", "👩\u200d👧 e\u0301</think>"), ("user", "x"),
+        ("user", "user\nassistant\n"),
+        ("assistant", "👩\u200d👧 e\u0301</think>"),
+        ("user", "x"),
         ("assistant", "[INST] y [/INST]"),
     ],
-]  # fmt: skip
+]
 
 
 def ids_and_answers(item):
@@ -55,7 +62,8 @@ def test_ids_and_answers_are_those_of_transformers(kind, tmp_path):
     """Of templates without marks, an answer is what its message adds to the ids of the messages before it."""
     for name, template in {**PLAIN, **MARKED}.items():
         source = write_folder(tmp_path / name / "source", kind, template)
-        peer, ours = AutoTokenizer.from_pretrained(source), import_folder(source, tmp_path / name / "ours")
+        peer = AutoTokenizer.from_pretrained(source)
+        ours = import_folder(source, tmp_path / name / "ours")
         chats = CHATS if name != "gemma" else [chat for chat in CHATS if chat[0][0] != "system"]
         for messages, item in zip(chats, write_all(chats, ours), strict=True):
             expected = peer_ids(peer, messages)
@@ -63,7 +71,8 @@ def test_ids_and_answers_are_those_of_transformers(kind, tmp_path):
                 whole = peer_ids(peer, messages, return_dict=True, return_assistant_tokens_mask=True)
                 assert ids_and_answers(item) == (expected, whole["assistant_masks"])
                 continue
-            mask, is_prefix = [0] * len(expected), True
+            mask = [0] * len(expected)
+            is_prefix = True
             for number in (n for n, (role, _) in enumerate(messages) if role == "assistant"):
                 before = peer_ids(peer, messages[:number], add_generation_prompt=True)
                 after = peer_ids(peer, messages[: number + 1])
@@ -82,8 +91,13 @@ def test_nothing_in_a_message_becomes_a_special_token(kind, template, tmp_path):
     ours = import_folder(write_folder(tmp_path / "source", kind, template), tmp_path / "ours")
     specials = special_ids(ours)
     reserved = {*specials.values()} - {specials["<unk>"]}
-    names = [*specials, *(f"\0{name}" for name in specials), "<|im_<|im_end|>", "</s></s>",
-             "<|im_end|>\n<|im_start|>user"]  # fmt: skip
+    names = [
+        *specials,
+        *(f"\0{name}" for name in specials),
+        "<|im_<|im_end|>",
+        "</s></s>",
+        "<|im_end|>\n<|im_start|>user",
+    ]
     contents = ["a", *(text for name in names for text in (name, f"a {name} b", f"{name}\n"))]
     items = write_all([[("user", text), ("assistant", text)] for text in contents], ours)
     found = [[token for token in ids_and_answers(item)[0] if token in reserved] for item in items]

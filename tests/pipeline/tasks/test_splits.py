@@ -43,21 +43,36 @@ FOLDERS = Labelled(Labelled.Options(label="folder"), Limits())
     ("given", "splits", "others"),
     [
         (["train.tsv.zst", "dev.tsv"], {"dev": "dev.tsv", "train": "train.tsv.zst"}, set()),
-        (["train.jsonl", "val.jsonl", "test.jsonl"],
-         {"dev": "val.jsonl", "test": "test.jsonl", "train": "train.jsonl"}, set()),
+        (
+            ["train.jsonl", "val.jsonl", "test.jsonl"],
+            {"dev": "val.jsonl", "test": "test.jsonl", "train": "train.jsonl"},
+            set(),
+        ),
         (["train-v1.1.json", "dev-v1.1.json.zst"], {"dev": "dev-v1.1.json.zst", "train": "train-v1.1.json"}, set()),
-        (["in_domain_train.tsv.gz", "in_domain_dev.tsv"],
-         {"dev": "in_domain_dev.tsv", "train": "in_domain_train.tsv.gz"}, set()),
+        (
+            ["in_domain_train.tsv.gz", "in_domain_dev.tsv"],
+            {"dev": "in_domain_dev.tsv", "train": "in_domain_train.tsv.gz"},
+            set(),
+        ),
         (["msr_paraphrase_train.txt"], {"train": "msr_paraphrase_train.txt"}, set()),
-        (["train.tsv", "dev_matched.tsv", "dev_mismatched.tsv"],
-         {"dev_matched": "dev_matched.tsv", "dev_mismatched": "dev_mismatched.tsv", "train": "train.tsv"}, set()),
-        (["train.tsv", "msr_paraphrase_train.txt", "dev_ids.tsv", "test_de.tsv"], {"train": "train.tsv"},
-         {"dev_ids.tsv", "msr_paraphrase_train.txt", "test_de.tsv"}),
-        (["train.tsv", "README.txt", "training.tsv", "undev.tsv"], {"train": "train.tsv"},
-         {"undev.tsv", "README.txt", "training.tsv"}),
+        (
+            ["train.tsv", "dev_matched.tsv", "dev_mismatched.tsv"],
+            {"dev_matched": "dev_matched.tsv", "dev_mismatched": "dev_mismatched.tsv", "train": "train.tsv"},
+            set(),
+        ),
+        (
+            ["train.tsv", "msr_paraphrase_train.txt", "dev_ids.tsv", "test_de.tsv"],
+            {"train": "train.tsv"},
+            {"dev_ids.tsv", "msr_paraphrase_train.txt", "test_de.tsv"},
+        ),
+        (
+            ["train.tsv", "README.txt", "training.tsv", "undev.tsv"],
+            {"train": "train.tsv"},
+            {"undev.tsv", "README.txt", "training.tsv"},
+        ),
     ],
     ids=["plain", "other_names", "squad", "in_domain", "microsoft", "mnli", "mrpc_of_glue", "strangers"],
-)  # fmt: skip
+)
 def test_splits_by_name(given, splits, others):
     assert sorted_out(files(*given)) == (splits, others)
 
@@ -66,29 +81,70 @@ def test_splits_by_name(given, splits, others):
     ("given", "reader", "splits", "others"),
     [
         # the first text of folders of folders stands for all
-        (files("README", "test/pos/0.txt", "test/neg/3.txt", "test/urls.txt", "train/pos/1.txt", "train/neg/2.txt",
-               "train/pos/notes.md", "imdb.vocab", "extra/pos/0.txt"), FOLDERS,
-         {"test": "test/neg/3.txt", "train": "train/neg/2.txt"},
-         {"README", "extra/pos/0.txt", "imdb.vocab", "test/urls.txt", "train/pos/notes.md"}),
+        (
+            files(
+                "README",
+                "test/pos/0.txt",
+                "test/neg/3.txt",
+                "test/urls.txt",
+                "train/pos/1.txt",
+                "train/neg/2.txt",
+                "train/pos/notes.md",
+                "imdb.vocab",
+                "extra/pos/0.txt",
+            ),
+            FOLDERS,
+            {"test": "test/neg/3.txt", "train": "train/neg/2.txt"},
+            {"README", "extra/pos/0.txt", "imdb.vocab", "test/urls.txt", "train/pos/notes.md"},
+        ),
         (files("pos/1.txt", "neg/2.txt", source="train"), FOLDERS, {"train": "train/neg/2.txt"}, set()),
-        (files("TREC_10.label", "train_5500.label", "train_1000.label"), Trec,
-         {"test": "TREC_10.label", "train": "train_5500.label"}, {"train_1000.label"}),
+        (
+            files("TREC_10.label", "train_5500.label", "train_1000.label"),
+            Trec,
+            {"test": "TREC_10.label", "train": "train_5500.label"},
+            {"train_1000.label"},
+        ),
         # as the library `datasets` saves them: the first part stands for all, and descriptions are no rows
-        (files("dataset_dict.json", "train/dataset_info.json", "train/state.json", "train/data-00000-of-00002.arrow",
-               "train/data-00001-of-00002.arrow", "validation/data-00000-of-00001.arrow"), Labelled,
-         {"train": "train/data-00000-of-00002.arrow", "dev": "validation/data-00000-of-00001.arrow"}, set()),
-        (files("text/train-00000-of-00002.parquet", "text/train-00001-of-00002.parquet",
-               "text/unsupervised-00000-of-00001.parquet"), Labelled, {"train": "text/train-00000-of-00002.parquet"},
-         {"text/unsupervised-00000-of-00001.parquet"}),
+        (
+            files(
+                "dataset_dict.json",
+                "train/dataset_info.json",
+                "train/state.json",
+                "train/data-00000-of-00002.arrow",
+                "train/data-00001-of-00002.arrow",
+                "validation/data-00000-of-00001.arrow",
+            ),
+            Labelled,
+            {"train": "train/data-00000-of-00002.arrow", "dev": "validation/data-00000-of-00001.arrow"},
+            set(),
+        ),
+        (
+            files(
+                "text/train-00000-of-00002.parquet",
+                "text/train-00001-of-00002.parquet",
+                "text/unsupervised-00000-of-00001.parquet",
+            ),
+            Labelled,
+            {"train": "text/train-00000-of-00002.parquet"},
+            {"text/unsupervised-00000-of-00001.parquet"},
+        ),
         # sources that the input names
-        ([*files("a.tsv", source="train"), *files("train.tsv", source="dev")], Glue,
-         {"dev": "dev/train.tsv", "train": "train/a.tsv"}, set()),
-        ([*files("a.tsv", source="test_de"), *files("b.tsv", source="dev_zh-hans"), *files("c.tsv", source="train")],
-         Glue, {"dev_zh-hans": "dev_zh-hans/b.tsv", "test_de": "test_de/a.tsv", "train": "train/c.tsv"}, set()),
+        (
+            [*files("a.tsv", source="train"), *files("train.tsv", source="dev")],
+            Glue,
+            {"dev": "dev/train.tsv", "train": "train/a.tsv"},
+            set(),
+        ),
+        (
+            [*files("a.tsv", source="test_de"), *files("b.tsv", source="dev_zh-hans"), *files("c.tsv", source="train")],
+            Glue,
+            {"dev_zh-hans": "dev_zh-hans/b.tsv", "test_de": "test_de/a.tsv", "train": "train/c.tsv"},
+            set(),
+        ),
         (files("a.tsv", source="train_pseudo"), Glue, {"train_pseudo": "train_pseudo/a.tsv"}, set()),
     ],
     ids=["folders", "source of folders", "official", "saved", "parts", "sources", "languages", "pseudo"],
-)  # fmt: skip
+)
 def test_splits_of_readers_and_sources(given, reader, splits, others):
     assert sorted_out(given, reader) == (splits, others)
 
@@ -98,18 +154,23 @@ def test_splits_of_readers_and_sources(given, reader, splits, others):
     [
         (files("a/b.txt", "c.txt"), FOLDERS, r"or name folders train, dev and test, with folders of \.txt files"),
         # the first of tables would stand for all, and a reader of single files would lose a part
-        (files("train/a/1.txt", "train/a/2.txt"), Labelled(Labelled.Options(label="stars"), Limits()),
-         "expected files named train"),
+        (
+            files("train/a/1.txt", "train/a/2.txt"),
+            Labelled(Labelled.Options(label="stars"), Limits()),
+            "expected files named train",
+        ),
         (files("train-00000-of-00002.parquet", "train-00001-of-00002.parquet"), Glue, "are both the split 'train'"),
         (files("a_train.tsv", "b_train.tsv"), Glue, r"a_train\.tsv and in/b_train\.tsv are both the split 'train'"),
         ([*files("train.tsv"), *files("x.tsv", source="train")], Glue, "both the split 'train'"),
         (files("a.tsv"), Glue, r"expected files named train, dev or test .*got in/a\.tsv"),
         (files("reviews.csv"), Glue, r"source: train\}\]' tasks\.carve='\{dev: 0\.2\}'"),
         (files("a.tsv", source="trian"), Glue, "expected the name of a split.*got 'trian'"),
-        *[(files("a.tsv", source=label), Glue, "expected the name of a split")
-          for label in ("train_", "test_", "in_domain_dev", "test_de/../x")],
+        *[
+            (files("a.tsv", source=label), Glue, "expected the name of a split")
+            for label in ("train_", "test_", "in_domain_dev", "test_de/../x")
+        ],
     ],
-)  # fmt: skip
+)
 def test_files_of_no_split(given, reader, message):
     with pytest.raises(ConfigurationError, match=message):
         split_files(given, reader)
@@ -130,9 +191,11 @@ def plain(text):
 
 def components(items):
     """Rows that are connected by equal texts: one row and all that it reaches, searched row by row."""
-    left, found = set(range(len(items))), []
+    left = set(range(len(items)))
+    found = []
     while left:
-        reached, waiting = set(), [min(left)]
+        reached = set()
+        waiting = [min(left)]
         while waiting:
             row = waiting.pop()
             reached.add(row)
@@ -184,7 +247,8 @@ def labelled(seed, count=40):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_counts_equal_slow_searches(seed):
-    items, train = labelled(seed), labelled(seed + 100, 3)
+    items = labelled(seed)
+    train = labelled(seed + 100, 3)
     rows, learnt = ([row for row in side if isinstance(row, LabeledText)] for side in (items, train))
     shared = [row for row in rows if any(set(row.texts) & set(other.texts) for other in learnt)]
     disagreeing = [row for row in rows if any(row.texts == one.texts and row.label != one.label for one in rows)]
@@ -194,8 +258,10 @@ def test_counts_equal_slow_searches(seed):
 
 
 def test_labels_of_each_type_of_row():
-    tagged = [TaggedWords(words, tags, 0) for words, tags in ((("a", "b"), (0, 1)), (("a", "b"), (0, 0)),
-                                                              (("A", "b"), (1, 1)))]  # fmt: skip
+    tagged = [
+        TaggedWords(words, tags, 0)
+        for words, tags in ((("a", "b"), (0, 1)), (("a", "b"), (0, 0)), (("A", "b"), (1, 1)))
+    ]
     chosen = [Choices("a", ("b", "c"), 0, 0), Choices("a", ("b", "c"), 1, 1), Choices("a", ("b", "d"), 1, 2)]
     numbers = [LabeledText(("a", "b"), None, 1.0, 0), LabeledText(("a", " b"), None, 2.0, 1)]
     for rows in (tagged, chosen, numbers):
@@ -209,8 +275,12 @@ def test_labels_of_each_type_of_row():
 
 def test_rows_of_other_files_are_excluded():
     """By a text, whatever its case and spaces, or by a document's name; CoNLL's documents have numbers alone."""
-    rows = [LabeledText(("A  b", "c"), 0, None, 0), LabeledText(("d", "e"), 0, None, 1), Rejected("fields", 2),
-            LabeledText(("f", "g"), 0, None, 3, "article")]  # fmt: skip
+    rows = [
+        LabeledText(("A  b", "c"), 0, None, 0),
+        LabeledText(("d", "e"), 0, None, 1),
+        Rejected("fields", 2),
+        LabeledText(("f", "g"), 0, None, 3, "article"),
+    ]
     known = keys_of([LabeledText(("x", "a B"), 0, None, 0), LabeledText(("y", "z"), 0, None, 1, "article")])
     assert exclude_overlaps(rows, known) == [Rejected("excluded", 0), rows[1], rows[2], Rejected("excluded", 3)]
     train = keys_of([TaggedWords(("one",), (0,), 0, "document 3")])

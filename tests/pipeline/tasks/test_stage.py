@@ -57,8 +57,11 @@ def test_one_set_for_each_split_with_labels(tmp_path, caplog):
 
     manifest = open_split(sets, "train").manifest
     assert {name: manifest.config[name] for name in ("layout", "source", "examples_by_label", "rows_in")} == {
-        "layout": "official", "source": "default/train.tsv", "examples_by_label": {"0": 30, "1": 30}, "rows_in": 60,
-    }  # fmt: skip
+        "layout": "official",
+        "source": "default/train.tsv",
+        "examples_by_label": {"0": 30, "1": 30},
+        "rows_in": 60,
+    }
     assert (manifest.objective.heads, manifest.objective.options["max_length"]) == (("classification",), 16)
     assert manifest.totals.tokens_by_language == {"en": manifest.totals.tokens}
 
@@ -118,8 +121,11 @@ def test_a_second_run_makes_what_changed(tmp_path, capfd):
 @pytest.mark.parametrize(
     ("texts", "options", "message"),
     [
-        ({"train": "sentence\tlabel\na\t7\n"}, [], "no row of it is an example: 1 bad_label; line 2: the column label "
-         "holds '7', the classes are 0, 1"),
+        (
+            {"train": "sentence\tlabel\na\t7\n"},
+            [],
+            "no row of it is an example: 1 bad_label; line 2: the column label holds '7', the classes are 0, 1",
+        ),
         ({"dev": "a\tb\tc\n"}, [], "dev.tsv: expected a layout of this task"),
         ({"train": None, "dev": None}, [], "no file of the input has labels"),
         ({}, ["tasks.reader.task=sst"], "sst2"),
@@ -130,7 +136,7 @@ def test_a_second_run_makes_what_changed(tmp_path, capfd):
         ({}, ["tasks.carve={a: 0.5, b: 0.5}"], "shares below 1 in all"),
     ],
     ids=["labels", "layout", "test alone", "task", "classes", "texts", "both", "train", "all"],
-)  # fmt: skip
+)
 def test_mistakes(tmp_path, capfd, texts, options, message):
     files, words = write_files(tmp_path)
     with (tmp_path / "words" / "vocab.txt").open("a") as file:
@@ -150,7 +156,8 @@ def test_mistakes(tmp_path, capfd, texts, options, message):
 def test_rows_of_train_are_left_out_of_the_others(tmp_path):
     """Of a split with a file of its own, where its rows share a text with train; not where they share one with dev."""
     files, words = write_files(tmp_path, dev=0)
-    words, sets = [*words, "tasks.carve={dev: 0.3}"], tmp_path / "out" / "tasks" / "sst2"
+    words = [*words, "tasks.carve={dev: 0.3}"]
+    sets = tmp_path / "out" / "tasks" / "sst2"
     lines = [*sorted({text for text, _ in sentences(60)}), "one that nothing has taught"]
     (files / "dev.tsv").unlink()
     (files / "test.tsv").write_text("sentence\tlabel\n" + "".join(f"{text.upper()}\t1\n" for text in lines), "utf-8")
@@ -167,7 +174,8 @@ def test_rows_of_train_are_left_out_of_the_others(tmp_path):
 def test_one_file_cannot_be_train_and_a_disjoint_split(tmp_path, capfd):
     """Without the key all its rows are counted; with it none is left: refused. Pseudo-labels may be of train."""
     files, words = write_files(tmp_path, train=32, dev=0)
-    sets, other = tmp_path / "out" / "tasks" / "sst2", files / "again.tsv"
+    sets = tmp_path / "out" / "tasks" / "sst2"
+    other = files / "again.tsv"
     other.symlink_to(files / "train.tsv")
     entries = f"input=[{{path: {files / 'train.tsv'}, source: train}}, {{path: {other}, source: dev}}]"
     assert main([*words, entries, "tasks.disjoint=true"]) == 64
@@ -225,7 +233,8 @@ def test_carved_splits_hold_the_rest_of_the_file(tmp_path):
 def test_several_classes_are_a_column_of_zeros_and_ones(tmp_path):
     """The rows are counted apart from the stage, and the set passes every check."""
     sets = make_labeled_sets(tmp_path, "labels: tags")
-    dev, names = open_split(sets, "dev"), ("bad", "film", "good")
+    dev = open_split(sets, "dev")
+    names = ("bad", "film", "good")
     rows = [labeled_row(number) for number in range(120, 160)]
     assert dev.manifest.config["examples_by_label"] == Counter(tag for row in rows for tag in row["tags"])
     assert [*dev.manifest.config["reader"]["classes"]] == [*names]

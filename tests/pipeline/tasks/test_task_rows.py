@@ -31,10 +31,15 @@ def test_longest_first(first, second, room):
 
 
 @pytest.mark.parametrize(
-    "texts", [("a good film",), ("a very good film with heart", "not bad"), ("a", "one dull plot . no heart"),
-              ("a very good film", "one dull plot .")],
+    "texts",
+    [
+        ("a good film",),
+        ("a very good film with heart", "not bad"),
+        ("a", "one dull plot . no heart"),
+        ("a very good film", "one dull plot ."),
+    ],
     ids=["one", "long first", "long second", "equal"],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("max_length", [8, 9, 30])
 def test_rows_of_bert_are_those_of_transformers(tmp_path, texts, max_length):
     path = write_vocabulary(tmp_path / "words")
@@ -52,15 +57,22 @@ def test_rows_of_bert_are_those_of_transformers(tmp_path, texts, max_length):
 
 @pytest.mark.parametrize(
     ("frame", "row"),
-    [("roberta", "[CLS] a [SEP] [SEP] not bad [SEP]"),
-     ("gpt1", "<s> a [SEP] not bad [CLS]"), ("gpt", "a </s> not bad </s>"), ("llama", "<s> a </s> not bad </s>"),
-     ("bart", "<s> a </s> </s> not bad </s>"), ("t5", "a </s> not bad </s>"), ("t5_encoder", "a </s> not bad </s>")],
-)  # fmt: skip
+    [
+        ("roberta", "[CLS] a [SEP] [SEP] not bad [SEP]"),
+        ("gpt1", "<s> a [SEP] not bad [CLS]"),
+        ("gpt", "a </s> not bad </s>"),
+        ("llama", "<s> a </s> not bad </s>"),
+        ("bart", "<s> a </s> </s> not bad </s>"),
+        ("t5", "a </s> not bad </s>"),
+        ("t5_encoder", "a </s> not bad </s>"),
+    ],
+)
 def test_rows_of_a_pair(tmp_path, frame, row):
     """A decoder's row has no end that is its padding, too: classes of transformers read the token before it."""
     path = write_vocabulary(tmp_path / "words")
     ours = import_tokenizer(path, tmp_path / "ours", add=("bos", "eos"))
-    texts, specials = [encoding.ids for encoding in ours.encode(("a", "not bad"))], ours.vocabulary.specials
+    texts = [encoding.ids for encoding in ours.encode(("a", "not bad"))]
+    specials = ours.vocabulary.specials
     ids = FRAMES[frame].row(texts, ours.vocabulary, 30).ids.tolist()
     assert " ".join(map(ours.piece, ids)) == row
     padded = FRAMES[frame].without_pad(specials | {"pad": specials["eos"]})

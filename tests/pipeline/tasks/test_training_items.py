@@ -31,10 +31,12 @@ def switched(count):
 def test_words_of_a_dictionary_are_replaced_and_nothing_else_is():
     (found,) = switch(switched(1), [{"cat": ["Katze"], "new": ["ganz neu"], "the": ["die"]}], TEXTS)
     assert found == LabeledText(("Die Katze's ganz neu, it runs!", "black Katze"), 0, None, 0)
-    given, refused = TaggedWords(("New", "cat", "sat"), (1, 2, 0), 4, "doc"), Rejected("fields", 5)
+    given = TaggedWords(("New", "cat", "sat"), (1, 2, 0), 4, "doc")
+    refused = Rejected("fields", 5)
     assert switch([given, refused], [{"new": ["ganz neue"], "cat": ["kleine Katze"]}], TAGS) == [
-        TaggedWords(("Ganz", "neue", "kleine", "Katze", "sat"), (1, 2, 2, 2, 0), 4, "doc"), refused,
-    ]  # fmt: skip
+        TaggedWords(("Ganz", "neue", "kleine", "Katze", "sat"), (1, 2, 2, 2, 0), 4, "doc"),
+        refused,
+    ]
     assert doctest.testmod(training_items).failed == 0
     with pytest.raises(ConfigurationError, match="replaced words move the answers of the head span"):
         check_switched_head(TaskFacts(name="squad", head="span", metrics=("f1",)))

@@ -27,8 +27,10 @@ def test_at_rate_one_every_known_word_is_replaced_and_the_rest_stays(parts, inde
         r"[^\W\d_]+", lambda match: {"cat": "Katze", "Cat": "Katze", "on": "auf der"}.get(match[0], match[0]), text
     )
     assert switcher().translate_text(index, text) == (
-        expected, len(words), sum(word in ("cat", "Cat", "on") for word in words)
-    )  # fmt: skip
+        expected,
+        len(words),
+        sum(word in ("cat", "Cat", "on") for word in words),
+    )
 
 
 def test_a_word_depends_on_seed_row_and_position_alone():

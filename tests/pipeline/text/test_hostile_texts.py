@@ -38,7 +38,8 @@ REPEATED = [
 def strings(size):
     """Return strings of `size` characters by their rules."""
     repeated = {f"repeated {piece!r}": (piece * (size // len(piece) + 1))[:size] for piece in REPEATED}
-    half, counted = size // 2, "".join(f"w{number} " for number in range(size // 6))[:size]
+    half = size // 2
+    counted = "".join(f"w{number} " for number in range(size // 6))[:size]
     mixed = {
         "different words": counted,
         "different lines": counted.replace(" ", "\n"),
@@ -56,9 +57,10 @@ def functions(folder):
     (folder / "en").write_text("forbidden\nworse word\n", encoding="utf-8")
     (folder / "list.txt").write_text("example.org\n", encoding="utf-8")
     options = {
-        "bad_words": {"lists": str(folder)}, "pii": {"phone": True},
+        "bad_words": {"lists": str(folder)},
+        "pii": {"phone": True},
         "url": {name: [str(folder / "list.txt")] for name in ("domains", "urls", "banned_words", "banned_subwords")},
-    }  # fmt: skip
+    }
     found = {}
     for name in FILTERS.available():
         if name != "quality":  # a linear model of match words
@@ -73,13 +75,19 @@ def functions(folder):
     index = build_index([("0", ("w1 w2 w3 w4 w5 w6 w7", "a a a a a a a"))], 5)
     lines = Lines(max_documents=1, keep_first=False, within="all", units=1, min_letters=20)
     found |= {
-        "normalize": normalize, "match_words": match_words, "word_tokens": word_tokens,
-        "near keys": MinHash().signature, "repeated lines": lambda text: lines.hashes(text, "en"),
+        "normalize": normalize,
+        "match_words": match_words,
+        "word_tokens": word_tokens,
+        "near keys": MinHash().signature,
+        "repeated lines": lambda text: lines.hashes(text, "en"),
         "contamination": lambda text: Matcher(index).find(text),
         "items": lambda text: build_index([("0", (text,))], 13),
-        "ascii_host": ascii_host, "ascii_url": ascii_url, "host_of": lambda text: host_of(f"http://{text}"),
-        "wikitext": strip_markup, "normalize_url": lambda text: normalize_url(f"http://a.example/{text}"),
-    }  # fmt: skip
+        "ascii_host": ascii_host,
+        "ascii_url": ascii_url,
+        "host_of": lambda text: host_of(f"http://{text}"),
+        "wikitext": strip_markup,
+        "normalize_url": lambda text: normalize_url(f"http://a.example/{text}"),
+    }
     return found
 
 

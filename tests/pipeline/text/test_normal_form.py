@@ -48,7 +48,7 @@ def test_stored_form(raw, stored):
 
 @pytest.mark.parametrize(
     "text", ["ខ្ញុំ_ចង់", "မြန်_မာ", "ไทย_กัน", "ລາວ_ສາ", "漢_字", "བོད_ས", "a_ 1_2 (_b ก_a b_ก", "a\u200cb ل\u200d"]
-)  # fmt: skip
+)
 def test_borders_of_words_stay_where_no_blank_shows_them(text):
     assert normalize(text.replace("_", "\u200b")) == text.replace("_", "\u200b")
 

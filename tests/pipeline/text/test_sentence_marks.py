@@ -21,17 +21,31 @@ def test_the_table_is_unicodes_property():
 @pytest.mark.parametrize(
     ("line", "language", "ends"),
     [
-        ("It is late.", "en", True), ("Is it “late?”", "en", True), ("It is late", "en", False),
-        ("यह पहला वाक्य है।", "hi", True), ("यह पहला वाक्य", "hi", False), ("هل هذا صحيح؟", "ar", True),
-        ("یہ ایک جملہ ہے۔", "ur", True), ("ይህ ሙከራ ነው።", "am", True), ("ይህ ሙከራ ነው፡፡", "ti", True),
+        ("It is late.", "en", True),
+        ("Is it “late?”", "en", True),
+        ("It is late", "en", False),
+        ("यह पहला वाक्य है।", "hi", True),
+        ("यह पहला वाक्य", "hi", False),
+        ("هل هذا صحيح؟", "ar", True),
+        ("یہ ایک جملہ ہے۔", "ur", True),
+        ("ይህ ሙከራ ነው።", "am", True),
+        ("ይህ ሙከራ ነው፡፡", "ti", True),
         ("ይህ፡ሙከራ፡", "am", False),
-        ("Սա թեստ է։", "hy", True), ("စာဖတ်သည်။", "my", True), ("စာဖတ်သည်၊", "my", False), ("នេះជាប្រយោគ។", "km", True),
-        ("བཀྲ་ཤིས་བདེ་ལེགས།", "bo", True), ("ᠪᠢᠴᠢᠭ᠃", "mn", True), ("他说：“来了。”", "zh", True),
+        ("Սա թեստ է։", "hy", True),
+        ("စာဖတ်သည်။", "my", True),
+        ("စာဖတ်သည်၊", "my", False),
+        ("នេះជាប្រយោគ។", "km", True),
+        ("བཀྲ་ཤིས་བདེ་ལེགས།", "bo", True),
+        ("ᠪᠢᠴᠢᠭ᠃", "mn", True),
+        ("他说：“来了。”", "zh", True),
         ("「来た。」", "ja", True),
         ("בראשית ברא אלהים׃", "he", True),
-        ("来た", "ja", False), ("นี่คือประโยค", "th", True), ("Πώς είσαι;", "el", True), ("Πώς είσαι;", "en", False),
+        ("来た", "ja", False),
+        ("นี่คือประโยค", "th", True),
+        ("Πώς είσαι;", "el", True),
+        ("Πώς είσαι;", "en", False),
     ],
-)  # fmt: skip
+)
 def test_a_line_ends_in_a_mark_of_its_language(line, language, ends):
     assert ends_sentence(normalize(line), language) == ends
 
@@ -68,8 +82,15 @@ def test_sentences_end_with_the_marks_of_their_script(language, sentences):
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("", 0), ("two words", 2), ("河水从清晨就开始上涨", 3), ("他 说 hello world", 3), ("ምንም፡ሰው፡አይደለም", 3), ("水", 1),
-     ("น้ำท่วมตั้งแต่เช้าตรู่", 7)],
-)  # fmt: skip
+    [
+        ("", 0),
+        ("two words", 2),
+        ("河水从清晨就开始上涨", 3),
+        ("他 说 hello world", 3),
+        ("ምንም፡ሰው፡አይደለም", 3),
+        ("水", 1),
+        ("น้ำท่วมตั้งแต่เช้าตรู่", 7),
+    ],
+)
 def test_words_are_counted_with_and_without_blanks(text, words):
     assert count_words(text) == words

@@ -23,10 +23,22 @@ WORDS = """
     ភាសា မြန်မာ हिन्दी தமிழ் עברית العربية Ελλάδα Россия ქართული ß Å À ١٢ ² Ⅷ ½ A Z aB Я я Ω AB. x y U S
 """
 PARTS = [
-    *WORDS.split(), *module._ABBREVIATIONS, *module._BEFORE_NOT.split("|"), *module._BEFORE_APOSTROPHE.split("|"),
-    "e\u0301", "\u200d", "\ufe0f", "\x00", "\x1b", "\ud800", "\udfff", "\xad", "x" * 257, "é,1" * 100,
+    *WORDS.split(),
+    *module._ABBREVIATIONS,
+    *module._BEFORE_NOT.split("|"),
+    *module._BEFORE_APOSTROPHE.split("|"),
+    "e\u0301",
+    "\u200d",
+    "\ufe0f",
+    "\x00",
+    "\x1b",
+    "\ud800",
+    "\udfff",
+    "\xad",
+    "x" * 257,
+    "é,1" * 100,
     *" \n\x85\u3000\xa0\x1c",
-]  # fmt: skip
+]
 TEXTS = st.one_of(
     st.lists(st.sampled_from(PARTS), max_size=12).map("".join),
     st.lists(st.sampled_from(PARTS), max_size=40).map(" ".join),
@@ -46,7 +58,9 @@ def top_slow(tokens, n):
 
 
 def duplicate_slow(tokens, n):
-    seen, chars, at = set(), 0, 0
+    seen = set()
+    chars = 0
+    at = 0
     while at <= len(tokens) - n:
         gram = tuple(tokens[at : at + n])
         if gram in seen:
@@ -66,7 +80,8 @@ def duplicate_slow(tokens, n):
 @example("")
 def test_ngrams_agree_with_plain_loops(text):
     text = normalize(text)
-    tokens, statistics = word_tokens(text), TextStatistics(text)
+    tokens = word_tokens(text)
+    statistics = TextStatistics(text)
     for n in range(2, 11):
         expected = (top_slow(tokens, n), duplicate_slow(tokens, n))
         assert (statistics.top_ngram_chars(n), statistics.duplicate_ngram_chars(n)) == expected
@@ -74,7 +89,8 @@ def test_ngrams_agree_with_plain_loops(text):
 
 @given(TEXTS)
 def test_counts_are_those_of_loops(text):
-    tokens, spaced = word_tokens(text), text.replace("\u1361", " ").split()
+    tokens = word_tokens(text)
+    spaced = text.replace("\u1361", " ").split()
     words = [token for token in tokens if any(map(str.isalnum, token))]
     with_letter = sum(any(c.isalnum() and not c.isdecimal() for c in token) for token in tokens)
     share = sum(any(map(str.isalpha, word)) for word in spaced) / max(1, len(spaced))

@@ -18,9 +18,19 @@ from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText,
 
 KNOWN = "abcde"
 TEXTS = [
-    "abc cab dea", "", "   ", "中中中", "ab中c 語 🙂🙂 {ab}", "a" * 300 + " b", "жa" * 60, "e\u0301 E",
-    f"{'ab' * 101} 中", "a\nb 中\n語", "ab中" * 40, "…a ﬁ½ ㍿b…",
-]  # fmt: skip
+    "abc cab dea",
+    "",
+    "   ",
+    "中中中",
+    "ab中c 語 🙂🙂 {ab}",
+    "a" * 300 + " b",
+    "жa" * 60,
+    "e\u0301 E",
+    f"{'ab' * 101} 中",
+    "a\nb 中\n語",
+    "ab中" * 40,
+    "…a ﬁ½ ㍿b…",
+]
 LOSSY = ["bpe", "wordpiece", "word"]
 
 
@@ -43,11 +53,12 @@ def published(name, folder):
         "wordpiece": models.WordPiece(letters, unk_token="[UNK]", max_input_chars_per_word=100),
         "wordlevel": models.WordLevel({"[UNK]": 0, "abc": 1, "a": 2, "b": 3}, unk_token="[UNK]"),
         "unigram": models.Unigram([("[UNK]", 0.0), *((letter, -2.0) for letter in "\u2581" + KNOWN)], 0, False),
-        "fused": models.BPE({piece: n for n, piece in enumerate(["[UNK]", *KNOWN])}, [], unk_token="[UNK]",
-                            fuse_unk=True),
+        "fused": models.BPE(
+            {piece: n for n, piece in enumerate(["[UNK]", *KNOWN])}, [], unk_token="[UNK]", fuse_unk=True
+        ),
         "nfkc": models.BPE({piece: n for n, piece in enumerate(["[UNK]", *KNOWN])}, [], unk_token="[UNK]"),
         "silent": models.BPE({letter: number for number, letter in enumerate(KNOWN)}, []),
-    }  # fmt: skip
+    }
     library = Library(kinds[name])
     library.pre_tokenizer = pre_tokenizers.Metaspace() if name == "unigram" else pre_tokenizers.Whitespace()
     if name in ("wordpiece", "silent"):
@@ -71,7 +82,8 @@ def count(tokenizer, text):
 
 def slow_count(library, text, unknown):
     """Unknown tokens, and the set of characters that they stand for, as the library tells them."""
-    row, id_of_unknown = library.encode(text, add_special_tokens=False), library.token_to_id(unknown)
+    row = library.encode(text, add_special_tokens=False)
+    id_of_unknown = library.token_to_id(unknown)
     spans = [span for token, span in zip(row.ids, row.offsets, strict=True) if token == id_of_unknown]
     return len(spans), len({place for start, end in spans for place in range(start, end)})
 
@@ -96,7 +108,8 @@ def test_what_we_train_without_bytes(name, tmp_path):
     tokenizer = load_tokenizer(tmp_path / "own")
     known = f"{KNOWN} " if name == "character" else f"{KNOWN} \n"  # SentencePiece always has the newline
     assert not tokenizer.vocabulary.byte_piece
-    library, unknown = tokenizer.to_tokenizers(), tokenizer.vocabulary.specials["unk"]
+    library = tokenizer.to_tokenizers()
+    unknown = tokenizer.vocabulary.specials["unk"]
     for text in [*TEXTS, "a\u2581b", "\u2581"]:
         (row,) = tokenizer.encode([text])
         counts = count(tokenizer, text).by_language["xx"]

@@ -50,7 +50,8 @@ def test_the_whole_chain(one_rank, tmp_path, capsys):
     _, first, second = (line.split() for line in capsys.readouterr().out.splitlines())
     assert first[2:] == ["-", "-"]
     assert second[1] == second[2], "the same file under another name"
-    searched, search = tmp_path / "searched", "search={steps: [1, 6], optimizer.learning_rate: [0.01]}"
+    searched = tmp_path / "searched"
+    search = "search={steps: [1, 6], optimizer.learning_rate: [0.01]}"
     assert main([*words, f"output={searched}", "seeds=1", search, "log.tensorboard=false"]) == 0
     choice = json.loads((searched / "search" / "choice.json").read_text(encoding="utf-8"))
     assert choice["tried"] == [[f"steps={steps}", "optimizer.learning_rate=0.01"] for steps in (1, 6)]
@@ -112,7 +113,8 @@ def test_rows_are_those_of_the_body(tmp_path, task, model, given, words):
     ],
 )
 def test_a_wrong_training_is_refused_before_its_sets_are_made(tmp_path, search, words, message):
-    body, output = tmp_path / "body", tmp_path / "out"
+    body = tmp_path / "body"
+    output = tmp_path / "out"
     body.mkdir()  # as much of a run as a training's configuration reads
     text = "model: {family: encoder, dim: 8, layers: 1, attention_heads: 2, ffn_dim: 8, heads: {masked_lm: 1.0}}\n"
     (body / "config.yaml").write_text(text, encoding="utf-8")

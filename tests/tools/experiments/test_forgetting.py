@@ -102,7 +102,8 @@ def test_numbers_are_those_of_a_plain_computation(rises, first):
         end = len(matrix) - 1
         found = outcome(matrix.tolist(), learned, [rises] * 4)
         sign = 1 if rises else -1
-        lost, changed = [], []
+        lost = []
+        changed = []
         for task in range(3):
             best = max(sign * matrix[stage, task] for stage in range(learned[task], end))
             lost.append(best - sign * matrix[end, task])
@@ -156,7 +157,9 @@ def test_information_is_summed_at_the_last_weights(tmp_path):
 @pytest.fixture
 def sequence(tmp_path, monkeypatch):
     """Three tasks with heads of their own, of which the run has learned the first; a body is its run's number."""
-    place, tasks, models = SimpleNamespace(path=tmp_path), [], {}
+    place = SimpleNamespace(path=tmp_path)
+    tasks = []
+    models = {}
     for number, head in enumerate(("lm", "classification", "regression")):
         tasks.append(SimpleNamespace(name=head, signature=((head,), ()), config=None, shards=place, heldout=place))
         family = torch.nn.Linear(1, 1)
@@ -178,7 +181,8 @@ def test_a_task_is_scored_with_its_own_heads_on_the_last_body(sequence):
 
 @pytest.mark.parametrize("own", [None, "own.yaml"])
 def test_without_its_own_configuration_a_task_takes_no_settings_of_the_first_alone(sequence, own):
-    tasks, runs = sequence[0], [*sequence[1]]
+    tasks = sequence[0]
+    runs = [*sequence[1]]
     tasks.tasks[1].config = own
     resets = {"init_parts=[]", "regularizer=null", "data.weights=[]", "data.phases=[]", "schedule.steps=null"}
     assert resets.intersection(tasks._words("plain", 0, 1, runs[:1], runs[1])) == (set() if own else resets)

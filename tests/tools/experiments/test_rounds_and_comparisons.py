@@ -74,10 +74,19 @@ def write_run(folder, losses, **changes):
     lines = []
     for step, loss in enumerate(losses, 1):
         record = {
-            "step": step, "samples": 8 * step, "tokens": 100 * step, "flops": 1e12 * step, "time": 100.0 + 2 * step,
-            "loss": loss, "losses": {"masked_lm": loss}, "tokens_per_s": 50.0 * step, "padded_tokens_per_s": 80.0,
-            "mfu": 0.25, "memory_bytes": 2**20 * step, "stream": {"waited_share": 0.125},
-        }  # fmt: skip
+            "step": step,
+            "samples": 8 * step,
+            "tokens": 100 * step,
+            "flops": 1e12 * step,
+            "time": 100.0 + 2 * step,
+            "loss": loss,
+            "losses": {"masked_lm": loss},
+            "tokens_per_s": 50.0 * step,
+            "padded_tokens_per_s": 80.0,
+            "mfu": 0.25,
+            "memory_bytes": 2**20 * step,
+            "stream": {"waited_share": 0.125},
+        }
         if step % 2 == 0:
             lost = None if loss is None else loss - 1
             record["heldout"] = {"heldout": {"loss": lost, "unigram_entropy": 2.75, "labels": 5}}
@@ -97,12 +106,22 @@ def test_figures_are_the_last_and_the_best(tmp_path, capsys):
     assert [run["name"] for run in found["runs"]] == ["a/run", "b/run"]
     first, second = (run["figures"] for run in found["runs"])
     assert first == {
-        "step": 5, "samples": 40, "tokens": 500, "seconds": 10.0, "flops": 5e12, "training loss": 3.25,
-        "held-out loss, last": 2.5, "held-out loss, best": 2.0, "held-out loss, step of the best": 2,
-        "held-out unigram entropy": 2.75, "tokens/s, median": 150.0, "padded tokens/s, median": 80.0,
-        "MFU, median": 0.25, "share of time waiting for data, median": 0.125,
+        "step": 5,
+        "samples": 40,
+        "tokens": 500,
+        "seconds": 10.0,
+        "flops": 5e12,
+        "training loss": 3.25,
+        "held-out loss, last": 2.5,
+        "held-out loss, best": 2.0,
+        "held-out loss, step of the best": 2,
+        "held-out unigram entropy": 2.75,
+        "tokens/s, median": 150.0,
+        "padded tokens/s, median": 80.0,
+        "MFU, median": 0.25,
+        "share of time waiting for data, median": 0.125,
         "resident bytes of rank 0, most": 5 * 2**20,
-    }  # fmt: skip
+    }
     assert "training loss" not in second  # it is not finite
     assert (second["held-out loss, last"], second["held-out loss, best"]) == (3.0, 3.0)
     assert found["differences"] == {"optimizer.learning_rate": ["0.003", "0.5"], "seed": ["7", "8"]}

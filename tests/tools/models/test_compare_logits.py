@@ -8,7 +8,9 @@ from clozeline.train.checkpoint.trained_model import TrainedModel
 
 def test_each_model_is_read_once(bert, tmp_path, monkeypatch, capsys):
     """Its tokenizer is that of what was opened for the logits."""
-    copy, opened, real = tmp_path / "copy", [], TrainedModel.open
+    copy = tmp_path / "copy"
+    opened = []
+    real = TrainedModel.open
     shutil.copytree(bert, copy)
 
     def counting(folder, *rest, **named):

@@ -39,7 +39,8 @@ def test_a_compressed_run_is_read_like_a_run(tuned, tmp_path, capsys, method):
     assert main([str(tuned), f"method={method}", *METHODS[method], *FAST, "rows=8", f"output={output}"]) == 0
     printed = capsys.readouterr().out
     assert "the paper's claim" in printed
-    small, dense = TrainedModel.open(output), TrainedModel.open(tuned)
+    small = TrainedModel.open(output)
+    dense = TrainedModel.open(tuned)
     assert small.step == dense.step
     fewer = small.model.num_parameters() < dense.model.num_parameters()
     assert fewer == (method in ("layers", "heads"))
@@ -50,7 +51,8 @@ def test_a_compressed_run_is_read_like_a_run(tuned, tmp_path, capsys, method):
 
 
 def test_a_run_that_drops_tokens_keeps_its_rule(tuned, tmp_path, capsys):
-    pruned, rule = tmp_path / "pruned", TopTokens((0.6, 0.3))
+    pruned = tmp_path / "pruned"
+    rule = TopTokens((0.6, 0.3))
     shutil.copytree(tuned, pruned)
     found = StoredCheckpoint.find(pruned)
     replace(found.index, state={**found.index.state, "token_rule": write_rule(rule)}).write(found.folder)
@@ -59,7 +61,8 @@ def test_a_run_that_drops_tokens_keeps_its_rule(tuned, tmp_path, capsys):
     assert evaluate([str(pruned), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["n"] == 21
     batch = random_batch(models[1], 9, 10)
-    mine, expected = models[0].logits(batch), TokenPruning(models[1], rule).logits(batch)
+    mine = models[0].logits(batch)
+    expected = TokenPruning(models[1], rule).logits(batch)
     assert all(torch.equal(mine[head], expected[head]) for head in expected)
     assert any(not torch.equal(mine[head], other) for head, other in models[1].logits(batch).items())
     # a model of the same depth keeps the rule; one of fewer layers cannot

@@ -20,10 +20,18 @@ from tests.pipeline.miniature import text, write_corpus, write_recipe
 from tests.tools.runs.evaluation.task_runs import start
 
 CONFIG = {
-    "vocab_size": 400, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48,
-    "max_position_embeddings": 66, "bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "type_vocab_size": 1,
+    "vocab_size": 400,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 48,
+    "max_position_embeddings": 66,
+    "bos_token_id": 0,
+    "pad_token_id": 1,
+    "eos_token_id": 2,
+    "type_vocab_size": 1,
     "layer_norm_eps": 1e-5,
-}  # fmt: skip
+}
 TEXTS = [text(seed, 2) for seed in range(8)] + ["", " the  cat\n", "Besançon 東京", "the <mask> sat </s>", "a<mask> b"]
 FIRST = ["<s>", "<pad>", "</s>", "<unk>"]
 ROLES = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"}
@@ -80,7 +88,9 @@ def continue_training(folder, source, ranks):
 
 
 def test_a_published_model_is_continued_and_given_back(tmp_path, one_rank):
-    published, ours, exported = publish(tmp_path / "published"), tmp_path / "ours", tmp_path / "exported"
+    published = publish(tmp_path / "published")
+    ours = tmp_path / "ours"
+    exported = tmp_path / "exported"
     assert import_main([str(published), str(ours)]) == 0
     assert compare([str(ours), str(published), "--theirs", "--close=1e-5"]) == 0
     trained = continue_training(tmp_path, ours, one_rank)

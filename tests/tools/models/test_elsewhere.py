@@ -52,9 +52,12 @@ print(json.dumps(float(abs(numpy.array(found) - wanted).max())))
 """
 
 GPT2 = {
-    "model__family": "decoder", "model__heads": {"lm": 1.0}, "model__norm_place": "pre", "model__final_norm": True,
+    "model__family": "decoder",
+    "model__heads": {"lm": 1.0},
+    "model__norm_place": "pre",
+    "model__final_norm": True,
     "model__activation": "gelu_tanh",
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")

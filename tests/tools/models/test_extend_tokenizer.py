@@ -55,7 +55,8 @@ def test_old_ids_stay_and_words_of_the_domain_get_shorter(tmp_path, capsys, kind
     new = 12 if kind == "wordpiece" else 10  # it lacks two letters
     words = [str(base), f"input={domain(tmp_path)}", f"output={tmp_path / 'more'}", f"pieces={new}", "min_frequency=5"]
     assert extend_tokenizer(words) == 0
-    before, after = load_tokenizer(base), load_tokenizer(tmp_path / "more")
+    before = load_tokenizer(base)
+    after = load_tokenizer(tmp_path / "more")
     size = before.vocabulary.size
     assert after.vocabulary.size == size + new
     assert [after.piece(token) for token in range(size)] == [before.piece(token) for token in range(size)]
@@ -80,7 +81,8 @@ def test_merges_are_those_of_the_most_frequent_neighbours(tmp_path):
         for text in DOMAIN
         for word, _ in library.pre_tokenizer.pre_tokenize_str(text)
     ]
-    known, order = set(library.get_vocab()), sorted({piece for row in rows for piece in row})
+    known = set(library.get_vocab())
+    order = sorted({piece for row in rows for piece in row})
     made = []
     for _ in range(6):
         pairs = Counter(pair for row in rows for pair in pairwise(row) if "".join(pair) not in known)
@@ -123,8 +125,10 @@ def test_letters_that_a_wordpiece_lacks_are_added_first(tmp_path, capsys):
     texts = tmp_path / "code.txt"
     texts.write_text("the cat {sät} the rat\n" * 30 + f"{'h' * 300}\nthe µ\n", encoding="utf-8")
     assert extend_tokenizer([str(base), f"input={texts}", f"output={tmp_path / 'more'}", "pieces=6"]) == 0
-    before, after = load_tokenizer(base), load_tokenizer(tmp_path / "more")
-    size, unknown = before.vocabulary.size, after.vocabulary.specials["unk"]
+    before = load_tokenizer(base)
+    after = load_tokenizer(tmp_path / "more")
+    size = before.vocabulary.size
+    unknown = after.vocabulary.specials["unk"]
     assert {after.piece(token) for token in range(size, size + 5)} == {"##ä", "{", "}", "##ät", "sät"}
     assert unknown in before.encode(["{sät}"])[0].ids
     assert [after.piece(token) for token in after.encode(["{sät}"])[0].ids] == ["{", "sät", "}"]
@@ -173,5 +177,14 @@ def test_a_folder_without_documents_is_named(words, tmp_path, capsys):
 
 def document(number, text, language, **more):
     uid = document_uid("test", "a.jsonl", "jsonl", number)
-    return Document(uid=uid, text=text, source="a.jsonl", source_group="a", offset=number, length=1, url=None,
-                    language=language, **more)  # fmt: skip
+    return Document(
+        uid=uid,
+        text=text,
+        source="a.jsonl",
+        source_group="a",
+        offset=number,
+        length=1,
+        url=None,
+        language=language,
+        **more,
+    )

@@ -216,11 +216,18 @@ def test_a_run_is_exported_with_its_facts(shard_sets, tmp_path, capsys):
     with torch.no_grad():
         logits = model.eval().logits(ours)["masked_lm"]
         assert (theirs(input_ids=ids).logits - logits).abs().max() < 1e-5
-    config, card = json.loads((folder / "config.json").read_text()), (folder / "README.md").read_text()
+    config = json.loads((folder / "config.json").read_text())
+    card = (folder / "README.md").read_text()
     assert config["vocab_size"] == model.vocab_size == len(theirs.bert.embeddings.word_embeddings.weight)
     assert config["mask_token_id"] is not None
-    for words in ("license: \"cc-by-4.0\"", 'language: ["en"]', "| steps | 12 |", "| objective | masked_lm |",
-                  "tokenizer's fingerprint", "AutoModelForMaskedLM.from_pretrained"):  # fmt: skip
+    for words in (
+        'license: "cc-by-4.0"',
+        'language: ["en"]',
+        "| steps | 12 |",
+        "| objective | masked_lm |",
+        "tokenizer's fingerprint",
+        "AutoModelForMaskedLM.from_pretrained",
+    ):
         assert words in card
 
 

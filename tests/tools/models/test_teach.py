@@ -44,7 +44,8 @@ def words(folder, columns, *more):
 @pytest.mark.slow
 def test_processes_change_no_byte(folder, tmp_path, capsys):
     """Two share the three blocks of one shard. A second start of a finished command changes nothing either."""
-    one, two = tmp_path / "one", tmp_path / "two"
+    one = tmp_path / "one"
+    two = tmp_path / "two"
     teach(folder / "teacher", options(folder, one, "k=3", "how=drawn", name="heldout"))
     arguments = [str(folder / "teacher"), f"data.shards={folder / 'sets/heldout'}", f"output={two}", "k=3", "how=drawn"]
     assert main([*arguments, "processes=2"]) == 0
@@ -57,9 +58,15 @@ def test_processes_change_no_byte(folder, tmp_path, capsys):
     manifest = json.loads((one / "manifest.json").read_text())
     weights = open_teacher(folder / "teacher", None, open_shards(folder / "sets/train"), "RUN")
     assert manifest["config"]["teacher"] == {
-        "source": "teacher", "digest": weights.weights_digest, "head": "masked_lm", "k": 3, "how": "drawn",
-        "temperature": 1.0, "seed": 0, "batch": 32,
-    }  # fmt: skip
+        "source": "teacher",
+        "digest": weights.weights_digest,
+        "head": "masked_lm",
+        "k": 3,
+        "how": "drawn",
+        "temperature": 1.0,
+        "seed": 0,
+        "batch": 32,
+    }
     assert manifest["tokenizer"]["fingerprint"] == "f" * 64
 
 
@@ -116,9 +123,17 @@ def test_what_is_taught_is_learnt(case, tmp_path, one_rank):
     write, family, head, classes = TAUGHT[case]
     shards = write(tmp_path)
     config = write_config(
-        tmp_path / "train.yaml", shards, tmp_path / "teacher", model__family=family, model__heads={head: {}},
-        model__position={"maximum": 64}, model__init={"std": 0.2}, evaluate__max_rows=0, steps=2, model__dropout={},
-    )  # fmt: skip
+        tmp_path / "train.yaml",
+        shards,
+        tmp_path / "teacher",
+        model__family=family,
+        model__heads={head: {}},
+        model__position={"maximum": 64},
+        model__init={"std": 0.2},
+        evaluate__max_rows=0,
+        steps=2,
+        model__dropout={},
+    )
     assert one_rank.run(start, config, ["model.layers=3"]) == [0]
     for how, k in (("top", classes), ("drawn", 5)):
         columns = [f"data.shards={shards}", f"output={tmp_path / how}", f"k={k}", f"how={how}", "processes=1"]
@@ -130,9 +145,12 @@ def test_what_is_taught_is_learnt(case, tmp_path, one_rank):
     for name, *changes in (
         ("live", f"distil={{teacher: {tmp_path / 'teacher'}}}"),
         ("top", f"data.shards={{path: {shards}, columns: [{tmp_path / 'top'}]}}", "distil={losses: [scores]}"),
-        ("drawn", f"data.shards={{path: {shards}, columns: [{tmp_path / 'drawn'}]}}",
-         "distil={losses: [{name: scores, how: drawn}]}"),
-    ):  # fmt: skip
+        (
+            "drawn",
+            f"data.shards={{path: {shards}, columns: [{tmp_path / 'drawn'}]}}",
+            "distil={losses: [{name: scores, how: drawn}]}",
+        ),
+    ):
         assert one_rank.run(start, config, [f"output={tmp_path / name}-run", *changes, "seed=9"]) == [0]
         lines = (tmp_path / f"{name}-run/metrics.jsonl").read_text().splitlines()
         records = [json.loads(line)["losses"] for line in lines if '"losses"' in line]

@@ -47,7 +47,8 @@ def test_the_manifest_says_where_vectors_come_from(tuned, tmp_path, capsys):
     ("layer", "said"), [("12", "expected table, last"), ("scalar_mix", "no head has learned a mix")]
 )
 def test_mistakes(tuned, tmp_path, layer, said, capsys):
-    texts, out = lines(tmp_path / "texts.jsonl", ["a good film"]), tmp_path / "out"
+    texts = lines(tmp_path / "texts.jsonl", ["a good film"])
+    out = tmp_path / "out"
     assert extract_features([str(tuned), f"input={texts}", f"output={out}", f"layer={layer}"]) == 64
     assert said in capsys.readouterr().err
     assert not out.exists()
@@ -97,14 +98,16 @@ def test_tokens_and_words(encoder, tmp_path):
     trained = encoder[1]
     tokens, words = (written(encoder, tmp_path / pool, pool=pool) for pool in ("token", "first_subword"))
     for name, text in TEXTS:
-        encoded, states = trained.tokenizer.encode([text])[0], row_of(trained, text, 38)
+        encoded = trained.tokenizer.encode([text])[0]
+        states = row_of(trained, text, 38)
         rows = [row for row, uid in enumerate(tokens.uids) if uid == name]
         assert [tokens.positions[row] for row in rows] == list(range(min(38, len(encoded.ids))))
         assert [tokens.texts[row] for row in rows] == [trained.tokenizer.piece(int(one)) for one in encoded.ids[:38]]
         assert np.abs(tokens.vectors[rows] - states[1:-1].numpy()).max() < 1e-5
         pieces = [trained.tokenizer.piece(int(one)) for one in encoded.ids]  # a character for each byte
         holder = [number for number, piece in enumerate(pieces) for _ in piece]
-        spans, of_words = word_spans(text), [row for row, uid in enumerate(words.uids) if uid == name]
+        spans = word_spans(text)
+        of_words = [row for row, uid in enumerate(words.uids) if uid == name]
         for row in of_words:
             start, end = spans[words.positions[row]]
             assert words.texts[row] == text[start:end]
@@ -142,7 +145,8 @@ def test_a_decoder_has_no_first_special_token_to_read(decoder, tmp_path):
 def test_a_source_is_framed_as_in_training(shard_sets, tmp_path, label, head):
     write_run(tmp_path, shard_sets, [3], 1, label, model__family="encoder_decoder", model__heads={"lm": 1.0})
     trained = TrainedModel.open(tmp_path)
-    found, known = written((tmp_path, trained), tmp_path / "out"), trained.tokenizer.vocabulary.specials
+    found = written((tmp_path, trained), tmp_path / "out")
+    known = trained.tokenizer.vocabulary.specials
     for encoding, vector in zip(trained.tokenizer.encode([text for _, text in TEXTS]), found.vectors, strict=True):
         row = [*(known[name] for name in head), *encoding.ids[: 39 - len(head)].tolist(), known["eos"]]
         (states,) = token_vectors(trained.model, [row], "last")
@@ -153,7 +157,8 @@ def test_damaged_files(encoder, tmp_path):
     with pytest.raises(ConfigurationError, match=r"found no features\.json: give an output of clozeline"):
         open_features(tmp_path)
     written(encoder, tmp_path)
-    manifest, file = tmp_path / "features.json", tmp_path / "features.arrow"
+    manifest = tmp_path / "features.json"
+    file = tmp_path / "features.arrow"
     text = manifest.read_text(encoding="utf-8")
     manifest.write_text(text.replace('"mean"', '"last"'), encoding="utf-8")
     with pytest.raises(IntegrityError, match="is damaged: checksum"):
@@ -185,7 +190,8 @@ def test_neighbours_are_those_of_other_texts_by_cosine():
 
 
 def test_the_command_prints_the_nearest_rows(tmp_path, encoder, capsys):
-    trained, chosen = encoder[1], Extraction("table", "first_subword", "f32", 40)
+    trained = encoder[1]
+    chosen = Extraction("table", "first_subword", "f32", 40)
     texts = [(f"texts.jsonl:{line}", "the page of the book" + line // 2 * f" {'a' * 70}") for line in range(3)]
     write_features(tmp_path / "features", trained, trained.objectives[0], texts, chosen, {})
     assert neighbors([str(tmp_path / "features"), "query=1", "same=true", "--json"]) == 0

@@ -109,7 +109,8 @@ def test_mistakes_are_named(decoder, capsys, words, code, message):
 
 def test_a_prompt_is_framed_like_the_rows_of_training(shard_sets):
     tokenizer = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
-    specials, sentinels = tokenizer.vocabulary.specials, tokenizer.vocabulary.sentinels
+    specials = tokenizer.vocabulary.specials
+    sentinels = tokenizer.vocabulary.sentinels
     ids = tokenizer.encode(["the page", " of", ""])
     objectives = {
         label: open_shards(example_sets(shard_sets)[label][0]).manifest.objective

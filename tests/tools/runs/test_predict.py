@@ -28,7 +28,8 @@ from tests.tools.small_run import compute_row_scores
 
 
 def probabilities(run, texts):
-    trained, found = TrainedModel.open(run), []
+    trained = TrainedModel.open(run)
+    found = []
     special = trained.tokenizer.vocabulary.specials
     for encoding in trained.tokenizer.encode(texts):
         ids = [special["cls"], *encoding.ids.tolist(), special["sep"]]
@@ -67,8 +68,14 @@ def test_classes(runs, tmp_path, capsys):
     accuracy = accuracy_score([row["label"] for row in gold], [row["label"] for row in found])
     assert scores(folder, capsys)["accuracy"] == pytest.approx(accuracy)
     assert 0 < accuracy < 1
-    predict.main([str(folder / "run"), f"input={folder / 'files' / 'dev.tsv'}", f"output={tmp_path / 'SST-2.tsv'}",
-                  "layout=glue"])  # fmt: skip
+    predict.main(
+        [
+            str(folder / "run"),
+            f"input={folder / 'files' / 'dev.tsv'}",
+            f"output={tmp_path / 'SST-2.tsv'}",
+            "layout=glue",
+        ]
+    )
     lines = (tmp_path / "SST-2.tsv").read_text().splitlines()
     assert lines == ["index\tprediction", *(f"{number}\t{row['label']}" for number, row in enumerate(found))]
 
@@ -110,8 +117,9 @@ def test_answers(runs, tmp_path, capsys):
     """Of SQuAD's file without answers, and of a table of questions."""
     folder = runs("answers")
     data = json.loads((folder / "files" / "dev.json").read_text())
-    entries = [(part["context"], entry) for article in data["data"] for part in article["paragraphs"]
-               for entry in part["qas"]]  # fmt: skip
+    entries = [
+        (part["context"], entry) for article in data["data"] for part in article["paragraphs"] for entry in part["qas"]
+    ]
     golds = {entry["id"]: entry.pop("answers")[0]["text"] for _, entry in entries}
     (tmp_path / "test.json").write_text(json.dumps(data))
     found = predicted(folder, tmp_path / "test.json", tmp_path / "p.jsonl")
@@ -132,10 +140,13 @@ def test_answers(runs, tmp_path, capsys):
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
 def test_a_killed_command_ends_with_the_same_bytes(runs, tmp_path, monkeypatch, suffix, capsys):
     """Parts that are done are not computed again, and other settings do not continue them."""
-    folder, whole, killed = runs("classes"), tmp_path / f"whole.{suffix}", tmp_path / f"killed.{suffix}"
+    folder = runs("classes")
+    whole = tmp_path / f"whole.{suffix}"
+    killed = tmp_path / f"killed.{suffix}"
     words = [str(folder / "run"), f"input={folder / 'files' / 'dev.tsv'}", "part_rows=5"]
     assert predict.main([*words, f"output={whole}"]) == 0
-    real, calls = Classification.records, []
+    real = Classification.records
+    calls = []
 
     def dying(*arguments):
         calls.append(1)
@@ -162,8 +173,11 @@ def test_every_row_of_the_input_is_in_the_output(runs, tmp_path, capsys):
     words = ["text=about", "id=name", "delimiter=;"]
     found = predicted(folder, tmp_path / "rows.csv", tmp_path / "p.jsonl", *words)
     assert [(row.get("id"), row.get("rejected")) for row in found[:4]] == [
-        ("x", None), ("y", "empty_text"), ("z", None), (None, "fields"),
-    ]  # fmt: skip
+        ("x", None),
+        ("y", "empty_text"),
+        ("z", None),
+        (None, "fields"),
+    ]
     assert "p.jsonl: 5 rows; truncated: none; without a prediction: 1 empty_text, 1 fields" in capsys.readouterr().out
     for suffix in ("csv", "parquet"):
         output = tmp_path / f"p.{suffix}"
@@ -243,8 +257,11 @@ def test_lines_with_several_items_keep_the_ids_of_each(tmp_path):
     rows = reader_of("superglue", task="multirc").read_unlabeled(written(tmp_path, json_lines(*lines)))
     keys = [[passage, question, answer] for passage in (3, 4) for question in (10, 11) for answer in (20, 21)]
     assert [(item.index, key) for item, key in rows] == list(enumerate(keys))
-    row = {"idx": 1, "passage": {"text": "Ada met Bob.", "entities": []},
-           "qas": [{"query": "@placeholder won", "idx": 5}, {"query": "@placeholder lost", "idx": 6}]}  # fmt: skip
+    row = {
+        "idx": 1,
+        "passage": {"text": "Ada met Bob.", "entities": []},
+        "qas": [{"query": "@placeholder won", "idx": 5}, {"query": "@placeholder lost", "idx": 6}],
+    }
     rows = reader_of("superglue", task="record").read_unlabeled(written(tmp_path, json_lines(row, {})))
     (first, key), (second, _), (rejected, _) = rows
     assert (first.index, key, second.index, rejected) == (0, 5, 1, Rejected("fields", 2))
@@ -259,9 +276,11 @@ def test_sure_labels_are_those_of_the_model(runs, tmp_path, capsys):
     texts = [text for text, _ in sentences(40, first=100)]
     given = probabilities(run, texts)
     threshold = sorted(max(row) for row in given)[20] - 1e-4
-    labels, surest = [row.index(max(row)) for row in given], [max(row) for row in given]
+    labels = [row.index(max(row)) for row in given]
+    surest = [max(row) for row in given]
     sure = [number for number in range(40) if surest[number] >= threshold]
-    source, output = tmp_path / "texts.txt", tmp_path / "pseudo.jsonl"
+    source = tmp_path / "texts.txt"
+    output = tmp_path / "pseudo.jsonl"
     source.write_text("\n".join([*texts, "", "a\tb"]) + "\n", encoding="utf-8")
     words = [str(run), f"input={source}", f"output={output}"]
     assert pseudo_label.main([*words, "threshold=1"]) == 64

@@ -27,8 +27,11 @@ from clozeline.tools.runs.prompting.template import (
 )
 
 PLAIN = {
-    "example": "{text} is{label}", "separator": " ; ", "labels": {"a": [" x", " xyz"], "b": [" yy"]}, "null": "-",
-}  # fmt: skip
+    "example": "{text} is{label}",
+    "separator": " ; ",
+    "labels": {"a": [" x", " xyz"], "b": [" yy"]},
+    "null": "-",
+}
 
 
 def template(plain=PLAIN, **changes):
@@ -138,8 +141,12 @@ def test_counts_and_metrics():
     """Of the rows 1, 2, 3 and 6 the first and the last are right; the third is a tie, which the first label has."""
     found = prompt_scores(ANSWERED, LABELS, [])
     assert {name: found[name] for name in ("n", "unlabelled", "skipped", "truncated", "ties")} == {
-        "n": 4, "unlabelled": 1, "skipped": 1, "truncated": 0, "ties": 1,
-    }  # fmt: skip
+        "n": 4,
+        "unlabelled": 1,
+        "skipped": 1,
+        "truncated": 0,
+        "ties": 1,
+    }
     assert (found["dropped_demonstrations"], found["rows_with_dropped"]) == (5, 3)
     assert found["predicted"] == {"a": 3, "b": 2}
     assert found["metrics"]["accuracy"] == 0.5
@@ -209,9 +216,11 @@ def test_refusals(decoder, labeled, tmp_path, capsys):
 
 
 TEMPLATE_OF_ROWS = template(
-    example="{text}{label}", labels={"yes": [" yes"], "no": [" no"]}, fields={"text": "sentence"},
+    example="{text}{label}",
+    labels={"yes": [" yes"], "no": [" no"]},
+    fields={"text": "sentence"},
     values={"1": "yes", "0": "no"},
-)  # fmt: skip
+)
 
 
 def test_a_table_has_a_header_and_quotes_without_meaning(tmp_path):

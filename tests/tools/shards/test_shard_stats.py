@@ -53,7 +53,8 @@ def test_the_nearest_documents_of_each_side(tmp_path):
     """A text has three words a unit of its size, and one."""
     out = run(tmp_path, {"name": "gopher_quality", "words": [30, 100], "stop_words": 0})
     reasons, measured = collect_reasons(out, load_config(Recipe, out / "clean" / "config.yaml"), 2, 100)
-    short, long = reasons["gopher_short_doc"], reasons["gopher_long_doc"]
+    short = reasons["gopher_short_doc"]
+    long = reasons["gopher_long_doc"]
     assert (measured, short.rejected, long.rejected) == (4, 3, 1)
     assert [each.shown for each in sorted(short.below)] == ["25 words < 30", "28 words < 30"]
     assert [each.shown for each in sorted(short.above)] == ["34 words >= 30", "31 words >= 30"]
@@ -155,10 +156,16 @@ def test_shares_are_those_of_the_rows(made):
     size = sum(shards.shard_path(number).stat().st_size for number in range(len(sizes)))
     tokens = sum(len(row["input_ids"]) for row in rows)
     assert {name: value for name, value in facts.items() if "skipped" not in name} == {
-        "rows": len(rows), "tokens": tokens, "blocks": len(shards.index), "shards": len(sizes), "bytes": size,
-        "fewest rows in a shard": min(sizes), "most rows in a shard": max(sizes),
-        "bytes a token": pytest.approx(size / tokens), "bytes a row": pytest.approx(size / len(rows)),
-    }  # fmt: skip
+        "rows": len(rows),
+        "tokens": tokens,
+        "blocks": len(shards.index),
+        "shards": len(sizes),
+        "bytes": size,
+        "fewest rows in a shard": min(sizes),
+        "most rows in a shard": max(sizes),
+        "bytes a token": pytest.approx(size / tokens),
+        "bytes a row": pytest.approx(size / len(rows)),
+    }
 
 
 def test_columns_of_a_few_numbers_are_classes(tmp_path):
@@ -175,7 +182,8 @@ def test_columns_of_a_few_numbers_are_classes(tmp_path):
 def test_labels_and_classes_agree_with_a_loop_over_rows(shard_sets):
     shards = open_shards(example_sets(shard_sets)["unilm_mixture"][0])
     found = tally(shards)
-    kinds, attention = Counter(), Counter()
+    kinds = Counter()
+    attention = Counter()
     for row in shards:
         attention.update(row["attention"].tolist())
         for place, label in zip(row["label_positions"], row["label_ids"], strict=True):

@@ -93,8 +93,12 @@ def test_a_named_kind_is_not_measured(tmp_path, capsys):
 def test_code_is_read_whatever_its_names_and_still_runs(tmp_path):
     source = tmp_path / "code"
     source.mkdir()
-    texts = {"a.py": "def f(x):\n    return x + 1\n", "b.py": "def f(x):\n    return x - 1\n",
-             "c.patch": "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n", "notes.md": "# Notes\n\nTwo functions.\n"}  # fmt: skip
+    texts = {
+        "a.py": "def f(x):\n    return x + 1\n",
+        "b.py": "def f(x):\n    return x - 1\n",
+        "c.patch": "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n",
+        "notes.md": "# Notes\n\nTwo functions.\n",
+    }
     for name, text in texts.items():
         (source / name).write_text(text, encoding="utf-8")
     found = made(tmp_path / "mine", f"input={source}", "kind=code", "model=gpt", stages="clean")
@@ -207,7 +211,8 @@ def test_the_sample_is_bounded_and_tells_what_it_lacks(tmp_path, monkeypatch):
     folder.mkdir()
     for number in range(100):
         (folder / f"{number:03}.txt").write_text("a b " * (1 if number % 2 else 100))
-    opened, plain_open = [], Path.open
+    opened = []
+    plain_open = Path.open
 
     def counted(self, *words, **keys):
         opened.append(self)

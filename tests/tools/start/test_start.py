@@ -209,7 +209,8 @@ def test_a_failed_step_ends_the_demo_with_its_code(monkeypatch, capsys, tmp_path
 
 def test_the_model_of_the_demo_is_one_of_transformers(shard_sets, tmp_path):
     """Exported, it makes the same guesses there; a changed weight shows."""
-    run, exported = tmp_path / "run", tmp_path / "exported"
+    run = tmp_path / "run"
+    exported = tmp_path / "exported"
     model = yaml.safe_load((ROOT / demo.TRAINING).read_text(encoding="utf-8"))["model"]
     write_run(run, shard_sets, [3], 1, model=model)
     assert export([str(run), str(exported)]) == 0
@@ -299,10 +300,12 @@ def test_the_partner_of_a_sentence_is_from_the_other_documents(capsys):
         (["masked_lm", "grouping=document", "attention=right_to_left"], "111111 011111 001111 000111 000011 000001"),
         (["prefix_lm", "variant=1", "grouping=document"], "11000 11000 11100 11110 11111"),
         # [CLS] and [SEP] are context, and the order of the other four is 1, 4, 3, 2
-        (["permuted_lm", "variant=1", "grouping=document", "prediction_rate=1"],
-         "100001 100001 110111 110011 110001 100001"),
+        (
+            ["permuted_lm", "variant=1", "grouping=document", "prediction_rate=1"],
+            "100001 100001 110111 110011 110001 100001",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_picture_shows_what_each_position_reads(words, rows):
     read = read_positions(show(words[0], "It is raining.", words[1:]))
     assert ["".join(str(int(cell)) for cell in row) for row in read] == rows.split()

@@ -86,7 +86,8 @@ def hop(world, config, folder, target):
 
 def test_state_survives_another_stage_and_world(one_rank, two_ranks, tmp_path):
     """Saved at one shape, loaded and saved at another, resumed at the first: still equal to the straight run."""
-    config, changed = tiny(zero__stage=3, **NO_DROPOUT), tiny(zero__stage=0, **NO_DROPOUT)
+    config = tiny(zero__stage=3, **NO_DROPOUT)
+    changed = tiny(zero__stage=0, **NO_DROPOUT)
     first, second, third = (str(tmp_path / name) for name in ("first", "second", "third"))
     _, rest = two_ranks.run(begin, config, first)[0]
     (continued,) = one_rank.run(hop, changed, first, second)
@@ -113,7 +114,8 @@ def save_and_watch(world, config, folder):
     """Save once; the files and folders that are forced to the disk, and renames, in order."""
     engine = build(config, world)
     events = []
-    real_sync, real_rename = os.fsync, Path.rename
+    real_sync = os.fsync
+    real_rename = Path.rename
 
     def fsync(descriptor):
         events.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
@@ -123,11 +125,13 @@ def save_and_watch(world, config, folder):
         events.append(f"rename to {target.name}")
         return real_rename(self, target)
 
-    os.fsync, Path.rename = fsync, rename
+    os.fsync = fsync
+    Path.rename = rename
     try:
         save(engine, Path(folder), 1)
     finally:
-        os.fsync, Path.rename = real_sync, real_rename
+        os.fsync = real_sync
+        Path.rename = real_rename
     engine.close()
     return [event.partition(".json")[0] for event in events]
 
@@ -154,7 +158,8 @@ def fail_saves(world, config, folder):
             raise OSError(28, "No space left on device")
         real(tensors, path)
 
-    done, message = [], ""
+    done = []
+    message = ""
     for step in range(1, 8):
         part_writer.save_file = broken if step in (2, 3) or step > 4 else real
         try:
@@ -183,14 +188,16 @@ def fail_to_point(world, config, folder):
     """The directory of step 2 is there already when `latest` cannot be written."""
     engine = build(config, world)
     found = store(Path(folder), world)
-    real, broken = Path.replace, False
+    real = Path.replace
+    broken = False
 
     def replace(self, target):
         if broken and target.name == "latest":
             raise OSError(28, "No space left on device")
         return real(self, target)
 
-    Path.replace, done = replace, []
+    Path.replace = replace
+    done = []
     try:
         for step in (1, 2, 3):
             broken = step == 2
@@ -210,7 +217,8 @@ def test_save_that_fails_after_the_rename_leaves_nothing(one_rank, tmp_path):
 def mend_and_go_back(world, config, folder):
     """Step 2 is refused, then it is whole again; after step 3 the run goes back to it."""
     engine = build(config, world)
-    found, path = store(Path(folder), world), Path(folder) / "step-00000002" / "checkpoint.json"
+    found = store(Path(folder), world)
+    path = Path(folder) / "step-00000002" / "checkpoint.json"
     for step in (1, 2):
         assert found.save(engine, TrainState(step=step, samples=step), wait=step == 2)
     whole = path.read_bytes()

@@ -46,7 +46,9 @@ def changes(path, others, draw):
 def silent(world, folder):
     """Damage each file of step 2 in turn; return what was not noticed, and the number of changes."""
     newest, before = (Path(folder) / f"step-0000000{step}" for step in (2, 1))
-    draw, passed, count = random.Random(7), [], 0
+    draw = random.Random(7)
+    passed = []
+    count = 0
     for path in sorted(newest.iterdir()):
         whole = path.read_bytes()
         others = [before / path.name, *(other for other in newest.iterdir() if other.name != path.name)]
@@ -98,7 +100,9 @@ def fill_disk(world, config, folder, keep_last, room):
     engine = build(config, world)
     found = store(Path(folder), world, keep_last=keep_last)
     assert found.save(engine, TrainState(step=1, samples=1))
-    one, real, kept = size(Path(folder) / "step-00000001"), shutil.disk_usage, []
+    one = size(Path(folder) / "step-00000001")
+    real = shutil.disk_usage
+    kept = []
 
     def usage(_path):
         return SimpleNamespace(free=max(0, room * one - sum(map(size, Path(folder).glob("step-*")))))

@@ -20,7 +20,8 @@ def saved_meanwhile(world, config, folder):
     engine = build(config, world)
     train_steps(engine, 1, 4)
     assert store(Path(folder) / "waited", world).save(engine, STEP)
-    found, held = store(Path(folder) / "background", world), threading.Event()
+    found = store(Path(folder) / "background", world)
+    held = threading.Event()
     real = part_writer.save_file
 
     def late(tensors, path):

@@ -63,7 +63,8 @@ def test_an_empty_directory_has_none_and_nothing_to_say(tmp_path):
 
 @given(st.lists(st.sampled_from(["whole", "damaged", "lost peer"]), max_size=4))
 def test_the_first_whole_one_is_taken_and_those_before_are_named(states):
-    refused, tried = [], []
+    refused = []
+    tried = []
     names = [f"step-{number:08d}" for number in range(len(states))]
 
     def check(path):

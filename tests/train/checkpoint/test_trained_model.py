@@ -65,7 +65,8 @@ def test_any_checkpoint_of_a_run_is_read(shard_sets, tmp_path, capsys):
 
 
 def test_the_base_of_an_adapter_comes_from_where_it_was(tmp_path, one_rank, shards):
-    base, output = tmp_path / "base", tmp_path / "adapted"
+    base = tmp_path / "base"
+    output = tmp_path / "adapted"
     config = write_config(tmp_path / "train.yaml", shards, base, evaluate__max_rows=0)
     one_rank.run(start, config, ["steps=2"])
     padded = ["model.vocab_multiple=64", "model.adapter=lora", f"model.init_from={base}"]

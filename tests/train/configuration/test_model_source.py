@@ -40,7 +40,8 @@ def test_the_model_of_a_folder_but_for_keys_that_are_given(tmp_path, published):
 
 
 def test_what_a_run_wrote_is_read_without_its_source(tmp_path, published):
-    config, run = configured(tmp_path, f"model.init_from={published}"), tmp_path / "run"
+    config = configured(tmp_path, f"model.init_from={published}")
+    run = tmp_path / "run"
     run.mkdir()
     save_yaml(to_plain(config), run / "config.yaml")
     published.rename(tmp_path / "elsewhere")

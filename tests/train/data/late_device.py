@@ -33,7 +33,8 @@ class LateEvent:
     index = 0
 
     def record(self, stream):
-        self.stream, self.index = stream, len(stream.work)
+        self.stream = stream
+        self.index = len(stream.work)
 
     def synchronize(self):
         if self.stream is not None:
@@ -46,7 +47,8 @@ class LateDevice(TorchFunctionMode):
     All other work is done at once: that of the default stream, which computes, as early as waits allow.
     """
 
-    Stream, Event = LateStream, LateEvent
+    Stream = LateStream
+    Event = LateEvent
 
     def __init__(self):
         super().__init__()
@@ -58,7 +60,8 @@ class LateDevice(TorchFunctionMode):
 
     @contextmanager
     def stream(self, stream):
-        before, self.current = self.current, stream
+        before = self.current
+        self.current = stream
         yield
         self.current = before
 

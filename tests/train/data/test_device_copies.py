@@ -61,7 +61,8 @@ def train_and_evaluate(world, config, copied):
     with LateDevice() as device:
         if copied:
             copies = engine._copies = DeviceCopies(CPU, device)
-            start, backward = copies.start, engine.zero.backward
+            start = copies.start
+            backward = engine.zero.backward
             copies.start = lambda tensors: (order.append("copy"), start(tensors))[1]
             engine.zero.backward = lambda *a, **k: (order.append("backward"), backward(*a, **k))[1]
             engine.model.register_forward_pre_hook(lambda *_: order.append(f"forward {copies._stream.done}"))

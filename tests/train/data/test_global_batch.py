@@ -127,7 +127,9 @@ def test_a_request_to_stop_between_portions_leaves_the_batch():
 
 def test_a_request_to_stop_ends_the_wait_for_tokens():
     """They never come: the ranks meet once."""
-    stop, world, met = StopRequest(), Alone(), iter([1])
+    stop = StopRequest()
+    world = Alone()
+    met = iter([1])
     stop.reason = "SIGTERM"
     world.total = lambda values: list(values) * next(met)
     assert next_batch_of_tokens(source(lambda: pytest.fail("read")), {}, world, stop, 22).stop

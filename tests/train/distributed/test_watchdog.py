@@ -7,7 +7,10 @@ from clozeline.train.distributed.watchdog import Watchdog
 
 
 def test_no_beat_ends_the_process_with_stacks(monkeypatch, capsys):
-    guard, ended, codes, dumped = Watchdog(0.001, rank=3), threading.Event(), [], []
+    guard = Watchdog(0.001, rank=3)
+    ended = threading.Event()
+    codes = []
+    dumped = []
 
     def leave(code):
         codes.append(code)

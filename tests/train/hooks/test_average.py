@@ -37,7 +37,8 @@ def states_after(world, config, source):
 
 def test_an_average_may_begin_or_end_in_the_middle(one_rank, tmp_path):
     """A run without it keeps no average that would grow old."""
-    none, some = tiny(**NO_DROPOUT), tiny(**NO_DROPOUT, hooks=[average(0.999)])
+    none = tiny(**NO_DROPOUT)
+    some = tiny(**NO_DROPOUT, hooks=[average(0.999)])
     adam = ["exp_avg", "exp_avg_sq", "weight"]
     for config, later, states in ((none, some, ["average", *adam]), (some, none, adam)):
         one_rank.run(saved, config, tmp_path / str(len(states)))
@@ -67,7 +68,8 @@ def test_a_pass_with_the_averages_leaves_training_as_it_was(two_ranks):
 
 
 def test_an_evaluation_is_one_of_the_average(one_rank, tmp_path, shards):
-    config, outputs = write_config(tmp_path / "run.yaml", shards, tmp_path, steps=3), [tmp_path / "a", tmp_path / "b"]
+    config = write_config(tmp_path / "run.yaml", shards, tmp_path, steps=3)
+    outputs = [tmp_path / "a", tmp_path / "b"]
     for output, hooks in zip(outputs, ("[]", "[{name: average, decay: 0.9}]"), strict=True):
         assert one_rank.run(start, config, [f"output={output}", f"hooks={hooks}"]) == [(0, "")]
     assert logged(outputs[0]) == logged(outputs[1])

@@ -22,7 +22,8 @@ from tests.train.synthetic import (
 def test_noise_that_is_known_is_found():
     """Rows are drawn around a mean; six micro-batches of one to three rows, averaged by rows, over many steps."""
     generator = np.random.Generator(np.random.PCG64(3))
-    mean, deviations = generator.normal(size=30), generator.uniform(0.5, 2.0, 30)
+    mean = generator.normal(size=30)
+    deviations = generator.uniform(0.5, 2.0, 30)
     sizes = np.array([1, 3, 2, 2, 1, 3])
     found = []
     for _ in range(4000):
@@ -47,7 +48,9 @@ def plain_loop(world, config, empty):
     from clozeline.model.build import build_model
 
     model = build_model(config.model, VOCABULARY, {}, seed=1)
-    size, gradients, labels = config.data.micro_batch, [], []
+    size = config.data.micro_batch
+    gradients = []
+    labels = []
     for index, first in enumerate(range(0, 8, size)):
         if index != empty:
             loss = model(random_rows(1, size, first, 8))["masked_lm"]

@@ -28,16 +28,19 @@ def plain_loop(world, config):
     from clozeline.model.build import build_model
 
     model = build_model(config.model, VOCABULARY, {}, seed=1)
-    rows, scores = random_rows(1, 8, 0, 8), []
+    rows = random_rows(1, 8, 0, 8)
+    scores = []
     head = model.heads["masked_lm"]
     original = head.logits
     head.logits = lambda hidden: (scores.append(original(hidden)), scores[-1])[1]
     loss = model(rows)["masked_lm"]
     (loss.total / loss.count).backward()
     squares = [float(p.grad.double().square().sum()) for p in model.parameters() if p.grad is not None]
-    total, found = math.sqrt(sum(squares)), {}
+    total = math.sqrt(sum(squares))
+    found = {}
     for module, count in MODULES.items():
-        found[module], squares = math.sqrt(sum(squares[:count])), squares[count:]
+        found[module] = math.sqrt(sum(squares[:count]))
+        squares = squares[count:]
     assert not squares
     return found, {"masked_lm": float(torch.cat(scores).abs().max())}, total
 

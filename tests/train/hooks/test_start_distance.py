@@ -15,7 +15,9 @@ from tests.train.runs import saved, start, steps
 
 def distances(run, base, step):
     """Distances by layer of the weights of a checkpoint from those of another run that has them, too."""
-    now, then, squares = saved(run, step), saved(base), {}
+    now = saved(run, step)
+    then = saved(base)
+    squares = {}
     for name in now.keys() & then.keys():
         square = float((now[name].double() - then[name].double()).square().sum())
         squares[module_of(name)] = squares.get(module_of(name), 0.0) + square
@@ -25,13 +27,21 @@ def distances(run, base, step):
 @pytest.mark.parametrize(("size", "stage"), mark_slow_after(1, [(1, 1), (2, 3)]))
 def test_runs_record_their_distance_from_the_start(one_rank, two_ranks, tmp_path, shards, capsys, size, stage):
     """Also after a resume, except where `init_from` holds other weights by then."""
-    base, output, ranks = tmp_path / "base", tmp_path / "run", two_ranks if size == 2 else one_rank
+    base = tmp_path / "base"
+    output = tmp_path / "run"
+    ranks = two_ranks if size == 2 else one_rank
     config = write_config(tmp_path / "base.yaml", shards, base, evaluate__max_rows=0)
     further = write_config(
-        tmp_path / "run.yaml", shards, output, evaluate__max_rows=0, zero={"stage": stage, "persistent": 0},
-        model__init_from=str(base), model__heads={"masked_lm": 1.0}, hooks=["layer_statistics"],
+        tmp_path / "run.yaml",
+        shards,
+        output,
+        evaluate__max_rows=0,
+        zero={"stage": stage, "persistent": 0},
+        model__init_from=str(base),
+        model__heads={"masked_lm": 1.0},
+        hooks=["layer_statistics"],
         checkpoint={"every": 1, "keep_last": 9},
-    )  # fmt: skip
+    )
     assert one_rank.run(start, config, ["steps=2"]) == [(0, "")]
     for last in (2, 4):
         assert ranks.run(start, further, [f"steps={last}"]) == [(0, "")] * size

@@ -19,7 +19,8 @@ def depth(name):
 
 def changed_depths(world, config):
     """The depths of which this rank saw a weight change, at each of eight steps."""
-    engine, found = build(config, world), []
+    engine = build(config, world)
+    found = []
     for step in range(1, 9):
         before = {part.name: part.tensors["weight"].clone() for part in fragments(engine, owned=False)}
         train_steps(engine, step, step)

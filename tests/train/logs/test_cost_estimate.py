@@ -34,11 +34,26 @@ CUDA = torch.device("cuda", 0)
 
 @pytest.mark.parametrize(
     ("name", "operations"),
-    [("NVIDIA H200", 989e12), ("NVIDIA H200 NVL", 835e12), ("NVIDIA H100 PCIe", 756e12), ("NVIDIA GH200 480GB", 989e12),
-     ("NVIDIA H20", 148e12), ("A100-SXM4-40GB", 312e12), ("NVIDIA L40S", 362e12), ("NVIDIA L40", 181e12),
-     *((unknown, None) for unknown in (
-         "NVIDIA L400", "NVIDIA RTX A100", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "NVIDIA GeForce RTX 4090 Laptop GPU"))],
-)  # fmt: skip
+    [
+        ("NVIDIA H200", 989e12),
+        ("NVIDIA H200 NVL", 835e12),
+        ("NVIDIA H100 PCIe", 756e12),
+        ("NVIDIA GH200 480GB", 989e12),
+        ("NVIDIA H20", 148e12),
+        ("A100-SXM4-40GB", 312e12),
+        ("NVIDIA L40S", 362e12),
+        ("NVIDIA L40", 181e12),
+        *(
+            (unknown, None)
+            for unknown in (
+                "NVIDIA L400",
+                "NVIDIA RTX A100",
+                "NVIDIA A100-SXM4-40GB MIG 1g.5gb",
+                "NVIDIA GeForce RTX 4090 Laptop GPU",
+            )
+        ),
+    ],
+)
 def test_known_devices_have_their_makers_number_and_others_a_measured_one(monkeypatch, name, operations):
     """A slice of a device, and a device with a known part in its name, are others."""
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
@@ -57,7 +72,8 @@ def test_operations_of_samples_follow_the_phases():
     per_row = [10.0] * 24 + [100.0] * 60
     assert [cost.flops_until(samples) for samples in range(84)] == [sum(per_row[:samples]) for samples in range(84)]
     skipped = [(1, 8, 16), (2, 20, 40)]
-    per_row[8:16], per_row[20:40] = [0.0] * 8, [0.0] * 20
+    per_row[8:16] = [0.0] * 8
+    per_row[20:40] = [0.0] * 20
     assert [cost.flops_until(samples, skipped) for samples in range(40, 84)] == [
         sum(per_row[:samples]) for samples in range(40, 84)
     ]
@@ -88,11 +104,14 @@ def test_the_head_is_counted_at_labels_alone(tmp_path, objective, family, head):
     if family == "xlnet":
         apart = {"model__position": {"kind": "sinusoidal"}, "model__bias": {"qkv": False, "out": False}}
     config = tiny(
-        data__shards=str(write_objective_sets(tmp_path, objective)), output=str(tmp_path / "run"),
-        data__global_batch=16, data__lanes=16, model__family=family,
+        data__shards=str(write_objective_sets(tmp_path, objective)),
+        output=str(tmp_path / "run"),
+        data__global_batch=16,
+        data__lanes=16,
+        model__family=family,
         model__heads={head: {"transform": False} if apart else 1.0},
         **({"model__position": {"maximum": 64}} | apart),
-    )  # fmt: skip
+    )
     datasets = open_datasets(config)
     facts = datasets.train.manifest.tokenizer
     model = build_model(config.model, facts.vocab_size, facts.special_ids)

@@ -39,11 +39,19 @@ def run_of(name, slope):
     records = []
     for step in range(1, 4):
         held = {"loss": 4.0 - slope * step, "unigram_entropy": 2.75, "labels": 5}
-        records.append({
-            "step": step, "tokens": 100 * step, "seconds": 2.0 * step, "flops": 1e9 * step, "loss": 5.0 - slope * step,
-            "losses": {"lm": 1.0, "cls": slope}, "mfu": 0.5, "stream": {"waited_share": 0.25},
-            "heldout": {"de": held, "en": held} if step > 1 else {},
-        })  # fmt: skip
+        records.append(
+            {
+                "step": step,
+                "tokens": 100 * step,
+                "seconds": 2.0 * step,
+                "flops": 1e9 * step,
+                "loss": 5.0 - slope * step,
+                "losses": {"lm": 1.0, "cls": slope},
+                "mfu": 0.5,
+                "stream": {"waited_share": 0.25},
+                "heldout": {"de": held, "en": held} if step > 1 else {},
+            }
+        )
     return RecordedRun(name, records)
 
 
@@ -70,7 +78,8 @@ def test_runs_share_the_axes_of_each_quantity():
 def test_the_noise_scale_is_a_quotient_of_sums_of_a_hundred_records():
     """Not a mean of quotients; windows in which noise hides the gradient have none."""
     generator = np.random.Generator(np.random.PCG64(1))
-    traces, squares = generator.uniform(50, 100, 130), generator.uniform(-0.5, 1.5, 130)
+    traces = generator.uniform(50, 100, 130)
+    squares = generator.uniform(-0.5, 1.5, 130)
     squares[:15] = -20.0
     records = [
         {"step": 2 * n, "gradient_noise": {"trace": trace, "square": square}} if n % 3 else {"step": 2 * n}

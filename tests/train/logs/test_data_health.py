@@ -16,7 +16,9 @@ from tests.train import runs
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.runs import logged
 
-LANES, BLOCK_ROWS, STEPS = 4, 16, 30
+LANES = 4
+BLOCK_ROWS = 16
+STEPS = 30
 
 
 def start(world, config, overrides):
@@ -88,10 +90,13 @@ def test_rows_of_a_step_of_two_batches_are_named_without_filler():
 
 def test_a_phase_is_told_when_its_first_row_of_the_lanes_was_read():
     """Four lanes; the second phase begins with lane row 3."""
-    first, second = SimpleNamespace(global_batch=8, stop=3), SimpleNamespace(global_batch=16, stop=None)
+    first = SimpleNamespace(global_batch=8, stop=3)
+    second = SimpleNamespace(global_batch=16, stop=None)
     timeline = SimpleNamespace(at=lambda row: first if row < 3 else second, stretches=[first, second])
-    stream, told = SimpleNamespace(timeline=timeline, samples=0, lanes=4, sources=[]), []
-    stream.reading, stream.shares = stream, lambda own: {own.global_batch: 1.0}
+    stream = SimpleNamespace(timeline=timeline, samples=0, lanes=4, sources=[])
+    told = []
+    stream.reading = stream
+    stream.shares = lambda own: {own.global_batch: 1.0}
     health = supply.LoadingHealth([stream], None, 0.0, lambda event, **fields: told.append((event, fields)))
     for step, samples in enumerate((8, 12, 16, 28), 1):
         stream.samples = samples

@@ -19,84 +19,159 @@ def losses(*values):
 CASES = {
     # classification, two classes: entropy 0.6931
     "class: learned by heart, and still 0.81 right": (
-        (0.6, 0.2, 0.01, 0.0005), (0.55, 0.6, 0.8, 0.97), (0.6931, 0.81, 0.5), Finding.MEMORIZED,
+        (0.6, 0.2, 0.01, 0.0005),
+        (0.55, 0.6, 0.8, 0.97),
+        (0.6931, 0.81, 0.5),
+        Finding.MEMORIZED,
     ),
     "class: by heart, evaluated at the end alone": (
-        (0.6, 0.2, 0.01, 0.0005), (0.97,), (0.6931, 0.81, 0.5), Finding.MEMORIZED,
+        (0.6, 0.2, 0.01, 0.0005),
+        (0.97,),
+        (0.6931, 0.81, 0.5),
+        Finding.MEMORIZED,
     ),
     "class: by heart below the entropy, evaluated once": (
-        (0.6, 0.2, 0.01, 0.0005), (0.55,), (0.6931, 0.81, 0.5), Finding.MEMORIZED,
+        (0.6, 0.2, 0.01, 0.0005),
+        (0.55,),
+        (0.6931, 0.81, 0.5),
+        Finding.MEMORIZED,
     ),
     "class: by heart, and no better than the majority": (
-        (0.6, 0.2, 0.01, 0.0005), (0.7, 0.9, 1.5, 2.0), (0.6931, 0.5, 0.5), Finding.MEMORIZED,
+        (0.6, 0.2, 0.01, 0.0005),
+        (0.7, 0.9, 1.5, 2.0),
+        (0.6931, 0.5, 0.5),
+        Finding.MEMORIZED,
     ),
     "class: always the majority": (
-        (0.69, 0.69, 0.69, 0.69), (0.693, 0.693, 0.693, 0.692), (0.6931, 0.52, 0.52), Finding.MAJORITY,
+        (0.69, 0.69, 0.69, 0.69),
+        (0.693, 0.693, 0.693, 0.692),
+        (0.6931, 0.52, 0.52),
+        Finding.MAJORITY,
     ),
     "class: worse than the majority": (
-        (0.69, 0.69, 0.69, 0.69), (0.7, 0.7, 0.7, 0.7), (0.6931, 0.48, 0.52), Finding.BELOW_MAJORITY,
+        (0.69, 0.69, 0.69, 0.69),
+        (0.7, 0.7, 0.7, 0.7),
+        (0.6931, 0.48, 0.52),
+        Finding.BELOW_MAJORITY,
     ),
     "class: a rare class is never given": (
-        (0.2, 0.2, 0.2, 0.19), (0.2, 0.2, 0.2, 0.198), (0.1985, 0.95, 0.95), Finding.MAJORITY,
+        (0.2, 0.2, 0.2, 0.19),
+        (0.2, 0.2, 0.2, 0.198),
+        (0.1985, 0.95, 0.95),
+        Finding.MAJORITY,
     ),
     "class: too sure of its errors, but learning": (
-        (0.7, 0.65, 0.6, 0.55), (0.8, 0.75, 0.72, 0.70), (0.6931, 0.66, 0.5), None,
+        (0.7, 0.65, 0.6, 0.55),
+        (0.8, 0.75, 0.72, 0.70),
+        (0.6931, 0.66, 0.5),
+        None,
     ),
     "class: learned": (
-        (0.6, 0.4, 0.3, 0.25), (0.6, 0.45, 0.4, 0.38), (0.6931, 0.84, 0.5), None,
+        (0.6, 0.4, 0.3, 0.25),
+        (0.6, 0.45, 0.4, 0.38),
+        (0.6931, 0.84, 0.5),
+        None,
     ),
     "class: a training loss far below, and a held-out loss that still falls": (
-        (0.6, 0.2, 0.05, 0.01), (0.6, 0.4, 0.3, 0.28), (0.6931, 0.9, 0.5), None,
+        (0.6, 0.2, 0.05, 0.01),
+        (0.6, 0.4, 0.3, 0.28),
+        (0.6931, 0.9, 0.5),
+        None,
     ),
     # tagging: most tags are O
     "tags: all of them O": (
-        (0.8, 0.6, 0.55, 0.55), (0.8, 0.6, 0.56, 0.56), (0.56, 0.87, 0.87), Finding.MAJORITY,
+        (0.8, 0.6, 0.55, 0.55),
+        (0.8, 0.6, 0.56, 0.56),
+        (0.56, 0.87, 0.87),
+        Finding.MAJORITY,
     ),
     "tags: learned by heart": (
-        (0.5, 0.2, 0.02, 0.003), (0.4, 0.35, 0.45, 0.6), (0.56, 0.91, 0.87), Finding.MEMORIZED,
+        (0.5, 0.2, 0.02, 0.003),
+        (0.4, 0.35, 0.45, 0.6),
+        (0.56, 0.91, 0.87),
+        Finding.MEMORIZED,
     ),
     "tags: learned": (
-        (0.5, 0.2, 0.1, 0.08), (0.4, 0.25, 0.2, 0.19), (0.56, 0.94, 0.87), None,
+        (0.5, 0.2, 0.1, 0.08),
+        (0.4, 0.25, 0.2, 0.19),
+        (0.56, 0.94, 0.87),
+        None,
     ),
     # regression: no classes, so no entropy and no majority
     "numbers: learned by heart": (
-        (1.5, 0.4, 0.05, 0.004), (1.3, 1.1, 1.2, 1.4), (0.0, None, None), Finding.MEMORIZED,
+        (1.5, 0.4, 0.05, 0.004),
+        (1.3, 1.1, 1.2, 1.4),
+        (0.0, None, None),
+        Finding.MEMORIZED,
     ),
     "numbers: by heart, evaluated once": (
-        (1.5, 0.4, 0.05, 0.004), (1.4,), (0.0, None, None), Finding.MEMORIZED,
+        (1.5, 0.4, 0.05, 0.004),
+        (1.4,),
+        (0.0, None, None),
+        Finding.MEMORIZED,
     ),
     "numbers: learned": (
-        (1.5, 0.9, 0.7, 0.6), (1.4, 1.0, 0.85, 0.8), (0.0, None, None), None,
+        (1.5, 0.9, 0.7, 0.6),
+        (1.4, 1.0, 0.85, 0.8),
+        (0.0, None, None),
+        None,
     ),
     # pretraining: a vocabulary
     "texts: training falls while held-out rises": (
-        (5.6, 5.0, 4.2, 3.5), (5.54, 5.6, 5.75, 5.93), (6.05, None, None), Finding.MEMORIZED,
+        (5.6, 5.0, 4.2, 3.5),
+        (5.54, 5.6, 5.75, 5.93),
+        (6.05, None, None),
+        Finding.MEMORIZED,
     ),
     "texts: the same, ended above the entropy": (
-        (5.6, 5.0, 4.2, 3.5), (5.54, 5.8, 6.1, 6.4), (6.05, None, None), Finding.MEMORIZED,
+        (5.6, 5.0, 4.2, 3.5),
+        (5.54, 5.8, 6.1, 6.4),
+        (6.05, None, None),
+        Finding.MEMORIZED,
     ),
     "texts: both rise, which is a divergence": (
-        (5.0, 4.6, 5.2, 5.8), (5.1, 4.7, 5.3, 5.9), (6.05, None, None), None,
+        (5.0, 4.6, 5.2, 5.8),
+        (5.1, 4.7, 5.3, 5.9),
+        (6.05, None, None),
+        None,
     ),
     "texts: ended without a finite loss": (
-        (5.0, 4.6, 4.2, 3.9), (5.1, 4.7, 4.5, math.inf), (6.05, None, None), None,
+        (5.0, 4.6, 4.2, 3.9),
+        (5.1, 4.7, 4.5, math.inf),
+        (6.05, None, None),
+        None,
     ),
     "texts: never a finite loss": (
-        (5.0, 4.6, 4.2, 3.9), (math.inf, math.inf, math.inf, math.inf), (6.05, None, None), Finding.ABOVE_FREQUENCIES,
+        (5.0, 4.6, 4.2, 3.9),
+        (math.inf, math.inf, math.inf, math.inf),
+        (6.05, None, None),
+        Finding.ABOVE_FREQUENCIES,
     ),
     "texts: frequencies alone": (
-        (6.3, 6.1, 6.08, 6.07), (6.3, 6.1, 6.08, 6.07), (6.05, None, None), Finding.FREQUENCIES,
+        (6.3, 6.1, 6.08, 6.07),
+        (6.3, 6.1, 6.08, 6.07),
+        (6.05, None, None),
+        Finding.FREQUENCIES,
     ),
     "texts: not even the frequencies": (
-        (7.5, 6.9, 6.7, 6.6), (7.5, 6.9, 6.7, 6.6), (6.05, None, None), Finding.ABOVE_FREQUENCIES,
+        (7.5, 6.9, 6.7, 6.6),
+        (7.5, 6.9, 6.7, 6.6),
+        (6.05, None, None),
+        Finding.ABOVE_FREQUENCIES,
     ),
     "texts: learned": (
-        (6.0, 5.0, 4.4, 4.1), (6.0, 5.1, 4.6, 4.4), (6.05, None, None), None,
+        (6.0, 5.0, 4.4, 4.1),
+        (6.0, 5.1, 4.6, 4.4),
+        (6.05, None, None),
+        None,
     ),
     "texts: the last evaluation is worse by rounding": (
-        (6.0, 5.0, 4.4, 4.1), (6.0, 5.1, 4.60, 4.61), (6.05, None, None), None,
+        (6.0, 5.0, 4.4, 4.1),
+        (6.0, 5.1, 4.60, 4.61),
+        (6.05, None, None),
+        None,
     ),
-}  # fmt: skip
+}
 
 
 def case_of(name):
@@ -174,9 +249,13 @@ def test_records_become_the_losses_of_a_set():
     """Steps and evaluations are lines of their own; a loss that is not finite is null; other sets are left out."""
     other = {"loss": 9.0, "labels": 1, "unigram_entropy": 1.0}
     found = {
-        "loss": 0.9, "labels": 5, "unigram_entropy": 0.6931, "losses": {"classification": 0.9},
-        "figures": {"classification/accuracy": 0.81}, "majorities": {"classification": 0.5},
-    }  # fmt: skip
+        "loss": 0.9,
+        "labels": 5,
+        "unigram_entropy": 0.6931,
+        "losses": {"classification": 0.9},
+        "figures": {"classification/accuracy": 0.81},
+        "majorities": {"classification": 0.5},
+    }
     records = [
         {"step": 1, "loss": 0.5},
         {"step": 1, "heldout": {"dev": {**found, "loss": None}, "other": other}},

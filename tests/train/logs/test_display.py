@@ -16,7 +16,9 @@ def record(step, **changes):
 
 def shown(records, times, steps, seconds, *, terminal=False):
     """Lines of a display at which the clock reads these times; it goes back where a step comes again."""
-    console, clock, last = Console(force_terminal=terminal, record=True, width=200), iter(times), 0
+    console = Console(force_terminal=terminal, record=True, width=200)
+    clock = iter(times)
+    last = 0
     with Display(steps, 0, seconds, console, clock=lambda: next(clock)) as display:
         for one in records:
             if one["step"] < last:
@@ -50,18 +52,21 @@ PHASE = {"phase": 1, "shares": {"a": 0.75, "b": 0.25}, "global_batch": 16}
     [
         ({"event": "data_starved", "waited_share": 0.125, "steps": 100}, "12% of the last 100 steps went into waiting"),
         ({"event": "data", "phases": [PHASE]}, "phase 1 reads 75.0% a, 25.0% b, 16 rows a step"),
-        ({"event": "spike", "loss": {"value": 9.5, "median": 2.0, "deviations": 7.25}, "command": "explain"},
-         "loss 9.5 is 7.2 deviations above the median 2; its rows and documents:\n  explain"),
+        (
+            {"event": "spike", "loss": {"value": 9.5, "median": 2.0, "deviations": 7.25}, "command": "explain"},
+            "loss 9.5 is 7.2 deviations above the median 2; its rows and documents:\n  explain",
+        ),
         ({"event": "lost", "step": 3, "process": "process 8 on a"}, "the previous start was killed, or ended by the"),
         ({"event": ["damaged"], "a": 1}, "a 1"),
     ],
-)  # fmt: skip
+)
 def test_an_event_is_a_sentence_where_it_has_its_fields(event, told):
     assert describe_event(event).startswith(told)
 
 
 def test_events_are_written_and_some_are_shown():
-    journal, display = Mock(), Mock()
+    journal = Mock()
+    display = Mock()
     announce = announcer(journal, display)
     announce("save", step=3, checkpoint="step-00000003")
     announce("phase", step=4, **PHASE)

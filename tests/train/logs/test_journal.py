@@ -55,7 +55,8 @@ def test_metrics_after_the_checkpoint_are_cut_off(tmp_path, metrics):
 
 def test_lines_that_are_cut_off_unread_are_counted(tmp_path, metrics):
     """Torn ones, those of no step, and events in the place of metrics; a blank one holds nothing."""
-    kept, torn = sealed(step=1), '{"step": 2, "lo'
+    kept = sealed(step=1)
+    torn = '{"step": 2, "lo'
     metrics.write_text(
         "\n".join((kept, "", sealed(loss=2.0), sealed(step="2"), sealed(event="data", step=2), torn, ""))
     )
@@ -102,7 +103,8 @@ def test_tensorboard_draws_the_steps_after_a_checkpoint_again(tmp_path, metrics)
 
 def test_only_the_first_rank_writes_and_never_through_a_link(tmp_path):
     """Somebody else who may write to the folder has linked a file of ours there."""
-    victim, run = tmp_path / "victim", tmp_path / "run"
+    victim = tmp_path / "victim"
+    run = tmp_path / "run"
     victim.write_bytes(b"mine\n")
     run.mkdir()
     for rank in (1, 0):
@@ -134,8 +136,16 @@ def test_a_folder_that_cannot_be_written_costs_one_warning(tmp_path, capsys):
 
 
 def write_status(run, **fields):
-    content = {"state": "running", "step": 4, "checkpoint": "step-00000002", "pid": os.getpid(), "host": HERE,
-               "start": process_start(os.getpid()), "heartbeat": time.time() - 30.4, **fields}  # fmt: skip
+    content = {
+        "state": "running",
+        "step": 4,
+        "checkpoint": "step-00000002",
+        "pid": os.getpid(),
+        "host": HERE,
+        "start": process_start(os.getpid()),
+        "heartbeat": time.time() - 30.4,
+        **fields,
+    }
     (run / "status.json").write_text(json.dumps(seal(content)))
 
 

@@ -38,7 +38,9 @@ def test_lines_from_the_end_are_those_from_the_start(tmp_path, content, ended, a
 
 def test_only_the_lines_that_are_asked_for_are_parsed(tmp_path, monkeypatch):
     """The records of a long run take minutes to parse."""
-    path, parsed, real = tmp_path / "metrics.jsonl", [], lines._parse
+    path = tmp_path / "metrics.jsonl"
+    parsed = []
+    real = lines._parse
     path.write_text(f"{sealed(step=1)}\n" * 20_000)
     monkeypatch.setattr(lines, "_parse", lambda line, path: (parsed.append(line), real(line, path))[1])
     assert [line.record for line in itertools.islice(last_lines(path), 3)] == [{"step": 1}] * 3

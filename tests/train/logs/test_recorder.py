@@ -19,7 +19,8 @@ def test_the_end_has_an_exit_code_and_names_damaged_records(complete, code, even
     (tmp_path / "metrics.jsonl").write_text(f'{{"step": 1\n{sealed(step=2, loss=0.5)}\n')
     world = SimpleNamespace(rank=0)
     engine = SimpleNamespace(config=tiny(output=str(tmp_path), log__spike=None), world=world)
-    journal, display = Mock(), Mock()
+    journal = Mock()
+    display = Mock()
     one = recorder.Recorder(engine, Mock(), journal, display, Mock(), Mock())
     assert one.end(TrainState(step=2, samples=16), complete, None) == code
     assert [call.args[0] for call in journal.event.call_args_list] == ["memory", event]
@@ -40,7 +41,8 @@ def test_a_resumed_run_continues_to_count_its_spikes(tmp_path):
     losses += [{"step": 40 + number, "loss": 9.0, "spikes_in_a_row": 1 + number} for number in range(2)]
     (tmp_path / "metrics.jsonl").write_text("".join(f"{sealed(**record)}\n" for record in losses))
     world = SimpleNamespace(rank=0, total=lambda values: values)
-    journal, display = Mock(directory=tmp_path), Mock()
+    journal = Mock(directory=tmp_path)
+    display = Mock()
     one = recorder.Recorder(SimpleNamespace(config=config, world=world), Mock(), journal, display, Mock(), Mock())
     assert one.spiking == 2
     assert not display.warn.called
@@ -48,7 +50,8 @@ def test_a_resumed_run_continues_to_count_its_spikes(tmp_path):
 
 def test_a_step_that_is_not_logged_renews_the_status(monkeypatch):
     monkeypatch.setattr(recorder, "memory_by_rank", lambda _engine: [])
-    journal, result = Mock(), Mock(skipped=False)
+    journal = Mock()
+    result = Mock(skipped=False)
     one = recorder.Recorder(Mock(config=tiny(log__spike=None)), Mock(), journal, Mock(), Mock(), Mock())
     one.step(TrainState(step=2, samples=16), Mock(), result, 0.1, 1.0, 1.0, log=False)
     journal.progress.assert_called_once_with()
@@ -56,7 +59,8 @@ def test_a_step_that_is_not_logged_renews_the_status(monkeypatch):
 
 def test_pages_while_training_cost_at_most_a_hundredth(monkeypatch):
     """Pages of 2 s each, saves every 10 s: the first at once, the next ones at least 198 s after the end of one."""
-    now, written = [0.0], []
+    now = [0.0]
+    written = []
 
     def draw(_):
         written.append(now[0])

@@ -34,10 +34,15 @@ def entered(folder, name="heldout"):
     for step in range(1, 4):
         found = {"loss": 2.0 + 1 / step, "losses": {}, "labels": 5, "unigram_entropy": 2.75}
         record = {
-            "step": step, "loss": 5.0 - step, "losses": {"a": 1.0 * step, name: 2.0}, "learning_rate": 0.1 * step,
-            "gradient_norm": None if step == 2 else 1.0, "tokens": 100 * step, "tokens_per_s": 50.0 * step,
+            "step": step,
+            "loss": 5.0 - step,
+            "losses": {"a": 1.0 * step, name: 2.0},
+            "learning_rate": 0.1 * step,
+            "gradient_norm": None if step == 2 else 1.0,
+            "tokens": 100 * step,
+            "tokens_per_s": 50.0 * step,
             "memory_bytes": step * 2**20,
-        }  # fmt: skip
+        }
         journal.step(record)
         if step > 1:
             journal.step({"step": step, "heldout": {name: found}})
@@ -105,7 +110,8 @@ def test_the_end_says_what_both_losses_mean_and_where_the_best_state_is(tmp_path
         Index({"heldout_loss": loss}, {}, {}, [], {}).write(tmp_path / "checkpoints" / f"step-{step:08d}")
     journal.begin(200, evaluated=True)
     journal.status("done", heldout=heldout)
-    config, state = tiny(output=str(tmp_path), steps=200), TrainState(step=200, samples=16, tokens=1000)
+    config = tiny(output=str(tmp_path), steps=200)
+    state = TrainState(step=200, samples=16, tokens=1000)
     usual, stopped = 3, "the state is saved: start the same command again to continue"
     more = " ".join(closing_lines(config, state, None)[usual:])
     assert all(text in more for text in said)
@@ -151,9 +157,12 @@ def test_a_masked_row_has_its_labels_in_their_positions():
 
 def test_a_decoder_row_goes_on_after_its_first_label_and_is_continued():
     row = {
-        "tokens": [101, 102, 103, 104], "form": "continued", "labels": [[1, 103, 109, 0.1], [2, 104, 104, 0.2]],
-        "prompt": 2, "continued": [111, 112],
-    }  # fmt: skip
+        "tokens": [101, 102, 103, 104],
+        "form": "continued",
+        "labels": [[1, 103, 109, 0.1], [2, 104, 104, 0.2]],
+        "prompt": 2,
+        "continued": [111, 112],
+    }
     shown = plain(drawn(row))
     assert "101 102 [109 > 103](104)" in shown
     assert re.search(r"Continued by the model: 101 102 +111 112", shown)

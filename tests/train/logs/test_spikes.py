@@ -36,7 +36,8 @@ def test_values_far_above_the_last_ones_are_found():
 def test_spikes_in_a_row_are_counted_also_from_the_records():
     """A loss that is not finite neither continues nor ends them; a record without a loss is one of an evaluation."""
     records = [{"loss": 1.0 + n % 2 / 10} for n in range(40)]
-    judged, counts = Spikes(6.0, []), []
+    judged = Spikes(6.0, [])
+    counts = []
     records += [{"loss": loss} for loss in (9.0, None, 9.5, 1.0, 8.0, 8.5, 8.1)]
     for record in records:
         judged.detect(record)

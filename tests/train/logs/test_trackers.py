@@ -23,7 +23,8 @@ def calls(monkeypatch):
     def recorded(name, answer=None):
         return lambda *args, **kwargs: (found.append((name, *args, kwargs)), answer)[1]
 
-    wandb, mlflow = ModuleType("wandb"), ModuleType("mlflow")
+    wandb = ModuleType("wandb")
+    mlflow = ModuleType("mlflow")
     run = SimpleNamespace(log=recorded("log"), finish=recorded("finish"))
     wandb.init = recorded("init", run)
     for name in ("start_run", "log_dict", "log_metrics", "end_run"):

@@ -25,7 +25,8 @@ def waited(history, *, higher):
     for number, value in enumerate(history):
         gain = None if best is None else (value - best if higher else best - value)
         if math.isfinite(value) and (gain is None or gain > 0):
-            best, place = value, number
+            best = value
+            place = number
     return place, len(history) - 1 - place
 
 
@@ -67,7 +68,8 @@ def test_another_metric_begins_afresh_and_another_patience_does_not():
 def test_a_value_that_is_good_enough_ends_the_run(values, *, higher):
     """The third value is the target itself."""
     config = EarlyStopConfig(metric="a/loss", target=values[2], patience=9, higher=higher)
-    best, ended = None, []
+    best = None
+    ended = []
     for step, value in enumerate(values[:3]):
         best = update_best(config, best, value, step)
         ended.append(should_stop(config, best))

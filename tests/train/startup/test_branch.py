@@ -34,7 +34,8 @@ def contents(folder):
 
 def test_a_branch_continues_a_run_without_touching_it(trunk, one_rank):
     """Stopped in the middle and started again by the same command; a run that decays from the start is beside it."""
-    before, branch = contents(trunk / "run"), trunk / "run-decay-4"
+    before = contents(trunk / "run")
+    branch = trunk / "run-decay-4"
     assert one_rank.run(start, trunk / "c.yaml", (*DECAY, "schedule.steps=8", "steps=6")) == [(0, "")]
     assert sorted(losses(branch)) == [5, 6]
     assert one_rank.run(start, trunk / "c.yaml", (*DECAY, "schedule.steps=8")) == [(0, "")]

@@ -47,7 +47,8 @@ def message(model, folder):
 
 
 def test_every_parameter_is_the_sources(folder):
-    model, source = fresh(folder), read_checkpoint(folder)
+    model = fresh(folder)
+    source = read_checkpoint(folder)
     filled = fill_from(model, folder)
     for name, parameter in model.named_parameters():
         assert torch.equal(parameter, source.tensors[name]), name
@@ -110,7 +111,8 @@ def heldout_loss(output):
 
 def test_a_run_begins_where_another_ended(tmp_path, one_rank, shards):
     """With a rate of almost 0, the held-out loss stays that of the first run; a run that resumes reads nothing."""
-    first, second = tmp_path / "first", tmp_path / "second"
+    first = tmp_path / "first"
+    second = tmp_path / "second"
     config = write_config(tmp_path / "a.yaml", shards, first)
     one_rank.run(start, config, [f"output={first}", "steps=6"])
     words = [f"output={second}", "zero.stage=3", "optimizer.learning_rate=1e-12"]
@@ -123,12 +125,14 @@ def test_further_ids_begin_near_their_parts(folder):
     """The source's last two rows are padding and belong to no id: none of them is taken, nor counted in a mean."""
     known = VOCABULARY - 2
     parts = {known: (5, 7), known + 1: (3,), known + 2: (), known + 3: (5, 7)}
-    model, source = fresh(folder, known + len(parts)), read_checkpoint(folder).tensors
+    model = fresh(folder, known + len(parts))
+    source = read_checkpoint(folder).tensors
     filled = fill_from(model, folder, other=OtherTokenizer(known, known + len(parts), parts))
     assert filled.added == range(known, known + 4)
     heads = {name for name in source if name.startswith("heads.") and ".projection." in name}
     for name in {"family.tokens.weight", *heads} & dict(model.named_parameters()).keys():
-        row, theirs = model.get_parameter(name).detach(), source[name]
+        row = model.get_parameter(name).detach()
+        theirs = source[name]
         assert torch.equal(row[:known], theirs[:known]), name
         for token, ids in parts.items():
             mean = theirs[list(ids)].mean(0) if ids else theirs[:known].mean(0)
@@ -161,13 +165,16 @@ def test_a_head_for_other_classes_is_new(folder):
     assert sorted(other.fresh) == sorted(other.unused) == heads != []
 
 
-@pytest.mark.parametrize("parts", [("embeddings",), ("none",), (r"family\.stack\.layers\.0\..*",)],
-                         ids=["embeddings", "none", "layer"])  # fmt: skip
+@pytest.mark.parametrize(
+    "parts", [("embeddings",), ("none",), (r"family\.stack\.layers\.0\..*",)], ids=["embeddings", "none", "layer"]
+)
 def test_parts_of_the_source(folder, parts):
     """Copied are the named parameters, byte for byte; all others keep their initial values."""
     begins = {"embeddings": ("family.tokens.", "family.stack.embeddings.", "family.stack.position."), "none": ()}
     expected = begins.get(parts[0], ("family.stack.layers.0.",))
-    model, untouched, source = fresh(folder), fresh(folder), read_checkpoint(folder).tensors
+    model = fresh(folder)
+    untouched = fresh(folder)
+    source = read_checkpoint(folder).tensors
     filled = fill_from(model, folder, parts=parts)
     before = dict(untouched.named_parameters())
     assert set(filled.copied) == {name for name in before if name.startswith(expected)}
@@ -200,7 +207,8 @@ def test_an_encoder_becomes_both_stacks(tmp_path):
         found = model.family.layer_states(tensors())[-1]
         expected = transformers.BertModel.from_pretrained(tmp_path).eval()(IDS).last_hidden_state
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
-    after, source = weights(model), read_checkpoint(tmp_path).tensors
+    after = weights(model)
+    source = read_checkpoint(tmp_path).tensors
     for name, value in after.items():
         taken = name.replace(".encoder.", ".stack.").replace(".decoder.", ".stack.")
         if ".cross." in name:
@@ -215,9 +223,13 @@ def test_an_encoder_becomes_both_stacks(tmp_path):
 def test_an_encoder_decoder_gives_its_encoder(tmp_path):
     saved(tmp_path, "bart")
     model = built(
-        tmp_path, family="encoder", heads={"classification": {"classes": 2}},
-        decoder_layers=None, decoder_attention_heads=None, decoder_ffn_dim=None,
-    )  # fmt: skip
+        tmp_path,
+        family="encoder",
+        heads={"classification": {"classes": 2}},
+        decoder_layers=None,
+        decoder_attention_heads=None,
+        decoder_ffn_dim=None,
+    )
     filled = fill_from(model, tmp_path)
     with torch.no_grad():
         expected = transformers.BartModel.from_pretrained(tmp_path).eval().encoder(IDS).last_hidden_state

@@ -57,11 +57,13 @@ def test_further_tokens_are_said(tmp_path):
 
 def test_the_parts_of_further_pieces(tmp_path):
     """The text of a merged piece was two pieces; a special token, and half of a character, have no text."""
-    texts, there = ["low lower lowest é"] * 9, tmp_path / "model" / "tokenizer"
+    texts = ["low lower lowest é"] * 9
+    there = tmp_path / "model" / "tokenizer"
     size = len(special_pieces(16)) + 256 + 2
     trained = ByteBpe.train(texts, ByteBpe.Options(size=size), there)
     save_tokenizer(trained, "byte_bpe", there)
-    low, rest = trained.encode([" low"])[0].ids.tolist(), trained.encode(["er"])[0].ids.tolist()
+    low = trained.encode([" low"])[0].ids.tolist()
+    rest = trained.encode(["er"])[0].ids.tolist()
     pieces = [trained.piece(token) for token in low]
     folder = tmp_path / "train_tokenizer" / "tokenizer"
     larger = trained.extend([(pieces[0], pieces[1]), ("e", "r"), ("Ã", "x")], folder)

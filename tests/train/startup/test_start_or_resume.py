@@ -18,7 +18,8 @@ from tests.train.masked_set import write_config
 from tests.train.runs import contents, start
 from tests.train.synthetic import tiny
 
-HOST, GPU = torch.device("cpu"), torch.device("cuda", 0)
+HOST = torch.device("cpu")
+GPU = torch.device("cuda", 0)
 
 
 @pytest.fixture(scope="module")
@@ -126,8 +127,9 @@ def test_a_processor_gets_what_it_always_had():
     assert chosen(point) == ("fp32", False, True)
     assert point.choices == ()
     assert (point.state.frozen["precision"], sorted(point.state.shape)) == (
-        "fp32", ["device", "micro_batch", "world_size", "zero_stage"],
-    )  # fmt: skip
+        "fp32",
+        ["device", "micro_batch", "world_size", "zero_stage"],
+    )
 
 
 @pytest.mark.parametrize(("first", "then"), [(HOST, GPU), (GPU, HOST)])

@@ -76,7 +76,8 @@ def test_macro_f1_is_that_of_scikit_learn(seed):
     """Also where the task has classes that this split lacks; of several classes per row, over those that occur."""
     draw = np.random.default_rng(seed)
     facts = TaskFacts(name="t", head="classification", labels=tuple("abcdef"), metrics=("macro_f1",))
-    answers, predicted = draw.integers(0, 4, 20), draw.integers(1, 5, 20)
+    answers = draw.integers(0, 4, 20)
+    predicted = draw.integers(1, 5, 20)
     expected = f1_score(answers, predicted, average="macro")
     assert score(facts, answers, predicted) == {"macro_f1": pytest.approx(expected)}
     assert metrics_of([*map(str, answers)], [*map(str, predicted)])["macro_f1"] == pytest.approx(expected)
@@ -161,9 +162,10 @@ def test_written_classes_have_the_metrics_of_glue(task):
         for text, answer in zip(outputs, answers, strict=True)
     ]
     expected = {
-        "accuracy": metrics.accuracy_score(answers, found), "f1": metrics.f1_score(answers, found) if two else None,
+        "accuracy": metrics.accuracy_score(answers, found),
+        "f1": metrics.f1_score(answers, found) if two else None,
         "matthews_correlation": metrics.matthews_corrcoef(answers, found),
-    }  # fmt: skip
+    }
     assert facts.metrics == reader_of("glue", task=task).facts.metrics
     assert scored.metrics == pytest.approx({name: expected[name] for name in facts.metrics})
     assert (scored.count, scored.unparsable) == (7, 2)
@@ -173,9 +175,11 @@ def test_written_classes_have_the_metrics_of_glue(task):
 def test_written_numbers_have_the_metrics_of_glue():
     """An output that is no number from 0 to 5 is the lowest one."""
     facts = reader_of("glue", as_text=True, task="stsb").facts
-    golds, outputs = ["0.0", "1.2", "2.4", "3.8", "5.0", "1.0"], ["0.2", " 1.0", "3.0", "four", "4.6", "1e9"]
+    golds = ["0.0", "1.2", "2.4", "3.8", "5.0", "1.0"]
+    outputs = ["0.2", " 1.0", "3.0", "four", "4.6", "1e9"]
     scored = scored_by(facts, labelled_rows(golds), dict(enumerate(outputs)))
-    answers, found = [float(gold) for gold in golds], [0.2, 1.0, 3.0, 0.0, 4.6, 0.0]
+    answers = [float(gold) for gold in golds]
+    found = [0.2, 1.0, 3.0, 0.0, 4.6, 0.0]
     assert scored.metrics == pytest.approx(
         {"pearson": stats.pearsonr(answers, found)[0], "spearman": stats.spearmanr(answers, found)[0]}
     )

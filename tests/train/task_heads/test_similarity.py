@@ -27,9 +27,10 @@ from tests.pipeline.task_files import WORDS, write_vocabulary
 from tests.train.synthetic import tiny
 from tests.train.written_runs import opened as opened_run
 
-READERS = {"stsb": "{reader: {name: glue, task: stsb}, similarity: {alike: 4.0}}",
-           "bitext": "{reader: {name: text_to_text, source: sentence1, target: sentence2},"
-                     " similarity: {}}"}  # fmt: skip
+READERS = {
+    "stsb": "{reader: {name: glue, task: stsb}, similarity: {alike: 4.0}}",
+    "bitext": "{reader: {name: text_to_text, source: sentence1, target: sentence2}, similarity: {}}",
+}
 
 
 def opened(folder, task):
@@ -136,9 +137,12 @@ def test_crops_and_stored_views_are_second_texts():
     """A crop is that of the row before masking, between its first and last token; a row may have neither."""
     original = [[2, 11, 12, 13, 14, 3], [2, 21, 22, 3], [2, 31, 3], [2, 41, 3]]
     lists = {
-        "input_ids_b": [[], [], [7, 8, 9], []], "crop_start": [[1], [0], [], []], "crop_length": [[3], [1], [], []],
-        "label_positions": [[2, 4], [1], [], []], "label_ids": [[12, 14], [21], [], []],
-    }  # fmt: skip
+        "input_ids_b": [[], [], [7, 8, 9], []],
+        "crop_start": [[1], [0], [], []],
+        "crop_length": [[3], [1], [], []],
+        "label_positions": [[2, 4], [1], [], []],
+        "label_ids": [[12, 14], [21], [], []],
+    }
     ids = [[2, 11, 5, 13, 5, 3], [2, 5, 22, 3, 0, 0], [2, 31, 3, 0, 0, 0], [2, 41, 3, 0, 0, 0]]
     columns = {name: Ragged.from_lists(values, np.int64) for name, values in lists.items()}
     batch = HeadBatch(columns, columns, {}, np.array(ids), np.array([len(row) for row in original]), 0)

@@ -33,12 +33,20 @@ def test_examples():
 @pytest.mark.parametrize(
     ("answer", "gold", "exact", "v2", "v1"),
     [
-        ("The Cat", "cat", 1, 1, 1), ('"1,000"', "1000", 1, 1, 1), ("U.S.", "US", 1, 1, 1),
-        ("well-known", "well known", 0, 0, 0), ("a the an", "", 1, 1, 0), ("", "the", 1, 1, 0), ("", "cat", 0, 0, 0),
-        ("\u2014", "-", 0, 0, 0), ("cat cat", "cat", 0, 2 / 3, 2 / 3), ("theatre", "the atre", 0, 0, 0),
-        ("10%", "10 %", 1, 1, 1), ("Beyonc\u00e9\u2019s", "Beyonc\u00e9s", 0, 0, 0),
+        ("The Cat", "cat", 1, 1, 1),
+        ('"1,000"', "1000", 1, 1, 1),
+        ("U.S.", "US", 1, 1, 1),
+        ("well-known", "well known", 0, 0, 0),
+        ("a the an", "", 1, 1, 0),
+        ("", "the", 1, 1, 0),
+        ("", "cat", 0, 0, 0),
+        ("\u2014", "-", 0, 0, 0),
+        ("cat cat", "cat", 0, 2 / 3, 2 / 3),
+        ("theatre", "the atre", 0, 0, 0),
+        ("10%", "10 %", 1, 1, 1),
+        ("Beyonc\u00e9\u2019s", "Beyonc\u00e9s", 0, 0, 0),
     ],
-)  # fmt: skip
+)
 def test_the_official_cases(answer, gold, exact, v2, v1):
     assert exact_match(answer, gold) == exact
     assert token_f1(answer, gold, unanswerable=True) == pytest.approx(v2)
@@ -49,9 +57,11 @@ def test_the_best_accepted_answer_counts():
     asked = [AskedQuestion("", "", ("the cat", "a dog"), ()), AskedQuestion("", "", (), ())]
     assert Span(V1).metrics(asked[:1], ["dog"]) == {"f1": 1.0, "exact_match": 1.0}
     assert Span(V2).metrics(asked, ["big dog", ""]) == {
-        "f1": pytest.approx(5 / 6), "exact_match": 0.5, "answerable_f1": pytest.approx(2 / 3),
+        "f1": pytest.approx(5 / 6),
+        "exact_match": 0.5,
+        "answerable_f1": pytest.approx(2 / 3),
         "answerable_exact_match": 0.0,
-    }  # fmt: skip
+    }
     assert Span(V2).metrics(asked[1:], ["cat"]) == {"f1": 0.0, "exact_match": 0.0}
 
 
@@ -80,7 +90,8 @@ def batch_of(rows):
 
 
 def scored_by(facts, rows):
-    answer, task = Span(facts), SimpleNamespace(threshold=0.0)
+    answer = Span(facts)
+    task = SimpleNamespace(threshold=0.0)
     predicted = dict(enumerate(answer.read(perfect(rows), batch_of(rows), rows)))
     return answer.score(task, rows, rows, predicted)
 

@@ -64,7 +64,8 @@ def test_a_row_counts_once():
 def test_each_row_is_predicted_once_among_rows_of_its_length(size):
     """Rows of 1 to 9 tokens; the score of a row is the sum of its tokens."""
     lists = [[row, *range(row * 7 % 9)] for row in range(150)]
-    rows, batches = Rows({}, {"input_ids": Ragged.from_lists(lists, np.uint16)}), []
+    rows = Rows({}, {"input_ids": Ragged.from_lists(lists, np.uint16)})
+    batches = []
 
     def forward(part):
         batches.append([own.tolist() for own in part.columns["input_ids"]])
@@ -78,7 +79,8 @@ def test_each_row_is_predicted_once_among_rows_of_its_length(size):
 
 
 def test_generated_texts_are_those_of_single_prompts_without_special_tokens():
-    network, end = perturbed("decoder"), 17
+    network = perturbed("decoder")
+    end = 17
     prompts = [[number, *range(number % 5)] for number in range(1, 37)]
     vocabulary = SimpleNamespace(id_of=lambda *_: end, folder=Path("nowhere"), special=[at < 5 for at in range(37)])
     tokenizer = SimpleNamespace(vocabulary=vocabulary, decode=lambda ids: f" {ids} ")
@@ -142,13 +144,16 @@ def item(head, values, key=None):
         ("span", {"question": ["Who?"], "context": [7]}, Rejected("fields", 4)),
         ("span", {"question": ["Who?"], "context": [" Ada. "]}, Question("Who?", " Ada. ", (), "4", 4)),
         ("multiple_choice", {"context": ["a"], "choices": [["b", "c "]]}, Choices("a", ("b", "c"), 0, 4)),
-        ("multiple_choice", {"context": ["a"], "choices": ["b", "c"], "begin": ["He"]},
-         Choices("a", ("He b", "He c"), 0, 4)),
+        (
+            "multiple_choice",
+            {"context": ["a"], "choices": ["b", "c"], "begin": ["He"]},
+            Choices("a", ("He b", "He c"), 0, 4),
+        ),
         ("multiple_choice", {"context": ["a"], "choices": [["b"]]}, Rejected("fields", 4)),
         ("multiple_choice", {"context": [7], "choices": ["b", "c"]}, Rejected("fields", 4)),
         ("lm", {"source": ["long"]}, SourceTarget("long", ("long",), "summarize: ", 4)),
     ],
-)  # fmt: skip
+)
 def test_rows_of_each_head(head, values, expected):
     assert item(head, values) == expected
 
@@ -156,7 +161,8 @@ def test_rows_of_each_head(head, values, expected):
 def test_a_source_is_a_message_of_the_run_template(tmp_path):
     """The answer is generated after what the template writes before it, as in training."""
     sets = make_chat_sets(tmp_path)
-    train, tokenizer = open_split(sets, "train"), load_tokenizer(tmp_path / "out" / "tokenizer" / "tokenizer")
+    train = open_split(sets, "train")
+    tokenizer = load_tokenizer(tmp_path / "out" / "tokenizer" / "tokenizer")
     facts = facts_of(train.manifest)
     opened = SimpleNamespace(train=train, facts=facts, trained=SimpleNamespace(tokenizer=tokenizer))
     reader = task_reader(train.manifest)
@@ -181,7 +187,8 @@ def test_texts_and_answers_are_those_of_the_file(tmp_path):
     gold = Classification(ONE).gold(opened_task(tmp_path), set_rows(shards))
     expected = [(text.replace(" .", "."), str(label)) for text, label in sentences(81)[60:]]  # BERT's decoder joins it
     assert sorted((entry["texts"][0], entry["gold"]) for entry in gold.values()) == sorted(expected)
-    file, reader = tmp_path / "files" / "dev.tsv", task_reader(shards.manifest)
+    file = tmp_path / "files" / "dev.tsv"
+    reader = task_reader(shards.manifest)
     items = read_unlabeled(file, Classification(ONE), reader, InputColumns())  # a second text is optional
     assert [item.texts for item, _ in items] == [(text,) for text, _ in sentences(81)[60:]]
 
@@ -198,8 +205,10 @@ def test_texts_and_answers_are_those_of_the_file(tmp_path):
 )
 def test_the_most_frequent_class_and_the_mean(tmp_path, answer, name, dtype, values, expected):
     make_sets(tmp_path)
-    columns = {"input_ids": Ragged.from_lists([[2, 5, 3]] * len(values), np.uint16),
-               name: Ragged.from_lists(values, dtype)}  # fmt: skip
+    columns = {
+        "input_ids": Ragged.from_lists([[2, 5, 3]] * len(values), np.uint16),
+        name: Ragged.from_lists(values, dtype),
+    }
     rows = Rows({}, columns)
     found = answer.baselines(opened_task(tmp_path), rows, rows)["majority"]
     assert found.tolist() == [expected] * len(values)
@@ -219,8 +228,10 @@ def test_a_missing_side_is_empty_and_several_classes_err_by_the_worst():
 
 
 def test_a_prompt_is_all_before_the_last_answer():
-    columns = {"input_ids": Ragged.from_lists([[2, *range(10, 18)]], np.uint16),
-               "label_positions": Ragged.from_lists([[3, 4, 7, 8]], np.uint16)}  # fmt: skip
+    columns = {
+        "input_ids": Ragged.from_lists([[2, *range(10, 18)]], np.uint16),
+        "label_positions": Ragged.from_lists([[3, 4, 7, 8]], np.uint16),
+    }
     assert _prompt_of(Rows({}, columns), 0) == [2, *range(10, 16)]
 
 
@@ -230,7 +241,9 @@ def test_a_wrong_word_is_never_taken(tmp_path):
     task = opened_task(tmp_path)
     tokenizer = task.tokenizer
     a, film, good, bad, plot = (int(one.ids[0]) for one in tokenizer.encode(["a", "film", "good", "bad", "plot"]))
-    cls, sep, facts = 2, 3, TaskFacts(name="t", head="multiple_choice", metrics=("accuracy",), texts=2)
+    cls = 2
+    sep = 3
+    facts = TaskFacts(name="t", head="multiple_choice", metrics=("accuracy",), texts=2)
 
     def rows(given):
         parts = [[[cls, a, film, sep, choice, sep] for choice in choices] for choices in given]
@@ -245,7 +258,8 @@ def test_a_wrong_word_is_never_taken(tmp_path):
     found = MultipleChoice(facts).baselines(task, train, rows([[bad, plot, good], [good, bad]]))
     assert found["words"].tolist() == [2, 0]
     assert found["majority"].tolist() == [1, 1]
-    scores, choices = torch.tensor([[1.0, 2.0, -torch.inf], [0.0, 3.0, 1.0]]), {"choices": torch.tensor([2, 3])}
+    scores = torch.tensor([[1.0, 2.0, -torch.inf], [0.0, 3.0, 1.0]])
+    choices = {"choices": torch.tensor([2, 3])}
     assert MultipleChoice(facts).read(scores, choices, train) == [[1.0, 2.0], [0.0, 3.0, 1.0]]
 
 
@@ -262,20 +276,38 @@ ONES = [[1], [1], [1], [1]]
     [
         (Classification(SEVERAL), {"labels": [[0, 1, 1], [1, 0], [0, 0, 0], []]}, [1, 3]),
         (Classification(ONE), {"label": ONES}, []),
-        (MultipleChoice(CHOICES), {"choice_starts": [[0], [0, 1], [0, 1], [0, 1, 2]],
-                                   "choice": [[0], [2], [1], [2]]}, [0, 1]),
+        (
+            MultipleChoice(CHOICES),
+            {"choice_starts": [[0], [0, 1], [0, 1], [0, 1, 2]], "choice": [[0], [2], [1], [2]]},
+            [0, 1],
+        ),
         (Tagging(TAGS), {"word_numbers": [[0, 0, 0], [0, 0], [0] * 3, [0] * 4]}, [1, 3]),
         (Lm(WRITTEN), {"label_positions": [[1, 2], [1], [0], [2]], "label_ids": [[7, 3], [9], [2], [3]]}, [1, 2]),
         (Lm(WRITTEN), {}, []),
         (Regression(NUMBER), {"target": [[0.0], [1.0], [-0.1], [np.nan]]}, [2, 3]),
         (Regression(NUMBER), {"target": [[1.1], [1.0], [0.5], [0.0]]}, [0]),
-        (Span(SPANS), {"offsets": [[0] * 6, [0] * 5, [0] * 6, [0] * 6], "answer_places": [[0, 1], [0, 1], [0], [0, 1]],
-                       "owned_places": [[1], [1], [0], [1, 2]], "answer_span": [[0, 1], [1, 1], [1, 1], [1, 0]]},
-         [1, 2, 3]),
-        (Span(SPANS), {"offsets": [[0] * 6] * 4, "answer_places": [[0, 1]] * 4, "owned_places": ONES,
-                       "answer_span": [[0, 0], [1], [1, 0], [1, 1]]}, [1, 2]),
+        (
+            Span(SPANS),
+            {
+                "offsets": [[0] * 6, [0] * 5, [0] * 6, [0] * 6],
+                "answer_places": [[0, 1], [0, 1], [0], [0, 1]],
+                "owned_places": [[1], [1], [0], [1, 2]],
+                "answer_span": [[0, 1], [1, 1], [1, 1], [1, 0]],
+            },
+            [1, 2, 3],
+        ),
+        (
+            Span(SPANS),
+            {
+                "offsets": [[0] * 6] * 4,
+                "answer_places": [[0, 1]] * 4,
+                "owned_places": ONES,
+                "answer_span": [[0, 0], [1], [1, 0], [1, 1]],
+            },
+            [1, 2],
+        ),
     ],
-)  # fmt: skip
+)
 def test_rows_that_break_a_rule_of_their_task_are_named(answer, columns, wrong):
     kinds = {"target": np.float32}
     columns = {
@@ -288,13 +320,15 @@ def test_rows_that_break_a_rule_of_their_task_are_named(answer, columns, wrong):
 @pytest.mark.parametrize(
     ("keys", "facts", "expected"),
     [
-        ({}, ONE, {"labels": ("0", "1")}), ({"labels": ("0", "1")}, ONE, {"labels": ("0", "1")}),
+        ({}, ONE, {"labels": ("0", "1")}),
+        ({"labels": ("0", "1")}, ONE, {"labels": ("0", "1")}),
         ({"classes": 3}, SEVERAL, {"classes": 3, "labels": ("a", "b", "c"), "multi_label": True}),
         ({"multi_label": True}, ONE, {"labels": ("0", "1"), "multi_label": True}),
         ({"classes": 2}, NUMBER, {"classes": 2}),
-        ({"labels": ("1", "0")}, ONE, "expected 0, 1 in this order"), ({"classes": 3}, ONE, "SET has 2: 0, 1"),
+        ({"labels": ("1", "0")}, ONE, "expected 0, 1 in this order"),
+        ({"classes": 3}, ONE, "SET has 2: 0, 1"),
     ],
-)  # fmt: skip
+)
 def test_a_head_takes_the_labels_of_its_set(keys, facts, expected):
     model = replace(small_config("encoder"), heads={"classification": ClassificationHead.Options(**keys)})
     if isinstance(expected, str):
@@ -305,12 +339,15 @@ def test_a_head_takes_the_labels_of_its_set(keys, facts, expected):
 
 
 def test_records_say_the_class_and_how_sure_the_model_is():
-    one, several, scores = Classification(ONE), Classification(SEVERAL), [0.0, 2.0, -1.0]
+    one = Classification(ONE)
+    several = Classification(SEVERAL)
+    scores = [0.0, 2.0, -1.0]
     sure = 1 / (1 + math.exp(-2))
     assert one.record(scores[:2]) == {
-        "label": "1", "probability": pytest.approx(sure, abs=1e-6),
+        "label": "1",
+        "probability": pytest.approx(sure, abs=1e-6),
         "probabilities": {"0": pytest.approx(1 - sure, abs=1e-6), "1": pytest.approx(sure, abs=1e-6)},
-    }  # fmt: skip
+    }
     assert one.certain_class(scores[:2]) == (1, pytest.approx(sure))
     record = several.record(scores)
     assert (record["labels"], record["probabilities"]["b"]) == (["b"], pytest.approx(sure, abs=1e-6))

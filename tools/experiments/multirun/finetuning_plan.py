@@ -53,7 +53,8 @@ def plan_finetuning(recipe: Path, words: Sequence[str], sets: Sequence[Path], se
     config: TrainConfig = load_config(TrainConfig, recipe, words, is_own=True)
     totals = [open_shards(folder / "manifest.json").manifest.totals for folder in sets]
     rows = sum(total.samples for total in totals)
-    steps, rate = config.steps, config.optimizer.options.learning_rate
+    steps = config.steps
+    rate = config.optimizer.options.learning_rate
     training = {"steps": steps == "auto", "optimizer.learning_rate": rate == "auto"}
     follows = {"seeds": seeds is None} | training
     steps = plan_task_steps(rows, config.data.global_batch) if steps == "auto" else steps

@@ -92,7 +92,8 @@ def read_by_split(folder: Path) -> dict[str, list[ScoredRun]]:
 
 def read_scored(folder: Path, split: str = "dev") -> list[ScoredRun]:
     """Return the scores of all seeds in a folder on a split, by seed."""
-    scores, runs = scores_path(folder, split, 0).parent, []
+    scores = scores_path(folder, split, 0).parent
+    runs = []
     for path in sorted(scores.glob("seed-*.json")):
         try:
             plain = unseal(parse_json(path.read_bytes()), path)
@@ -125,7 +126,8 @@ def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[st
             yield f"  {few}"
         for metric in first["metrics"]:
             values = [run_scores["metrics"][metric] for run_scores in scores]
-            mean, shown = fmean(values), mean_text(values, 4) + (" (one run)" if len(values) == 1 else "")
+            mean = fmean(values)
+            shown = mean_text(values, 4) + (" (one run)" if len(values) == 1 else "")
             others = {baseline: baseline_scores[metric] for baseline, baseline_scores in first["baselines"].items()}
             below = [baseline for baseline, value in others.items() if mean < value]
             yield (
@@ -219,7 +221,8 @@ def average_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]]
             raise ConfigurationError(f"{name}: the task {task} is there twice; name one folder for each task")
         kept = dict(by_split) if task == "mnli" else {"dev": runs}
         scores[task] = task_score(kept)
-        metrics, splits = ", ".join(runs[0].facts.metrics), f" on {', '.join(kept)}" if len(kept) > 1 else ""
+        metrics = ", ".join(runs[0].facts.metrics)
+        splits = f" on {', '.join(kept)}" if len(kept) > 1 else ""
         yield f"  {task:<12}{100 * scores[task]:6.2f}  {metrics}{splits}, seeds {len(runs)}"
     fitting = {name: tasks for name, tasks in BENCHMARKS.items() if scores.keys() <= tasks}
     if not fitting:

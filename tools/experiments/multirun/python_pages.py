@@ -29,9 +29,21 @@ from clozeline.files import publish
 from clozeline.tools.command import Arguments, run_tool
 
 _LEFT_OUT: Final = frozenset(
-    {"antigravity", "distutils", "ensurepip", "idlelib", "lib2to3", "site", "sys", "test", "this", "tkinter", "turtle",
-     "turtledemo"}
-)  # fmt: skip
+    {
+        "antigravity",
+        "distutils",
+        "ensurepip",
+        "idlelib",
+        "lib2to3",
+        "site",
+        "sys",
+        "test",
+        "this",
+        "tkinter",
+        "turtle",
+        "turtledemo",
+    }
+)
 """Modules that at import open windows, print, start tests or write caches; `sys` and `site` show folders."""
 _LEFT_OUT_PARTS: Final = frozenset({"__main__", "test", "tests"})
 _VOLATILE: Final = re.compile(r" at 0x[0-9a-fA-F]+|, handle [0-9a-f]+|<a href=\"file:.*?</a>")
@@ -80,10 +92,13 @@ def write_warc(path: Path, pages: Iterable[tuple[str, str]]) -> None:
             fields = [("Content-Type", "text/html; charset=utf-8"), ("Content-Length", str(len(body)))]
             identity = f"<{uuid.uuid5(uuid.NAMESPACE_URL, url).urn}>"
             record = writer.create_warc_record(
-                url, "response", io.BytesIO(body), len(body),
+                url,
+                "response",
+                io.BytesIO(body),
+                len(body),
                 warc_headers_dict={"WARC-Record-ID": identity, "WARC-Date": "2000-01-01T00:00:00Z"},
                 http_headers=StatusAndHeaders("200 OK", fields, protocol="HTTP/1.1"),
-            )  # fmt: skip
+            )
             writer.write_record(record)
 
 

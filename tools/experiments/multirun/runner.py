@@ -120,7 +120,8 @@ def run_step(
     `accelerator` is the default for `DS_ACCELERATOR`; None: whatever the machine has. `watch` is called about once a
     second while the command runs, until it returns True.
     """
-    words, environment = [str(part) for part in command], dict(variables or {})
+    words = [str(part) for part in command]
+    environment = dict(variables or {})
     print("\n$ " + " ".join([*(f"{key}={value}" for key, value in environment.items()), shlex.join(words)]), flush=True)
     program = [str(PROGRAMS / words[0]), *words[1:]]
     with start_child(program, cwd=ROOT, env=_step_environment(accelerator) | environment) as process:

@@ -115,7 +115,8 @@ class Plan:
 def load_study(folder: Path) -> tuple[Study, dict[str, Variant]]:
     """Read a study and its variants, and check that its claims name existing ones."""
     study = load_config(Study, folder / STUDY)
-    file, keys = folder / STUDY, study.variants
+    file = folder / STUDY
+    keys = study.variants
     variants = {name: validate(Variant, _with_base(name, keys, file), f"{file}: {name}") for name in keys}
     variants = dict(sorted(variants.items(), key=lambda item: _depth(item[0], variants)))
     if len({variant.pipeline is None for variant in variants.values()}) > 1:

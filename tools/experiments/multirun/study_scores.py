@@ -91,7 +91,8 @@ def _losses_of(seeds: Sequence[Mapping[str, object]], measure: str) -> list[floa
 
 def loss_lines(study: Study, runs: Runs) -> Iterator[str]:
     """Yield the losses of each variant, then by how much each claim holds."""
-    measures, number = measures_of(runs), len(next(iter(runs.values())))
+    measures = measures_of(runs)
+    number = len(next(iter(runs.values())))
     seeds_text = "one seed" if number == 1 else f"{number} seeds"
     bits = ", ".join(next(iter(runs.values()))[0].get("bits") or {})
     units = f"nats on held-out rows, bits per byte of {bits}" if bits else "nats on held-out rows"

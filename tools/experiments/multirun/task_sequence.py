@@ -81,7 +81,8 @@ def outcome(matrix: Matrix, learned: Sequence[int], rising: Sequence[bool]) -> O
         Outcome(forgetting=[0.2], backward_transfer=-0.2, last=0.8)
     """
     end = len(matrix) - 1
-    forgetting, changes = [], []
+    forgetting = []
+    changes = []
     for task, (stage, rises) in enumerate(zip(learned, rising, strict=True)):
         if stage == end:
             continue
@@ -161,7 +162,8 @@ class Task:
     @cached_property
     def signature(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Its heads and class names: tasks with the same signature share their heads."""
-        objective, facts = self.shards.manifest.objective, facts_of(self.shards.manifest)
+        objective = self.shards.manifest.objective
+        facts = facts_of(self.shards.manifest)
         return () if objective is None else objective.heads, () if facts is None else facts.labels
 
     def plain(self) -> dict[str, Any]:
@@ -227,12 +229,14 @@ class TaskSequence:
 
     def learn(self, method: Method, seed: int) -> Matrix:
         """Train every task that is to be learned, if needed, and return the matrix of scores."""
-        runs, scored = [self.body], [self.options.output.resolve() / "scores" / "before.json"]
+        runs = [self.body]
+        scored = [self.options.output.resolve() / "scores" / "before.json"]
         if not scored[0].exists():
             self._write_scores(runs, 0, scored[0])
         for number in range(self.options.learned, len(self.tasks)):
             run, scores = self._paths(method, seed, number)
-            before, config = [*runs], self.tasks[number].config or self.body / "config.yaml"
+            before = [*runs]
+            config = self.tasks[number].config or self.body / "config.yaml"
             runs.append(run)
             results = {scores: partial(self._write_scores, [*runs], number + 1)}
             if not scores.exists():
@@ -242,7 +246,9 @@ class TaskSequence:
 
     def _words(self, method: Method, seed: int, number: int, before: Sequence[Path], run: Path) -> list[str]:
         """Return the words of the training of a task, which starts from the last run of `before`."""
-        task, old, options = self.tasks[number], self.tasks[:number], self.options
+        task = self.tasks[number]
+        old = self.tasks[:number]
+        options = self.options
         words = {"model.init_from": str(before[-1]), "data.shards": str(task.shards.path), "output": str(run)}
         words |= {"seed": str(seed), "data.seed": str(seed), "data.heldout": str(task.heldout.path)}
         if task.config is None:  # reset what the first run's configuration set for itself
@@ -280,7 +286,8 @@ class TaskSequence:
         scores: list[float | None] = []
         latest = TrainedModel.open(runs[-1]).model
         for number, task in enumerate(self.tasks):
-            scorer, score = self._model_for_task(latest, runs, number, known), None
+            scorer = self._model_for_task(latest, runs, number, known)
+            score = None
             if scorer is not None:
                 kinds[task.name], score = heldout_score(scorer, task.heldout, self.options.heldout_rows)
             scores.append(score)

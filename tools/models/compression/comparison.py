@@ -65,7 +65,8 @@ class Latency(NamedTuple):
 
 def measure_sizes(run: TrainedModel, length: int) -> Sizes:
     """Return the sizes of a model; `length` is the tokens of a row."""
-    model, checkpoint = run.model, run.checkpoint
+    model = run.model
+    checkpoint = run.checkpoint
     weights = (tensor.dequantize() if holds_integers(tensor) else tensor for tensor in checkpoint.tensors.values())
     nonzero = sum(int(torch.count_nonzero(weight)) for weight in weights)
     target = length if checkpoint.config.architecture == "encoder_decoder" else 0
@@ -263,16 +264,20 @@ def measure_row(
         dense_score: of the dense model, if it has been scored before.
         opened: the dense model and the other one, if they are in memory already; taken from the list.
     """
-    runs, before = seeds_of(folder), seeds_of(dense)
+    runs = seeds_of(folder)
+    before = seeds_of(dense)
     measured = [before[0]] if runs == before else [before[0], runs[0]]
     opened = opened or [_open_merged(path) for path in measured]
     sizes = [measure_sizes(run, options.length) for run in opened]
-    name, claim = folder.name, "" if runs == before else find_claim(runs[0])
-    latencies, exits = {}, None
+    name = folder.name
+    claim = "" if runs == before else find_claim(runs[0])
+    latencies = {}
+    exits = None
     if runs != before and any(head.exits for head in opened[1].checkpoint.config.heads.values()):
         exits = options.exit
     if exits is not None:
-        name, claim = f"{name}, {exits}", "40 % less time, little loss (DeeBERT, 2004.12993)"
+        name = f"{name}, {exits}"
+        claim = "40 % less time, little loss (DeeBERT, 2004.12993)"
         timed = open_task_run(runs[0], options.split, options.task)
         exiting = ExitingModel(opened[1].model, timed.head, exits)
         latencies = measure_latencies(opened[0].model, exiting, options.length, options.repeats, timed.batches)

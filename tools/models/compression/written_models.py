@@ -107,9 +107,17 @@ def _write_run(run: TrainedModel, output: Path, smaller: Checkpoint, method: str
     # the smaller model starts from nothing, and is trained by nothing
     model = replace(smaller.config, adapter=None, init_from=None)
     config = replace(
-        run.require_config(), model=model, output=output.absolute(), init_parts=(), freeze=(), regularizer=None,
-        hooks=(), branch_from=None, distil=None, prune=None,
-    )  # fmt: skip
+        run.require_config(),
+        model=model,
+        output=output.absolute(),
+        init_parts=(),
+        freeze=(),
+        regularizer=None,
+        hooks=(),
+        branch_from=None,
+        distil=None,
+        prune=None,
+    )
     if (rule := read_rule(run.token_rule)) is not None:
         rule.check(config.model.layers)
     keep_published(run.folder, output)
@@ -126,7 +134,8 @@ def _write_run(run: TrainedModel, output: Path, smaller: Checkpoint, method: str
     hidden.mkdir(parents=True)
     written = write_part(Snapshot(tensors, [], {}, [], {}), hidden / part_name(0))
     # the index: a training with this output is refused, as its configuration has no such key
-    before, after = frozen(run.require_config()), frozen(config)
+    before = frozen(run.require_config())
+    after = frozen(config)
     # config.yaml may be edited: what the method leaves alone is as the checkpoint has it
     left = {key: run.stored.state.frozen.get(key, value) for key, value in after.items() if before.get(key) == value}
     keys = after | left | {"compress.method": method}

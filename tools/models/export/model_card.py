@@ -62,14 +62,21 @@ The model was trained on words joined by single blanks. The tag of a word is tha
 
 
 def model_card(
-    title: str, export: Export, parameters: int, trained: TrainedModel, *, licence: str, languages: Sequence[str],
+    title: str,
+    export: Export,
+    parameters: int,
+    trained: TrainedModel,
+    *,
+    licence: str,
+    languages: Sequence[str],
     has_words: bool,
-) -> str:  # fmt: skip
+) -> str:
     """Return the text of a model card; `has_words`: with the section of a tagger."""
     listed = {"licence": licence, "languages": ", ".join(languages) or "unknown", **_card_rows(trained)}
     rows = "\n".join(f"| {_cell(key)} | {_cell(value)} |" for key, value in listed.items())
     front = _FRONT.format(licence=json.dumps(licence), languages=json.dumps(list(languages)))
-    lines, literal = {"tokenizer_import": "", "tokenizer_line": ""}, ""
+    lines = {"tokenizer_import": "", "tokenizer_line": ""}
+    literal = ""
     if trained.tokenizer_folder is not None:
         lines["tokenizer_import"] = ", AutoTokenizer"
         lines["tokenizer_line"] = 'tokenizer = AutoTokenizer.from_pretrained("path/to/this/folder")\n'
@@ -93,7 +100,8 @@ def _card_rows(trained: TrainedModel) -> dict[str, str]:
     """Return the rows of the model card."""
     if trained.config is None or trained.stored is None:
         return {"model type": str(trained.checkpoint.model_type), "imported from": origin_of(trained.folder)}
-    trained_on, state = trained.sets[0], trained.stored.state
+    trained_on = trained.sets[0]
+    state = trained.stored.state
     rows = {
         "objective": trained_on.objective.label,
         "heads": ", ".join(trained.checkpoint.config.heads),

@@ -35,10 +35,12 @@ def write_torchao(folder: Path, export: Export, checkpoint: Checkpoint, quantiza
         checkpoint: the model, floating-point.
         quantization: kind of integers.
     """
-    config, names = torchao_config(quantization), integers_of_class(checkpoint, quantization)
+    config = torchao_config(quantization)
+    names = integers_of_class(checkpoint, quantization)
     from torchao.core.config import config_to_dict
 
-    others, tensors = [], {}
+    others = []
+    tensors = {}
     while export.tensors:  # a matrix and its integers are in memory one at a time
         name, tensor = export.tensors.popitem()
         tensors[name] = quantize_weight(tensor, quantization) if name in names else tensor

@@ -189,12 +189,16 @@ def compare_frames(rows: Iterable[Any], tokenizer: Tokenizer, exported: Any, *, 
     with other special tokens, such as masks, or with texts that do not encode to their ids again are compared at both
     ends. A decoder's rows are prompts, of one text without an end (`is_prompt`).
     """
-    special, compared, entire, differing = tokenizer.vocabulary.special, 0, 0, list[str]()
+    special = tokenizer.vocabulary.special
+    compared = 0
+    entire = 0
+    differing = list[str]()
     roles = tokenizer.vocabulary.specials
     around = {token for role, token in roles.items() if role in (*_HEAD, *_TAIL)}
     framed_letter = exported("a").input_ids
     inside = [position for position, token in enumerate(framed_letter) if token not in around] or [0]
-    head, tail = framed_letter[: inside[0]], framed_letter[inside[-1] + 1 :]
+    head = framed_letter[: inside[0]]
+    tail = framed_letter[inside[-1] + 1 :]
     last = {roles[role] for role in _TAIL if role in roles}
     first = {roles[role] for role in _HEAD if role in roles} - last  # a packed row may begin with a separator
     for ids in islice(rows, _ROWS):

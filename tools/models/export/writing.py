@@ -95,10 +95,14 @@ def write_model(
         write_modules(folder, plan.pooling, trained.checkpoint, plan.texts.max_length)
     _write_generation_defaults(folder, part.published, export)
     card = model_card(
-        title, export, parameters, trained, licence=licence,
+        title,
+        export,
+        parameters,
+        trained,
+        licence=licence,
         languages=tuple(languages) or (trained.recorded[0].languages if trained.recorded else ()),
         has_words="tagging" in trained.checkpoint.config.heads and not plan.pooling,
-    )  # fmt: skip
+    )
     publish_text(folder / CARD, card)
     changed = _changed_keys(part.published, export)
     if changed:
@@ -138,6 +142,7 @@ def _write_generation_defaults(folder: Path, published: Mapping[str, str], expor
 
 def _changed_keys(texts: Mapping[str, str], export: Export) -> list[str]:
     """Return the keys of config.json that differ from the published one; without it, all of them."""
-    published, absent = json.loads(texts.get(MODEL, "{}")), object()
+    published = json.loads(texts.get(MODEL, "{}"))
+    absent = object()
     keys = published.keys() | export.config.keys()
     return sorted(key for key in keys if published.get(key, absent) != export.config.get(key, absent))

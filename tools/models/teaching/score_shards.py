@@ -48,7 +48,8 @@ class Worker:
 
     def __init__(self, task: Task) -> None:
         torch.set_num_threads(1)  # sums of several threads would depend on their number
-        self.task, self.shards = task, open_shards(task.shards)
+        self.task = task
+        self.shards = open_shards(task.shards)
         teacher = open_teacher(task.run, None, self.shards, "RUN")
         self.scores = TeacherScores(teacher, self.shards, task.stored, _device())
 
@@ -65,7 +66,8 @@ def write_shards(task: Task, shards: ShardSet, processes: int | None) -> Iterato
 
     `processes` share the blocks, with a thread each; None: one per CPU core, or 1 on a GPU.
     """
-    output, writer = Output(task.output), writer_of(shards, task.stored)
+    output = Output(task.output)
+    writer = writer_of(shards, task.stored)
     missing = [shard for shard in range(writer.shards) if not writer.is_written(output, shard)]
     blocks = {shard: np.flatnonzero(shards.index.shard == shard).tolist() for shard in missing}
     due = [block for own in blocks.values() for block in own if not task.part(block).exists()]
@@ -91,7 +93,8 @@ def write_shards(task: Task, shards: ShardSet, processes: int | None) -> Iterato
 def _score_blocks(task: Task, blocks: list[int], processes: int | None) -> Iterator[Iterator[None]]:
     """Yield an iterator that scores the next block, in this process or in several that work ahead."""
     default = 1 if _device().type == "cuda" else len(os.sched_getaffinity(0))
-    processes, threads = min(processes or default, len(blocks)), torch.get_num_threads()
+    processes = min(processes or default, len(blocks))
+    threads = torch.get_num_threads()
     if processes > 1:
         with ProcessPoolExecutor(processes, child_context("spawn"), die_with, (os.getpid(),)) as pool:
             try:
@@ -115,7 +118,8 @@ def _score_block(task: Task, block: int) -> None:
 def writer_of(shards: ShardSet, stored: StoredScores) -> SetWriter:
     """Return the writer of a column set of `shards`."""
     columns = score_columns(stored, shards.manifest.tokenizer.vocab_size)
-    count, rows = len(shards.manifest.shards), shards.manifest.block_rows
+    count = len(shards.manifest.shards)
+    rows = shards.manifest.block_rows
     return SetWriter("", count, columns, rows, compression=Compression(codec="none"))
 
 

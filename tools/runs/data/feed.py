@@ -24,9 +24,12 @@ from clozeline.train.logs.json_lines import read_lines
 
 State: TypeAlias = Literal["unknown", "read", "skipped", "ahead", "beyond"]
 STATES: Final[dict[State, str]] = {
-    "unknown": "", "read": ", read already", "skipped": ", skipped after a divergence", "ahead": ", not read yet",
+    "unknown": "",
+    "read": ", read already",
+    "skipped": ", skipped after a divergence",
+    "ahead": ", not read yet",
     "beyond": ", after the run's last step",
-}  # fmt: skip
+}
 """Descriptions of a position relative to a run."""
 
 _ORDER_KEYS: Final = ("seed", "global_batch", "lanes")
@@ -160,11 +163,14 @@ def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
         steps: int = validate(int, config.get("steps"), str(path), "steps")
     with _reading_lines(run / "metrics.jsonl") as lines:
         taken = [(int(line["step"]), int(line["samples"])) for line in lines if "samples" in line]
-    saved, since, skipped = list[Phase[SourceKey]](), 0, list[SkippedRows]()
+    saved = list[Phase[SourceKey]]()
+    since = 0
+    skipped = list[SkippedRows]()
     with _reading_lines(run / "events.jsonl") as lines:
         starts = [line for line in lines if line.get("event") == "data"]
         if planned := [line for line in starts if "plans" in line]:
-            saved, since = read_phases(planned[-1]["plans"]), int(planned[-1]["samples"])
+            saved = read_phases(planned[-1]["plans"])
+            since = int(planned[-1]["samples"])
             skipped = [SkippedRows(*entry) for entry in planned[-1].get("skipped_rows", ())]
     # a killed run may have checkpoints without their lines in metrics.jsonl
     saved_steps = [step_of(path.name) for path in steps_in(run / "checkpoints")]

@@ -64,9 +64,11 @@ class RunSteps:
 
     def at(self, samples: int) -> Step:
         """Return the step whose global batch contains a position."""
-        number, begin = self._done[-1] + 1, self._next[-1]
+        number = self._done[-1] + 1
+        begin = self._next[-1]
         if taken_back := self.skipped(samples):
-            number, begin = taken_back.step + 1, taken_back.start
+            number = taken_back.step + 1
+            begin = taken_back.start
             if self._by_tokens:
                 return Step(number, begin, taken_back.stop - begin)
         elif (after := bisect_right(self._read, samples)) < len(self._read):
@@ -93,9 +95,11 @@ class RunSteps:
         if self._by_tokens:
             raise ConfigurationError(_NOT_RECORDED)
         for stretch in self._timeline.stretches:
-            stop, rows = None if stretch.stop is None else stretch.stop * self._timeline.lanes, stretch.global_batch
+            stop = None if stretch.stop is None else stretch.stop * self._timeline.lanes
+            rows = stretch.global_batch
             if stop is not None and stop <= begin:
                 continue
             yield Step(number, begin, rows), stop, rows
             if stop is not None:
-                number, begin = number + (stop - begin) // rows, stop
+                number = number + (stop - begin) // rows
+                begin = stop

@@ -47,7 +47,9 @@ class ExitingModel:
     def __init__(self, model: Model, head: str, options: ExitOptions) -> None:
         from clozeline.model.compression.early_exit import EarlyExit
 
-        self.early, self.rule, self.layers = EarlyExit(model, head).eval(), options.rule(), model.config.layers
+        self.early = EarlyExit(model, head).eval()
+        self.rule = options.rule()
+        self.layers = model.config.layers
         self.counts = [0.0, 0.0, 0.0, 0.0]
         """rows, the layers that read them, FLOPs, and FLOPs of all layers"""
 

@@ -20,10 +20,12 @@ def answered_records(opened: TaskRun, rows: Rows, predicted: Mapping[int, object
 
     `error` is 0 for a correct prediction, up to 1 or the distance of a number.
     """
-    answer, found = opened.answer, []
+    answer = opened.answer
+    found = []
     gold = answer.gold(opened.task, rows)
     for row, record in answer.records(opened.task, rows, predicted):
-        uid, error = f"{int(rows.fixed['uid'][row]):016x}", answer.error(gold[row]["gold"], record)
+        uid = f"{int(rows.fixed['uid'][row]):016x}"
+        error = answer.error(gold[row]["gold"], record)
         found.append({"uid": uid, **gold[row], **record, "error": round(error, 6)})
     return found
 
@@ -68,7 +70,8 @@ def _class_scores(labels: Sequence[str], units: Sequence[tuple[Sequence[str], Se
         if not gold[name] + predicted[name]:  # no score is defined
             rows.append([name, *["–"] * 3, 0])
             continue
-        precision, recall = both[name] / max(1, predicted[name]), both[name] / max(1, gold[name])
+        precision = both[name] / max(1, predicted[name])
+        recall = both[name] / max(1, gold[name])
         f1 = 2 * both[name] / max(1, gold[name] + predicted[name])
         rows.append([name, *(f"{score:.4f}" for score in (precision, recall, f1)), gold[name]])
     return rows

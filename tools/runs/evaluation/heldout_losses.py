@@ -46,9 +46,11 @@ def heldout_losses(trained: TrainedModel, set_paths: SetPaths | None = None) -> 
 
 def _losses(trained: TrainedModel, datasets: Datasets, name: str) -> dict[str, object]:
     """Return the losses on one held-out set, over the rows that the training evaluates."""
-    config, model = trained.require_config(), trained.model
+    config = trained.require_config()
+    model = trained.model
     batches = batches_of_pass(len(datasets.heldout[name]), config.data.global_batch, config.evaluate.max_rows)
-    sums, counts = dict.fromkeys(model.heads, 0.0), dict.fromkeys(model.heads, 0)
+    sums = dict.fromkeys(model.heads, 0.0)
+    counts = dict.fromkeys(model.heads, 0)
     with closing(open_stream(config.data, [datasets.heldout_phase(name)], 0, 1)) as stream, torch.no_grad():
         for micro_batches in stream.one_pass(config.data.global_batch, batches or None):
             for micro_batch in micro_batches:

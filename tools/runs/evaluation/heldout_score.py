@@ -28,7 +28,8 @@ def heldout_score(model: Model, shards: ShardSet, most_rows: int | None = None) 
     if SAMPLE_WORDS.name in model.reads:
         raise ConfigurationError(f"{shards.path}: this model samples its inputs in training; it has no score of a set")
     sums = dict.fromkeys(model.heads, 0.0)
-    counts, right = dict.fromkeys(model.heads, 0), dict.fromkeys(model.heads, 0.0)
+    counts = dict.fromkeys(model.heads, 0)
+    right = dict.fromkeys(model.heads, 0.0)
     heads_with_accuracy: set[str] = set()
     rows = _read_rows(shards, most_rows)
     for losses in _batch_losses(model, rows, _by_length(rows), Collate.from_manifest(shards.manifest)):

@@ -75,10 +75,13 @@ def score(trained: TrainedModel, path: Path, form: NormalForm = "prose") -> dict
     words = Counter(text.split()[-1] for text in passages)
     return {
         "suite": "lambada",
-        "n": len(chosen), "skipped": len(rows) - len(chosen), "truncated": sum(row.cut for row in chosen),
-        "accuracy": right / max(1, len(chosen)), "nats": -total / max(1, len(chosen)),
+        "n": len(chosen),
+        "skipped": len(rows) - len(chosen),
+        "truncated": sum(row.cut for row in chosen),
+        "accuracy": right / max(1, len(chosen)),
+        "nats": -total / max(1, len(chosen)),
         "baselines": {"majority": words.most_common(1)[0][1] / len(passages)},
-    }  # fmt: skip
+    }
 
 
 def last_word_lines(scores: Mapping[str, Any]) -> Iterator[str]:

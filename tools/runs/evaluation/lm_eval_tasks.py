@@ -41,7 +41,8 @@ class RunScores:
                 f"{trained.folder}: suite=lm_eval: expected a causal or a masked LM, got score {self.kind}"
             )
         self._form = form
-        self.trained, self.causal = trained, self.kind == "causal"
+        self.trained = trained
+        self.causal = self.kind == "causal"
         vocabulary = trained.tokenizer.vocabulary
         special = "eos" if "bos" not in vocabulary.specials and self.causal else "bos" if self.causal else "cls"
         self.prefix = vocabulary.id_of(special, "suite=lm_eval")
@@ -58,7 +59,8 @@ class RunScores:
         if not context:
             return ([self.prefix] if self.causal else []), self.encode(continuation)
         stripped = context.rstrip()
-        entire, before = self.encode(context + continuation), self.encode(stripped)
+        entire = self.encode(context + continuation)
+        before = self.encode(stripped)
         return before, entire[len(before) :]
 
     def score(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[tuple[float, bool]]:
@@ -74,7 +76,8 @@ class RunScores:
             with torch.no_grad():
                 scores = model.logits(batch_tensors([rows[number][:-1] for number in group], device))["lm"]
             for own, number in zip(scores, group, strict=True):
-                row, count = rows[number], min(len(pairs[number][1]), len(rows[number]) - 1)
+                row = rows[number]
+                count = min(len(pairs[number][1]), len(rows[number]) - 1)
                 targets = torch.tensor(row[len(row) - count :], device=device)
                 logs = own[len(row) - 1 - count : len(row) - 1, : model.vocab_size].float().log_softmax(-1)
                 greedy = bool((logs.argmax(-1) == targets).all())
@@ -83,7 +86,8 @@ class RunScores:
 
     def _score_masked(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[tuple[float, bool]]:
         cls, sep, mask = self.trained.masked_row_ids("suite=lm_eval")
-        rows, positions = [], []
+        rows = []
+        positions = []
         for context, continuation in pairs:
             ids = [*context, *continuation][-(self.length - 2) :]
             rows.append([cls, *ids, sep])
@@ -119,11 +123,15 @@ class RunScores:
             raise ConfigurationError(
                 f"suite=lm_eval: the task asks for {limit} new tokens, the run reads {self.length}: set max_gen_toks"
             )
-        tokenizer, ids = self.trained.tokenizer, self.encode(context)[-(self.length - limit) :]
+        tokenizer = self.trained.tokenizer
+        ids = self.encode(context)[-(self.length - limit) :]
         (found,) = generate(
-            self.trained.model, [ids or [self.prefix]], Decoding(max_tokens=limit), end_ids=find_end_ids(tokenizer),
+            self.trained.model,
+            [ids or [self.prefix]],
+            Decoding(max_tokens=limit),
+            end_ids=find_end_ids(tokenizer),
             finishes=lambda new: any(each in tokenizer.decode_part(new) for each in stop),
-        )  # fmt: skip
+        )
         text = tokenizer.decode_part([token for token in found.ids if not tokenizer.vocabulary.special[token]])
         return text[: min((text.find(each) for each in stop if each in text), default=len(text))]
 

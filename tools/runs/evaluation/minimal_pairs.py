@@ -68,10 +68,12 @@ def _pair_of(fields: Mapping[str, object], stem: str, where: str) -> Pair:
         return value
 
     if "Context1" in fields:  # EWoK
-        context, domain = text("Context1"), text("Domain")
+        context = text("Context1")
+        domain = text("Domain")
         return Pair(f"{context} {text('Target1')}", f"{context} {text('Target2')}", domain, "ewok")
     if "input_prefix" in fields:  # entity tracking
-        options, operations = fields.get("options"), fields.get("numops")
+        options = fields.get("options")
+        operations = fields.get("numops")
         if not (isinstance(options, list) and len(options) > 1 and all(isinstance(one, str) for one in options)):
             raise IntegrityError(f"{where}: expected a field 'options' with two texts or more, the right one first")
         good, bad, *further = (text("input_prefix") + option for option in options)
@@ -139,7 +141,8 @@ def pair_scores(pairs: Sequence[Pair], scorer: TextScorer, baseline: WordNgrams 
         }
         for name, rows in groups.items()
     }
-    rows_of, same = paradigms.values(), float(preferred[same_length].mean()) if same_length.any() else None
+    rows_of = paradigms.values()
+    same = float(preferred[same_length].mean()) if same_length.any() else None
     return {
         "n": len(pairs),
         "accuracy": _mean(row["accuracy"] for row in rows_of),

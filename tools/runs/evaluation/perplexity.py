@@ -71,7 +71,8 @@ class TokenNgrams:
         """number of counted tokens"""
         if not self.tokens:
             raise ConfigurationError("baseline: expected texts with tokens to count, got none")
-        self.order, self._size = order, vocab_size
+        self.order = order
+        self._size = vocab_size
         tokens = np.concatenate(arrays)
         depths = np.concatenate([np.arange(len(array)) for array in arrays])
         self._orders = self._count(tokens, depths)
@@ -79,7 +80,8 @@ class TokenNgrams:
     def _count(self, tokens: Int64, depths: Int64) -> list[_Order]:
         orders: list[_Order] = []
         # ends [n-grams at positions], their positions and indices; the 0-gram has index 0 and ends everywhere
-        before, contexts = np.zeros(len(tokens), np.int64), 1
+        before = np.zeros(len(tokens), np.int64)
+        contexts = 1
         grams: list[tuple[Int64, Int64, Int64]] = []
         for n in range(1, self.order + 1):
             ends = np.flatnonzero(depths >= n - 1)
@@ -101,12 +103,15 @@ class TokenNgrams:
                 starts = ends[(depths[ends] == n - 1) & (n > 1)]
                 counted = of_position[np.concatenate([first, starts])]
             counts = np.bincount(counted, minlength=len(keys))
-            prefixes, positive = keys // self._size, counts > 0
+            prefixes = keys // self._size
+            positive = counts > 0
             totals = np.bincount(prefixes, counts, minlength=contexts + 1).astype(np.int64)
             kinds = np.bincount(prefixes[positive], minlength=contexts + 1)
-            once, twice = int((counts == 1).sum()), int((counts == 2).sum())
+            once = int((counts == 1).sum())
+            twice = int((counts == 2).sum())
             discount = once / (once + 2 * twice) if once and twice else _USUAL_DISCOUNT
-            keys, counts = np.append(keys, np.iinfo(np.int64).max), np.append(counts, 0)
+            keys = np.append(keys, np.iinfo(np.int64).max)
+            counts = np.append(counts, 0)
             orders.append(_Order(keys, counts, totals, kinds, discount))
             contexts = len(keys) - 1
         return orders
@@ -206,13 +211,21 @@ def perplexity_scores(
             _read_set(trained, baseline) if _is_set(baseline) else _read_texts(trained, baseline, first, kind, form)
         )
         ngrams = TokenNgrams((ids for ids, *_ in counted), ngram, len(trained.tokenizer.vocabulary.special))
-    total, tokens, size, count, all_sizes_known, by_ngrams = 0.0, 0, 0, 0, True, 0.0
+    total = 0.0
+    tokens = 0
+    size = 0
+    count = 0
+    all_sizes_known = True
+    by_ngrams = 0.0
     for group in _batch_documents(documents):
         if ngrams is not None:
             by_ngrams -= sum(float(ngrams.log_probabilities(document.ids).sum()) for document in group)
         for document, scores in zip(group, _score_documents(trained, group, kind, length, step), strict=True):
-            total, tokens, count = total - float(scores.sum()), tokens + len(scores), count + 1
-            size, all_sizes_known = size + (document.size or 0), all_sizes_known and document.size is not None
+            total = total - float(scores.sum())
+            tokens = tokens + len(scores)
+            count = count + 1
+            size = size + (document.size or 0)
+            all_sizes_known = all_sizes_known and document.size is not None
     if not tokens:
         raise ConfigurationError(f"{source}: expected tokens to score, got none")
     return {
@@ -227,11 +240,15 @@ def perplexity_scores(
         "first_token": "context" if is_causal and (_is_set(source) or first is None) else "scored",
         "window": length,
         "stride": step if is_causal else None,
-        "baseline": None if ngrams is None else {
-            "ngram": ngrams.order, "counted_tokens": ngrams.tokens, "nats": by_ngrams / tokens,
+        "baseline": None
+        if ngrams is None
+        else {
+            "ngram": ngrams.order,
+            "counted_tokens": ngrams.tokens,
+            "nats": by_ngrams / tokens,
             "perplexity": math.exp(by_ngrams / tokens),
         },
-    }  # fmt: skip
+    }
 
 
 def _score_documents(
@@ -295,7 +312,8 @@ def _read_texts(
 ) -> Iterator[_Document]:
     for text in read_texts(source, form):
         encoding = trained.tokenizer.encode([text])[0]
-        ids, size = encoding.ids.tolist(), len(text.encode())
+        ids = encoding.ids.tolist()
+        size = len(text.encode())
         if kind != "causal":
             yield _Document(ids, size, word_indices(text, encoding) if kind == "pll_word" else ())
             continue
@@ -330,6 +348,7 @@ def _batch_documents(documents: Iterator[_Document]) -> Iterator[list[_Document]
         tokens += len(document.ids)
         if tokens >= _BATCH_TOKENS:
             yield group
-            group, tokens = [], 0
+            group = []
+            tokens = 0
     if group:
         yield group

@@ -15,9 +15,11 @@ from clozeline.tools.runs.evaluation.task_run import TaskRun, set_rows
 
 def scores_of(opened: TaskRun, rows: Rows, predicted: Mapping[int, object]) -> dict[str, object]:
     """Return the scores of all rows with everything needed to interpret them, as plain data."""
-    facts, manifest = opened.facts, opened.shards.manifest
+    facts = opened.facts
+    manifest = opened.shards.manifest
     scored = opened.answer.score(opened.task, set_rows(opened.train), rows, predicted)
-    metrics, baselines = dict(scored.metrics), {name: dict(values) for name, values in scored.baselines.items()}
+    metrics = dict(scored.metrics)
+    baselines = {name: dict(values) for name, values in scored.baselines.items()}
     return {
         "task": facts.name,
         "split": manifest.name.rpartition("/")[2],

@@ -95,7 +95,9 @@ def open_task_run(
     `split` is a folder next to the training set, such as `dev_matched`; `task` the folder of the task's sets, by
     default that of the training set. `step` None: the checkpoint that the run would resume from.
     """
-    trained, data, folder = TrainedModel.open(run, step), None, task
+    trained = TrainedModel.open(run, step)
+    data = None
+    folder = task
     if folder is None or trained.config is not None:  # a model folder names no sets
         data = locate_sets(run, trained.require_config().data, set_paths or SetPaths())
         first = data.first_set

@@ -59,9 +59,13 @@ class Features:
 
 
 def write_features(
-    folder: Path, trained: TrainedModel, objective: ObjectiveFacts, texts: Iterable[tuple[str, str]],
-    chosen: Extraction, facts: Mapping[str, object],
-) -> dict[str, Any]:  # fmt: skip
+    folder: Path,
+    trained: TrainedModel,
+    objective: ObjectiveFacts,
+    texts: Iterable[tuple[str, str]],
+    chosen: Extraction,
+    facts: Mapping[str, object],
+) -> dict[str, Any]:
     """Write the vectors of (name, text) pairs in order, then a manifest; return the manifest.
 
     The objective tells which special tokens surround a text; `facts` about run and texts go into the manifest.

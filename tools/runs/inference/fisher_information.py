@@ -85,9 +85,11 @@ def _draw_labels(model: nn.Module, tensors: Mapping[str, Tensor], generator: tor
         hook.remove()
         hidden, batch = seen
         if not isinstance(head, LabelHead):
-            key, scores = "label", head.scores(hidden, batch)
+            key = "label"
+            scores = head.scores(hidden, batch)
         elif batch["label_index"].numel():
-            key, scores = "label_ids", head.logits(gather_labels(hidden, batch).states)
+            key = "label_ids"
+            scores = head.logits(gather_labels(hidden, batch).states)
         else:
             return dict(tensors)
         if isinstance(head, Classification) and head.options.multi_label:  # [1, classes], each drawn independently

@@ -108,7 +108,8 @@ def read_allowed(allowed: Sequence[str] | Path, form: NormalForm = "prose") -> l
 
 def _encode_allowed(trained: TrainedModel, text: str, allowed: Sequence[str]) -> list[list[int]]:
     """Return the tokens of each allowed text: those it has after the prompt, or as an output of an encoder-decoder."""
-    tokenizer, objective = trained.tokenizer, trained.objectives[0]
+    tokenizer = trained.tokenizer
+    objective = trained.objectives[0]
     if objective.architecture == "encoder_decoder":
         return [_encode_with_pieces(tokenizer, each.strip()) for each in allowed]
     prompt = prompt_ids(tokenizer, objective, text)

@@ -27,7 +27,8 @@ def encode_masked_text(trained: TrainedModel, text: str) -> tuple[NDArray[np.int
         raise ConfigurationError(f"expected a text with {MASK}, got {text!r}")
     vocabulary = trained.tokenizer.vocabulary
     special = {name: vocabulary.id_of(name, "fill_mask") for name in ("cls", "sep", "mask")}
-    ids, positions = [special["cls"]], []
+    ids = [special["cls"]]
+    positions = []
     for encoding in trained.tokenizer.encode([part.removesuffix(" ") for part in parts[:-1]]):
         ids += encoding.ids.tolist()
         positions.append(len(ids))

@@ -135,10 +135,12 @@ def _write_parquet(path: Path, records: Iterable[Record], answer: TaskHead) -> N
 
 def _write_squad(output: Path, file: TextIO, records: Iterable[Record], *, unanswerable: bool) -> None:
     """Write `{id: text}`, and for SQuAD 2.0 `{id: probability of no answer}` to NAME.na_prob.json."""
-    answers, chances = {}, {}
+    answers = {}
+    chances = {}
     for record in records:
         key = str(record.get("id", record["row"]))
-        answers[key], chances[key] = record.get("answer", ""), record.get("na_prob", 1.0)
+        answers[key] = record.get("answer", "")
+        chances[key] = record.get("na_prob", 1.0)
     file.write(json.dumps(answers, ensure_ascii=False) + "\n")
     if unanswerable:
         publish_text(output.with_name(f"{output.stem}.na_prob.json"), json.dumps(chances, ensure_ascii=False) + "\n")

@@ -40,7 +40,8 @@ class TeacherScores:
     """A teacher on a device that scores blocks of a set of examples; what it returns depends on the block alone."""
 
     def __init__(self, teacher: TrainedModel, shards: ShardSet, stored: StoredScores, device: torch.device) -> None:
-        self.stored, self.device = stored, device
+        self.stored = stored
+        self.device = device
         self.vocab_size = shards.manifest.tokenizer.vocab_size
         self.collate = Collate.from_manifest(shards.manifest)
         self._teacher = Teacher(teacher.model, {f"logits_{stored.head}"}).to(device, "fp32")
@@ -57,11 +58,15 @@ class TeacherScores:
             self._refuse_large(sum(len(ids) for ids, _, _ in parts), len(order))
         # back to the order of the block
         *values, counts = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        offsets, back = offsets_of(counts * self.stored.k), np.argsort(order, kind="stable")
-        return Rows({}, {
-            spec.name: Ragged(column.reshape(-1).astype(spec.dtype), offsets).take(back)
-            for spec, column in zip(self.specs, values, strict=True)
-        })  # fmt: skip
+        offsets = offsets_of(counts * self.stored.k)
+        back = np.argsort(order, kind="stable")
+        return Rows(
+            {},
+            {
+                spec.name: Ragged(column.reshape(-1).astype(spec.dtype), offsets).take(back)
+                for spec, column in zip(self.specs, values, strict=True)
+            },
+        )
 
     def _score_batch(self, rows: Rows) -> tuple[NDArray[Any], NDArray[Any], Int64]:
         """Return ids [N, k], weights [N, k], and the labels of each row [B]."""
@@ -73,7 +78,8 @@ class TeacherScores:
         moved = {name: tensor.to(self.device) for name, tensor in tensors.items()}
         logits = self._teacher(moved)[f"teacher_logits_{self.stored.head}"][: counts.sum()].float()
         size = max(1, _CACHED // logits.shape[1]) if self.device.type == "cpu" else len(logits)
-        k, temperature = self.stored.k, self.stored.temperature
+        k = self.stored.k
+        temperature = self.stored.temperature
         if self.stored.how == "top":
             scores = [keep_best(part, k, temperature) for part in torch.split(logits, size)]
         else:
@@ -140,7 +146,8 @@ def plan_scores(
     Raises:
         ConfigurationError: it cannot, or `k` or `head` do not fit.
     """
-    manifest, config = shards.manifest, teacher.checkpoint.config
+    manifest = shards.manifest
+    config = teacher.checkpoint.config
     if manifest.kind != "examples" or manifest.objective is None:
         raise ConfigurationError(
             f"data.shards: {shards.path} holds {manifest.kind}: expected examples, whose labels are fixed; run "
@@ -161,9 +168,15 @@ def plan_scores(
     # rows with many labels, or a large vocabulary: fewer rows at once
     batch = max(1, min(_ROWS, _LOGITS // (max(1, manifest.max_length) * classes)))
     return StoredScores(
-        source=teacher.folder.name, digest=teacher.weights_digest, head=name, k=k,
-        how=how, temperature=temperature, seed=seed, batch=batch,  # type: ignore[arg-type]
-    )  # fmt: skip
+        source=teacher.folder.name,
+        digest=teacher.weights_digest,
+        head=name,
+        k=k,
+        how=how,
+        temperature=temperature,
+        seed=seed,
+        batch=batch,  # type: ignore[arg-type]
+    )
 
 
 def _find_head(config: ModelConfig, collate: Collate, shards: ShardSet, named: str | None) -> str:

@@ -51,7 +51,8 @@ def prepared_scores(objective: ObjectiveFacts) -> tuple[Score, ...]:
 
 def first_token(trained: TrainedModel, objective: ObjectiveFacts) -> int | None:
     """Return the token before a text in training rows, or None."""
-    role, vocabulary = first_role(objective), trained.tokenizer.vocabulary
+    role = first_role(objective)
+    vocabulary = trained.tokenizer.vocabulary
     if role in ("cls", "bos"):
         return vocabulary.id_of(role, "score=causal")
     return None if role is None else vocabulary.specials.get(role)
@@ -84,7 +85,8 @@ class TextScorer:
     """Scores texts with one model; fused scores average the causal score with the score `fused_with`."""
 
     def __init__(self, trained: TrainedModel, kind: Score, first: int | None, fused_with: Score = "pll") -> None:
-        self._trained, self._first = trained, first
+        self._trained = trained
+        self._first = first
         self._kinds: tuple[Score, ...] = ("causal", fused_with) if kind == "fused" else (kind,)
 
     def score(self, texts: Sequence[str]) -> Iterator[TextScore]:

@@ -154,9 +154,13 @@ def build_rows(opened: TaskRun, reader: TaskReader, items: Sequence[TaskItem | R
     )
     items = list(reader.complete(items, opened.trained.tokenizer))
     rows = builder.rows(items)
-    uids = {document_uid(_CORPUS, _CORPUS, "row", item.index): number for number, item in enumerate(items)
-            if not isinstance(item, Rejected)}  # fmt: skip
-    missing, truncated = dict[int, str](), dict[int, int]()
+    uids = {
+        document_uid(_CORPUS, _CORPUS, "row", item.index): number
+        for number, item in enumerate(items)
+        if not isinstance(item, Rejected)
+    }
+    missing = dict[int, str]()
+    truncated = dict[int, int]()
     for number, item in enumerate(items):
         if isinstance(item, Rejected):
             missing[number] = item.reason

@@ -50,9 +50,13 @@ class Answered:
 
 
 def answer_rows(
-    rows: Sequence[PromptRow], template: Template, demonstrations: Callable[[PromptRow], list[PromptRow]],
-    scorer: Scorer, window: int, normalization: Normalization = "sum",
-) -> list[Answered]:  # fmt: skip
+    rows: Sequence[PromptRow],
+    template: Template,
+    demonstrations: Callable[[PromptRow], list[PromptRow]],
+    scorer: Scorer,
+    window: int,
+    normalization: Normalization = "sum",
+) -> list[Answered]:
     """Return the scores of every row; none depends on the other rows.
 
     The oldest demonstrations are dropped until a row fits `window` tokens; the row itself is never truncated.
@@ -80,10 +84,17 @@ class _FittedPrompt:
     """
 
     def __init__(
-        self, row: PromptRow, template: Template, shown: list[PromptRow], scorer: Scorer, window: int,
+        self,
+        row: PromptRow,
+        template: Template,
+        shown: list[PromptRow],
+        scorer: Scorer,
+        window: int,
         empty: Mapping[str, str] | None,
-    ) -> None:  # fmt: skip
-        self.row, self.shown, self.dropped = row, shown, 0
+    ) -> None:
+        self.row = row
+        self.shown = shown
+        self.dropped = 0
         while True:
             before = [(shown_row.fields, shown_row.label or "") for shown_row in self.shown]
             self.candidates = _candidates(template, scorer, prompt_of(template, before, row.fields))
@@ -91,7 +102,8 @@ class _FittedPrompt:
             self.fits = max(shown_row.length for shown_row in (*self.candidates, *self.blank)) <= window
             if self.fits or not self.shown:
                 return
-            self.shown, self.dropped = self.shown[1:], self.dropped + 1
+            self.shown = self.shown[1:]
+            self.dropped = self.dropped + 1
 
 
 def _candidates(template: Template, scorer: Scorer, prompt: Prompt) -> list[Candidate]:

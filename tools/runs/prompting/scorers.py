@@ -61,7 +61,9 @@ class Causal:
     """Scores a word as the continuation of the prompt; what follows it is not read."""
 
     def __init__(self, model: Model, tokenizer: Tokenizer, first: int | None, tokens: int = TOKENS) -> None:
-        self._model, self._tokenizer, self._tokens = model, tokenizer, tokens
+        self._model = model
+        self._tokenizer = tokenizer
+        self._tokens = tokens
         self._head = () if first is None else (first,)
 
     def candidate(self, prompt: Prompt, word: str) -> Candidate:
@@ -92,8 +94,11 @@ class Cloze:
     def __init__(
         self, model: Model, tokenizer: Tokenizer, masks: Masks, *, previous: bool = False, tokens: int = TOKENS
     ) -> None:
-        self._model, self._tokenizer, self._masks = model, tokenizer, masks
-        self._previous, self._tokens = previous, tokens
+        self._model = model
+        self._tokenizer = tokenizer
+        self._masks = masks
+        self._previous = previous
+        self._tokens = tokens
         names = ("cls", "sep", "mask")
         self._cls, self._sep, self._mask = (tokenizer.vocabulary.id_of(name, "a cloze prompt") for name in names)
 
@@ -128,8 +133,11 @@ class Answer:
     """
 
     def __init__(self, model: Model, tokenizer: Tokenizer, objective: ObjectiveFacts, tokens: int = TOKENS) -> None:
-        self._model, self._tokenizer, self._tokens = model, tokenizer, tokens
-        vocabulary, label = tokenizer.vocabulary, objective.label
+        self._model = model
+        self._tokenizer = tokenizer
+        self._tokens = tokens
+        vocabulary = tokenizer.vocabulary
+        label = objective.label
         self._end = vocabulary.id_of("eos", label)
         head = objective.options.get("source_head", "none")
         self._head = () if head == "none" else (vocabulary.id_of(head, label),)
@@ -148,7 +156,8 @@ class Answer:
             return Candidate(self._add_special_tokens(source), tuple(range(len(answer) + 1)), (*answer, self._end))
         text = f"{prompt.before}{word}{prompt.after}"
         encoding = self._tokenizer.encode([text])[0]
-        positions, ids = _word_tokens(text, prompt, word, encoding), encoding.ids.tolist()
+        positions = _word_tokens(text, prompt, word, encoding)
+        ids = encoding.ids.tolist()
         source = [*ids[: positions[0]], self._sentinel, *ids[positions[-1] + 1 :]]
         answer = [self._sentinel, *(ids[token] for token in positions)]
         return Candidate(self._add_special_tokens(source), tuple(range(1, len(answer))), tuple(answer))
@@ -158,18 +167,22 @@ class Answer:
 
     def scores(self, candidates: Sequence[Candidate]) -> list[Tensor]:
         """Return the log-probability of each token of the words."""
-        rows, answers = [candidate.ids for candidate in candidates], [candidate.answer for candidate in candidates]
+        rows = [candidate.ids for candidate in candidates]
+        answers = [candidate.answer for candidate in candidates]
         log_probabilities = answer_log_likelihoods(self._model, rows, answers, self._start, tokens=self._tokens)
         return [row[list(candidate.positions)] for row, candidate in zip(log_probabilities, candidates, strict=True)]
 
 
 def _word_tokens(text: str, prompt: Prompt, word: str, encoding: Encoding) -> list[int]:
     """Return the indices of the tokens that overlap the word and the blanks before it."""
-    first, end = len(prompt.before.rstrip()), len(f"{prompt.before}{word}".rstrip())
+    first = len(prompt.before.rstrip())
+    end = len(f"{prompt.before}{word}".rstrip())
     starts = [*encoding.starts.tolist(), len(text)]
     # start of the next piece that does not belong to the same character
-    nexts = [next((later for later in starts[token + 1 :] if later > start), len(text))
-             for token, start in enumerate(starts[:-1])]  # fmt: skip
+    nexts = [
+        next((later for later in starts[token + 1 :] if later > start), len(text))
+        for token, start in enumerate(starts[:-1])
+    ]
     tokens = [
         token
         for token, (start, following) in enumerate(zip(starts, nexts, strict=False))
@@ -198,7 +211,9 @@ def open_scorer(
     known: list[Mode] = [kind for kind in get_args(Mode) if kind in ready]
     nothing = "after which a prompt has no answer: expected a run of a masked, causal or text-to-text objective"
     chosen = choose_prepared(trained, "mode", mode, known, nothing)
-    objective, model, tokenizer = ready[chosen], trained.model, trained.tokenizer
+    objective = ready[chosen]
+    model = trained.model
+    tokenizer = trained.tokenizer
     if chosen == "causal":
         return Causal(model, tokenizer, first_token(trained, objective), tokens), chosen
     if chosen == "answer":

@@ -163,7 +163,8 @@ def read_rows(path: Path, template: Template, form: NormalForm = "prose", *, lab
     """Read the rows of a table or of lines of JSON, in a stored form."""
     if not path.is_file():
         raise ConfigurationError(f"{path}: no such file; give lines of JSON, or a table with a header")
-    accepted, refused = [], Counter[str]()
+    accepted = []
+    refused = Counter[str]()
     columns: dict[str, None] = {}
     for _, plain in open_table(path, Limits()).rows():
         if isinstance(plain, Rejected):
@@ -220,7 +221,9 @@ class Demonstrations:
         self._uids = np.array([row.uid for row in self._pool], dtype=np.uint64)
         labels = sorted({row.label or "" for row in self._pool})
         self._labels = np.array([labels.index(row.label or "") for row in self._pool], dtype=np.int64)
-        self._shots, self._selection, self._seed = shots, selection, seed
+        self._shots = shots
+        self._selection = selection
+        self._seed = seed
         if shots and len(self._pool) <= shots:
             raise ConfigurationError(
                 f"shots={shots}: expected a file train=FILE with more labeled rows than that, got {len(self._pool)} "
@@ -239,7 +242,8 @@ class Demonstrations:
         order = order[self._uids[order] != np.uint64(row.uid)]
         if self._selection != "random":
             # one row of each label per turn: its rank among the rows of its label
-            labels, turns = self._labels[order], np.empty(len(order), dtype=np.int64)
+            labels = self._labels[order]
+            turns = np.empty(len(order), dtype=np.int64)
             for label in np.unique(labels):
                 turns[labels == label] = np.arange((labels == label).sum())
             order = order[np.argsort(turns, kind="stable")]

@@ -39,16 +39,19 @@ class ExportedRows:
 
     def files(self) -> Iterator[Rows]:
         """Yield the rows of one file after the other."""
-        waiting, count = list[Rows](), 0
+        waiting = list[Rows]()
+        count = 0
         for block in self.blocks:
-            rows, start = self.shards.read_block(block), 0
+            rows = self.shards.read_block(block)
+            start = 0
             while start < len(rows):
                 stop = min(len(rows), start + self.file_rows - count)
                 waiting.append(cut(rows, start, stop))
                 start, count = stop, count + stop - start
                 if count == self.file_rows:
                     yield Rows.concatenate(waiting)
-                    waiting, count = [], 0
+                    waiting = []
+                    count = 0
         if waiting:
             yield Rows.concatenate(waiting)
 

@@ -62,7 +62,8 @@ def write_webdataset(rows: ExportedRows, folder: Path) -> None:
     Raises:
         IntegrityError: consecutive rows have the same key, and readers would join them to one sample.
     """
-    webdataset, previous_key = _import_writer("webdataset"), ""
+    webdataset = _import_writer("webdataset")
+    previous_key = ""
     for number, part in enumerate(rows.files()):
         path = folder / f"samples-{number:05d}-of-{rows.file_count:05d}.tar"
         with path.open("wb") as file, webdataset.TarWriter(file, mtime=0) as writer:

@@ -31,11 +31,17 @@ def write_mds(rows: ExportedRows, folder: Path) -> None:
     """
     columns = sorted(rows.shards.columns, key=lambda spec: spec.name)
     described = {
-        "version": 2, "format": "mds", "compression": None, "hashes": [], "size_limit": None,
-        "column_names": [spec.name for spec in columns], "column_encodings": [_encoding(spec) for spec in columns],
+        "version": 2,
+        "format": "mds",
+        "compression": None,
+        "hashes": [],
+        "size_limit": None,
+        "column_names": [spec.name for spec in columns],
+        "column_encodings": [_encoding(spec) for spec in columns],
         "column_sizes": [None if spec.kind == "list" else spec.width for spec in columns],
-    }  # fmt: skip
-    header, shards = json.dumps(described, sort_keys=True).encode(), []
+    }
+    header = json.dumps(described, sort_keys=True).encode()
+    shards = []
     for number, part in enumerate(rows.files()):
         samples = [_encode_sample(row, columns) for row in part]
         offsets = np.cumsum([4 + 4 * (len(samples) + 1) + len(header), *map(len, samples)])

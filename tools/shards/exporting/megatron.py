@@ -47,7 +47,8 @@ def write_megatron(rows: ExportedRows, folder: Path) -> None:
 
 
 def _refuse_other_rows(shards: ShardSet) -> None:
-    objective, lists = shards.manifest.objective, [spec.name for spec in shards.columns if spec.kind == "list"]
+    objective = shards.manifest.objective
+    lists = [spec.name for spec in shards.columns if spec.kind == "list"]
     is_causal = objective is not None and (objective.name, objective.architecture) == ("causal_lm", "decoder")
     if not is_causal or lists != ["input_ids"]:
         what = shards.manifest.kind if objective is None else f"{objective.label} ({objective.architecture})"

@@ -154,9 +154,14 @@ def vocabulary_of_manifest(facts: TokenizerFacts) -> Vocabulary:
     special = np.zeros(facts.vocab_size, np.bool_)
     special[[*facts.special_ids.values(), *facts.sentinels]] = True
     return Vocabulary(
-        size=facts.vocab_size, specials=facts.special_ids, sentinels=facts.sentinels, modes={}, special=special,
-        word_start=~special, fingerprint=facts.fingerprint,
-    )  # fmt: skip
+        size=facts.vocab_size,
+        specials=facts.special_ids,
+        sentinels=facts.sentinels,
+        modes={},
+        special=special,
+        word_start=~special,
+        fingerprint=facts.fingerprint,
+    )
 
 
 def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary | None:

@@ -43,7 +43,8 @@ class Packing:
     def documents(self, rows: Rows) -> list[list[bytes]]:
         """Return the document uids of each row, in order; of an unknown first document, only that one."""
         first, last, _ = self._spans(rows)
-        packed, size = self.uids.tobytes(), _UID_BYTES
+        packed = self.uids.tobytes()
+        size = _UID_BYTES
         uids = [uid.tobytes() for uid in rows.fixed["document_uid"]]
         return [
             [uid, *(packed[size * at : size * (at + 1)] for at in range(start + 1, stop))]
@@ -61,7 +62,8 @@ class Packing:
     def _spans(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         """Return the documents `first .. last` of each row, and whether the row starts with text of the first."""
         # document of the first token [rows]; rows of copies and unknown documents have no known position
-        keys, order = uid_keys(rows.fixed["document_uid"]), self._by_uid
+        keys = uid_keys(rows.fixed["document_uid"])
+        order = self._by_uid
         first = order[np.minimum(np.searchsorted(self.uids, keys, sorter=order), len(order) - 1)]
         known = (self.uids[first] == keys) & (rows.fixed["copy"] == 0)
         # token range of each row in its shard, then the last document that starts before the end of the row
@@ -91,7 +93,8 @@ def packing_of(shards: ShardSet, documents: Collection[bytes] | None = None) -> 
 
     It covers the shards of some documents, whose tables alone are read, or all.
     """
-    samples, tables = sample_manifest(shards), document_tables(shards.path)
+    samples = sample_manifest(shards)
+    tables = document_tables(shards.path)
     grouping = shards.manifest.grouping
     if grouping is None or grouping.name != "packed" or samples is None or not tables:
         return None
@@ -121,7 +124,9 @@ def _order_documents(
 
     Training documents keep their token shard; held-out ones go to fewer shards by a hash of the uid.
     """
-    heldout, shards, seed = manifest.name.endswith("/heldout"), len(manifest.shards), manifest.seed
+    heldout = manifest.name.endswith("/heldout")
+    shards = len(manifest.shards)
+    seed = manifest.seed
     entries: list[tuple[int, int, bytes, int]] = []
     total = len(tables)
     sources = {

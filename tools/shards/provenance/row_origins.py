@@ -29,10 +29,12 @@ def documents_of(shards: ShardSet, stored: Mapping[BlockRow, Rows]) -> dict[Bloc
 
 def partners_of(shards: ShardSet, stored: Mapping[BlockRow, Rows]) -> dict[BlockRow, dict[str, Any]]:
     """Return the document of each pair's second segment, unless its label says "same document"."""
-    grouping, samples = shards.manifest.grouping, sample_manifest(shards)
+    grouping = shards.manifest.grouping
+    samples = sample_manifest(shards)
     if grouping is None or samples is None or not grouping.options.get("partner"):
         return {}
-    source, uids = open_shards(samples[0]), {}
+    source = open_shards(samples[0])
+    uids = {}
     for at, rows in stored.items():
         if PAIR_LABEL in rows.columns and not rows.columns[PAIR_LABEL].values[0]:
             continue

@@ -71,7 +71,8 @@ def find_document_rows(shards: ShardSet, documents: Collection[bytes]) -> tuple[
     """
     documents_wanted = np.frombuffer(b"".join(documents), "S16")
     packing = packing_of(shards, documents) or packing_of(shards)
-    grouping, not_found = shards.manifest.grouping, list[str]()
+    grouping = shards.manifest.grouping
+    not_found = list[str]()
     partner_samples = _find_partner_samples(shards, documents_wanted)
     if packing is None and grouping is not None and grouping.name in ("packed", "full_sentences"):
         is_packed = grouping.name == "packed"

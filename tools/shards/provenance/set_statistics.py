@@ -75,14 +75,17 @@ def _single_number_columns(sums: Tally, shards: ShardSet) -> list[str]:
 
 
 def _count_label_kinds(rows: Rows, manifest: Manifest) -> Counts:
-    counts, mask = np.zeros(3, np.int64), manifest.tokenizer.special_ids.get("mask", -1)
+    counts = np.zeros(3, np.int64)
+    mask = manifest.tokenizer.special_ids.get("mask", -1)
     for name, role in manifest.roles.items():
         if role.use == "label" and role.below == "vocabulary" and role.of:
-            labels, positions = rows.columns[name], rows.columns[role.of]
+            labels = rows.columns[name]
+            positions = rows.columns[role.of]
             inputs = rows.columns[manifest.roles[role.of].of]
             # input token at each label position, over all rows of the block: [labels]
             shown = inputs.values[np.repeat(inputs.offsets[:-1], positions.lengths) + positions.values]
-            masked, same = shown == mask, shown == labels.values
+            masked = shown == mask
+            same = shown == labels.values
             counts += [masked.sum(), (same & ~masked).sum(), (~same & ~masked).sum()]
     return counts
 
@@ -134,12 +137,19 @@ def tables(shards: ShardSet, sums: Tally, pieces: Pieces | None) -> list[Figures
 
 def _file_table(shards: ShardSet) -> Figures:
     manifest = shards.manifest
-    totals, rows = manifest.totals, [shard.rows for shard in manifest.shards] or [0]
+    totals = manifest.totals
+    rows = [shard.rows for shard in manifest.shards] or [0]
     facts: list[Cells] = [
-        ("rows", totals.samples), ("tokens", totals.tokens), ("blocks", totals.blocks), ("shards", totals.shards),
-        ("fewest rows in a shard", min(rows)), ("most rows in a shard", max(rows)), ("bytes", totals.bytes),
-        ("bytes a token", totals.bytes / max(1, totals.tokens)), ("bytes a row", totals.bytes / max(1, totals.samples)),
-    ]  # fmt: skip
+        ("rows", totals.samples),
+        ("tokens", totals.tokens),
+        ("blocks", totals.blocks),
+        ("shards", totals.shards),
+        ("fewest rows in a shard", min(rows)),
+        ("most rows in a shard", max(rows)),
+        ("bytes", totals.bytes),
+        ("bytes a token", totals.bytes / max(1, totals.tokens)),
+        ("bytes a row", totals.bytes / max(1, totals.samples)),
+    ]
     facts += [(f"skipped: {reason}", count) for reason, count in totals.skipped.items()]
     if shards.quarantined:
         lost = int(shards.index.rows[sorted(shards.quarantined)].sum())
@@ -152,7 +162,8 @@ def _file_table(shards: ShardSet) -> Figures:
 def _length_table(sums: Tally) -> Figures:
     rows: list[Cells] = []
     for name, counts in sums.lengths.items():
-        smallest, largest = int(np.flatnonzero(counts)[0]), len(counts) - 1
+        smallest = int(np.flatnonzero(counts)[0])
+        largest = len(counts) - 1
         middle = [quantile(counts, share) for share in _SHARES]
         rows.append((name, smallest, mean(counts), *middle, largest, int((np.arange(len(counts)) * counts).sum())))
     return Figures("lengths", ("column", "smallest", "mean", "median", "90 %", "99 %", "largest", "sum"), tuple(rows))
@@ -163,10 +174,12 @@ def _label_tables(sums: Tally) -> Iterator[Figures]:
     rows: list[Cells] = []
     for name in _LABELS:
         if name in sums.ids and "input_ids" in sums.ids:
-            labels, inputs = int(sums.ids[name].sum()), int(sums.ids["input_ids"].sum())
+            labels = int(sums.ids[name].sum())
+            inputs = int(sums.ids["input_ids"].sum())
             rows.append((name, labels, labels / max(1, sums.lengths[name].sum()), 100 * labels / max(1, inputs)))
     yield Figures("labels", ("column", "labels", "a row", "% of input_ids"), tuple(rows))
-    counts, total = zip(LABEL_KINDS, sums.labels.tolist(), strict=True), max(1, int(sums.labels.sum()))
+    counts = zip(LABEL_KINDS, sums.labels.tolist(), strict=True)
+    total = max(1, int(sums.labels.sum()))
     kinds = tuple((name, count, 100 * count / total) for name, count in counts if count)
     yield Figures("input at label positions", ("", "labels", "%"), kinds)
 

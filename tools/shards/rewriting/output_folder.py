@@ -31,7 +31,8 @@ def new_files(folder: Path) -> Iterator[Output]:
         raise ConfigurationError(f"output={folder}: expected a folder, got a file")
     if (folder / "manifest.json").exists():
         raise ConfigurationError(f"output={folder}: holds a shard set already; choose another folder")
-    target, missing = Output(folder), [path for path in (folder, *folder.parents) if not path.exists()]
+    target = Output(folder)
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
     if not missing:
         sweep(folder)
     try:
@@ -79,7 +80,8 @@ class RemoteFolder:
     """A folder of a store; `urls` are the files that were written."""
 
     def __init__(self, url: str) -> None:
-        self.url, self.store = url.removesuffix("/"), RemoteStore(url, StoreOptions())
+        self.url = url.removesuffix("/")
+        self.store = RemoteStore(url, StoreOptions())
         self.urls: list[str] = []
 
     @contextmanager

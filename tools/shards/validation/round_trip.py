@@ -48,8 +48,10 @@ class RoundTrip:
         self._rows: Rows | None = None
 
         expected = [*base_columns(), *feature_columns(self.objective.features, self.objective.vocabulary.size)]
-        declared, mine = ([f"{spec.name} {spec.arrow_type} {spec.role or ''}".strip() for spec in columns]
-                          for columns in (expected, examples.columns))  # fmt: skip
+        declared, mine = (
+            [f"{spec.name} {spec.arrow_type} {spec.role or ''}".strip() for spec in columns]
+            for columns in (expected, examples.columns)
+        )
         if mine != declared:
             raise IntegrityError(f"{examples.path}: expected the columns {declared}, got {mine}")
 
@@ -106,7 +108,8 @@ class RoundTrip:
     def _restore_row(self, block: LocatedRows, row: int, sample: Sample) -> None:
         example = block.rows.row(row)
         try:
-            original, expected = self.objective.uncorrupt(example), self.objective.original(sample, example)
+            original = self.objective.uncorrupt(example)
+            expected = self.objective.original(sample, example)
         except ValueError as error:
             raise block.error(row, f"cannot be restored: {error}") from error
         if len(expected) != len(original):
@@ -122,7 +125,8 @@ class RoundTrip:
             blocks = np.flatnonzero(self.samples.index.shard == shard).tolist()
             rows = Rows.concatenate([self.samples.read_block(block) for block in blocks])
             order = np.argsort(_identities(rows), kind="stable")
-            self._shard, self._rows = shard, rows.take(order)
+            self._shard = shard
+            self._rows = rows.take(order)
             self._names = _identities(self._rows)
         return self._rows
 

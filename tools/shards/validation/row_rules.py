@@ -140,8 +140,11 @@ def _codes(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     base = BASE_COLUMNS[manifest.kind]
     if manifest.kind != "tokens" and (row := first_row(block.rows.columns[base].lengths == 0)) is not None:
         yield row, f"{base} is empty"
-    limits = {"variant": manifest.variants, "source_group": len(manifest.source_groups) or 1 << 16,
-              "language": len(manifest.languages) or 1 << 8}  # fmt: skip
+    limits = {
+        "variant": manifest.variants,
+        "source_group": len(manifest.source_groups) or 1 << 16,
+        "language": len(manifest.languages) or 1 << 8,
+    }
     for name, limit in limits.items():
         codes = block.rows.fixed.get(name, np.empty(0))
         if (row := first_row(codes >= limit)) is not None:
@@ -149,7 +152,8 @@ def _codes(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 
 
 def _roles(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
-    columns, facts = block.rows.columns, facts_of(manifest)
+    columns = block.rows.columns
+    facts = facts_of(manifest)
     limits = {"languages": len(manifest.languages), **({"classes": len(facts.labels)} if facts is not None else {})}
     for spec in manifest.columns:
         role = spec.role
@@ -165,7 +169,8 @@ def _roles(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 
 
 def _positions(name: str, role: Role, columns: Mapping[str, Ragged], present: Bool) -> Iterator[Problem]:
-    places, of = columns[name], columns[role.of]
+    places = columns[name]
+    of = columns[role.of]
     if (row := first_outside(places, of.lengths)) is not None:
         yield row, f"expected {name} below the {of.lengths[row]} tokens of the row's {role.of}, got {places[row].max()}"
     if first_not_ascending(places) is not None and (row := first_repeated(places)) is not None:
@@ -173,7 +178,8 @@ def _positions(name: str, role: Role, columns: Mapping[str, Ragged], present: Bo
 
 
 def _starts(name: str, role: Role, columns: Mapping[str, Ragged], present: Bool) -> Iterator[Problem]:
-    starts, lengths = columns[name], columns[role.of].lengths
+    starts = columns[name]
+    lengths = columns[role.of].lengths
     # a part without tokens, at the end too, starts where the next one does
     if (row := first_outside(starts, np.maximum(lengths, 1))) is not None:
         yield row, f"expected {name} below the row's {lengths[row]} tokens, got {starts[row].max()}"
@@ -191,7 +197,8 @@ def _starts(name: str, role: Role, columns: Mapping[str, Ragged], present: Bool)
 def _labels(name: str, role: Role, columns: Mapping[str, Ragged], present: Bool) -> Iterator[Problem]:
     if not role.of:
         return
-    labels, of = columns[name], columns[role.of]
+    labels = columns[name]
+    of = columns[role.of]
     if (row := first_row(labels.lengths != of.lengths)) is not None:
         yield row, f"expected as many {name} as {role.of}, got {labels.lengths[row]} and {of.lengths[row]}"
     if (row := first_not_ascending(of)) is not None:
@@ -214,8 +221,12 @@ def _weights(name: str, role: Role, columns: Mapping[str, Ragged], present: Bool
 
 
 _BY_USE: Final[Mapping[Use, Callable[[str, Role, Mapping[str, Ragged], Bool], Iterator[Problem]]]] = {
-    "position": _positions, "start": _starts, "label": _labels, "row": _one_value, "weight": _weights,
-}  # fmt: skip
+    "position": _positions,
+    "start": _starts,
+    "label": _labels,
+    "row": _one_value,
+    "weight": _weights,
+}
 
 
 def _declares(manifest: Manifest, *features: Feature) -> bool:
@@ -232,14 +243,16 @@ _PREFIX: Final = 3
 
 def _text_alone(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     """Require that labels are text; the answers of a task also end with a special token."""
-    columns, special = block.rows.columns, vocabulary_of_manifest(manifest.tokenizer).special
+    columns = block.rows.columns
+    special = vocabulary_of_manifest(manifest.tokenizer).special
     if "label_ids" in columns and facts_of(manifest) is None:
         labels = columns["label_ids"]
         if (row := first_of_values(labels, special[labels.values])) is not None:
             yield row, f"expected labels that are text, got a special id among {labels[row].tolist()}"
     if "prediction_order" not in columns:
         return
-    order, rows = columns["prediction_order"], columns["input_ids"]
+    order = columns["prediction_order"]
+    rows = columns["input_ids"]
     if (row := first_row(rows_with(order, block, manifest) & (order.lengths == 0))) is not None:
         yield row, "prediction_order is empty"
     predicted = rows.values[order.values + np.repeat(rows.offsets[:-1], order.lengths)]
@@ -251,7 +264,8 @@ def _attention(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     columns = block.rows.columns
     if "attention" not in columns or "prefix_length" not in columns:
         return
-    mode, prefix = columns["attention"], columns["prefix_length"]
+    mode = columns["attention"]
+    prefix = columns["prefix_length"]
     prefixes = value_or(prefix, 0)
     wrong = ((value_or(mode, 0) == _PREFIX) != (prefixes > 0)) | (prefixes > columns["input_ids"].lengths)
     if (row := first_row(wrong)) is not None:
@@ -284,7 +298,9 @@ def _crops(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     columns = block.rows.columns
     if not _declares(manifest, CROP_START, CROP_LENGTH):
         return
-    starts, lengths, rows = columns["crop_start"], columns["crop_length"], columns["input_ids"]
+    starts = columns["crop_start"]
+    lengths = columns["crop_length"]
+    rows = columns["input_ids"]
     size = value_or(lengths, 1)
     outside = value_or(starts, 0) + size > rows.lengths - _FRAME
     if (row := first_row((starts.lengths == 1) & ((size == 0) | outside))) is not None:
@@ -319,7 +335,8 @@ def _segments(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     columns = block.rows.columns
     if "segment_starts" not in columns or "input_ids" not in columns or "choice_starts" in columns:
         return
-    starts, rows = columns["segment_starts"], columns["input_ids"]
+    starts = columns["segment_starts"]
+    rows = columns["input_ids"]
     paired = rows_with(starts, block, manifest)
     if (row := first_row(paired & (starts.lengths != 2))) is not None:
         yield row, f"expected two segment_starts, got {starts[row].tolist()}"
@@ -342,7 +359,9 @@ def _partners(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     columns = block.rows.columns
     if "partner_ids" not in columns:
         return
-    partners, windows, uids = columns["partner_ids"], columns["ids"], columns["partner_document_uid"]
+    partners = columns["partner_ids"]
+    windows = columns["ids"]
+    uids = columns["partner_document_uid"]
     if (row := first_row((partners.lengths == 0) | (partners.lengths >= windows.lengths))) is not None:
         yield row, f"expected a partner of 1 to {windows.lengths[row] - 1} tokens, got {partners.lengths[row]}"
     if (row := first_row(uids.lengths != 16)) is not None:
@@ -354,5 +373,12 @@ def _partners(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 
 
 COLUMN_RULES: Final[tuple[Check, ...]] = (
-    _text_alone, _attention, _label_spans, _crops, _documents_of_targets, _sentinels, _segments, _partners,
-)  # fmt: skip
+    _text_alone,
+    _attention,
+    _label_spans,
+    _crops,
+    _documents_of_targets,
+    _sentinels,
+    _segments,
+    _partners,
+)

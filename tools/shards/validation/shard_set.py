@@ -57,7 +57,8 @@ def check_shard_set(shards: ShardSet, also: Callable[[LocatedRows, int], None] |
         raise IntegrityError(f"{shards.path}: expected a list column {base} in a set of {shards.manifest.kind}")
     findings = Findings()
     for block in range(len(shards.index)):
-        rows, shard = shards.read_block(block), int(shards.index.shard[block])
+        rows = shards.read_block(block)
+        shard = int(shards.index.shard[block])
         located = LocatedRows(shards.shard_path(shard), int(shards.index.block[block]), rows)
         if has_rows:
             check_rows(located, shards.manifest)
@@ -94,12 +95,14 @@ def _check_order(block: LocatedRows, findings: Findings, shard: int) -> None:
     for row in duplicates.tolist():
         if all((column[row] == column[row + 1]).all() for column in block.rows.fixed.values()):
             raise block.error(row + 1, "the row before has the same sample and variant")
-    findings.shard, findings.last = shard, keys[-1]
+    findings.shard = shard
+    findings.last = keys[-1]
 
 
 def _check_variant(block: LocatedRows, shards: ShardSet, shard: int) -> None:
     """Require that example shard v * K + k holds variant v of sample shard k."""
-    variants, files = shards.manifest.variants, len(shards.manifest.shards)
+    variants = shards.manifest.variants
+    files = len(shards.manifest.shards)
     if shards.manifest.kind != "examples":
         return
     if files % variants:
@@ -112,16 +115,20 @@ def _check_variant(block: LocatedRows, shards: ShardSet, shard: int) -> None:
 
 def _check_totals(shards: ShardSet, findings: Findings) -> None:
     manifest = shards.manifest
-    totals, path = manifest.totals, shards.path
+    totals = manifest.totals
+    path = shards.path
     for name, recorded, counted in (
-        ("totals.samples", totals.samples, findings.rows), ("totals.tokens", totals.tokens, findings.tokens),
-        ("totals.blocks", totals.blocks, findings.blocks), ("max_length", manifest.max_length, findings.longest),
-    ):  # fmt: skip
+        ("totals.samples", totals.samples, findings.rows),
+        ("totals.tokens", totals.tokens, findings.tokens),
+        ("totals.blocks", totals.blocks, findings.blocks),
+        ("max_length", manifest.max_length, findings.longest),
+    ):
         if counted != recorded:
             raise IntegrityError(f"{path}: {name}: expected {recorded}, counted {counted}")
     for column, (key, table) in _CODES.items():
         tokens_recorded = {name: count for name, count in getattr(totals, key).items() if count}
-        counts, names = findings.by_code.get(column, np.zeros(0, np.int64)), getattr(manifest, table)
+        counts = findings.by_code.get(column, np.zeros(0, np.int64))
+        names = getattr(manifest, table)
         by_name = {
             names[code] if code < len(names) else f"code {code}": int(counts[code]) for code in np.flatnonzero(counts)
         }

@@ -29,7 +29,8 @@ def compare_stored_scores(columns: ShardSet, against: ShardSet, teacher: Path | 
         ConfigurationError: these are not the rows of the column set, or another teacher.
         IntegrityError: a row has scores for another number of labels, or a block has other scores.
     """
-    joined, stored = JoinedShards(against, [columns]), read_stored_scores(columns)
+    joined = JoinedShards(against, [columns])
+    stored = read_stored_scores(columns)
     if stored is None:
         raise ConfigurationError(f"{columns.path}: expected scores of a teacher, as `clozeline teach` writes")
     readable = [block for block in range(len(joined.index)) if block not in joined.quarantined]
@@ -47,7 +48,8 @@ def compare_stored_scores(columns: ShardSet, against: ShardSet, teacher: Path | 
     scores = TeacherScores(opened, against, stored, torch.device("cpu"))
     sample = sorted({readable[at] for at in np.linspace(0, len(readable) - 1, _SAMPLE).astype(int)}) if readable else []
     for block in sample:
-        found, expected = columns.read_block(block), scores.score(against.read_block(block))
+        found = columns.read_block(block)
+        expected = scores.score(against.read_block(block))
         if (share := _different(found, expected)) > _DIFFERENT:
             where = columns.shard_path(int(columns.index.shard[block]))
             raise IntegrityError(

@@ -23,15 +23,18 @@ def read_positions(shown: CorruptedText) -> Tensor:
 
     In permuted language modeling, a row is what predicts its token; otherwise, it is the state of its position.
     """
-    objective, columns = shown.objective, shown.example.columns
+    objective = shown.objective
+    columns = shown.example.columns
     roles = {feature.name: feature.role for feature in objective.features}
-    architecture, specials = cast(Architecture, objective.architecture), dict(objective.vocabulary.specials)
+    architecture = cast(Architecture, objective.architecture)
+    specials = dict(objective.vocabulary.specials)
     collate = Collate(architecture, roles, specials, decoder_start=objective.frame.decoder_start)
     tensors = collate({name: Ragged.from_lists([one], one.dtype) for name, one in columns.items()}, None)
     if "rank" in tensors:
         rank = tensors["rank"][0]
         return rank < rank[:, None].clamp(min=1)
-    count, causal = tensors["input_ids"].shape[1], architecture == "decoder"
+    count = tensors["input_ids"].shape[1]
+    causal = architecture == "decoder"
     prefix = prefix_mask(tensors["prefix_length"], count) if causal and "prefix_length" in tensors else None
     plan = plan_attention(None, None, causal, pairs=pair_mask(tensors), prefix=prefix)
     if plan.mask is not None:
@@ -53,12 +56,15 @@ def draw_attention(shown: CorruptedText) -> str:
     side = margin + _CELL * len(words) + 1
     shapes = [f"<style>{_STYLE}</style>", f"<title>{escape(shown.objective.label)}: positions read</title>"]
     for row, (word, visible) in enumerate(zip(words, read_positions(shown), strict=True)):
-        at, name = margin + _CELL * row, escape(word)
-        middle, before = at + _CELL - 6, margin - 4
+        at = margin + _CELL * row
+        name = escape(word)
+        middle = at + _CELL - 6
+        before = margin - 4
         shapes.append(f'<text x="{before}" y="{middle}" text-anchor="end">{name}</text>')
         shapes.append(f'<text transform="translate({middle} {before}) rotate(-90)">{name}</text>')
         for column, read in enumerate(visible.tolist()):
-            mark, left = 'class="read" ' if read else "", margin + _CELL * column
+            mark = 'class="read" ' if read else ""
+            left = margin + _CELL * column
             shapes.append(f'<rect {mark}x="{left}" y="{at}" width="{_CELL}" height="{_CELL}"/>')
     size = f'width="{side}" height="{side}" viewBox="0 0 {side} {side}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n' + "\n".join(shapes) + "\n</svg>\n"

@@ -22,7 +22,8 @@ def set_sheet(manifest: Manifest) -> Sheet:
     totals = manifest.totals
     per_row = totals.tokens / max(1, totals.samples)
     codec = "uncompressed" if manifest.compression.codec == "none" else f"zstd {manifest.compression.level}"
-    tokenizer, blocks = manifest.tokenizer, f"{totals.blocks:,} blocks of {manifest.block_rows:,} rows"
+    tokenizer = manifest.tokenizer
+    blocks = f"{totals.blocks:,} blocks of {manifest.block_rows:,} rows"
     length = f"{per_row:.1f} a row, at most {manifest.max_length:,}"
     facts = {
         "set": f"{manifest.name} ({manifest.kind})",
@@ -33,7 +34,8 @@ def set_sheet(manifest: Manifest) -> Sheet:
     if manifest.grouping is not None:
         facts["grouping"] = f"{manifest.grouping.name} {_options(manifest.grouping.options)}"
     if manifest.objective is not None:
-        name, label = manifest.objective.name, manifest.objective.label
+        name = manifest.objective.name
+        label = manifest.objective.label
         shown = name if name == label else f"{label} ({name})"
         facts["objective"] = f"{shown} {_options(manifest.objective.options)}"
         facts["variants"] = f"{manifest.variants}"
@@ -73,7 +75,8 @@ def _pairs(facts: Iterable[tuple[str, str]]) -> tuple[tuple[Cell, ...], ...]:
 
 def origin_sheet(shards: ShardSet, block: int, number: int, row: Row) -> Sheet:
     """Return shard, block, row, and the documents that the row was cut from."""
-    fixed, manifest = row.fixed, shards.manifest
+    fixed = row.fixed
+    manifest = shards.manifest
     shard = shards.shard_path(int(shards.index.shard[block]))
     facts = {"stored in": f"{shard.name}, block {int(shards.index.block[block])}, row {number}"}
     if "uid" in fixed:
@@ -123,7 +126,8 @@ def score_sheets(pieces: Pieces, row: Row, shards: ShardSet) -> list[Sheet]:
     if not entries:
         return []
     # ids and weights [labels, k]
-    labels, is_task = row.columns.get("label_ids"), not row.columns.keys().isdisjoint({"tags", "label"})
+    labels = row.columns.get("label_ids")
+    is_task = not row.columns.keys().isdisjoint({"tags", "label"})
     ids, weights = (row[name].reshape(-1, entries[0]) for name in ("teacher_ids", "teacher_weights"))
     lines = []
     for number, (own, shares) in enumerate(zip(ids, weights, strict=True)):

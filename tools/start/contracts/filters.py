@@ -11,10 +11,19 @@ from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.tools.start.contracts import Entry, require
 
 _TEXTS: Final = (
-    "", "x" * 400, "spam " * 400, "a\n" * 400, ". , " * 200, "THE RIVER IS WIDE AND SLOW.\n" * 9, "Lorem ipsum {",
-    " ".join(map(str, range(400))), "one two three four five six seven eight nine ten eleven. " * 40,
-    "Write to ada@example.org, or call 0301 234567.\n", "Das Café am Fluß ist geschlossen.\n", "河很宽，水流很慢。" * 9,
-)  # fmt: skip
+    "",
+    "x" * 400,
+    "spam " * 400,
+    "a\n" * 400,
+    ". , " * 200,
+    "THE RIVER IS WIDE AND SLOW.\n" * 9,
+    "Lorem ipsum {",
+    " ".join(map(str, range(400))),
+    "one two three four five six seven eight nine ten eleven. " * 40,
+    "Write to ada@example.org, or call 0301 234567.\n",
+    "Das Café am Fluß ist geschlossen.\n",
+    "河很宽，水流很慢。" * 9,
+)
 
 
 def judge_text(step: Filter, text: str, language: str = "en", **known: Any) -> Verdict:
@@ -30,7 +39,8 @@ def prepare(entry: Entry) -> FilterComponent:
 
 def check_declarations(case: FilterComponent) -> None:
     """It declares its version, its reasons and what it does."""
-    version, reasons = getattr(case.type, "VERSION", None), getattr(case.type, "reasons", None)
+    version = getattr(case.type, "VERSION", None)
+    reasons = getattr(case.type, "reasons", None)
     require(isinstance(version, int), f"VERSION: expected a number, raised when verdicts change, got {version!r}")
     require(isinstance(reasons, tuple), f"reasons: expected a tuple of names, got {reasons!r}")
     known: set[str] = {option.name for option in fields(case.type.Options)}
@@ -43,7 +53,8 @@ def check_declarations(case: FilterComponent) -> None:
 
 def check_verdicts(case: FilterComponent) -> None:
     """A text gets the same verdict after any other texts, with a declared reason."""
-    judged, texts = case.build(), [*map(normalize, _TEXTS)]
+    judged = case.build()
+    texts = [*map(normalize, _TEXTS)]
 
     first = [judge_text(judged, text) for text in texts]
     for other in (judged, case.build()):

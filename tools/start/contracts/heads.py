@@ -91,7 +91,8 @@ def _with_fields(batch: dict[str, Tensor], seed: int, fields: Iterable[BatchFiel
 
 def _draw_field(field: BatchField, batch: Mapping[str, Tensor], draw: torch.Generator) -> Tensor:
     """Return random values of a field; padding and the values of one row are its filler."""
-    rows, lengths = len(batch["row_weight"]), batch["lengths"]
+    rows = len(batch["row_weight"])
+    lengths = batch["lengths"]
     if field.per == "entry":
         of_entry = torch.arange(rows).repeat_interleave(2)  # the two first tokens of each row
         if field.of == field.name:
@@ -208,7 +209,8 @@ def _in_classes(batch: dict[str, Tensor], kind: type[Head], options: Mapping[str
     """Return a batch with the labels that a head has, as 0 or 1 for each class where it has several."""
     if issubclass(kind.Options, ClassOptions):
         name = _classes_of(kind).name
-        classes, known = options.get("classes") or len(options["labels"]), batch[name] >= 0
+        classes = options.get("classes") or len(options["labels"])
+        known = batch[name] >= 0
         batch[name] = batch[name].where(~known, batch[name] % classes)
         if options.get("multi_label"):
             each = torch.arange(classes) == batch[name][:, None]
@@ -218,14 +220,16 @@ def _in_classes(batch: dict[str, Tensor], kind: type[Head], options: Mapping[str
 
 def check_micro_batches(case: Case) -> None:
     """Losses, counts and gradients of micro-batches add up to those of the batch."""
-    loss, count = case.compute_loss(), case.head.count(case.batch)
+    loss = case.compute_loss()
+    count = case.head.count(case.batch)
     require(loss.total > 0, f"expected a loss above 0, got {loss.total.item()}")
     require(loss.count == count > 0, f"expected `divisor` to count what has weight and a label, got {count}")
     expected = case.gradients(loss.total)
     for size in (3, 6) if case.head.options.compared_rows else (1, 2, 3):
         slices = [slice(at, at + size) for at in range(0, 6, size)]
         parts = [case.compute_loss(rows_of(case.batch, rows, case.model.reads)) for rows in slices]
-        counted, total = sum(int(part.count) for part in parts), torch.stack([part.total for part in parts]).sum()
+        counted = sum(int(part.count) for part in parts)
+        total = torch.stack([part.total for part in parts]).sum()
         require(counted == count, f"micro-batches of {size}: expected {count} labels, got {counted}")
         close = torch.isclose(total, loss.total, rtol=1e-5)
         require(close, f"micro-batches of {size}: expected the sum {loss.total:.6g}, got {total:.6g}; return no mean")
@@ -238,7 +242,8 @@ def check_micro_batches(case: Case) -> None:
 
 def check_row_weights(case: Case) -> None:
     """A row of weight 0 changes nothing."""
-    loss, changed = case.compute_loss(), {ROW_WEIGHT.name: case.batch[ROW_WEIGHT.name]}
+    loss = case.compute_loss()
+    changed = {ROW_WEIGHT.name: case.batch[ROW_WEIGHT.name]}
     last = len(_WEIGHTS) - 1
     for name in case.batch.keys() - changed.keys():
         field = case.model.reads[name]
@@ -272,7 +277,8 @@ def check_nothing_to_predict(case: Case) -> None:
 
 def check_padded_labels(case: Case) -> None:
     """Padding entries of labels, which `data.label_capacity` adds, change nothing."""
-    loss, padded = case.compute_loss(), case.compute_loss(pad_labels(case.batch, 64, case.model.reads))
+    loss = case.compute_loss()
+    padded = case.compute_loss(pad_labels(case.batch, 64, case.model.reads))
     same = padded.count == loss.count and torch.isclose(padded.total, loss.total, rtol=1e-5)
     require(
         same,
@@ -285,7 +291,8 @@ def check_classes(case: Case) -> None:
     """Correct classes are as many as predictions that count, or none."""
     for weights in ([1.0] * 6, [1.0, 0.0, 1.0, 1.0, 0.0, 1.0]):
         batch = case.batch | {"row_weight": torch.tensor(weights)}
-        classes, count = case.head.classes(batch), case.head.count(batch)
+        classes = case.head.classes(batch)
+        count = case.head.count(batch)
         require(classes.dtype == torch.int64, f"classes: expected int64, got {classes.dtype}")
         found = f"got {len(classes)}, of which the lowest is {min(classes.tolist(), default=0)}"
         require(len(classes) in (0, count) and (classes >= 0).all(), f"classes: expected {count} or none, {found}")

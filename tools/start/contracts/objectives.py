@@ -39,7 +39,8 @@ class Case:
 
 def prepare(entry: Entry) -> Case:
     """Return an objective with rows of up to 100 tokens, as its grouping makes them of documents of 1 to 96 words."""
-    random, codec = Random(0), Words(_WORDS)
+    random = Random(0)
+    codec = Words(_WORDS)
     known = {field.name for field in fields(OBJECTIVES.load_class(entry["name"]).Options)}
     entry = {**{key: _LENGTH for key in ("max_length", "input_length") if key in known}, **entry}
     objective = build_objective(entry, codec.vocabulary)
@@ -62,7 +63,8 @@ def find_changed(first: Rows, second: Rows) -> Any:
 
 def check_features(case: Case) -> None:
     """Examples have the declared features and types."""
-    size, features = case.objective.vocabulary.size, case.objective.features
+    size = case.objective.vocabulary.size
+    features = case.objective.features
     columns = case.corrupt()[0].columns
     require(features[0].dtype == "ids", f"expected ids as the first feature, its tokens are counted; got {features[0]}")
     for feature in features:
@@ -84,7 +86,8 @@ def check_uncorrupt(case: Case) -> None:
         if skip:
             require(not any(map(len, example.columns.values())), "expected no values in a skipped row, got some")
             continue
-        found, expected = case.objective.uncorrupt(example), case.objective.original(sample, example)
+        found = case.objective.uncorrupt(example)
+        expected = case.objective.original(sample, example)
         if not np.array_equal(found, expected):
             both = min(len(found), len(expected))
             first = int(np.append(np.flatnonzero(found[:both] != expected[:both]), both)[0])
@@ -120,7 +123,8 @@ def check_draws(case: Case) -> None:
     kept = skips == 0
     require(kept.any(), "expected its longest rows to be used, got skips alone")
     for what, (other, _) in _draw_again(case, rows):
-        share, least = float(find_changed(first, other)[kept].mean()), case.objective.redrawn
+        share = float(find_changed(first, other)[kept].mean())
+        least = case.objective.redrawn
         require(
             share >= least and (share == 0 or least > 0),
             f"expected another {what} to change {least:.0%} of rows or more, got {share:.0%}. Draw by `draws.keys`; "

@@ -51,7 +51,8 @@ def prepare(entry: Entry) -> Case:
 
 def check_declarations(case: Case) -> None:
     """It declares the scope of its statistics, and keeps the names of groups."""
-    trained, known = case(), ("element", "parameter", "matrix")
+    trained = case()
+    known = ("element", "parameter", "matrix")
     scope = getattr(trained.builder, "statistics", None)
     require(scope in known, f"statistics: expected one of {', '.join(known)}, got {scope!r}")
     binds = type(trained.builder).bind is not OptimizerBuilder.bind
@@ -75,16 +76,19 @@ def check_learning_rate(case: Case) -> None:
 
 def check_states(case: Case) -> None:
     """An element has as many states as declared, and a resumed optimizer goes on with the same bits."""
-    trained, resumed = case(), case()
+    trained = case()
+    resumed = case()
     for one in (trained, resumed):
         one.builder.follow(one.optimizer, [0.0, *[1.0] * 9])  # a rising held-out loss: averages begin
     trained.step(1e-3)
-    size, declared = trained.layer.weight.numel(), trained.builder.states
+    size = trained.layer.weight.numel()
+    declared = trained.builder.states
     sizes = [value.numel() for value in trained.optimizer.state[trained.layer.weight].values() if value.numel() > 1]
     require(sizes == [size] * declared, f"states: expected {declared} of {size} elements, got the sizes {sizes}")
     resumed.layer.load_state_dict(trained.layer.state_dict())
     resumed.optimizer.load_state_dict(deepcopy(trained.optimizer.state_dict()))
-    old, new = trained.optimizer, resumed.optimizer
+    old = trained.optimizer
+    new = resumed.optimizer
     if isinstance(old, WholeParameterOptimizer) and isinstance(new, WholeParameterOptimizer):
         new.whole = deepcopy(old.whole)  # checkpoints hold it, too
     same = trained.step(1e-3).equal(resumed.step(1e-3))

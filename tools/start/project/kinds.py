@@ -141,14 +141,27 @@ class Kind:
 
 KINDS: Final[Mapping[str, Kind]] = {
     "pages": Kind("web pages, articles, books: prose of paragraphs", _FILTERS_OF_PAGES),
-    "texts": Kind("short texts: sentences, chat, captions, titles", _FILTERS_OF_TEXTS, dedup=_EXACT,
-                  language=_LANGUAGE_OF_TEXTS),
-    "code": Kind("source code, patches, configuration files", _NO_FILTERS, normalize="code", sentences="lines",
-                 language=None, is_file_of_any_name=True),
-    "sequences": Kind("DNA, proteins and other sequences of letters without blanks", _NO_FILTERS,
-                      dedup=_EXACT_SEQUENCES, tokenizer=_CHARACTERS, normalize="sequence", sentences="lines",
-                      language=None),
-}  # fmt: skip
+    "texts": Kind(
+        "short texts: sentences, chat, captions, titles", _FILTERS_OF_TEXTS, dedup=_EXACT, language=_LANGUAGE_OF_TEXTS
+    ),
+    "code": Kind(
+        "source code, patches, configuration files",
+        _NO_FILTERS,
+        normalize="code",
+        sentences="lines",
+        language=None,
+        is_file_of_any_name=True,
+    ),
+    "sequences": Kind(
+        "DNA, proteins and other sequences of letters without blanks",
+        _NO_FILTERS,
+        dedup=_EXACT_SEQUENCES,
+        tokenizer=_CHARACTERS,
+        normalize="sequence",
+        sentences="lines",
+        language=None,
+    ),
+}
 """Kinds of texts by the value of `kind`."""
 
 

@@ -69,7 +69,10 @@ def sample_texts(source: object) -> Sample:
         return Sample(is_remote=True)
     files = source_files(local)
     chosen = files[:: math.ceil(len(files) / _FILES)]
-    words, sequences, lacks, readers = [], 0, "", set[type[Reader]]()
+    words = []
+    sequences = 0
+    lacks = ""
+    readers = set[type[Reader]]()
     for file in chosen:
         for item in islice(_read(file, readers), math.ceil(_RECORDS / len(chosen))):
             if isinstance(item, Counted):
@@ -81,9 +84,11 @@ def sample_texts(source: object) -> Sample:
             words.append(TextStatistics(text).words)
             sequences += _is_sequence(text)
     return Sample(
-        tuple(words), lacks, has_sequences=sequences * 2 > len(words),
+        tuple(words),
+        lacks,
+        has_sequences=sequences * 2 > len(words),
         is_of_sequences=bool(readers) and all(reader.holds_sequences for reader in readers),
-    )  # fmt: skip
+    )
 
 
 def _paths_of(entry: InputEntry) -> list[str]:

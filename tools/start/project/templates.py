@@ -27,9 +27,12 @@ _LEARNED: Final = {"position": {"kind": "learned", "maximum": 128}}
 and which no class of transformers has."""
 _RELATIVE: Final = {
     "bias": {},
-    "position": {"kind": "none", "maximum": 128, "disentangled": {
-        "max_distance": 128, "buckets": 32, "shared_projections": True, "norm": True}},
-}  # fmt: skip
+    "position": {
+        "kind": "none",
+        "maximum": 128,
+        "disentangled": {"max_distance": 128, "buckets": 32, "shared_projections": True, "norm": True},
+    },
+}
 """Relative positions of DeBERTa v2 and v3."""
 _RESTORED: Final = "steps: [{name: sentence_reordering}, {name: text_infilling}]"
 
@@ -54,44 +57,81 @@ MODELS: Final[Mapping[str, Family]] = {
     "bert": Family("demo", _MASKED, "an encoder that fills masks, for vectors, classes and tags"),
     "gpt": Family("gpt", _CAUSAL, "a decoder that continues text"),
     "llama": Family("gpt", _CAUSAL, "a decoder that continues text, with rotary positions"),
-    "t5": Family("t5", "{name: span_corruption, input_length: 128}",
-                 "an encoder-decoder that fills spans, for translation and summaries", rate=2e-2, sentinels=SENTINELS),
-    "bart": Family("bart", f"{{name: composition, label: bart, {_ROW}, {_RESTORED}}}",
-                   "an encoder-decoder that restores sentences, for summaries"),
-    "mbart": Family("mbart", f"{{name: composition, label: mbart, {_ROW}, source_head: none, language_tokens: "
-                    f"{{LANGUAGE: <reserved_0>}}, {_RESTORED}}}", "BART with a token for the language"),
+    "t5": Family(
+        "t5",
+        "{name: span_corruption, input_length: 128}",
+        "an encoder-decoder that fills spans, for translation and summaries",
+        rate=2e-2,
+        sentinels=SENTINELS,
+    ),
+    "bart": Family(
+        "bart",
+        f"{{name: composition, label: bart, {_ROW}, {_RESTORED}}}",
+        "an encoder-decoder that restores sentences, for summaries",
+    ),
+    "mbart": Family(
+        "mbart",
+        f"{{name: composition, label: mbart, {_ROW}, source_head: none, language_tokens: "
+        f"{{LANGUAGE: <reserved_0>}}, {_RESTORED}}}",
+        "BART with a token for the language",
+    ),
     "mass": Family("mass", f"{{name: mass, {_ROW}}}", "an encoder-decoder that restores half of a text"),
     "roberta": Family("roberta", _MASKED, "BERT without sentence pairs"),
     "xlm_r": Family("roberta", _MASKED, "RoBERTa for many languages"),
-    "albert": Family("albert", f"{{name: sentence_order_prediction, {_ROW}}}",
-                     "an encoder whose layers share their weights", keys=_LEARNED),
-    "electra": Family("electra", f"{{name: replaced_token_detection, {_ROW}, cross_documents: false}}",
-                      "an encoder that finds replaced tokens", keys=_LEARNED),
-    "deberta": Family("deberta", _MASKED, "an encoder with relative positions", keys={
-        "position": {"kind": "none", "maximum": 128, "disentangled": {"max_distance": 128}}}),
+    "albert": Family(
+        "albert",
+        f"{{name: sentence_order_prediction, {_ROW}}}",
+        "an encoder whose layers share their weights",
+        keys=_LEARNED,
+    ),
+    "electra": Family(
+        "electra",
+        f"{{name: replaced_token_detection, {_ROW}, cross_documents: false}}",
+        "an encoder that finds replaced tokens",
+        keys=_LEARNED,
+    ),
+    "deberta": Family(
+        "deberta",
+        _MASKED,
+        "an encoder with relative positions",
+        keys={"position": {"kind": "none", "maximum": 128, "disentangled": {"max_distance": 128}}},
+    ),
     "deberta_v2": Family("deberta", _MASKED, "DeBERTa with shared projections", keys=_RELATIVE),
     "deberta_v3": Family("deberta", _MASKED, "DeBERTa v3, on masks alone", keys=_RELATIVE),
     "modernbert": Family("demo", _MASKED, "an encoder with rotary positions, for long texts"),
     "mobilebert": Family("mobilebert", _MASKED, "an encoder of narrow layers, for small devices"),
     "megatron_bert": Family("demo", _MASKED, "a large BERT"),
     "rembert": Family("demo", _MASKED, "an encoder for many languages, with a small token table"),
-    "unilm": Family("unilm", "{name: mixture, label: unilm, parts: ["
-                    f"{{name: next_sentence_prediction, label: both, weight: 2, {_ROW}}}, "
-                    f"{{name: next_sentence_prediction, label: prefix, weight: 2, attention: prefix, {_ROW}}}, "
-                    f"{{name: masked_lm, attention: left_to_right, grouping: sentence_pair, {_ROW}}}]}}",
-                    "an encoder that also continues text", keys=_LEARNED),
-    "xlm": Family("xlm", f"{{name: masked_lm, {_ROW}, grouping: document, mask_rate: 0.3, languages: true}}",
-                  "an encoder that knows the language of each text", keys=_LEARNED),
-    "xlnet": Family("xlnet", f"{{name: permuted_lm, {_ROW}, frame: xlnet}}",
-                    "an encoder that predicts tokens in any order"),
+    "unilm": Family(
+        "unilm",
+        "{name: mixture, label: unilm, parts: ["
+        f"{{name: next_sentence_prediction, label: both, weight: 2, {_ROW}}}, "
+        f"{{name: next_sentence_prediction, label: prefix, weight: 2, attention: prefix, {_ROW}}}, "
+        f"{{name: masked_lm, attention: left_to_right, grouping: sentence_pair, {_ROW}}}]}}",
+        "an encoder that also continues text",
+        keys=_LEARNED,
+    ),
+    "xlm": Family(
+        "xlm",
+        f"{{name: masked_lm, {_ROW}, grouping: document, mask_rate: 0.3, languages: true}}",
+        "an encoder that knows the language of each text",
+        keys=_LEARNED,
+    ),
+    "xlnet": Family(
+        "xlnet", f"{{name: permuted_lm, {_ROW}, frame: xlnet}}", "an encoder that predicts tokens in any order"
+    ),
     "elmo": Family("elmo", _CAUSAL, "two LSTMs that read from both sides"),
     "awd_lstm": Family("ulmfit", _CAUSAL, "an LSTM that continues text (ULMFiT)"),
-}  # fmt: skip
+}
 """Families of models that have a size in configs/models and need no teacher."""
 _LLAMA: Final = {
-    "dim": 128, "layers": 2, "attention_heads": 4, "kv_heads": 2, "ffn_dim": 344,
+    "dim": 128,
+    "layers": 2,
+    "attention_heads": 4,
+    "kv_heads": 2,
+    "ffn_dim": 344,
     "init": {"scheme": "normal", "std": 0.05, "scale_residual": True},
-}  # fmt: skip
+}
 """Keys that make llama_tiny, which takes a processor half an hour, a small variant."""
 _CONFIGS: Final = HOME / "configs"
 _SMALL: Final = 10_000_000
@@ -222,17 +262,27 @@ def entry_of(model: str, language: str) -> str:
 
 def pipeline_yaml(folder: Path, source: object, language: str, model: str, kind: str = "pages") -> str:
     """Return the recipe of a project in a folder."""
-    entry, needs = entry_of(model, language), KINDS[kind]
+    entry = entry_of(model, language)
+    needs = KINDS[kind]
     return _PIPELINE.format(
-        model=model.upper(), use=MODELS[model].use, folder=folder, entry=entry, kind=kind, kind_use=needs.use,
+        model=model.upper(),
+        use=MODELS[model].use,
+        folder=folder,
+        entry=entry,
+        kind=kind,
+        kind_use=needs.use,
         input=json.dumps(source, ensure_ascii=False),
-        corpus=json.dumps(re.sub(r"\W+", "-", folder.name) or "own"), output=json.dumps(str(folder / "data")),
+        corpus=json.dumps(re.sub(r"\W+", "-", folder.name) or "own"),
+        output=json.dumps(str(folder / "data")),
         fraction=0.15 if 0 < _text_bytes(source) < _SMALL else 0.01,
-        language=needs.language_block(language), filters=needs.filters_block(language),
-        normalize=needs.normalize, dedup=needs.dedup,
-        tokenizer=needs.tokenizer_block(MODELS[model].sentinels), sentences=needs.sentences,
+        language=needs.language_block(language),
+        filters=needs.filters_block(language),
+        normalize=needs.normalize,
+        dedup=needs.dedup,
+        tokenizer=needs.tokenizer_block(MODELS[model].sentinels),
+        sentences=needs.sentences,
         objective=re.sub(r"\{name: (\w+).*", r"\1", entry),
-    )  # fmt: skip
+    )
 
 
 def _text_bytes(source: Any) -> int:
@@ -249,7 +299,8 @@ def train_yaml(folder: Path, model: str, language: str, grouping: str, size: str
 
     `grouping` labels the sample set that the objective reads.
     """
-    family, entry = MODELS[model], entry_of(model, language)
+    family = MODELS[model]
+    entry = entry_of(model, language)
     recipe = "bert" if size and family.recipe == "demo" else family.recipe
     words = [] if recipe == "demo" else ["variant=tiny"]
     training = read_composed(TrainConfig, _CONFIGS / "recipes" / recipe / "train.yaml", words)
@@ -258,7 +309,8 @@ def train_yaml(folder: Path, model: str, language: str, grouping: str, size: str
         training |= {"data": demo["data"], "optimizer": {**demo["optimizer"], "learning_rate": family.rate}}
         training |= {"schedule": demo["schedule"]}
     training["model"] |= family.keys
-    small, optimizer = training["model"], training["optimizer"]
+    small = training["model"]
+    optimizer = training["optimizer"]
     if size or model == "llama":
         training["model"] = {"size": size} if size else {"size": "llama_tiny", **_LLAMA}
         body = read_size(training["model"]["size"])
@@ -272,9 +324,12 @@ def train_yaml(folder: Path, model: str, language: str, grouping: str, size: str
     shards = str(folder / "data" / "group" / grouping / "train" / "manifest.json")
     data = {"shards": shards, "corrupt": parse_yaml(entry), **training["data"]}  # corrupted anew in each pass
     head = _TRAIN.format(
-        model=model.upper(), size=size or "a small variant", use=family.use, folder=folder,
+        model=model.upper(),
+        size=size or "a small variant",
+        use=family.use,
+        folder=folder,
         run=json.dumps(str(folder / "run")),
-    )  # fmt: skip
+    )
     keys = ("optimizer", "schedule", "gradient_clipping", "precision", "zero")
     rest = {key: training[key] for key in keys if key in training}
     parts = ({"model": training["model"]}, {"data": data}, rest)

@@ -75,7 +75,8 @@ def open_datasets(config: TrainConfig, *, check_files: bool = True) -> Datasets:
     Without `check_files`, a rank that `Datasets.check_files` chooses must look at the files of the shards.
     """
     # training sets: each must fit the model, and together they must serve all heads
-    data, model = config.data, config.model
+    data = config.data
+    model = config.model
     phases = open_phases(data, check_files=check_files)
     served: set[str] = set()
     for (key, phase), opened in zip(data.all_phases.items(), phases, strict=True):
@@ -105,7 +106,8 @@ def open_datasets(config: TrainConfig, *, check_files: bool = True) -> Datasets:
         source = Input(shards, corruptions[name])
         _check(source, config, key, corrupted)
         refuse_missing(Collate.from_manifest(source.manifest), model, f"{key}: {shards.path}")
-        ours, theirs = train.manifest.tokenizer.fingerprint, shards.manifest.tokenizer.fingerprint
+        ours = train.manifest.tokenizer.fingerprint
+        theirs = shards.manifest.tokenizer.fingerprint
         if ours != theirs:
             raise ConfigurationError(
                 f"{key}: {shards.path} was made with tokenizer {theirs[:16]}, the training set {train.path} with "
@@ -152,7 +154,9 @@ def heldout_paths(data: DataConfig) -> dict[str, Path]:
 
 def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set[str]:
     """Check that a set fits the model; return the heads that its objective serves."""
-    shards, manifest, model = source.shards, source.manifest, config.model
+    shards = source.shards
+    manifest = source.manifest
+    model = config.model
     # samples need an objective, examples have one
     if corrupted and source.corruption is None:
         how = "data.corrupt needs samples: name a set below group/"
@@ -183,7 +187,8 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
             "label: set it to label, or train on objectives without weights"
         )
     # columns, lengths and languages
-    where, collate = f"{key}: {shards.path}", Collate.from_manifest(manifest)
+    where = f"{key}: {shards.path}"
+    collate = Collate.from_manifest(manifest)
     refuse_unfit_heads(manifest, model, where)
     refuse_unread(manifest, model, config.data.ignore, where)
     refuse_unreadable(collate, model, where)
@@ -201,7 +206,8 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
 
 def check_length(longest: int, config: TrainConfig, path: Path) -> None:
     """Check that a model has enough positions for the rows of a set."""
-    limit, table = config.model.position_limit, config.model.position.limit
+    limit = config.model.position_limit
+    table = config.model.position.limit
     if limit is not None and table is not None and longest > limit:
         taken = f" in addition to the {table - limit} of its adapter" if table > limit else ""
         raise ConfigurationError(

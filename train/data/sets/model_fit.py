@@ -84,7 +84,8 @@ def find_targets(manifest: Manifest, model: ModelConfig) -> set[str]:
 def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None:
     """Refuse a set with labels for other heads, or without the columns that a head or the family needs."""
     # permuted language modeling needs a family that hides later predictions
-    columns, family = manifest.roles.keys(), _family_of(model)
+    columns = manifest.roles.keys()
+    family = _family_of(model)
     if "prediction_order" in columns and RANK not in family.optional:
         ordered = [name for name in FAMILIES.available() if RANK in FAMILIES.load_class(name).optional]
         raise ConfigurationError(
@@ -95,7 +96,8 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
     served = find_targets(manifest, model)
     labeled = not columns.isdisjoint({"label_positions", "prediction_order"})
     for name, target in model.targets.items():
-        head, where = model.heads[name], f"{key}: model.heads.{name}"
+        head = model.heads[name]
+        where = f"{key}: model.heads.{name}"
         if head.pool == "pair" and _SEGMENTS not in columns:
             raise ConfigurationError(
                 f"{where}.pool: pair compares the two segments of a row, and the set has none: take a task of pairs in "
@@ -148,7 +150,9 @@ def unread_lines(manifests: Sequence[Manifest], model: ModelConfig) -> list[str]
 
 def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]:
     """Yield unread columns and heads, each with what would read it."""
-    objective, family, collate = manifest.objective, _family_of(model), Collate.from_manifest(manifest)
+    objective = manifest.objective
+    family = _family_of(model)
+    collate = Collate.from_manifest(manifest)
     heads = set(objective.heads if objective else ()) - set(model.targets.values())
     compared = any(head.pool == "pair" for head in model.heads.values())
     for name, role in collate.roles.items():
@@ -169,7 +173,8 @@ def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]
 
 def refuse_unreadable(collate: Collate, model: ModelConfig, key: str) -> None:
     """Refuse a set whose batches have tensors that the model would misread or cannot read."""
-    tensors, family = collate.tensor_names, _family_of(model)
+    tensors = collate.tensor_names
+    family = _family_of(model)
     for name, expected in family.unsupported.items():
         if name in tensors:
             raise ConfigurationError(f"{key}: {name}: {expected}")
@@ -181,7 +186,8 @@ def refuse_unreadable(collate: Collate, model: ModelConfig, key: str) -> None:
                 "frame than xlnet"
             )
     # the number of segment types
-    modes, table = "attention" in tensors, model.type_vocab_size
+    modes = "attention" in tensors
+    table = model.type_vocab_size
     if modes and _PAIR_TYPES < table < MODE_TYPES:
         raise ConfigurationError(
             f"model.type_vocab_size: {key}: rows have modes of attention: expected {MODE_TYPES} to tell modes and "

@@ -62,7 +62,8 @@ class RecordedSet:
 
 def describe_set(path: Path | str, source: Input) -> RecordedSet:
     """Return the record of a training set; `path` is the configured one."""
-    manifest, stored = source.manifest, source.shards.manifest
+    manifest = source.manifest
+    stored = source.shards.manifest
     assert manifest.objective is not None, "a start refuses a set without an objective"
     return RecordedSet(
         path=redact_text(as_url(path) or str(local_path(path).absolute())),
@@ -193,14 +194,19 @@ def expected_batches(needed: float, rows: int, mean: float, deviation: float) ->
         >>> expected_batches(1000, 10, 40.0, 0.0)
         (3.0, 0.0)
     """
-    of_batch, of_rows = rows * mean, math.sqrt(rows) * deviation
+    of_batch = rows * mean
+    of_rows = math.sqrt(rows) * deviation
     if needed > _MANY_BATCHES * of_batch:
         return needed / of_batch + 0.5, math.sqrt(needed / of_batch) * of_rows / of_batch
     # a further batch is needed as often as those before it have too few tokens
-    total, squares, number, share = 1.0, 1.0, 0, 1.0
+    total = 1.0
+    squares = 1.0
+    number = 0
+    share = 1.0
     while share > _RARELY and number < 2 * _MANY_BATCHES:
         number += 1
-        missing, scale = needed - number * of_batch, of_rows * math.sqrt(2 * number)
+        missing = needed - number * of_batch
+        scale = of_rows * math.sqrt(2 * number)
         share = 0.5 * (1 + math.erf(missing / scale)) if scale else float(missing > 0)
         total += share
         squares += (2 * number + 1) * share
@@ -257,7 +263,8 @@ def describe_rereading(phases: Sequence[Phase[Input]], read: Sequence[Mapping[st
     }
     lines = []
     for label, source in sources.items():
-        reads, variants = round(rows[label] / len(source.shards), 1), source.manifest.variants
+        reads = round(rows[label] / len(source.shards), 1)
+        variants = source.manifest.variants
         if reads > _READS and source.corruption is None and _is_random(source):
             samples = [parent.name for parent in source.manifest.parents if parent.role == "samples"]
             lines.append(

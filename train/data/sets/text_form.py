@@ -38,7 +38,8 @@ def frame_of(trained_on: RecordedSet) -> Frame | None:
 
     A decoder that generates texts writes the last ones itself.
     """
-    objective, options = trained_on.objective, trained_on.objective.options
+    objective = trained_on.objective
+    options = trained_on.objective.options
     if (name := options.get("frame")) is not None:
         rows = _FRAMES[name].without_pad(trained_on.tokenizer.special_ids)
         frame = Frame(rows.head, rows.between, rows.tail)
@@ -62,7 +63,8 @@ def role_before_texts(trained_on: RecordedSet) -> str | None:
 
     None: nothing stands there, or the model is an encoder, whose tokenizer itself writes what stands around texts.
     """
-    objective, frame = trained_on.objective, frame_of(trained_on)
+    objective = trained_on.objective
+    frame = frame_of(trained_on)
     if objective.architecture == "encoder":
         return None
     if frame is not None and frame.head:

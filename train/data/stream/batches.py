@@ -46,8 +46,10 @@ class Batch(NamedTuple):
 
     def _repr_html_(self) -> str:
         """Return a table of the tensors for a notebook."""
-        rows = [(name, str(tensor.dtype).removeprefix("torch."), str(list(tensor.shape)))
-                for name, tensor in self.tensors.items()]  # fmt: skip
+        rows = [
+            (name, str(tensor.dtype).removeprefix("torch."), str(list(tensor.shape)))
+            for name, tensor in self.tensors.items()
+        ]
         title = f"batch of {int((self.row_weight > 0).sum())} rows, epoch {self.epoch:.2f}"
         return fragment(title, [table(["tensor", "type", "shape"], rows)])
 
@@ -75,15 +77,19 @@ class Builder:
         position: int,
         count: int | None = None,
     ) -> None:
-        self.reading, self.rounds, self.assembly = reading, rounds, assembly
-        self.position, self._count = position, count
+        self.reading = reading
+        self.rounds = rounds
+        self.assembly = assembly
+        self.position = position
+        self._count = count
         self._stretch: Stretch | None = None
         self._read: list[Rounds] = []  # of the stretch, by source
 
     def __call__(self) -> list[list[Batch]]:
         """Return the next global batches, each as the rank's micro-batches."""
         # the stretch of the phase at this position, and how many of its batches to build at once
-        position, assembly = self.position, self.assembly
+        position = self.position
+        assembly = self.assembly
         count = self._count or self.reading.stretch(position).global_batch // self.reading.lanes
         stretch = self._enter(self.reading.stretch(position, count))
         lanes = np.arange(*self.rounds[0].source.lanes)
@@ -116,7 +122,8 @@ class Builder:
         """Start a stretch: drop the loaded rows of sets that it does not read."""
         if stretch is not self._stretch:
             numbers = [n for key in stretch.sources if (n := self.reading.number(key)) is not None]
-            self._stretch, self._read = stretch, [self.rounds[n] for n in numbers]
+            self._stretch = stretch
+            self._read = [self.rounds[n] for n in numbers]
             for rounds in self.rounds:
                 if rounds not in self._read:
                     rounds.clear()
@@ -127,14 +134,16 @@ class Builder:
         # part and row [lanes, positions]: row `row` of `parts[part]` is in the cell; row 0 is filler
         drawn = stretch.draw_sources(lanes, positions)
         parts: list[Rows] = []
-        part, row = np.zeros_like(drawn), np.zeros_like(drawn)
+        part = np.zeros_like(drawn)
+        row = np.zeros_like(drawn)
         for k, rounds in enumerate(self._read):
             lane, at = np.nonzero(drawn == k)
             if len(lane):
                 lane_rows = stretch.rows(k, lanes, positions)
                 first = int(lane_rows[:, 0].min())  # a lane that draws nothing here may be at an earlier row
                 for rows, here, found in rounds.find(first, lane, lane_rows[lane, at]):
-                    part[lane[here], at[here]], row[lane[here], at[here]] = len(parts), found
+                    part[lane[here], at[here]] = len(parts)
+                    row[lane[here], at[here]] = found
                     parts.append(rows)
         part, row = (cells.reshape(len(lanes), batches, -1).swapaxes(0, 1).reshape(-1) for cells in (part, row))
         # one gather from one round, else one from each round and one to put the rows in order
@@ -157,7 +166,8 @@ class Builder:
         stop = start + self.assembly.micro_batch
         columns = {}
         for name, column in rows.columns.items():
-            first, last = column.offsets[start], column.offsets[stop]
+            first = column.offsets[start]
+            last = column.offsets[stop]
             columns[name] = Ragged(column.values[first:last], column.offsets[start : stop + 1] - first)
         origin = rows.fixed["origin"][start:stop]
         tensors = self.assembly.collate(columns, rows.fixed["weight"][start:stop], origin[:, 0])
@@ -181,8 +191,11 @@ class Batches:
         threads: LoaderThreads,
         prefetch: int,
     ) -> None:
-        self._reading, self._sources, self._assembly = reading, sources, assembly
-        self._threads, self._prefetch = threads, prefetch
+        self._reading = reading
+        self._sources = sources
+        self._assembly = assembly
+        self._threads = threads
+        self._prefetch = prefetch
         self._count: int | None = None
         self._rounds: list[Rounds] = []
         self._build: Callable[[], list[list[Batch]]] | None = None
@@ -214,8 +227,10 @@ class Batches:
 
         `wait` for that thread, less than a second.
         """
-        self._built, self._build = iter(()), None
-        ahead, self._ahead = self._ahead, None
+        self._built = iter(())
+        self._build = None
+        ahead = self._ahead
+        self._ahead = None
         if ahead is not None:
             ahead.stop()
             self._waited += ahead.wait_seconds

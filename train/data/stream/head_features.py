@@ -66,7 +66,8 @@ def rows_of_choices(
         ([[7, 8], [9], []], [2, 1], [1, -100])
     """
     # row bounds in the flat ids: the starts of all choices, and of examples without any
-    ids, offsets = columns["input_ids"].values, columns["input_ids"].offsets
+    ids = columns["input_ids"].values
+    offsets = columns["input_ids"].offsets
     empty = empty_rows(len(offsets) - 1)
     starts, examples = flatten(columns.get("choice_starts", empty))
     counts = np.bincount(examples, minlength=len(offsets) - 1)

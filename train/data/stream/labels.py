@@ -27,10 +27,12 @@ from clozeline.train.data.stream.padding import (
 
 _STARTS: Final = "target_document_starts"
 
-_DENSE: Final = frozenset({
-    *("input_ids", "lengths", "left_padding", "row_weight", "label_index", "label_ids", "position_ids", "type_ids"),
-    *("segment_ids", "attention", "prefix_length", "objective"),
-})  # fmt: skip
+_DENSE: Final = frozenset(
+    {
+        *("input_ids", "lengths", "left_padding", "row_weight", "label_index", "label_ids", "position_ids", "type_ids"),
+        *("segment_ids", "attention", "prefix_length", "objective"),
+    }
+)
 """Tensors that `dense_labels` reads, or whose content another one holds."""
 _DENSE_DOCUMENTS: Final = frozenset({"document_ids", "cu_seqlens", "max_seqlen"})
 _DENSE_TARGETS: Final = frozenset({"decoder_input_ids", "decoder_lengths", "decoder_position_ids"})
@@ -128,7 +130,8 @@ def build_stored_scores(columns: Mapping[str, Ragged], tensors: Mapping[str, Ten
         if "label_ids" not in tensors:
             scores[name] = torch.from_numpy(pad_rows(values, 0, dtype)[0].astype(dtype, copy=False))
             continue
-        flat, labels = values.values, len(tensors["label_ids"])
+        flat = values.values
+        labels = len(tensors["label_ids"])
         if len(flat) % labels if labels else len(flat):
             raise IntegrityError(f"{name}: {len(flat)} stored values for {labels} labels: make the column set again")
         scores[name] = torch.from_numpy(flat.astype(dtype).reshape(labels, len(flat) // labels if labels else 0))
@@ -146,13 +149,15 @@ def build_target_rows(
     """
     # shift the targets right [B, T]
     targets, lengths = pad_rows(columns["target_ids"], pad)
-    shape, in_order = targets.shape, np.arange(targets.shape[1])
+    shape = targets.shape
+    in_order = np.arange(targets.shape[1])
     valid = in_order < lengths[:, None]
     inputs = np.empty_like(targets)
     if np.any(np.equal(begin, TARGET_END)):
         last = targets[np.arange(len(targets)), np.maximum(lengths - 1, 0)]
         begin = np.where(np.equal(begin, TARGET_END), last, begin)
-    inputs[:, 0], inputs[:, 1:] = begin, targets[:, :-1]
+    inputs[:, 0] = begin
+    inputs[:, 1:] = targets[:, :-1]
     positions, documents = None, None
     # start every document with `begin`, at position 0
     if apart:
@@ -179,7 +184,8 @@ def _align_with_source(
     inputs: Int64, columns: Mapping[str, Ragged], tensors: Mapping[str, Tensor], positions: Int64
 ) -> Int64:
     """Return the target's positions in the source [B, T]; write the source token before it into `inputs`."""
-    source, source_positions = tensors["input_ids"].numpy(), tensors["position_ids"].numpy()
+    source = tensors["input_ids"].numpy()
+    source_positions = tensors["position_ids"].numpy()
     # one target per row or document [N]: its start in the source, its row, and its first decoder column
     starts, row = flatten(columns["target_start"])
     heads = np.zeros_like(starts)
@@ -213,7 +219,8 @@ def build_decoder_rows(
     rows, width = tensors["input_ids"].shape
     inputs = np.full((rows, width), mask, np.int64)
     labels = build_labels(columns, width)
-    index, ids = labels["label_index"].numpy(), labels["label_ids"].numpy()
+    index = labels["label_index"].numpy()
+    ids = labels["label_ids"].numpy()
     inside = index % width + 1 < np.repeat(lengths, width)[index]
     inputs.reshape(-1)[index[inside] + 1] = ids[inside]
     # opening [B, T]: the first position of each row or document
@@ -294,9 +301,12 @@ def dense_labels(tensors: Mapping[str, Tensor], *, next_token: bool = False) -> 
 
 def _attention_mask(tensors: Mapping[str, Tensor], causal: bool) -> Tensor:
     """Return which positions are tokens, int64 [B, T]; or scores to add, where a position reads a part of its row."""
-    padding, pairs, prefix = batch_padding(tensors), pair_mask(tensors), None
+    padding = batch_padding(tensors)
+    pairs = pair_mask(tensors)
+    prefix = None
     if not {"attention", "decoder_input_ids"} & tensors.keys() and "prefix_length" in tensors:
-        causal, prefix = True, prefix_mask(tensors["prefix_length"], tensors["input_ids"].shape[1])
+        causal = True
+        prefix = prefix_mask(tensors["prefix_length"], tensors["input_ids"].shape[1])
     visible = padding
     if pairs is not None or prefix is not None:
         visible = plan_attention(None, padding, causal, pairs=pairs, prefix=prefix).mask

@@ -70,7 +70,8 @@ class Corruption:
 
 def corruption_of(entries: Sequence[NamedObjective], shards: ShardSet) -> Corruption:
     """Return the corruption of a sample set: the one configured objective that reads its grouping."""
-    corruptions, problem = [], None
+    corruptions = []
+    problem = None
     for entry in entries:
         try:
             corruptions.append(_build_corruption(entry, shards))
@@ -96,11 +97,13 @@ def _build_corruption(entry: NamedObjective, shards: ShardSet) -> Corruption:
         raise ConfigurationError(f"{error}: start in a folder that has the recipe's train_tokenizer/") from error
     # the grouping of the set must be the one that the objective reads
     objective = entry.build(replace(vocabulary, languages=manifest.languages))
-    expected, stored = objective.grouping.entry(), _stored_grouping(manifest)
+    expected = objective.grouping.entry()
+    stored = _stored_grouping(manifest)
     different = [key for key in {**expected, **stored} if expected.get(key) != stored.get(key)]
     if different:
         key = different[0]
-        want, have = expected.get(key), stored.get(key)
+        want = expected.get(key)
+        have = stored.get(key)
         raise ConfigurationError(
             f"data.corrupt: '{objective.label}' reads samples with {key} {want!r}, {shards.path} has {have!r}: give "
             f"data.shards the folder group/{objective.grouping.label}/train"

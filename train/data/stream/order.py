@@ -47,13 +47,16 @@ class LogicalBlocks:
 
     def pieces(self, block: int) -> list[Piece]:
         """Return the stored pieces of a logical block, in row order."""
-        start, pieces = block * self._rows, []
+        start = block * self._rows
+        pieces = []
         stop = min(start + self._rows, int(self._ends[-1]))
         number = int(np.searchsorted(self._ends, start, side="right"))
         while start < stop:
-            first, end = (int(self._ends[number - 1]) if number else 0), int(self._ends[number])
+            first = int(self._ends[number - 1]) if number else 0
+            end = int(self._ends[number])
             pieces.append(Piece(int(self._stored[number]), start - first, min(end, stop) - first))
-            start, number = end, number + 1
+            start = end
+            number = number + 1
         return pieces
 
     def locate(self, block: int, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -154,7 +157,9 @@ class BlockOrder:
         if lanes < 1:
             raise ConfigurationError(f"lanes must be at least 1, got {lanes}")
         self._identity = (seed, name, rows, block_rows, lanes)
-        self.rows, self.block_rows, self.lanes = rows, block_rows, lanes
+        self.rows = rows
+        self.block_rows = block_rows
+        self.lanes = lanes
         self.blocks, self.rest = divmod(rows, block_rows)
         self.rounds, remaining = divmod(self.blocks, lanes)
         self._share, self._longer = divmod(remaining * block_rows + self.rest, lanes)  # of the rows in the last round
@@ -202,7 +207,8 @@ class BlockOrder:
                 yield Load(round_.epoch, block, rows, slice(start, start + round_.length))
             return
         # last round: z [lanes, t] numbers its rows; each lane has a contiguous share, which may span blocks
-        lanes, t = np.arange(first, last)[:, None], np.arange(round_.skip, round_.skip + round_.length)
+        lanes = np.arange(first, last)[:, None]
+        t = np.arange(round_.skip, round_.skip + round_.length)
         z = lanes * self._share + np.minimum(lanes, self._longer) + t
         slots = np.flatnonzero(t < self._share + (lanes < self._longer))
         indices, i = np.divmod(z.reshape(-1)[slots], self.block_rows)
@@ -222,5 +228,6 @@ class BlockOrder:
             z = (index - self.rounds * self.lanes) * self.block_rows + i
             longer = self._longer * (self._share + 1)
             lane, t = divmod(z, self._share + 1) if z < longer else divmod(z - longer, self._share)
-            lane, q = lane + self._longer * (z >= longer), self.rounds * self.block_rows + t
+            lane = lane + self._longer * (z >= longer)
+            q = self.rounds * self.block_rows + t
         return lane, epoch * self.lane_rows + q

@@ -103,10 +103,12 @@ def paired_bounds(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """
     source, target = (tensors[name].numpy() for name in ("document_ids", "decoder_document_ids"))
     padding = max(source.max(), target.max()) + 1
-    in_order, lengths = np.arange(source.shape[1]), tensors["lengths"].numpy()
+    in_order = np.arange(source.shape[1])
+    lengths = tensors["lengths"].numpy()
     source = np.where(in_order < lengths[:, None], source, padding)
     # sizes of both sides' documents [2, documents], in the order of the rows, without those that neither side has
-    first, most = np.arange(len(source))[:, None] * (padding + 1), len(source) * (padding + 1)
+    first = np.arange(len(source))[:, None] * (padding + 1)
+    most = len(source) * (padding + 1)
     sizes = np.stack([np.bincount((first + ids).ravel(), minlength=most) for ids in (source, target)])
     sizes = sizes[:, sizes.any(axis=0)]
     bounds = np.pad(sizes.cumsum(axis=1), ((0, 0), (1, 0)))

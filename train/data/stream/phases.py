@@ -31,7 +31,8 @@ class Input(NamedTuple):
     @property
     def key(self) -> SourceKey:
         """Return the identity of the input in phases and in saved states."""
-        manifest, change = self.shards.manifest, "" if self.corruption is None else self.corruption.identity
+        manifest = self.shards.manifest
+        change = "" if self.corruption is None else self.corruption.identity
         if isinstance(self.shards, JoinedShards):
             change = f"columns {self.shards.columns_digest[:16]}"
         digest = self.shards.digest[:_DIGEST_DIGITS]
@@ -104,10 +105,14 @@ def key_phases(phases: Sequence[Phase[Input]]) -> list[Phase[SourceKey]]:
 def plain_phases(phases: Sequence[Phase[SourceKey]]) -> list[object]:
     """Return phases as plain data: sources, counts, end and global batch of each phase."""
     return [
-        [[list(key) for key in phase.sources], [int(count) for count in phase.weights],
-         phase.until_samples, phase.global_batch]
+        [
+            [list(key) for key in phase.sources],
+            [int(count) for count in phase.weights],
+            phase.until_samples,
+            phase.global_batch,
+        ]
         for phase in phases
-    ]  # fmt: skip
+    ]
 
 
 def read_phases(plain: Any) -> list[Phase[SourceKey]]:

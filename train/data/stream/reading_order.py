@@ -35,8 +35,10 @@ class ReadingOrder:
 
     def __init__(self, phases: Sequence[Phase[Input]], seed: int, lanes: int, global_batch: int) -> None:
         inputs = distinct_inputs(phases)
-        self.keys, self.inputs = list(inputs), list(inputs.values())
-        self.lanes, self.global_batch = lanes, global_batch
+        self.keys = list(inputs)
+        self.inputs = list(inputs.values())
+        self.lanes = lanes
+        self.global_batch = global_batch
         self.orders = [BlockOrder(key.name, key.rows, key.block_rows, seed, lanes) for key in self.keys]
         self.phases = key_phases(phases)
         """Phases as states store them."""
@@ -90,7 +92,8 @@ class ReadingOrder:
     def cells(self, position: int, count: int) -> tuple[Int64, Int64]:
         """Return the source and lane row in each cell, both [lanes, count]."""
         stretch = self.stretch(position, count)
-        lanes, positions = np.arange(self.lanes), np.arange(position, position + count)
+        lanes = np.arange(self.lanes)
+        positions = np.arange(position, position + count)
         drawn = stretch.draw_sources(lanes, positions)
         rows = np.empty_like(drawn)
         for k in np.unique(drawn).tolist():
@@ -113,7 +116,8 @@ class ReadingOrder:
         stored = self.origins(position, count)[:, 1:].tolist()
         visits = []
         for index, (source, row, (block, number)) in enumerate(zip(sources, rows, stored, strict=True)):
-            epoch, found = row // self.orders[source].lane_rows, None if block < 0 else (block, number)
+            epoch = row // self.orders[source].lane_rows
+            found = None if block < 0 else (block, number)
             visits.append(Visit(source, index // count, position + index % count, epoch, found))
         return visits
 
@@ -143,7 +147,8 @@ class ReadingOrder:
 
     def _origins(self, source: int, lane: Int64, rows: Int64, limit: int) -> Int64:
         """Return the origins of lane rows, from one table per part of a round of at most `limit` lane rows."""
-        order, blocks = self.orders[source], self.blocks[source]
+        order = self.orders[source]
+        blocks = self.blocks[source]
         origin = np.full((len(rows), 3), -1, np.int64)
         remaining = np.ones(len(rows), np.bool_)
         while remaining.any():

@@ -117,11 +117,13 @@ class Source:
         rows = readable[0] if len(readable) == 1 else Rows.concatenate(readable)
         # row: 1 + the row in each slot, 0 for skipped ones; numbers: of the rows in the logical block
         present = np.repeat([part is not None for part in parts], [piece.stop - piece.start for piece in pieces])
-        row, numbers = np.where(present, np.cumsum(present), 0)[order], np.flatnonzero(present)
+        row = np.where(present, np.cumsum(present), 0)[order]
+        numbers = np.flatnonzero(present)
         # drop the rows of other lanes before corrupting
         taken = row[row > 0] - 1
         if len(taken) < len(rows):
-            rows, numbers = rows.take(taken), numbers[taken]
+            rows = rows.take(taken)
+            numbers = numbers[taken]
             row[row > 0] = np.arange(1, len(taken) + 1)
         weight = np.ones(len(rows), np.float32)
         if self.corruption is not None:
@@ -156,7 +158,9 @@ class Source:
     def _skip(self, block: int, error: DamagedBlock) -> None:
         """Record a damaged block as skipped, or raise if too many are."""
         with self.stats.lock:
-            skipped, blocks, limit = len(self.skipped | {block}), len(self.shards.index), self.max_damaged_fraction
+            skipped = len(self.skipped | {block})
+            blocks = len(self.shards.index)
+            limit = self.max_damaged_fraction
             if skipped > limit * blocks:
                 got = f"{error.got} ({skipped} of {blocks} blocks: max_damaged_fraction is {limit:g})"
                 raise DamagedBlock(error.shard, error.block, error.expected, got) from error
@@ -211,7 +215,8 @@ class Rounds:
 
     def clear(self) -> None:
         """Drop all loaded rows, and cancel loads that have not started."""
-        pending, self._pending = list(self._pending.values()), {}
+        pending = list(self._pending.values())
+        self._pending = {}
         for item in pending:
             for load in item.loads:
                 load.cancel()
@@ -251,7 +256,8 @@ class Rounds:
         """Start the loads of a round unless they are running."""
         self._check_open()
         if round_.start not in self._pending:
-            order, item = self.source.order, _Pending(round_, [])
+            order = self.source.order
+            item = _Pending(round_, [])
             loads = list(order.loads(round_, *self.source.lanes))
             for group in (loads[n : n + _ORDERS_AT_ONCE] for n in range(0, len(loads), _ORDERS_AT_ONCE)):
                 orders = order.row_orders(round_.epoch, [load.block for load in group])

@@ -73,7 +73,9 @@ class Stream:
     ) -> None:
         # check the settings
         self.lanes = default_lanes(global_batch) if lanes is None else lanes
-        self.seed, self.global_batch, self.micro_batch = seed, global_batch, micro_batch
+        self.seed = seed
+        self.global_batch = global_batch
+        self.micro_batch = micro_batch
         self._rank_lanes = _lanes_of_rank(self.lanes, rank, world_size)
         for name, number in (("seed", seed), ("io_threads", io_threads), ("prefetch_blocks", prefetch_blocks)):
             if number < 0:

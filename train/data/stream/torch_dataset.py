@@ -47,7 +47,8 @@ class StreamDataset(IterableDataset[MicroBatch]):
             raise ConfigurationError(f"passes: expected 1, or None for an endless stream, got {passes!r}")
         if passes is not None and len(stream.sources) > 1:
             raise ConfigurationError(f"passes: expected a stream of one set, got {len(stream.sources)}: open one each")
-        self.stream, self.passes = stream, passes
+        self.stream = stream
+        self.passes = passes
         self._steps = 0
         self._positions = deque([stream.samples], maxlen=_FETCHED_AHEAD + 1)  # after each of the last steps
 

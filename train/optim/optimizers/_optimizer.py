@@ -150,7 +150,8 @@ def owners(by_rank: Sequence[Sequence[Segment]]) -> dict[str, int]:
     for rank, segments in enumerate(by_rank):
         for s in segments:
             elements.setdefault(s.name, [0] * len(by_rank))[rank] += s.count
-    load, owner = [0] * len(by_rank), {}
+    load = [0] * len(by_rank)
+    owner = {}
     # unsplit ones first: they cannot move
     for name in sorted(elements, key=lambda name: (sum(map(bool, elements[name])) > 1, name)):
         most = max(elements[name])
@@ -238,7 +239,8 @@ def bundles(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
         elements += tensor.numel()
         if bundle and elements > (_CACHED if tensor.device.type == "cpu" else _TOGETHER):
             yield bundle
-            bundle, elements = [], tensor.numel()
+            bundle = []
+            elements = tensor.numel()
         bundle.append(tensor)
     if bundle:
         yield bundle

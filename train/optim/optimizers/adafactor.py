@@ -114,7 +114,8 @@ class _Adafactor(WholeParameterOptimizer):
         torch._foreach_lerp_(kept, means, step**_BETA2_DECAY)
         # directions: gradients divided by the roots of second moments
         for rows, part in zip(rows_of, slices, strict=True):
-            name, eps = rows.segment.name, self.options.eps
+            name = rows.segment.name
+            eps = self.options.eps
             moments = rows.moments(self.whole[f"row/{name}"], self.whole[f"col/{name}"], eps)
             part.mul_(moments.clamp_(min=eps**2).rsqrt_())
         self._descend(group, step, flats, [rows.cut(part) for rows, part in zip(rows_of, slices, strict=True)])
@@ -138,7 +139,8 @@ class _Rows:
     """
 
     def __init__(self, segment: Segment, device: torch.device) -> None:
-        self.segment, self.columns = segment, segment.shape[-1]
+        self.segment = segment
+        self.columns = segment.shape[-1]
         self.first, self.lead = divmod(segment.start, self.columns)
         self.last = -(-(segment.start + segment.count) // self.columns)
         self.matrix_of_row = torch.arange(self.first, self.last, device=device) // segment.shape[-2]

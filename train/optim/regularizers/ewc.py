@@ -53,7 +53,8 @@ class Ewc(Regularizer):
         return frozenset(self._file.keys())
 
     def _read(self, key: str, weight: Tensor, start: int) -> Tensor:
-        where, stop = f"regularizer.fisher: {self.options.fisher}", start + len(weight)
+        where = f"regularizer.fisher: {self.options.fisher}"
+        stop = start + len(weight)
         if key not in self._names:
             raise ConfigurationError(f"{where} has no {key}; measure the run that this one begins from")
         values: Tensor = self._file.get_tensor(key).flatten()[start:stop]

@@ -34,7 +34,8 @@ class CosineRestarts(Schedule):
     options: Options
 
     def after_warmup(self, step: int) -> float:
-        final, length = self.options.final, self.options.period
+        final = self.options.final
+        length = self.options.period
         # steps of the present cycle that have passed
         passed = max(0, step - self.warmup - 1)
         while passed >= length:

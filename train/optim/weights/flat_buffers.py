@@ -110,7 +110,9 @@ class Layout:
 
 def _cut(length: int, segments: Sequence[Segment]) -> tuple[list[int], list[int]]:
     """Return the lengths of segments and of the padding around them, and the index of each segment among these."""
-    sizes, index_of, end = [], {}, 0
+    sizes = []
+    index_of = {}
+    end = 0
     for segment in sorted(segments, key=lambda segment: segment.offset):
         sizes += [segment.offset - end] if segment.offset > end else []
         index_of[segment.offset] = len(sizes)

@@ -42,7 +42,8 @@ class Relations(DistillationLoss):
             raise ConfigurationError(
                 f"distil.losses.relations.teacher_layer: the teacher has the layers 1 to {teacher.layers}, got {there}"
             )
-        self.of, self.reads = options.of, (*options.of, "visible")
+        self.of = options.of
+        self.reads = (*options.of, "visible")
         self.layers = {student.layers: there}
         self.heads = options.relation_heads or teacher.attention_heads
         for side, model in (("student", student), ("teacher", teacher)):
@@ -56,7 +57,8 @@ class Relations(DistillationLoss):
 
     def forward(self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor], weights: Tensor) -> Tensor:
         ((here, there),) = self.layers.items()
-        visible, total = student[f"visible_{here}"] & teacher[f"visible_{there}"], weights.new_zeros(())
+        visible = student[f"visible_{here}"] & teacher[f"visible_{there}"]
+        total = weights.new_zeros(())
         for name in self.of:
             ours = _log_relations(student[f"{name}_{here}"], self.heads, visible)
             theirs = _log_relations(teacher[f"{name}_{there}"], self.heads, visible)

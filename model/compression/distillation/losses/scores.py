@@ -40,7 +40,8 @@ class Scores(DistillationLoss):
 
     def __init__(self, options: ScoreOptions, student: ModelConfig, teacher: ModelConfig | None) -> None:
         super().__init__(options, student, teacher)
-        self.temperature, self.how = options.temperature, options.how
+        self.temperature = options.temperature
+        self.how = options.how
         self.stored = teacher is None
         self.head = _find_head(options.head, student, teacher)
 
@@ -56,7 +57,8 @@ class Scores(DistillationLoss):
         rows = len(weights)  # a head that also counts correct labels computes its logits again
         logits = student[f"logits_{self.head}"][:rows].float() / self.temperature
         if self.stored:
-            ids, stored = teacher["ids"], teacher["weights"].float()
+            ids = teacher["ids"]
+            stored = teacher["weights"].float()
             divergence = logits.new_zeros(rows)
             if len(ids):  # a batch without labels has one row of logits that weighs nothing
                 divergence = _divergence_from_stored(logits, ids, stored, rest=self.how == "top")
@@ -104,7 +106,8 @@ def _find_head(named: str | None, student: ModelConfig, teacher: ModelConfig | N
     expected = "distil.losses.scores.head: expected the name of a head with classes that both models have"
     name = choose_head(named, fitting, expected)
     if teacher is not None:
-        ours, theirs = student.heads[name], teacher.heads[name]
+        ours = student.heads[name]
+        theirs = teacher.heads[name]
         if (ours.labels, ours.class_count) != (theirs.labels, theirs.class_count):
             here, there = (", ".join(head.labels) or head.class_count for head in (ours, theirs))
             raise ConfigurationError(

@@ -57,7 +57,8 @@ def imported(folder, theirs, kind):
 def check(folder, theirs, kind, *, same=True):
     """Import an adapter and export it again: the same scores and the same tensors."""
     checkpoint = imported(folder, theirs, kind)
-    before, export = load_file(folder / "adapter" / "adapter_model.safetensors"), export_again(checkpoint)
+    before = load_file(folder / "adapter" / "adapter_model.safetensors")
+    export = export_again(checkpoint)
     if same:
         assert before.keys() == export.tensors.keys()
         assert all(torch.equal(tensor, export.tensors[name]) for name, tensor in before.items())
@@ -101,9 +102,13 @@ def test_a_prompt_of_peft(tmp_path, case, task):
 
 @pytest.mark.parametrize(
     ("case", "task", "kind"),
-    [("distilbert", "SEQ_CLS", "classification"), ("gpt2", "SEQ_CLS", "classification"),
-     ("bert", "TOKEN_CLS", "tagging"), ("bert", "QUESTION_ANS", "span")],
-)  # fmt: skip
+    [
+        ("distilbert", "SEQ_CLS", "classification"),
+        ("gpt2", "SEQ_CLS", "classification"),
+        ("bert", "TOKEN_CLS", "tagging"),
+        ("bert", "QUESTION_ANS", "span"),
+    ],
+)
 @pytest.mark.parametrize("bare", [False, True], ids=["headed", "bare"])
 def test_the_trained_head_goes_with_it(tmp_path, case, task, kind, bare):
     names = {"distilbert": ["q_lin"], "gpt2": ["c_attn"], "bert": ["query"]}[case]

@@ -36,11 +36,16 @@ EDITS = {
     "nan": (lambda t: t | {NORM: t[NORM] * float("nan")}, f"{NORM}: "),
     "integers": (lambda t: t | {NORM: t[NORM].to(torch.int8)}, "torch.int8"),
     "pooler": (
-        lambda t: t | {"cls.seq_relationship.weight": torch.ones(2, t[NORM].shape[0]),
-                       "cls.seq_relationship.bias": torch.ones(2)},
+        lambda t: (
+            t
+            | {
+                "cls.seq_relationship.weight": torch.ones(2, t[NORM].shape[0]),
+                "cls.seq_relationship.bias": torch.ones(2),
+            }
+        ),
         "2 tensors are missing: bert.pooler.dense.bias, bert.pooler.dense.weight",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("edit", "words"), EDITS.values(), ids=EDITS)

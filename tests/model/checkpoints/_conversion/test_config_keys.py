@@ -22,7 +22,8 @@ def test_training_does_not_count():
 
 def test_every_switch_counts_and_defaults_written_out_are_the_defaults():
     """Keys of another kind of positions do not count."""
-    config, rope = small_config("encoder"), small_config("decoder")
+    config = small_config("encoder")
+    rope = small_config("decoder")
     written = replace(config, head_dim=6, kv_heads=4, emb_dim=24, qk_scale=6**-0.5)
     assert computation(config) == computation(written)
     assert differences(config, replace(config, eps=1e-6)) == {"eps": (1e-5, 1e-6)}
@@ -33,7 +34,8 @@ def test_every_switch_counts_and_defaults_written_out_are_the_defaults():
 def test_layers_with_a_window_have_two_spellings_and_others_are_refused():
     config = small_config("decoder", layers=3)
     kinds = ("full_attention", "sliding_attention", "full_attention")
-    period, listed = LocalConfig(window=2, global_every=2), LocalConfig(window=2, layer_types=kinds)
+    period = LocalConfig(window=2, global_every=2)
+    listed = LocalConfig(window=2, layer_types=kinds)
     assert differences(replace(config, local=period), replace(config, local=listed)) == {}
     assert differences(config, replace(config, local=LocalConfig(window=2, global_every=1))) == {}
     other = replace(config, local=LocalConfig(window=2, layer_types=kinds[::-1][1:] + kinds[:1]))

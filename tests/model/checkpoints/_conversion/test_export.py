@@ -29,10 +29,12 @@ def test_rows_that_pad_the_vocabulary_are_cut_off():
 @pytest.mark.parametrize(
     ("model_type", "keys"),
     [
-        ("bert", {}), ("electra", {"emb_dim": 8}), ("megatron-bert", {"norm_place": "pre", "final_norm": True,
-        "emb_norm": False, "eps": 1e-12}), ("roberta", {"position": {"kind": "learned", "maximum": 30, "offset": 2}}),
+        ("bert", {}),
+        ("electra", {"emb_dim": 8}),
+        ("megatron-bert", {"norm_place": "pre", "final_norm": True, "emb_norm": False, "eps": 1e-12}),
+        ("roberta", {"position": {"kind": "learned", "maximum": 30, "offset": 2}}),
     ],
-)  # fmt: skip
+)
 def test_a_model_without_segment_types_gets_a_row_of_zeros(tmp_path, model_type, keys):
     model = built("encoder", **{"type_vocab_size": 0, "eps": 1e-12, **keys}).double()
     ids = torch.randint(3, VOCABULARY, (2, 9), generator=torch.Generator().manual_seed(0))

@@ -20,15 +20,21 @@ def labels(count):
         ("ForSequenceClassification", {}, ("classification", 2, False)),
         ("ForSequenceClassification", labels(1), ("regression", 1, False)),
         ("ForSequenceClassification", {**labels(1), "problem_type": "regression"}, ("regression", 1, False)),
-        ("ForSequenceClassification", {**labels(1), "problem_type": "single_label_classification"},
-         ("classification", 1, False)),
-        ("ForSequenceClassification", {**labels(2), "problem_type": "multi_label_classification"},
-         ("classification", 2, True)),
+        (
+            "ForSequenceClassification",
+            {**labels(1), "problem_type": "single_label_classification"},
+            ("classification", 1, False),
+        ),
+        (
+            "ForSequenceClassification",
+            {**labels(2), "problem_type": "multi_label_classification"},
+            ("classification", 2, True),
+        ),
         ("ForTokenClassification", labels(5), ("tagging", 5, False)),
         ("ForQuestionAnswering", labels(2), ("span", 0, False)),
         ("ForMultipleChoice", {"id2label": {"7": "not numbered"}}, ("multiple_choice", 0, False)),
     ],
-)  # fmt: skip
+)
 def test_the_head_follows_from_the_class_and_its_labels(ending, plain, expected):
     name, keys = read_head(ending, PLAIN, plain, 0.1)
     options = HEADS.load_class(name).Options(**keys)

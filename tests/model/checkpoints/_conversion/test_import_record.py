@@ -15,10 +15,17 @@ from clozeline.model.checkpoints._conversion.import_record import (
 from clozeline.sealed_json import seal
 
 PLAIN = {
-    "format": IMPORT_RECORD_FORMAT, "model_type": "bert", "vocab_size": 7, "token_ids": {"pad_token_id": 0, "é": None},
-    "absent": ["heads.masked_lm.bias"], "source": "café", "files": {"config.json": "0"}, "weights": "1",
-    "tokenizer": "tokenizer", "config": "2",
-}  # fmt: skip
+    "format": IMPORT_RECORD_FORMAT,
+    "model_type": "bert",
+    "vocab_size": 7,
+    "token_ids": {"pad_token_id": 0, "é": None},
+    "absent": ["heads.masked_lm.bias"],
+    "source": "café",
+    "files": {"config.json": "0"},
+    "weights": "1",
+    "tokenizer": "tokenizer",
+    "config": "2",
+}
 
 
 def written(folder, plain):

@@ -28,7 +28,7 @@ from tests.model.checkpoints.published import (
     peer_of,
     saved,
     type_of,
-)  # fmt: skip
+)
 
 ELSEWHERE = {
     "architectures",
@@ -90,8 +90,10 @@ def test_what_nothing_changes_is_written_back(tmp_path, case):
 def test_each_key_of_a_class_is_read_as_the_class_reads_it_or_named(tmp_path, model_type):
     """Another value of a key gives the logits of transformers, also after an export, unless it is refused or named."""
     theirs = saved(tmp_path / "in", model_type)
-    known, plain = theirs.config.to_dict(), json.loads((tmp_path / "in" / "config.json").read_text())
-    name, seen = peer_of(model_type).name, 0
+    known = theirs.config.to_dict()
+    plain = json.loads((tmp_path / "in" / "config.json").read_text())
+    name = peer_of(model_type).name
+    seen = 0
     for key in sorted(known.keys() - ELSEWHERE):
         for number, value in enumerate(other_values(known[key])):
             (tmp_path / "in" / "config.json").write_text(json.dumps(plain | {key: value}))
@@ -102,7 +104,8 @@ def test_each_key_of_a_class_is_read_as_the_class_reads_it_or_named(tmp_path, mo
                 continue
             if report or checkpoint.absent or any(key in note for note in checkpoint.notes):
                 continue  # the weights are those of another model, or the key is named
-            model, export = build_checkpoint(checkpoint), export_checkpoint(checkpoint)
+            model = build_checkpoint(checkpoint)
+            export = export_checkpoint(checkpoint)
             assert difference(model, changed) < 1e-4, (key, value)
             again, report = loaded(export_to(tmp_path / f"{key} {number}", export), export.config["architectures"][0])
             assert (report, difference(model, again) < 1e-4) == ({}, True), (key, value)
@@ -118,7 +121,8 @@ def test_a_run_changes_what_it_trains(tmp_path):
     edit_config(tmp_path / "in", custom=7, dtype="bfloat16")
     content, checkpoint = published(tmp_path / "in")
     keep_published(tmp_path / "in", tmp_path)
-    rows, width = content["vocab_size"] + 2, content["hidden_size"]
+    rows = content["vocab_size"] + 2
+    width = content["hidden_size"]
     larger = dict(checkpoint.tensors)
     larger["family.tokens.weight"] = torch.cat([larger["family.tokens.weight"], torch.ones(2, width)])
     larger["heads.masked_lm.projection.bias"] = torch.zeros(rows)

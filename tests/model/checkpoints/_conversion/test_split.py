@@ -16,7 +16,8 @@ CLASSES = {"generator": "ElectraForMaskedLM", "discriminator": "ElectraForPreTra
 
 @pytest.mark.parametrize("changes", [{"vocab_multiple": 64}, DISENTANGLED], ids=["all", "disentangled"])
 def test_both_models_compute_what_the_run_does(tmp_path, changes):
-    network, tensors = network_for(**changes), batch_for("replaced_tokens")
+    network = network_for(**changes)
+    tensors = batch_for("replaced_tokens")
     parts = split(checkpoint_of(network))
     assert parts.keys() == CLASSES.keys()
     with torch.no_grad():
@@ -37,10 +38,13 @@ def test_a_disentangled_run_of_deberta_leaves_as_two(tmp_path):
     """DeBERTa-v3: relative places, which each of the two stacks has for itself."""
     places = DisentangledConfig(max_distance=12, buckets=6, shared_projections=True, norm=True)
     network = network_for(
-        **DISENTANGLED, emb_dim=24, eps=1e-7, type_vocab_size=0,
+        **DISENTANGLED,
+        emb_dim=24,
+        eps=1e-7,
+        type_vocab_size=0,
         position=PositionConfig(kind="none", disentangled=places),
         generator={"layers": 1, "dim": 24, "attention_heads": 3, "ffn_dim": 20},
-    )  # fmt: skip
+    )
     tensors = batch_for("replaced_tokens", lengths=[11, 11])
     generator, discriminator = split(checkpoint_of(network)).values()
     with torch.no_grad():
@@ -65,7 +69,8 @@ def test_heads_without_a_class_leave_with_the_body_alone():
 def test_some_heads_leave_without_the_others(tmp_path):
     """SpanBERT's boundary head has no class of transformers; the one beside it has."""
     network = built("encoder", heads={"masked_lm": 1.0, "span_boundary": 0.5}, tied=False, eps=1e-12)
-    whole, tensors = checkpoint_of(network), batch_for("encoder")
+    whole = checkpoint_of(network)
+    tensors = batch_for("encoder")
     with pytest.raises(ConfigurationError, match="this one masked_lm and span_boundary: export some of them"):
         export_checkpoint(whole)
     export = export_checkpoint(with_heads(whole, ["masked_lm"]))

@@ -67,8 +67,11 @@ def task_rows(theirs, kind):
         return choice_rows(theirs)
     if theirs.config.model_type == "xlnet":
         return left_rows(theirs)
-    draw, lengths, places = torch.Generator().manual_seed(5), torch.tensor([11, 6, 9]), torch.arange(11).expand(3, 11)
-    valid, pad = places < lengths[:, None], theirs.config.pad_token_id
+    draw = torch.Generator().manual_seed(5)
+    lengths = torch.tensor([11, 6, 9])
+    places = torch.arange(11).expand(3, 11)
+    valid = places < lengths[:, None]
+    pad = theirs.config.pad_token_id
     ids = torch.randint(4, VOCABULARY, (3, 11), generator=draw)
     ids[torch.arange(3), lengths - 1] = theirs.config.eos_token_id if theirs.config.is_encoder_decoder else 7
     ids = ids.masked_fill(~valid, pad)
@@ -174,12 +177,21 @@ READ = [
     ("albert", "classification", {"classifier_dropout_prob": 0.3}, {"dropout": 0.3, "input_dropout": 0.0}),
     ("roberta", "multiple_choice", {"classifier_dropout": 0.3}, {"dropout": None}),
     *(("modernbert", "classification", {"classifier_pooling": pool}, {"pool": pool}) for pool in ("cls", "mean")),
-    *(("eurobert", "classification", {"classifier_pooling": theirs}, {"pool": pool})
-      for theirs, pool in (("late", "late"), ("mean", "mean"), ("bos", "cls"))),
+    *(
+        ("eurobert", "classification", {"classifier_pooling": theirs}, {"pool": pool})
+        for theirs, pool in (("late", "late"), ("mean", "mean"), ("bos", "cls"))
+    ),
     *(("deberta-v2", "classification", {"pooler_hidden_act": a}, {"hidden": a}) for a in ("gelu", "tanh", "relu")),
-    *(("xlm", "multiple_choice", {"num_labels": labels, "summary_first_dropout": 0.3},
-       {"hidden_dim": labels, "input_dropout": 0.3, "dropout": 0.0}) for labels in (1, 2, 5)),
-]  # fmt: skip
+    *(
+        (
+            "xlm",
+            "multiple_choice",
+            {"num_labels": labels, "summary_first_dropout": 0.3},
+            {"hidden_dim": labels, "input_dropout": 0.3, "dropout": 0.0},
+        )
+        for labels in (1, 2, 5)
+    ),
+]
 
 
 @pytest.mark.parametrize(("model_type", "kind", "keys", "head"), READ)
@@ -198,11 +210,15 @@ def test_keys_of_heads_come_in_and_go_out(tmp_path, model_type, kind, keys, head
 
 @pytest.mark.parametrize(
     ("model_type", "kind", "changes"),
-    [("electra", "multiple_choice", {"summary_activation": "tanh"}),
-     ("electra", "multiple_choice", {"summary_type": "mean"}), ("xlnet", "multiple_choice", {"summary_type": "first"}),
-     ("xlnet", "classification", {"summary_activation": "gelu"}),
-     ("xlm", "multiple_choice", {"summary_activation": "tanh"}), ("xlm", "classification", {"summary_type": "last"})],
-)  # fmt: skip
+    [
+        ("electra", "multiple_choice", {"summary_activation": "tanh"}),
+        ("electra", "multiple_choice", {"summary_type": "mean"}),
+        ("xlnet", "multiple_choice", {"summary_type": "first"}),
+        ("xlnet", "classification", {"summary_activation": "gelu"}),
+        ("xlm", "multiple_choice", {"summary_activation": "tanh"}),
+        ("xlm", "classification", {"summary_type": "last"}),
+    ],
+)
 def test_other_summaries_are_refused(tmp_path, model_type, kind, changes):
     saved(tmp_path, model_type, kind, **changes)
     with pytest.raises(ConfigurationError, match=f"{min(changes)}: expected .*, got {min(changes.values())!r}"):
@@ -218,7 +234,8 @@ def test_the_body_of_a_tagger_with_the_distances_of_t5(tmp_path, model_type):
     assert (type(encoder).__name__, report) == (f"{model_type.upper()}EncoderModel", {})
     ours, their, valid = task_rows(theirs, "tagging")
     with torch.no_grad():
-        states, expected = build_checkpoint(checkpoint).family(ours), encoder(**their).last_hidden_state
+        states = build_checkpoint(checkpoint).family(ours)
+        expected = encoder(**their).last_hidden_state
     assert (states - expected)[valid].abs().max() < 1e-5
 
 
@@ -252,8 +269,9 @@ def test_a_reverse_that_is_none_is_said(tmp_path):
     edit_config(tmp_path, label2id={"no": 2, "perhaps": 1, "yes": 0}, colour="red")
     unread = "keys of config.json that were not read: colour"
     assert read_checkpoint(tmp_path).notes == (
-        unread, "label2id of config.json was not read: it is not the reverse of id2label",
-    )  # fmt: skip
+        unread,
+        "label2id of config.json was not read: it is not the reverse of id2label",
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,27 @@ from tests.model.small_models import built
 from tests.model.test_presets import EXPECTED, load
 
 TYPES = {
-    "t5_base_shared": None, "tinybert": "bert", "megatron_bert": "megatron-bert",
-    "albert": "albert", "rembert": "rembert", "deberta_v": "deberta-v2", "deberta": "deberta",
+    "t5_base_shared": None,
+    "tinybert": "bert",
+    "megatron_bert": "megatron-bert",
+    "albert": "albert",
+    "rembert": "rembert",
+    "deberta_v": "deberta-v2",
+    "deberta": "deberta",
     **{family: family for family in ("bert", "modernbert", "mobilebert", "roberta", "gpt2", "llama", "t5", "bart")},
-    "distilbert": "distilbert", "gpt1": "openai-gpt", "gpt3": "gpt2", "mbart": "mbart",
-    "xlm_r": "roberta", "xlm": "xlm", "unilm": "bert", "mass": "marian", "electra": None,
-    "xlnet": "xlnet", "elmo": None, "awd": None,
-}  # fmt: skip
+    "distilbert": "distilbert",
+    "gpt1": "openai-gpt",
+    "gpt3": "gpt2",
+    "mbart": "mbart",
+    "xlm_r": "roberta",
+    "xlm": "xlm",
+    "unilm": "bert",
+    "mass": "marian",
+    "electra": None,
+    "xlnet": "xlnet",
+    "elmo": None,
+    "awd": None,
+}
 """Beginnings of the names of presets, and their types; None: transformers has none."""
 
 

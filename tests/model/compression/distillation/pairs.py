@@ -14,8 +14,17 @@ VOCABULARY = 53
 
 def model(seed=1, **changes):
     """An encoder of odd sizes with large random weights, so that no score is near zero."""
-    plain = {"family": "encoder", "dim": 15, "layers": 3, "attention_heads": 3, "ffn_dim": 17, "init": {"std": 0.4},
-             "heads": {"masked_lm": 1.0}, "position": {"maximum": 16}, **changes}  # fmt: skip
+    plain = {
+        "family": "encoder",
+        "dim": 15,
+        "layers": 3,
+        "attention_heads": 3,
+        "ffn_dim": 17,
+        "init": {"std": 0.4},
+        "heads": {"masked_lm": 1.0},
+        "position": {"maximum": 16},
+        **changes,
+    }
     config = validate(ModelConfig, plain, "model")
     return build_model(config, VOCABULARY, {}, seed=seed)
 

@@ -58,7 +58,8 @@ CHOSEN = [loss("scores", weight=5.0), loss("states", weight=0.5), loss("embeddin
 
 def test_a_student_has_the_names_and_losses_of_its_model():
     alone = model(2, dim=12)
-    names, expected = [name for name, _ in alone.named_parameters()], alone.eval()(batch())["masked_lm"].total
+    names = [name for name, _ in alone.named_parameters()]
+    expected = alone.eval()(batch())["masked_lm"].total
     student, teacher = pair(alone, model(), *CHOSEN)
     new = [name for name, _ in student.new_parameters()]
     assert new == ["distillation.states.project.weight", "distillation.embeddings.project.weight"]
@@ -98,7 +99,8 @@ def test_a_teacher_has_the_type_of_the_students_weights():
 
 def test_a_teacher_computes_logits_without_a_loss(monkeypatch):
     """Those of the labels, written out; the chunks of a head do not matter."""
-    source, tensors = model(heads={"masked_lm": {"label_chunk": 3}}).eval(), batch()
+    source = model(heads={"masked_lm": {"label_chunk": 3}}).eval()
+    tensors = batch()
     with torch.no_grad():
         states = source.family(tensors).flatten(0, 1)
         expected = source.heads["masked_lm"].logits(states[tensors["label_index"]])

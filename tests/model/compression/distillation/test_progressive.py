@@ -15,7 +15,8 @@ def test_each_stage_compares_one_layer_and_the_last_what_has_no_layers():
     teacher = model(7, layers=5).eval()
     student = Student(model(2), LOSSES, teacher.config, progressive=10).eval()
     assert student.layer_maps["states"] == {"1": 1, "2": 3, "3": 5}
-    tensors, stages = batch(), student.stages
+    tensors = batch()
+    stages = student.stages
     wanted = {f"state_{layer}" for layer in range(6)} | {f"attention_{layer}" for layer in range(1, 6)}
     with torch.no_grad(), observe(teacher, wanted | {"visible_1", "logits_masked_lm"}) as theirs:
         teacher(tensors)
@@ -33,7 +34,8 @@ def test_each_stage_compares_one_layer_and_the_last_what_has_no_layers():
             found = student(given)
         squares = (ours[f"state_{stage}"] - theirs[f"state_{there}"]).square().mean(-1)
         assert float(found["distil/states"].total) == pytest.approx(float(squares[real].sum()), rel=1e-5)
-        scores, keys = 0.0, [(row, query) for row, query in real.nonzero().tolist()]
+        scores = 0.0
+        keys = [(row, query) for row, query in real.nonzero().tolist()]
         for row, query in keys:
             seen = slice(0, int(tensors["lengths"][row]))
             pair = (made[f"attention_{layer}"][row, :, query, seen] for made, layer in ((ours, stage), (theirs, there)))

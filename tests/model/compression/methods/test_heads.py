@@ -37,9 +37,11 @@ def kept_of(lines):
 @pytest.mark.parametrize("keep", [1, 2])
 @pytest.mark.parametrize("calibrated", [True, False])
 def test_removed_heads_are_masked_heads(keep, calibrated):
-    dense, batches = odd_checkpoint(), [batch_for("encoder", seed=seed) for seed in (3, 4)]
+    dense = odd_checkpoint()
+    batches = [batch_for("encoder", seed=seed) for seed in (3, 4)]
     smaller = compressed(dense, "heads", batches if calibrated else (), keep=keep)
-    config, kept = smaller.checkpoint.config, kept_of(smaller.lines)
+    config = smaller.checkpoint.config
+    kept = kept_of(smaller.lines)
     assert (config.attention_heads, config.head_width) == (keep, 5)
     assert len(kept) == 5
     assert all(len(heads) == keep for heads in kept.values())
@@ -56,7 +58,8 @@ def test_groups_and_cross_attention_are_cut_too(family):
     changes = {} if family == "decoder" else {"position": PositionConfig(), "decoder_attention_heads": 5, "head_dim": 3}
     dense = odd_checkpoint(family, **changes)
     smaller = compressed(dense, "heads", sparsity=0.5)
-    config, kept = smaller.checkpoint.config, kept_of(smaller.lines)
+    config = smaller.checkpoint.config
+    kept = kept_of(smaller.lines)
     width = dense.config.head_width * (2 if family == "decoder" else 1)
     if family == "decoder":
         assert (config.attention_heads, config.kv_heads, config.head_dim) == (4, 2, 4)
@@ -98,8 +101,10 @@ def test_relative_projections_lose_the_same_heads(family):
 
 def test_importance_is_the_product_of_output_and_gradient():
     """|sum of Att_h * dL/dAtt_h| of each row, by autograd at the head's output (arXiv 1905.10650, equation 2)."""
-    dense, batch = odd_checkpoint(), batch_for("encoder", seed=5)
-    model, seen = model_of(dense), []
+    dense = odd_checkpoint()
+    batch = batch_for("encoder", seed=5)
+    model = model_of(dense)
+    seen = []
     module = model.get_submodule(OUT.format(3))
     module.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]) or inputs[0].retain_grad())
     (loss,) = model(batch).values()

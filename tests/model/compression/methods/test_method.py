@@ -50,7 +50,8 @@ def test_the_smaller_model_runs_and_the_given_one_stays(name, dtype):
 
 @contract(METHODS)
 def test_the_result_depends_on_the_model_alone(name):
-    first, second = result(name, dense_for(name)), result(name, dense_for(name))
+    first = result(name, dense_for(name))
+    second = result(name, dense_for(name))
     assert first.lines == second.lines
     for key, tensor in first.checkpoint.tensors.items():
         assert torch.equal(_floats(tensor), _floats(second.checkpoint.tensors[key]))

@@ -60,9 +60,11 @@ def test_the_share_of_skipped_layers_is_p():
 def plain_loop(world, config, skipped):
     """One process whose stack has only the layers that a step keeps, run directly; the others get gradients of 0."""
     model = build_model(config.model, VOCABULARY, {}, seed=1)
-    layers, order = list(model.family.stack.layers), model.family.stack.order
+    layers = list(model.family.stack.layers)
+    order = model.family.stack.order
     optimizer = plain_adamw(model.parameters())
-    schedule, losses = config.schedule.build(8), []
+    schedule = config.schedule.build(8)
+    losses = []
     for step, gone in enumerate(skipped, start=1):
         for group in optimizer.param_groups:
             group["lr"] = 0.003 * schedule(step)

@@ -16,7 +16,8 @@ def plain_loop(world, config):
     model = build_model(config.model, VOCABULARY, {}, seed=1)
     named = dict(model.named_parameters())
     optimizer = plain_adamw(named.values())
-    schedule, losses = config.schedule.build(8), []
+    schedule = config.schedule.build(8)
+    losses = []
     layers = [name for name in named if ".layers." in name and name.endswith(".weight") and named[name].dim() == 2]
     removed = {name: torch.zeros_like(named[name], dtype=torch.bool) for name in layers}
     for step in range(1, 9):

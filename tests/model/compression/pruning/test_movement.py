@@ -24,9 +24,13 @@ def plain_loop(world, config, options):
     layers = [name for name, p in named.items() if ".layers." in name and name.endswith(".weight") and p.dim() == 2]
     scores = {name: nn.Parameter(torch.zeros_like(dense[name])) for name in layers}
     masks = {name: torch.ones_like(dense[name]) for name in layers}
-    optimizer, trainer = plain_adamw(dense.values()), torch.optim.Adam(scores.values(), lr=1.0)
-    schedule, losses, soft = config.schedule.build(8), [], options.get("mode") == "soft"
-    start, total = options.get("start", 0), sum(own.numel() for own in scores.values())
+    optimizer = plain_adamw(dense.values())
+    trainer = torch.optim.Adam(scores.values(), lr=1.0)
+    schedule = config.schedule.build(8)
+    losses = []
+    soft = options.get("mode") == "soft"
+    start = options.get("start", 0)
+    total = sum(own.numel() for own in scores.values())
     for step in range(1, 9):
         part = 1.0 if step >= 6 else 1 - (1 - max(step - start, 0) / (6 - start)) ** 3
         for group in (*optimizer.param_groups, *trainer.param_groups):

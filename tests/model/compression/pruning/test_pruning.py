@@ -54,7 +54,8 @@ def test_a_method_resumes_to_the_bit_and_its_states_are_those_of_checkpoints(one
 @contract(PRUNING)
 def test_a_method_refuses_what_it_does_not_go_together_with(name):
     own = case(name)
-    prune, run = {"name": name, **own["prune"]}, own.get("run", {})
+    prune = {"name": name, **own["prune"]}
+    run = own.get("run", {})
     ways = {
         QUANTIZATION: {"model__quantization": "int8"},
         ADAPTER: {"model__adapter": {"name": "lora"}, "model__init_from": "elsewhere"},

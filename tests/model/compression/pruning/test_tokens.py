@@ -27,8 +27,11 @@ def plain_loop(world, config, name):
     model = build_model(config.model, VOCABULARY, {}, seed=1)
     soft = LearnedRetention(2, 7) if name == "retention" else LearnedThresholds(2, 0.05, 0.03)
     of_model = plain_adamw(model.parameters())
-    of_rule, weight = torch.optim.Adam(soft.parameters(), lr=1.0), config.prune.options.weight
-    pruning, schedule, losses = TokenPruning(model, soft), config.schedule.build(8), []
+    of_rule = torch.optim.Adam(soft.parameters(), lr=1.0)
+    weight = config.prune.options.weight
+    pruning = TokenPruning(model, soft)
+    schedule = config.schedule.build(8)
+    losses = []
     for step in range(1, 9):
         for group in of_model.param_groups:
             group["lr"] = 0.003 * schedule(step)
@@ -59,7 +62,8 @@ def trained_rule(world, config):
     losses = train_steps(engine, 1, 3)
     before = dict(pruning.in_state["token_rule"])
     losses += train_steps(engine, 4, 8)
-    rule, mean = dict(pruning.in_state["token_rule"]), pruning.buffers.get("prune.exp_avg")
+    rule = dict(pruning.in_state["token_rule"])
+    mean = pruning.buffers.get("prune.exp_avg")
     engine.close()
     return [float.fromhex(loss) for loss, _ in losses], before, rule, None if mean is None else mean.tolist()
 

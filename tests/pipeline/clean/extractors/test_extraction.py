@@ -51,7 +51,8 @@ def test_a_slow_page_costs_only_itself_and_no_file_stays_open(last):
     before = process.num_fds()
     pages = [f"<p>{number}" for number in range(4)]
     expected = [Extracted(str(number)) for number in range(4)]
-    pages[last], expected[last] = SLOW, Extracted("", "timeout")
+    pages[last] = SLOW
+    expected[last] = Extracted("", "timeout")
     with extraction(timeout_s=0.2) as running:
         assert extract_all(running, pages) == expected
         assert running.restarts == 1

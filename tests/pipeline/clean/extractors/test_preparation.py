@@ -31,12 +31,17 @@ PARAGRAPHS = "".join(f"<p>{sentence}</p>" for sentence in PROSE)
 @pytest.mark.parametrize(
     ("attribute", "hides"),
     [
-        ("hidden", True), ("aria-hidden=true", True), ("style='color:red; DISPLAY : none !important'", True),
-        ("style='visibility:hidden'", True), ("style='backface-visibility:hidden'", False),
-        ("style='--x-display:none'", False), ("style='display:none;display:block'", False),
-        ("aria-hidden=false", False), ("hidden=until-found", False),
+        ("hidden", True),
+        ("aria-hidden=true", True),
+        ("style='color:red; DISPLAY : none !important'", True),
+        ("style='visibility:hidden'", True),
+        ("style='backface-visibility:hidden'", False),
+        ("style='--x-display:none'", False),
+        ("style='display:none;display:block'", False),
+        ("aria-hidden=false", False),
+        ("hidden=until-found", False),
     ],
-)  # fmt: skip
+)
 def test_what_a_page_hides_is_gone_and_nothing_else(extractor, tag, attribute, hides):
     if tag == "label" and not hides:
         pytest.skip("both extractors drop labels")

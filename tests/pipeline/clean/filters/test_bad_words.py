@@ -54,7 +54,9 @@ def test_terms_match_as_in_a_text_searched_word_by_word(tmp_path):
     terms = [match_words(term) for term in LISTS["en"].splitlines()[1:]]
     for _ in range(200):
         words = [draw.choice(["bad", "egg", "7", "eggs", "a", "day", "darn"]) for _ in range(12)]
-        folded, covered, position = match_words(" ".join(words)), 0, 0
+        folded = match_words(" ".join(words))
+        covered = 0
+        position = 0
         while position < len(folded):
             lengths = [len(term) for term in terms if folded[position : position + len(term)] == term]
             covered += max(lengths, default=0)

@@ -29,7 +29,8 @@ def required(name, folder):
 )
 def test_a_minimal_document(name, reason, tmp_path):
     chosen = FILTERS.resolve(required(name, tmp_path))
-    built, case = chosen.build(), CASES[name][reason].strip()
+    built = chosen.build()
+    case = CASES[name][reason].strip()
     read = {"url": case} if built.before_extraction else {"text": case}
     assert judge_text(built, **{"text": "", **read}).reason == reason
 
@@ -43,17 +44,32 @@ def loosened(value):
     return [0, 1]  # a minimum or a maximum: one of both
 
 
-ODD = [PROSE, "spam " * 400, "a\n" * 400, "# " * 90, "... " * 90, "- one two three\n" * 60, "word " * 60,
-       "a b " * 60, "x" * 20 + " y" * 60, " ".join(map(str, range(99))), "the cat and the dog of that house\n" * 60,
-       "".join(f"line {number} of that list...\n" for number in range(60)), "one two\n\n" * 40,
-       "".join(f"x{number} the\n" for number in range(90)), "".join(f"the {n} of {n} is it.\n\n" for n in range(40)),
-       "supercalifragilistic " * 99, " ".join(f"{n} ways to go" for n in range(40)) * 2]  # fmt: skip
+ODD = [
+    PROSE,
+    "spam " * 400,
+    "a\n" * 400,
+    "# " * 90,
+    "... " * 90,
+    "- one two three\n" * 60,
+    "word " * 60,
+    "a b " * 60,
+    "x" * 20 + " y" * 60,
+    " ".join(map(str, range(99))),
+    "the cat and the dog of that house\n" * 60,
+    "".join(f"line {number} of that list...\n" for number in range(60)),
+    "one two\n\n" * 40,
+    "".join(f"x{number} the\n" for number in range(90)),
+    "".join(f"the {n} of {n} is it.\n\n" for n in range(40)),
+    "supercalifragilistic " * 99,
+    " ".join(f"{n} ways to go" for n in range(40)) * 2,
+]
 
 
 @contract(FILTERS, only=lambda name: issubclass(FILTERS.load_class(name), ThresholdFilter))
 def test_the_named_key_is_the_one_that_decides(name, tmp_path):
     """With that option loosened, a text is not rejected for the reason any more."""
-    options, seen = required(name, tmp_path), set()
+    options = required(name, tmp_path)
+    seen = set()
     for text in [*ODD, *CASES[name].values()]:
         verdict = judge_text(prepare(options).build(), text.strip())
         if not verdict.reason:

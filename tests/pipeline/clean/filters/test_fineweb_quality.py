@@ -43,8 +43,12 @@ def measure(text, short):
     }
 
 
-OPTIONS = {"line_punct_ratio": "line_punct_thr", "short_line_ratio": "short_line_thr",
-           "char_dup_ratio": "char_duplicates_ratio", "list_ratio": "new_line_ratio"}  # fmt: skip
+OPTIONS = {
+    "line_punct_ratio": "line_punct_thr",
+    "short_line_ratio": "short_line_thr",
+    "char_dup_ratio": "char_duplicates_ratio",
+    "list_ratio": "new_line_ratio",
+}
 
 
 def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not():

@@ -62,15 +62,21 @@ def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not():
     seen = set()
     for text in [*documents(40, seed=5), "- one # of\n- the... two…\nto # be ..."]:
         found = measure(text)
-        words, length = int(found["gopher_short_doc"]), found["gopher_below_avg_threshold"]
-        hashes, ellipses = found["gopher_too_many_hashes"], found["gopher_too_many_ellipsis"]
+        words = int(found["gopher_short_doc"])
+        length = found["gopher_below_avg_threshold"]
+        hashes = found["gopher_too_many_hashes"]
+        ellipses = found["gopher_too_many_ellipsis"]
         at = {
-            "words": (words, words), "mean_word_length": (length, length), "symbols_per_word": max(hashes, ellipses),
-            "bullet_lines": found["gopher_too_many_bullets"], "ellipsis_lines": found["gopher_too_many_end_ellipsis"],
+            "words": (words, words),
+            "mean_word_length": (length, length),
+            "symbols_per_word": max(hashes, ellipses),
+            "bullet_lines": found["gopher_too_many_bullets"],
+            "ellipsis_lines": found["gopher_too_many_end_ellipsis"],
             "tokens_with_letter": found["gopher_below_alpha_threshold"],
             "stop_words": int(found["gopher_enough_stop_words"]),
-        }  # fmt: skip
-        longer, shorter = math.nextafter(length, 99), math.nextafter(length, 0)
+        }
+        longer = math.nextafter(length, 99)
+        shorter = math.nextafter(length, 0)
         beyond = {
             "gopher_short_doc": {"words": (words + 1, words + 1)},
             "gopher_long_doc": {"words": (0, words - 1)},
@@ -82,7 +88,7 @@ def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not():
             "gopher_too_many_end_ellipsis": {"ellipsis_lines": math.nextafter(at["ellipsis_lines"], 0)},
             "gopher_below_alpha_threshold": {"tokens_with_letter": min(1, math.nextafter(at["tokens_with_letter"], 2))},
             "gopher_enough_stop_words": {"stop_words": at["stop_words"] + 1},
-        }  # fmt: skip
+        }
         assert judge_text(GopherQuality(GopherQuality.Options(**at)), text) == KEEP
         for reason, changes in beyond.items():
             options = GopherQuality.Options(**{**at, **changes})

@@ -27,8 +27,12 @@ def shares(text, n_top, n_duplicate):
 
 
 def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not():
-    names = {"paragraphs": "dup_para_frac", "paragraph_chars": "dup_para_char_frac", "lines": "dup_line_frac",
-             "line_chars": "dup_line_char_frac"}  # fmt: skip
+    names = {
+        "paragraphs": "dup_para_frac",
+        "paragraph_chars": "dup_para_char_frac",
+        "lines": "dup_line_frac",
+        "line_chars": "dup_line_char_frac",
+    }
     seen = set()
     for text in [one for one in documents(60, seed=9) if len(one) < 2000]:
         found = shares(text, (2, 3, 4), range(5, 11))

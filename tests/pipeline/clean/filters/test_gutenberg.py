@@ -24,15 +24,19 @@ def edit(text):
         ("*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***", "*** END OF THE PROJECT GUTENBERG EBOOK EMMA ***"),
         ("*** START OF THIS PROJECT GUTENBERG EBOOK EMMA ***", "*** END OF THIS PROJECT GUTENBERG EBOOK EMMA ***"),
         ("***START OF THE PROJECT GUTENBERG EBOOK EMMA***", "***END OF THE PROJECT GUTENBERG EBOOK EMMA***"),
-        ("*** START OF THE PROJECT GUTENBERG EBOOK A LONG\nTITLE OF TWO LINES ***",
-         "*** END OF THE PROJECT GUTENBERG EBOOK"),
+        (
+            "*** START OF THE PROJECT GUTENBERG EBOOK A LONG\nTITLE OF TWO LINES ***",
+            "*** END OF THE PROJECT GUTENBERG EBOOK",
+        ),
         ("*END*THE SMALL PRINT! FOR PUBLIC DOMAIN ETEXTS*Ver.04.29.93*END*", "End of Project Gutenberg's Emma"),
-        ("*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***\n\nProduced by A. Reader\nand B. Reader",
-         "End of the Project Gutenberg EBook of Emma\n\n*** END OF THE PROJECT GUTENBERG EBOOK EMMA ***"),
+        (
+            "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***\n\nProduced by A. Reader\nand B. Reader",
+            "End of the Project Gutenberg EBook of Emma\n\n*** END OF THE PROJECT GUTENBERG EBOOK EMMA ***",
+        ),
         ("*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***\n\nE-text prepared by A. Reader\n\nCredits: B. Reader", ""),
         ("", "*** END OF THE PROJECT GUTENBERG EBOOK EMMA ***"),
     ],
-)  # fmt: skip
+)
 def test_the_frame_goes(start, end):
     header = f"The Project Gutenberg eBook of Emma\n\nTitle: Emma\n\n{start}" if start else ""
     text = f"{header}\n\n{BOOK}\n\n{end}{end and chr(10) + LICENSE}".strip()

@@ -21,7 +21,7 @@ def edit(text):
 
 @pytest.mark.parametrize(
     "form", ["{}", "- {} -", "[{}]", "Page {}", "Page {} of 90", "\u2014 {} \u2014", "p. {}", "{} / 90"]
-)  # fmt: skip
+)
 @pytest.mark.parametrize("gap", ["\n", "\n\n"])
 def test_numbers_of_pages_go(form, gap):
     pages = [f"{PAGE}{gap}{form.format(number)}{gap}" for number in range(7, 13)]

@@ -73,7 +73,8 @@ ST21n SV4a20n TL19n TN20n TR6n16c UA6n19c VA18n VG4a16n XK16n YE4a4n18c
 
 def account_number(entry):
     """An account number of a country, with the checksum by letters as two digits and a division in decimal."""
-    country, account = entry[:2], ""
+    country = entry[:2]
+    account = ""
     for count, kind in re.findall(r"(\d+)([nac])", entry[2:]):
         symbols = {"n": "3141592", "a": "KWXB", "c": "Z27Q"}[kind]
         account += (symbols * 9)[: int(count)]
@@ -127,7 +128,8 @@ def test_only_what_is_found_changes(pieces):
     assert all(end <= start for (_, _, end), (_, start, _) in pairwise(spans))
     rebuilt, last = "", 0
     for kind, start, end in spans:
-        rebuilt, last = f"{rebuilt}{text[last:start]}<{kind}>", end
+        rebuilt = f"{rebuilt}{text[last:start]}<{kind}>"
+        last = end
     assert replaced(text, phone=True) == rebuilt + text[last:]
 
 
@@ -158,7 +160,8 @@ def measure(rows):
                 (span["start_position"], span["end_position"]) for span in row["spans"] if span["entity_type"] == label
             ]
             spans = [(start, end) for each, start, end in pii.find(row["full_text"]) if each == kind]
-            ours, labeled = ours + len(spans), labeled + len(gold)
+            ours = ours + len(spans)
+            labeled = labeled + len(gold)
             hits += sum(any(start < last and first < end for first, last in gold) for start, end in spans)
             touched += sum(any(start < last and first < end for start, end in spans) for first, last in gold)
         figures[kind] = (labeled, hits / ours, touched / labeled)

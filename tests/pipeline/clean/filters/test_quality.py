@@ -33,7 +33,8 @@ def expected(text):
 
 
 def test_a_threshold_compares_the_probability_of_the_label():
-    low, high = judge(FRENCH), judge(ENGLISH)
+    low = judge(FRENCH)
+    high = judge(ENGLISH)
     assert (low.reason, low.columns) == ("low_quality", {"quality": expected(FRENCH)})
     assert low.detail == f"{expected(FRENCH):.4f} < 0.5"
     assert (high.reason, high.columns) == ("", {"quality": min(1.0, expected(ENGLISH))})

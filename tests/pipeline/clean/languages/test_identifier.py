@@ -20,7 +20,8 @@ def test_any_text_has_an_answer_that_depends_on_eight_pieces_alone(name, text, m
     assert language == UNDECIDED or 2 <= len(language) <= 3
     assert 0 <= score <= 1
     assert identifier.identify(text) == (language, score)
-    read, other = (text + "x " * 150)[:300], "y" * 700
+    read = (text + "x " * 150)[:300]
+    other = "y" * 700
     unread = (more + other)[:700]
     answers = {identifier.identify(gap.join([read] * 8)) for gap in (unread, other)}
     assert len(answers) == 1
@@ -65,12 +66,15 @@ def test_long_texts_need_a_higher_score():
     assert strict.least_score("en", 5000) == (0.95, "threshold")
 
 
-@pytest.mark.parametrize(("keep", "language", "score", "wanted"), [
-    ([], "de", 0.1, ("", "")),
-    (["en", "de"], "de", 0.65, ("", "")),
-    (["en", "de"], "de", 0.6494, ("language_score", "de 0.649 < 0.650 by threshold")),
-    (["en"], "de", 0.99, ("language", "de")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("keep", "language", "score", "wanted"),
+    [
+        ([], "de", 0.1, ("", "")),
+        (["en", "de"], "de", 0.65, ("", "")),
+        (["en", "de"], "de", 0.6494, ("language_score", "de 0.649 < 0.650 by threshold")),
+        (["en"], "de", 0.99, ("language", "de")),
+    ],
+)
 def test_a_text_stays_by_its_language_and_then_its_score(keep, language, score, wanted):
     chosen = LANGUAGES.resolve({"name": "py3langid", "keep": keep})
     told = SimpleNamespace(identify=lambda text: (language, score))

@@ -18,7 +18,7 @@ ARTICLE = {
     "ru": "Все люди рождаются свободными и равными в своем достоинстве и правах. Они наделены разумом и совестью и должны поступать в отношении друг друга в духе братства.",
     "ja": "すべての人間は、生まれながらにして自由であり、かつ、尊厳と権利とについて平等である。人間は、理性と良心とを授けられており、互いに同胞の精神をもって行動しなければならない。",
     "zh": "人人生而自由，在尊严和权利上一律平等。他们赋有理性和良心，并应以兄弟关系的精神相对待。",
-}  # fmt: skip
+}
 IDENTIFIER = Py3langid(Py3langid.Options())
 
 
@@ -104,7 +104,8 @@ def letters_by_script():
 
 def test_a_script_that_the_model_was_not_trained_on_is_undecided():
     """Words of random letters: syllabics, Mongolian, Tai Tham, Cherokee and Baybayin were Amharic, others `zxx`."""
-    draw, scripts = random.Random(1), letters_by_script()
+    draw = random.Random(1)
+    scripts = letters_by_script()
     assert len(scripts) > 120
     answers = {}
     for name, letters in scripts.items():
@@ -131,7 +132,8 @@ def test_a_declaration_in_another_script_is_undecided(language):
 @pytest.mark.parametrize("upper", [False, True])
 def test_a_cipher_is_no_language(upper):
     """Letters of English replaced by others, one for one: their lengths and marks are those of English."""
-    draw, letters = random.Random(3), "abcdefghijklmnopqrstuvwxyz"
+    draw = random.Random(3)
+    letters = "abcdefghijklmnopqrstuvwxyz"
     for _ in range(30):
         other = "".join(draw.sample(letters, 26))
         text = (ARTICLE["en"].lower() * 3).translate(str.maketrans(letters, other))

@@ -34,7 +34,8 @@ SIZES = {
 RATES = ("mask_rate", "prediction_rate", "noise_density")
 UNITS = ("unit", "role_unit")
 
-OPEN, INSIDE = 3 * (FIRST_CONTENT // 3 + 1), 3 * (FIRST_CONTENT // 3 + 1) + 1
+OPEN = 3 * (FIRST_CONTENT // 3 + 1)
+INSIDE = 3 * (FIRST_CONTENT // 3 + 1) + 1
 """A token that opens a word, and one that does not."""
 
 

@@ -73,7 +73,8 @@ def test_sentence_starts_follow_their_tokens(name):
     ids, noise = step.noise(numbered, Draws(1, rows.fixed["uid"], np.zeros(len(rows), np.uint16)))
     after = step.starts_after(numbered, noise)
     for row in range(len(rows)):
-        found, old = ids[row].tolist(), numbered.ids[row]
+        found = ids[row].tolist()
+        old = numbered.ids[row]
         starts = after[row].tolist()
         assert starts[0] == 0
         assert (np.diff(after[row].astype(int)) > 0).all()
@@ -106,7 +107,8 @@ def test_rows_that_passed_are_counted():
 
 TEXT = "Hard work leads to success. Success brings happiness."
 TOKENS = {"en": "<en>", "de": "<de>"}
-DE, EN = FIRST_CONTENT, FIRST_CONTENT + 1
+DE = FIRST_CONTENT
+EN = FIRST_CONTENT + 1
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +164,8 @@ def test_rows_by_hand(tokenizer, words):
 def test_the_noise_is_that_of_rows_without_language_tokens(words):
     """A row of `max_length` tokens has room for one content token less; all others are BART's, and can be undone."""
     rows = content([1, 5, 40, 300], [0, 1, 1, 0], words)
-    objective, bart = mbart(words), mbart(words, language_tokens={})
+    objective = mbart(words)
+    bart = mbart(words, language_tokens={})
     examples, skips = objective.corrupt(rows, np.zeros(4, np.uint16), 1)
     plain, _ = bart.corrupt(rows, np.zeros(4, np.uint16), 1)
     assert not skips.any()

@@ -18,11 +18,14 @@ def test_packed_rows_stand_as_they_are():
     assert wide("causal_lm").grouping.label == "packed-700-eos"
 
 
-@pytest.mark.parametrize(("options", "raw", "wanted"), [
-    ({}, 1023, {"input_ids": [*KITTEN, 5]}),
-    ({"add_bos": True}, 1022, {"input_ids": [4, *KITTEN, 5]}),
-    ({"architecture": "encoder_decoder"}, 1023, {"input_ids": [5], "target_ids": [*KITTEN, 5]}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "raw", "wanted"),
+    [
+        ({}, 1023, {"input_ids": [*KITTEN, 5]}),
+        ({"add_bos": True}, 1022, {"input_ids": [4, *KITTEN, 5]}),
+        ({"architecture": "encoder_decoder"}, 1023, {"input_ids": [5], "target_ids": [*KITTEN, 5]}),
+    ],
+)
 def test_documents_have_special_tokens_around_them(options, raw, wanted):
     objective = build_objective({"name": "causal_lm", "grouping": "document", **options}, WORDS)
     assert objective.content_length == raw
@@ -63,7 +66,8 @@ TWO_SIDES = {"architecture": "encoder_decoder"}
 
 def slow(ids, key, suffix):
     """Content tokens before the cut; `suffix` in percent."""
-    n, most = len(ids), len(ids) - 1
+    n = len(ids)
+    most = len(ids) - 1
     if suffix is not None:
         most = min(most, max(1, 2 * max(1, (n * suffix + 50) // 100) - 1))
     word = int(random_bits(np.array([key]), LABELS, 1)[0, 0]) >> 32
@@ -73,7 +77,8 @@ def slow(ids, key, suffix):
 @pytest.mark.parametrize("suffix", [None, 25])
 def test_cuts_equal_a_plain_loop(suffix):
     options = {"suffix_rate": suffix / 100} if suffix else {}
-    decoder, sides = wide("prefix_lm", **options), wide("prefix_lm", **options, **TWO_SIDES)
+    decoder = wide("prefix_lm", **options)
+    sides = wide("prefix_lm", **options, **TWO_SIDES)
     rows = samples([2, 3, 4, 17, 64, 300, 568] * 30)
     for (key, sample, whole), parts in zip(keyed(decoder, rows), corrupt(sides, rows), strict=True):
         ids = sample["ids"].tolist()
@@ -105,7 +110,8 @@ def test_both_sides_of_a_full_row_fit_whatever_the_cut(options, longest):
 
 
 def test_mode_token_stands_in_front_and_belongs_to_the_prefix():
-    mode, text = WORDS.modes["S"], list(range(200, 208))
+    mode = WORDS.modes["S"]
+    text = list(range(200, 208))
     for options in ({}, TWO_SIDES):
         (plain,) = variants_of(wide("prefix_lm", **options), text, count=1)
         (moded,) = variants_of(wide("prefix_lm", mode="S", **options), text, count=1)

@@ -48,16 +48,20 @@ def slow_order(ids, key, percent):
     }
     if all(place == source for place, source in order.items()):
         first, second = places[:2]
-        order[first], order[second] = second, first
+        order[first] = second
+        order[second] = first
     return [ids[source] for source in order.values()], {"token_order": [*order.values()]}
 
 
-@pytest.mark.parametrize(("name", "option", "loop", "percents"), [
-    ("denoising_autoencoding", "mask_rate", slow_masks, (15, 100)),
-    ("token_deletion", "noise_density", slow_deletion, (15, 100)),
-    ("document_rotation", None, slow_rotation, (100,)),
-    ("token_reordering", "noise_density", slow_order, (15, 50, 100)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "option", "loop", "percents"),
+    [
+        ("denoising_autoencoding", "mask_rate", slow_masks, (15, 100)),
+        ("token_deletion", "noise_density", slow_deletion, (15, 100)),
+        ("document_rotation", None, slow_rotation, (100,)),
+        ("token_reordering", "noise_density", slow_order, (15, 50, 100)),
+    ],
+)
 def test_equals_a_plain_loop(name, option, loop, percents):
     for percent in percents:
         objective = wide(name, **({option: percent / 100} if option else {}))
@@ -111,7 +115,8 @@ def test_frames_stand_around_the_noise_and_the_original(name, head):
     assert objective.content_length == 63 - len(HEADS[head])
     rows = samples([2, 3, 17, objective.content_length] * 20, sentences=2)
     for sample, example in zip(rows, corrupt(objective, rows), strict=True):
-        row, target = example["input_ids"].tolist(), example["target_ids"].tolist()
+        row = example["input_ids"].tolist()
+        target = example["target_ids"].tolist()
         assert target == [*sample["ids"].tolist(), EOS]
         assert (row[: len(HEADS[head])], row[-1]) == (HEADS[head], EOS)
         assert objective.uncorrupt(example).tolist() == [*HEADS[head], *target]
@@ -160,7 +165,8 @@ def slow_spans(units, key, ppm, table):
     lengths = fitted(lengths, min(units - k + 1, k))
     order = smallest(key, ORDERS, len(lengths), len(lengths))
     chosen = sorted(smallest(key, SLOTS, units - k + 1, len(lengths)))
-    before, found = 0, []
+    before = 0
+    found = []
     for gap, place in zip(chosen, order, strict=True):
         found.append((gap + before, lengths[place], place))
         before += lengths[place]
@@ -194,7 +200,8 @@ def fitted_to_tokens(spans, tokens, end):
 
 
 def infilled(ids, spans):
-    place, out = 0, [4]
+    place = 0
+    out = [4]
     for start, length in spans:
         out += [*ids[place:start], MASK]
         place = start + length
@@ -235,6 +242,7 @@ def test_lengths_of_spans_follow_poissons_law(mean, entries):
 
 def test_random_ids_stand_for_some_spans():
     examples = corrupt(wide("text_infilling", random_share=0.1), samples([510] * 200))
-    spans, ids = len(examples.columns["span_starts"].values), examples.columns["input_ids"].values
+    spans = len(examples.columns["span_starts"].values)
+    ids = examples.columns["input_ids"].values
     assert within_sigmas(int((ids == MASK).sum()), spans, 0.9)
     assert int(ids.min()) >= MASK

@@ -27,9 +27,15 @@ COUNTED = replace(WORDS, token_counts=(np.arange(WORDS.size) * 7919 % 1009).asty
 
 
 @pytest.mark.parametrize("specials", [0.0, 0.1])
-@pytest.mark.parametrize(("name", "rate", "exponent"), [
-    ("masked_lm", 0.15, 0), ("masked_lm", 1.0, 0), ("masked_lm", 0.15, 0.5), ("masked_encoder_decoder", 0.15, 0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "rate", "exponent"),
+    [
+        ("masked_lm", 0.15, 0),
+        ("masked_lm", 1.0, 0),
+        ("masked_lm", 0.15, 0.5),
+        ("masked_encoder_decoder", 0.15, 0),
+    ],
+)
 def test_equals_a_plain_loop(name, rate, exponent, specials):
     objective = wide(name, COUNTED, mask_rate=rate, **({"frequency_exponent": exponent} if exponent else {}))
     rows = samples([1 + (37 * row) % 90 for row in range(200)] + [510] * 5, specials=specials)
@@ -58,7 +64,8 @@ def slow_number(uid, variant, m, lowest, highest):
     key = kernel_keys(1, "masked_lm", np.array([uid], np.uint64), np.zeros(1, np.uint16))
     word = int(random_bits(key, RATES, 1)[0, 0]) >> 32
     word = (word + (int(f"{variant:016b}"[::-1], 2) << 16)) % 2**32
-    first, last = max(1, ceil(lowest * m)), max(1, ceil(lowest * m), floor(highest * m))
+    first = max(1, ceil(lowest * m))
+    last = max(1, ceil(lowest * m), floor(highest * m))
     return first + (word * (last - first + 1) >> 32)
 
 

@@ -16,14 +16,19 @@ from tests.pipeline.corruption_cases import SEP, WORDS, one_sample, samples
 from tests.pipeline.pair_cases import frame, slow_masks, unmasked, window
 from tests.pipeline.word_cases import drawn, masked_by_hand, slow_take, slow_words
 
-RAIN, UMBRELLA, APPLES = [200, 201, 202, 203], [204, 205, 206, 207, 208], [300, 301, 302, 303, 304]
-NSP, SOP, TLM = "next_sentence_prediction", "sentence_order_prediction", "translation_lm"
+RAIN = [200, 201, 202, 203]
+UMBRELLA = [204, 205, 206, 207, 208]
+APPLES = [300, 301, 302, 303, 304]
+NSP = "next_sentence_prediction"
+SOP = "sentence_order_prediction"
+TLM = "translation_lm"
 COUNTED = replace(WORDS, token_counts=(np.arange(WORDS.size) * 7919 % 1009).astype(np.uint64))
 
 
 def slow_pair(name, sample, key, attention=""):
     """Return both segments and the features of a pair."""
-    ids, starts = sample["ids"].tolist(), sample["sentence_starts"].tolist()
+    ids = sample["ids"].tolist()
+    starts = sample["sentence_starts"].tolist()
     word, choice = drawn(key, LABELS, 2)
     label = word >> 63
     if name == TLM:
@@ -47,10 +52,16 @@ def slow_spans(row, key, longest):
 
 
 @pytest.mark.parametrize("specials", [0.0, 0.1])
-@pytest.mark.parametrize(("name", "options"), [
-    (NSP, {}), (NSP, {"attention": "prefix"}), (TLM, {}), (TLM, {"frequency_exponent": 0.5}),
-    *((SOP, {"max_span_length": longest}) for longest in (0, 1, 3)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        (NSP, {}),
+        (NSP, {"attention": "prefix"}),
+        (TLM, {}),
+        (TLM, {"frequency_exponent": 0.5}),
+        *((SOP, {"max_span_length": longest}) for longest in (0, 1, 3)),
+    ],
+)
 def test_equals_a_plain_loop(name, options, specials):
     objective = wide(name, COUNTED, **options)
     rows = samples([2 + (37 * row) % 90 for row in range(400)], specials=specials, sentences=5)
@@ -66,7 +77,8 @@ def test_equals_a_plain_loop(name, options, specials):
             assert (first == SEP).all()
             continue
         first, second, features = slow_pair(name, sample, key, options.get("attention", ""))
-        row, exponent = frame(first, second), options.get("frequency_exponent", 0)
+        row = frame(first, second)
+        exponent = options.get("frequency_exponent", 0)
         longest = options.get("max_span_length")
         hidden = slow_spans(row, key, longest) if longest else slow_masks(row, key, 150_000, COUNTED, exponent)
         assert masked(example) == hidden
@@ -84,8 +96,9 @@ def test_a_short_partner_cuts_both_labels(partner, unused):
     examples = corrupt(wide(NSP), rows, np.arange(50))
     size = len(partner)
     assert {(int(one["sentence_label"][0]), *unmasked(one)) for one in examples} == {
-        (0, *frame(RAIN, UMBRELLA[:size])), (1, *frame(RAIN, partner))
-    }  # fmt: skip
+        (0, *frame(RAIN, UMBRELLA[:size])),
+        (1, *frame(RAIN, partner)),
+    }
     assert wide(NSP).count_unused_tokens(rows, examples) == 50 * unused
 
 

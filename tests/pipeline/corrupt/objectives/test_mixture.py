@@ -21,8 +21,11 @@ def with_parts(rows, parts):
 
 
 def test_rows_are_what_their_parts_make_of_them():
-    parts = [{**SPANS, "label": "a"}, {**SPANS, "label": "b", "mode": "X", "noise_density": 0.5},
-             {"name": "prefix_lm", "architecture": "encoder_decoder", "label": "c"}]  # fmt: skip
+    parts = [
+        {**SPANS, "label": "a"},
+        {**SPANS, "label": "b", "mode": "X", "noise_density": 0.5},
+        {"name": "prefix_lm", "architecture": "encoder_decoder", "label": "c"},
+    ]
     objective = mixture(*parts)
     rows = samples([0, 1, 2, 5, 64, 30] * 40)
     rows = with_parts(rows, np.random.RandomState(3).randint(0, 3, len(rows)))

@@ -75,11 +75,14 @@ def test_any_batch_of_short_rows(name, lengths, seed):
     check_uncorrupt(case)
     minimum = case.objective.minimum
     for sample, skip in zip(case.rows, case.corrupt()[1], strict=True):
-        tokens, sentences = len(sample["ids"]), len(sample["sentence_starts"])
+        tokens = len(sample["ids"])
+        sentences = len(sample["sentence_starts"])
         reasons = {
-            Skip.EMPTY: tokens == 0, Skip.TOO_SHORT: tokens < minimum.tokens,
-            Skip.ONE_SENTENCE: sentences < minimum.sentences, Skip.NONE: True,
-        }  # fmt: skip
+            Skip.EMPTY: tokens == 0,
+            Skip.TOO_SHORT: tokens < minimum.tokens,
+            Skip.ONE_SENTENCE: sentences < minimum.sentences,
+            Skip.NONE: True,
+        }
         assert Skip(skip) == next(reason for reason, holds in reasons.items() if holds)
 
 
@@ -116,7 +119,8 @@ def test_features_are_as_declared(name):
     for size in (65_536, 65_537):
         case = case_of(name, samples([30, 0, 200], vocabulary(size)), vocabulary(size))
         check_features(case)
-        columns, fixed = case.corrupt()[0].columns, case.corrupt()[0].fixed
+        columns = case.corrupt()[0].columns
+        fixed = case.corrupt()[0].fixed
         assert np.array_equal(fixed["variant"], fixed["uid"] % 5)
         assert list(columns) == [feature.name for feature in case.objective.features]
         assert not any(word in name for name in columns for word in ("attention_mask", "labels", "decoder_input"))
@@ -136,7 +140,8 @@ def test_rows_cut_out_of_a_block_are_rows_like_any_other(name):
     columns = {key: Ragged(column.values, column.offsets[1:6]) for key, column in block.columns.items()}
     view = Rows({key: column[1:5] for key, column in block.fixed.items()}, columns)
     zeros = np.zeros(4, np.uint16)
-    found, copy = objective.corrupt(view, zeros, 1)[0], objective.corrupt(block.take(np.arange(1, 5)), zeros, 1)[0]
+    found = objective.corrupt(view, zeros, 1)[0]
+    copy = objective.corrupt(block.take(np.arange(1, 5)), zeros, 1)[0]
     assert not find_changed(found, copy).any()
 
 
@@ -196,7 +201,8 @@ def test_labels_rise_are_text_and_hold_what_stood_there(options, specials):
     assert (skips == 0).sum() > 40
     replaceable = set(WORDS.replaceable.tolist())
     for row in np.flatnonzero(skips == 0):
-        sample, example = rows.row(int(row)), examples.row(int(row))
+        sample = rows.row(int(row))
+        example = examples.row(int(row))
         framed = objective.original(sample, example)
         if not objective.keeps_order:  # labels stand where the input has their tokens
             framed = example["input_ids"].copy()

@@ -49,7 +49,8 @@ def test_equals_a_plain_loop(specials, unit, rate):
 
 def slow_masks(example):
     """Return which place reads which in content and query rows: the context, then those predicted before."""
-    length, order = len(example["input_ids"]), example["prediction_order"].tolist()
+    length = len(example["input_ids"])
+    order = example["prediction_order"].tolist()
     context = [place for place in range(length) if place not in order]
     content, query = ([[False] * length for _ in range(length)] for _ in range(2))
     for reader in range(length):

@@ -50,10 +50,14 @@ OPTIONS = {
         ({"parts": [SPANS, {"name": "masked_lm"}]}, "parts must share one architecture"),
         ({"parts": [SPANS, {**SPANS, "label": "b", "grouping": "document"}]}, "parts must share one grouping"),
         ({"parts": [SPANS, {**SPANS, "label": "b", "decoder_start": "bos"}]}, "parts must share one frame"),
-        ({"parts": [{"name": "masked_lm"}, {"name": "whole_word_masking", "separator": "none"}]},
-         "parts must share one grouping"),
-        ({"parts": [{"name": "masked_lm"}, {"name": "span_boundary", "separator": "sep"}]},
-         "parts must share one heads"),
+        (
+            {"parts": [{"name": "masked_lm"}, {"name": "whole_word_masking", "separator": "none"}]},
+            "parts must share one grouping",
+        ),
+        (
+            {"parts": [{"name": "masked_lm"}, {"name": "span_boundary", "separator": "sep"}]},
+            "parts must share one heads",
+        ),
         ({"parts": [{"name": "mixture"}]}, "cannot be a part of a mixture"),
         ({"parts": [{"name": "masked_lm", "cross_documents": False}]}, "cross_documents"),
     ],
@@ -87,7 +91,7 @@ OPTIONS = {
         ({"tasks": [{"template": "say {source}"}]}, "needs the tokenizer"),
     ],
     "translation_lm": [({"max_length": 4}, "max_length")],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
@@ -99,27 +103,42 @@ def test_wrong_options(name, options, message):
         build_objective({"name": name, **options}, WORDS)
 
 
-@pytest.mark.parametrize(("words", "options", "message"), [
-    (replace(vocabulary(), modes={}), {"name": "prefix_lm", "mode": "S"}, "needs its mode token"),
-    (vocabulary(sentinels=100), {"name": "mixture"}, r"'X1'.*needs 128 sentinels, the tokenizer has 100"),
-    (vocabulary(sentinels=100), {"name": "span_corruption", "noise_density": 0.5, "target_length": 512},
-     r"766 tokens has 128 spans and needs 128 sentinels.* has 100"),
-    *((replace(WORDS, sentinels=(7, second, *WORDS.sentinels[2:])), {"name": "span_corruption"},
-       "distinct special ids") for second in (7, 500)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "options", "message"),
+    [
+        (replace(vocabulary(), modes={}), {"name": "prefix_lm", "mode": "S"}, "needs its mode token"),
+        (vocabulary(sentinels=100), {"name": "mixture"}, r"'X1'.*needs 128 sentinels, the tokenizer has 100"),
+        (
+            vocabulary(sentinels=100),
+            {"name": "span_corruption", "noise_density": 0.5, "target_length": 512},
+            r"766 tokens has 128 spans and needs 128 sentinels.* has 100",
+        ),
+        *(
+            (
+                replace(WORDS, sentinels=(7, second, *WORDS.sentinels[2:])),
+                {"name": "span_corruption"},
+                "distinct special ids",
+            )
+            for second in (7, 500)
+        ),
+    ],
+)
 def test_a_vocabulary_that_lacks_what_is_needed(words, options, message):
     with pytest.raises(ConfigurationError, match=message):
         build_objective(options, words)
 
 
-@pytest.mark.parametrize(("name", "options", "ids", "reason"), [
-    ("document_rotation", {}, [300], "too_short"),
-    ("masked_encoder_decoder", {}, [SEP, SEP], "no_maskable"),
-    ("masked_lm", {}, [SEP, SEP], "no_maskable"),
-    ("masked_lm", {"attention": "prefix"}, [200], "too_short"),
-    ("prefix_lm", {}, [300], "too_short"),
-    ("sentence_reordering", {}, [300, 301], "one_sentence"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "options", "ids", "reason"),
+    [
+        ("document_rotation", {}, [300], "too_short"),
+        ("masked_encoder_decoder", {}, [SEP, SEP], "no_maskable"),
+        ("masked_lm", {}, [SEP, SEP], "no_maskable"),
+        ("masked_lm", {"attention": "prefix"}, [200], "too_short"),
+        ("prefix_lm", {}, [300], "too_short"),
+        ("sentence_reordering", {}, [300, 301], "one_sentence"),
+    ],
+)
 def test_rows_of_one_sentence_that_are_skipped(name, options, ids, reason):
     assert reasons(wide(name, **options), one_sample(ids, [0])) == [reason]
 
@@ -135,78 +154,125 @@ FITS = "contradict|do not fit"
 
 # Features of examples that no row has, and what the message says of them.
 EXAMPLES = [
-    ({"name": "corrective_lm"}, [
-        ({**CROP, "crop_start": [start], "crop_length": [length]}, f"a crop of {length} tokens from {start} of 3")
-        for start, length in ((0, 0), (0, 4), (2, 2))
-    ]),
-    ({"name": "masked_lm"}, [
-        ({"input_ids": [1, 3, 3, 302, 2], "label_positions": places, "label_ids": labels}, f"'masked_lm'.*{message}")
-        for places, labels, message in (
-            ([1, 5], [300, 301], "do not rise inside"),
-            ([2, 2], [300, 301], "do not rise inside"),
-            ([2, 1], [300, 301], "do not rise inside"),
-            ([1], [300, 301], "1 label_positions, 2"),
-            ([], [], "at least one"),
-        )
-    ]),
-    ({"name": "masked_lm", "predict_from": "previous"}, [
-        ({"input_ids": [3, 300, 2], "label_positions": [0], "label_ids": [1]},
-         "'masked_lm': a label at position 0 has no previous position"),
-    ]),
-    ({"name": "mass"}, [
-        ({"input_ids": [1, 300, MASK, MASK, 2], "target_ids": [301, 302], "target_start": [start]},
-         "does not lie inside")
-        for start in (0, 3, 4)
-    ]),
-    ({"name": "permuted_lm"}, [
-        ({"input_ids": [1, 300, 301, 302, 2], "prediction_order": order}, "order")
-        for order in ([1, 1], [0], [4], [9])
-    ]),
+    (
+        {"name": "corrective_lm"},
+        [
+            ({**CROP, "crop_start": [start], "crop_length": [length]}, f"a crop of {length} tokens from {start} of 3")
+            for start, length in ((0, 0), (0, 4), (2, 2))
+        ],
+    ),
+    (
+        {"name": "masked_lm"},
+        [
+            (
+                {"input_ids": [1, 3, 3, 302, 2], "label_positions": places, "label_ids": labels},
+                f"'masked_lm'.*{message}",
+            )
+            for places, labels, message in (
+                ([1, 5], [300, 301], "do not rise inside"),
+                ([2, 2], [300, 301], "do not rise inside"),
+                ([2, 1], [300, 301], "do not rise inside"),
+                ([1], [300, 301], "1 label_positions, 2"),
+                ([], [], "at least one"),
+            )
+        ],
+    ),
+    (
+        {"name": "masked_lm", "predict_from": "previous"},
+        [
+            (
+                {"input_ids": [3, 300, 2], "label_positions": [0], "label_ids": [1]},
+                "'masked_lm': a label at position 0 has no previous position",
+            ),
+        ],
+    ),
+    (
+        {"name": "mass"},
+        [
+            (
+                {"input_ids": [1, 300, MASK, MASK, 2], "target_ids": [301, 302], "target_start": [start]},
+                "does not lie inside",
+            )
+            for start in (0, 3, 4)
+        ],
+    ),
+    (
+        {"name": "permuted_lm"},
+        [
+            ({"input_ids": [1, 300, 301, 302, 2], "prediction_order": order}, "order")
+            for order in ([1, 1], [0], [4], [9])
+        ],
+    ),
     ({"name": "prefix_lm"}, [({"input_ids": [300, EOS], "prefix_length": [2]}, "prefix_lm")]),
-    ({"name": "prefix_lm", **TWO_SIDES}, [
-        ({"input_ids": [300], "target_ids": [301, EOS]}, "prefix_lm"),
-        ({"input_ids": [300, EOS], "target_ids": []}, "prefix_lm"),
-    ]),
-    ({"name": "sentence_comparison"}, [
-        ({"input_ids": [1, 200, 200], "input_ids_b": [1, 201, 2]}, r"expected \[CLS\]"),
-    ]),
-    ({"name": "sentence_comparison", "mode": "same"}, [
-        ({"input_ids": [1, 200, 2], "input_ids_b": [1, 201, 2]}, "differ"),
-    ]),
-    ({"name": "sentence_reordering"}, [
-        ({**SENTENCES, "sentence_order": [1, 1]}, "not a permutation"),
-        ({**SENTENCES, "sentence_order": [1, 0]}, "contradict"),
-    ]),
-    ({"name": "span_boundary"}, [
-        ({**LABELS, "span_starts": starts, "span_lengths": lengths}, "do not cover the labels")
-        for starts, lengths in (([1], [2]), ([1, 4], [2, 1]), ([1, 3], [2]), ([], []))
-    ]),
-    ({"name": "span_corruption"}, [
-        ({"input_ids": inputs, "target_ids": target}, SENTINELS)
-        for inputs, target in (
-            ([300, X, 302, EOS], [X, 301, Y, 305, EOS]),
-            ([300, X, 302, Y, EOS], [X, 301, EOS]),
-            ([300, Y, 302, X, EOS], [X, 301, Y, 305, EOS]),
-            ([300, X, 302, EOS], [305, X, 301, EOS]),
-            ([300, X, 302, EOS], [X, EOS]),
-            ([300, X, 302, EOS], [X, 301]),
-            ([300, X, 302], [X, 301, EOS]),
-            ([300, X, 302, EOS], []),
-        )
-    ]),
-    ({"name": "text_infilling"}, [
-        ({**INFILLED, "input_ids": [4, 300, MASK, 303, 5], "span_starts": [1], "span_lengths": [1]}, FITS),
-        ({**INFILLED, "input_ids": [4, 300, MASK, 303, 5], "span_starts": [9], "span_lengths": [2]}, FITS),
-        ({**INFILLED, "input_ids": [4, 300, MASK, 309, 5], "span_starts": [1], "span_lengths": [2]}, FITS),
-    ]),
+    (
+        {"name": "prefix_lm", **TWO_SIDES},
+        [
+            ({"input_ids": [300], "target_ids": [301, EOS]}, "prefix_lm"),
+            ({"input_ids": [300, EOS], "target_ids": []}, "prefix_lm"),
+        ],
+    ),
+    (
+        {"name": "sentence_comparison"},
+        [
+            ({"input_ids": [1, 200, 200], "input_ids_b": [1, 201, 2]}, r"expected \[CLS\]"),
+        ],
+    ),
+    (
+        {"name": "sentence_comparison", "mode": "same"},
+        [
+            ({"input_ids": [1, 200, 2], "input_ids_b": [1, 201, 2]}, "differ"),
+        ],
+    ),
+    (
+        {"name": "sentence_reordering"},
+        [
+            ({**SENTENCES, "sentence_order": [1, 1]}, "not a permutation"),
+            ({**SENTENCES, "sentence_order": [1, 0]}, "contradict"),
+        ],
+    ),
+    (
+        {"name": "span_boundary"},
+        [
+            ({**LABELS, "span_starts": starts, "span_lengths": lengths}, "do not cover the labels")
+            for starts, lengths in (([1], [2]), ([1, 4], [2, 1]), ([1, 3], [2]), ([], []))
+        ],
+    ),
+    (
+        {"name": "span_corruption"},
+        [
+            ({"input_ids": inputs, "target_ids": target}, SENTINELS)
+            for inputs, target in (
+                ([300, X, 302, EOS], [X, 301, Y, 305, EOS]),
+                ([300, X, 302, Y, EOS], [X, 301, EOS]),
+                ([300, Y, 302, X, EOS], [X, 301, Y, 305, EOS]),
+                ([300, X, 302, EOS], [305, X, 301, EOS]),
+                ([300, X, 302, EOS], [X, EOS]),
+                ([300, X, 302, EOS], [X, 301]),
+                ([300, X, 302], [X, 301, EOS]),
+                ([300, X, 302, EOS], []),
+            )
+        ],
+    ),
+    (
+        {"name": "text_infilling"},
+        [
+            ({**INFILLED, "input_ids": [4, 300, MASK, 303, 5], "span_starts": [1], "span_lengths": [1]}, FITS),
+            ({**INFILLED, "input_ids": [4, 300, MASK, 303, 5], "span_starts": [9], "span_lengths": [2]}, FITS),
+            ({**INFILLED, "input_ids": [4, 300, MASK, 309, 5], "span_starts": [1], "span_lengths": [2]}, FITS),
+        ],
+    ),
     ({"name": "token_reordering"}, [({**PAIR, "token_order": [0, 0]}, "not a permutation")]),
-]  # fmt: skip
+]
 
 
-@pytest.mark.parametrize(("options", "features", "message"), [
-    pytest.param(options, features, message, id=options["name"])
-    for options, cases in EXAMPLES for features, message in cases
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "features", "message"),
+    [
+        pytest.param(options, features, message, id=options["name"])
+        for options, cases in EXAMPLES
+        for features, message in cases
+    ],
+)
 def test_an_example_that_contradicts_itself(options, features, message):
     with pytest.raises(ValueError, match=message):
         wide(**options).uncorrupt(example_of(**features))
@@ -222,7 +288,8 @@ def hostile(example):
     for name, column in example.columns.items():
         limit = np.iinfo(column.dtype).max if column.dtype.kind == "u" else 1e9
         yield Example(example.fixed, {other: kept for other, kept in example.columns.items() if other != name})
-        longer, large = np.append(column, column[-1:]), np.full(len(column) + 1, limit, column.dtype)
+        longer = np.append(column, column[-1:])
+        large = np.full(len(column) + 1, limit, column.dtype)
         for wrong in (column[:0], column[:-1], column[1:], column[::-1], longer, np.zeros_like(column), large):
             yield Example(example.fixed, {**example.columns, name: wrong})
         for place in range(0, len(column), 7):
@@ -236,7 +303,9 @@ def hostile(example):
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_a_wrong_example_is_refused_as_promised(name, options):
     """ValueError that begins with the objective's label, or a flat array of ids."""
-    objective, refused, tried = wide(name, vocabulary(1000), **options), [], 0
+    objective = wide(name, vocabulary(1000), **options)
+    refused = []
+    tried = 0
     rows = samples([5, 17, 40, 64] * 2, objective.vocabulary, seed=3, sentences=4)
     examples, skips = objective.corrupt(rows, np.arange(len(rows), dtype=np.uint16) % 2, seed=5)
     for example in examples.take(np.flatnonzero(skips == 0)):

@@ -42,11 +42,13 @@ def slow_shuffled(key, labels):
 @pytest.mark.parametrize("specials", [0.0, 0.1])
 def test_equals_a_plain_loop(replacement, specials):
     """Labels are those of masked LM with this label; the token there follows from the row's key alone."""
-    objective, plain = wide(NAME, WORDS, replacement=replacement), wide("masked_lm", WORDS, label=NAME)
+    objective = wide(NAME, WORDS, replacement=replacement)
+    plain = wide("masked_lm", WORDS, label=NAME)
     lengths = [1 + (37 * row) % 90 for row in range(200)] + [510] * 3
     rows = samples(lengths, WORDS, specials=specials)
     shares = [Fraction(sum(FREQUENCIES[: upto + 1]), sum(FREQUENCIES)) for upto in range(len(FREQUENCIES) - 1)]
-    table, others = [floor(share * 2**32) for share in shares], keyed(plain, rows, variant=4, seed=6)
+    table = [floor(share * 2**32) for share in shares]
+    others = keyed(plain, rows, variant=4, seed=6)
     for (key, _, example), (_, _, other) in zip(keyed(objective, rows, variant=4, seed=6), others, strict=True):
         labels = example["label_ids"].tolist()
         assert masked(example)[1:] == masked(other)[1:]

@@ -20,12 +20,16 @@ def slow(ids, key, k, marks, final):
     """Input and target of one row."""
     cuts = [0, *(cut + 1 for cut in sorted(smallest(key, LENGTHS, k - 1, marks - 1))), k]
     sizes = np.diff(cuts).tolist()
-    inputs, targets, place, kept = [], [], 0, 0
+    inputs = []
+    targets = []
+    place = 0
+    kept = 0
     for mark, (slot, size) in enumerate(zip(sorted(smallest(key, SLOTS, len(ids) - k + 1, marks)), sizes, strict=True)):
         inputs += [*ids[place : place + slot - kept], WORDS.sentinels[mark]]
         place += slot - kept
         targets += [WORDS.sentinels[mark], *ids[place : place + size]]
-        place, kept = place + size, slot
+        place = place + size
+        kept = slot
     return [*inputs, *ids[place:], EOS], [*targets, *([WORDS.sentinels[marks]] if final else []), EOS]
 
 
@@ -74,7 +78,8 @@ def test_a_decoder_reads_input_and_target_as_one_row():
     )
     rows = samples([2, 30, 64])
     for one, both, other in zip(corrupt(pair, rows), corrupt(prefixed, rows), corrupt(causal, rows), strict=True):
-        prefix, row = len(one["input_ids"]), [*one["input_ids"], *one["target_ids"]]
+        prefix = len(one["input_ids"])
+        row = [*one["input_ids"], *one["target_ids"]]
         assert row[0] == WORDS.modes["X"]
         assert both["input_ids"].tolist() == other["input_ids"].tolist() == row
         assert both["prefix_length"].tolist() == [prefix]
@@ -93,9 +98,12 @@ def test_special_ids_inside_are_refused():
 
 @pytest.mark.parametrize(
     "options",
-    [{"input_length": 2048, "mean_noise_span_length": 2.0}, {"input_length": 900, "noise_density": 0.5, "mode": "X"},
-     {"noise_density": 0.5, "target_length": 513, "final_sentinel": True}],
-)  # fmt: skip
+    [
+        {"input_length": 2048, "mean_noise_span_length": 2.0},
+        {"input_length": 900, "noise_density": 0.5, "mode": "X"},
+        {"noise_density": 0.5, "target_length": 513, "final_sentinel": True},
+    ],
+)
 def test_too_few_sentinels_name_the_longest_input_that_has_enough(options):
     with pytest.raises(ConfigurationError, match=r"128 are enough for input_length: \d+$") as refused:
         build_objective({"name": "span_corruption", **options}, WORDS)
@@ -144,7 +152,9 @@ def test_every_token_is_of_its_document(name, options):
     names = [[feature.name for feature in objective.features] for objective in (apart, across)]
     assert names[0] == [*names[1], "document_starts", "target_document_starts"]
     assert apart.grouping == across.grouping
-    rows, sentinels, shorter = packed_rows(), set(LARGE.sentinels), 0
+    rows = packed_rows()
+    sentinels = set(LARGE.sentinels)
+    shorter = 0
     for variant in range(10):
         examples, skips = apart.corrupt(rows, np.full(len(rows), variant, np.uint16), seed=1)
         assert list(examples.columns) == names[0]

@@ -33,8 +33,10 @@ def test_every_task_has_its_template_and_length(tokenizer):
     tokenizer, loaded = tokenizer
     tasks = [{"source": "a", "template": TRANSLATE}, {"source": "b", "template": SCORE}, {"source": "c"}]
     objective = build(loaded, *tasks, input_length=60, target_length=30)
-    pieces = [[encoding.ids.tolist() for encoding in tokenizer.encode(task["template"].split("{source}"))]
-              for task in (*tasks[:2], {"template": "{source}"})]  # fmt: skip
+    pieces = [
+        [encoding.ids.tolist() for encoding in tokenizer.encode(task["template"].split("{source}"))]
+        for task in (*tasks[:2], {"template": "{source}"})
+    ]
     lengths = [59 - sum(map(len, pair)) for pair in pieces]
     options = dict(objective.grouping.options)
     assert options["sources"] == tuple((name, n, 1_000_000) for name, n in zip("abc", lengths, strict=True))

@@ -34,10 +34,16 @@ def runs_of(places):
 
 
 @pytest.mark.parametrize("specials", [0.0, 0.1])
-@pytest.mark.parametrize(("name", "rate", "unit"), [
-    ("whole_word_masking", 0.15, "token"), ("whole_word_masking", 0.5, "word"), ("whole_word_masking", 0.8, "token"),
-    ("span_boundary", 0.15, "span"), ("span_boundary", 0.5, "token"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "rate", "unit"),
+    [
+        ("whole_word_masking", 0.15, "token"),
+        ("whole_word_masking", 0.5, "word"),
+        ("whole_word_masking", 0.8, "token"),
+        ("span_boundary", 0.15, "span"),
+        ("span_boundary", 0.5, "token"),
+    ],
+)
 def test_equals_a_plain_loop(name, rate, unit, specials):
     objective = wide(name, MARKED, role_unit=unit, mask_rate=rate)
     rows = samples([1 + (37 * row) % 90 for row in range(250)] + [510] * 5, specials=specials)
@@ -60,9 +66,14 @@ def test_equals_a_plain_loop(name, rate, unit, specials):
             assert example["span_lengths"].tolist() == sizes["span"]
 
 
-@pytest.mark.parametrize(("name", "options"), [
-    ("whole_word_masking", {"role_unit": "word", "mask_rate": 0.5}), ("whole_word_masking", {}), ("span_boundary", {}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("whole_word_masking", {"role_unit": "word", "mask_rate": 0.5}),
+        ("whole_word_masking", {}),
+        ("span_boundary", {}),
+    ],
+)
 def test_words_that_segmenters_found_come_before_those_of_the_pieces(name, options):
     """Word starts of the samples decide, also which labels share a role."""
     random = np.random.RandomState(3)

@@ -45,7 +45,8 @@ def architectures():
 @pytest.mark.parametrize("entry", [*architectures()], ids=lambda entry: " ".join(entry.values()))
 def test_labels_are_at_the_positions_of_those_of_a_batch(entry):
     found = corrupt_text(entry, TEXT, target=TARGET)
-    objective, example = found.objective, found.example
+    objective = found.objective
+    example = found.example
     roles = {feature.name: feature.role for feature in objective.features}
     starts = {"decoder_start": objective.frame.decoder_start, "predict_from": objective.frame.predict_from}
     collate = Collate(objective.architecture, roles, dict(objective.vocabulary.specials), **starts)
@@ -83,7 +84,8 @@ def test_labels_stand_below_the_positions_that_predict_them():
     for architecture in ("decoder", "encoder"):
         objective = {"name": "causal_lm", "architecture": architecture, "grouping": "document"}
         lines = dict(line.split(maxsplit=1) for line in str(corrupt_text(objective, "It rains.")).splitlines())
-        labels, inputs = lines["labels"].split(), lines["input"].split()
+        labels = lines["labels"].split()
+        inputs = lines["input"].split()
         assert (labels[:-1], labels[-1]) == (inputs[1:], "__")
     masks = {"name": "masked_lm", "grouping": "document", "mask_rate": 0.25, "mask_share": 1.0, "random_share": 0.0}
     found = [str(corrupt_text(masks, "It is raining.", variant=variant)).split("\n") for variant in range(60)]

@@ -26,7 +26,9 @@ class Bytes:
 
 PIECES = Pieces(Bytes(), 12)
 WORDS = Bytes.vocabulary
-ONE, TWO, OTHER = [200, 201, 202], [203, 204], [300, 301]
+ONE = [200, 201, 202]
+TWO = [203, 204]
+OTHER = [300, 301]
 
 
 def ids_of(text):
@@ -57,9 +59,13 @@ def test_roles_and_signs_are_those_of_their_positions():
     shown = PIECES.passage("row", ids, {2: "kept", 3: "kept"}, {2: "|", 3: "‖"})
     assert shown.title == "row (5 tokens)"
     assert styled(shown.text) == [
-        ("<U+0000>", "special"), ("<U+0000>", "sentinel"), ("|", "marker"), ("b", "kept"), ("‖", "marker"),
+        ("<U+0000>", "special"),
+        ("<U+0000>", "sentinel"),
+        ("|", "marker"),
+        ("b", "kept"),
+        ("‖", "marker"),
         ("c", "kept"),
-    ]  # fmt: skip
+    ]
 
 
 # Rows of two texts ----------------------------------------------------------------------------------------------------
@@ -84,7 +90,8 @@ def examples(name):
 @pytest.mark.parametrize("name", ["next_sentence_prediction", "sentence_order_prediction", "translation_lm"])
 def test_segments_are_parted(name):
     for row in examples(name):
-        second, original = int(row["segment_starts"][1]), unmasked(row)
+        second = int(row["segment_starts"][1])
+        original = unmasked(row)
         assert shown(row, "original") == f"‖{spaced(original[:second])} ‖{spaced(original[second:])}"
 
 
@@ -101,12 +108,18 @@ def test_both_texts_are_shown_with_the_signs_of_their_own_parts():
     sample = Rows(rows.fixed, {name: rows.columns[name] for name in names}).row(0)
     assert shown(sample, "ids") == f"|{spaced(ONE)} |{spaced(TWO)}"
     assert shown(sample, "partner_ids") == shown(sample, "target_ids") == spaced(OTHER)
-    compared, task = examples("sentence_comparison").row(0), examples("text_to_text").row(0)
+    compared = examples("sentence_comparison").row(0)
+    task = examples("text_to_text").row(0)
     assert (shown(compared, "input_ids ("), shown(compared, "input_ids_b (")) == (
-        spaced([1, *ONE, 2]), spaced([1, *TWO, 2]),
-    )  # fmt: skip
+        spaced([1, *ONE, 2]),
+        spaced([1, *TWO, 2]),
+    )
     assert (shown(task, "input_ids"), shown(task, "target_ids")) == (spaced([*ONE, *TWO, 5]), spaced([*OTHER, 5]))
-    lists = {"input_ids": [200, 201, 202], "target_ids": [203, 204], "document_starts": [0, 2],
-             "target_document_starts": [0, 1]}  # fmt: skip
+    lists = {
+        "input_ids": [200, 201, 202],
+        "target_ids": [203, 204],
+        "document_starts": [0, 2],
+        "target_document_starts": [0, 1],
+    }
     parted = Row({}, {name: np.array(values) for name, values in lists.items()})
     assert (shown(parted, "input_ids"), shown(parted, "target_ids")) == ("▌200 201 ▌202", "203 204")

@@ -40,8 +40,11 @@ def run(cluster, command, words):
     elif command == "sbatch":
         tasks = 1 + int(options["array"].partition("%")[0].removeprefix("0-"))
         if tasks + sum(state == "PENDING" for job in jobs.values() for state in job["states"]) > facts["room"]:
-            print("sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: "
-                  "Job violates accounting/QOS policy", file=sys.stderr)  # fmt: skip
+            print(
+                "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: "
+                "Job violates accounting/QOS policy",
+                file=sys.stderr,
+            )
             return 1
         job = {**options, "script": Path(words[-2]).read_text(), "first": words[-1], "states": ["PENDING"] * tasks}
         (cluster / f"{len(jobs) + 1}.job").write_text(json.dumps(job))

@@ -36,7 +36,9 @@ def test_killed_driver_leaves_no_worker(tmp_path):
 
 @pytest.mark.parametrize("moment", ["before the first", "between two", "after the last", "while they end"])
 def test_ctrl_c_while_workers_start_or_end_is_honoured_once_and_leaves_no_worker(tmp_path, monkeypatch, moment):
-    alive_at_most, real_start, real_stop = [], BaseProcess.start, BaseProcess.terminate
+    alive_at_most = []
+    real_start = BaseProcess.start
+    real_stop = BaseProcess.terminate
 
     def start(process):
         if moment == ("between two" if alive_at_most else "before the first"):
@@ -86,7 +88,8 @@ class Counting:
     logs = Path("logs")
 
     def __init__(self, done):
-        self.results, self.runs = set(done), []
+        self.results = set(done)
+        self.runs = []
 
     def __call__(self, unit):
         self.runs.append(unit)

@@ -69,7 +69,8 @@ def test_a_recipe_has_the_same_bytes_and_its_folder_may_have_any_name(cluster, t
 
 @pytest.mark.usefixtures("default_signals")
 def test_a_detached_driver_outlives_its_login(cluster, tmp_path):
-    output, words = tmp_path / "out", arguments(tmp_path, SHORT)
+    output = tmp_path / "out"
+    words = arguments(tmp_path, SHORT)
     command = [sys.executable, "-m", "clozeline", "pipeline", *words, f"output={output}", *JOBS, "--detach"]
     shell = f"{shlex.join(command)} && touch {tmp_path}/returned; sleep 600"
     with subprocess.Popen(["bash", "-c", shell], cwd=ROOT, start_new_session=True) as login:

@@ -45,8 +45,10 @@ def test_jobs_give_the_bytes_of_local_processes_and_lost_tasks_are_submitted_aga
     assert data(tmp_path / "slurm") == data(tmp_path / "local")
     submitted = calls(cluster, "sbatch")
     assert [word for line in submitted for word in line.split() if "array" in word] == [
-        *["--array=0-1"] * 2, "--array=0-1", "--array=0-1",  # units 1 and 5 of the lost task again; the second pass
-    ]  # fmt: skip
+        *["--array=0-1"] * 2,
+        "--array=0-1",
+        "--array=0-1",  # units 1 and 5 of the lost task again; the second pass
+    ]
     for word in ("--partition=cpu", "--time=01:00:00", "--cpus-per-task=1", "--mem-per-cpu=2G", "--account=a b"):
         assert f" {word} " in submitted[0]
     assert "qos" not in submitted[0]

@@ -25,9 +25,14 @@ CASES = {
     "sentence_pair": {"name": "sentence_pair", "length": 64, "short_rate": 0.1, "partner": True},
     "sentence_order": {"name": "sentence_pair", "length": 64, "short_rate": 0.1, "partner": False},
     "parallel": {"name": "parallel", "length": 64, "cut": "longer"},
-    "text_to_text": {"name": "parallel", "length": 40, "cut": "source", "target_length": 60,
-                     "sources": [["b", 40, 1_000_000], ["a", 30, 500_000]]},
-}  # fmt: skip
+    "text_to_text": {
+        "name": "parallel",
+        "length": 40,
+        "cut": "source",
+        "target_length": 60,
+        "sources": [["b", 40, 1_000_000], ["a", 30, 500_000]],
+    },
+}
 DESCRIBED = tuple(CASES)
 CASES |= {
     name: {"name": name, "length": 64}

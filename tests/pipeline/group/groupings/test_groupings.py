@@ -35,7 +35,8 @@ def run(rows, name, length, minimum=None, separator="none"):
 @given(rows=many_documents(), length=st.integers(2, 9), minimum=minimums)
 def test_tokens_in_are_tokens_in_rows_or_dropped(name, rows, length, minimum):
     found, counts = run(rows, name, length, minimum)
-    tokens, targets = rows.columns["token_ids"], rows.columns["target_ids"]
+    tokens = rows.columns["token_ids"]
+    targets = rows.columns["target_ids"]
     pairs = "target_ids" in found.columns
     assert counts["tokens_in"] == len(tokens.values) + pairs * len(targets.values)
     assert counts["tokens_in"] == counts["tokens_in_samples"] + sum(counts["tokens_dropped"].values())
@@ -98,7 +99,8 @@ def test_windows_of_documents_are_those_of_a_plain_loop(rows, length):
     found, _ = run(rows, "document", length)
     wanted = []
     for document in rows:
-        ids, starts = document["token_ids"].tolist(), document["sentence_starts"].tolist()
+        ids = document["token_ids"].tolist()
+        starts = document["sentence_starts"].tolist()
         first = 0
         while first < len(ids):
             ends = [start for start in starts if first < start <= first + length]
@@ -120,7 +122,8 @@ def test_rows_keep_the_word_starts_of_their_documents(name, rows, length, minimu
     grouping = build_grouping(GroupingSpec(name, length), WORDS)
     spec = GroupingSpec(name, length)
     grouped = grouping.group(Rows(rows.fixed, {**rows.columns, "word_starts": words}), minimum, Context(spec.label))
-    found, plain = grouped.rows, run(rows, name, length, minimum)[0]
+    found = grouped.rows
+    plain = run(rows, name, length, minimum)[0]
     assert list(found.columns) == [feature.name for feature in grouping.columns_of(words=True)]
     for column in plain.columns:
         assert np.array_equal(found.columns[column].values, plain.columns[column].values), "the others stay"
@@ -134,7 +137,9 @@ def test_rows_keep_the_word_starts_of_their_documents(name, rows, length, minimu
 @given(rows=many_documents(), length=st.integers(1, 9), separator=st.sampled_from([*EXTRA]), minimum=minimums)
 def test_packed_rows_laid_end_to_end_are_the_stream(rows, length, separator, minimum):
     found, counts = run(rows, "packed", length, separator=separator)
-    stream, begins, sentences = [], [], []
+    stream = []
+    begins = []
+    sentences = []
     for document in rows:
         if len(document["token_ids"]):
             begins.append(len(stream))
@@ -145,7 +150,8 @@ def test_packed_rows_laid_end_to_end_are_the_stream(rows, length, separator, min
     assert set(ids.lengths.tolist()[:-1]) <= {length}
     assert counts["separators"] == len(begins) * len(EXTRA[separator])
     for row in range(len(found)):
-        first, last = row * length, min(len(stream), (row + 1) * length)
+        first = row * length
+        last = min(len(stream), (row + 1) * length)
         for name, places in (("document_starts", begins), ("sentence_starts", sentences)):
             inside = [place - first for place in places if first < place < last]
             assert found.columns[name][row].tolist() == [0, *inside]
@@ -169,11 +175,13 @@ def plain_rows(rows, length, extra):
     """Full sentences by a loop: one is added where it fits, and cut where no row could hold it."""
     sentences = []
     for document in rows:
-        ids, starts = document["token_ids"].tolist(), document["sentence_starts"].tolist()
+        ids = document["token_ids"].tolist()
+        starts = document["sentence_starts"].tolist()
         if ids:
             sentences += [ids[a:b] for a, b in zip(starts, [*starts[1:], len(ids)], strict=True)]
             sentences[-1] = sentences[-1] + extra
-    found, row = [], []
+    found = []
+    row = []
     for sentence in sentences:
         rest = sentence
         if row and len(row) + len(rest) > length:
@@ -267,7 +275,8 @@ def test_packed_rows_equal_a_plain_loop(separator):
     rows = random_documents(80, 60, seed=2)
     found, counts = group(rows, "packed", PARTS, separator=separator)
     label = GroupingSpec.of("packed", {"length": 30, "parts": PARTS, "separator": separator}).label
-    stream, places = [], []
+    stream = []
+    places = []
     for document in rows:
         ids = [*document["token_ids"].tolist(), *([2] if separator == "sep" and len(document["token_ids"]) else [])]
         name = document.fixed["document_uid"].tobytes(), int(document.fixed["copy"])

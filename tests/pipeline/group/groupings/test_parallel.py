@@ -31,7 +31,8 @@ def pairs(sizes, sources=None):
 @given(sizes=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=8), length=st.integers(2, 25))
 def test_the_longer_side_is_cut(sizes, length):
     found, counts = run(pairs(sizes), length)
-    rows, lost = iter(found), {"empty": 0, "cut": 0}
+    rows = iter(found)
+    lost = {"empty": 0, "cut": 0}
     for first, second in sizes:
         if first == 0 or second == 0:
             lost["empty"] += first + second
@@ -69,7 +70,8 @@ def test_inputs_are_tasks_with_their_own_length_and_share():
     rows = pairs([(20, 5)] * 9000, [index % 3 for index in range(9000)])
     sources = [("c", 12, 1_000_000), ("a", 8, 250_000)]
     found, counts = run(rows, 12, cut="source", target_length=10, sources=sources)
-    part, lengths = found.fixed["part"], found.columns["ids"].lengths
+    part = found.fixed["part"]
+    lengths = found.columns["ids"].lengths
     assert set(zip(part.tolist(), lengths.tolist(), strict=True)) == {(0, 12), (1, 8)}
     assert int((part == 0).sum()) == 3000
     assert within_sigmas(int((part == 1).sum()), 3000, 0.25)

@@ -31,7 +31,8 @@ def slow_windows(rows, length, short_ppm, label):
     """(document, offset, tokens, uid) of every window."""
     found = []
     for number, document in enumerate(rows):
-        offset, n = 0, len(document["token_ids"])
+        offset = 0
+        n = len(document["token_ids"])
         while offset < n:
             uid = sample_uid(document.fixed["document_uid"].tobytes(), int(document.fixed["copy"]), offset, label)
             wanted = length
@@ -59,7 +60,8 @@ def test_equals_a_plain_loop(length, rate):
     rows = random_documents(60, 90, seed=length)
     label = spec(length, short_rate=rate).label
     found, counts = run(rows, length, short_rate=rate)
-    cursor, dropped = 0, {"too_short": 0, "one_sentence": 0}
+    cursor = 0
+    dropped = {"too_short": 0, "one_sentence": 0}
     for number, offset, size, uid in slow_windows(rows, length, round(rate * 10**6), label):
         document = rows.row(number)
         starts = [0] + [s - offset for s in document["sentence_starts"].tolist() if offset < s < offset + size]

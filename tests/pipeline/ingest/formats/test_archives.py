@@ -54,7 +54,8 @@ def zip_bytes(files, method=zipfile.ZIP_DEFLATED):
 
 def members_of(path, kind, limits=None):
     """Texts by name, and reasons by name."""
-    found, reasons = {}, {}
+    found = {}
+    reasons = {}
     with tempfile.TemporaryDirectory() as scratch:
         for member in iterate_members(path, kind, limits or Limits(), Path(scratch)):
             if isinstance(member, MemberFile):
@@ -81,7 +82,8 @@ def test_a_tar_gives_the_documents_of_the_unpacked_folder(tmp_path, ending, kind
     for name, text in texts.items():
         (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "in" / name).write_text(text, encoding="utf-8")
-    packed, plain = run_clean(str(path), tmp_path / "a"), run_clean(str(tmp_path / "in"), tmp_path / "b")
+    packed = run_clean(str(path), tmp_path / "a")
+    plain = run_clean(str(tmp_path / "in"), tmp_path / "b")
     assert sorted(each.text for each in packed.documents) == sorted(each.text for each in plain.documents)
     sources = {each.source.removeprefix(f"default/texts{ending}!") for each in packed.documents}
     assert sources == set(texts)
@@ -101,8 +103,10 @@ def test_the_same_member_has_the_same_uid_in_another_folder_and_unit_size(tmp_pa
     first = write(tmp_path, "texts.zip", zip_bytes(TEXTS))
     (tmp_path / "moved").mkdir()
     moved = write(tmp_path / "moved", "texts.zip", zip_bytes(dict(reversed(TEXTS.items()))))
-    ids = [{each.uid for each in run_clean(str(path), tmp_path / f"{path.parent.name}-out").documents}
-           for path in (first, moved)]  # fmt: skip
+    ids = [
+        {each.uid for each in run_clean(str(path), tmp_path / f"{path.parent.name}-out").documents}
+        for path in (first, moved)
+    ]
     assert ids[0] == ids[1]
 
 
@@ -121,10 +125,19 @@ def test_a_named_reader_reads_the_members(tmp_path):
     assert [each.text for each in done.documents] == ["one", "two", "three"]
 
 
-HOSTILE = {"/etc/passwd": "unsafe_name", "../up.txt": "unsafe_name", "a/../../up.txt": "unsafe_name",
-           "C:/x.txt": "unsafe_name", "..\\up.txt": "unsafe_name", ".hidden/a.txt": "hidden",
-           "__MACOSX/._a.txt": "hidden", "site/style.css": "skipped .css", "out/_SUCCESS": "skipped marker",
-           "_committed_123": "skipped marker", "site/logo.png.gz": "skipped .png"}  # fmt: skip
+HOSTILE = {
+    "/etc/passwd": "unsafe_name",
+    "../up.txt": "unsafe_name",
+    "a/../../up.txt": "unsafe_name",
+    "C:/x.txt": "unsafe_name",
+    "..\\up.txt": "unsafe_name",
+    ".hidden/a.txt": "hidden",
+    "__MACOSX/._a.txt": "hidden",
+    "site/style.css": "skipped .css",
+    "out/_SUCCESS": "skipped marker",
+    "_committed_123": "skipped marker",
+    "site/logo.png.gz": "skipped .png",
+}
 
 
 @pytest.mark.parametrize("kind", ["tar", "zip"])
@@ -151,13 +164,21 @@ def test_a_link_and_an_encrypted_member_of_a_zip_are_counted(tmp_path):
         start = content.index(b"secret.txt", content.index(mark))
         content[content.rindex(mark, 0, start) + at] |= 1
     assert members_of(write(tmp_path, "a.zip", content), "zip") == (
-        TEXTS, {"link.txt": "link", "secret.txt": "encrypted"},
-    )  # fmt: skip
+        TEXTS,
+        {"link.txt": "link", "secret.txt": "encrypted"},
+    )
 
 
 def test_nested_archives_and_members_without_a_reader_are_named(tmp_path):
-    files = {"in.zip": zip_bytes(TEXTS), "in.tar.gz": gzip.compress(tar_bytes(TEXTS)), "a.log": b"words",
-             "b.pdf": b"%PDF-1.4 words", "c.txt": b"%PDF-1.4 words", "d.txt": b"Good words.", "e.txt": b""}  # fmt: skip
+    files = {
+        "in.zip": zip_bytes(TEXTS),
+        "in.tar.gz": gzip.compress(tar_bytes(TEXTS)),
+        "a.log": b"words",
+        "b.pdf": b"%PDF-1.4 words",
+        "c.txt": b"%PDF-1.4 words",
+        "d.txt": b"Good words.",
+        "e.txt": b"",
+    }
     for name, content in (("a.zip", zip_bytes(files)), ("a.tar", tar_bytes(files))):
         done = run_clean(str(write(tmp_path, name, content)), tmp_path / f"{name}-out")
         assert [each.text for each in done.documents] == ["Good words."]
@@ -244,7 +265,8 @@ def test_a_large_member_is_read_from_a_file_and_none_is_left(tmp_path):
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
 def test_a_header_that_claims_any_size_takes_no_memory_and_no_time(tmp_path, kind):
     info = tarfile.TarInfo("x")
-    info.type, info.size = kind, 1 << 40
+    info.type = kind
+    info.size = 1 << 40
     header = info.tobuf(tarfile.GNU_FORMAT)
     assert members_of(write(tmp_path, "a.tar", header + tar_bytes(TEXTS)), "tar")[0] == TEXTS
     info.type = tarfile.SYMTYPE

@@ -104,7 +104,8 @@ def test_all_that_decodes_before_damage_comes_once(codec):
     packed = PACK[codec](content)
     for cut in (len(packed) // 3, len(packed) // 2, len(packed) - 30):
         broken = packed[:cut] + b"\xff\xfe\x03" * 30
-        decoder, wanted = CODECS[codec].decoder(), []
+        decoder = CODECS[codec].decoder()
+        wanted = []
         try:
             for byte in broken:
                 wanted += feed(decoder, bytes([byte]))

@@ -28,7 +28,8 @@ PACK = {
     "zstd": ZSTD,
     "identity": bytes,
 }
-FIRST, SECOND = b"<p>the first half of the page</p>" * 90, b"<p>and the second half of it</p>" * 90
+FIRST = b"<p>the first half of the page</p>" * 90
+SECOND = b"<p>and the second half of it</p>" * 90
 SKIPPED = b"\x50\x2a\x4d\x18\x04\x00\x00\x00skip"
 
 
@@ -211,9 +212,13 @@ def read_by_urllib3(message):
     original = Message(Socket(message), method="GET")
     original.begin()
     response = urllib3.HTTPResponse(
-        original, original.getheaders(), original.status, preload_content=False, original_response=original,
+        original,
+        original.getheaders(),
+        original.status,
+        preload_content=False,
+        original_response=original,
         enforce_content_length=True,
-    )  # fmt: skip
+    )
     pieces = []
     try:
         pieces += response.stream(50, decode_content=True)

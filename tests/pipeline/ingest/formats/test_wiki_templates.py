@@ -33,19 +33,23 @@ SHOWN = [
     ("{{laS|lux}}, {{enS|light}}", "lux, light"),
     ("{{nowrap|a b}} {{nobr|1=c = d}} {{small|e}} {{abbr|km|kilometre}}", "a b c = d e km"),
     ("{{IPA|ˈlʌndən}} {{IPA|en|ˈbɔ̃}} {{color|red|f}} {{ill|Name|de|Nom}}", "ˈlʌndən ˈbɔ̃ f Name"),
-    ("{{nihongo|Edo|江戸|Edo}} {{\"|Zitat}}", "Edo (江戸, Edo) „Zitat“"),
-    ("{{HMS|Irresistible|1898|6}}, {{ship|RMS|Titanic||2}}{{'s}} {{sortname|Ada|Lovelace}} of {{flag|France}}",
-     "HMS Irresistible, RMS Titanic's Ada Lovelace of France"),
+    ('{{nihongo|Edo|江戸|Edo}} {{"|Zitat}}', "Edo (江戸, Edo) „Zitat“"),
+    (
+        "{{HMS|Irresistible|1898|6}}, {{ship|RMS|Titanic||2}}{{'s}} {{sortname|Ada|Lovelace}} of {{flag|France}}",
+        "HMS Irresistible, RMS Titanic's Ada Lovelace of France",
+    ),
     ("{{chem|H|2|O}} {{linktext|a|b}} {{audio|a.ogg|listen}} {{flagicon|France}}", "H2O ab listen"),
     ("{{blockquote|To be.}}", "To be."),
-    ("{{as of|2011}} {{as of|2011|3|lc=y}} {{As of|2011|3|5}} {{as of|2011|3|5|df=US|alt=then}}",
-     "As of 2011 as of March 2011 As of 5 March 2011 then"),
+    (
+        "{{as of|2011}} {{as of|2011|3|lc=y}} {{As of|2011|3|5}} {{as of|2011|3|5|df=US|alt=then}}",
+        "As of 2011 as of March 2011 As of 5 March 2011 then",
+    ),
     ("{{circa|1850}} {{c.|1850|1860}} {{fl.|1200}}", "c. 1850 c. 1850 – c. 1860 fl. 1200"),
     ("né le {{date de naissance-|17|octobre|1973}}", "né le 17 octobre 1973"),
     # templates in templates, and all others
     ("{{nowrap|{{lang|fr|''un''}}{{snd}}{{unknown|x}}deux}}", "un – deux"),
     ("{{Infobox|a={{convert|40|m}}}}Text {{Vorlage:nowrap|b}} {{Template:Snd}}c", "Text b  – c"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("markup", "text"), SHOWN)

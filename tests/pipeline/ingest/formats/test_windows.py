@@ -78,10 +78,14 @@ def test_a_stream_of_a_large_dictionary_is_read(tmp_path, size_code):
 
 @pytest.mark.parametrize(
     ("name", "pack", "window"),
-    [("a.jsonl.zst", partial(zstd, window_log=31), 2 * GIB), ("a.jsonl.zst", partial(zstd, window_log=30), GIB),
-     ("a.jsonl.xz", partial(xz, size_code=38), 2 * GIB), ("a.jsonl.xz", partial(xz, size_code=37), 2 * GIB),
-     ("a.jsonl.xz", partial(xz, size_code=40), 4 * GIB)],
-)  # fmt: skip
+    [
+        ("a.jsonl.zst", partial(zstd, window_log=31), 2 * GIB),
+        ("a.jsonl.zst", partial(zstd, window_log=30), GIB),
+        ("a.jsonl.xz", partial(xz, size_code=38), 2 * GIB),
+        ("a.jsonl.xz", partial(xz, size_code=37), 2 * GIB),
+        ("a.jsonl.xz", partial(xz, size_code=40), 4 * GIB),
+    ],
+)
 def test_the_key_is_the_largest_window_and_the_error_names_it(tmp_path, name, pack, window):
     path = tmp_path / name
     path.write_bytes(pack(rows(0)) + pack(rows(400)))

@@ -80,13 +80,16 @@ def test_a_row_of_too_many_lines_is_given_line_by_line(write, monkeypatch):
 @pytest.mark.parametrize(
     ("data", "found", "reasons"),
     [
-        (b'text,id\n"a"b,1\none,1,2\n\xff,3\n"",4\n' + b"x" * 60 + b",5\nlast,6\n", ["last"],
-         {"header": 1, "bad_csv": 1, "fields": 1, "bad_utf8": 1, "empty": 1, "line_bytes": 1}),
+        (
+            b'text,id\n"a"b,1\none,1,2\n\xff,3\n"",4\n' + b"x" * 60 + b",5\nlast,6\n",
+            ["last"],
+            {"header": 1, "bad_csv": 1, "fields": 1, "bad_utf8": 1, "empty": 1, "line_bytes": 1},
+        ),
         (b'"id,text\nx,y\n1,2\n', [], {"bad_csv": 1, "schema": 2}),
         (b"\xef\xbb\xbftext,id\none,1\n\xef\xbb\xbftwo,2\n", ["one", "\ufefftwo"], {"header": 1}),
         (b"text,id,,\na,1,,\n", ["a"], {"header": 1}),
     ],
-)  # fmt: skip
+)
 def test_broken_rows_and_headers_are_counted(write, data, found, reasons):
     items = read(write(data), name="csv", limits=Limits(line_bytes=50))
     assert texts(items) == found

@@ -43,8 +43,7 @@ WRITE = {
     "csv": lambda text: row("1", text),
     "tsv": lambda text: b"1\t%s\n" % text.encode(),
 }
-READ = {"wet": {"name": "warc"}, "tsv": {"columns": ["id", "text"]},
-        "csv": {"columns": ["id", "text"]}}  # fmt: skip
+READ = {"wet": {"name": "warc"}, "tsv": {"columns": ["id", "text"]}, "csv": {"columns": ["id", "text"]}}
 LOSES_ONE_LINE = ("csv", "tsv")
 """What comes first after damage may be the rest of a record, and nothing tells."""
 ENDS_AT_DAMAGE = ("json_array",)

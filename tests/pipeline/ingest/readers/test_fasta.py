@@ -29,7 +29,8 @@ def files(draw):
     """Sequences with the file that holds them, and where each header starts."""
     sequences = draw(st.lists(PLAIN, min_size=1, max_size=6))
     end = draw(st.sampled_from(["\n", "\r\n"]))
-    content, starts = draw(st.sampled_from(["", "; written by hand" + end, end])), []
+    content = draw(st.sampled_from(["", "; written by hand" + end, end]))
+    starts = []
     for number, letters in enumerate(sequences):
         starts.append(len(content))
         lines = [f">s{number} some words", *lines_of(letters, draw(st.integers(1, 12)))]
@@ -62,7 +63,8 @@ def test_sequences_come_back_in_any_ranges(made, data, tmp_path_factory):
 def test_long_sequences_are_cut_and_their_pieces_joined_are_the_sequence(made, most, tmp_path_factory):
     sequences, content, _ = made
     path = write(tmp_path_factory.mktemp("fasta") / "a.fa", content)
-    joined, at = {}, []
+    joined = {}
+    at = []
     for item in read(path, name="fasta", max_letters=most):
         if not isinstance(item, RawRecord):
             assert item.reason == "final_stop"
@@ -84,38 +86,46 @@ def test_names_stops_and_masked_letters(tmp_path):
     items = read(write(tmp_path / "a.faa", content), name="fasta")
     records = [item for item in items if isinstance(item, RawRecord)]
     assert [(item.text, item.extra["id"], item.extra["description"]) for item in records] == [
-        ("MKVlaLA", "sp|P1|KIN_X", "Protein one; β chain"), ("ACGT", "", ""), ("acgtNNNNAC*GT", "chr1", ""),
-    ]  # fmt: skip
+        ("MKVlaLA", "sp|P1|KIN_X", "Protein one; β chain"),
+        ("ACGT", "", ""),
+        ("acgtNNNNAC*GT", "chr1", ""),
+    ]
     assert counted(items) == {"final_stop": 1, "empty": 1}
 
 
-@pytest.mark.parametrize(("content", "records"), [
-    (b">a\nATAGA\n\n>b\nAGATTAG\n>c\nAG\n", [("a", "", "ATAGA"), ("b", "", "AGATTAG"), ("c", "", "AG")]),
-    (b">A <B> <C>\nNNNN\n", [("A", "<B> <C>", "NNNN")]),
-    (b">a one\rACGT\rAC\r>b\rGGCC\r", [("a", "one", "ACGTAC"), ("b", "", "GGCC")]),
-    (b">a\r\r\nAC\r\r\nGT\r\r\n", [("a", "", "ACGT")]),
-    (b"# made by hand\n>a\nACGT\n# in between\nAC\n", [("a", "", "ACGTAC")]),
-    (b">genome #1\nATAT\n>genome #2\nATATT\n", [("genome", "#1", "ATAT"), ("genome", "#2", "ATATT")]),
-    (b">a\nACGT\n   \n\t\n", [("a", "", "ACGT")]),
-    (b">a\nACGT\n;a comment > as it is\n>b\nAC\n", [("a", "", "ACGT"), ("b", "", "AC")]),
-    (b"> spaced header\nACGT\n>id\tafter a tab\nAC\n", [("spaced", "header", "ACGT"), ("id", "after a tab", "AC")]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("content", "records"),
+    [
+        (b">a\nATAGA\n\n>b\nAGATTAG\n>c\nAG\n", [("a", "", "ATAGA"), ("b", "", "AGATTAG"), ("c", "", "AG")]),
+        (b">A <B> <C>\nNNNN\n", [("A", "<B> <C>", "NNNN")]),
+        (b">a one\rACGT\rAC\r>b\rGGCC\r", [("a", "one", "ACGTAC"), ("b", "", "GGCC")]),
+        (b">a\r\r\nAC\r\r\nGT\r\r\n", [("a", "", "ACGT")]),
+        (b"# made by hand\n>a\nACGT\n# in between\nAC\n", [("a", "", "ACGTAC")]),
+        (b">genome #1\nATAT\n>genome #2\nATATT\n", [("genome", "#1", "ATAT"), ("genome", "#2", "ATATT")]),
+        (b">a\nACGT\n   \n\t\n", [("a", "", "ACGT")]),
+        (b">a\nACGT\n;a comment > as it is\n>b\nAC\n", [("a", "", "ACGT"), ("b", "", "AC")]),
+        (b"> spaced header\nACGT\n>id\tafter a tab\nAC\n", [("spaced", "header", "ACGT"), ("id", "after a tab", "AC")]),
+    ],
+)
 def test_files_that_other_readers_had_trouble_with(tmp_path, content, records):
     """Right values written down before the run, from reports about other readers of FASTA."""
     items = read(write(tmp_path / "a.fasta", content), name="fasta")
     assert [(item.extra["id"], item.extra["description"], item.text) for item in items] == records
 
 
-@pytest.mark.parametrize(("content", "texts_", "counts"), [
-    (b"ACGT\nACGT\n", [], {"no_header": 1}),
-    (b"no FASTA at all\n>a\nACGT\n", ["ACGT"], {"no_header": 1}),
-    (b"@read1\nACGT\n+\n!!!!\n@read2\nACGT\n", [], {"no_header": 1}),
-    (b">a\nAC1GT\n>b\nAC GT\n", ["ACGT"], {"bad_letters": 1}),
-    (b">a\n\xd0\x90\xd0\x91\n>b\nAC\x00\n>c\nA\n", ["A"], {"bad_letters": 2}),
-    (b">a\n*\n>b\n", [], {"final_stop": 1, "empty": 2}),
-    (b"", [], {}),
-    (b"\n\n", [], {}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("content", "texts_", "counts"),
+    [
+        (b"ACGT\nACGT\n", [], {"no_header": 1}),
+        (b"no FASTA at all\n>a\nACGT\n", ["ACGT"], {"no_header": 1}),
+        (b"@read1\nACGT\n+\n!!!!\n@read2\nACGT\n", [], {"no_header": 1}),
+        (b">a\nAC1GT\n>b\nAC GT\n", ["ACGT"], {"bad_letters": 1}),
+        (b">a\n\xd0\x90\xd0\x91\n>b\nAC\x00\n>c\nA\n", ["A"], {"bad_letters": 2}),
+        (b">a\n*\n>b\n", [], {"final_stop": 1, "empty": 2}),
+        (b"", [], {}),
+        (b"\n\n", [], {}),
+    ],
+)
 def test_what_is_no_sequence_is_counted(tmp_path, content, texts_, counts):
     items = read(write(tmp_path / "a.fasta", content), name="fasta")
     assert (texts(items), counted(items)) == (texts_, counts)

@@ -32,10 +32,14 @@ def make_slowly(row, locator, length):
     others = convert({name: value for name, value in row.items() if name not in ("text", "url")})
     fixed = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return RawRecord(
-        locator, "jsonl", length, fixed, url=convert(url) if isinstance(url, str) and url else None,
+        locator,
+        "jsonl",
+        length,
+        fixed,
+        url=convert(url) if isinstance(url, str) and url else None,
         flags=0 if text == fixed else FLAG_REPLACEMENTS,
         extra=others if len(json.dumps(others)) <= 65536 else {"dropped": True},
-    )  # fmt: skip
+    )
 
 
 def convert(value):

@@ -9,13 +9,22 @@ from clozeline.pipeline.ingest.readers import RawRecord
 from tests.pipeline.captures import counted, read, texts
 
 CELLS = [
-    {"cell_type": "markdown", "metadata": {}, "source": ["# Rain\n", "It is *raining*."],
-     "attachments": {"a.png": {"image/png": "iVBORw0KGgo="}}},
-    {"cell_type": "code", "source": "x = 1\nprint(x)\n", "execution_count": 1, "metadata": {},
-     "outputs": [{"output_type": "stream", "text": ["OUTPUT"]}]},
+    {
+        "cell_type": "markdown",
+        "metadata": {},
+        "source": ["# Rain\n", "It is *raining*."],
+        "attachments": {"a.png": {"image/png": "iVBORw0KGgo="}},
+    },
+    {
+        "cell_type": "code",
+        "source": "x = 1\nprint(x)\n",
+        "execution_count": 1,
+        "metadata": {},
+        "outputs": [{"output_type": "stream", "text": ["OUTPUT"]}],
+    },
     {"cell_type": "markdown", "source": None, "metadata": {}},
     {"cell_type": "code", "source": [], "outputs": [], "metadata": {}},
-]  # fmt: skip
+]
 TEXT = "# Rain\nIt is *raining*.\n\nx = 1\nprint(x)"
 FILE = json.dumps({"cells": CELLS, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
 OLD = {"nbformat": 3, "worksheets": [{"cells": [{**CELLS[0]}, {"cell_type": "code", "input": "x = 1\nprint(x)\n"}]}]}
@@ -30,9 +39,19 @@ def test_sources_without_outputs(tmp_path, content):
     assert texts(read(path, name="ipynb")) == [TEXT]
 
 
-@pytest.mark.parametrize("content", [FILE[:-40], b"[]", b'{"cells": 3}',
-                                     b'{"cells": [3]}', b'{"cells": [{"source": 3}]}',
-                                     b"{}", b"[" * 100_000, b'{"cells": [{"source": [1]}]}'])  # fmt: skip
+@pytest.mark.parametrize(
+    "content",
+    [
+        FILE[:-40],
+        b"[]",
+        b'{"cells": 3}',
+        b'{"cells": [3]}',
+        b'{"cells": [{"source": 3}]}',
+        b"{}",
+        b"[" * 100_000,
+        b'{"cells": [{"source": [1]}]}',
+    ],
+)
 def test_what_is_no_notebook_is_counted(tmp_path, content):
     path = tmp_path / "a.ipynb"
     path.write_bytes(content)

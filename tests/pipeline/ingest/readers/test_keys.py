@@ -15,13 +15,27 @@ from clozeline.pipeline.ingest.readers._rows import value_at
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 
 ROWS = [
-    {"body": {"text": f"Text number {number} of the set."}, "id": f"<urn:{number}>", "n": number,
-     "metadata": {"url": f"https://example.org/{number}", "date": "2020-01-02T00:00:00Z", "language": "de",
-                  "score": 0.5, "ids": {"page": number}}}
+    {
+        "body": {"text": f"Text number {number} of the set."},
+        "id": f"<urn:{number}>",
+        "n": number,
+        "metadata": {
+            "url": f"https://example.org/{number}",
+            "date": "2020-01-02T00:00:00Z",
+            "language": "de",
+            "score": 0.5,
+            "ids": {"page": number},
+        },
+    }
     for number in range(3)
-]  # fmt: skip
-KEYS = {"text_key": "body.text", "url_key": "metadata.url", "language_key": "metadata.language",
-        "date_key": "metadata.date", "id_key": "metadata.ids.page"}  # fmt: skip
+]
+KEYS = {
+    "text_key": "body.text",
+    "url_key": "metadata.url",
+    "language_key": "metadata.language",
+    "date_key": "metadata.date",
+    "id_key": "metadata.ids.page",
+}
 
 
 def write_jsonl(path, rows):
@@ -82,9 +96,13 @@ def test_a_key_that_finds_nothing_is_a_line_in_table_and_report(tmp_path, name):
     assert "metadata.link" in write_run_report(recipe, ["clean"]).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("name", "content"), [
-    ("a.csv", "text,link,nr\nWords.,https://example.org/,\n"), ("a.tsv", "text\tlink\nWords.\thttps://example.org/\n"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "text,link,nr\nWords.,https://example.org/,\n"),
+        ("a.tsv", "text\tlink\nWords.\thttps://example.org/\n"),
+    ],
+)
 def test_columns_of_csv_and_tsv(tmp_path, name, content):
     (tmp_path / name).write_text(content)
     done = run_clean({"path": str(tmp_path / name), "url_key": "link", "id_key": "nr"}, tmp_path / "out")
@@ -111,10 +129,19 @@ def test_the_default_keys_and_a_value_in_one_row_are_no_line(tmp_path):
     assert not run_clean(str(tmp_path / "b.jsonl"), tmp_path / "b").counts["notes"]
 
 
-@pytest.mark.parametrize(("stated", "keep", "kept"), [
-    ("de", ["de"], True), ("de-AT", ["de"], True), ("DE", ["de"], True), ("fr", ["de"], False), ("fr", [], True),
-    ("deu_Latn", ["deu_Latn"], True), ("German", [], None), (3, [], None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("stated", "keep", "kept"),
+    [
+        ("de", ["de"], True),
+        ("de-AT", ["de"], True),
+        ("DE", ["de"], True),
+        ("fr", ["de"], False),
+        ("fr", [], True),
+        ("deu_Latn", ["deu_Latn"], True),
+        ("German", [], None),
+        (3, [], None),
+    ],
+)
 def test_a_stated_language_is_believed_and_kept_or_rejected_by_keep(tmp_path, stated, keep, kept):
     text = "This is a sentence of the English language, and it is long enough to be known as such."
     write_jsonl(tmp_path / "a.jsonl", [{"text": text, "lang": stated}])
@@ -129,30 +156,46 @@ def test_a_stated_language_is_believed_and_kept_or_rejected_by_keep(tmp_path, st
 
 def test_a_map_and_times_of_arrow(tmp_path):
     kind = pa.map_(pa.string(), pa.string())
-    table = pa.table({
-        "text": ["Words."], "meta": pa.array([[("url", "https://example.org/")]], kind),
-        "facts": pa.array([{"when": 1577923200 * 10**9}], pa.struct([("when", pa.timestamp("ns"))])),
-    })  # fmt: skip
+    table = pa.table(
+        {
+            "text": ["Words."],
+            "meta": pa.array([[("url", "https://example.org/")]], kind),
+            "facts": pa.array([{"when": 1577923200 * 10**9}], pa.struct([("when", pa.timestamp("ns"))])),
+        }
+    )
     pa.parquet.write_table(table, tmp_path / "a.parquet")
     keys = {"url_key": "meta.url", "date_key": "facts.when"}
     (document,) = run_clean({"path": str(tmp_path / "a.parquet"), **keys}, tmp_path / "out").documents
     assert (document.url, document.date) == ("https://example.org/", 1577923200)
 
 
-@pytest.mark.parametrize(("value", "seconds"), [
-    ("2020-01-02", 1577923200), ("2020-01-02T01:00:00+01:00", 1577923200), (1577923200, 1577923200),
-    (1577923200000, 1577923200), (1577923200.7, 1577923200), (" 2020-01-02 00:00:00.123456789 ", 1577923200),
-    ("yesterday", None), (True, None), (float("nan"), None), (float("inf"), None), (1e300, None),
-    (None, None), ([], None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("2020-01-02", 1577923200),
+        ("2020-01-02T01:00:00+01:00", 1577923200),
+        (1577923200, 1577923200),
+        (1577923200000, 1577923200),
+        (1577923200.7, 1577923200),
+        (" 2020-01-02 00:00:00.123456789 ", 1577923200),
+        ("yesterday", None),
+        (True, None),
+        (float("nan"), None),
+        (float("inf"), None),
+        (1e300, None),
+        (None, None),
+        ([], None),
+    ],
+)
 def test_dates(value, seconds):
     assert parse_date(value) == seconds
 
 
 NESTED = st.recursive(
-    st.integers(), lambda inner: st.dictionaries(st.sampled_from(["a", "b", "a.b", "b.a", "c"]), inner, max_size=4),
+    st.integers(),
+    lambda inner: st.dictionaries(st.sampled_from(["a", "b", "a.b", "b.a", "c"]), inner, max_size=4),
     max_leaves=12,
-)  # fmt: skip
+)
 
 
 @given(

@@ -20,7 +20,8 @@ from tests.pipeline.captures import counted, read, read_range, texts
 
 def expected(content, limit):
     """Offset and text of each line, or why it is none."""
-    found, at = [], 0
+    found = []
+    at = 0
     lines = content.split(b"\n")
     for line in lines[:-1] if lines[-1] == b"" else lines:
         raw = line.removeprefix(b"\xef\xbb\xbf") if at == 0 else line
@@ -66,10 +67,12 @@ class CountedFile:
     """A path whose files count the bytes that are read."""
 
     def __init__(self, path):
-        self.path, self.read_bytes = path, 0
+        self.path = path
+        self.read_bytes = 0
 
     def open(self, mode):
-        file, owner = self.path.open(mode), self
+        file = self.path.open(mode)
+        owner = self
 
         class Counting:
             def __enter__(self):
@@ -90,9 +93,12 @@ class CountedFile:
 
 
 def test_a_file_of_one_line_is_not_read_to_its_end_by_each_unit(tmp_path):
-    size, units, limit = 1 << 20, 64, 1 << 12
+    size = 1 << 20
+    units = 64
+    limit = 1 << 12
     (tmp_path / "line").write_bytes(b"x" * size)
-    path, reader = CountedFile(tmp_path / "line"), Lines(Lines.Options(), Limits(line_bytes=limit))
+    path = CountedFile(tmp_path / "line")
+    reader = Lines(Lines.Options(), Limits(line_bytes=limit))
     bounds = [size * unit // units for unit in range(units + 1)]
     found = [list(reader.read(path, start, end)) for start, end in pairwise(bounds)]
     assert [[item.reason for item in items] for items in found] == [["line_bytes"], *[[]] * (units - 1)]
@@ -150,8 +156,15 @@ def test_only_newlines_divide_lines_and_keys_can_be_named(tmp_path):
 
 # Tab-separated values -----------------------------------------------------------------------------------------------
 
-PAIRS = ["It is raining.\tEs regnet.", "", "no other side", "a\tb\tc", "\tnur rechts", "left only\t",
-         "Whales are mammals.\t鲸鱼是哺乳动物。\r"]  # fmt: skip
+PAIRS = [
+    "It is raining.\tEs regnet.",
+    "",
+    "no other side",
+    "a\tb\tc",
+    "\tnur rechts",
+    "left only\t",
+    "Whales are mammals.\t鲸鱼是哺乳动物。\r",
+]
 
 
 def test_pairs_and_what_is_counted(tmp_path):
@@ -159,9 +172,11 @@ def test_pairs_and_what_is_counted(tmp_path):
     items = items_of(tmp_path, data, "tsv")
     found = [item for item in items if isinstance(item, RawRecord)]
     assert [(item.text, item.target_text) for item in found] == [
-        ("It is raining.", "Es regnet."), ("", "nur rechts"), ("left only", ""),
+        ("It is raining.", "Es regnet."),
+        ("", "nur rechts"),
+        ("left only", ""),
         ("Whales are mammals.", "鲸鱼是哺乳动物。"),
-    ]  # fmt: skip
+    ]
     assert [item.locator for item in found] == [0, *(data.index(one) for one in (b"\tnur", b"left only", b"Whales"))]
     assert counted(items) == {"blank_line": 1, "fields": 2}
     assert {item.kind for item in found} == {"tsv"}
@@ -194,9 +209,15 @@ def write_rows(reader, rows):
 @pytest.mark.parametrize("reader", OPTIONS)
 @pytest.mark.parametrize(
     ("label", "codec", "row"),
-    [("utf-8", "utf-8", "Çà et là"), ("windows-1252", "cp1252", "“l’été” – 5 €."), ("shift_jis", "cp932", "髙橋①㈱"),
-     ("ISO-8859-1", "cp1252", "“l’été” – 5 €."), ("gbk", "gb18030", "价格是，“五元”"), ("euc-kr", "cp949", "펲시")],
-)  # fmt: skip
+    [
+        ("utf-8", "utf-8", "Çà et là"),
+        ("windows-1252", "cp1252", "“l’été” – 5 €."),
+        ("shift_jis", "cp932", "髙橋①㈱"),
+        ("ISO-8859-1", "cp1252", "“l’été” – 5 €."),
+        ("gbk", "gb18030", "价格是，“五元”"),
+        ("euc-kr", "cp949", "펲시"),
+    ],
+)
 def test_rows_of_a_named_encoding(tmp_path, reader, label, codec, row):
     """A row with a byte that none of these encodings has there is counted."""
     data = write_rows(reader, [ROWS[0], "one ? two", row, ROWS[1]]).encode(codec).replace(b"?", b"\x81")

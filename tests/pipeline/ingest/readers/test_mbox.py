@@ -51,7 +51,9 @@ def test_text_of_any_charset_comes_back(tmp_path, charset):
 
 
 def test_plain_text_is_preferred_attachments_go_and_html_alone_is_markup(tmp_path):
-    both, alone, mixed = EmailMessage(), EmailMessage(), EmailMessage()
+    both = EmailMessage()
+    alone = EmailMessage()
+    mixed = EmailMessage()
     both.set_content("The plain text.")
     both.add_alternative("<p>The page.</p>", subtype="html")
     both.add_attachment("ATTACHED", filename="a.txt")
@@ -64,15 +66,22 @@ def test_plain_text_is_preferred_attachments_go_and_html_alone_is_markup(tmp_pat
     mixed.attach(footer)
     items = read(boxed(tmp_path, both, alone, mixed), name="mbox")
     assert [(item.text.strip(), item.markup) for item in items] == [
-        ("The plain text.", False), ("<p>Only a <b>page</b>.</p>", True),
+        ("The plain text.", False),
+        ("<p>Only a <b>page</b>.</p>", True),
         ("<p>A page.</p>\n\n<pre>A footer &amp; more.\n</pre>", True),
-    ]  # fmt: skip
+    ]
 
 
-@pytest.mark.parametrize("line", [
-    "From memory at 10:30 it rained.", "From here on it rains.", "From: nobody", "From",
-    "from a@b.c Thu Jan  2 00:00:01 2020",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    [
+        "From memory at 10:30 it rained.",
+        "From here on it rains.",
+        "From: nobody",
+        "From",
+        "from a@b.c Thu Jan  2 00:00:01 2020",
+    ],
+)
 def test_a_line_of_text_does_not_begin_a_message(tmp_path, line):
     """Programs that write no `>` before such lines are many; the next line is no header."""
     body = f"One.\n\n{line}\nTwo."
@@ -82,10 +91,16 @@ def test_a_line_of_text_does_not_begin_a_message(tmp_path, line):
     assert texts(read(write(tmp_path, f"{short}{body}\n\n{short}Three.\n".encode()), name="mbox")) == [body, "Three."]
 
 
-@pytest.mark.parametrize("first", [
-    "From nobody Thu Jan  2 00:00:01 2020", "From 1690000@xxx Tue Aug 01 12:00:00 +0000 2023", "From -", "From a b c",
-    "From john at gmail.com  Wed Feb 12 08:00:00 2020",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "first",
+    [
+        "From nobody Thu Jan  2 00:00:01 2020",
+        "From 1690000@xxx Tue Aug 01 12:00:00 +0000 2023",
+        "From -",
+        "From a b c",
+        "From john at gmail.com  Wed Feb 12 08:00:00 2020",
+    ],
+)
 def test_first_lines_of_many_programs_begin_a_message(tmp_path, first):
     message = f"{first}\nX-Header: a\nSubject: s\n\nWords.\n"
     assert texts(read(write(tmp_path, f"{message}\n{message}\n{message}".encode()), name="mbox")) == ["Words."] * 3
@@ -104,11 +119,17 @@ def test_a_message_in_a_file_of_its_own_is_one_document(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("hurt", [
-    b"Content-Type: text/plain; charset=nosuch\n\nGood words.\n", b"Content-Type: multipart/mixed\n\nGood words.\n",
-    b"Subject: =?utf-8?b?!!!!?=\n\nGood words.\n", b"Date: 32 Foo 99999999999\n\nGood words.\n",
-    b"Content-Transfer-Encoding: base64\n\n!!!not base64\n", b"Subject: =?nosuch?q?x?=\n\nGood words.\n",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "hurt",
+    [
+        b"Content-Type: text/plain; charset=nosuch\n\nGood words.\n",
+        b"Content-Type: multipart/mixed\n\nGood words.\n",
+        b"Subject: =?utf-8?b?!!!!?=\n\nGood words.\n",
+        b"Date: 32 Foo 99999999999\n\nGood words.\n",
+        b"Content-Transfer-Encoding: base64\n\n!!!not base64\n",
+        b"Subject: =?nosuch?q?x?=\n\nGood words.\n",
+    ],
+)
 def test_a_hurt_message_costs_no_other(tmp_path, hurt):
     mark = b"From x Thu Jan  2 00:00:01 2020\nX: y\n"
     items = read(write(tmp_path, mark + hurt + b"\n" + FILE), name="mbox")
@@ -128,11 +149,17 @@ def test_any_bytes_become_records_or_are_counted(tmp_path_factory, content):
     assert all(isinstance(item, RawRecord) or item.reason for item in read(path, name="mbox"))
 
 
-@pytest.mark.parametrize("header", [
-    b"Subject: " + b"=?a?q?" * 400_000, b"Content-Type: text/plain; " + b'";' * 1_000_000,
-    b"Content-Type: multipart/mixed; boundary=" + b"x" * 1_000_000, b"Date: " + b"(" * 1_000_000,
-    b"Subject: " + b"a\n " * 50_000, b"A: b\n" * 50_000 + b"B: c",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"Subject: " + b"=?a?q?" * 400_000,
+        b"Content-Type: text/plain; " + b'";' * 1_000_000,
+        b"Content-Type: multipart/mixed; boundary=" + b"x" * 1_000_000,
+        b"Date: " + b"(" * 1_000_000,
+        b"Subject: " + b"a\n " * 50_000,
+        b"A: b\n" * 50_000 + b"B: c",
+    ],
+)
 def test_headers_of_any_length_do_not_hold_a_worker(tmp_path, header):
     items = read(write(tmp_path, b"From x\nA: b\n" + header + b"\n\nWords.\n\n" + FILE), name="mbox")
     assert texts(items)[-2:] == texts(read(write(tmp_path, FILE, "b.mbox"), name="mbox"))

@@ -149,12 +149,16 @@ LINKS = [
     ("[[Bild:a.jpg|thumb|caption]] [[Datei:b.jpg]] [[image : c.png|left]] [[Archivo:d.jpg|x]]", ""),
     ("[[Kategorie:A]] [[Category:B]] [[ categoría:C ]] [[CATEGORY:D]]", ""),
     ("[[de:Brücke]]\n[[zh-min-nan:Kiô]]\n[[simple:Bridge]]\n[[fr:Pont|Pont]]\n[[be-x-old:Мост]] [[FR: Pont]]", ""),
-    ("[[:de:Brücke]], [[:Category:Bridges]], [[:File:a.jpg|the file]], [[: Bild:b.jpg]]",
-     "de:Brücke, Category:Bridges, the file, Bild:b.jpg"),
-    ("[[wikt:bridge|bridge]], [[Cookbook:Casserole|casserole]], [[Media:a.ogg|listen]], [[Alien: Covenant]]",
-     "bridge, casserole, listen, Alien: Covenant"),
+    (
+        "[[:de:Brücke]], [[:Category:Bridges]], [[:File:a.jpg|the file]], [[: Bild:b.jpg]]",
+        "de:Brücke, Category:Bridges, the file, Bild:b.jpg",
+    ),
+    (
+        "[[wikt:bridge|bridge]], [[Cookbook:Casserole|casserole]], [[Media:a.ogg|listen]], [[Alien: Covenant]]",
+        "bridge, casserole, listen, Alien: Covenant",
+    ),
     ("[[es:Puente]], [[Puente]]", "es:Puente, Puente"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("markup", "text"), LINKS)
@@ -203,19 +207,27 @@ Caf&eacute;<!-- comment --> <nowiki>[[raw]]</nowiki>
 
 
 RULES = [
-    ("A:\n<pre>\n#include <a.h>\n* b\n</pre>\n<code>\n# c</code> <nowiki>* d</nowiki>\n#one\n*#; two\n:;three",
-     "A:\n\n#include <a.h>\n* b\n\n# c * d\n- one\ntwo\nthree"),
+    (
+        "A:\n<pre>\n#include <a.h>\n* b\n</pre>\n<code>\n# c</code> <nowiki>* d</nowiki>\n#one\n*#; two\n:;three",
+        "A:\n\n#include <a.h>\n* b\n\n# c * d\n- one\ntwo\nthree",
+    ),
     ('<syntaxhighlight lang="c">\n#define x __FILE__\n</syntaxhighlight>', "#define x __FILE__"),
     ("Joy is.<br>It pleases.<br />So they say.<p>A</p><p>B</p>", "Joy is.\nIt pleases.\nSo they say.\nA\n\nB"),
     ("__NOTOC__\nRivers __init__ __NOEDITSECTION__ flow.\n__KEIN_INHALTSVERZEICHNIS__\n", "Rivers __init__  flow."),
-    ("The value <math>x^{-{a}-b} < 2</math> and ''x''<sup>2</sup>, <chem>H2O</chem>.",
-     "The value x^{-{a}-b} < 2 and x2, H2O."),
-    ("河-{zh-hans:计算机; zh-hant:電腦;}-流-{A|zh-cn:甲;zh-tw:乙}-向-{北}-方-{H|zh-cn:丙}-。-{T|丁}-",
-     "河计算机流甲向北方。"),
-    ("<b>{{x|[[a|b]]}}[[c|''d'']]</b> [https://e.example ''f'' g] https://h.example [https://i.example] {{{j|k}}}"
-     "&lt;",
-     "d f g https://h.example  k<"),
-]  # fmt: skip
+    (
+        "The value <math>x^{-{a}-b} < 2</math> and ''x''<sup>2</sup>, <chem>H2O</chem>.",
+        "The value x^{-{a}-b} < 2 and x2, H2O.",
+    ),
+    (
+        "河-{zh-hans:计算机; zh-hant:電腦;}-流-{A|zh-cn:甲;zh-tw:乙}-向-{北}-方-{H|zh-cn:丙}-。-{T|丁}-",
+        "河计算机流甲向北方。",
+    ),
+    (
+        "<b>{{x|[[a|b]]}}[[c|''d'']]</b> [https://e.example ''f'' g] https://h.example [https://i.example] {{{j|k}}}"
+        "&lt;",
+        "d f g https://h.example  k<",
+    ),
+]
 
 
 @pytest.mark.parametrize(("markup", "text"), RULES)

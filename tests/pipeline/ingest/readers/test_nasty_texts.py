@@ -21,7 +21,7 @@ TEXTS = {
     "Indic": "\u0928\u092e\u0938\u094d\u0924\u0947 \u0bb5\u0ba3\u0b95\u0bcd\u0b95\u0bae\u0bcd",
     "Thai": "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35",
     "Han beyond 16 bits": "\u4e2d\u6587\u3001\U00020000\U0002a6d6\u3002\u65e5\u672c\u8a9e\uff08\u30c6\uff09",
-    "marks of formats": "a \"quoted\" 'text', with; <b>tags</b> & \\n {\"json\": [1]} #.",
+    "marks of formats": 'a "quoted" \'text\', with; <b>tags</b> & \\n {"json": [1]} #.',
     "zero bytes": "be\x00fore \x07 and after",
     "ends of lines": "first\r\nsecond\nthird\rfourth\u2028fifth\u0085sixth\u2029seventh",
     "tabs": "a\tb\t\tc",
@@ -30,7 +30,7 @@ TEXTS = {
     "white space around": "  \u00a0 indented \u3000 ",
     "not characters": "\ufffe\uffff \ufdd0 \U0010ffff \ue000",
     "a long line": "w\u00f6rter " * 12_000 + "end",
-}  # fmt: skip
+}
 
 
 def rows(texts):
@@ -73,8 +73,12 @@ WRITE = {
     "a.tsv": lambda texts: as_tsv(texts).encode(),
     "wide.tsv": lambda texts: as_tsv(texts).encode("utf-16"),
 }
-READERS = {"json": {"name": "json_array"}, "wet": {"name": "warc"}, "feather": {"name": "arrow"},
-           "tsv": {"name": "tsv", "columns": ["id", "text"]}}  # fmt: skip
+READERS = {
+    "json": {"name": "json_array"},
+    "wet": {"name": "warc"},
+    "feather": {"name": "arrow"},
+    "tsv": {"name": "tsv", "columns": ["id", "text"]},
+}
 
 
 @pytest.mark.parametrize("name", WRITE)

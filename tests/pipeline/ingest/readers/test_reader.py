@@ -85,8 +85,12 @@ def test_a_reader_gets_those_of_the_options_that_it_has():
 
 
 def test_options_that_some_reader_has_or_that_ask_for_nothing_are_right():
-    for given, readers in (({}, ["html"]), ({"text_key": "body"}, ["html", "jsonl"]), ({"text_key": "body"}, None),
-                           ({"text_key": "text", "columns": None}, ["html"])):  # fmt: skip
+    for given, readers in (
+        ({}, ["html"]),
+        ({"text_key": "body"}, ["html", "jsonl"]),
+        ({"text_key": "body"}, None),
+        ({"text_key": "text", "columns": None}, ["html"]),
+    ):
         check_options(given, readers)
 
 

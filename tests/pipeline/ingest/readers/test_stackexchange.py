@@ -24,12 +24,18 @@ def row(number, body, kind="1", **more):
 
 
 ROWS = [
-    row(1, "<p>Why does it rain, if x &lt; 3?</p>\n<pre><code>a > b</code></pre>", Score="-2", Title="Rain & sun",
-        Tags="<weather><c++>", ContentLicense="CC BY-SA 4.0"),
+    row(
+        1,
+        "<p>Why does it rain, if x &lt; 3?</p>\n<pre><code>a > b</code></pre>",
+        Score="-2",
+        Title="Rain & sun",
+        Tags="<weather><c++>",
+        ContentLicense="CC BY-SA 4.0",
+    ),
     row(2, "<p>Because of clouds.</p>", "2", ParentId="1", Score="7", ContentLicense="CC BY-SA 3.0"),
     row(3, "<p>About the tag.</p>", "5"),
     row(4, "<p>Who knows \U0001f600?</p>", "2", Score="x", Tags="|one|two|"),
-]  # fmt: skip
+]
 FILE = (HEAD + "".join(ROWS) + TAIL).encode()
 
 
@@ -39,17 +45,30 @@ def write(tmp_path, content, name="Posts.xml"):
     return path
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, lambda content: content.replace(b"\n", b""),
-                                  lambda content: content.replace(b" />", b"></row>"),
-                                  lambda content: content.replace(b'" ', b'"\n   '),
-                                  lambda content: content.decode().encode("utf-16")])  # fmt: skip
+@pytest.mark.parametrize(
+    "pack",
+    [
+        bytes,
+        gzip.compress,
+        lambda content: content.replace(b"\n", b""),
+        lambda content: content.replace(b" />", b"></row>"),
+        lambda content: content.replace(b'" ', b'"\n   '),
+        lambda content: content.decode().encode("utf-16"),
+    ],
+)
 def test_questions_and_answers_with_their_fields(tmp_path, pack):
     items = read(write(tmp_path, pack(FILE)), name="stackexchange")
     first, second, third = (item for item in items if not hasattr(item, "reason"))
     assert first.markup
     assert "<h1>Rain &amp; sun</h1><p>Why does it rain, if x &lt; 3?</p>" in first.text
-    assert first.extra == {"id": "1", "type": "question", "score": -2, "title": "Rain & sun",
-                           "tags": ["weather", "c++"], "license": "CC BY-SA 4.0"}  # fmt: skip
+    assert first.extra == {
+        "id": "1",
+        "type": "question",
+        "score": -2,
+        "title": "Rain & sun",
+        "tags": ["weather", "c++"],
+        "license": "CC BY-SA 4.0",
+    }
     assert second.extra == {
         "id": "2",
         "type": "answer",

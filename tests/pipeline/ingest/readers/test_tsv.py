@@ -18,29 +18,38 @@ def write(tmp_path, content, name="a.tsv"):
     return path
 
 
-@pytest.mark.parametrize("content", [
-    HEADER.encode(), gzip.compress(HEADER.encode(), mtime=0),
-    b"\xef\xbb\xbf" + HEADER.encode(), HEADER.encode("utf-16"),
-    HEADER.replace("\n", "\r\n").encode(),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "content",
+    [
+        HEADER.encode(),
+        gzip.compress(HEADER.encode(), mtime=0),
+        b"\xef\xbb\xbf" + HEADER.encode(),
+        HEADER.encode("utf-16"),
+        HEADER.replace("\n", "\r\n").encode(),
+    ],
+)
 def test_a_header_that_names_the_text_makes_a_table(tmp_path, content):
     items = read(write(tmp_path, content), name="tsv")
     assert [(item.text, item.target_text, dict(item.extra)) for item in items if isinstance(item, RawRecord)] == [
-        ("The first.", None, {"id": "1"}), ("The second.", None, {"id": "2"}),
-    ]  # fmt: skip
+        ("The first.", None, {"id": "1"}),
+        ("The second.", None, {"id": "2"}),
+    ]
     assert counted(items) == {"header": 1}
 
 
-@pytest.mark.parametrize(("content", "options", "found"), [
-    ("id\ttext\turl\n1\tOne.\thttps://a.example/\n", {}, [("One.", None)]),
-    ("id\tbody\n1\tOne.\n", {"text_key": "body"}, [("One.", None)]),
-    ("text\nOne.\nTwo.\n", {}, [("One.", None), ("Two.", None)]),
-    ("text\ttarget_text\nOne.\tEins.\n", {}, [("One.", "Eins.")]),
-    ("One.\tEins.\nTwo.\tZwei.\n", {}, [("One.", "Eins."), ("Two.", "Zwei.")]),
-    ("text\ttext\nOne.\tEins.\n", {}, [("text", "text"), ("One.", "Eins.")]),
-    ("text\tid\n1\t2\n", {"columns": ["text", "target_text"]}, [("text", "id"), ("1", "2")]),
-    ("Text\tId\n1\t2\n", {}, [("Text", "Id"), ("1", "2")]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("content", "options", "found"),
+    [
+        ("id\ttext\turl\n1\tOne.\thttps://a.example/\n", {}, [("One.", None)]),
+        ("id\tbody\n1\tOne.\n", {"text_key": "body"}, [("One.", None)]),
+        ("text\nOne.\nTwo.\n", {}, [("One.", None), ("Two.", None)]),
+        ("text\ttarget_text\nOne.\tEins.\n", {}, [("One.", "Eins.")]),
+        ("One.\tEins.\nTwo.\tZwei.\n", {}, [("One.", "Eins."), ("Two.", "Zwei.")]),
+        ("text\ttext\nOne.\tEins.\n", {}, [("text", "text"), ("One.", "Eins.")]),
+        ("text\tid\n1\t2\n", {"columns": ["text", "target_text"]}, [("text", "id"), ("1", "2")]),
+        ("Text\tId\n1\t2\n", {}, [("Text", "Id"), ("1", "2")]),
+    ],
+)
 def test_what_is_a_header(tmp_path, content, options, found):
     items = read(write(tmp_path, content), name="tsv", **options)
     assert [(item.text, item.target_text) for item in items if isinstance(item, RawRecord)] == found
@@ -48,7 +57,8 @@ def test_what_is_a_header(tmp_path, content, options, found):
 
 def test_a_range_from_the_middle_knows_the_header(tmp_path):
     path = write(tmp_path, "text\tid\n" + "".join(f"Row {number}.\t{number}\n" for number in range(100)))
-    reader, size = READERS.resolve({"name": "tsv"}).build(Limits()), path.stat().st_size
+    reader = READERS.resolve({"name": "tsv"}).build(Limits())
+    size = path.stat().st_size
     parts = [item for at in range(0, size, 97) for item in read_range(reader, path, at, min(size, at + 97))]
     assert texts(parts) == [f"Row {number}." for number in range(100)]
     assert counted(parts) == {"header": 1}

@@ -123,10 +123,16 @@ def test_what_is_cut_is_flagged(write, payload, fields):
 
 @pytest.mark.parametrize(
     ("name", "pack"),
-    [("gzip", gzip.compress), ("deflate", zlib.compress), ("deflate", lambda body: zlib.compress(body)[2:-4]),
-     ("br", brotli.compress), ("GZIP , br", lambda body: brotli.compress(gzip.compress(body))),
-     ("gzip", bytes), ("br", bytes)],
-)  # fmt: skip
+    [
+        ("gzip", gzip.compress),
+        ("deflate", zlib.compress),
+        ("deflate", lambda body: zlib.compress(body)[2:-4]),
+        ("br", brotli.compress),
+        ("GZIP , br", lambda body: brotli.compress(gzip.compress(body))),
+        ("gzip", bytes),
+        ("br", bytes),
+    ],
+)
 def test_content_encodings_are_undone_and_false_ones_ignored(write, name, pack):
     body = pack(page(0))
     assert texts(read(write(members([record(http(body, f"Content-Encoding: {name}"))])))) == PAGES[:1]

@@ -29,14 +29,17 @@ China NNP B-NP B-LOC
     [
         # four columns of spaces in IOB1; marks of documents are no sentences
         ({}, CONLL, [["U.N. B-ORG", "official O"], ["Ekeus B-PER"], ["Japan B-LOC", "China B-LOC"]]),
-        ({"entities": ["LOC"], "prefix": "en:"}, "en:New\tB-LOC\nen:York\tE-LOC\nen:and\tO\nen:Rome\tS-LOC\n",
-         [["New B-LOC", "York I-LOC", "and O", "Rome B-LOC"]]),
+        (
+            {"entities": ["LOC"], "prefix": "en:"},
+            "en:New\tB-LOC\nen:York\tE-LOC\nen:and\tO\nen:Rome\tS-LOC\n",
+            [["New B-LOC", "York I-LOC", "and O", "Rome B-LOC"]],
+        ),
         ({"entities": [], "tags": ["NNP", "NN"], "tag_column": 1}, "Ada NNP O\nsong NN O\n", [["Ada NNP", "song NN"]]),
         ({}, "100 000\tO\nmen\tO\n", [["100 000 O", "men O"]]),
         ({}, "10\u00a0000 O\nAda  B-PER \n\n", [["10\u00a0000 O", "Ada B-PER"]]),
     ],
     ids=["iob1", "bioes with prefix", "plain classes", "spaces between tabs", "no-break blank"],
-)  # fmt: skip
+)
 def test_words_and_tags(tmp_path, options, text, sentences):
     reader = reader_of("conll", **options)
     items = items_of(reader, written(tmp_path, text))
@@ -61,7 +64,8 @@ def test_a_table_is_refused_with_the_reader_that_reads_it(tmp_path, name):
 
 
 def test_documents_and_facts_of_the_original_files(tmp_path):
-    reader, path = reader_of("conll"), written(tmp_path, CONLL)
+    reader = reader_of("conll")
+    path = written(tmp_path, CONLL)
     assert reader.open(path).layout == "4 columns, spaces"
     items = items_of(reader, path)
     assert [(item.group, item.index) for item in items] == [("document 1", 2), ("document 1", 5), ("document 2", 9)]
@@ -106,9 +110,18 @@ def test_treebanks(tmp_path):
 
 def test_a_bad_line_costs_its_sentence_of_a_treebank(tmp_path):
     text = (
-        line("1", "a", "DET") + "\n" + line("1", "a", "WORD") + "\n1\ta\n\n" + line("x", "a", "DET") + "\n"
-        + line("1-2", "a", "_") + "\n# alone\n\n" + line("1", " ", "DET") + "\n" + line("1", "b", "DET")
-    )  # fmt: skip
+        line("1", "a", "DET")
+        + "\n"
+        + line("1", "a", "WORD")
+        + "\n1\ta\n\n"
+        + line("x", "a", "DET")
+        + "\n"
+        + line("1-2", "a", "_")
+        + "\n# alone\n\n"
+        + line("1", " ", "DET")
+        + "\n"
+        + line("1", "b", "DET")
+    )
     items = read(tmp_path, text, "conllu")
     assert reasons(items) == {"bad_label": 1, "fields": 2, "no_words": 2, "empty_word": 1}
     assert [item.words for item in items if isinstance(item, TaggedWords)] == [("a",), ("b",)]
@@ -122,7 +135,8 @@ def drawn_parts(seed):
 
 
 def tags_of(parts, scheme):
-    found, before = [], "O"
+    found = []
+    before = "O"
     for length, kind in parts:
         if kind == "O":
             found += ["O"] * length

@@ -18,15 +18,22 @@ OFFICIAL = {
     "cola": ("gj04\t0\t*\tWrong it is.\n", [("Wrong it is.",)], 0),
     "sst2": ("sentence\tlabel\nfine film \t1\n", [("fine film ",)], 1),
     "mrpc": ('\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n1\t7\t8\tA "a\tSay b\r\n', [('A "a', "Say b")], 1),
-    "qqp": ("id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t2\t3\tWhy?\tWhy not?\t0\n",
-            [("Why?", "Why not?")], 0),
-    "stsb": ("index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
-             "0\tg\tf\t2012\t1\tn\tn\tA plane.\tAn air plane.\t3.800\n", [("A plane.", "An air plane.")], 3.8),
+    "qqp": (
+        "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t2\t3\tWhy?\tWhy not?\t0\n",
+        [("Why?", "Why not?")],
+        0,
+    ),
+    "stsb": (
+        "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
+        "0\tg\tf\t2012\t1\tn\tn\tA plane.\tAn air plane.\t3.800\n",
+        [("A plane.", "An air plane.")],
+        3.8,
+    ),
     "mnli": (f"{SNLI}\n" + "0\t" * 8 + "P.\tH.\tx\ty\tcontradiction\n", [("P.", "H.")], 2),
     "qnli": ("index\tquestion\tsentence\tlabel\n0\tWho?\tHe.\tnot_entailment\n", [("Who?", "He.")], 1),
     "rte": ("index\tsentence1\tsentence2\tlabel\n0\tP.\tH.\tentailment\n", [("P.", "H.")], 0),
     "wnli": ("index\tsentence1\tsentence2\tlabel\n0\tP.\tH.\t1\n", [("P.", "H.")], 1),
-}  # fmt: skip
+}
 """A file of each task as GLUE's archives have them, its texts and its answer."""
 
 
@@ -41,9 +48,11 @@ def rows_of(task, text, tmp_path):
 
 CLASSES = {"cola": 2, "sst2": 2, "mrpc": 2, "qqp": 2, "stsb": 0, "mnli": 3, "qnli": 2, "rte": 2, "wnli": 2}
 METRICS = {
-    "cola": {"matthews_correlation"}, "mrpc": {"accuracy", "f1"}, "qqp": {"accuracy", "f1"},
+    "cola": {"matthews_correlation"},
+    "mrpc": {"accuracy", "f1"},
+    "qqp": {"accuracy", "f1"},
     "stsb": {"pearson", "spearman"},
-}  # fmt: skip
+}
 """Table 1 of the paper, and the submission format."""
 
 
@@ -93,12 +102,16 @@ def test_other_layouts_and_what_they_mean(tmp_path):
 
 
 EXPORTS = {
-    "cola": ({"sentence": "a"}, 1), "sst2": ({"sentence": "a"}, 1),
-    "mrpc": ({"sentence1": "a", "sentence2": "b"}, 1), "qqp": ({"question1": "a", "question2": "b"}, 0),
-    "stsb": ({"sentence1": "a", "sentence2": "b"}, 3.8), "mnli": ({"premise": "a", "hypothesis": "b"}, 2),
-    "qnli": ({"question": "a", "sentence": "b"}, 1), "rte": ({"sentence1": "a", "sentence2": "b"}, 0),
+    "cola": ({"sentence": "a"}, 1),
+    "sst2": ({"sentence": "a"}, 1),
+    "mrpc": ({"sentence1": "a", "sentence2": "b"}, 1),
+    "qqp": ({"question1": "a", "question2": "b"}, 0),
+    "stsb": ({"sentence1": "a", "sentence2": "b"}, 3.8),
+    "mnli": ({"premise": "a", "hypothesis": "b"}, 2),
+    "qnli": ({"question": "a", "sentence": "b"}, 1),
+    "rte": ({"sentence1": "a", "sentence2": "b"}, 0),
     "wnli": ({"sentence1": "a", "sentence2": "b"}, 1),
-}  # fmt: skip
+}
 """The fields of each task in the library `datasets`, and a label, which is a number."""
 NAMES = {
     "mnli": ("entailment", "neutral", "contradiction"),
@@ -118,7 +131,8 @@ def test_exports_of_hugging_face(tmp_path, task, form):
         lines = ["\t".join(rows[0]), *("\t".join(map(str, row.values())) for row in rows)]
     _, found = rows_of(task, "\n".join(lines) + "\n", tmp_path)
     first = len(lines) - 3
-    texts, facts = tuple(fields.values()), reader(task).facts
+    texts = tuple(fields.values())
+    facts = reader(task).facts
     expected = LabeledText(texts, None, label, first) if task == "stsb" else LabeledText(texts, label, None, first)
     assert found == [expected, Rejected("no_label", first + 1), Rejected("bad_label", first + 2)]
     assert facts.labels == NAMES.get(task, facts.labels)
@@ -170,16 +184,25 @@ PAIR = "index\tsentence1\tsentence2\tlabel\n0\tP.\tH.\t{}\n"
 WORDED = {
     "cola": ("s\t1\t\tIt is.\n", "cola sentence: It is.", "acceptable"),
     "sst2": ("sentence\tlabel\nfine film \t0\n", "sst2 sentence: fine film", "negative"),
-    "mrpc": ("Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t7\t8\tA\tB\n", "mrpc sentence1: A sentence2: B",
-             "equivalent"),
+    "mrpc": (
+        "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t7\t8\tA\tB\n",
+        "mrpc sentence1: A sentence2: B",
+        "equivalent",
+    ),
     "qqp": ("question1\tquestion2\tis_duplicate\nA?\tB?\t0\n", "qqp question1: A? question2: B?", "not_duplicate"),
     "stsb": ("sentence1\tsentence2\tscore\nA\tB\t2.5\n", "stsb sentence1: A sentence2: B", "2.4"),
-    "mnli": ("sentence1\tsentence2\tgold_label\nIt pours.\tIt rains.\tneutral\n",
-             "mnli hypothesis: It rains. premise: It pours.", "neutral"),
-    "qnli": ("question\tsentence\tlabel\nWho?\tHe.\tnot_entailment\n", "qnli question: Who? sentence: He.",
-             "not_entailment"),
+    "mnli": (
+        "sentence1\tsentence2\tgold_label\nIt pours.\tIt rains.\tneutral\n",
+        "mnli hypothesis: It rains. premise: It pours.",
+        "neutral",
+    ),
+    "qnli": (
+        "question\tsentence\tlabel\nWho?\tHe.\tnot_entailment\n",
+        "qnli question: Who? sentence: He.",
+        "not_entailment",
+    ),
     "rte": (PAIR.format("entailment"), "rte sentence1: P. sentence2: H.", "entailment"),
-}  # fmt: skip
+}
 """A row of each task, and its two texts as the appendix D of the paper has them."""
 
 

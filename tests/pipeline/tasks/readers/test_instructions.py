@@ -24,16 +24,34 @@ def special(token, *, is_target=False):
 
 def test_a_dialogue_is_written_in_its_template(tmp_path, words):
     """The answers alone are learnt, with the special token that ends them; what follows the last answer is left out."""
-    text = said(("system", "Be short."), ("user", "2 + 2?"), ("assistant", "4"), ("user", "{eos}?"),
-                ("assistant", "</s> {content}"), ("user", "Thanks."))  # fmt: skip
+    text = said(
+        ("system", "Be short."),
+        ("user", "2 + 2?"),
+        ("assistant", "4"),
+        ("user", "{eos}?"),
+        ("assistant", "</s> {content}"),
+        ("user", "Thanks."),
+    )
     reader = reader_of("instructions")
     (item,) = reader.complete(items_of(reader, written(tmp_path, text)), words)
     end = special(5, is_target=True)
     assert item.parts == (
-        Part("Be short."), Part("\n"), Part("User:"), Part(" 2 + 2?"), Part("\n"), Part("Assistant:"),
-        Part(" 4", is_target=True), end, Part("\n"), Part("User:"), Part(" {eos}?"), Part("\n"), Part("Assistant:"),
-        Part(" </s> {content}", is_target=True), end,
-    )  # fmt: skip
+        Part("Be short."),
+        Part("\n"),
+        Part("User:"),
+        Part(" 2 + 2?"),
+        Part("\n"),
+        Part("Assistant:"),
+        Part(" 4", is_target=True),
+        end,
+        Part("\n"),
+        Part("User:"),
+        Part(" {eos}?"),
+        Part("\n"),
+        Part("Assistant:"),
+        Part(" </s> {content}", is_target=True),
+        end,
+    )
     assert item.answers == (
         ("Be short.\nUser: 2 + 2?\nAssistant:", ("4",)),
         ("Be short.\nUser: 2 + 2?\nAssistant: 4\nUser: {eos}?\nAssistant:", ("</s> {content}",)),
@@ -44,14 +62,23 @@ def test_a_dialogue_is_written_in_its_template(tmp_path, words):
 def test_other_names_and_another_template(tmp_path, words):
     line = json_lines({"chat": {"turns": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]}})
     reader = reader_of(
-        "instructions", messages="chat.turns", role="from", content="value", metrics=["bleu"],
+        "instructions",
+        messages="chat.turns",
+        role="from",
+        content="value",
+        metrics=["bleu"],
         roles={"human": "user", "gpt": "assistant"},
         template={"user": "{cls}{content}{sep}", "assistant": "{content} (end){sep}"},
-    )  # fmt: skip
+    )
     (item,) = reader.complete(items_of(reader, written(tmp_path, line)), words)
     assert item.parts == (
-        special(2), Part("Hi"), special(3), Part("Hello", is_target=True), Part(" (end)"), special(3, is_target=True),
-    )  # fmt: skip
+        special(2),
+        Part("Hi"),
+        special(3),
+        Part("Hello", is_target=True),
+        Part(" (end)"),
+        special(3, is_target=True),
+    )
     assert reader.facts.metrics == ("bleu",)
     other = reader_of("instructions", template={"user": "{bos}{content}", "assistant": "{content}"})
     with pytest.raises(ConfigurationError, match="the template of the task needs the special token 'bos'"):
@@ -65,21 +92,34 @@ def test_special_tokens_of_a_template_are_ids_and_those_of_messages_texts(tmp_pa
     text = said(("user", "[SEP] good"), ("assistant", "[EOS]"))
     (item,) = reader.complete(items_of(reader, written(tmp_path, text)), words)
     assert item.parts == (
-        special(2), Part("user:"), Part(" [SEP] good"), special(3), Part("\n"), special(2),
-        Part("\n[EOS]", is_target=True), special(5, is_target=True),
-    )  # fmt: skip
+        special(2),
+        Part("user:"),
+        Part(" [SEP] good"),
+        special(3),
+        Part("\n"),
+        special(2),
+        Part("\n[EOS]", is_target=True),
+        special(5, is_target=True),
+    )
     (row,) = TurnRows(reader.facts, Form(FRAMES["gpt"], 64), words, "corpus", "f").rows([item])
     ids = row["input_ids"].tolist()
     assert [ids.count(token) for token in (2, 3, 5)] == [2, 1, 1]
 
 
 def test_every_other_line_has_a_reason(tmp_path):
-    user, answer = ("user", "a"), ("assistant", "b")
+    user = ("user", "a")
+    answer = ("assistant", "b")
     lines = [
-        said(user, answer), said(user), said(answer, user), said(user, ("tool", "x"), answer),
-        said(user, ("assistant", " ")), said(user, ("assistant", 3)), '{"messages": []}\n', '{"messages": ["a"]}\n',
+        said(user, answer),
+        said(user),
+        said(answer, user),
+        said(user, ("tool", "x"), answer),
+        said(user, ("assistant", " ")),
+        said(user, ("assistant", 3)),
+        '{"messages": []}\n',
+        '{"messages": ["a"]}\n',
         '{"message": 1}\n',
-    ]  # fmt: skip
+    ]
     items = read(tmp_path, "".join(lines), "instructions")
     assert isinstance(items[0], Dialogue)
     assert isinstance(items[2], Dialogue), "the assistant may open a dialogue"

@@ -70,8 +70,10 @@ def test_a_folder_that_datasets_saved(tmp_path):
     reader = completed(path, label="label")
     assert reader.facts.labels == ("World", "Sports")
     assert items_of(reader, path) == [
-        LabeledText(("a",), 1, None, 0), LabeledText(("b",), 0, None, 1), Rejected("no_label", 2),
-    ]  # fmt: skip
+        LabeledText(("a",), 1, None, 0),
+        LabeledText(("b",), 0, None, 1),
+        Rejected("no_label", 2),
+    ]
     assert [file.name for file in reader.open(path).others] == ["data-00001-of-00002.arrow", "dataset_info.json"]
     datasets.Dataset.from_dict(rows, features).to_parquet(tmp_path / "train.parquet")
     assert items_of(reader, tmp_path / "train.parquet") == items_of(reader, path)
@@ -85,8 +87,9 @@ def test_pairs_joined_columns_nested_fields_and_files_without_header(tmp_path):
     options = {"columns": ["c", "title", "about"], "text": ["title", "about"], "label": "c"}
     reader = completed(path, **options, classes={3: "Business", 4: "Sci/Tech"})
     assert [(item.texts, item.label) for item in items_of(reader, path)] == [
-        (("Oil, up Prices rose",), 0), (("Goal",), 1),
-    ]  # fmt: skip
+        (("Oil, up Prices rose",), 0),
+        (("Goal",), 1),
+    ]
     assert reader.facts.labels == ("Business", "Sci/Tech")
     rows = [{"p": {"en": "A."}, "h": "B.", "gold": "-"}, {"p": {"en": "C."}, "h": "D.", "gold": 1}]
     options = {"text": "p.en", "text_pair": "h", "label": "gold", "no_label": ["-"], "classes": ["no", "yes"]}
@@ -121,23 +124,29 @@ def test_numbers(tmp_path):
 def test_words_with_a_class_each(tmp_path):
     """Entities of any scheme become BIO; integers are indices of given classes."""
     rows = [
-        {"tokens": ["Ada", "L.", "sings"], "ner": ["I-PER", "I-PER", "O"]}, {"tokens": "in Rome", "ner": "O B-LOC"},
-        {"tokens": ["a", "b"], "ner": ["O"]}, {"tokens": [], "ner": []},
-    ]  # fmt: skip
+        {"tokens": ["Ada", "L.", "sings"], "ner": ["I-PER", "I-PER", "O"]},
+        {"tokens": "in Rome", "ner": "O B-LOC"},
+        {"tokens": ["a", "b"], "ner": ["O"]},
+        {"tokens": [], "ner": []},
+    ]
     reader, items = read_rows(tmp_path, rows, words="tokens", label="ner")
     assert reader.facts.labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
     assert reader.facts.metrics[0] == "entity_f1"
     assert items[:2] == [TaggedWords(("Ada", "L.", "sings"), (3, 4, 0), 0), TaggedWords(("in", "Rome"), (0, 1), 1)]
     assert [(item.reason, item.detail) for item in items[2:]] == [
-        ("fields", "it has 2 words and 1 labels"), ("empty_text", ""),
-    ]  # fmt: skip
+        ("fields", "it has 2 words and 1 labels"),
+        ("empty_text", ""),
+    ]
     plain, items = read_rows(tmp_path, rows, words="tokens", label="ner", classes=["I-PER", "O", "B-LOC", "X"])
     assert plain.facts.metrics == ("accuracy",)
     assert items[0].tags == (0, 0, 1)
     _, items = read_rows(
-        tmp_path, [{"words": "a b c d", "tags": [4, 0, 1, 3]}],
-        words="words", label="tags", classes=["O", "B-A", "I-A", "E-A", "S-A"],
-    )  # fmt: skip
+        tmp_path,
+        [{"words": "a b c d", "tags": [4, 0, 1, 3]}],
+        words="words",
+        label="tags",
+        classes=["O", "B-A", "I-A", "E-A", "S-A"],
+    )
     assert items == [TaggedWords(("a", "b", "c", "d"), (1, 0, 1, 2), 0)]
 
 
@@ -215,7 +224,7 @@ def test_numbers_are_no_indices_of_found_tags(tmp_path, options):
         ("text,label\n", {"label": "label"}, "got none that can be read"),
         ("text,mark\na,3\nb,3\n", {"score": "mark"}, "expected different numbers in the column mark, got only 3"),
     ],
-)  # fmt: skip
+)
 def test_files_that_hold_no_task(tmp_path, text, options, message):
     path = written(tmp_path, text, "train.csv")
     with pytest.raises(ConfigurationError, match=message) as caught:
@@ -277,8 +286,11 @@ def test_lists_that_a_program_printed_are_lists(tmp_path, format_, as_text):
 
 
 def test_printed_words_and_tags(tmp_path):
-    rows = [{"words": "['Ada', \"it's\", '[x]']", "tags": "['B-PER', 'O', 'O']"}, {"words": "[ a ]", "tags": "O O O"},
-            {"words": "['a' 'b']", "tags": "O O"}]  # fmt: skip
+    rows = [
+        {"words": "['Ada', \"it's\", '[x]']", "tags": "['B-PER', 'O', 'O']"},
+        {"words": "[ a ]", "tags": "O O O"},
+        {"words": "['a' 'b']", "tags": "O O"},
+    ]
     path = write_rows(tmp_path, "csv", rows)
     reader = completed(path, words="words", label="tags")
     items = items_of(reader, path)
@@ -309,8 +321,13 @@ def folder_of(folder, **texts):
 
 
 def test_the_folder_is_the_class(tmp_path):
-    texts = {"pos_1_9": "A good film.<br />\n", "neg_0_2": "\ufeffBad.", "unsup_0_0": "Unknown.", "pos_3": " ",
-             "neg_4": b"caf\xe9"}  # fmt: skip
+    texts = {
+        "pos_1_9": "A good film.<br />\n",
+        "neg_0_2": "\ufeffBad.",
+        "unsup_0_0": "Unknown.",
+        "pos_3": " ",
+        "neg_4": b"caf\xe9",
+    }
     first = folder_of(tmp_path / "train", **texts)
     for name in ("labeledBow.feat", "pos/notes.md"):
         (tmp_path / "train" / name).write_text("0 0:1")
@@ -319,9 +336,11 @@ def test_the_folder_is_the_class(tmp_path):
     items = items_of(reader, first)
     assert items == [
         LabeledText(("Bad.",), 0, None, 0),
-        LabeledText(("caf\u00e9",), 0, None, 1), LabeledText(("A good film.<br />",), 1, None, 2),
-        Rejected("empty_text", 3), Rejected("no_label", 4),
-    ]  # fmt: skip
+        LabeledText(("caf\u00e9",), 0, None, 1),
+        LabeledText(("A good film.<br />",), 1, None, 2),
+        Rejected("empty_text", 3),
+        Rejected("no_label", 4),
+    ]
     assert [path.name for path in reader.open(first).others] == ["0_2.txt", "4.txt", "1_9.txt", "3.txt", "0_0.txt"]
     (item, *_) = items_of(reader_of("labelled", label="folder", classes=["a", "b"]), first)
     assert item.detail.startswith("the column folder holds 'neg', the classes are a, b")
@@ -339,9 +358,14 @@ def test_cells_with_labels_and_numbers():
 
 
 @pytest.mark.parametrize(
-    "tags", ["B-PER I-PER L-PER O U-LOC", "B-PER M-PER E-PER O S-LOC", "B-PER M-PER E-PER O W-LOC",
-             "b-PER i-PER e-PER o s-LOC"],
-)  # fmt: skip
+    "tags",
+    [
+        "B-PER I-PER L-PER O U-LOC",
+        "B-PER M-PER E-PER O S-LOC",
+        "B-PER M-PER E-PER O W-LOC",
+        "b-PER i-PER e-PER o s-LOC",
+    ],
+)
 def test_every_scheme_of_entities_is_one(tmp_path, tags):
     reader, (item,) = read_rows(tmp_path, [{"words": "a b c d e", "tags": tags}], words="words", label="tags")
     assert "entity_f1" in reader.facts.metrics

@@ -34,10 +34,18 @@ def test_choices_of_one_field_or_of_several(tmp_path):
 def test_every_other_line_has_a_reason(tmp_path):
     good = {"context": "a", "choices": ["b", "c"], "label": 1}
     bad = [
-        {**good, "label": 2}, {**good, "label": -1}, {**good, "label": True}, {**good, "label": "x"},
-        {**good, "label": None}, {**good, "choices": ["b"]}, {**good, "choices": ["b", 3]}, {**good, "context": 3},
-        {**good, "context": " "}, {**good, "choices": ["b", ""]}, [good],
-    ]  # fmt: skip
+        {**good, "label": 2},
+        {**good, "label": -1},
+        {**good, "label": True},
+        {**good, "label": "x"},
+        {**good, "label": None},
+        {**good, "choices": ["b"]},
+        {**good, "choices": ["b", 3]},
+        {**good, "context": 3},
+        {**good, "context": " "},
+        {**good, "choices": ["b", ""]},
+        [good],
+    ]
     items = read(tmp_path, json_lines(good, *bad), "multiple_choice")
     assert items[0] == Choices("a", ("b", "c"), 1, 0)
     assert reasons(items) == {"bad_label": 4, "no_label": 1, "fields": 3, "empty_text": 2, "bad_json": 1}
@@ -60,29 +68,60 @@ def test_answers_that_count_from_1_are_refused(tmp_path, numbers, from_1):
     assert [item.right for item in items] == [int(number) - 1 for number in numbers]
 
 
-SWAG = ["", "video-id", "fold-ind", "startphrase", "sent1", "sent2", "gold-source", "ending0", "ending1", "ending2",
-        "ending3", "label"]  # fmt: skip
+SWAG = [
+    "",
+    "video-id",
+    "fold-ind",
+    "startphrase",
+    "sent1",
+    "sent2",
+    "gold-source",
+    "ending0",
+    "ending1",
+    "ending2",
+    "ending3",
+    "label",
+]
 
 
 def story(number, sent1="A man waits.", label="2"):
-    return [str(number), f"v{number % 2}", "7", f"{sent1} He", sent1, "He", "gold", "leaves.", 'says, "no".', "falls.",
-            "eats.", label]  # fmt: skip
+    return [
+        str(number),
+        f"v{number % 2}",
+        "7",
+        f"{sent1} He",
+        sent1,
+        "He",
+        "gold",
+        "leaves.",
+        'says, "no".',
+        "falls.",
+        "eats.",
+        label,
+    ]
 
 
 def test_the_files_of_swag(tmp_path):
     """As pandas writes them for the authors: quotes enclose commas, and a stray one costs its own line."""
     recipe = read_composed(Recipe, config_file("recipe:tasks/swag", "pipeline.yaml"))
     reader = reader_of(**recipe["tasks"]["reader"])
-    rows = [story(0), story(1, 'One, "two".', "0"), story(2, label="4"), story(3, " "), story(4)[:-1],
-            story(5, label="")]  # fmt: skip
+    rows = [
+        story(0),
+        story(1, 'One, "two".', "0"),
+        story(2, label="4"),
+        story(3, " "),
+        story(4)[:-1],
+        story(5, label=""),
+    ]
     with (tmp_path / "train.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([SWAG, *rows])
         file.write('6,v1,7,x,"open,He,gold,a,b,c,d,1\n7,v1,7,x,A,He,gold,a,b,c,d,1\n')
     items = items_of(reader, tmp_path / "train.csv")
     endings = ("He leaves.", 'He says, "no".', "He falls.", "He eats.")
     assert items[:2] == [
-        Choices("A man waits.", endings, 2, 1, "video-id v0"), Choices('One, "two".', endings, 0, 2, "video-id v1")
-    ]  # fmt: skip
+        Choices("A man waits.", endings, 2, 1, "video-id v0"),
+        Choices('One, "two".', endings, 0, 2, "video-id v1"),
+    ]
     assert reasons(items) == {"bad_label": 2, "empty_text": 1, "fields": 1, "bad_csv": 1}
     assert [item.index for item in items if not isinstance(item, Rejected)] == [1, 2, 8]
     test = written(tmp_path, f"{','.join(SWAG[:-1])}\n0,v,7,x,A man,He,gold,a,b,c,d\n", "test.csv")
@@ -90,9 +129,12 @@ def test_the_files_of_swag(tmp_path):
 
 
 ARTICLE = {
-    "answers": ["B", "A"], "options": [["at home", "at school"], ["red", "blue", "green"]],
-    "questions": ["Where is _ ?", "What colour?"], "article": "Ada is at school. ", "id": "high1.txt",
-}  # fmt: skip
+    "answers": ["B", "A"],
+    "options": [["at home", "at school"], ["red", "blue", "green"]],
+    "questions": ["Where is _ ?", "What colour?"],
+    "article": "Ada is at school. ",
+    "id": "high1.txt",
+}
 
 
 def write_articles(tmp_path, **articles):
@@ -106,8 +148,10 @@ def write_articles(tmp_path, **articles):
 
 def test_every_question_of_race_is_a_row(tmp_path):
     first = write_articles(tmp_path, middle_7=ARTICLE | {"article": "Bob is here."}, high_1=ARTICLE)
-    choices = (("Where is _ ? at home", "Where is _ ? at school"),
-               ("What colour? red", "What colour? blue", "What colour? green"))  # fmt: skip
+    choices = (
+        ("Where is _ ? at home", "Where is _ ? at school"),
+        ("What colour? red", "What colour? blue", "What colour? green"),
+    )
     expected = [
         Choices(article, options, right, index, f"{level}.txt")
         for index, (article, level, options, right) in enumerate(
@@ -127,11 +171,16 @@ def test_every_question_of_race_is_a_row(tmp_path):
 
 def test_every_other_question_of_race_has_a_reason(tmp_path):
     first = write_articles(
-        tmp_path, high_0="{", high_1="[]", high_2=ARTICLE | {"questions": []},
-        high_3=ARTICLE | {"answers": ["E"]}, high_4=ARTICLE | {"answers": None, "article": ""},
-        high_5=ARTICLE | {"options": [["one"], ["red", ""]]}, high_6=ARTICLE | {"questions": [3, "What?"]},
+        tmp_path,
+        high_0="{",
+        high_1="[]",
+        high_2=ARTICLE | {"questions": []},
+        high_3=ARTICLE | {"answers": ["E"]},
+        high_4=ARTICLE | {"answers": None, "article": ""},
+        high_5=ARTICLE | {"options": [["one"], ["red", ""]]},
+        high_6=ARTICLE | {"questions": [3, "What?"]},
         high_7=ARTICLE | {"questions": ["Where?"], "options": ["one"] * 3},
-    )  # fmt: skip
+    )
     items = items_of(reader_of("race"), first)
     assert reasons(items) == {"fields": 6, "bad_label": 1, "no_label": 1, "empty_text": 3}
     detail = next(item.detail for item in items if isinstance(item, Rejected) and item.reason == "bad_label")

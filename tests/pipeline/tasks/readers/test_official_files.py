@@ -17,9 +17,12 @@ def test_lines_that_are_parsed(tmp_path):
     path = written(tmp_path, b"+x\n-y\n\n\xff\n+z\n")
     found = list(open_lines(path, Limits(), "marked", "a plus", parse).rows())
     assert found == [
-        (0, {"a": "x"}), (1, Rejected("fields", 1)), (2, Rejected("blank_line", 2)), (3, Rejected("bad_utf8", 3)),
+        (0, {"a": "x"}),
+        (1, Rejected("fields", 1)),
+        (2, Rejected("blank_line", 2)),
+        (3, Rejected("bad_utf8", 3)),
         (4, {"a": "z"}),
-    ]  # fmt: skip
+    ]
     for text, message in (("-y\n+x\n", "got '-y'"), ("", "got empty file"), ("\n+x\n", "got blank line")):
         with pytest.raises(ConfigurationError, match=f"line 1: expected a plus, {message}"):
             open_lines(written(tmp_path, text), Limits(), "marked", "a plus", parse)

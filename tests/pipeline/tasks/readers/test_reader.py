@@ -109,7 +109,8 @@ def test_questions_without_an_answer(tmp_path):
 
 
 def test_questions_to_be_answered_keep_their_ids_and_no_answer(tmp_path):
-    path, reader = file_of(tmp_path, asked(), asked(id="b", answers=[])), reader_of("squad")
+    path = file_of(tmp_path, asked(), asked(id="b", answers=[]))
+    reader = reader_of("squad")
     found = [(item.answers, item.question, name) for item, name in reader.read_unlabeled(path)]
     assert found == [((), "Who sang?", "1"), ((), "Who sang?", "b")]
     assert reader.read_unlabeled(tmp_path / "questions.jsonl") is None
@@ -170,9 +171,8 @@ def test_the_type_of_a_question_is_its_class(tmp_path, fine, classes, labels):
     )
     texts = ("How did serfdom develop ?", "How many caf\xe9s \xf0 ?", "What is it ?")
     assert items_of(reader_of("trec", fine=fine, classes=classes), path) == [
-        LabeledText((text,), label, None, index)
-        for index, (text, label) in enumerate(zip(texts, labels, strict=True))
-    ]  # fmt: skip
+        LabeledText((text,), label, None, index) for index, (text, label) in enumerate(zip(texts, labels, strict=True))
+    ]
 
 
 def test_questions_without_a_type(tmp_path):
@@ -191,8 +191,11 @@ def test_the_root_of_a_tree_is_the_class(tmp_path, binary, labels):
     broken = ["(3 It works)", "(5 (2 It) (2 works))", "", "(3 (2 It) (4 works)) (2 .)", "It works"]
     items = read(tmp_path, "\n".join([*TREES, *broken]), "sst_trees", binary=binary)
     texts = ("It 's great .", "A film", "Really bad", "Wow")
-    expected = [LabeledText((text,), label, None, index) for index, (text, label) in
-                enumerate(zip(texts, labels, strict=True)) if label is not None]  # fmt: skip
+    expected = [
+        LabeledText((text,), label, None, index)
+        for index, (text, label) in enumerate(zip(texts, labels, strict=True))
+        if label is not None
+    ]
     assert [item for item in items if isinstance(item, LabeledText)] == expected
     assert reasons(items) == {"fields": 4, "blank_line": 1} | ({"filtered": 1} if binary else {})
     assert reader_of("sst_trees", binary=binary).facts.name == ("sst2" if binary else "sst5")

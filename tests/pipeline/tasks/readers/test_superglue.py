@@ -6,18 +6,24 @@ from tests.pipeline.tasks.readers.reading import json_lines, read, reader_of, wr
 LAYOUT = {"task": "boolq"}
 """Options that the contract of readers needs."""
 
-WSC = {"text": "Mark told Pete lies, which Pete had in his book . He was cross.", "label": True,
-       "target": {"span1_text": "Mark", "span1_index": 0, "span2_text": "He", "span2_index": 11}}  # fmt: skip
+WSC = {
+    "text": "Mark told Pete lies, which Pete had in his book . He was cross.",
+    "label": True,
+    "target": {"span1_text": "Mark", "span1_index": 0, "span2_text": "He", "span2_index": 11},
+}
 ROWS = {
     "boolq": ({"question": "is it", "passage": "It is.", "label": True}, ("is it", "It is."), 1),
     "cb": ({"premise": "a", "hypothesis": "b", "label": "neutral"}, ("a", "b"), 2),
     "rte": ({"premise": "a", "hypothesis": "b", "label": "not_entailment"}, ("a", "b"), 1),
     "axb": ({"sentence1": "a", "sentence2": "b", "label": "entailment", "logic": "x"}, ("a", "b"), 0),
     "axg": ({"premise": "a", "hypothesis": "b", "label": "entailment"}, ("a", "b"), 0),
-    "wic": ({"word": "place", "sentence1": "Any place.", "sentence2": "He placed it.", "label": False},
-            ("place: Any place.", "He placed it."), 0),
+    "wic": (
+        {"word": "place", "sentence1": "Any place.", "sentence2": "He placed it.", "label": False},
+        ("place: Any place.", "He placed it."),
+        0,
+    ),
     "wsc": (WSC, ("Mark told Pete lies, which Pete had in his book . * He * was cross.", "Mark"), 1),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("task", ROWS)
@@ -25,8 +31,15 @@ def test_pairs_with_a_class(tmp_path, task):
     """By its name, or by its number, as exports of Hugging Face have it, -1 in test sets."""
     row, texts, label = ROWS[task]
     unlabeled = {name: value for name, value in row.items() if name != "label"}
-    rows = [row, {**row, "label": label}, {**row, "label": "maybe"}, {**row, "label": 7}, unlabeled,
-            {**row, "label": -1}, {"label": row["label"]}]  # fmt: skip
+    rows = [
+        row,
+        {**row, "label": label},
+        {**row, "label": "maybe"},
+        {**row, "label": 7},
+        unlabeled,
+        {**row, "label": -1},
+        {"label": row["label"]},
+    ]
     items = read(tmp_path, json_lines(*rows), "superglue", task=task)
     assert items[0] == LabeledText(texts, label, None, 0)
     assert (items[1].texts, items[1].label) == (texts, label)
@@ -36,8 +49,13 @@ def test_pairs_with_a_class(tmp_path, task):
 
 
 def test_a_cause_or_an_effect(tmp_path):
-    row = {"premise": "It rained.", "choice1": "Clouds came.", "choice2": "It was dry.", "question": "cause",
-           "label": 0}  # fmt: skip
+    row = {
+        "premise": "It rained.",
+        "choice1": "Clouds came.",
+        "choice2": "It was dry.",
+        "question": "cause",
+        "label": 0,
+    }
     rows = [row, {**row, "question": "effect", "label": 1}, {**row, "question": "why"}, {**row, "label": 2}]
     choices = ("Clouds came.", "It was dry.")
     assert read(tmp_path, json_lines(*rows), "superglue", task="copa") == [
@@ -71,8 +89,12 @@ def test_a_query_is_answered_by_positions_in_the_passage(tmp_path):
         return {"query": text, "idx": {}, "answers": [{"start": at, "end": 0, "text": name} for at, name in answers]}
 
     passage = {"text": "Ada met Bob.\n@highlight\nAda wrote.", "entities": [{"start": 0, "end": 2}]}
-    queries = [query("@placeholder wrote.", (0, "Ada"), (24, "Ada")), query("@placeholder came.", (1, "Bob")),
-               query("@placeholder left."), query(None, (0, "Ada"))]  # fmt: skip
+    queries = [
+        query("@placeholder wrote.", (0, "Ada"), (24, "Ada")),
+        query("@placeholder came.", (1, "Bob")),
+        query("@placeholder left."),
+        query(None, (0, "Ada")),
+    ]
     item, *others = read(tmp_path, json_lines({"passage": passage, "qas": queries}), "superglue", task="record")
     assert item == Question("@placeholder wrote.", passage["text"], ((0, "Ada"), (24, "Ada")), "0", 0, "passage 0")
     assert [other.reason for other in others] == ["answer_not_found", "no_answer", "fields"]
@@ -86,8 +108,10 @@ def test_rows_without_labels_have_the_ids_of_their_file(tmp_path):
     path = written(tmp_path, json_lines({**row, "idx": 7}, {**row, "idx": 9, "label": 5}, {}))
     rows = reader_of("superglue", task="boolq").read_unlabeled(path)
     assert [(getattr(item, "texts", ()), item.index, key) for item, key in rows] == [
-        (("is it", "It is."), 0, 7), (("is it", "It is."), 1, 9), ((), 2, None),
-    ]  # fmt: skip
+        (("is it", "It is."), 0, 7),
+        (("is it", "It is."), 1, 9),
+        ((), 2, None),
+    ]
 
 
 @pytest.mark.parametrize(

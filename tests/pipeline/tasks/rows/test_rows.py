@@ -44,7 +44,9 @@ def built(type_, facts, frame, length, tokenizer, items):
 
 def test_each_choice_is_framed_with_the_context(words):
     """`[CLS] context [SEP] choice [SEP]`, each cut for itself."""
-    context, short, long = "a film", "bad", "not a good film with one plot"
+    context = "a film"
+    short = "bad"
+    long = "not a good film with one plot"
     counts, (row,) = built(ChoiceRows, CHOICES, "bert", 8, words, [Choices(context, (short, long), 1, 0)])
     first, second, third = (ids(words, text) for text in (context, short, long))
     assert row["input_ids"].tolist() == [2, *first, 3, *second, 3, 2, *first, 3, *third[:3], 3]
@@ -56,9 +58,11 @@ def test_each_choice_is_framed_with_the_context(words):
 
 def test_choices_without_tokens_are_counted(words):
     items = [
-        Choices("a", ("film", "\u0300"), 0, 0), Choices("\u0300", ("a", "film"), 0, 1), Rejected("fields", 2),
+        Choices("a", ("film", "\u0300"), 0, 0),
+        Choices("\u0300", ("a", "film"), 0, 1),
+        Rejected("fields", 2),
         Choices("a", ("film", "bad", "good"), 2, 3),
-    ]  # fmt: skip
+    ]
     counts, rows = built(ChoiceRows, CHOICES, "roberta", 16, words, items)
     assert counts["refused"] == {"no_tokens": 2, "fields": 1}
     assert sorted(rows.columns) == ["choice", "choice_starts", "input_ids"]
@@ -101,13 +105,24 @@ def made(words):
 
 
 def test_every_row_is_an_example_or_counted(made):
-    texts = [LabeledText(("a good film",), 1, None, 1), Rejected("fields", 2), LabeledText(("\u0300",), 0, None, 3),
-             LabeledText(("a very bad film with no heart one dull plot",), 0, None, 4)]  # fmt: skip
+    texts = [
+        LabeledText(("a good film",), 1, None, 1),
+        Rejected("fields", 2),
+        LabeledText(("\u0300",), 0, None, 3),
+        LabeledText(("a very bad film with no heart one dull plot",), 0, None, 4),
+    ]
     rows = made.rows(texts)
     assert made.counts == {
-        "rows_in": 4, "examples": 2, "refused": {"fields": 1, "no_tokens": 1}, "tokens": 5 + 8, "truncated": 1,
-        "truncated_tokens": 4, "labels": {"yes": 1, "no": 1}, "windows": 0, "notes": {},
-    }  # fmt: skip
+        "rows_in": 4,
+        "examples": 2,
+        "refused": {"fields": 1, "no_tokens": 1},
+        "tokens": 5 + 8,
+        "truncated": 1,
+        "truncated_tokens": 4,
+        "labels": {"yes": 1, "no": 1},
+        "windows": 0,
+        "notes": {},
+    }
     assert sorted(map(len, rows.columns["input_ids"])) == [5, 8]
     assert sorted(rows.columns) == ["input_ids", "label"]
 
@@ -127,7 +142,8 @@ def test_rows_are_in_the_order_of_their_hash(made):
     texts = [LabeledText((f"a film {'good ' * (index % 3)}",), index // 50, None, index) for index in range(100)]
     labels = made.rows(texts).columns["label"].values
     assert 15 < labels[:50].sum() < 35
-    forward, backward = made.rows(texts), made.rows(texts[::-1])
+    forward = made.rows(texts)
+    backward = made.rows(texts[::-1])
     assert np.array_equal(forward.fixed["uid"], backward.fixed["uid"])
 
 
@@ -145,10 +161,12 @@ def test_pairs_have_segments_and_numbers(words):
 def test_a_pair_in_both_orders(words, frame):
     """Two rows of one example, each cut for itself; a batch holds them as rows, and one number for both."""
     special = replace(words.vocabulary, specials=words.vocabulary.specials | {"bos": EOS})
-    words.vocabulary, facts = special, replace(NUMBERS, both_orders=True)
+    words.vocabulary = special
+    facts = replace(NUMBERS, both_orders=True)
     item = LabeledText(("a film", "one plot with no heart"), None, 2.5, 0)
     counts, rows = built(rows_of(facts.head, FRAMES[frame].architecture), facts, frame, 8, words, [item])
-    first, second = ids(words, "a film"), ids(words, "one plot with")
+    first = ids(words, "a film")
+    second = ids(words, "one plot with")
     head, tail = (EOS, 2) if frame == "gpt1" else (2, 3)
     pairs = [[head, *first, 3, *second, tail], [head, *second, 3, *first, tail]]
     assert rows.row(0)["input_ids"].tolist() == [*pairs[0], *pairs[1]]
@@ -210,8 +228,14 @@ def ids(words, text):
 def test_the_loss_is_on_the_answers_alone(words):
     """A special token's name in a message stays text; the template's is the token, and has a loss."""
     counts, (row,) = built(TurnRows, TEXTS, "gpt", 32, words, [TWO])
-    parts = [(ids(words, "a film"), False), (ids(words, "good [EOS] plot"), True), ([EOS], True),
-             (ids(words, "very"), False), (ids(words, "bad"), True), ([EOS], True)]  # fmt: skip
+    parts = [
+        (ids(words, "a film"), False),
+        (ids(words, "good [EOS] plot"), True),
+        ([EOS], True),
+        (ids(words, "very"), False),
+        (ids(words, "bad"), True),
+        ([EOS], True),
+    ]
     expected = [(token, is_target) for tokens, is_target in parts for token in tokens]
     assert EOS not in ids(words, "good [EOS] plot")
     assert row["input_ids"].tolist() == [token for token, _ in expected]
@@ -244,7 +268,8 @@ def test_an_encoder_decoder_has_a_row_for_each_answer(words):
     """All that comes before an answer is its source; each side ends once."""
     counts, rows = built(TargetRows, TEXTS, "t5", 32, words, [TWO])
     rows = sorted(rows, key=lambda row: int(row.fixed["document_offset"]))
-    first, second = [*ids(words, "a film"), EOS], [*ids(words, "good [EOS] plot"), EOS]
+    first = [*ids(words, "a film"), EOS]
+    second = [*ids(words, "good [EOS] plot"), EOS]
     assert [row["input_ids"].tolist() for row in rows] == [first, [*first[:-1], *second, *ids(words, "very"), EOS]]
     assert [row["target_ids"].tolist() for row in rows] == [second, [*ids(words, "bad"), EOS]]
     assert len({int(row.fixed["uid"]) for row in rows}) == 2
@@ -267,12 +292,16 @@ def test_an_answer_that_opens_a_dialogue_has_no_source(words):
 def test_source_and_target_end(words):
     """Both are cut to the length, and keep the end; all accepted targets are recorded uncut."""
     items = [
-        SourceTarget("good film", ("dull", "bad"), "a ", 0), SourceTarget("film", ("a very good plot .",), "", 1),
-        SourceTarget("\u0300", ("a",), "", 2), SourceTarget("a", ("\u0300",), "", 3), Rejected("fields", 4),
-    ]  # fmt: skip
+        SourceTarget("good film", ("dull", "bad"), "a ", 0),
+        SourceTarget("film", ("a very good plot .",), "", 1),
+        SourceTarget("\u0300", ("a",), "", 2),
+        SourceTarget("a", ("\u0300",), "", 3),
+        Rejected("fields", 4),
+    ]
     counts, rows = built(TargetRows, TEXTS, "t5", 4, words, items)
     by_source = {json.loads(row["record"].tobytes())["source"]: row for row in rows}
-    first, second = by_source["good film"], by_source["film"]
+    first = by_source["good film"]
+    second = by_source["film"]
     assert first["input_ids"].tolist() == [*ids(words, "a good film"), EOS]
     assert first["target_ids"].tolist() == [*ids(words, "dull"), EOS]
     assert json.loads(first["record"].tobytes())["targets"] == ["dull", "bad"]

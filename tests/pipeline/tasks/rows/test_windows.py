@@ -26,14 +26,16 @@ def slow_window(windows, token):
         if start <= token < end:
             score = min(token - start, end - 1 - token) + 0.01 * (end - start)
             if best is None or score > best + 1e-9:
-                best, number = score, index
+                best = score
+                number = index
     return number
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 20))
 def test_windows_and_their_tokens_are_those_of_bert(tokens, room, step):
-    expected, start = [], 0
+    expected = []
+    start = 0
     while start < tokens:
         length = min(tokens - start, room)
         expected.append((start, start + length))
@@ -124,7 +126,8 @@ def test_places_lead_to_characters(tokenizer, seed, length, stride):
     item = question(seed, 20)
     kind = answered(tokenizer, length, stride)
     rows = kind.rows([item])
-    owned, inside_count = [], 0
+    owned = []
+    inside_count = 0
     for row in rows:
         offsets = row["offsets"].reshape(-1, 2).tolist()
         places = row["answer_places"].tolist()
@@ -156,8 +159,12 @@ def test_counts(tokenizer):
     """A question is cut to half of a row; one that has no tokens, or whose answer has none, is refused."""
     kind = answered(tokenizer, 16)
     long = Question(" ".join(["film"] * 30), "a good plot", (), "k", 0)
-    items = [long, Question("\u0300", "a", (), "k", 1), Question("a", "\u0300 b", ((0, "\u0300"),), "k", 2),
-             Rejected("fields", 3)]  # fmt: skip
+    items = [
+        long,
+        Question("\u0300", "a", (), "k", 1),
+        Question("a", "\u0300 b", ((0, "\u0300"),), "k", 2),
+        Rejected("fields", 3),
+    ]
     rows = kind.rows(items)
     assert len(rows) == 1
     assert kind.counts["truncated_tokens"] == 22
@@ -168,8 +175,11 @@ def test_counts(tokenizer):
 def test_a_question_whose_answer_fits_no_window_is_counted(tokenizer):
     kind = answered(tokenizer, 16)
     context = " ".join(WORDS[:1] * 40)
-    items = [Question("film", context, ((0, context),), "k", 0), Question("film", context, ((0, WORDS[0]),), "l", 1),
-             Question("film", context, (), "m", 2)]  # fmt: skip
+    items = [
+        Question("film", context, ((0, context),), "k", 0),
+        Question("film", context, ((0, WORDS[0]),), "l", 1),
+        Question("film", context, (), "m", 2),
+    ]
     rows = kind.rows(items)
     assert kind.counts["notes"]["questions_without_window"] == 1
     assert kind.counts["notes"]["windows_with_answer"] == 1

@@ -48,13 +48,22 @@ def test_words_start_with_what_is_visible_one_after_another(name, text):
     assert isinstance(segmenter.VERSION, int)
 
 
-@pytest.mark.parametrize(("name", "text", "words"), [
-    ("jieba", "我们在北京大学学习。\n她喜欢 iPhone手机",
-     ["我们", "在", "北京大学", "学习", "。", "她", "喜欢", "iPhone", "手机"]),
-    ("fugashi", "吾輩は猫である。 名前はまだ無い。",
-     ["吾輩", "は", "猫", "で", "ある", "。", "名前", "は", "まだ", "無い", "。"]),
-    ("pythainlp", "ผมรักภาษาไทย และแมว", ["ผม", "รัก", "ภาษาไทย", "และ", "แมว"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        (
+            "jieba",
+            "我们在北京大学学习。\n她喜欢 iPhone手机",
+            ["我们", "在", "北京大学", "学习", "。", "她", "喜欢", "iPhone", "手机"],
+        ),
+        (
+            "fugashi",
+            "吾輩は猫である。 名前はまだ無い。",
+            ["吾輩", "は", "猫", "で", "ある", "。", "名前", "は", "まだ", "無い", "。"],
+        ),
+        ("pythainlp", "ผมรักภาษาไทย และแมว", ["ผม", "รัก", "ภาษาไทย", "และ", "แมว"]),
+    ],
+)
 def test_words_of_plain_sentences(name, text, words):
     """As a reader of the language cuts them."""
     assert words_of(built(name), text) == words
@@ -65,7 +74,8 @@ def test_words_of_plain_sentences(name, text, words):
 def test_a_long_run_of_one_letter_is_cut_into_pieces(name, letter, monkeypatch):
     """The time grows with the text: no call gets more than a thousand characters, and each character is in one."""
     segmenter = built(name)
-    given, split = [], segmenter.split
+    given = []
+    split = segmenter.split
     monkeypatch.setattr(segmenter, "split", lambda piece: given.append(piece) or list(split(piece)))
     text = letter * 30_000
     segmenter.starts(text, {})
@@ -109,17 +119,20 @@ def test_a_segmenter_is_for_its_languages():
         validate(EncodeConfig, {"words": {"ja": "jieba"}}, "encode")
 
 
-@pytest.mark.parametrize(("text", "words", "starts"), [
-    ("我们在北京 大学", ["我们", "在", "北京", "大学"], [0, 2, 3, 6]),
-    ("a b a b", ["a", " ", "b", "a b"], [0, 2, 4]),
-    ("caf\u00e9 noir", ["cafe\u0301", "noir"], [0, 5]),
-    ("ab cd ef", ["ab", "xy", "ef"], [0, 6]),
-    ("ab cd", ["cd", "ab"], [3]),
-    ("ab cd", [3, None, "cd", ["ab"]], [3]),
-    ("ab cd", "ab cd", []),
-    ("ab cd", None, []),
-    ("a" + "x" * 5000 + "b", ["a", "b"], [0]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "words", "starts"),
+    [
+        ("我们在北京 大学", ["我们", "在", "北京", "大学"], [0, 2, 3, 6]),
+        ("a b a b", ["a", " ", "b", "a b"], [0, 2, 4]),
+        ("caf\u00e9 noir", ["cafe\u0301", "noir"], [0, 5]),
+        ("ab cd ef", ["ab", "xy", "ef"], [0, 6]),
+        ("ab cd", ["cd", "ab"], [3]),
+        ("ab cd", [3, None, "cd", ["ab"]], [3]),
+        ("ab cd", "ab cd", []),
+        ("ab cd", None, []),
+        ("a" + "x" * 5000 + "b", ["a", "b"], [0]),
+    ],
+)
 def test_words_that_come_with_a_document(text, words, starts):
     """They are found one after another; what the text does not have there is passed over."""
     assert SEGMENTERS.resolve({"name": "given", "key": "tokens"}).build().starts(text, {"tokens": words}) == starts

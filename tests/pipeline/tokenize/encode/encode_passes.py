@@ -14,9 +14,30 @@ from clozeline.pipeline.tokenize.train.stage import TrainTokenizer
 
 SEED = 7
 HELDOUT = 0.2
-PARTS, SHARDS, COUNT = 4, 3, 90
-WORDS = ["the", "a", "quick", "brown", "fox", "jumps", "over", "lazy", "dog", "while", "seven", "wizards", "brew",
-         "strange", "purple", "potions", "near", "old", "bridge"]  # fmt: skip
+PARTS = 4
+SHARDS = 3
+COUNT = 90
+WORDS = [
+    "the",
+    "a",
+    "quick",
+    "brown",
+    "fox",
+    "jumps",
+    "over",
+    "lazy",
+    "dog",
+    "while",
+    "seven",
+    "wizards",
+    "brew",
+    "strange",
+    "purple",
+    "potions",
+    "near",
+    "old",
+    "bridge",
+]
 
 
 def text(number, sentences=12):
@@ -69,7 +90,8 @@ def train(source, folder, parts, *, name="byte_bpe", size=700, budget=10**9):
 
 
 def encode(source, folder, tokenizer, *, parts, shards, order=list, max_unknown=1.0):
-    runs, splitter = Shuffle("runs", parts, shards), SENTENCES.resolve("regex")
+    runs = Shuffle("runs", parts, shards)
+    splitter = SENTENCES.resolve("regex")
     passes = [
         TokenizeDocuments("tokenise", parts, source, tokenizer, splitter, runs, SEED),
         *runs.passes(),

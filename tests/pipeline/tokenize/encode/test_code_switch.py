@@ -48,7 +48,8 @@ def run(folder, settings, words=WORDS):
     pairs = "{path: " + str(folder / "pairs.tsv") + ", reader: tsv, language: en, target_language: fr}"
     inputs = f"input=[{folder / 'texts.jsonl'}, {pairs}]"
     assert main(["--config", str(folder / "recipe.yaml"), inputs, f"output={folder / 'out'}"]) == 0
-    shards, tokenizer = open_shards(folder / "out/encode"), load_tokenizer(folder / "out/train_tokenizer/tokenizer")
+    shards = open_shards(folder / "out/encode")
+    tokenizer = load_tokenizer(folder / "out/train_tokenizer/tokenizer")
     tokenized = {}
     for block in range(len(shards.index)):
         rows_of_block = shards.read_block(block)

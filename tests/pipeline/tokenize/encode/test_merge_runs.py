@@ -16,7 +16,8 @@ from tests.pipeline.tokenize.encode import encode_passes as passes
 
 def test_documents_table_says_where_each_row_came_from(encoded):
     by_uid = {document.uid: document for document in passes.documents(passes.COUNT)}
-    found, uids = passes.token_rows(encoded), []
+    found = passes.token_rows(encoded)
+    uids = []
     for shard in range(passes.SHARDS):
         path = encoded / f"documents-{shard:05d}-of-{passes.SHARDS:05d}.arrow"
         for row in pa.ipc.open_file(path).read_all().to_pylist():
@@ -33,10 +34,13 @@ LANGUAGES = [document.replace(language=f"x{number:03d}") for number, document in
 
 @pytest.mark.parametrize(
     ("found", "error", "said"),
-    [(TWICE, IntegrityError, TWICE[2].uid.hex()), ([], ConfigurationError, "no documents to encode"),
-     (LANGUAGES, ConfigurationError, "256 languages")],
+    [
+        (TWICE, IntegrityError, TWICE[2].uid.hex()),
+        ([], ConfigurationError, "no documents to encode"),
+        (LANGUAGES, ConfigurationError, "256 languages"),
+    ],
     ids=["one uid twice", "none", "languages"],
-)  # fmt: skip
+)
 def test_documents_that_make_no_set(tokenizer, tmp_path, found, error, said):
     source = passes.write_parts(tmp_path / "clean", found, 2)
     with pytest.raises(error, match=said):
@@ -54,7 +58,9 @@ def test_codes_are_places_in_the_sorted_names_and_other_sides_are_counted(tokeni
     tokens = open_shards(tmp_path / "encode")
     assert tokens.manifest.languages == ("de", "en", "fr", "und", "zh")
     assert tokens.manifest.source_groups == ("books", "crawl")
-    model, by_uid, counted = load_tokenizer(tokenizer), {document.uid: document for document in found}, Counter()
+    model = load_tokenizer(tokenizer)
+    by_uid = {document.uid: document for document in found}
+    counted = Counter()
     for row in tokens.read_block(0):
         uid = row.fixed["document_uid"].tobytes()
         document = by_uid[uid]

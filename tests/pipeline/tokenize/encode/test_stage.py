@@ -29,7 +29,8 @@ def test_every_document_is_there_and_decodes_to_its_text(encoded, tokenizer):
 
 
 def test_bytes_do_not_depend_on_order_parts_or_flushes(source, tokenizer, encoded, tmp_path, monkeypatch):
-    expected, options = files_of(encoded), {"parts": passes.PARTS, "shards": passes.SHARDS}
+    expected = files_of(encoded)
+    options = {"parts": passes.PARTS, "shards": passes.SHARDS}
     passes.encode(source, tmp_path / "reverse", tokenizer, **options, order=lambda units: units[::-1])
     assert files_of(tmp_path / "reverse") == expected
     two = passes.write_parts(tmp_path / "clean", passes.documents(passes.COUNT), 2)
@@ -97,10 +98,14 @@ def test_unknown_characters_are_counted_by_language_and_told(tmp_path, caplog):
     source, tokenizer = long_words(tmp_path, 18, 2)
     counts = passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=2)
     assert counts["unknown_text"] == {
-        "en": {"characters": 18 * 300, "tokens": counts["tokens_by_language"]["en"], "unknown_characters": 0,
-               "unknown_tokens": 0},
+        "en": {
+            "characters": 18 * 300,
+            "tokens": counts["tokens_by_language"]["en"],
+            "unknown_characters": 0,
+            "unknown_tokens": 0,
+        },
         "und": {"characters": 600, "tokens": 2, "unknown_characters": 600, "unknown_tokens": 2},
-    }  # fmt: skip
+    }
     assert counts["unknown_reasons"] == {"words too long for the tokenizer": 600}
     (record,) = [record for record in caplog.records if record.message.startswith("encode: ")]
     said = record.message

@@ -20,10 +20,15 @@ from tests.pipeline.corruption_cases import WORDS
 from tests.pipeline.token_sets import all_rows
 
 SENTENCES = [
-    "我们在北京大学学习自然语言处理", "今天天气很好，我们去公园散步", "他昨天买了一台新的计算机",
-    "人工智能正在改变世界", "这本书介绍了中国历史和文化", "孩子们喜欢在学校里唱歌",
-    "经济发展需要科学技术的支持", "上海是中国最大的城市之一",
-]  # fmt: skip
+    "我们在北京大学学习自然语言处理",
+    "今天天气很好，我们去公园散步",
+    "他昨天买了一台新的计算机",
+    "人工智能正在改变世界",
+    "这本书介绍了中国历史和文化",
+    "孩子们喜欢在学校里唱歌",
+    "经济发展需要科学技术的支持",
+    "上海是中国最大的城市之一",
+]
 LABELS = ("whole_word_masking", "span_boundary", "sentence_order_prediction", "text_infilling")
 
 
@@ -32,14 +37,21 @@ def recipe_of(folder, tokenizer, languages=("zh", "en"), **encode):
         {"name": name, "max_length": 40, **({"unit": "word"} if name == LABELS[-1] else {})} for name in LABELS
     ]
     return {
-        "corpus": "zh", "output": str(folder / "out"), "plan": {"shard_bytes": 100_000}, "heldout": {"fraction": 0.05},
+        "corpus": "zh",
+        "output": str(folder / "out"),
+        "plan": {"shard_bytes": 100_000},
+        "heldout": {"fraction": 0.05},
         "input": [
             {"path": str(folder / f"{name}.jsonl"), "language": code}
             for name, code in zip(("zh", "en"), languages, strict=True)
         ],
-        "clean": {"filters": []}, "executor": {"tasks": 1},
-        "train_tokenizer": {"name": tokenizer, "size": 700}, "encode": encode, "group": {}, "corrupt": objectives,
-    }  # fmt: skip
+        "clean": {"filters": []},
+        "executor": {"tasks": 1},
+        "train_tokenizer": {"name": tokenizer, "size": 700},
+        "encode": encode,
+        "group": {},
+        "corrupt": objectives,
+    }
 
 
 def run(folder, tokenizer="wordpiece", languages=("zh", "en"), **encode):
@@ -67,7 +79,8 @@ def slow_word_starts(text, encoding):
     """The first token of each of jieba's words: the one that holds the word's first character, if it starts there."""
     import jieba
 
-    starts, place = {0}, 0
+    starts = {0}
+    place = 0
     for word in jieba.cut(text):
         if not word.isspace():
             starts |= {number for number, start in enumerate(encoding.starts.tolist()) if start == place}

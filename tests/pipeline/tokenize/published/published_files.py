@@ -7,19 +7,69 @@ import sentencepiece
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
 WORDS = [
-    "the", "cat", "sat", "unaffable", "mat", "Köln", "running", "中文", "東京", "ночь", "naïve", "ΟΔΟΣ", "x1", "...",
-]  # fmt: skip
+    "the",
+    "cat",
+    "sat",
+    "unaffable",
+    "mat",
+    "Köln",
+    "running",
+    "中文",
+    "東京",
+    "ночь",
+    "naïve",
+    "ΟΔΟΣ",
+    "x1",
+    "...",
+]
 SPECIALS = [
-    "<pad>", "<cls>", "<sep>", "<mask>", "<s>", "</s>", "<unk>", "[MASK]", "[UNK]", "<extra_id_0>", "<|endoftext|>",
-]  # fmt: skip
+    "<pad>",
+    "<cls>",
+    "<sep>",
+    "<mask>",
+    "<s>",
+    "</s>",
+    "<unk>",
+    "[MASK]",
+    "[UNK]",
+    "<extra_id_0>",
+    "<|endoftext|>",
+]
 
 NASTY = [
-    "", " ", "  ", "\n", "\t", "the cat", " the cat", "the  cat ", "\n\nthe\r\ncat\t", "un\x0baffable \x1c x\x7f",
-    "\ufeffthe\u200b\u00ad", "ΟΔΟΣ ΑΘΗΝΑΣ. Σ ΑΣΑ", "İstanbul ıI", "e\u0301\u0323 a\u0308", "\u0301",
-    "中文東京 の 한국어", "ภาษาไทย", "👩\u200d👧 ½ ﬁ № ①", "\U0010ffff\ue000\u0378", "\ufffdx\ufffe", "\u2581",
-    "a\u2581b \u2581", "\u00a0\u3000x\u2028y\u2029", "a" * 201, "a" * 200, "Ġthe Ċ", "3.14159 1,000", "don't",
-    *SPECIALS, " ".join(SPECIALS), "".join(SPECIALS), "the [MASK] sat</s>",
-]  # fmt: skip
+    "",
+    " ",
+    "  ",
+    "\n",
+    "\t",
+    "the cat",
+    " the cat",
+    "the  cat ",
+    "\n\nthe\r\ncat\t",
+    "un\x0baffable \x1c x\x7f",
+    "\ufeffthe\u200b\u00ad",
+    "ΟΔΟΣ ΑΘΗΝΑΣ. Σ ΑΣΑ",
+    "İstanbul ıI",
+    "e\u0301\u0323 a\u0308",
+    "\u0301",
+    "中文東京 の 한국어",
+    "ภาษาไทย",
+    "👩\u200d👧 ½ ﬁ № ①",
+    "\U0010ffff\ue000\u0378",
+    "\ufffdx\ufffe",
+    "\u2581",
+    "a\u2581b \u2581",
+    "\u00a0\u3000x\u2028y\u2029",
+    "a" * 201,
+    "a" * 200,
+    "Ġthe Ċ",
+    "3.14159 1,000",
+    "don't",
+    *SPECIALS,
+    " ".join(SPECIALS),
+    "".join(SPECIALS),
+    "the [MASK] sat</s>",
+]
 
 
 def corpus():

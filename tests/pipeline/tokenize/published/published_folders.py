@@ -33,21 +33,45 @@ def suffixed(folder, family, unknown, **config):
     letters = sorted({*"".join(files.corpus()), *pre_tokenizers.ByteLevel.alphabet()} - {" "})
     pieces = [*letters, *(f"{letter}</w>" for letter in letters), "th", "the</w>", "ca", "cat</w>", unknown]
     lines = ["#version: 0.2", "t h", "th e</w>", "c a", "ca t</w>"]
-    write(folder, vocab={piece: number for number, piece in enumerate(pieces)},
-          tokenizer_config={"tokenizer_class": f"{family}Tokenizer", "unk_token": unknown, **config})  # fmt: skip
+    write(
+        folder,
+        vocab={piece: number for number, piece in enumerate(pieces)},
+        tokenizer_config={"tokenizer_class": f"{family}Tokenizer", "unk_token": unknown, **config},
+    )
     (folder / "merges.txt").write_text("\n".join(lines) + "\n")
     return folder
 
 
 PIECES = {
-    "Albert": {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3, "bos_piece": "[CLS]", "eos_piece": "[SEP]",
-               "control_symbols": ["[MASK]"]},
-    "DebertaV2": {"pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3, "pad_piece": "[PAD]", "bos_piece": "[CLS]",
-                  "eos_piece": "[SEP]", "unk_piece": "[UNK]", "user_defined_symbols": ["[MASK]"]},
+    "Albert": {
+        "pad_id": 0,
+        "unk_id": 1,
+        "bos_id": 2,
+        "eos_id": 3,
+        "bos_piece": "[CLS]",
+        "eos_piece": "[SEP]",
+        "control_symbols": ["[MASK]"],
+    },
+    "DebertaV2": {
+        "pad_id": 0,
+        "bos_id": 1,
+        "eos_id": 2,
+        "unk_id": 3,
+        "pad_piece": "[PAD]",
+        "bos_piece": "[CLS]",
+        "eos_piece": "[SEP]",
+        "unk_piece": "[UNK]",
+        "user_defined_symbols": ["[MASK]"],
+    },
     "T5": files.LIKE_T5,
-    "Llama": {"model_type": "bpe", "byte_fallback": True, "vocab_size": 400, "remove_extra_whitespaces": False,
-              "normalization_rule_name": "identity"},
-}  # fmt: skip
+    "Llama": {
+        "model_type": "bpe",
+        "byte_fallback": True,
+        "vocab_size": 400,
+        "remove_extra_whitespaces": False,
+        "normalization_rule_name": "identity",
+    },
+}
 NAMES = {"Albert": "spiece.model", "DebertaV2": "spm.model", "T5": "spiece.model", "Llama": "tokenizer.model"}
 
 
@@ -113,9 +137,18 @@ def dropout(folder):
 
 
 def qwen_like(folder):
-    return library(folder, bpe(), added=["<think>", "</think>"], pre_tokenizer=pre_tokenizers.Whitespace(),
-                   config={"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "<pad>", "eos_token": "</s>",
-                           "additional_special_tokens": ["<x>"]})  # fmt: skip
+    return library(
+        folder,
+        bpe(),
+        added=["<think>", "</think>"],
+        pre_tokenizer=pre_tokenizers.Whitespace(),
+        config={
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "pad_token": "<pad>",
+            "eos_token": "</s>",
+            "additional_special_tokens": ["<x>"],
+        },
+    )
 
 
 CUT = pre_tokenizers.Whitespace
@@ -134,18 +167,23 @@ FOLDERS = {
     "deberta": lambda folder: model(folder, "DebertaV2"),
     "t5 legacy": lambda folder: model(folder, "T5", legacy=True, extra_ids=7),
     "xlm-roberta": lambda folder: files.directory(
-        files.sentencepiece_model(folder, "sentencepiece.bpe.model").parent, "XLMRoberta"),
+        files.sentencepiece_model(folder, "sentencepiece.bpe.model").parent, "XLMRoberta"
+    ),
     "llama": lambda folder: model(folder, "Llama"),
     "llama prefix": lambda folder: model(folder, "Llama", add_prefix_space=False, add_eos_token=True),
     "words": lambda folder: library(folder, words(), normalizer=normalizers.Lowercase(), pre_tokenizer=CUT()),
-    **{f"unigram {scheme}": lambda folder, scheme=scheme: library(folder, **unigram(scheme))
-       for scheme in ("always", "first")},
+    **{
+        f"unigram {scheme}": lambda folder, scheme=scheme: library(folder, **unigram(scheme))
+        for scheme in ("always", "first")
+    },
     "bpe": lambda folder: library(folder, bpe(), pre_tokenizer=CUT(), decoder=decoders.BPEDecoder()),
     "bpe continued": lambda folder: library(
-        folder, bpe([("t", "##h"), ("th", "##e")], "##", continuing_subword_prefix="##"), pre_tokenizer=CUT()),
+        folder, bpe([("t", "##h"), ("th", "##e")], "##", continuing_subword_prefix="##"), pre_tokenizer=CUT()
+    ),
     "bpe of words": lambda folder: library(folder, bpe(ignore_merges=True), pre_tokenizer=CUT()),
     "special merges": lambda folder: library(
-        folder, bpe([("<", "/"), ("</", "s"), ("</s", ">"), ("</s>", "x"), ("t", "h")]), pre_tokenizer=CUT()),
+        folder, bpe([("<", "/"), ("</", "s"), ("</s", ">"), ("</s>", "x"), ("t", "h")]), pre_tokenizer=CUT()
+    ),
     "dropout": dropout,
     "behind special ones": qwen_like,
-}  # fmt: skip
+}

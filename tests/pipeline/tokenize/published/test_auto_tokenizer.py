@@ -23,8 +23,12 @@ from tests.pipeline.tokenize.published.published_folders import (
     write,
 )
 
-MORE = ["Müde ÜBER 中文。", "the millpond watershed, watersheds", "1,000 don't ``x'' a<think>b </think>",
-        "x\r\ny\u3000z\u00a0"]  # fmt: skip
+MORE = [
+    "Müde ÜBER 中文。",
+    "the millpond watershed, watersheds",
+    "1,000 don't ``x'' a<think>b </think>",
+    "x\r\ny\u3000z\u00a0",
+]
 TEXTS = [*files.NASTY, *MORE, *files.corpus()[:16]]
 
 
@@ -92,18 +96,24 @@ def test_a_note_names_what_is_left_out(tmp_path):
 
 REFUSED = {
     "auto_map": (
-        lambda folder: write(bert(folder), tokenizer_config={"tokenizer_class": "OwnTokenizer",
-                                                             "auto_map": {"AutoTokenizer": [None, "own.Own"]}}),
-        "code of its own"),
+        lambda folder: write(
+            bert(folder),
+            tokenizer_config={"tokenizer_class": "OwnTokenizer", "auto_map": {"AutoTokenizer": [None, "own.Own"]}},
+        ),
+        "code of its own",
+    ),
     "XLM": (lambda folder: suffixed(folder, "XLM", "<unk>"), "sacremoses"),
     "CTRL": (lambda folder: suffixed(folder, "CTRL", "<unk>"), "CTRLTokenizer, which has no form"),
     "unknown is the end": (
-        lambda folder: library(folder, words("</s>"), pre_tokenizer=CUT(),
-                               config={"unk_token": "</s>", "eos_token": "</s>"}), "which is eos as well"),
+        lambda folder: library(
+            folder, words("</s>"), pre_tokenizer=CUT(), config={"unk_token": "</s>", "eos_token": "</s>"}
+        ),
+        "which is eos as well",
+    ),
     "empty": (lambda folder: byte_level(folder, "Bert"), "336 of its 336 pieces have other ids in BertTokenizer"),
     "letters": (lambda folder: write(folder, vocab={"a": 0, "b": 1}), "name the class"),
     "nothing": (lambda folder: write(folder, readme={}), "expected tokenizer.json, vocab.txt"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -15,11 +15,14 @@ from tests.pipeline.tokenize.tokenizers.test_tokenizer import trained
 
 
 def folders(name, folder):
-    source, options = folder / "f", {}
+    source = folder / "f"
+    options = {}
     if name == "wordpiece":
-        source, options = files.wordpiece(source), {"add": ["eos"]}
+        source = files.wordpiece(source)
+        options = {"add": ["eos"]}
     elif name == "byte_level":
-        source, options = files.byte_level(source), {"add": ["mask", "cls"]}
+        source = files.byte_level(source)
+        options = {"add": ["mask", "cls"]}
     elif name == "json":
         source = files.unigram_json(source)
     elif name in ("t5", "xlmr"):
@@ -54,7 +57,8 @@ def test_an_exported_folder_of_a_type_loads_with_the_fast_tokenizer_and_the_same
         import_tokenizer(source, folder)
     AutoConfig.for_model(model_type).save_pretrained(tmp_path / "out")
     report = export_tokenizer(folder, tmp_path / "out")
-    ours, theirs = load_tokenizer(folder), AutoTokenizer.from_pretrained(tmp_path / "out")
+    ours = load_tokenizer(folder)
+    theirs = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert theirs.is_fast
     assert len(theirs) == ours.vocabulary.size
     assert {role: getattr(theirs, f"{role}_token_id") for role in ours.vocabulary.specials} == ours.vocabulary.specials
@@ -71,7 +75,8 @@ def test_transformers_loads_every_special_token_and_the_same_ids(tmp_path, name,
     """But for the texts that the report names, special tokens split."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     folder = folders(name, tmp_path)
-    ours, out = load_tokenizer(folder), tmp_path / "out"
+    ours = load_tokenizer(folder)
+    out = tmp_path / "out"
     vocabulary = ours.vocabulary
     assert export_tokenizer(folder, out).texts == 200
     texts = [*PROBE_TEXTS[::7], *(f"the {ours.piece(token)} cat" for token in vocabulary.specials.values())]
@@ -80,7 +85,8 @@ def test_transformers_loads_every_special_token_and_the_same_ids(tmp_path, name,
     assert len(theirs) == vocabulary.size
     assert report.published or theirs.model_max_length == 77
     if not report.published and "mask" in vocabulary.specials:  # it strips the space before it
-        before, mask = ours.encode(["the"])[0].ids.tolist(), vocabulary.specials["mask"]
+        before = ours.encode(["the"])[0].ids.tolist()
+        mask = vocabulary.specials["mask"]
         assert theirs(f"the {ours.piece(mask)}", add_special_tokens=False).input_ids == [*before, mask]
     for role in ("pad", "cls", "sep", "mask", "bos", "eos", "unk"):
         assert getattr(theirs, f"{role}_token_id") == vocabulary.specials.get(role)

@@ -46,7 +46,8 @@ def test_one_of_ours_that_lacks_a_file_is_not_taken_for_a_published_one(ours, tm
 
 @pytest.mark.parametrize("listed", [False, True])
 def test_a_run_leads_to_the_tokenizer_of_its_shards(tmp_path, listed):
-    sets, run = make_sets(tmp_path / "sets"), tmp_path / "run"
+    sets = make_sets(tmp_path / "sets")
+    run = tmp_path / "run"
     (run / "checkpoints").mkdir(parents=True)
     shards = f"[{sets / 'train'}]" if listed else str(sets / "train" / "manifest.json")
     (run / "config.yaml").write_text(f"data: {{shards: {shards}}}\n", encoding="utf-8")
@@ -126,9 +127,13 @@ def test_a_file_that_is_no_tokenizer_by_its_size_is_refused(tmp_path, monkeypatc
 
 @pytest.mark.parametrize(
     ("stated", "ids"),
-    [("null", {7}), ("2", {2}), ("[2, 5]", {2, 5}),
-     *[(wrong, None) for wrong in ('"</s>"', '[1, "2"]', "true", "[-1]", "{}", "1.5", "")]],
-)  # fmt: skip
+    [
+        ("null", {7}),
+        ("2", {2}),
+        ("[2, 5]", {2, 5}),
+        *[(wrong, None) for wrong in ('"</s>"', '[1, "2"]', "true", "[-1]", "{}", "1.5", "")],
+    ],
+)
 def test_ids_that_end_a_text(tmp_path, stated, ids):
     (tmp_path / SOURCE).mkdir()
     (tmp_path / SOURCE / "generation_config.json").write_text(f'{{"eos_token_id": {stated}}}', encoding="utf-8")

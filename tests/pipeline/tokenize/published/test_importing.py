@@ -23,10 +23,16 @@ def sources(folder):
         "wordpiece": files.wordpiece(folder / "wp"),
         "byte_level": files.byte_level(folder / "bl"),
         "unigram": files.t5_model(folder / "sp"),
-        "bpe": files.sentencepiece_model(folder / "bpe", model_type="bpe", byte_fallback=True, vocab_size=400,
-                                         normalization_rule_name="identity", remove_extra_whitespaces=False),
+        "bpe": files.sentencepiece_model(
+            folder / "bpe",
+            model_type="bpe",
+            byte_fallback=True,
+            vocab_size=400,
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+        ),
         "json": files.unigram_json(folder / "json"),
-    }  # fmt: skip
+    }
 
 
 @pytest.fixture(scope="module")
@@ -146,9 +152,12 @@ def test_an_added_token_whose_id_is_taken_is_refused(tmp_path):
 
 
 DAMAGE = {
-    "empty": lambda data: b"", "half": lambda data: data[: len(data) // 2], "twice": lambda data: data + data,
-    "nonsense": lambda data: b"\xff\xfe nonsense", "an empty object": lambda data: b"{}",
-}  # fmt: skip
+    "empty": lambda data: b"",
+    "half": lambda data: data[: len(data) // 2],
+    "twice": lambda data: data + data,
+    "nonsense": lambda data: b"\xff\xfe nonsense",
+    "an empty object": lambda data: b"{}",
+}
 
 
 def message(action):
@@ -212,7 +221,8 @@ def test_an_unknown_token_with_another_role_is_refused(tmp_path, role, is_named)
 @pytest.mark.parametrize("lost", ["", "Ã"])
 def test_a_byte_level_tokenizer_may_share_its_unknown_token_if_it_has_every_byte(tmp_path, lost):
     """GPT-2 names <|endoftext|> for everything; without the piece of one byte it would write it inside texts."""
-    end, letters = "<|endoftext|>", sorted({*pre_tokenizers.ByteLevel.alphabet()} - {lost})
+    end = "<|endoftext|>"
+    letters = sorted({*pre_tokenizers.ByteLevel.alphabet()} - {lost})
     kind = models.BPE({piece: number for number, piece in enumerate([*letters, end])}, [], unk_token=end)
     config = {f"{role}_token": end for role in ("unk", "bos", "eos")}
     parts = {"pre_tokenizer": pre_tokenizers.ByteLevel(add_prefix_space=False), "decoder": decoders.ByteLevel()}

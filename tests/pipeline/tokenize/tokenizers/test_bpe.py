@@ -19,8 +19,17 @@ def test_the_lectures_example(tmp_path):
     assert pieces[11:] == ["er", "er_", "ne", "new", "lo", "low", "newer_", "low_"]
     ids = model.encode(["newer  lower\nno_w é"])[0]
     assert [model.piece(token) for token in ids.ids.tolist()] == [
-        "newer_", "low", "er_", "n", "o", "<unk>", "w", "_", "<unk>", "_"
-    ]  # fmt: skip
+        "newer_",
+        "low",
+        "er_",
+        "n",
+        "o",
+        "<unk>",
+        "w",
+        "_",
+        "<unk>",
+        "_",
+    ]
     assert ids.starts.tolist() == [0, 7, 10, 13, 14, 15, 16, 16, 18, 18]
     assert model.decode(ids.ids[:3]) == "newer lower"
 
@@ -31,7 +40,8 @@ def test_the_lectures_example(tmp_path):
     fewest=st.integers(1, 3),
 )
 def test_pieces_and_ids_are_those_of_the_slow_learner(texts, room, fewest):
-    first, reserved = len(special_pieces(0)), special_pieces(0)
+    first = len(special_pieces(0))
+    reserved = special_pieces(0)
     words = [[*word, "_"] for text in texts for word in text.split() if "_" not in word]
     letters = slow_letters(words, room)
     words = [word for word in words if set(word) <= set(letters)]

@@ -18,13 +18,71 @@ from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 SPACES = "\t\n\x0b\x0c\r \x1c\x1d\x1e\x1f\x85\xa0\u1680\u2000\u2007\u200a\u200b\u2028\u2029\u202f\u205f\u3000\ufeff"
 MIXED = "elstdvm''.,12A_é中½“\u0301 "
 FRAGMENTS = [
-    "the", "cat", "mat", "Straße", "привет", "中文", "日本語", "한국어", "e", "ë", "don't", "'s", "'S", "'ll", "``",
-    "''", "123", "12345", "(", ")", ",", ".", "…", "—", "“x”", "/", "_", "<", "x1", "ﬁ", "½", "İ", "ſ", "नमस्ते", "عربي",
-    "שָׁלוֹם", "😀", "👩\u200d👩\u200d👧", "ﷺ", "¨", "‗", "゛", "▁", "Ġ", "##", "각ᆨ", "<t>", "<s>",
-]  # fmt: skip
+    "the",
+    "cat",
+    "mat",
+    "Straße",
+    "привет",
+    "中文",
+    "日本語",
+    "한국어",
+    "e",
+    "ë",
+    "don't",
+    "'s",
+    "'S",
+    "'ll",
+    "``",
+    "''",
+    "123",
+    "12345",
+    "(",
+    ")",
+    ",",
+    ".",
+    "…",
+    "—",
+    "“x”",
+    "/",
+    "_",
+    "<",
+    "x1",
+    "ﬁ",
+    "½",
+    "İ",
+    "ſ",
+    "नमस्ते",
+    "عربي",
+    "שָׁלוֹם",
+    "😀",
+    "👩\u200d👩\u200d👧",
+    "ﷺ",
+    "¨",
+    "‗",
+    "゛",
+    "▁",
+    "Ġ",
+    "##",
+    "각ᆨ",
+    "<t>",
+    "<s>",
+]
 FRAGMENTS += [
-    " ", "  ", "    ", "\n", "\n\n", "\r\n", "\r", "\t", " \n ", "\n    ", "\u3000", "\xa0", "\u2003", "z" * 99,
-]  # fmt: skip
+    " ",
+    "  ",
+    "    ",
+    "\n",
+    "\n\n",
+    "\r\n",
+    "\r",
+    "\t",
+    " \n ",
+    "\n    ",
+    "\u3000",
+    "\xa0",
+    "\u2003",
+    "z" * 99,
+]
 FRAGMENTS += ["\u0301", "\u0308", "\u200d", "\u200b", "\u0600", "\ufe70", "\x00", "\x0b", "\x85", "\x1c"]
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
@@ -36,7 +94,8 @@ def byte_level(splitter=None, normalizer=None, added=()):
     model = Tokenizer(models.BPE())
     level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=splitter is None)
     split = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(splitter), "isolated"), level]) if splitter else level
-    model.normalizer, model.pre_tokenizer = normalizer, split
+    model.normalizer = normalizer
+    model.pre_tokenizer = split
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     # pieces of what stands next to each other show where words end
     corpus = ["".join(random.Random(number).choices(FRAGMENTS, k=8)) for number in range(3000)]

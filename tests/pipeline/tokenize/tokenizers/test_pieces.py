@@ -51,7 +51,8 @@ def test_lost_or_added_text_is_noticed(tokens, held):
     """Special ids stand for no text."""
     pieces = table(["ab"])
     first = len(special_pieces(2))
-    good, bad = np.array([first + 97]), np.array([first + 97 + token for token in tokens], np.int64)
+    good = np.array([first + 97])
+    bad = np.array([first + 97 + token for token in tokens], np.int64)
     with pytest.raises(IntegrityError, match=rf"text 1 of a batch has 3 bytes, its tokens stand for {held}; .*'abc'"):
         pieces.encodings(["a", "abc", "a"], [good, bad, good])
     with pytest.raises(IntegrityError, match="lost or added text"):

@@ -26,26 +26,99 @@ from tests.contracts import cases_about, contract
 from tests.declarations import declared
 
 NAMES = trainable()
-WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "seven", "wizards", "brew",
-         "strange", "purple", "potions", "near", "Köln", "中文", "東京"]  # fmt: skip
+WORDS = [
+    "the",
+    "quick",
+    "brown",
+    "fox",
+    "jumps",
+    "over",
+    "a",
+    "lazy",
+    "dog",
+    "and",
+    "seven",
+    "wizards",
+    "brew",
+    "strange",
+    "purple",
+    "potions",
+    "near",
+    "Köln",
+    "中文",
+    "東京",
+]
 
-RESERVED = ["<pad>", "<cls>", "<sep>", "<mask>", "<s>", "</s>", "<unk>", "<extra_0>", "<extra_127>", "<R>", "<S>",
-            "<X>", "<reserved_0>", "<0x41>", "<0x0A>"]  # fmt: skip
+RESERVED = [
+    "<pad>",
+    "<cls>",
+    "<sep>",
+    "<mask>",
+    "<s>",
+    "</s>",
+    "<unk>",
+    "<extra_0>",
+    "<extra_127>",
+    "<R>",
+    "<S>",
+    "<X>",
+    "<reserved_0>",
+    "<0x41>",
+    "<0x0A>",
+]
 
 # GPT-2's table: printable Latin-1 is itself, the other bytes are characters from U+0100 on.
 OTHERS = [*range(33), *range(127, 161), 173]
 BYTES = {chr(byte): byte for byte in range(256) if byte not in OTHERS} | {chr(256 + i): b for i, b in enumerate(OTHERS)}
 
 NASTY = [
-    "", " ", "  ", "\n", "\n\n\n", "\t", " \n \n", "a", " a", "a ", "   a   b      c   ", "x\n  y\n\tz\r\n",
-    "e\u0301 a\u0308\u0323", "\u0301", "שלום עולם", "مرحبا بالعالم ١٢٣", "你好，世界。これはペンです。", "ภาษาไทย",
-    "👩\u200d👩\u200d👧 🏳\ufe0f\u200d🌈 🇩🇪 👍🏽", "\U0001f600\U00020000\U0010ffff", "\ufffd\ufffe", "Ġthe Ċ ĉ",
-    "\u2581", "\u2581\u2581x \u2581 y\u2581", "a\u2581b \u2581\n", "\ufeffx\u200b\u200d\u00ad",
-    "\u00a0\u2003\u3000x\u202fy\u2028z\u2029", "\x01\x1c\x1f\x7f\x85", "don't 're", "3.14159 1,000,000 ²³½",
-    "<", "><", "<<mask>>", "<mask", "mask>", "<extra_ 0>",
-    "a" * 3000, " " * 3000, "ab " * 3000, "\u2581" * 300, "中" * 3000, "." * 3000,
-    *RESERVED, " ".join(RESERVED), "".join(RESERVED), "\n".join(RESERVED),
-]  # fmt: skip
+    "",
+    " ",
+    "  ",
+    "\n",
+    "\n\n\n",
+    "\t",
+    " \n \n",
+    "a",
+    " a",
+    "a ",
+    "   a   b      c   ",
+    "x\n  y\n\tz\r\n",
+    "e\u0301 a\u0308\u0323",
+    "\u0301",
+    "שלום עולם",
+    "مرحبا بالعالم ١٢٣",
+    "你好，世界。これはペンです。",
+    "ภาษาไทย",
+    "👩\u200d👩\u200d👧 🏳\ufe0f\u200d🌈 🇩🇪 👍🏽",
+    "\U0001f600\U00020000\U0010ffff",
+    "\ufffd\ufffe",
+    "Ġthe Ċ ĉ",
+    "\u2581",
+    "\u2581\u2581x \u2581 y\u2581",
+    "a\u2581b \u2581\n",
+    "\ufeffx\u200b\u200d\u00ad",
+    "\u00a0\u2003\u3000x\u202fy\u2028z\u2029",
+    "\x01\x1c\x1f\x7f\x85",
+    "don't 're",
+    "3.14159 1,000,000 ²³½",
+    "<",
+    "><",
+    "<<mask>>",
+    "<mask",
+    "mask>",
+    "<extra_ 0>",
+    "a" * 3000,
+    " " * 3000,
+    "ab " * 3000,
+    "\u2581" * 300,
+    "中" * 3000,
+    "." * 3000,
+    *RESERVED,
+    " ".join(RESERVED),
+    "".join(RESERVED),
+    "\n".join(RESERVED),
+]
 
 
 def corpus():
@@ -97,7 +170,8 @@ def check(tokenizer, texts):
 
 def check_lossy(tokenizer, text, encoding):
     """No special id but the unknown one; offsets ascend, and what is known begins with the character there."""
-    unknown, special = tokenizer.vocabulary.specials["unk"], tokenizer.vocabulary.special
+    unknown = tokenizer.vocabulary.specials["unk"]
+    special = tokenizer.vocabulary.special
     assert not special[encoding.ids[encoding.ids != unknown]].any()
     assert encoding.ids.dtype == tokenizer.vocabulary.id_dtype
     assert (np.diff(encoding.starts) >= 0).all()
@@ -194,7 +268,8 @@ def test_word_start_is_white_space_or_a_character_of_an_unspaced_script(tokenize
 
 def test_words_are_those_between_white_space(tokenizer):
     """Newlines and tabs end a word, though no piece after them begins with a space."""
-    draw, spaced = random.Random(5), [word for word in WORDS if word[0] < "\u0100"]
+    draw = random.Random(5)
+    spaced = [word for word in WORDS if word[0] < "\u0100"]
     for number in range(40):
         spaces = (" ", "\n", "\t", "\n\n  ", " \n", "  ", "\t\t", "\r\n", "\u3000")
         text = "".join(draw.choice(spaced) + draw.choice(spaces[: 2 + number % 8]) for _ in range(12))
@@ -206,7 +281,8 @@ def test_words_are_those_between_white_space(tokenizer):
 
 def words_of(tokenizer, ids):
     """The tokens of each word of a text: a special token, the unknown one, is in none."""
-    opens, special = tokenizer.vocabulary.opens_word(ids), tokenizer.vocabulary.special[ids]
+    opens = tokenizer.vocabulary.opens_word(ids)
+    special = tokenizer.vocabulary.special[ids]
     opens |= special
     opens[1:] |= special[:-1]
     opens[0] = True
@@ -320,7 +396,8 @@ def test_missing_tokenizer_and_unknown_algorithm(tmp_path):
         load_tokenizer(tmp_path)
     with pytest.raises(ConfigurationError, match="no train_tokenizer/tokenizer above"):
         find_tokenizer(tmp_path / "deep" / "manifest.json", "abc")
-    near, far = tmp_path / "run/train_tokenizer/tokenizer", tmp_path / "train_tokenizer/tokenizer"
+    near = tmp_path / "run/train_tokenizer/tokenizer"
+    far = tmp_path / "train_tokenizer/tokenizer"
     whole = trained("byte_bpe", far)
     shutil.copytree(far, near)
     (near / "vocabulary.json").unlink()

@@ -87,9 +87,15 @@ def test_what_was_given_stays_and_lost_merges_are_counted():
 
 def test_facts_come_back_and_a_changed_byte_is_noticed(tmp_path):
     facts = Published(
-        specials={"mask": "<m>"}, sentinels=["<e>"], added=["<e>"], spares=["<r>"], lower_case=True,
-        padding_side="left", max_length=9, notes=["a note"],
-    )  # fmt: skip
+        specials={"mask": "<m>"},
+        sentinels=["<e>"],
+        added=["<e>"],
+        spares=["<r>"],
+        lower_case=True,
+        padding_side="left",
+        max_length=9,
+        notes=["a note"],
+    )
     facts.save(tmp_path)
     assert Published.load(tmp_path) == facts
     path = tmp_path / "published.json"

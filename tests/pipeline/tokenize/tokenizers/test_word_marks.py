@@ -22,7 +22,8 @@ def case(request, tmp_path_factory):
 
 
 def some_texts():
-    draw, words = random.Random(4), " ".join(TEXTS[:3]).split()
+    draw = random.Random(4)
+    words = " ".join(TEXTS[:3]).split()
     return [" ".join(draw.choices(words, k=14)) for _ in range(40)]
 
 
@@ -37,8 +38,11 @@ def test_words_are_those_of_the_text(case):
 def test_objectives_of_words_are_refused_where_no_piece_marks_one(name, tmp_path):
     vocabulary = imported(UNMARKED[name], tmp_path).vocabulary
     for options in (
-        "whole_word_masking", "span_boundary", "sentence_order_prediction", {"name": "text_infilling", "unit": "word"},
-    ):  # fmt: skip
+        "whole_word_masking",
+        "span_boundary",
+        "sentence_order_prediction",
+        {"name": "text_infilling", "unit": "word"},
+    ):
         with pytest.raises(ConfigurationError, match="does not mark where they start"):
             build_objective(options, vocabulary)
     for options in ("masked_lm", "text_infilling", {"name": "sentence_order_prediction", "max_span_length": 0}):

@@ -28,14 +28,16 @@ def slow_ids(text, pieces, unknown, lower_case):
     ids = []
     for word in words_of(text, lower_case):
         cut = []
-        rest, mark = word, ""
+        rest = word
+        mark = ""
         while rest:
             ends = [end for end in range(len(rest), 0, -1) if mark + rest[:end] in pieces]
             if not ends:
                 cut = []
                 break
             cut.append(pieces[mark + rest[: ends[0]]])
-            rest, mark = rest[ends[0] :], "##"
+            rest = rest[ends[0] :]
+            mark = "##"
         ids += cut or [unknown]
     return ids
 

@@ -56,40 +56,56 @@ def _letters():
     return trainers.BpeTrainer(vocab_size=420, special_tokens=SPECIALS, show_progress=False, initial_alphabet=alphabet)
 
 
-_SUFFIX, _PREFIX = {"end_of_word_suffix": "</w>"}, {"continuing_subword_prefix": "##"}
+_SUFFIX = {"end_of_word_suffix": "</w>"}
+_PREFIX = {"continuing_subword_prefix": "##"}
 KINDS = {
     "suffix": (
-        _json(lambda: models.BPE(**UNK, **_SUFFIX), _bpe(**_SUFFIX), pre_tokenizers.BertPreTokenizer,
-              normalizers.BertNormalizer(lowercase=False), decoders.BPEDecoder("</w>")),
+        _json(
+            lambda: models.BPE(**UNK, **_SUFFIX),
+            _bpe(**_SUFFIX),
+            pre_tokenizers.BertPreTokenizer,
+            normalizers.BertNormalizer(lowercase=False),
+            decoders.BPEDecoder("</w>"),
+        ),
         by_marks,
     ),
     "suffix_of_bytes": (
-        _json(lambda: models.BPE(**UNK, **_SUFFIX), _bpe(**_SUFFIX), _clip, None, decoders.ByteLevel()), by_marks,
+        _json(lambda: models.BPE(**UNK, **_SUFFIX), _bpe(**_SUFFIX), _clip, None, decoders.ByteLevel()),
+        by_marks,
     ),
     "prefix": (_json(lambda: models.BPE(**UNK, **_PREFIX), _bpe(**_PREFIX), pre_tokenizers.Whitespace), by_marks),
     "metaspace": (
-        _json(lambda: models.BPE(**UNK), _bpe(), pre_tokenizers.Metaspace, None, decoders.Metaspace()), by_space,
+        _json(lambda: models.BPE(**UNK), _bpe(), pre_tokenizers.Metaspace, None, decoders.Metaspace()),
+        by_space,
     ),
     "bytes": (
-        _json(lambda: models.BPE(**UNK), _letters, lambda: pre_tokenizers.ByteLevel(add_prefix_space=False), None,
-              decoders.ByteLevel()),
+        _json(
+            lambda: models.BPE(**UNK),
+            _letters,
+            lambda: pre_tokenizers.ByteLevel(add_prefix_space=False),
+            None,
+            decoders.ByteLevel(),
+        ),
         by_space,
     ),
     "words": (
-        _json(lambda: models.WordLevel(**UNK),
-              lambda: trainers.WordLevelTrainer(vocab_size=190, special_tokens=SPECIALS, show_progress=False),
-              pre_tokenizers.WhitespaceSplit),
+        _json(
+            lambda: models.WordLevel(**UNK),
+            lambda: trainers.WordLevelTrainer(vocab_size=190, special_tokens=SPECIALS, show_progress=False),
+            pre_tokenizers.WhitespaceSplit,
+        ),
         by_space,
     ),
-}  # fmt: skip
+}
 """Kinds with marks: the file, and the words of a text."""
 UNMARKED = {
     "pieces": _json(lambda: models.BPE(**UNK), _bpe(), pre_tokenizers.Whitespace),
     "first_only": _json(
-        lambda: models.BPE(**UNK), _bpe(),
+        lambda: models.BPE(**UNK),
+        _bpe(),
         lambda: pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace("▁", "first")]),
     ),
-}  # fmt: skip
+}
 
 
 def words_of(starts, opens, text):

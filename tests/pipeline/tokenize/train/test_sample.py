@@ -54,7 +54,8 @@ def test_languages_have_shares_by_a_power_of_their_bytes(tmp_path, alpha, part):
         available[one.language] += len(one.text.encode())
     budget = int(part * sum(available.values()))
     copies = slow_copies(available, budget, alpha)
-    wanted, chosen = [], 0
+    wanted = []
+    chosen = 0
     for document in sorted(kept, key=lambda document: document.uid):
         whole = int(copies[document.language])
         count = whole + (fraction(document.uid, "tokenizer", passes.SEED) < copies[document.language] - whole)

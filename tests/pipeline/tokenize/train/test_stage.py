@@ -34,9 +34,11 @@ def test_too_little_text_is_said_plainly(tmp_path, caplog):
 
 @pytest.mark.parametrize(
     ("count", "options", "said"),
-    [(COUNT, {"name": "unigram", "size": 440}, "too small for this text: its characters need 4"),
-     (0, {}, "no text to train a tokenizer on")],
-)  # fmt: skip
+    [
+        (COUNT, {"name": "unigram", "size": 440}, "too small for this text: its characters need 4"),
+        (0, {}, "no text to train a tokenizer on"),
+    ],
+)
 def test_texts_that_support_no_tokenizer(tmp_path, count, options, said):
     source = passes.write_parts(tmp_path / "clean", passes.documents(count), 1)
     with pytest.raises(ConfigurationError, match=said):

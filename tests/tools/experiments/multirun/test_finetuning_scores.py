@@ -23,16 +23,33 @@ from clozeline.tools.experiments.multirun.finetuning_scores import (
     table_lines,
 )
 
-FACTS = {"name": "toy", "head": "classification", "labels": ["0", "1"], "metrics": ["accuracy"], "texts": 1,
-         "positive": None, "low": 0.0, "high": 1.0}  # fmt: skip
+FACTS = {
+    "name": "toy",
+    "head": "classification",
+    "labels": ["0", "1"],
+    "metrics": ["accuracy"],
+    "texts": 1,
+    "positive": None,
+    "low": 0.0,
+    "high": 1.0,
+}
 ANSWERS = [0, 1, 0, 1]
 
 
 def write(folder, seed, predicted, **changes):
     right = sum(one == other for one, other in zip(ANSWERS, predicted, strict=True)) / 4
-    scores = {"task": "toy", "split": "dev", "n": 4, "seed": seed, "set": "s", "metrics": {"accuracy": right},
-              "unit": "texts", "notes": {},
-              "baselines": {"majority": {"accuracy": 0.5}, "words": {"accuracy": 0.8}}, **changes}  # fmt: skip
+    scores = {
+        "task": "toy",
+        "split": "dev",
+        "n": 4,
+        "seed": seed,
+        "set": "s",
+        "metrics": {"accuracy": right},
+        "unit": "texts",
+        "notes": {},
+        "baselines": {"majority": {"accuracy": 0.5}, "words": {"accuracy": 0.8}},
+        **changes,
+    }
     plain = {"scores": scores, "facts": FACTS}
     (folder / "scores").mkdir(parents=True, exist_ok=True)
     (folder / "scores" / f"seed-{seed}.json").write_text(json.dumps(seal(plain)), encoding="utf-8")

@@ -46,7 +46,8 @@ def flops_of_a_row(config, manifest):
 
 @pytest.mark.parametrize("name", ["plain", "mixed"])
 def test_the_operations_are_those_of_the_study(tmp_path, name):
-    folder, sets = write_study(tmp_path), write_walks(tmp_path / "sets")
+    folder = write_study(tmp_path)
+    sets = write_walks(tmp_path / "sets")
     study, variants = load_study(folder)
     training = plan_training(folder, study, variants[name], sets, tmp_path / "run", 7)
     config = validate(TrainConfig, training.config, "")
@@ -63,7 +64,8 @@ def test_the_operations_are_those_of_the_study(tmp_path, name):
 
 def test_a_teacher_in_memory_takes_its_forward_passes(tmp_path):
     """A student's step costs its own operations and a third of a training step of the teacher, of three layers."""
-    folder, sets = write_study(tmp_path), write_walks(tmp_path / "sets")
+    folder = write_study(tmp_path)
+    sets = write_walks(tmp_path / "sets")
     study, variants = load_study(folder)
     write_run_on(tmp_path / "teacher", sets / "one" / "train", [1], 1, model__layers=3)
     plain = plan_training(folder, study, variants["plain"], sets, tmp_path / "run", 0)
@@ -77,7 +79,8 @@ def test_a_teacher_in_memory_takes_its_forward_passes(tmp_path):
 
 
 def test_mistakes_are_named(tmp_path):
-    folder, sets = write_study(tmp_path), write_walks(tmp_path / "sets")
+    folder = write_study(tmp_path)
+    sets = write_walks(tmp_path / "sets")
     study, variants = load_study(folder)
     with pytest.raises(ConfigurationError, match="less than a step of each part"):
         plan_training(folder, type(study)(title="x", flops=1.0, variants={}), variants["mixed"], sets, tmp_path, 0)
@@ -176,7 +179,9 @@ def test_wrong_bases_are_refused(study):
 @pytest.fixture
 def measured(tmp_path, monkeypatch):
     """Return the words of a study of two variants, each with scores of two seeds; nothing is made or trained."""
-    folder, sets, out = write_study(tmp_path), write_walks(tmp_path / "sets"), tmp_path / "out"
+    folder = write_study(tmp_path)
+    sets = write_walks(tmp_path / "sets")
+    out = tmp_path / "out"
     monkeypatch.setattr(tool, "make_all_sets", lambda _, output, variants, *more: dict.fromkeys(variants, sets))
     monkeypatch.setattr(runner, "run_step", None)
     for name, loss in (("plain", 2), ("mixed", 3)):
@@ -195,7 +200,8 @@ def test_what_is_measured_is_not_done_again(measured, capsys):
 
 
 def test_runs_are_fine_tuned_as_the_study_says(measured, tmp_path, monkeypatch, capsys):
-    study, done = tmp_path / "study" / "study.yaml", []
+    study = tmp_path / "study" / "study.yaml"
+    done = []
 
     def score(body, options, words):
         done.append((body.name, options.begin, options.seeds, options.tests, words))
@@ -219,8 +225,11 @@ def test_a_plan_trains_nothing(measured, tmp_path, capsys):
     assert tool.main([*measured, "--dry-run"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert sorted(line.partition(" steps, ")[0].rpartition(" ")[0] for line in lines) == [
-        "mixed, seed 0:", "mixed, seed 1:", "plain, seed 0:", "plain, seed 1:",
-    ]  # fmt: skip
+        "mixed, seed 0:",
+        "mixed, seed 1:",
+        "plain, seed 0:",
+        "plain, seed 1:",
+    ]
     assert not (tmp_path / "out" / "study.txt").exists()
 
 
@@ -286,8 +295,10 @@ def test_losses_are_those_of_the_trainer(shard_sets, tmp_path, monkeypatch, caps
     assert "6e+08" in first
     assert ", one seed; nats on held-out rows" in first
     (claim,) = [line for line in first.splitlines() if line.startswith("masked: does plain beat mixed?")]
-    better, worse = (json.loads((tmp_path / "out" / "scores" / f"{name}-0.json").read_text())["losses"]["masked"]
-                     for name in ("plain", "mixed"))  # fmt: skip
+    better, worse = (
+        json.loads((tmp_path / "out" / "scores" / f"{name}-0.json").read_text())["losses"]["masked"]
+        for name in ("plain", "mixed")
+    )
     answer = "yes, better" if better < worse else "no, worse"
     assert f"{answer} by {abs(worse - better):.3f} (one seed) ({better:.3f} against {worse:.3f};" in claim
     for name, measures in {"plain-0": ["masked"], "mixed-0": ["masked", "other"]}.items():
@@ -319,7 +330,8 @@ def test_losses_are_those_of_the_trainer(shard_sets, tmp_path, monkeypatch, caps
 def test_every_path_of_a_list_is_absolute(tmp_path, monkeypatch):
     """The pipeline of a study starts in another folder."""
     monkeypatch.chdir(tmp_path)
-    here, other = str(tmp_path / "a.jsonl"), str(tmp_path / "b/*.txt")
+    here = str(tmp_path / "a.jsonl")
+    other = str(tmp_path / "b/*.txt")
     given = "[a.jsonl, {path: 'b/*.txt', source: books}, {path: [a.jsonl, s3://bucket/c.jsonl]}, /d.txt]"
     wanted = [here, {"path": other, "source": "books"}, {"path": [here, "s3://bucket/c.jsonl"]}, "/d.txt"]
     assert parse_yaml(_absolute(given)) == wanted

@@ -66,7 +66,9 @@ def test_sizes_are_those_of_the_weights(shard_sets, tmp_path):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_models_are_timed_in_turn_on_one_thread(monkeypatch, family):
-    dense, small, calls = built(family), built(family), list[tuple[bool, int, int]]()
+    dense = built(family)
+    small = built(family)
+    calls = list[tuple[bool, int, int]]()
     threads = torch.get_num_threads()
 
     def compute(model, tensors):
@@ -94,7 +96,8 @@ def test_a_changed_or_newer_record_is_an_error(tmp_path):
 
 
 def test_a_student_leads_to_the_claim_of_its_start_and_a_pruned_run_to_its_method(tmp_path):
-    small, student = tmp_path / "small", tmp_path / "student"
+    small = tmp_path / "small"
+    student = tmp_path / "student"
     for folder, source in ((small, None), (student, str(small))):
         folder.mkdir()
         model = {"model__init_from": source} if source else {}

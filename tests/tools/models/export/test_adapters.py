@@ -35,14 +35,30 @@ def folder(tmp_path_factory):
     """A base of transformers, a run without an adapter, and one for each adapter beside the base."""
     folder = tmp_path_factory.mktemp("adapters")
     sets = make_sets(folder / "task", "executor.workers=1")
-    saved(folder / "base", "bert", vocab_size=PADDED, max_position_embeddings=64, hidden_act="gelu",
-          type_vocab_size=2, layer_norm_eps=1e-12, pad_token_id=0, **SIZES)  # fmt: skip
+    saved(
+        folder / "base",
+        "bert",
+        vocab_size=PADDED,
+        max_position_embeddings=64,
+        hidden_act="gelu",
+        type_vocab_size=2,
+        layer_norm_eps=1e-12,
+        pad_token_id=0,
+        **SIZES,
+    )
     (folder / "base" / "vocab.txt").write_bytes((folder / "task" / "words" / "vocab.txt").read_bytes())
     shared = {
-        **BERT, "model__heads": {"classification": {"hidden": "tanh"}}, "model__position": {"maximum": 64},
-        "model__dim": 20, "model__attention_heads": 2, "model__ffn_dim": 32, "model__layers": 2,
-        "optimizer__learning_rate": 0.05, "steps": 3, "evaluate__max_rows": 0,
-    }  # fmt: skip
+        **BERT,
+        "model__heads": {"classification": {"hidden": "tanh"}},
+        "model__position": {"maximum": 64},
+        "model__dim": 20,
+        "model__attention_heads": 2,
+        "model__ffn_dim": 32,
+        "model__layers": 2,
+        "optimizer__learning_rate": 0.05,
+        "steps": 3,
+        "evaluate__max_rows": 0,
+    }
     pool = RankPool(1)
     for name in ("plain", *ADAPTERS):
         beside = {} if name == "plain" else {"model__adapter": ADAPTERS[name]}
@@ -55,7 +71,8 @@ def folder(tmp_path_factory):
 
 def own_scores(run_folder, shards):
     """The ids of the held-out rows, and the scores that the run gives to each."""
-    trained, ids = TrainedModel.open(run_folder), [row["input_ids"].tolist() for row in open_shards(shards)]
+    trained = TrainedModel.open(run_folder)
+    ids = [row["input_ids"].tolist() for row in open_shards(shards)]
     return ids, torch.stack([compute_row_scores(trained, row, "classification") for row in ids])
 
 
@@ -145,11 +162,19 @@ def test_a_merge_gives_the_scores_of_peft(published):
 
 
 def test_it_is_trained_further_and_resumed(folder, published):
-    sets, pool = folder / "task" / "out" / "tasks" / "sst2", RankPool(1)
+    sets = folder / "task" / "out" / "tasks" / "sst2"
+    pool = RankPool(1)
     keys = {"model": {"init_from": str(published / "own")}, "evaluate__max_rows": 0}
     for steps in (1, 2):  # the second start resumes
-        config = write_config(published / f"{steps}.yaml", sets / "train", published / "run", **keys, steps=steps,
-                              optimizer__learning_rate=1e-6, checkpoint__allow_changed=["schedule"])  # fmt: skip
+        config = write_config(
+            published / f"{steps}.yaml",
+            sets / "train",
+            published / "run",
+            **keys,
+            steps=steps,
+            optimizer__learning_rate=1e-6,
+            checkpoint__allow_changed=["schedule"],
+        )
         assert pool.run(start, config) == [0]
     pool.close()
     weights = dict(TrainedModel.open(published / "run").model.named_parameters())

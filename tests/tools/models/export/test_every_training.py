@@ -36,7 +36,8 @@ def shards(tmp_path_factory):
     recipe = RECIPES / "demo" / "pipeline.yaml"
     entries = [*yaml.safe_load(recipe.read_text(encoding="utf-8"))["corrupt"], *map(yaml.safe_load, OWN.values())]
     words = ["clean.filters=[]", "heldout.fraction=0.2", f"corrupt={json.dumps(entries)}"]
-    source, output = f"input={folder / 'texts.jsonl'}", f"output={folder / 'out'}"
+    source = f"input={folder / 'texts.jsonl'}"
+    output = f"output={folder / 'out'}"
     assert run_pipeline(["--config", str(recipe), source, output, *words]) == 0
     return folder / "out" / "corrupt"
 
@@ -63,7 +64,8 @@ def apart(ours: Model, folder, architecture):
 @pytest.mark.parametrize("variant", [None, "tiny"])
 @pytest.mark.parametrize("recipe", SETS)
 def test_what_a_start_says_is_written_and_read(recipe, variant, shards, tmp_path, one_rank):
-    run, config = tmp_path / "run", RECIPES / recipe / "train.yaml"
+    run = tmp_path / "run"
+    config = RECIPES / recipe / "train.yaml"
     manifest = shards / SETS[recipe] / "train" / "manifest.json"
     words = [f"data.shards={manifest}", f"output={run}", *FEW, *([f"variant={variant}"] if variant else [])]
     words += ["distil=null"] if recipe in ("distilbert", "minilm", "tinybert") else []

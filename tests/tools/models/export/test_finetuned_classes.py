@@ -21,13 +21,21 @@ BART = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "max_position_e
     f"{side}_{key}": size for side in ("encoder", "decoder") for key, size in (("attention_heads", 2), ("ffn_dim", 48))
 }
 BODIES = {
-    "bert": ("Bert", "ForMaskedLM",
-             {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}, 1e-9),
+    "bert": (
+        "Bert",
+        "ForMaskedLM",
+        {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48},
+        1e-9,
+    ),
     "gpt1": ("GPT2", "LMHeadModel", {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 64}, 1e-9),
     "bart": ("Bart", "ForConditionalGeneration", BART, 1e-9),
-    "t5": ("T5", "ForConditionalGeneration",
-           {"d_model": 32, "num_layers": 2, "num_heads": 2, "d_kv": 16, "d_ff": 48}, 1e-5),
-}  # fmt: skip
+    "t5": (
+        "T5",
+        "ForConditionalGeneration",
+        {"d_model": 32, "num_layers": 2, "num_heads": 2, "d_kv": 16, "d_ff": 48},
+        1e-5,
+    ),
+}
 """By frame: the class, its sizes, and how close its scores are in fp64; T5's norms are fp32 there too."""
 
 
@@ -36,7 +44,8 @@ def test_a_classifier(one_rank, tmp_path, frame, capsys):
     """Special tokens that the published tokenizer lacks get rows of the table; GPT also trains its lm on the rows."""
     # a published body with random weights, and the sets that its tokenizer makes
     stem, end, sizes, close = BODIES[frame]
-    body, ids = getattr(transformers, f"{stem}{end}"), {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
+    body = getattr(transformers, f"{stem}{end}")
+    ids = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
     torch.manual_seed(1)
     body(body.config_class(vocab_size=len(SPECIALS + WORDS), **ids, **sizes)).save_pretrained(tmp_path / "theirs")
     write_vocabulary(tmp_path / "theirs")
@@ -44,7 +53,9 @@ def test_a_classifier(one_rank, tmp_path, frame, capsys):
     assert import_main([str(tmp_path / "theirs"), str(tmp_path / "body")]) == 0
     sets = make_sets(tmp_path, f"tokenizer.path={tmp_path}/body", f"tasks.frame={frame}", "tokenizer.add=true")
     # the run, which learns more than the most frequent class
-    config, run, lm = tmp_path / "train.yaml", tmp_path / "run", ", lm: 0.5" if frame == "gpt1" else ""
+    config = tmp_path / "train.yaml"
+    run = tmp_path / "run"
+    lm = ", lm: 0.5" if frame == "gpt1" else ""
     config.write_text(
         f"{{model: {{init_from: {tmp_path}/body, heads: {{classification: {{hidden: auto}}{lm}}}}}, steps: 60,"
         f" data: {{shards: {sets}/train, global_batch: 16, micro_batch: 8, lanes: 4}}, output: {run},"

@@ -67,7 +67,8 @@ def trained(ranks, folder, reader, rows, head, steps=150, size=480):
 
 
 def predicted(folder, rows):
-    source, output = folder / "asked.jsonl", folder / "predicted.jsonl"
+    source = folder / "asked.jsonl"
+    output = folder / "predicted.jsonl"
     source.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     output.unlink(missing_ok=True)
     assert predict.main([str(folder / "run"), f"input={source}", f"output={output}"]) == 0
@@ -75,11 +76,13 @@ def predicted(folder, rows):
 
 
 def tagged(number):
-    name, place = NAMES[number % 4], PLACES[number % 3]
+    name = NAMES[number % 4]
+    place = PLACES[number % 3]
     parts = [("the", None), (name, "PER"), ("lives in", None), (place, "LOC"), (", near the sea .", None)]
     if number % 2:
         parts = [("In", None), (place, "LOC"), (", the man", None), (name, "PER"), ("( a poet ) lives .", None)]
-    words, tags = [], []
+    words = []
+    tags = []
     for text, kind in parts:
         for place_in, word in enumerate(text.split()):
             words.append(word)
@@ -104,7 +107,8 @@ def taggers(one_rank, tmp_path_factory):
 
 def spans(words, tags):
     """Entities by the tags of words, as characters of the words joined by single blanks."""
-    found, at = [], 0
+    found = []
+    at = 0
     for word, tag in zip(words, tags, strict=True):
         if tag[0] == "B":
             found.append([tag[2:], at, at + len(word)])
@@ -118,8 +122,10 @@ def spans(words, tags):
 def test_rows_have_blank_tokens(tmp_path, size):
     """Else the others would show nothing."""
     tokenizer = load_tokenizer(tokenizer_of(tmp_path, size))
-    blanks = [sum(tokenizer.piece(token) == "Ġ" for token in encoding.ids.tolist())
-              for encoding in tokenizer.encode([" ".join(row["words"]) for row in SENTENCES])]  # fmt: skip
+    blanks = [
+        sum(tokenizer.piece(token) == "Ġ" for token in encoding.ids.tolist())
+        for encoding in tokenizer.encode([" ".join(row["words"]) for row in SENTENCES])
+    ]
     assert all(blanks)
 
 
@@ -174,8 +180,11 @@ def test_the_card_reads_words_as_predict(taggers, size):
 
 
 def test_numbers_are_not_squashed(one_rank, tmp_path):
-    rows = [{"text": f"  {name} lives  in {place} .", "score": float(3 * number)}
-            for number, name in enumerate(NAMES) for place in PLACES]  # fmt: skip
+    rows = [
+        {"text": f"  {name} lives  in {place} .", "score": float(3 * number)}
+        for number, name in enumerate(NAMES)
+        for place in PLACES
+    ]
     reader = "{name: labelled, task: toy, text: text, score: score}"
     folder = trained(one_rank, tmp_path, reader, rows, "regression: {hidden: tanh}", 30)
     read = pipeline("text-classification", str(folder / "exported"))
@@ -186,9 +195,15 @@ def test_numbers_are_not_squashed(one_rank, tmp_path):
 @pytest.mark.parametrize("several", [False, True])
 def test_classes(one_rank, tmp_path, several):
     """Texts with blanks at their ends, before marks, and several in a row; and one that is cut."""
-    rows = [{"text": f" {name} lives  in {place} . " + "far " * 40 * (number == 3), "label": "ab"[number % 2],
-             "labels": ["a", "b"][: 1 + number % 2]}
-            for number, name in enumerate(NAMES) for place in PLACES]  # fmt: skip
+    rows = [
+        {
+            "text": f" {name} lives  in {place} . " + "far " * 40 * (number == 3),
+            "label": "ab"[number % 2],
+            "labels": ["a", "b"][: 1 + number % 2],
+        }
+        for number, name in enumerate(NAMES)
+        for place in PLACES
+    ]
     key = "labels: labels" if several else "label: label"
     reader = f"{{name: labelled, task: toy, text: text, {key}}}"
     folder = trained(one_rank, tmp_path, reader, rows, "classification: {hidden: tanh}", 30)
@@ -204,7 +219,8 @@ def test_answers(one_rank, tmp_path):
     """transformers has no pipeline any more: the answer is read by the offsets of the best tokens."""
     rows = []
     for number in range(12):
-        name, place = NAMES[number % 4], PLACES[number % 3]
+        name = NAMES[number % 4]
+        place = PLACES[number % 3]
         text = f"the {name} lives  in {place} , near the sea ."
         for question, answer in (("Who lives ?", name), ("Where ?", place)):
             accepted = [{"text": answer, "answer_start": text.index(answer)}]

@@ -21,7 +21,8 @@ def read(path):
 
 def written_starts(folder):
     """The start tokens that four files name, as ids; the piece is looked up."""
-    tokenizer, config = AutoTokenizer.from_pretrained(folder), read(folder / "config.json")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    config = read(folder / "config.json")
     generation = read(folder / "generation_config.json") if (folder / "generation_config.json").exists() else {}
     stated = read(folder / "tokenizer_config.json").get("bos_token")
     assert tokenizer.bos_token == stated
@@ -29,8 +30,17 @@ def written_starts(folder):
 
 
 def export_causal(shard_sets, folder):
-    write_run(folder / "run", shard_sets, [3], 1, "causal_lm", model__family="decoder", model__heads={"lm": 1.0},
-              model__position={"maximum": 64}, model__norm_place="pre")  # fmt: skip
+    write_run(
+        folder / "run",
+        shard_sets,
+        [3],
+        1,
+        "causal_lm",
+        model__family="decoder",
+        model__heads={"lm": 1.0},
+        model__position={"maximum": 64},
+        model__norm_place="pre",
+    )
     assert export_model([str(folder / "run"), str(folder / "out")]) == 0
     return folder / "out"
 

@@ -63,7 +63,8 @@ def test_the_files_are_those_of_the_format(tmp_path, pooling):
     ],
 )
 def test_models_that_cannot_be_pooled(config, encoder_alone, tokenizer, words, tmp_path):
-    request, folder = ExportRequest(body_alone=encoder_alone, pooling="mean"), tmp_path if tokenizer else None
+    request = ExportRequest(body_alone=encoder_alone, pooling="mean")
+    folder = tmp_path if tokenizer else None
     with pytest.raises(ConfigurationError, match=words):
         plan_export(model_without_weights(config, 60, {}), request, tokenizer=folder)
 
@@ -111,7 +112,8 @@ def test_the_export_frames_texts_as_the_stored_rows(shard_sets, tmp_path, label)
     ((source,),) = (phase.sources for phase in open_phases(DataConfig(shards=manifest)))
     trained_on = describe_set(manifest, source)
     export_tokenizer(folder, tmp_path, TextForm(frame=frame_of(trained_on)), texts=())
-    exported, tokenizer = AutoTokenizer.from_pretrained(tmp_path), load_tokenizer(folder)
+    exported = AutoTokenizer.from_pretrained(tmp_path)
+    tokenizer = load_tokenizer(folder)
     rows = [row["input_ids"] for row in open_shards(Path(trained_on.path))]
     is_prompt = trained_on.objective.architecture == "decoder"
     assert "each as the" in compare_frames(rows, tokenizer, exported, is_prompt=is_prompt)

@@ -28,8 +28,9 @@ from tests.train.data.stream.streams import keys
 def delivered(data, seed, lanes, global_batch, steps):
     """Position, and origin of every row, of each batch, by a real stream."""
     found = []
-    with Stream(data, rank=0, world_size=1, lanes=lanes, seed=seed, global_batch=global_batch, micro_batch=2,
-                io_threads=0) as stream:  # fmt: skip
+    with Stream(
+        data, rank=0, world_size=1, lanes=lanes, seed=seed, global_batch=global_batch, micro_batch=2, io_threads=0
+    ) as stream:
         for _ in range(steps):
             samples = stream.samples
             found.append((samples, np.concatenate([batch.origin for batch in stream.next_step()])))
@@ -107,7 +108,8 @@ PLANS = [Phase(keys(0), (), 48, 8), Phase(keys(0), (), 96, None), Phase(keys(0),
 
 def slow(taken, until):
     """One step after another: those taken, then 8 rows up to sample 48, 4 up to 96, and 16."""
-    steps, begin = [], 0
+    steps = []
+    begin = 0
     for rows in taken:
         steps.append(Step(len(steps) + 1, begin, rows))
         begin += rows
@@ -141,7 +143,9 @@ def test_skipped_rows_of_steps_by_tokens_are_one_step():
 
 def with_rollbacks(rollbacks, rows_at):
     """The steps that count, one after another, and the rows skipped: after `more` steps, a return by some of them."""
-    steps, begin, skipped = [], 0, []
+    steps = []
+    begin = 0
+    skipped = []
     for more, back in [*rollbacks, (12, 0)]:
         for _ in range(more):
             steps.append(Step(len(steps) + 1, begin, rows_at(begin)))

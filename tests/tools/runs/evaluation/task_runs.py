@@ -28,7 +28,7 @@ TASKS = {
     "answers": (make_question_sets, "span", {}),
     "choices": (make_choice_sets, "multiple_choice", {}),
     "texts": (make_text_sets, "lm", {}),
-}  # fmt: skip
+}
 """By name: what makes the sets in a folder, and the head of a run on them with its options."""
 
 
@@ -40,16 +40,24 @@ def tuned_run(ranks, folder, *, steps=6, **changes):
     """Make the sets of the small task, and a run of a few steps on them."""
     sets = make_sets(folder)
     config = write_config(
-        folder / "train.yaml", sets / "train", folder / "run", model__heads={"classification": {"hidden": "tanh"}},
-        model__position={"maximum": 64}, optimizer__learning_rate=0.01, steps=steps, **changes,
-    )  # fmt: skip
+        folder / "train.yaml",
+        sets / "train",
+        folder / "run",
+        model__heads={"classification": {"hidden": "tanh"}},
+        model__position={"maximum": 64},
+        optimizer__learning_rate=0.01,
+        steps=steps,
+        **changes,
+    )
     assert ranks.run(start, config) == [0]
     return folder / "run"
 
 
 def body_and_recipe(ranks, folder, steps):
     """The files of a small task; a run and a recipe of it, as words of `finetune` and `self-train`."""
-    body, recipe, files = tuned_run(ranks, folder / "first"), folder / "toy", folder / "first" / "files"
+    body = tuned_run(ranks, folder / "first")
+    recipe = folder / "toy"
+    files = folder / "first" / "files"
     recipe.mkdir()
     write_recipe(recipe).rename(recipe / "pipeline.yaml")
     text = "model: {heads: {classification: {hidden: tanh}}}\noptimizer: {name: adamw, learning_rate: 0.01}\n"

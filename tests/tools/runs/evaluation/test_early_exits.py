@@ -25,10 +25,17 @@ from tests.train.synthetic import tiny
 def train_exits(ranks, tuned, folder, exits, **changes):
     """A run with off-ramps that starts from a tuned run."""
     config = write_config(
-        folder / f"{exits}.yaml", TrainedModel.open(tuned).config.data.first_set, folder / exits, steps=12,
-        model__heads={"classification": {"hidden": "tanh", "exits": exits}}, model__position={"maximum": 64},
-        model__init_from=str(tuned), optimizer__learning_rate=0.01, schedule={"name": "constant"}, **changes,
-    )  # fmt: skip
+        folder / f"{exits}.yaml",
+        TrainedModel.open(tuned).config.data.first_set,
+        folder / exits,
+        steps=12,
+        model__heads={"classification": {"hidden": "tanh", "exits": exits}},
+        model__position={"maximum": 64},
+        model__init_from=str(tuned),
+        optimizer__learning_rate=0.01,
+        schedule={"name": "constant"},
+        **changes,
+    )
     assert set(ranks.run(start, config)) == {(0, "")}
     return folder / exits
 
@@ -40,7 +47,8 @@ def after(two_ranks, tuned, tmp_path_factory):
 
 
 def test_off_ramps_alone_are_trained_after_the_body(after, tuned):
-    before, now = saved(tuned), saved(after)
+    before = saved(tuned)
+    now = saved(after)
     assert all(torch.equal(tensor, now[name]) for name, tensor in before.items())
     assert all("off_ramps.0.classifier" in name for name in now.keys() - before.keys())
     assert len(now) == len(before) + 4
@@ -64,8 +72,10 @@ def evaluated(world, run, exits):
 def test_rows_that_leave_are_scored_with_what_they_used(after, tuned, two_ranks, capsys):
     opened = open_task_run(after, "train")
     rows = set_rows(opened.shards)
-    batch, early = opened.batch(rows), EarlyExit(opened.trained.model, opened.head).eval()
-    family, ramp = early.model.family, early.model.heads["classification"].off_ramps[0]
+    batch = opened.batch(rows)
+    early = EarlyExit(opened.trained.model, opened.head).eval()
+    family = early.model.family
+    ramp = early.model.heads["classification"].off_ramps[0]
     logs = ramp.scores(family.apply_final_norm(family.layer_states(batch)[1]), batch).detach().log_softmax(-1)
     sure = -(logs.exp() * logs).sum(-1).sort().values
     gap = int(sure.diff().argmax())

@@ -22,20 +22,33 @@ from tests.tools.small_run import compute_row_scores
 from tests.train.written_runs import write_run
 
 DECODER = {
-    "label": "causal_lm", "model__init": {"std": 0.3}, "model__family": "decoder", "model__heads": {"lm": 1.0},
+    "label": "causal_lm",
+    "model__init": {"std": 0.3},
+    "model__family": "decoder",
+    "model__heads": {"lm": 1.0},
     "model__activation": "gelu_tanh",
-}  # fmt: skip
+}
 SPLIT = {"dataset_path": "json", "test_split": "test", "doc_to_text": "{{context}}"}
 TASKS = {
     "choices": {"output_type": "multiple_choice", "doc_to_choice": "{{choices}}", "doc_to_target": "{{label}}"},
-    "following": {"output_type": "loglikelihood", "doc_to_target": "{{choices[0]}}",
-                  "metric_list": [{"metric": "perplexity"}, {"metric": "acc"}]},
-    "texts": {"output_type": "loglikelihood_rolling", "doc_to_target": "{{passage}}", "doc_to_text": "",
-              "metric_list": [{"metric": name} for name in ("word_perplexity", "byte_perplexity", "bits_per_byte")]},
-    "written": {"output_type": "generate_until", "doc_to_target": "{{choices[0]}}",
-                "generation_kwargs": {"until": [" of"], "max_gen_toks": 6, "do_sample": False},
-                "metric_list": [{"metric": "exact_match"}]},
-}  # fmt: skip
+    "following": {
+        "output_type": "loglikelihood",
+        "doc_to_target": "{{choices[0]}}",
+        "metric_list": [{"metric": "perplexity"}, {"metric": "acc"}],
+    },
+    "texts": {
+        "output_type": "loglikelihood_rolling",
+        "doc_to_target": "{{passage}}",
+        "doc_to_text": "",
+        "metric_list": [{"metric": name} for name in ("word_perplexity", "byte_perplexity", "bits_per_byte")],
+    },
+    "written": {
+        "output_type": "generate_until",
+        "doc_to_target": "{{choices[0]}}",
+        "generation_kwargs": {"until": [" of"], "max_gen_toks": 6, "do_sample": False},
+        "metric_list": [{"metric": "exact_match"}],
+    },
+}
 
 
 def write_tasks(folder):
@@ -43,10 +56,14 @@ def write_tasks(folder):
     folder.mkdir()
     words = [text(number, 2).split() for number in range(20)]
     items = [
-        {"context": " ".join(line[:9]), "choices": [" ".join(line[at : at + 2]) for at in (9, 11, 13)],
-         "label": number % 3, "passage": " ".join(line * 4)}
+        {
+            "context": " ".join(line[:9]),
+            "choices": [" ".join(line[at : at + 2]) for at in (9, 11, 13)],
+            "label": number % 3,
+            "passage": " ".join(line * 4),
+        }
         for number, line in enumerate(words)
-    ]  # fmt: skip
+    ]
     (folder / "items.jsonl").write_text("".join(f"{json.dumps(item)}\n" for item in items))
     files = {"dataset_kwargs": {"data_files": {"test": str(folder / "items.jsonl")}}}
     for name, task in TASKS.items():
@@ -100,7 +117,8 @@ def test_a_decoder_scores_what_follows_a_context(shard_sets, tmp_path):
 def test_a_masked_lm_scores_each_token_masked_alone(shard_sets, tmp_path):
     write_run(tmp_path / "run", shard_sets, [3], 1, model__init={"std": 0.3})
     trained = TrainedModel.open(tmp_path / "run")
-    scores, special = RunScores(trained), trained.tokenizer.vocabulary.specials
+    scores = RunScores(trained)
+    special = trained.tokenizer.vocabulary.specials
     pair = scores.encode_pair("the cat sat", " on the mat")
     ((found, greedy),) = scores.score([pair])
     row = [special["cls"], *pair[0], *pair[1], special["sep"]]

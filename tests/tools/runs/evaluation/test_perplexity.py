@@ -133,13 +133,16 @@ def test_ngrams_score_the_same_tokens(decoder, texts, tmp_path):
 @pytest.mark.parametrize("kind", ["pll", "pll_word"])
 def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(bert, texts, tmp_path, kind, window):
     """Each token is read by the exported model in a row of its own, with as much of the text as a window holds."""
-    run, trained = bert, TrainedModel.open(bert)
+    run = bert
+    trained = TrainedModel.open(bert)
     assert export([str(run), str(tmp_path / "exported")]) == 0
     theirs = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "exported").eval()
-    specials, room = trained.tokenizer.vocabulary.specials, window - 2
+    specials = trained.tokenizer.vocabulary.specials
+    room = window - 2
     total, count = 0.0, 0
     for text, encoding in zip(TEXTS, trained.tokenizer.encode(TEXTS), strict=True):
-        ids, words = encoding.ids.tolist(), word_indices(text, encoding)
+        ids = encoding.ids.tolist()
+        words = word_indices(text, encoding)
         for at, token in enumerate(ids):
             # the window whose middle is nearest to the token
             starts = range(max(1, len(ids) - room + 1))
@@ -151,7 +154,8 @@ def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(bert, texts
             row = [specials["cls"], *masked[start : start + room], specials["sep"]]
             with torch.no_grad():
                 logits = theirs(torch.tensor([row])).logits[0, 1 + at - start]
-            total, count = total - float(logits.double().log_softmax(-1)[token]), count + 1
+            total = total - float(logits.double().log_softmax(-1)[token])
+            count = count + 1
     found = perplexity_scores(trained, texts, window, None, score=kind)
     assert found["nats"] == pytest.approx(total / count, abs=1e-5)
     assert found["pseudo_perplexity"] == pytest.approx(math.exp(total / count), rel=1e-4)
@@ -207,7 +211,8 @@ class SlowKneserNey:
         self.discounts = {}
         for n in range(1, order + 1):
             of = [count for gram, count in self.counts.items() if len(gram) == n]
-            once, twice = of.count(1), of.count(2)
+            once = of.count(1)
+            twice = of.count(2)
             self.discounts[n] = once / (once + 2 * twice) if once and twice else 0.5
 
     def probability(self, history, token):
@@ -229,7 +234,8 @@ DOCUMENTS = st.lists(st.lists(st.integers(0, V - 1), min_size=1, max_size=12), m
 @settings(max_examples=60, deadline=None)
 @hypothesis.given(DOCUMENTS, st.lists(st.integers(0, V - 1), min_size=2, max_size=8), st.integers(1, 4))
 def test_probabilities_are_those_of_the_formulas(documents, text, order):
-    slow, found = SlowKneserNey(documents, order), TokenNgrams(documents, order, V).log_probabilities(text)
+    slow = SlowKneserNey(documents, order)
+    found = TokenNgrams(documents, order, V).log_probabilities(text)
     expected = [
         math.log(slow.probability(tuple(text[max(0, at - order + 1) : at]), text[at])) for at in range(1, len(text))
     ]

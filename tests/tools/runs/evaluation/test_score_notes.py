@@ -36,7 +36,19 @@ def test_the_standard_error_is_that_of_independent_items():
 
 @pytest.mark.parametrize("metric", ["f1", "answerable_exact_match", "a_metric_with_a_very_long_name"])
 def test_a_blank_stands_between_a_metric_and_its_value(metric):
-    scores = {"task": "t", "split": "dev", "n": 500, "unit": "rows", "truncated": 0, "skipped": {}, "notes": {},
-              "step": 1, "seed": 0, "metrics": {metric: 1.0}, "baselines": {}, "below": {metric: []},
-              "degenerate": False}  # fmt: skip
+    scores = {
+        "task": "t",
+        "split": "dev",
+        "n": 500,
+        "unit": "rows",
+        "truncated": 0,
+        "skipped": {},
+        "notes": {},
+        "step": 1,
+        "seed": 0,
+        "metrics": {metric: 1.0},
+        "baselines": {},
+        "below": {metric: []},
+        "degenerate": False,
+    }
     assert [*lines_of(scores)][-1].split()[:2] == [metric, "1.0000"]

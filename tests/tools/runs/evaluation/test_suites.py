@@ -26,9 +26,19 @@ PAIRS = [
     Pair("who ran off", "ran who off", "questions", "syntax"),
     Pair("she saw it", "she saw", "objects", "syntax"),
 ]
-TOTALS = {"the cat runs": -3.0, "the cat run": -4.0, "the dog runs": -9.0, "the dog run fast": -2.0, "a dog runs": -1.0,
-          "who left": -1.0, "left who": -2.0, "who ran off": -3.0, "ran who off": -5.0, "she saw it": -7.0,
-          "she saw": -3.0}  # fmt: skip
+TOTALS = {
+    "the cat runs": -3.0,
+    "the cat run": -4.0,
+    "the dog runs": -9.0,
+    "the dog run fast": -2.0,
+    "a dog runs": -1.0,
+    "who left": -1.0,
+    "left who": -2.0,
+    "who ran off": -3.0,
+    "ran who off": -5.0,
+    "she saw it": -7.0,
+    "she saw": -3.0,
+}
 
 
 class Table(TextScorer):
@@ -60,7 +70,8 @@ def test_shares_are_means_over_paradigms_and_ties_are_wrong():
     assert by_paradigm["agreement"]["shorter"] == pytest.approx(1 / 3)
     assert by_paradigm["questions"] == {"shorter": 0.0, "unigram": 0.0, "bigram": 0.5}, "the second is a tie"
     assert found["baselines"]["shorter"] == pytest.approx((1 / 3 + 0 + 0) / 3)
-    ours, bigrams = [1 / 3, 0.0, 1.0], [by_paradigm[name]["bigram"] for name in found["paradigms"]]
+    ours = [1 / 3, 0.0, 1.0]
+    bigrams = [by_paradigm[name]["bigram"] for name in found["paradigms"]]
     assert found["correlation_with_bigram"] == pytest.approx(np.corrcoef(ours, bigrams)[0, 1])
 
 
@@ -83,11 +94,19 @@ def test_files_in_the_format_of_blimp(tmp_path):
 def test_files_of_the_evaluation_of_babylm(tmp_path):
     rows = {
         "hypernym": {"sentence_good": "she saw it", "sentence_bad": "she saw"},
-        "social": {"Domain": "social-relations", "Context1": "who", "Target1": "left", "Target2": "ran off",
-                   "Context2": "ran who", "ContextType": "direct", "ContextDiff": "swap", "TargetDiff": "swap"},
+        "social": {
+            "Domain": "social-relations",
+            "Context1": "who",
+            "Target1": "left",
+            "Target2": "ran off",
+            "Context2": "ran who",
+            "ContextType": "direct",
+            "ContextDiff": "swap",
+            "TargetDiff": "swap",
+        },
         "regular": {"input_prefix": "the ", "options": ["dog runs", "cat run", "cat runs"], "numops": 2},
         "uncounted": {"input_prefix": "the ", "options": ["dog runs", "cat run"]},
-    }  # fmt: skip
+    }
     for name, row in rows.items():
         (tmp_path / f"{name}.jsonl").write_text(f"{json.dumps(row)}\n")
     pairs = read_pairs(tmp_path)
@@ -107,7 +126,8 @@ def test_files_of_the_evaluation_of_babylm(tmp_path):
 
 
 def test_pairs_are_scored_by_a_decoder(decoder, tmp_path, capsys):
-    text, pairs = tmp_path / "text.txt", tmp_path / "pairs.jsonl"
+    text = tmp_path / "text.txt"
+    pairs = tmp_path / "pairs.jsonl"
     text.write_text("the page of the book .")
     ordered = Pair(text.read_text(), "page the book of the .", "order", "syntax")
     write(pairs, [ordered, Pair("a page", "a a", "noun", "syntax")])
@@ -245,13 +265,15 @@ FILLERS = ("film", "one", "with", "heart")
 def run_and_task(tmp_path_factory):
     """Sentences in which the class of `plot` is told by the word before it, and an untrained encoder."""
     folder = tmp_path_factory.mktemp("probe")
-    files, draws = folder / "files", np.random.default_rng(3)
+    files = folder / "files"
+    draws = np.random.default_rng(3)
     files.mkdir()
     for name, count in (("train", 160), ("dev", 60)):
         lines = []
         for _ in range(count):
             good = bool(draws.integers(2))
-            before, after = draws.choice(FILLERS, 2).tolist(), draws.choice(FILLERS, 1).tolist()
+            before = draws.choice(FILLERS, 2).tolist()
+            after = draws.choice(FILLERS, 1).tolist()
             tagged = [*((word, "DET") for word in before), ("good" if good else "bad", "ADJ")]
             tagged += [("plot", "NOUN" if good else "VERB"), *((word, "DET") for word in after)]
             lines += [f"{at}\t{word}\t_\t{tag}{chr(9)}_\t_\t_\t_\t_\t_" for at, (word, tag) in enumerate(tagged, 1)]

@@ -33,11 +33,20 @@ from tests.train.masked_set import plain_config, write_masked_sets
 from tests.train.written_runs import write_run_on
 
 SCORES = {
-    "task": "toy", "split": "dev", "n": 10, "metrics": {"accuracy": 0.7, "f1": 0.9},
+    "task": "toy",
+    "split": "dev",
+    "n": 10,
+    "metrics": {"accuracy": 0.7, "f1": 0.9},
     "baselines": {"majority": {"accuracy": 0.5, "f1": 0.0}, "words": {"accuracy": 0.8, "f1": 0.9}},
-    "below": {"accuracy": ["words"], "f1": []}, "degenerate": False, "seed": 3, "step": 20, "truncated": 4,
-    "skipped": {"fields": 2, "bad_label": 1}, "unit": "texts", "notes": {},
-}  # fmt: skip
+    "below": {"accuracy": ["words"], "f1": []},
+    "degenerate": False,
+    "seed": 3,
+    "step": 20,
+    "truncated": 4,
+    "skipped": {"fields": 2, "bad_label": 1},
+    "unit": "texts",
+    "notes": {},
+}
 
 
 def test_a_score_below_a_baseline_is_printed_as_such():
@@ -83,7 +92,8 @@ def test_evaluate_tunes_and_later_scores_use_it(tmp_path, capsys):
         return json.loads(capsys.readouterr().out)
 
     before = scores()
-    tuned, after = scores("tune=true"), scores()
+    tuned = scores("tune=true")
+    after = scores()
     assert before["threshold"] == 0.0
     assert tuned == after
     assert after["threshold"] == stored_threshold(tmp_path / "run", after["checkpoint"]) != 0.0
@@ -206,14 +216,16 @@ def test_nats_are_those_of_all_labels(tmp_path):
     config = validate(TrainConfig, plain_config(data__shards="x", output="y"), "")
     facts = shards.manifest.tokenizer
     model = build_model(config.model, facts.vocab_size, facts.special_ids).eval()
-    rows, collate = set_rows(shards), Collate.from_manifest(shards.manifest)
+    rows = set_rows(shards)
+    collate = Collate.from_manifest(shards.manifest)
     total = count = 0.0
     first_rows = (0.0, 0.0)
     with torch.no_grad():
         for row in range(len(rows)):
             columns = {name: rows.columns[name].take(np.array([row])) for name in collate.columns}
             (loss,) = model(collate(columns, np.ones(1, np.float32))).values()
-            total, count = total + float(loss.total), count + float(loss.count)
+            total = total + float(loss.total)
+            count = count + float(loss.count)
             first_rows = (total, count) if row == 4 else first_rows
     assert heldout_score(model, shards) == ("nats", pytest.approx(total / count, rel=1e-5))
     assert heldout_score(model, shards, 5) == ("nats", pytest.approx(first_rows[0] / first_rows[1], rel=1e-5))
@@ -243,9 +255,11 @@ def test_a_score_says_what_the_losses_of_the_training_mean(runs, tmp_path, capsy
     run = shutil.copytree(runs("classes") / "run", tmp_path / "run")
     evaluated = {"loss": 0.9, "labels": 8, "unigram_entropy": 0.69, "losses": {"classification": 0.9}}
     records = [
-        sealed(step=1, loss=0.6, tokens=8), sealed(step=1, heldout={"dev": {**evaluated, "loss": 0.5}}),
-        sealed(step=3, loss=0.001, tokens=24), sealed(step=3, heldout={"dev": evaluated}),
-    ]  # fmt: skip
+        sealed(step=1, loss=0.6, tokens=8),
+        sealed(step=1, heldout={"dev": {**evaluated, "loss": 0.5}}),
+        sealed(step=3, loss=0.001, tokens=24),
+        sealed(step=3, heldout={"dev": evaluated}),
+    ]
     (run / "metrics.jsonl").write_text("".join(f"{record}\n" for record in records))
     capsys.readouterr()
     assert evaluate([str(run)]) == 0

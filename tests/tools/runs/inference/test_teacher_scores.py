@@ -59,12 +59,17 @@ def plan(shards, teacher, **changes):
 
 def logits_of(shards, teacher, block):
     """Logits at the labels of each row, computed row by row."""
-    alone, rows = teacher.model, shards.read_block(block)
+    alone = teacher.model
+    rows = shards.read_block(block)
     found = []
     for row in rows:
         ids = torch.from_numpy(row["input_ids"].astype(np.int64))[None]
-        tensors = {"input_ids": ids, "position_ids": torch.arange(ids.shape[1])[None],
-                   "lengths": torch.tensor([ids.shape[1]]), "row_weight": torch.ones(1)}  # fmt: skip
+        tensors = {
+            "input_ids": ids,
+            "position_ids": torch.arange(ids.shape[1])[None],
+            "lengths": torch.tensor([ids.shape[1]]),
+            "row_weight": torch.ones(1),
+        }
         with torch.no_grad():
             hidden = alone.family(tensors)
             states = hidden[0] if isinstance(hidden, torch.Tensor) else hidden.tokens[0]
@@ -185,9 +190,14 @@ def taught(task):
     facts = shards.manifest
     parents = [{"name": facts.name, "digest": shards.digest, "role": "rows"}]
     score_shards.writer_of(shards, task.stored).write_manifest(
-        Output(task.output), name="scores", kind="columns", seed=0, parents=parents,
-        tokenizer=facts.tokenizer.model_dump(), config=task.stored.to_config(),
-    )  # fmt: skip
+        Output(task.output),
+        name="scores",
+        kind="columns",
+        seed=0,
+        parents=parents,
+        tokenizer=facts.tokenizer.model_dump(),
+        config=task.stored.to_config(),
+    )
     return open_shards(task.output)
 
 

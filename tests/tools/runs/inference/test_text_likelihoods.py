@@ -21,7 +21,8 @@ def facts(architecture, name="masked_lm", heads=("masked_lm",), **frame):
 @pytest.mark.parametrize("kind", ["pll", "pll_word", "mntp"])
 def test_masked_scores_frame_the_text(encoder, kind):
     _, trained = encoder
-    vocabulary, many = trained.tokenizer.vocabulary, False
+    vocabulary = trained.tokenizer.vocabulary
+    many = False
     for text, found in zip(TEXTS, TextScorer(trained, kind, None).score(TEXTS), strict=True):
         encoding = trained.tokenizer.encode([text])[0]
         row = [vocabulary.specials["cls"], *encoding.ids.tolist(), vocabulary.specials["sep"]]
@@ -67,11 +68,9 @@ def test_fused_scores_are_means(encoder, beside):
 
 
 def test_only_training_for_both_prepares_a_fused_score():
-    causal, masked, previous = (
-        facts("encoder", "causal_lm"),
-        facts("encoder"),
-        facts("encoder", predict_from="previous"),
-    )
+    causal = facts("encoder", "causal_lm")
+    masked = facts("encoder")
+    previous = facts("encoder", predict_from="previous")
     assert list(ready_scores([causal, masked])) == ["causal", "pll", "pll_word", "fused"]
     assert list(ready_scores([previous, causal])) == ["causal", "mntp", "fused"]
     assert list(ready_scores([masked])) == ["pll", "pll_word"]

@@ -33,19 +33,20 @@ TEXTS_TO_TAG = {
     "rows.csv": ("words,other\nAnna sings in Rome,1\n\"['Boris', '.']\",2\n", PLAIN),
     "table.tsv": ("words\tother\nAnna sings in Rome\t1\nBoris .\t2\n", PLAIN),
     "rows.tsv": (
-        "-DOCSTART-\tO\n\n" + "\n\n".join("\n".join(f"{word}\tO" for word in words) for words in TAGGED), TAGGED,
+        "-DOCSTART-\tO\n\n" + "\n\n".join("\n".join(f"{word}\tO" for word in words) for words in TAGGED),
+        TAGGED,
     ),
     "words.txt": ("-DOCSTART- -X- O\n\nAnna NNP O\nsings VB O\nin IN O\nRome NN B-LOC\n\nBoris X I-X\n. X O\n", PLAIN),
     "alone.txt": ("Anna\nsings\nin\nRome\n\nBoris\n.\n", PLAIN),
     "texts.txt": ("Anna sings in Rome\nBoris .\n", PLAIN),
     "words.conll": ("Anna NNP\nsings VB\nin IN\nRome NN\n\nBoris X\n. X\n", PLAIN),
     "words.conllu": (
-        "# text = x\n" + "\n\n".join(
-            "\n".join(conllu_line(number, word) for number, word in enumerate(words, 1)) for words in TAGGED
-        ) + "\n",
+        "# text = x\n"
+        + "\n\n".join("\n".join(conllu_line(number, word) for number, word in enumerate(words, 1)) for words in TAGGED)
+        + "\n",
         TAGGED,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("run", ["tags", "words"])
@@ -100,7 +101,8 @@ def test_a_table_has_the_form_of_the_training_tables_or_a_header(tmp_path):
 
 def test_official_layouts_are_read_as_in_training(tmp_path):
     """Trees, typed questions and dialogues; lines of text remain lines of text."""
-    trees, typed = reader_of("sst_trees", binary=True), reader_of("trec", classes=["NUM", "DESC"])
+    trees = reader_of("sst_trees", binary=True)
+    typed = reader_of("trec", classes=["NUM", "DESC"])
     path = written(tmp_path, "(3 (2 It) (4 works))\n(2 (2 No) (2 film))\n")
     found = [item.texts for item, _ in read_unlabeled(path, Classification(trees.facts), trees, InputColumns())]
     assert found == [("It works",), ("No film",)]
@@ -111,7 +113,8 @@ def test_official_layouts_are_read_as_in_training(tmp_path):
     for reader in (trees, typed):
         found = [item.texts for item, _ in read_unlabeled(path, Classification(reader.facts), reader, InputColumns())]
         assert found == [("It works",), ("No film",)]
-    dialogues, messages = reader_of("instructions"), [{"role": "user", "content": "2 + 2?"}]
+    dialogues = reader_of("instructions")
+    messages = [{"role": "user", "content": "2 + 2?"}]
     path = written(tmp_path, json_lines({"messages": messages}), "chat.jsonl")
     ((item, _),) = read_unlabeled(path, Lm(dialogues.facts), dialogues, InputColumns())
     assert item.messages[:-1] == (("user", "2 + 2?"),)

@@ -13,10 +13,11 @@ KINDS = {
     "cloze": ("masked_lm", {}),
     "causal": ("causal_lm", {"model__family": "decoder", "model__heads": {"lm": 1.0}}),
     "answer": (
-        "span_corruption", {"model__family": "encoder_decoder", "model__heads": {"lm": 1.0}, "model__norm": "rms"},
+        "span_corruption",
+        {"model__family": "encoder_decoder", "model__heads": {"lm": 1.0}, "model__norm": "rms"},
     ),
     "text": ("text_infilling", {"model__family": "encoder_decoder", "model__heads": {"lm": 1.0}}),
-}  # fmt: skip
+}
 
 
 def prompted_run(folder, shard_sets, kind):
@@ -51,11 +52,13 @@ def loss(trained, row, places, ids, **more):
 
 def expected(kind, trained, one, masks):
     """The score of a word by the loss, computed apart."""
-    row, places = list(one.ids), list(one.positions)
+    row = list(one.ids)
+    places = list(one.positions)
     if kind == "causal":
         return -loss(trained, row[:-1], [place - 1 for place in places], [row[place] for place in places])
     if kind == "cloze":
-        mask, total = trained.tokenizer.vocabulary.specials["mask"], 0.0
+        mask = trained.tokenizer.vocabulary.specials["mask"]
+        total = 0.0
         for number, place in enumerate(places):
             hidden = places if masks == "independent" else places[number:]
             total -= loss(
@@ -72,7 +75,9 @@ def expected(kind, trained, one, masks):
 def test_the_score_of_a_word_is_minus_the_loss_of_its_tokens(opened, kind):
     trained, scorer = opened["cloze" if kind == "independent" else kind]
     if kind == "independent":
-        kind, masks, scorer = "cloze", "independent", Cloze(trained.model, trained.tokenizer, "independent")
+        kind = "cloze"
+        masks = "independent"
+        scorer = Cloze(trained.model, trained.tokenizer, "independent")
     else:
         masks = "left_to_right"
     candidates = [scorer.candidate(PROMPT, word) for word in WORDS]

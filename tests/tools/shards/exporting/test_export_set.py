@@ -23,8 +23,14 @@ from tests.shard_sets import damage, list_column, objective, quarantine, rows, t
 ROOT = Path(__file__).parents[4]
 READERS = Path(os.environ.get("CLOZELINE_READERS", ROOT / ".venv/readers/bin/python"))
 """Python of the environment of benchmarks/peers/readers.txt."""
-LIBRARIES = {"hf": "datasets", "litdata": "litdata", "mds": "streaming", "megatron": "megatron",
-             "parquet": "pyarrow", "webdataset": "webdataset"}  # fmt: skip
+LIBRARIES = {
+    "hf": "datasets",
+    "litdata": "litdata",
+    "mds": "streaming",
+    "megatron": "megatron",
+    "parquet": "pyarrow",
+    "webdataset": "webdataset",
+}
 TYPES = {"input_ids": "uint16", "words": "uint32", "order": "uint8", "weights": "float32"}
 CAUSAL = {**objective("decoder"), "name": "causal_lm"}
 PRINTER = """
@@ -127,7 +133,8 @@ def test_files_of_megatron(tmp_path, dtype, code, stored):
     assert export(shards, tmp_path / "out", "megatron", "rows=4") == 0
     index, ids = ((tmp_path / "out" / f"rows.{end}").read_bytes() for end in ("idx", "bin"))
     assert index[:34] == b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, code, 6, 7)
-    sizes, offsets = np.frombuffer(index, "<i4", 6, 34), np.frombuffer(index, "<i8", 6, 34 + 24)
+    sizes = np.frombuffer(index, "<i4", 6, 34)
+    offsets = np.frombuffer(index, "<i8", 6, 34 + 24)
     assert np.frombuffer(index, "<i8", offset=34 + 24 + 48).tolist() == [*range(7)]
     found = [np.frombuffer(ids, stored, *bounds).tolist() for bounds in zip(sizes, offsets, strict=True)]
     assert found == [row["input_ids"] for row in stored_rows(shards)]
@@ -135,7 +142,8 @@ def test_files_of_megatron(tmp_path, dtype, code, stored):
 
 def test_files_of_mds(tmp_path):
     """By the description of version 2: fixed sizes are in the index, others at the start of a sample."""
-    shards, found = make_set(tmp_path / "set", TYPES), []
+    shards = make_set(tmp_path / "set", TYPES)
+    found = []
     assert export(shards, tmp_path / "out", "mds", "rows=3") == 0
     for facts in json.loads((tmp_path / "out" / "index.json").read_text())["shards"]:
         assert (facts["version"], facts["format"], facts["column_names"]) == (2, "mds", sorted(facts["column_names"]))
@@ -147,12 +155,14 @@ def test_files_of_mds(tmp_path):
 
 
 def read_sample(sample, facts):
-    sizes, row = facts["column_sizes"], {}
+    sizes = facts["column_sizes"]
+    row = {}
     variable = iter(np.frombuffer(sample, "<u4", sizes.count(None)).tolist())
     sample = sample[4 * sizes.count(None) :]
     for name, kind, fixed in zip(facts["column_names"], facts["column_encodings"], sizes, strict=True):
         size = fixed or next(variable)
-        value, sample = sample[:size], sample[size:]
+        value = sample[:size]
+        sample = sample[size:]
         if kind.startswith("ndarray:"):
             width = 1 << (value[0] & 3)
             row[name] = np.frombuffer(value[1 + width :], kind.partition(":")[2]).tolist()
@@ -164,7 +174,8 @@ def read_sample(sample, facts):
 
 
 def test_what_a_format_cannot_hold_is_refused(tmp_path, capsys, monkeypatch):
-    mixed, out = make_set(tmp_path / "set", TYPES), tmp_path / "new" / "out"
+    mixed = make_set(tmp_path / "set", TYPES)
+    out = tmp_path / "new" / "out"
     for other in (make_set(tmp_path / "more", TYPES, objective=CAUSAL), toy_set(tmp_path / "toy", [5])):
         assert export(other, out, "megatron") == 64
         assert "expected a set of causal_lm for a decoder with the one list column" in capsys.readouterr().err

@@ -41,7 +41,8 @@ def run_directory(tmp_path, manifest, seen, **changes):
 
 def test_rows_are_named_with_document_source_and_text(shard_sets):
     manifest = example_sets(shard_sets)["masked_lm"][0]
-    shards, tokenizer = open_shards(manifest), load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
+    shards = open_shards(manifest)
+    tokenizer = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
     feed = Feed(as_phases(shards), 3, 4, 8)
     known = {document.uid.hex(): document for document in documents()}
     for facts, visit in zip(explain(feed, 16, tokens=1000), feed.batch(16), strict=True):
@@ -54,8 +55,10 @@ def test_rows_are_named_with_document_source_and_text(shard_sets):
         assert facts["documents"] == 1 + len(facts["others"])
         document = known[facts["document"]]
         assert (facts["source"], facts["source_offset"], facts["url"]) == (
-            document.source, document.offset, document.url,
-        )  # fmt: skip
+            document.source,
+            document.offset,
+            document.url,
+        )
         decoded = tokenizer.decode(row["input_ids"].tolist())
         assert facts["input_ids"].split()[:3] == " ".join(decoded.split()).split()[:3]
         labels = ["".join(tokenizer.decode([token]).split()) or "␣" for token in row["label_ids"].tolist()]
@@ -144,8 +147,17 @@ def test_rows_that_are_not_delivered_are_filler(shard_sets, tmp_path, capsys, re
 def delivered_places(shards, seed, lanes, global_batch, steps):
     """Shard, block and row of everything that a stream delivers; None for filler rows."""
     found = []
-    with Stream(as_phases(shards), rank=0, world_size=1, lanes=lanes, seed=seed, global_batch=global_batch,
-                micro_batch=8, io_threads=0, max_damaged_fraction=0.5) as stream:  # fmt: skip
+    with Stream(
+        as_phases(shards),
+        rank=0,
+        world_size=1,
+        lanes=lanes,
+        seed=seed,
+        global_batch=global_batch,
+        micro_batch=8,
+        io_threads=0,
+        max_damaged_fraction=0.5,
+    ) as stream:
         for _ in range(steps):
             for batch in stream.next_step():
                 for (_, block, row), weight in zip(batch.origin.tolist(), batch.row_weight.tolist(), strict=True):
@@ -285,8 +297,14 @@ def test_a_document_is_found_as_the_partner_of_another(tmp_path):
     uids = np.stack([np.full(16, value, np.uint8) for value in (7, 8, 7)])
     sample.columns["partner_document_uid"] = Ragged.from_matrix(uids)
     grouping = {"name": "sentence_pair", "options": {"partner": True}}
-    samples = write_set(tmp_path / "run/group/pairs/train", [sample], columns=(IDS, partner), kind="samples",
-                        grouping=grouping, objective=None)  # fmt: skip
+    samples = write_set(
+        tmp_path / "run/group/pairs/train",
+        [sample],
+        columns=(IDS, partner),
+        kind="samples",
+        grouping=grouping,
+        objective=None,
+    )
     parents = [{"name": "pairs/train", "digest": samples.digest, "role": "samples"}]
     pairs = rows([3, 1, 2])
     pairs.columns["sentence_label"] = Ragged.from_lists([[0], [1], [1]], np.uint8)

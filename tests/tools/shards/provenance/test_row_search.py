@@ -60,7 +60,8 @@ def test_token_sets_have_no_samples(shard_sets):
 
 def rows_by_document(shards):
     """The rows that hold tokens of each document, from all blocks and the documents' order."""
-    packing, rows_of = packing_of(shards), dict[bytes, set[tuple[int, int]]]()
+    packing = packing_of(shards)
+    rows_of = dict[bytes, set[tuple[int, int]]]()
     for block in range(len(shards.index)):
         rows = shards.read_block(block)
         for uid in {uid for found in packing.documents(rows) for uid in found} if packing else ():
@@ -127,7 +128,9 @@ def test_documents_of_a_row_are_those_whose_tokens_it_holds(shard_sets):
 
 def test_a_row_that_opens_with_a_separator_holds_no_text_of_the_document_before_it():
     """Documents a b c d and e f with separators in rows of 4: `a b c d` and `</s> e f </s>`."""
-    first, second = bytes(15) + b"\1", b"\2" + bytes(15)  # zeros at either end are part of a uid
+    # zeros at either end are part of a uid
+    first = bytes(15) + b"\1"
+    second = b"\2" + bytes(15)
     packing = Packing(
         np.frombuffer(first + second, "S16"), np.array([0, 5]), np.array([4, 7]), np.zeros(2, np.int64), np.array([4])
     )
@@ -173,7 +176,8 @@ def test_another_file_of_that_name_is_refused(tmp_path):
 
 def test_it_is_found_above_the_set_or_in_any_folder_that_leads_to_it(shard_sets, tmp_path):
     manifest = example_sets(shard_sets)["masked_lm"][0]
-    shards, folder = open_shards(manifest), (shard_sets / "train_tokenizer" / "tokenizer").resolve()
+    shards = open_shards(manifest)
+    folder = (shard_sets / "train_tokenizer" / "tokenizer").resolve()
     assert tokenizer_folder(shards).resolve() == folder
     moved = open_shards(shutil.copytree(manifest.parent, tmp_path / "moved"))
     with pytest.raises(ConfigurationError, match="no train_tokenizer/tokenizer above"):
@@ -197,8 +201,11 @@ def test_a_manifest_knows_size_and_special_ids_and_takes_each_piece_for_a_word(s
     whole = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer").vocabulary
     found = vocabulary_of_manifest(facts)
     assert (found.size, found.specials, found.sentinels, found.fingerprint) == (
-        whole.size, whole.specials, whole.sentinels, whole.fingerprint,
-    )  # fmt: skip
+        whole.size,
+        whole.specials,
+        whole.sentinels,
+        whole.fingerprint,
+    )
     assert not (found.special & ~whole.special).any()
     assert set(np.flatnonzero(found.special)) == {*whole.specials.values(), *whole.sentinels}
     assert (found.word_start == ~found.special).all()

@@ -93,8 +93,10 @@ def test_quarantine_is_kept(tmp_path):
     again = open_shards(tmp_path / "tar")
     assert again.quarantined == {2, 3}
     assert json.loads((tmp_path / "tar" / "quarantine.json").read_text())["blocks"][1] == {
-        "shard": "shard-00001-of-00002.tar", "block": 0, "reason": "reason 1",
-    }  # fmt: skip
+        "shard": "shard-00001-of-00002.tar",
+        "block": 0,
+        "reason": "reason 1",
+    }
 
 
 def test_blocks_in_quarantine_keep_their_rows(tmp_path, capsys):
@@ -150,12 +152,17 @@ def documents(tmp_path):
     folder.mkdir(parents=True)
     rows = [
         Document(
-            uid=document_uid("corpus", "a.jsonl", "jsonl", number), text=text, source="a.jsonl", offset=number,
-            date=1_700_000_000 + number if number % 2 else None, language="de" if number else "und",
-            extra={"title": text[:3]} if number == 2 else {}, target_text="pair" if number == 3 else None,
+            uid=document_uid("corpus", "a.jsonl", "jsonl", number),
+            text=text,
+            source="a.jsonl",
+            offset=number,
+            date=1_700_000_000 + number if number % 2 else None,
+            language="de" if number else "und",
+            extra={"title": text[:3]} if number == 2 else {},
+            target_text="pair" if number == 3 else None,
         )
         for number, text in enumerate(TEXTS)
-    ]  # fmt: skip
+    ]
     write_documents(folder / "000000.arrow", rows)
     write_documents(folder / "000001.arrow", [])
     return folder

@@ -91,8 +91,13 @@ def test_values_are_what_the_role_says(tmp_path, role, right, wrong, message):
     empty = role.use == "label" and not right
 
     def check(values):
-        lists = {"input_ids": [[5, 6, 7]] * 2, "target_ids": [[5, 6, 7]] * 2, "places": [[1]] * 2, "none": [[]] * 2,
-                 "column": [right, values]}  # fmt: skip
+        lists = {
+            "input_ids": [[5, 6, 7]] * 2,
+            "target_ids": [[5, 6, 7]] * 2,
+            "places": [[1]] * 2,
+            "none": [[]] * 2,
+            "column": [right, values],
+        }
         rows = {name: Ragged.from_lists(one, np.float64) for name, one in lists.items()}
         check_rows(LocatedRows(Path("shard"), 0, Rows(fixed(np.arange(2)), rows)), manifest)
 
@@ -107,21 +112,37 @@ def test_values_are_what_the_role_says(tmp_path, role, right, wrong, message):
         assert message in str(caught.value)
 
 
-PAIRED = {"next_sentence_prediction": "label_ids", "sentence_order_prediction": "label_ids",
-          "translation_lm": "label_ids", "sentence_comparison": "input_ids_b", "text_to_text": "target_ids",
-          "mixture": "label_ids", "unilm": "label_ids"}  # fmt: skip
+PAIRED = {
+    "next_sentence_prediction": "label_ids",
+    "sentence_order_prediction": "label_ids",
+    "translation_lm": "label_ids",
+    "sentence_comparison": "input_ids_b",
+    "text_to_text": "target_ids",
+    "mixture": "label_ids",
+    "unilm": "label_ids",
+}
 WINDOWS = {"name": "masked_lm", "max_length": 34, "grouping": "sentence_pair"}
 ATTENTION = {"name": "masked_lm", "max_length": 34, "attention": "bidirectional"}
 ENTRIES = [
     *({"name": name, "max_length": 34} for name in list(PAIRED)[:4]),
     {"name": "text_to_text", "input_length": 40, "target_length": 60},
-    {"name": "mixture", "parts": [{**ATTENTION, "label": "a"},
-                                  {**ATTENTION, "label": "b", "attention": "left_to_right", "max_length": 30}]},
-    {"name": "mixture", "label": "unilm", "parts": [
-        {"name": "next_sentence_prediction", "label": "a", "max_length": 34},
-        {"name": "next_sentence_prediction", "label": "b", "max_length": 34, "attention": "prefix"},
-        {**WINDOWS, "label": "c", "attention": "left_to_right"}]},
-]  # fmt: skip
+    {
+        "name": "mixture",
+        "parts": [
+            {**ATTENTION, "label": "a"},
+            {**ATTENTION, "label": "b", "attention": "left_to_right", "max_length": 30},
+        ],
+    },
+    {
+        "name": "mixture",
+        "label": "unilm",
+        "parts": [
+            {"name": "next_sentence_prediction", "label": "a", "max_length": 34},
+            {"name": "next_sentence_prediction", "label": "b", "max_length": 34, "attention": "prefix"},
+            {**WINDOWS, "label": "c", "attention": "left_to_right"},
+        ],
+    },
+]
 
 
 @pytest.fixture(scope="module")
@@ -241,12 +262,21 @@ def test_answers_are_those_of_the_task(runs, kind, right, wrong):
 
 
 TAGGED = {"input_ids": [2, 5, 6, 3], "tag_positions": [1, 2], "tags": [0, 2], "word_numbers": [65535, 0, 1, 65535]}
-ASKED = {"input_ids": [2, 5, 6, 3], "answer_span": [1, 2], "answer_places": [0, 1, 2], "owned_places": [2],
-         "offsets": [0, 0, 0, 1, 2, 3, 0, 0]}  # fmt: skip
+ASKED = {
+    "input_ids": [2, 5, 6, 3],
+    "answer_span": [1, 2],
+    "answer_places": [0, 1, 2],
+    "owned_places": [2],
+    "offsets": [0, 0, 0, 1, 2, 3, 0, 0],
+}
 CHOSEN = {"input_ids": [2, 5, 3, 3, 2, 5, 3, 3], "choice_starts": [0, 4], "segment_starts": [0, 3, 4, 7], "choice": [1]}
 SAID = {"input_ids": [7, 7, 6, 5], "label_positions": [2, 3], "label_ids": [6, 5]}  # 5 ends an answer
-RIGHT = {"tags": (make_tagged_sets, TAGGED), "answers": (make_question_sets, ASKED),
-         "choices": (make_choice_sets, CHOSEN), "turns": (make_chat_sets, SAID)}  # fmt: skip
+RIGHT = {
+    "tags": (make_tagged_sets, TAGGED),
+    "answers": (make_question_sets, ASKED),
+    "choices": (make_choice_sets, CHOSEN),
+    "turns": (make_chat_sets, SAID),
+}
 
 
 @pytest.fixture(scope="module")
@@ -277,7 +307,8 @@ def manifests(tmp_path_factory):
 )
 def test_a_changed_column_of_a_task_is_refused(manifests, task, column, values, message):
     """One row of a set with these columns passes, and the same row with a changed column is refused."""
-    manifest, lists = manifests[task], RIGHT[task][1]
+    manifest = manifests[task]
+    lists = RIGHT[task][1]
     columns = [spec for spec in manifest.columns if spec.kind == "fixed" or spec.name in lists]
     manifest = manifest.model_copy(update={"columns": tuple(columns)})
     right, wrong = (

@@ -16,10 +16,21 @@ from tests.tools.rewritten_set import at, changed, fails, rewrite, with_fixed
 from tests.tools.small_run import example_sets
 
 LABELS = [
-    "bart", "causal_lm", "corrective_lm", "document_rotation", "masked_lm", "permuted_lm", "replaced_token_detection",
-    "span_boundary", "span_corruption", "text_infilling", "unilm", "unilm_mixture", "whole_word_masking",
+    "bart",
+    "causal_lm",
+    "corrective_lm",
+    "document_rotation",
+    "masked_lm",
+    "permuted_lm",
+    "replaced_token_detection",
+    "span_boundary",
+    "span_corruption",
+    "text_infilling",
+    "unilm",
+    "unilm_mixture",
+    "whole_word_masking",
     "xlnet",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("label", LABELS)
@@ -81,8 +92,10 @@ def test_the_tokenizer_is_found_above_the_samples(shard_sets, tmp_path):
 def test_sets_that_do_not_belong_together_are_refused(shard_sets, capsys):
     sets = example_sets(shard_sets)
     manifest, _ = sets["masked_lm"]
-    for other, message in [(sets["causal_lm"][1], "come from the sample set packed-46-sep/train"),
-                           (sets["causal_lm"][0], "expected a sample set, got one of examples")]:  # fmt: skip
+    for other, message in [
+        (sets["causal_lm"][1], "come from the sample set packed-46-sep/train"),
+        (sets["causal_lm"][0], "expected a sample set, got one of examples"),
+    ]:
         assert validate_shards([str(manifest), "--against", str(other)]) == 64
         assert message in capsys.readouterr().err
     assert validate_shards([str(sets["masked_lm"][1]), "--against", str(sets["masked_lm"][1])]) == 64

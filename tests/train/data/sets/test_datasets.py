@@ -52,8 +52,10 @@ def test_what_a_checkpoint_holds_of_the_data(one_rank, tmp_path, sets):
     assert one_rank.run(start, other, ["steps=5"]) == [(0, "")]
     assert one_rank.run(start, config_file(mixed, {"shards": sets[1]}), ["steps=6"]) == [(0, "")]
     assert [(counts, until) for _, counts, until, _ in plans_of(mixed)] == [
-        ([2048, 2048], 24), ([3072, 1024], 40), ([1], None)
-    ]  # fmt: skip
+        ([2048, 2048], 24),
+        ([3072, 1024], 40),
+        ([1], None),
+    ]
     events = [event for event in read_lines(mixed.with_suffix("") / "events.jsonl") if event["event"] == "new_phase"]
     assert [event["samples"] for event in events] == [24, 40]
 
@@ -71,8 +73,9 @@ def test_problems_of_phases_end_a_dry_run(tmp_path, sets):
         return str(caught.value)
 
     assert "twice in one mixture" in problem({"shards": [sets[0], sets[0]]})
-    samples = write_set(tmp_path / "samples", [masked_rows(1, 9)], kind="samples", objective=None,
-                        columns=COLUMNS, tokenizer=TOKENIZER)  # fmt: skip
+    samples = write_set(
+        tmp_path / "samples", [masked_rows(1, 9)], kind="samples", objective=None, columns=COLUMNS, tokenizer=TOKENIZER
+    )
     assert "or set data.corrupt" in problem({"shards": str(samples.path)})
     assert "data.corrupt needs samples" in problem({"shards": sets[0], "corrupt": "masked_lm"})
 

@@ -20,9 +20,15 @@ from tests.train.synthetic import plain_config
 
 LM = {"lm": 1.0}
 BOTTLENECKS = {
-    "type_vocab_size": 2, "bottleneck_dim": 16, "feed_forwards": 2, "emb_dim": 16, "out_dim": 32,
-    "norm_place": "post", "final_norm": False, "emb_norm": True,
-}  # fmt: skip
+    "type_vocab_size": 2,
+    "bottleneck_dim": 16,
+    "feed_forwards": 2,
+    "emb_dim": 16,
+    "out_dim": 32,
+    "norm_place": "post",
+    "final_norm": False,
+    "emb_norm": True,
+}
 PAIRS = {**MASKED, "sentence": 1.0}
 PAIRED = {"max_length": 64, "grouping": "sentence_pair"}
 CAUSAL = ("causal_lm", {"architecture": "encoder", "grouping": "document"})
@@ -85,11 +91,16 @@ def configured(folder, sets, model):
     paths = [folder / sets / str(number) for number in range(len(SETS[sets]))]
     sizes = {"dim": 32, "ffn_dim": 64, "dropout": {}, "position": {"maximum": 64}} | keys
     plain = plain_config(
-        model__family=family, model__heads=heads, **{f"model__{key}": value for key, value in sizes.items()},
+        model__family=family,
+        model__heads=heads,
+        **{f"model__{key}": value for key, value in sizes.items()},
         data__shards=[str(path / "train") for path in paths],
         data__heldout={str(number): str(path / "heldout") for number, path in enumerate(paths)},
-        data__ignore=SEGMENTS, data__global_batch=16, data__micro_batch=8, output=str(folder / "run"),
-    )  # fmt: skip
+        data__ignore=SEGMENTS,
+        data__global_batch=16,
+        data__micro_batch=8,
+        output=str(folder / "run"),
+    )
     return validate(TrainConfig, plain, "test")
 
 
@@ -99,7 +110,9 @@ def first_batches(config):
     config = fill_in_answers(config, datasets)
     model = build_random_model(config, datasets.train)
     engine = object.__new__(Engine)  # for what it does to a batch
-    engine.config, engine.model, engine._teacher = config, model, None
+    engine.config = config
+    engine.model = model
+    engine._teacher = None
     engine.zero = SimpleNamespace(engine=model)
     engine._copies = None
     phases = {"data": datasets.phases, **{name: (datasets.heldout_phase(name),) for name in datasets.heldout}}
@@ -138,14 +151,20 @@ def test_what_a_dry_run_accepts_trains_and_evaluates_its_first_batch(folder, mod
 @pytest.mark.parametrize(
     ("sets", "model", "message"),
     [
-        ("masked, causal, pairs", "encoder, 4 types",
-         r"model\.type_vocab_size: data\.shards.*: expected 6 .*, 2 for segments alone, or 0 for neither; got 4"),
-        ("masked, causal, pairs", "pairs, 2 types",
-         r"data\.heldout \(0\): .*: model\.heads\.sentence needs sentence_label, and these rows have no column for it"),
+        (
+            "masked, causal, pairs",
+            "encoder, 4 types",
+            r"model\.type_vocab_size: data\.shards.*: expected 6 .*, 2 for segments alone, or 0 for neither; got 4",
+        ),
+        (
+            "masked, causal, pairs",
+            "pairs, 2 types",
+            r"data\.heldout \(0\): .*: model\.heads\.sentence needs sentence_label, and these rows have no column for it",
+        ),
         ("masked, causal, pairs", "bottlenecks", r"data\.shards .*: attention: .* mobilebert reads both neighbors"),
         ("prefixes", "recurrent", r"data\.shards: .*: prefix_length: expected rows of one text"),
     ],
-)  # fmt: skip
+)
 def test_the_error_says_what_to_set(folder, sets, model, message):
     with pytest.raises(ConfigurationError, match=message):
         open_datasets(configured(folder, sets, model))

@@ -199,20 +199,24 @@ def reader(*targets, architecture="encoder", types=0, languages=0, streams=False
     named = {name: name for name in targets}
     family = "xlnet" if streams else "encoder"
     heads = {name: RowOptions(pool=pool) for name in targets}
-    return SimpleNamespace(targets=named, architecture=architecture, type_vocab_size=types, languages=languages,
-                           family=family, heads=heads)  # fmt: skip
+    return SimpleNamespace(
+        targets=named, architecture=architecture, type_vocab_size=types, languages=languages, family=family, heads=heads
+    )
 
 
 @pytest.mark.parametrize(
     ("columns", "heads", "unread"),
     [
         (("segment_starts", "sentence_label"), ("masked_lm", "sentence"), ["segment_starts", "sentence_label"]),
-        (("crop_start", "crop_length"), ("masked_lm", "corrective", "similarity"),
-         ["crop_start", "crop_length", "corrective"]),
+        (
+            ("crop_start", "crop_length"),
+            ("masked_lm", "corrective", "similarity"),
+            ["crop_start", "crop_length", "corrective"],
+        ),
         (("languages",), ("masked_lm",), ["languages"]),
         (("mood",), ("masked_lm",), ["mood"]),
     ],
-)  # fmt: skip
+)
 def test_unread_columns_are_named(columns, heads, unread):
     found = holding(*MASKED, *columns, heads=heads)
     with pytest.raises(ConfigurationError) as caught:

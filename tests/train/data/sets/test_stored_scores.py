@@ -17,8 +17,16 @@ SPECS = [
     list_column("teacher_ids"),
     list_column("teacher_weights", "float16"),
 ]
-STORED = {"source": "bert", "digest": "d" * 32, "head": "masked_lm", "k": 2, "how": "top", "temperature": 2.0,
-          "seed": 0, "batch": 32}  # fmt: skip
+STORED = {
+    "source": "bert",
+    "digest": "d" * 32,
+    "head": "masked_lm",
+    "k": 2,
+    "how": "top",
+    "temperature": 2.0,
+    "seed": 0,
+    "batch": 32,
+}
 
 
 def write_scores(folder, shards, **changes):
@@ -32,16 +40,23 @@ def write_scores(folder, shards, **changes):
             labels = shards.read_block(block).columns["label_ids"]
             ids = np.stack([labels.values, labels.values - 1], -1).reshape(-1).astype(np.uint16)
             weights = np.stack([labels.values / 64, np.full(len(labels.values), 0.25)], -1).reshape(-1)
-            columns = {"teacher_ids": Ragged(ids, labels.offsets * 2),
-                       "teacher_weights": Ragged(weights.astype(np.float16), labels.offsets * 2)}  # fmt: skip
+            columns = {
+                "teacher_ids": Ragged(ids, labels.offsets * 2),
+                "teacher_weights": Ragged(weights.astype(np.float16), labels.offsets * 2),
+            }
             blocks.append(Rows({}, columns))
         writer.write_shard(Output(folder), shard, blocks)
         assert writer.is_written(Output(folder), shard)
     parents = [{"name": facts.name, "digest": shards.digest, "role": "rows"}]
     writer.write_manifest(
-        Output(folder), name="scores", kind="columns", seed=0, tokenizer=facts.tokenizer.model_dump(), parents=parents,
+        Output(folder),
+        name="scores",
+        kind="columns",
+        seed=0,
+        tokenizer=facts.tokenizer.model_dump(),
+        parents=parents,
         config=stored.to_config(),
-    )  # fmt: skip
+    )
     return folder
 
 
@@ -54,8 +69,16 @@ def opened(tmp_path):
     def open_data(*words, **changes):
         columns = write_scores(tmp_path / f"columns-{len(list(tmp_path.iterdir()))}", open_shards(shards), **changes)
         named = [word.replace("SET", str(shards)).replace("COLUMNS", str(columns)) for word in words]
-        loaded = load_config(TrainConfig, config, ["data.shards={path: SET, columns: [COLUMNS]}".replace(
-            "SET", str(shards)).replace("COLUMNS", str(columns)), *named])  # fmt: skip
+        loaded = load_config(
+            TrainConfig,
+            config,
+            [
+                "data.shards={path: SET, columns: [COLUMNS]}".replace("SET", str(shards)).replace(
+                    "COLUMNS", str(columns)
+                ),
+                *named,
+            ],
+        )
         return loaded, open_datasets(loaded)
 
     return open_data
@@ -96,10 +119,16 @@ def test_the_state_of_a_stream_names_the_columns(opened):
         ((DISTIL,), {"how": "drawn"}, r"scores.how: .* was computed with drawn, got top"),
         ((DISTIL,), {"head": "lm"}, "scores of the teacher's head lm, the student has masked_lm"),
         (
-            (DISTIL, "data.shards=null", "data.phases=[{shards: {path: SET, columns: [COLUMNS]}, until_samples: 8}, "
-             "{shards: SET}]"), {}, "cannot be read by one stream: stored scores of a teacher belong to the labels"),
+            (
+                DISTIL,
+                "data.shards=null",
+                "data.phases=[{shards: {path: SET, columns: [COLUMNS]}, until_samples: 8}, {shards: SET}]",
+            ),
+            {},
+            "cannot be read by one stream: stored scores of a teacher belong to the labels",
+        ),
     ],
-)  # fmt: skip
+)
 def test_scores_that_contradict_the_run_are_refused(opened, words, changes, message):
     with pytest.raises(ConfigurationError, match=message):
         opened(*words, **changes)

@@ -34,7 +34,8 @@ def stored_rows(rows):
         while size > 0:
             count = min(size, rows.block_rows)
             (full if count == rows.block_rows else tails).extend((block, row) for row in range(count))
-            block, size = block + 1, size - count
+            block = block + 1
+            size = size - count
     return full + tails
 
 
@@ -46,7 +47,8 @@ def permutation(n, key):
     images = []
     for x in range(n):
         while True:
-            high, low = x // b, x % b
+            high = x // b
+            low = x % b
             for number in range(12):
                 word = finalise(key + GOLDEN * (number + 1))
                 if number % 2 == 0:
@@ -69,24 +71,29 @@ def row_order(n, key):
 @cache
 def row_at(rows, seed, lanes, lane, position):
     """Epoch of the set, stored block over all shards and row in it, at a lane's position; None: filler."""
-    stored, size = stored_rows(rows), rows.block_rows
+    stored = stored_rows(rows)
+    size = rows.block_rows
     n = len(stored)
-    blocks, rest = n // size, n % size
+    blocks = n // size
+    rest = n % size
 
     def key(purpose, epoch, block):
         return hashed(seed, rows.name, n, size, lanes, purpose, epoch, block)
 
     epoch, q = divmod(position, -(-n // lanes))
-    rounds, left = blocks // lanes, blocks % lanes
+    rounds = blocks // lanes
+    left = blocks % lanes
     u, v = divmod(left * size + rest, lanes)
     if q < rounds * size:
-        x, i = q // size * lanes + lane, q % size
+        x = q // size * lanes + lane
+        i = q % size
     else:
         t = q - rounds * size
         if t >= u + (lane < v):
             return None
         z = lane * u + min(lane, v) + t
-        x, i = rounds * lanes + z // size, z % size
+        x = rounds * lanes + z // size
+        i = z % size
     block = blocks if x == blocks else permutation(blocks, key("blocks", epoch, 0))[x]
     shuffled = row_order(rest if block == blocks else size, key("rows", epoch, block))
     return epoch, *stored[block * size + shuffled[i]]
@@ -131,15 +138,21 @@ class SlowStream:
     """
 
     def __init__(self, sets, phases, seed, lanes, period=4096):
-        self._sets, self._phases, self._seed, self.lanes, self._period = sets, phases, seed, lanes, period
+        self._sets = sets
+        self._phases = phases
+        self._seed = seed
+        self.lanes = lanes
+        self._period = period
         self._read = [Counter() for _ in range(lanes)]
         self._column = [[] for _ in range(lanes)]
 
     def at(self, lane, position):
         """Source and row at a lane's position; the row is None where it is filler."""
-        column, read = self._column[lane], self._read[lane]
+        column = self._column[lane]
+        read = self._read[lane]
         while len(column) <= position:
-            now, start = len(column), 0
+            now = len(column)
+            start = 0
             for phase in self._phases:
                 if phase.until is None or now < phase.until:
                     break

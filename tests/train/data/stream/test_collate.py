@@ -17,7 +17,9 @@ from tests.shard_sets import IDS as IDS_COLUMN
 from tests.shard_sets import TOKENIZER, fixed, ids_of, list_column, objective, roles_of, write_set
 from tests.train.data.stream.streams import open_stream
 
-PAD, MASK, START = 0, 3, 4
+PAD = 0
+MASK = 3
+START = 4
 SPECIAL = TOKENIZER["special_ids"]
 
 
@@ -87,7 +89,10 @@ def test_sets_with_and_without_isolation_share_a_batch():
     assert found["decoder_input_ids"] == [[5, 6, 1, 0], [6, 7, 0, 0], [1, 20, 1, 21]]
     assert found["decoder_position_ids"] == [[2, 3, 0, 0], [3, 4, 0, 0], [0, 1, 0, 1]]
     assert [row[:size] for row, size in zip(found["decoder_document_ids"], [3, 2, 4], strict=True)] == [
-        [0, 0, 1], [0, 0], [0, 0, 1, 1]]  # fmt: skip
+        [0, 0, 1],
+        [0, 0],
+        [0, 0, 1, 1],
+    ]
 
 
 MODES = {"bidirectional": 0, "left_to_right": 1, "right_to_left": 2, "prefix": 3}
@@ -164,15 +169,33 @@ def test_what_cannot_be_collated_is_refused(arguments, options, message):
 def test_a_column_without_a_rule_becomes_a_tensor_as_its_role_says(side):
     """Rows of four and two tokens, and filler; positions move with rows that are padded on the left."""
     roles = {
-        "input_ids": IDS, "kept": UNDO, "label_positions": PLACES, "label_ids": Role("label", "label_positions"),
-        "kind": Role("row", head="mine"), "mode": ROW, "score": Role("row", head="mine", fraction=True),
-        "share": WEIGHT, "rated": Role("label", "at", fraction=True),
-        "at": PLACES, "grade": Role("label", "at"), "part": STARTS, "other": Role("ids", head="mine"),
+        "input_ids": IDS,
+        "kept": UNDO,
+        "label_positions": PLACES,
+        "label_ids": Role("label", "label_positions"),
+        "kind": Role("row", head="mine"),
+        "mode": ROW,
+        "score": Role("row", head="mine", fraction=True),
+        "share": WEIGHT,
+        "rated": Role("label", "at", fraction=True),
+        "at": PLACES,
+        "grade": Role("label", "at"),
+        "part": STARTS,
+        "other": Role("ids", head="mine"),
         "inside": Role("position", "other"),
-    }  # fmt: skip
-    lists = {"input_ids": [[5, 6, 7, 8], [5, 6], []], "label_positions": [[1], [0], []], "label_ids": [[9], [9], []],
-             "kind": [[2], [], []], "mode": [[3], [1], []], "at": [[0, 3], [1], []], "grade": [[4, 5], [6], []],
-             "part": [[0, 2], [0], []], "other": [[8, 9], [], [7, 7, 7]], "inside": [[1], [], [2]]}  # fmt: skip
+    }
+    lists = {
+        "input_ids": [[5, 6, 7, 8], [5, 6], []],
+        "label_positions": [[1], [0], []],
+        "label_ids": [[9], [9], []],
+        "kind": [[2], [], []],
+        "mode": [[3], [1], []],
+        "at": [[0, 3], [1], []],
+        "grade": [[4, 5], [6], []],
+        "part": [[0, 2], [0], []],
+        "other": [[8, 9], [], [7, 7, 7]],
+        "inside": [[1], [], [2]],
+    }
     columns = {name: column(rows) for name, rows in lists.items()}
     columns |= {name: Ragged.from_lists([[0.5], [], []], np.float32) for name in ("score", "share")}
     columns["rated"] = Ragged.from_lists([[0.5, 2], [1.5], []], np.float32)
@@ -296,14 +319,16 @@ def causal_set(folder):
 
 @pytest.mark.parametrize("previous", ["same", "previous"])
 def test_each_row_has_what_its_own_set_holds(tmp_path, previous):
-    masked, causal = masked_set(tmp_path / "m", previous), causal_set(tmp_path / "c")
+    masked = masked_set(tmp_path / "m", previous)
+    causal = causal_set(tmp_path / "c")
     phases = [phase_of((masked,), (), 16), phase_of((causal, masked), (2.0, 1.0), 80), phase_of((causal,))]
     seen = set()
     with open_stream(phases) as stream:
         for _ in range(16):
             for batch in stream.next_step():
                 tensors = batch.tensors
-                width, labels = tensors["input_ids"].shape[1], []
+                width = tensors["input_ids"].shape[1]
+                labels = []
                 for row, (source, block, place) in enumerate(batch.origin.tolist()):
                     if source < 0:
                         assert tensors["label_count"][row] == 0
@@ -320,8 +345,12 @@ def test_each_row_has_what_its_own_set_holds(tmp_path, previous):
                     assert tensors["label_count"][row] == (7 if source == 0 else len(text) - 1)
                     if "attention" in tensors:
                         assert (tensors["attention"][row], tensors["prefix_length"][row]) == (source, 0)
-                found = zip(tensors["label_index"].tolist(), tensors["label_ids"].tolist(),
-                            tensors["label_weight"].tolist(), strict=True)  # fmt: skip
+                found = zip(
+                    tensors["label_index"].tolist(),
+                    tensors["label_ids"].tolist(),
+                    tensors["label_weight"].tolist(),
+                    strict=True,
+                )
                 assert [(at // width, at % width, label, weight) for at, label, weight in found] == labels
     assert seen == {0, 1}
 
@@ -335,9 +364,12 @@ def test_a_column_of_labels_is_aligned_with_those_of_other_objectives():
     merged._use({**masked.roles, **causal.roles})
     merged._parts = (masked, causal)
     lists = {
-        "input_ids": [[5, 6, 7], [8, 9, 10], [11, MASK, MASK]], "label_positions": [[0], [], [1, 2]],
-        "label_ids": [[6], [], [12, 13]], "rarity": [[3], [], [4, 2]], "attention": [[], [1], []],
-    }  # fmt: skip
+        "input_ids": [[5, 6, 7], [8, 9, 10], [11, MASK, MASK]],
+        "label_positions": [[0], [], [1, 2]],
+        "label_ids": [[6], [], [12, 13]],
+        "rarity": [[3], [], [4, 2]],
+        "attention": [[], [1], []],
+    }
     found = merged({name: column(rows) for name, rows in lists.items()}, None, np.array([0, 1, 0]))
     assert found["label_ids"].tolist() == [6, 9, 10, 12, 13]
     assert found["rarity"].tolist() == [3, -100, -100, 4, 2]
@@ -350,10 +382,18 @@ def test_a_column_of_labels_is_aligned_with_those_of_other_objectives():
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_values_of_tokens_and_of_segments_are_padded(side):
     roles = roles_of(["input_ids", "segment_starts"])
-    roles |= {"depth": Role("label", "input_ids", head="mine"), "kind": Role("label", "segment_starts", head="mine"),
-              "part": STARTS}  # fmt: skip
-    lists = {"input_ids": [[5, 6, 7], [8, 9]], "segment_starts": [[0, 2], [0]], "depth": [[1, 2, 3], [4, 5]],
-             "kind": [[7, 8], [9]], "part": [[0, 1], [0, 1]]}  # fmt: skip
+    roles |= {
+        "depth": Role("label", "input_ids", head="mine"),
+        "kind": Role("label", "segment_starts", head="mine"),
+        "part": STARTS,
+    }
+    lists = {
+        "input_ids": [[5, 6, 7], [8, 9]],
+        "segment_starts": [[0, 2], [0]],
+        "depth": [[1, 2, 3], [4, 5]],
+        "kind": [[7, 8], [9]],
+        "part": [[0, 1], [0, 1]],
+    }
     found = Collate("encoder", roles, SPECIAL, padding_side=side)({k: column(v) for k, v in lists.items()}, None)
     assert found["depth"].tolist() == [[1, 2, 3], [4, 5, -100] if side == "right" else [-100, 4, 5]]
     assert found["part"].tolist() == [[0, 1, 1], [0, 1, 0] if side == "right" else [0, 0, 1]]

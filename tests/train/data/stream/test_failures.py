@@ -31,7 +31,8 @@ def open_files():
 
 def test_close_leaves_no_threads_and_no_files(tmp_path):
     shards = toy_set(tmp_path, [100])
-    before, files = set(threading.enumerate()), open_files()
+    before = set(threading.enumerate())
+    files = open_files()
     stream = open_stream(shards, io_threads=3)
     one_pass = stream.one_pass()
     next(one_pass)
@@ -51,7 +52,9 @@ def test_close_leaves_no_threads_and_no_files(tmp_path):
 @pytest.mark.usefixtures("default_signals")
 def test_ctrl_c_interrupts_a_wait_and_close_does_not_hang(tmp_path, monkeypatch):
     """A store that never answers: the interrupt arrives in `next_step`, and closing does not wait for the read."""
-    begun, never, ended = threading.Event(), threading.Event(), []
+    begun = threading.Event()
+    never = threading.Event()
+    ended = []
 
     def stalled(*arguments):
         begun.set()
@@ -90,7 +93,9 @@ def test_a_dropped_stream_ends_its_threads(tmp_path):
 
 
 CHANGES = ("empty", "half", "longer", "overwritten", "another's", "swapped", "deleted", "a folder", "a pipe")
-SIZES, STEPS = [24, 24, 24], 27  # three passes over the set
+# three passes over the set
+SIZES = [24, 24, 24]
+STEPS = 27
 
 
 def change(name, path, other):

@@ -48,8 +48,11 @@ def test_tags_beside_labels_that_are_tokens(tmp_path):
 
 def test_answers_and_the_places_where_they_may_be():
     """A filler row has neither."""
-    lists = {"input_ids": [[1, 3, 2, 7], [1, 2], []], "answer_span": [[2, 3], [0, 0], []],
-             "answer_places": [[0, 2, 3], [0], []]}  # fmt: skip
+    lists = {
+        "input_ids": [[1, 3, 2, 7], [1, 2], []],
+        "answer_span": [[2, 3], [0, 0], []],
+        "answer_places": [[0, 2, 3], [0], []],
+    }
     columns = {name: column(values) for name, values in lists.items()}
     collate = Collate("encoder", roles_of(columns), SPECIAL)
     tensors = collate({name: columns[name] for name in collate.columns}, np.array([1, 1, 0], np.float32))
@@ -62,7 +65,8 @@ def test_answers_and_the_places_where_they_may_be():
 def test_rows_are_those_of_a_loop():
     """Random examples of 2 to 5 choices of 1 to 6 tokens in one or two segments, one in eight filler."""
     draws = np.random.default_rng(5)
-    examples, rows = [], []
+    examples = []
+    rows = []
     for number in range(200):
         parts = [] if number % 8 == 3 else [draws.integers(9, 99, draws.integers(1, 7)) for _ in range(2 + number % 4)]
         starts = np.cumsum([0, *map(len, parts)])[:-1].tolist()

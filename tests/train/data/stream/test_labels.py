@@ -89,7 +89,8 @@ def test_stored_scores_are_rows_of_labels_or_rows_of_the_batch():
         "teacher_ids": Ragged.from_lists([[5, 6, 7, 8], [], [9, 4]], np.uint16),
         "teacher_weights": Ragged.from_lists([[0.5, 0.25, 1, 0], [], [0.125, 0.5]], np.float16),
     }
-    weights, labels = {"row_weight": torch.ones(3)}, {"label_ids": torch.tensor([1, 2, 3])}
+    weights = {"row_weight": torch.ones(3)}
+    labels = {"label_ids": torch.tensor([1, 2, 3])}
     by_label = build_stored_scores(columns, weights | labels)
     assert by_label["teacher_ids"].tolist() == [[5, 6], [7, 8], [9, 4]]
     one_each = {name: column.take(np.array([2, 1])) for name, column in columns.items()}
@@ -101,7 +102,10 @@ def test_stored_scores_are_rows_of_labels_or_rows_of_the_batch():
     assert build_stored_scores({}, weights | {"label_ids": torch.zeros(0)})["teacher_ids"].shape == (0, 0)
 
 
-MBART_PAD, EOS, FIRST, LANGUAGES = 1, 2, 4, (30, 31, 32)
+MBART_PAD = 1
+EOS = 2
+FIRST = 4
+LANGUAGES = (30, 31, 32)
 SPECIAL = {"pad": MBART_PAD, "eos": EOS}
 
 
@@ -163,8 +167,9 @@ def test_labels_stand_exactly_where_examples_have_them(entry):
         for name, column in kept.columns.items()
     }
     weight = np.append(np.ones(len(kept), np.float32), np.float32(0))
-    collate = Collate(objective.architecture, roles_of(columns), WORDS.specials,
-                      decoder_start=objective.frame.decoder_start)  # fmt: skip
+    collate = Collate(
+        objective.architecture, roles_of(columns), WORDS.specials, decoder_start=objective.frame.decoder_start
+    )
     tensors = collate({name: columns[name] for name in collate.columns}, weight)
     side = "decoder_input_ids" if objective.architecture == "encoder_decoder" else "input_ids"
     if "label_index" not in tensors:
@@ -230,11 +235,14 @@ def test_a_model_of_transformers_has_our_loss(tmp_path, case):
     ("architecture", "lists", "name"),
     [
         ("encoder", MASKED | {"label_weight": [[0.5], [2.0]]}, "label_weight"),
-        ("encoder_decoder", PACKED | {"target_ids": [[5, 6], [7]], "target_document_starts": [[0, 1], [0]]},
-         "decoder_document_ids"),
+        (
+            "encoder_decoder",
+            PACKED | {"target_ids": [[5, 6], [7]], "target_document_starts": [[0, 1], [0]]},
+            "decoder_document_ids",
+        ),
         ("encoder_decoder", {"target_ids": [[5, 6], [7]], "target_start": [[3], [1]]}, "decoder_position_ids"),
     ],
-)  # fmt: skip
+)
 def test_what_no_input_holds_is_refused_by_name(architecture, lists, name):
     types = {"label_weight": np.float32}
     columns = {key: Ragged.from_lists(rows, types.get(key, np.uint16)) for key, rows in (IDS | lists).items()}

@@ -55,7 +55,9 @@ def begins(*phases):
 
 
 def test_a_set_is_counted_by_its_content_and_continues_for_a_copy():
-    a, b, c = key("a"), key("b"), key("c")
+    a = key("a")
+    b = key("b")
+    c = key("c")
     assert begins([a, b], [b], [a, b], [a]) == [[0, 0], [4], [4, 12], [8]], "two sets of one name"
     assert begins([a], [b], [a]) == [[0], [8], [16]], "a copy continues, and so does the set after it"
     assert begins([a], [a, b], [b]) == [[0], [8, 0], [4]], "beside the set it is no copy"
@@ -111,12 +113,16 @@ class Part(NamedTuple):
 
 CHANGES = {
     "of two sets of one name, one is left out for a while": [
-        Part((0, 3), (1, 1), "x", 8, 5), Part((3,), (1,), "x", 8, 3), Part((0, 3), (1, 1), "x", 8, 3)
+        Part((0, 3), (1, 1), "x", 8, 5),
+        Part((3,), (1,), "x", 8, 3),
+        Part((0, 3), (1, 1), "x", 8, 3),
     ],
     "weights, batches and objectives": [
-        Part((0, 1), (3, 1), "x", 8, 6), Part((2, 0, 1), (1, 2, 5), "x", 12, 4), Part((2, 0), (4, 1), "y", 4, 9)
+        Part((0, 1), (3, 1), "x", 8, 6),
+        Part((2, 0, 1), (1, 2, 5), "x", 12, 4),
+        Part((2, 0), (4, 1), "y", 4, 9),
     ],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("planned", [False, True])
@@ -126,7 +132,9 @@ def test_a_change_reads_no_row_twice_and_leaves_none_out(sets, name, planned):
     changes = CHANGES[name]
     state = None
     digests = [one.digest for one in sets]
-    samples, ends, delivered = 0, [], []
+    samples = 0
+    ends = []
+    delivered = []
     for part in changes:
         data = [part.phase(sets)]
         if planned and samples % part.batch == 0:  # else no end fits both a start at 0 and this one
@@ -144,7 +152,8 @@ def test_a_change_reads_no_row_twice_and_leaves_none_out(sets, name, planned):
         samples += part.batch * part.steps
         assert state["samples"] == samples
         ends.append(samples)
-    slow, position = SlowStream(SETS, slow_phases(state["data"], changes, ends, digests), SEED, LANES), 0
+    slow = SlowStream(SETS, slow_phases(state["data"], changes, ends, digests), SEED, LANES)
+    position = 0
     for rows in delivered:
         count = len(rows) // LANES
         assert rows == slow.batch(position, count)
@@ -183,7 +192,8 @@ def test_a_state_of_other_data_needs_leave(sets):
 
 
 def test_what_was_read_stays_as_it_was():
-    a, b = Phase(keys(0), (), 48), Phase(keys(1))
+    a = Phase(keys(0), (), 48)
+    b = Phase(keys(1))
     assert continue_phases([a, b], [a, b], 16) == [a, b]
     assert continue_phases([a, b], [Phase(keys(2), (), 32), b], 64) == [a, b], "only what follows may differ"
     assert continue_phases([a, b], [b], 16) == [Phase(keys(0), (), 16), b]

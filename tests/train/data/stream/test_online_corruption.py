@@ -55,7 +55,8 @@ def test_random_ids_occur_in_the_corpus_and_their_counts_are_a_part_of_the_state
     """A resumed stream whose counts are gone, or others, would draw other ids: it is another stream."""
     entry = {"name": "masked_lm", "max_length": 34, "mask_share": 0.0, "random_share": 1.0}
     samples = open_shards(chain / "group" / build_objective(entry, WORDS).grouping.label / "train")
-    entries, rows = [validate(NamedObjective, {"objective": entry}, "data.corrupt")], samples.read_block(0)
+    entries = [validate(NamedObjective, {"objective": entry}, "data.corrupt")]
+    rows = samples.read_block(0)
     corruption = corruption_of(entries, samples)
     examples, _ = corruption(rows, np.zeros(len(rows), np.uint16))
     offsets = np.repeat(examples.columns["input_ids"].offsets[:-1], examples.columns["label_positions"].lengths)
@@ -92,7 +93,8 @@ def test_samples_in_a_store_need_the_tokenizer_where_the_run_starts(chain, tmp_p
     with pytest.raises(ConfigurationError, match="start in a folder that has the recipe's train_tokenizer/"):
         corruption_of([entry], samples)
     monkeypatch.chdir(chain)
-    rows, local = samples.read_block(0), corruption_of([entry], open_shards(folder))
+    rows = samples.read_block(0)
+    local = corruption_of([entry], open_shards(folder))
     variants = np.zeros(len(rows), np.uint16)
     found, skips = corruption_of([entry], samples)(rows, variants)
     expected, _ = local(rows, variants)
@@ -117,7 +119,8 @@ ENTRIES = [
 @pytest.mark.parametrize("split", ["train", "heldout"])
 def test_the_stream_gives_what_the_stage_stored(chain, monkeypatch, entry, split):
     """Epoch v of the samples is variant v of the examples, column by column; rows not stored are filler."""
-    read, real = [], Collate.__call__
+    read = []
+    real = Collate.__call__
 
     def watch(self, columns, weight, sources):
         read.extend({name: column[row].tolist() for name, column in columns.items()} for row in range(len(weight)))

@@ -100,7 +100,9 @@ class Case(NamedTuple):
 def cases(draw):
     lanes = draw(st.sampled_from([1, 2, 3, 4, 6, 7, 8, 12]))
     batch = lanes * draw(st.integers(1, 4))
-    parts, until, count = [], 0, draw(st.integers(1, 4))
+    parts = []
+    until = 0
+    count = draw(st.integers(1, 4))
     batches = [draw(st.sampled_from([None, lanes, 2 * lanes, 3 * lanes])) for _ in range(count)]
     for number in range(count):
         chosen = draw(st.permutations(range(len(SETS))))[: draw(st.integers(1, 4))]
@@ -132,11 +134,13 @@ class Play:
 
     def __post_init__(self):
         case = self.case
-        self.streams, self.slow = case.open(self.data), case.slow()
+        self.streams = case.open(self.data)
+        self.slow = case.slow()
         self.feed = Feed(self.data, SEED, case.lanes, case.batch)
 
     def act(self, action, number):
-        lanes, turns = self.case.lanes, self.case.turns()
+        lanes = self.case.lanes
+        turns = self.case.turns()
         if action in ("turn", "anywhere"):
             self.samples = number * lanes if action == "anywhere" else turns[number % len(turns)]
             for stream in self.streams:

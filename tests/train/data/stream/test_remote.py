@@ -15,7 +15,8 @@ from tests.train.masked_set import write_config, write_masked_sets
 def test_a_signal_ends_a_start_that_waits_for_a_store(tmp_path):
     """A plan reads one block of each set before the first step."""
     shards = write_masked_sets(tmp_path / "corrupt")
-    server, asked = ShardServer(shards.parent), threading.Event()
+    server = ShardServer(shards.parent)
+    asked = threading.Event()
 
     def hold(name, start):
         if "shard-" in name and start is not None:

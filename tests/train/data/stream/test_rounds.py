@@ -60,7 +60,8 @@ def test_too_many_skipped_blocks_end_the_stream(tmp_path):
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO])
 def test_no_block_is_skipped_for_an_error_of_the_process(tmp_path, monkeypatch, number):
     """Too many open files are no sign of a damaged block; a failed read of the disk is one."""
-    shards, real = toy_set(tmp_path, [40]), os.open
+    shards = toy_set(tmp_path, [40])
+    real = os.open
 
     def failing(path, *arguments):
         if "shard-" in str(path):
@@ -92,7 +93,8 @@ def test_quarantined_blocks_are_skipped_without_reading(tmp_path):
 
 def test_an_error_does_not_wait_for_reads_that_hang(tmp_path, monkeypatch):
     """Three of the first four blocks never come; the error of the fourth, which is damaged, comes at once."""
-    never, real = threading.Event(), ShardSet.read_block
+    never = threading.Event()
+    real = ShardSet.read_block
     shards = toy_set(tmp_path, [400], block_rows=100)
     damage(shards, 2)
 
@@ -143,7 +145,8 @@ def test_a_phase_that_is_over_holds_no_memory(tmp_path):
 @pytest.fixture
 def reads(monkeypatch):
     """How often each block of each set was read."""
-    found, real = Counter(), ShardSet.read_block
+    found = Counter()
+    real = ShardSet.read_block
 
     def read_block(shards, block, *arguments):
         found[shards.path, block] += 1

@@ -60,7 +60,8 @@ def test_every_row_once_an_epoch(tmp_path_factory, sizes, block_rows, lanes):
 
 def test_resume_at_every_position(shards):
     with open_stream(shards, global_batch=4) as stream:
-        states, batches = [], []
+        states = []
+        batches = []
         for _ in range(2 * stream.order.lane_rows + 3):
             states.append(json.loads(json.dumps(stream.state_dict())))
             batches.append(contents(stream.next_step()))
@@ -158,7 +159,8 @@ def test_after_an_error_the_same_batch_comes(shards, monkeypatch, threads, call)
     """The batch may be built ahead with others, or when it is asked for."""
     with open_stream(shards) as stream:
         expected = steps(stream, 12)
-    left, real = call, Collate.__call__
+    left = call
+    real = Collate.__call__
 
     def fail_once(*arguments):
         nonlocal left

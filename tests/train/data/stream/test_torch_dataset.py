@@ -80,7 +80,8 @@ def test_a_pass_has_every_row_once_and_as_many_micro_batches_as_it_says(tmp_path
     for world in (1, 2):
         if micro_batch > 8 // world:
             continue
-        found, counts = [], []
+        found = []
+        counts = []
         for rank in range(world):
             with open_stream(shards, rank, world, micro_batch=micro_batch) as stream:
                 dataset = StreamDataset(stream, passes=1)

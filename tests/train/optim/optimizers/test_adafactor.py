@@ -11,10 +11,8 @@ from tests.train.optim.optimizers.injected import SIZES, gradient, start_weights
 def test_updates_are_those_of_torch(monkeypatch, chosen):
     """With stacks of matrices too; the second rate is above 1 / sqrt(t), which cuts it."""
     monkeypatch.setitem(SIZES, "filters", (3, 2, 4))
-    found, weights = (
-        whole_update({"name": "adafactor", **chosen}, 6),
-        start_weights(),
-    )
+    found = whole_update({"name": "adafactor", **chosen}, 6)
+    weights = start_weights()
     groups = [
         {"params": [weights[name] for name in SIZES if (len(SIZES[name]) > 1) == high], "weight_decay": 0.1 * high}
         for high in (True, False)

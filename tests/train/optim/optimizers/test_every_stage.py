@@ -34,7 +34,8 @@ def mapped(world):
     flat = torch.cat([matrix(name)[sum(cuts[: world.rank]) :][: cuts[world.rank]] for name, (_, cuts) in CUTS.items()])
     for rank, of_rank in enumerate(segments):
         for name, (shape, cuts) in CUTS.items():
-            offset, start = sum(one.count for one in of_rank), sum(cuts[:rank])
+            offset = sum(one.count for one in of_rank)
+            start = sum(cuts[:rank])
             of_rank += [Segment(name, shape, flat, "matrix", offset, start, cuts[rank])] if cuts[rank] else []
     layout = Layout([flat], [[own] for own in segments], world.rank)
     found = map_matrices(layout, [flat], [flat], lambda stack: stack - stack.mean((1, 2), keepdim=True))

@@ -12,7 +12,8 @@ def test_updates_are_those_of_torch(monkeypatch, adjust):
     """Bit for bit, in high and wide matrices, two of one shape; vectors are AdamW's, with a rate of their own."""
     monkeypatch.setitem(SIZES, "again", SIZES["up"])
     own = {"momentum": 0.8, "adjust": adjust, "eps": 1e-3, "adam_rate": 0.5}
-    found, weights = whole_update({"name": "muon", "learning_rate": 0.02, **own}, 5), start_weights()
+    found = whole_update({"name": "muon", "learning_rate": 0.02, **own}, 5)
+    weights = start_weights()
     matrices = [weight for weight in weights.values() if weight.dim() == 2]
     vectors = [weight for weight in weights.values() if weight.dim() == 1]
     muon = torch.optim.Muon(matrices, lr=0.02, weight_decay=0.1, momentum=0.8, adjust_lr_fn=adjust)
@@ -32,7 +33,8 @@ def test_updates_are_those_of_torch(monkeypatch, adjust):
 def test_an_iteration_in_fp32_is_that_of_the_paper():
     """In float64, one singular value at a time: x becomes a x + b x³ + c x⁵, five times, and the vectors stay."""
     own = {"momentum": 0.0, "adjust": "original", "iterate_in": "fp32"}
-    found, before = whole_update({"name": "muon", "learning_rate": 0.02, **own}, 1), start_weights()
+    found = whole_update({"name": "muon", "learning_rate": 0.02, **own}, 1)
+    before = start_weights()
     matrices = [name for name, weight in before.items() if weight.dim() == 2]
     assert len(matrices) > 1
     for name in matrices:

@@ -12,12 +12,16 @@ from clozeline.train.registries import OPTIMIZERS
 from tests.train.masked_set import write_config
 from tests.train.runs import evaluations, start
 
-RATE, DECAY, PATIENCE = 0.4, 0.05, 2
+RATE = 0.4
+DECAY = 0.05
+PATIENCE = 2
 
 
 def published(start, curvature, noise):
     """Algorithm 1 with an evaluation after each step: losses up to the trigger, T, and the mean of w_T, …, w_k."""
-    weights, logs, trigger = [start], [], 0
+    weights = [start]
+    logs = []
+    trigger = 0
     for pushed in noise:
         last = weights[-1]
         weights.append(last - RATE * (curvature * last + pushed + DECAY * last))
@@ -32,7 +36,9 @@ def published(start, curvature, noise):
 @pytest.mark.parametrize("seed", range(2))
 def test_weights_and_averages_are_those_of_the_paper_s_algorithm(seed):
     draws = np.random.default_rng(seed)
-    start, curvature, noise = draws.normal(size=7), draws.uniform(0.5, 2, 7), draws.normal(size=(40, 7))
+    start = draws.normal(size=7)
+    curvature = draws.uniform(0.5, 2, 7)
+    noise = draws.normal(size=(40, 7))
     logs, trigger, mean = published(start, curvature, noise)
     assert 0 < trigger < 40, "the case averages over some steps, and not over all of them"
     weight = torch.nn.Parameter(torch.tensor(start))
@@ -82,5 +88,6 @@ def test_held_out_losses_and_what_begins_from_the_run_are_those_of_the_average(o
     assert one_rank.run(start, config) == [(0, "")]
     assert evaluations(tmp_path / "b")[-1]["loss"] == pytest.approx(last, rel=1e-5)
     found = StoredCheckpoint.find(tmp_path / "a")
-    reader, averages = CheckpointReader(found.folder, found.index), found.read_weights()
+    reader = CheckpointReader(found.folder, found.index)
+    averages = found.read_weights()
     assert any(not torch.equal(reader.parameter("weight", name), average) for name, average in averages.items())

@@ -31,7 +31,9 @@ class Recorder(WholeParameterOptimizer):
 
 
 def test_updates_are_counted_for_each_parameter():
-    weight, late, idle = torch.zeros(2, 3), torch.zeros(3), torch.zeros(2)
+    weight = torch.zeros(2, 3)
+    late = torch.zeros(3)
+    idle = torch.zeros(2)
     optimizer = Recorder([{"name": "decay", "params": [weight, late, idle], "weight_decay": 0.0}], 0.1)
     optimizer.seen = []
     for step in (1, 2):

@@ -31,7 +31,8 @@ from tests.train.synthetic import VOCABULARY, build, tiny
 def laid_out(world, config):
     """Of every parameter: whether ranks agree about a sum that counts each element once, and its slices."""
     engine = build(config, world)
-    layout, found = engine.zero.layout, []
+    layout = engine.zero.layout
+    found = []
     for flat, _ in engine.zero.flats():
         places = torch.zeros(flat.numel())
         for segment in layout.own(flat):
@@ -184,9 +185,15 @@ def folder(tmp_path_factory, shards):
     """A folder with a configuration with dropout and weight decay."""
     folder = tmp_path_factory.mktemp("frozen")
     write_config(
-        folder / "train.yaml", shards, folder / "first", data__micro_batch=4, steps=2,
-        schedule={"name": "linear", "warmup": 1, "steps": 40}, optimizer__weight_decay=0.1, model__type_vocab_size=0,
-    )  # fmt: skip
+        folder / "train.yaml",
+        shards,
+        folder / "first",
+        data__micro_batch=4,
+        steps=2,
+        schedule={"name": "linear", "warmup": 1, "steps": 40},
+        optimizer__weight_decay=0.1,
+        model__type_vocab_size=0,
+    )
     return folder
 
 
@@ -209,7 +216,8 @@ def weights(run):
 def test_only_the_rest_changes(one_rank, folder, stage, freezing):
     """Byte for byte after five steps with weight decay and dropout, with no state in the optimizer."""
     tuned = started(one_rank, folder, f"{freezing}-{stage}", f"zero.stage={stage}", f"freeze={freezing}")
-    before, after = weights(folder / "first"), weights(tuned)
+    before = weights(folder / "first")
+    after = weights(tuned)
     body = {one for one in before if one.startswith("family." if freezing == "body" else "family.tokens")}
     body |= {"family.stack.position.table.weight"}
     assert {one for one in before if torch.equal(before[one], after[one])} == body

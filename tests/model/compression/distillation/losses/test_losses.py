@@ -63,7 +63,8 @@ def test_micro_batches_add_up(name):
 @contract(DISTILLATION_LOSSES)
 def test_padding_filler_and_ignored_labels_add_nothing(name):
     student, teacher = pair(model(2), model(), loss(name))
-    tensors, changed = batch(), batch()
+    tensors = batch()
+    changed = batch()
     padding = torch.arange(11) >= tensors["lengths"][:, None]
     padding[3] = True  # the filler row
     changed["input_ids"] = torch.where(padding, (tensors["input_ids"] + 7) % VOCABULARY, tensors["input_ids"])
@@ -104,10 +105,15 @@ XLNET = {"family": "xlnet", "position": {"kind": "sinusoidal"}, "bias": {"qkv": 
         ({}, {}, "states", {"layers": {4: 1}}, "states.layers: the student has the layers 0 to 3, got 4"),
         ({}, XLNET, "states", {}, "the teacher's family xlnet has none: take the loss scores"),
         ({"dim": 12}, {}, "relations", {"relation_heads": 4}, "4 heads do not divide .* the teacher, 15 wide"),
-        ({"dim": 12, "attention_heads": 4, "kv_heads": 2}, {"dim": 12, "attention_heads": 4}, "relations", {},
-         "4 heads do not divide the vectors of the student, 6 wide"),
+        (
+            {"dim": 12, "attention_heads": 4, "kv_heads": 2},
+            {"dim": 12, "attention_heads": 4},
+            "relations",
+            {},
+            "4 heads do not divide the vectors of the student, 6 wide",
+        ),
     ],
-)  # fmt: skip
+)
 def test_models_that_cannot_be_compared_are_refused(student, teacher, name, options, message):
     with pytest.raises(ConfigurationError, match=message):
         pair(model(**student), model(**teacher), loss(name, **options))
@@ -131,7 +137,8 @@ def products(one, tensors, layer):
 
 def test_mean_square_over_heads_tokens_and_visible_keys():
     student, teacher = pair(model(2, layers=2, dim=12), model(layers=4), loss("attention"))
-    tensors, expected = batch(), 0.0
+    tensors = batch()
+    expected = 0.0
     for here, there in ((1, 2), (2, 4)):
         difference = products(student, tensors, here) - products(teacher.model, tensors, there)
         for row, length in enumerate(LENGTHS):
@@ -143,7 +150,8 @@ def test_mean_square_over_heads_tokens_and_visible_keys():
 def test_keys_that_one_of_the_models_does_not_see_are_not_compared():
     local = {"position": {"kind": "rope"}, "dim": 12, "local": {"window": 2, "global_every": 2}}
     student, teacher = pair(model(2, **local), model(**{**local, "local": None}), loss("attention", layers={2: 2}))
-    tensors, wanted = batch((11,), filler=0), {"attention_2"}
+    tensors = batch((11,), filler=0)
+    wanted = {"attention_2"}
     with torch.no_grad(), observe(student, wanted) as ours, observe(teacher.model, wanted) as theirs:
         student.family(tensors)
         teacher.model.family(tensors)
@@ -154,7 +162,8 @@ def test_keys_that_one_of_the_models_does_not_see_are_not_compared():
 
 def test_one_minus_the_cosine_of_the_last_states_of_real_tokens():
     student, teacher = pair(model(2, layers=2), model(layers=4), loss("cosine"))
-    tensors, expected = batch(), 0.0
+    tensors = batch()
+    expected = 0.0
     ours, theirs = (one.family(tensors).tolist() for one in (student, teacher.model))
     for row, length in enumerate(LENGTHS):
         for here, there in zip(ours[row][:length], theirs[row][:length], strict=True):
@@ -195,7 +204,8 @@ def test_divergence_of_relations_between_models_of_other_width_and_heads(heads, 
     plural = {"query": "queries", "key": "keys", "value": "values"}
     chosen = loss("relations", relation_heads=heads, of=[plural[name] for name in of], teacher_layer=2)
     student, teacher = pair(model(2, layers=2, dim=10, attention_heads=2), model(), chosen)
-    tensors, expected = batch(), 0.0
+    tensors = batch()
+    expected = 0.0
     for name in of:
         ours, theirs = (vectors(one, tensors, 2, name).tolist() for one in (student, teacher.model))
         for row, length in enumerate(LENGTHS):
@@ -227,7 +237,9 @@ def scored(logits, theirs, weights, **options):
 def test_the_divergence_is_summed_over_classes_and_weighed_by_label(temperature):
     """The same from a teacher in memory, and from all its classes stored in any order."""
     torch.manual_seed(0)
-    ours, theirs, weights = torch.randn(5, 7) * 2, torch.randn(5, 7) * 2, torch.tensor([1.0, 0.0, 0.5, 1.0, 2.0])
+    ours = torch.randn(5, 7) * 2
+    theirs = torch.randn(5, 7) * 2
+    weights = torch.tensor([1.0, 0.0, 0.5, 1.0, 2.0])
     pairs = zip(ours, theirs, weights, strict=True)
     expected = temperature**2 * sum(
         float(weight) * slow_divergence(softmax(there, temperature), softmax(here, temperature))
@@ -248,7 +260,8 @@ def test_the_divergence_is_summed_over_classes_and_weighed_by_label(temperature)
 def test_classes_that_are_not_stored_are_one_class_unless_classes_were_drawn():
     """Unused entries may name any class. Thirds add up to .9998 in 16 bits: as draws, they have no rest."""
     torch.manual_seed(3)
-    ours, theirs = torch.randn(4, 8), torch.randn(4, 8) * 2
+    ours = torch.randn(4, 8)
+    theirs = torch.randn(4, 8) * 2
     weights, ids = theirs.softmax(-1).topk(3)
     stored = {
         "ids": torch.cat((ids, torch.zeros(4, 2, dtype=torch.int64)), 1),
@@ -263,7 +276,8 @@ def test_classes_that_are_not_stored_are_one_class_unless_classes_were_drawn():
     assert float(scored(ours, stored, torch.ones(4))) == pytest.approx(expected, rel=1e-4)
     share = float(torch.tensor(1 / 3).half())
     thirds = {"ids": torch.tensor([[0, 1, 2]]), "weights": torch.full((1, 3), 1 / 3).half()}
-    logits, drawn = torch.tensor([[0.0, 0.0, 0.0, 30.0]]), 3 * share * (math.log(share) + 30.0)
+    logits = torch.tensor([[0.0, 0.0, 0.0, 30.0]])
+    drawn = 3 * share * (math.log(share) + 30.0)
     assert float(scored(logits, thirds, torch.ones(1), how="drawn")) == pytest.approx(drawn, abs=1e-4)
     rest = 1 - 3 * share
     assert float(scored(logits, thirds, torch.ones(1))) == pytest.approx(drawn + rest * math.log(rest), abs=1e-4)
