@@ -92,7 +92,7 @@ def weigh_rows_equally(tensors: Mapping[str, Tensor], head: str) -> dict[str, Te
     """
     if declared := sorted({"label_weight", "label_count"} & tensors.keys()):
         raise BatchError(
-            f"model.heads.{head}.normalise: row would mix two units, for the batch holds {' and '.join(declared)} per "
+            f"model.heads.{head}.normalize: row would mix two units, for the batch holds {' and '.join(declared)} per "
             "label: set it to label, or train on objectives without weights"
         )
     labels = _labels_of_rows(tensors)

@@ -34,7 +34,7 @@ T5: Final = (
     *("model.first_norm=true", "model.final_norm=true"),
 )
 TASKS: Final = {
-    "classification": ("labels", "{name: labelled, task: guard, text: text, label: label}"),
+    "classification": ("labels", "{name: labeled, task: guard, text: text, label: label}"),
     "tagging": ("ner", "{name: conll, task: guard, entities: [NAME]}"),
     "span": ("squad", "{name: squad, unanswerable: false}"),
 }

@@ -1,4 +1,4 @@
-"""Shard sets for tests: small, with every row recognisable by its uid."""
+"""Shard sets for tests: small, with every row recognizable by its uid."""
 
 import json
 import uuid

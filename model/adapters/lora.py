@@ -37,7 +37,7 @@ class Lora(Adapter):
         """Rank of each update: rows of A, columns of B."""
         alpha: Annotated[float, Field(gt=0)] = 8.0
         """Factor of the updates, divided by the rank or its square root."""
-        rank_stabilised: bool = False
+        rank_stabilized: bool = False
         """Divide `alpha` by the square root of the rank instead of the rank."""
         dropout: Probability = 0.0
         """Dropout of the inputs of A."""
@@ -59,7 +59,7 @@ class Lora(Adapter):
             rank = self.rank_of(path)
             patterns = self.alpha_pattern
             alpha = next((alpha for pattern, alpha in patterns.items() if matches(pattern, path)), self.alpha)
-            return alpha / (rank**0.5 if self.rank_stabilised else rank)
+            return alpha / (rank**0.5 if self.rank_stabilized else rank)
 
     def __init__(self, options: Options, family: Family) -> None:
         super().__init__(options, family)

@@ -98,14 +98,14 @@ class HeadOptions:
 class LabelOptions(HeadOptions):
     """Keys of a head with a loss at labeled positions."""
 
-    normalise: Literal["label", "row"] = "label"
+    normalize: Literal["label", "row"] = "label"
     """Unit of equal weight in the head's mean: each label, or each row with labels, whatever their number (arXiv
     2410.24159)."""
 
     @property
     def unit(self) -> Literal["label", "row"]:
         """Unit of equal weight in its mean loss."""
-        return self.normalise
+        return self.normalize
 
 
 @config_class

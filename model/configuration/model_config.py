@@ -137,7 +137,7 @@ class ModelConfig:
     also rounds what they read. null = weights as they are."""
     heads: Heads
     """Pretraining heads, files of model/heads, each with the weight of its loss: {masked_lm: 1.0}; the long form is
-    {masked_lm: {weight: 1.0, normalise: row}}."""
+    {masked_lm: {weight: 1.0, normalize: row}}."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:

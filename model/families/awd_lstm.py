@@ -38,7 +38,7 @@ class AwdLstm(Family):
         """Configuration of an AWD-LSTM."""
 
         READS: ClassVar = frozenset({"tied", "dropout.embedding", "dropout.hidden", "dropout.output"})
-        HEADS: ClassVar = frozenset({"regularised_lm"})
+        HEADS: ClassVar = frozenset({"regularized_lm"})
 
         word_dropout: Probability = 0.0
         """Dropout of entire words of the embedding, at all their positions in a batch (arXiv 1512.05287)."""

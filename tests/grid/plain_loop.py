@@ -190,7 +190,7 @@ def counters(plain):
 
 def by_row(plain):
     head = plain["model"]["heads"]["masked_lm"]
-    return isinstance(head, dict) and head.get("normalise") == "row"
+    return isinstance(head, dict) and head.get("normalize") == "row"
 
 
 def loss_weights(plain):

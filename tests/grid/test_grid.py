@@ -86,7 +86,7 @@ ADAPTERS = {
 }
 HEADS = {
     "one": {"masked_lm": 1.0},
-    "by row": {"masked_lm": {"weight": 0.5, "normalise": "row"}},
+    "by row": {"masked_lm": {"weight": 0.5, "normalize": "row"}},
     "two": {"masked_lm": 1.0, "sentence": 0.25},
 }
 

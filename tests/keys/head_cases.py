@@ -6,7 +6,7 @@ SIZES = {"classification": {"classes": 3}, "tagging": {"classes": 3}, "similarit
 
 HEAD_VALUES = {
     "weight": 3.0,
-    "normalise": "row",
+    "normalize": "row",
     "label_chunk": 2,
     "transform": False,
     "projection": "transformed",
@@ -54,7 +54,7 @@ ADAPTER_VALUES = {
     "bottleneck.after": "feed_forward",
     "lora.rank": 3,
     "lora.alpha": 3.0,
-    "lora.rank_stabilised": True,
+    "lora.rank_stabilized": True,
     "lora.dropout": 0.5,
     "lora.targets": ["key"],
     "lora.rank_pattern": {"query": 2},

@@ -117,7 +117,7 @@ BASES = {
     "shared stacks": BOTH | {"share": {"stacks": True}},
     "narrow decoder": BOTH
     | {"tied": False, "decoder_dim": 16, "decoder_attention_heads": 2, "connector": {"hidden_dim": 10}},
-    "awd_lstm": RECURRENT | {"family": "awd_lstm", "dim": 24, "layers": 3, "heads": {"regularised_lm": 1.0}},
+    "awd_lstm": RECURRENT | {"family": "awd_lstm", "dim": 24, "layers": 3, "heads": {"regularized_lm": 1.0}},
     "elmo": RECURRENT
     | {
         "family": "elmo",

@@ -1,4 +1,4 @@
-"""Sums and counts: what a head returns for labeled, unlabelled and filler rows."""
+"""Sums and counts: what a head returns for labeled, unlabeled and filler rows."""
 
 import pytest
 import torch
@@ -63,12 +63,12 @@ def test_the_loss_is_a_weighted_sum_over_the_declared_count():
     assert loss.count == 10 + 10 + 8 + 10, "neither the filler row nor the row without labels counts"
 
 
-@pytest.mark.parametrize("normalise", ["label", "row"])
+@pytest.mark.parametrize("normalize", ["label", "row"])
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_any_split_of_a_mixed_batch_adds_up(normalise, size):
-    network = built("encoder", type_vocab_size=0, heads={"masked_lm": {"normalise": normalise}}).eval()
+def test_any_split_of_a_mixed_batch_adds_up(normalize, size):
+    network = built("encoder", type_vocab_size=0, heads={"masked_lm": {"normalize": normalize}}).eval()
     tensors = weighted_batch()
-    if normalise == "row":
+    if normalize == "row":
         del tensors["label_weight"], tensors["label_count"]
     whole = only(network(tensors))
     (whole.total / whole.count).backward()

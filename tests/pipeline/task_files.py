@@ -172,9 +172,9 @@ def make_chat_sets(folder, *words):
 
 
 def make_labeled_sets(folder, reader, *words, train=120, dev=40):
-    """Run the stage on JSON lines of a user, with labels of every type, by the reader `labelled`."""
+    """Run the stage on JSON lines of a user, with labels of every type, by the reader `labeled`."""
     write_lines(folder / "files", [labeled_row(number) for number in range(train + dev)], train)
-    write_recipe_of(folder, f"{{name: labelled, {reader}}}")
+    write_recipe_of(folder, f"{{name: labeled, {reader}}}")
     return run(folder, write_vocabulary(folder / "words"), *words)
 
 

@@ -59,7 +59,7 @@ def test_stopped_and_started_again_equals_straight(two_ranks, tmp_path, shards):
 
 
 def test_steps_without_a_rate_are_refused(one_rank, tmp_path, shards):
-    """Beyond a horizon at which the rate is 0 nothing would be learnt; the message names two ways that work."""
+    """Beyond a horizon at which the rate is 0 nothing would be learned; the message names two ways that work."""
     config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", schedule__steps=None)
     assert one_rank.run(start, config, ["steps=3"]) == [(0, "")]
     ((code, message),) = one_rank.run(start, config, ["steps=5"])

@@ -34,7 +34,7 @@ class SelfTrainOptions:
     """A task, its files, and the rounds."""
 
     task: str
-    """recipe of a task with a class per row, of the reader glue or labelled: sst2, labels, or a folder with a
+    """recipe of a task with a class per row, of the reader glue or labeled: sst2, labels, or a folder with a
     pipeline.yaml and a train.yaml"""
     train: Annotated[Path, HOME_EXPANDED]
     """file with the labeled rows"""

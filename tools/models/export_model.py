@@ -78,7 +78,7 @@ def _write_and_verify(
     for part, model in parts_of(checkpoint, plan.request).items():
         name = options.output / part
         written = write_model(
-            folder / part, name.name, plan, model, trained, licence=options.licence, languages=options.language
+            folder / part, name.name, plan, model, trained, license_id=options.license, languages=options.language
         )
         loaded = load_and_compare(folder / part, name, written.export)
         architecture = written.export.architecture
@@ -103,7 +103,7 @@ def _arguments() -> Arguments:
     parser.add_argument("--type", metavar="TYPE", help="model type of transformers (default: the one that fits)")
     step_help = "step of the checkpoint; best: the one with the lowest held-out loss (the newest complete one)"
     parser.add_argument("--step", type=checkpoint_step, metavar="N", help=step_help)
-    parser.add_argument("--licence", default="unknown", metavar="TEXT", help="for the model card (%(default)s)")
+    parser.add_argument("--license", default="unknown", metavar="TEXT", help="for the model card (%(default)s)")
     parser.add_argument("--language", action="append", default=[], metavar="CODE", help="for the card; may be repeated")
     parser.add_argument("--dry-run", action="store_true", help="print what would be written, and write nothing")
     parser.add_argument("--json", action="store_true", help="with --dry-run: print the plan as JSON")

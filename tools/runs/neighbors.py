@@ -78,7 +78,7 @@ def main(arguments: Sequence[str]) -> int:
         nearest = find_neighbors(features, chosen)
         query = _describe_row(features, chosen.query)
         if options.json:
-            sys.stdout.write(json.dumps({"query": query, "neighbours": nearest}, ensure_ascii=False) + "\n")
+            sys.stdout.write(json.dumps({"query": query, "neighbors": nearest}, ensure_ascii=False) + "\n")
             return
         for cosine, row in (("query", query), *((f"{row['cosine']:.4f}", row) for row in nearest)):
             text = row["text"] if len(row["text"]) <= _SHOWN else row["text"][: _SHOWN - 3] + "..."

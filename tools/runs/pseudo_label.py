@@ -21,7 +21,7 @@ from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish_json, publish_text
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskItem, TaskReader
-from clozeline.pipeline.tasks.readers.labelled import Labelled
+from clozeline.pipeline.tasks.readers.labeled import Labeled
 from clozeline.tools.command import plural, run_as_script
 from clozeline.tools.runs.data.model_command import CheckpointChoice, run_model_tool
 from clozeline.tools.runs.data.run_sets import SetPaths
@@ -71,7 +71,7 @@ def pseudo_label(run: Path, options: PseudoLabelOptions, sets: SetPaths | None =
         raise ConfigurationError(
             f"{options.input}: no row has a label with a probability of {options.threshold:g}: lower the threshold"
         )
-    assert isinstance(reader, Labelled), "as those of all classes"
+    assert isinstance(reader, Labeled), "as those of all classes"
     lines = list(reader.format_lines([_with_label(row) for row in kept]))
     publish_text(options.output, "".join(f"{line}\n" for line in lines))
     names = opened.facts.labels
@@ -86,7 +86,7 @@ def pseudo_label(run: Path, options: PseudoLabelOptions, sets: SetPaths | None =
         "rows_in": len(items),
         "skipped": {**missing, **dropped},
         "rows_out": len(kept),
-        "labelled": {names[label]: number for label, number in sorted(Counter(_classes_in(kept)).items())},
+        "labeled": {names[label]: number for label, number in sorted(Counter(_classes_in(kept)).items())},
     }
     publish_json(options.output.with_name(f"{options.output.name}.json"), facts)
     return facts
@@ -140,7 +140,7 @@ def select(
 def main(arguments: Sequence[str]) -> int:
     def action(run: Path, options: PseudoLabelOptions, sets: SetPaths) -> None:
         facts = pseudo_label(run, options, sets)
-        per_label = ", ".join(f"{name} {number:,}" for name, number in facts["labelled"].items())
+        per_label = ", ".join(f"{name} {number:,}" for name, number in facts["labeled"].items())
         skipped = ", ".join(f"{name} {number:,}" for name, number in facts["skipped"].items()) or "none"
         sys.stdout.write(
             f"{options.output}: {plural(facts['rows_out'], 'row')} of {facts['rows_in']:,} "

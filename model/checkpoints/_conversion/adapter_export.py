@@ -129,12 +129,12 @@ def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[
         tensors[f"base_model.model.{module}.lora_A.weight"] = joined.a.clone()
         tensors[f"base_model.model.{module}.lora_B.weight"] = joined.b
         rank = ranks[module] = len(joined.a)
-        alphas[module] = joined.scale * (rank**0.5 if options.rank_stabilised else rank)
+        alphas[module] = joined.scale * (rank**0.5 if options.rank_stabilized else rank)
     return {
         "peft_type": "LORA",
         "r": options.rank,
         "lora_alpha": options.alpha,
-        "use_rslora": options.rank_stabilised,
+        "use_rslora": options.rank_stabilized,
         "use_dora": False,
         "rank_pattern": {module: rank for module, rank in sorted(ranks.items()) if rank != options.rank},
         "alpha_pattern": {

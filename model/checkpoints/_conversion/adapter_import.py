@@ -220,23 +220,23 @@ def _read_lora(folder: _Folder) -> _Read:
             raise ConfigurationError(
                 f"{folder.path / PEFT_CONFIG}: {key}: {keys[key]!r} also changes the base model: {remedy}"
             )
-    stabilised = bool(keys.get("use_rslora"))
+    stabilized = bool(keys.get("use_rslora"))
     updates: dict[str, Update] = {}
     for module, (a, b) in _take_factors(folder).items():
         patterns = (keys.get("alpha_pattern") or {}).items()  # the first that matches the end of a name counts
         chosen = (value for key, value in patterns if re.fullmatch(rf"(?:.*\.)?(?:{key})", module))
-        scale = next(chosen, keys.get("lora_alpha", 8)) / (len(a) ** 0.5 if stabilised else len(a))
+        scale = next(chosen, keys.get("lora_alpha", 8)) / (len(a) ** 0.5 if stabilized else len(a))
         updates |= split_update(Update(a, b, scale), folder.modules[module])
     parts = {name.removeprefix("family.").removesuffix(".weight"): update for name, update in updates.items()}
     ranks = {path: len(update.a) for path, update in parts.items()}
-    alphas = {path: update.scale * ranks[path] ** (0.5 if stabilised else 1) for path, update in parts.items()}
+    alphas = {path: update.scale * ranks[path] ** (0.5 if stabilized else 1) for path, update in parts.items()}
     rank = int(keys.get("r", 8))
     alpha = float(keys.get("lora_alpha", 8))
     entry = {
         "name": "lora",
         "rank": rank,
         "alpha": alpha,
-        "rank_stabilised": stabilised,
+        "rank_stabilized": stabilized,
         "dropout": float(keys.get("lora_dropout") or 0.0),
         "targets": _shorten(parts, folder.modules),
         "rank_pattern": {path: own for path, own in ranks.items() if own != rank},

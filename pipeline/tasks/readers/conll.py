@@ -18,7 +18,7 @@ from clozeline.pipeline.tasks.readers import RowFile
 from clozeline.pipeline.tasks.readers._labels import ClassNames, are_entities, bio_labels, class_names
 from clozeline.pipeline.tasks.readers._official_files import open_sentences
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
-from clozeline.pipeline.tasks.readers.labelled import Labelled
+from clozeline.pipeline.tasks.readers.labeled import Labeled
 
 _DOCUMENT: Final = re.compile("-DOCSTART-")
 _BLANKS: Final = re.compile(r"[ \t]+")
@@ -75,10 +75,10 @@ class Conll(OfficialLayout):
     options: Options
 
     @cached_property
-    def spec(self) -> Labelled.Options:
+    def spec(self) -> Labeled.Options:
         options = self.options
         classes = {name: name for name in options.tags or bio_labels(options.entities)}
-        return Labelled.Options(task=options.task, words="words", label="tags", classes=classes)
+        return Labeled.Options(task=options.task, words="words", label="tags", classes=classes)
 
     def open(self, path: Path) -> RowFile:
         """Detect the columns from the first line."""
@@ -135,7 +135,7 @@ class Conll(OfficialLayout):
         if kind not in _FORMATS or (kind == "csv" and "\t" not in first):
             raise ConfigurationError(
                 f"{path}: expected lines of a word and its tag, got {kind}: name its columns by "
-                "tasks.reader='{name: labelled, words: COLUMN, label: COLUMN}'"
+                "tasks.reader='{name: labeled, words: COLUMN, label: COLUMN}'"
             )
         return first, "\t" if "\t" in first else None
 

@@ -14,7 +14,7 @@ from clozeline.pipeline.tasks.readers import RowFile
 from clozeline.pipeline.tasks.readers._labels import ClassNames
 from clozeline.pipeline.tasks.readers._official_files import open_sentences
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
-from clozeline.pipeline.tasks.readers.labelled import Labelled
+from clozeline.pipeline.tasks.readers.labeled import Labeled
 
 _COLUMNS: Final = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _DOCUMENT: Final = re.compile(r"#\s*newdoc\b")
@@ -47,9 +47,9 @@ class Conllu(OfficialLayout):
     options: Options
 
     @cached_property
-    def spec(self) -> Labelled.Options:
+    def spec(self) -> Labeled.Options:
         classes = {tag: tag for tag in self.options.tags}
-        return Labelled.Options(task=self.options.task, words="words", label="tags", classes=classes)
+        return Labeled.Options(task=self.options.task, words="words", label="tags", classes=classes)
 
     def open(self, path: Path) -> RowFile:
         """Check that the first word has ten columns."""

@@ -20,7 +20,7 @@ from clozeline.pipeline.tasks.readers import (
 )
 from clozeline.pipeline.tasks.readers._labels import numbered
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
-from clozeline.pipeline.tasks.readers.labelled import Labelled
+from clozeline.pipeline.tasks.readers.labeled import Labeled
 
 _ENTAILMENT: Final = ("entailment", "not_entailment")
 _PAIR: Final = ("sentence1", "sentence2")
@@ -119,11 +119,11 @@ class Glue(OfficialLayout):
         return GLUE_TASKS[self.options.task]
 
     @cached_property
-    def spec(self) -> Labelled.Options:
+    def spec(self) -> Labeled.Options:
         task = self.task
         name = self.options.task
         answer = {"label": task.label, "classes": numbered(task.labels)} if task.labels else {"score": task.label}
-        return Labelled.Options(
+        return Labeled.Options(
             task=name, text=[task.texts[0]], text_pair=[*task.texts[1:]], no_label=["-1"], range=[0.0, 5.0], **answer
         )
 

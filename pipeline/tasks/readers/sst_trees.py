@@ -10,7 +10,7 @@ from clozeline.pipeline.tasks.readers import RowFile
 from clozeline.pipeline.tasks.readers._labels import numbered
 from clozeline.pipeline.tasks.readers._official_files import open_lines
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
-from clozeline.pipeline.tasks.readers.labelled import Labelled
+from clozeline.pipeline.tasks.readers.labeled import Labeled
 
 _LABELS: Final = ("very negative", "negative", "neutral", "positive", "very positive")
 _TREE: Final = re.compile(r"\(([0-4]) ")
@@ -40,11 +40,11 @@ class SstTrees(OfficialLayout):
     options: Options
 
     @cached_property
-    def spec(self) -> Labelled.Options:
+    def spec(self) -> Labeled.Options:
         if not self.options.binary:
-            return Labelled.Options(task="sst5", label="label", classes=numbered(_LABELS, by_name=False))
+            return Labeled.Options(task="sst5", label="label", classes=numbered(_LABELS, by_name=False))
         classes = {"0": "negative", "1": "negative", "3": "positive", "4": "positive"}
-        return Labelled.Options(task="sst2", label="label", classes=classes, keep={"label": [*classes]})
+        return Labeled.Options(task="sst2", label="label", classes=classes, keep={"label": [*classes]})
 
     def open(self, path: Path) -> RowFile:
         expected = "a tree such as (3 (2 It) (4 works))"

@@ -14,7 +14,7 @@ from clozeline.pipeline.tasks.readers import Rejected, Row, RowFile, TaskFacts, 
 from clozeline.pipeline.tasks.readers._labels import numbered
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
 from clozeline.pipeline.tasks.readers._task_items import GROUP
-from clozeline.pipeline.tasks.readers.labelled import Labelled
+from clozeline.pipeline.tasks.readers.labeled import Labeled
 from clozeline.pipeline.tasks.readers.multiple_choice import MultipleChoice
 from clozeline.pipeline.tasks.readers.squad import maps, question_of
 
@@ -143,10 +143,10 @@ class Superglue(OfficialLayout):
         return _TASKS[self.options.task]
 
     @cached_property
-    def spec(self) -> Labelled.Options:
+    def spec(self) -> Labeled.Options:
         task = self.task
         first, second = ("first", "second") if task.make or task.split else task.fields
-        return Labelled.Options(
+        return Labeled.Options(
             task=self.options.task,
             text=[first],
             text_pair=[second],

@@ -14,7 +14,7 @@ from clozeline.pipeline.tasks.readers import RowFile
 from clozeline.pipeline.tasks.readers._labels import as_texts, class_names
 from clozeline.pipeline.tasks.readers._official_files import open_lines
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
-from clozeline.pipeline.tasks.readers.labelled import Labelled
+from clozeline.pipeline.tasks.readers.labeled import Labeled
 
 _LINE: Final = re.compile(r"(?P<fine>(?P<coarse>[^ :]+):[^ ]+)(?: (?P<text>.*))?")
 
@@ -42,9 +42,9 @@ class Trec(OfficialLayout):
     options: Options
 
     @cached_property
-    def spec(self) -> Labelled.Options:
+    def spec(self) -> Labeled.Options:
         classes = {name: name for name in class_names(self.options.classes)}
-        return Labelled.Options(task="trec_fine" if self.options.fine else "trec", label="type", classes=classes)
+        return Labeled.Options(task="trec_fine" if self.options.fine else "trec", label="type", classes=classes)
 
     def open(self, path: Path) -> RowFile:
         expected = "a type and a question such as DESC:manner How ..."

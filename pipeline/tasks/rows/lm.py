@@ -21,7 +21,7 @@ from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.pipeline.vocabulary import Vocabulary
 
 _TARGET: Final = Feature("target_ids", "ids", IDS, "target, </s>")
-_LABEL_POSITIONS: Final = Feature("label_positions", "uint16", PLACES, "places of what is learnt, ascending")
+_LABEL_POSITIONS: Final = Feature("label_positions", "uint16", PLACES, "places of what is learned, ascending")
 _LABEL_IDS: Final = Feature("label_ids", "ids", Role("label", "label_positions"), "ids, predicted at the place before")
 
 

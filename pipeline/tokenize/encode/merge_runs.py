@@ -64,7 +64,7 @@ class Codes(Pass[EncodeCounts]):
 
         Unknown text above 1 % is a warning, above `max_unknown` a ConfigurationError.
         """
-        counts: EncodeCounts = total_counts(output.folder, "tokenise")
+        counts: EncodeCounts = total_counts(output.folder, "tokenize")
         if not counts.get("documents_out"):
             raise ConfigurationError("no documents to encode: all were rejected, see the reports of the stages")
         self._judge(UnknownShares.of(counts))

@@ -108,7 +108,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         index = recipe.folder("decontaminate") if recipe.has("decontaminate") else None
         return [
             TokenizeDocuments(
-                "tokenise",
+                "tokenize",
                 units,
                 documents,
                 tokenizer,

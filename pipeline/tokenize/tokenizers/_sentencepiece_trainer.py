@@ -171,7 +171,7 @@ def _decisive_facts(name: str, facts: Any) -> dict[str, Any]:
     return {
         "name": name,
         "pieces": [[piece.piece, piece.score, piece.type] for piece in facts.pieces],
-        "normaliser": [
+        "normalizer": [
             normalizer.precompiled_charsmap.hex(),
             normalizer.add_dummy_prefix,
             normalizer.remove_extra_whitespaces,

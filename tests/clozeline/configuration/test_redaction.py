@@ -1,4 +1,4 @@
-"""Secrets are recognised, and neither data nor text shows one."""
+"""Secrets are recognized, and neither data nor text shows one."""
 
 from pathlib import Path
 

@@ -16,8 +16,8 @@ TRACER = (  # warnings of the tracer itself, while it looks at intermediate resu
     "ignore::DeprecationWarning",
     "ignore::FutureWarning",
 )
-LABELLED = [head for head in HEADS if LABEL_INDEX in registries.HEADS.load_class(head).reads]
-CASES = [("encoder", head) for head in LABELLED] + [(name, None) for name in registries.FAMILIES.available()]
+LABELED = [head for head in HEADS if LABEL_INDEX in registries.HEADS.load_class(head).reads]
+CASES = [("encoder", head) for head in LABELED] + [(name, None) for name in registries.FAMILIES.available()]
 IDS = [head or family for family, head in CASES]
 
 
@@ -56,7 +56,7 @@ def test_losses_counts_and_gradients_are_those_without_padding(family, head, cap
 @pytest.mark.parametrize("name", ["label_weight", "row"])
 def test_weights_of_labels_are_kept(name):
     if name == "row":
-        network = built("encoder", heads={"masked_lm": {"normalise": "row"}}).double()
+        network = built("encoder", heads={"masked_lm": {"normalize": "row"}}).double()
         tensors = batch_for("encoder")
     else:
         network, tensors = model_and_batch("encoder", "masked_lm")
@@ -88,7 +88,7 @@ def test_more_labels_than_the_capacity_take_its_next_multiple():
 
 @pytest.mark.filterwarnings(*TRACER)
 @pytest.mark.parametrize("chunk", mark_slow_after(1, [None, 8]))
-@pytest.mark.parametrize("head", [head for head in LABELLED if registries.HEADS.load_class(head).unit == "label"])
+@pytest.mark.parametrize("head", [head for head in LABELED if registries.HEADS.load_class(head).unit == "label"])
 def test_a_head_is_one_graph_for_all_numbers_of_labels(head, chunk):
     torch._dynamo.reset()
     from torch._dynamo.testing import CompileCounter  # slow to import

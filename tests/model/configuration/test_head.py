@@ -15,7 +15,7 @@ def test_heads_have_a_short_form_and_a_long_one():
     similar = {"similarity": {"weight": 1.0, "group_size": 4}}
     read = TypeAdapter(ModelConfig).validate_python(plain | {"heads": {"similarity": {"group_size": 4}}})
     assert TypeAdapter(ModelConfig).dump_python(read, mode="json")["heads"] == similar
-    for given, dumped in ((2, 2.0), ({"weight": 2}, 2.0), ({"normalise": "row"}, {"weight": 1.0, "normalise": "row"})):
+    for given, dumped in ((2, 2.0), ({"weight": 2}, 2.0), ({"normalize": "row"}, {"weight": 1.0, "normalize": "row"})):
         text = json.dumps(plain | {"heads": {"masked_lm": given}})
         config = TypeAdapter(ModelConfig).validate_json(text, strict=True)
         assert TypeAdapter(ModelConfig).dump_python(config, mode="json")["heads"] == {"masked_lm": dumped}

@@ -12,7 +12,7 @@ SMALL = {
     "dim": 24,
     "layers": 3,
     "cell_dim": 20,
-    "heads": {"regularised_lm": {"activation_penalty": 0.02, "change_penalty": 0.01}},
+    "heads": {"regularized_lm": {"activation_penalty": 0.02, "change_penalty": 0.01}},
 }
 """The token table is 24 wide, as that of all small families."""
 

@@ -28,9 +28,9 @@ def test_every_parameter_takes_part_with_a_gradient_of_zero_where_nothing_is_pre
 
 @pytest.mark.parametrize("name", ["label_weight", "label_count"])
 def test_two_units_in_one_head_are_refused(name):
-    network = built("encoder", type_vocab_size=0, heads={"masked_lm": {"normalise": "row"}})
+    network = built("encoder", type_vocab_size=0, heads={"masked_lm": {"normalize": "row"}})
     tensors = batch_for("encoder") | {name: weighted_batch()[name]}
-    with pytest.raises(BatchError, match=f"model.heads.masked_lm.normalise: row would mix two units.* {name}"):
+    with pytest.raises(BatchError, match=f"model.heads.masked_lm.normalize: row would mix two units.* {name}"):
         network(tensors)
 
 

@@ -81,16 +81,16 @@ def by_label(scores, tensors):
     return losses[kept], (flat.argmax(-1) == tensors["label_ids"])[kept], rows.bincount()[rows][kept]
 
 
-@pytest.mark.parametrize("normalise", ["label", "row"])
+@pytest.mark.parametrize("normalize", ["label", "row"])
 @pytest.mark.parametrize(("name", "classes"), [("masked_lm", 37), ("lm", 37), ("tagging", 3)])
-def test_the_loss_of_labels(name, classes, normalise):
-    network = drawn(name, normalise=normalise, **({"classes": 3} if name == "tagging" else {}))
+def test_the_loss_of_labels(name, classes, normalize):
+    network = drawn(name, normalize=normalize, **({"classes": 3} if name == "tagging" else {}))
     tensors = full_batch()
     tensors["label_ids"] %= classes
     losses, right, labels = by_label(network.logits(tensors)[name], tensors)
-    weights = 1 / labels if normalise == "row" else torch.ones(len(labels))
+    weights = 1 / labels if normalize == "row" else torch.ones(len(labels))
     loss = only(network(tensors))
-    assert loss.count == (5 if normalise == "row" else len(labels))
+    assert loss.count == (5 if normalize == "row" else len(labels))
     assert loss.total.item() == pytest.approx((losses * weights).sum().item(), rel=1e-5)
     assert loss.figures.get("accuracy", (right * weights).sum()).item() == pytest.approx((right * weights).sum().item())
 

@@ -34,10 +34,10 @@ def by_hand(network, head, left, right, offset):
 
 
 @pytest.mark.parametrize("width", [24, 10])
-@pytest.mark.parametrize("normalise", ["label", "row"])
-def test_loss_by_hand(width, normalise):
+@pytest.mark.parametrize("normalize", ["label", "row"])
+def test_loss_by_hand(width, normalize):
     network, head = head_with_random_weights(emb_dim=width)
-    head.options = replace(head.options, normalise=normalise)
+    head.options = replace(head.options, normalize=normalize)
     tensors = full_batch()
     hidden = torch.randn(6, 11, 24)
     losses = {}
@@ -56,7 +56,7 @@ def test_loss_by_hand(width, normalise):
                 losses.setdefault(row, []).append(F.cross_entropy(scores[None], label[None]).item())
     del losses[5]
     found = head.loss(hidden, tensors)
-    if normalise == "label":
+    if normalize == "label":
         assert found.count == sum(map(len, losses.values())) == 3 + 3 + 1 + 3
         assert found.total.item() == pytest.approx(sum(map(sum, losses.values())), rel=1e-5)
     else:

@@ -138,14 +138,14 @@ ROWS_NO_TASK_KEEPS = [
     ),
     ({"name": "glue", "task": "sst2"}, {"a.tsv": f"index\tsentence\n0\t{SAID}\n1\t{SAID}\tmore\n"}),
     (
-        {"name": "labelled", "text": ["t"], "label": "l", "classes": ["a", "b"], "keep": {"k": ["1"]}},
+        {"name": "labeled", "text": ["t"], "label": "l", "classes": ["a", "b"], "keep": {"k": ["1"]}},
         {"a.jsonl": lines({"t": SAID, "k": "1"}, {"t": SAID, "l": "z", "k": "1"}, {"t": SAID, "l": "a", "k": 2})},
     ),
     (
-        {"name": "labelled", "words": "w", "label": "l", "classes": ["a", "b"]},
+        {"name": "labeled", "words": "w", "label": "l", "classes": ["a", "b"]},
         {"a.jsonl": lines({"w": SAID.split(), "l": ["z"] * 7}, {"w": SAID, "l": None})},
     ),
-    ({"name": "labelled", "text": ["t"], "label": "l", "classes": ["a", "b"]}, {"a.tsv": f"t\tl\nx\ta\n{SAID}\n"}),
+    ({"name": "labeled", "text": ["t"], "label": "l", "classes": ["a", "b"]}, {"a.tsv": f"t\tl\nx\ta\n{SAID}\n"}),
     (
         {"name": "race"},
         {
@@ -175,7 +175,7 @@ ROWS_NO_TASK_KEEPS = [
         {"a.jsonl": lines({"c": SAID, "a": "x", "b": "y"}, {"c": SAID, "a": "x", "b": "y", "n": 7}, {"c": SAID})},
     ),
     (
-        {"name": "labelled", "label": "folder", "classes": ["neg", "pos"], "no_label": ["unsup"]},
+        {"name": "labeled", "label": "folder", "classes": ["neg", "pos"], "no_label": ["unsup"]},
         {"test/unsup/1.txt": SAID, "test/other/1.txt": SAID},
     ),
     (

@@ -32,13 +32,13 @@ def ingest(path):
 
 
 def tasks(path):
-    reader = reader_of("labelled", label="label", classes=["a", "b"])
+    reader = reader_of("labeled", label="label", classes=["a", "b"])
     for item in reader.read(reader.open(path)):
         yield f"!{item.reason}" if isinstance(item, Rejected) else item.texts[0]
 
 
 def predict(path):
-    reader = reader_of("labelled", label="label", classes=["a", "b"])
+    reader = reader_of("labeled", label="label", classes=["a", "b"])
     for item, _ in read_unlabeled(path, Classification(reader.facts), reader, InputColumns()):
         yield f"!{item.reason}" if isinstance(item, Rejected) else item.texts[0]
 
@@ -129,5 +129,5 @@ def test_files_of_text(tmp_path, name):
 
 def test_names_of_columns_and_templates_are_texts_too(tmp_path):
     path = write(tmp_path, "rows.csv", f"{BOM}{NFD},label\nHello there.,a\n")
-    reader = reader_of("labelled", text=CAFE, label="label", classes=["a", "b"])
+    reader = reader_of("labeled", text=CAFE, label="label", classes=["a", "b"])
     assert [item.texts for item in reader.read(reader.open(path))] == [(HELLO,)]

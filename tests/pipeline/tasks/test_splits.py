@@ -19,7 +19,7 @@ from clozeline.pipeline.tasks.readers import (
     TaggedWords,
 )
 from clozeline.pipeline.tasks.readers.glue import Glue
-from clozeline.pipeline.tasks.readers.labelled import Labelled
+from clozeline.pipeline.tasks.readers.labeled import Labeled
 from clozeline.pipeline.tasks.readers.trec import Trec
 from clozeline.pipeline.tasks.splits import check_rows, exclude_overlaps, keys_of, split_by_group, split_files
 
@@ -36,7 +36,7 @@ def sorted_out(given, reader=Glue):
     }
 
 
-FOLDERS = Labelled(Labelled.Options(label="folder"), Limits())
+FOLDERS = Labeled(Labeled.Options(label="folder"), Limits())
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_splits_by_name(given, splits, others):
                 "train/data-00001-of-00002.arrow",
                 "validation/data-00000-of-00001.arrow",
             ),
-            Labelled,
+            Labeled,
             {"train": "train/data-00000-of-00002.arrow", "dev": "validation/data-00000-of-00001.arrow"},
             set(),
         ),
@@ -124,7 +124,7 @@ def test_splits_by_name(given, splits, others):
                 "text/train-00001-of-00002.parquet",
                 "text/unsupervised-00000-of-00001.parquet",
             ),
-            Labelled,
+            Labeled,
             {"train": "text/train-00000-of-00002.parquet"},
             {"text/unsupervised-00000-of-00001.parquet"},
         ),
@@ -156,7 +156,7 @@ def test_splits_of_readers_and_sources(given, reader, splits, others):
         # the first of tables would stand for all, and a reader of single files would lose a part
         (
             files("train/a/1.txt", "train/a/2.txt"),
-            Labelled(Labelled.Options(label="stars"), Limits()),
+            Labeled(Labeled.Options(label="stars"), Limits()),
             "expected files named train",
         ),
         (files("train-00000-of-00002.parquet", "train-00001-of-00002.parquet"), Glue, "are both the split 'train'"),
@@ -236,7 +236,7 @@ def test_documents_go_together_whatever_their_sentences():
     assert set(splits) == {"train", "dev", "test"}
 
 
-def labelled(seed, count=40):
+def labeled(seed, count=40):
     draw = random.Random(seed)
     rows = [
         LabeledText((f"text {draw.randint(0, 30)}", f"other {draw.randint(0, 1)}"), draw.randint(0, 1), None, index)
@@ -247,10 +247,10 @@ def labelled(seed, count=40):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_counts_equal_slow_searches(seed):
-    items = labelled(seed)
-    train = labelled(seed + 100, 3)
-    rows, learnt = ([row for row in side if isinstance(row, LabeledText)] for side in (items, train))
-    shared = [row for row in rows if any(set(row.texts) & set(other.texts) for other in learnt)]
+    items = labeled(seed)
+    train = labeled(seed + 100, 3)
+    rows, learned = ([row for row in side if isinstance(row, LabeledText)] for side in (items, train))
+    shared = [row for row in rows if any(set(row.texts) & set(other.texts) for other in learned)]
     disagreeing = [row for row in rows if any(row.texts == one.texts and row.label != one.label for one in rows)]
     assert check_rows(items, keys_of(train)) == {"also_in_train": len(shared), "contradicting": len(disagreeing)}
     assert len(shared) == sum(one == Rejected("excluded", one.index) for one in exclude_overlaps(items, keys_of(train)))

@@ -56,8 +56,8 @@ def test_numbers_stay_and_classes_become_one_and_nought(tmp_path):
     path = written(tmp_path, STSB, "s.tsv")
     items, facts = pairs("glue", 4.0, path, task="stsb")
     assert [item.target for item in items] == [0, 1, 2, 3, 4, 5]
-    learnt = [reject_negative(item, facts) for item in items]
-    assert [getattr(item, "reason", None) for item in learnt] == ["not_alike"] * 4 + [None] * 2
+    learned = [reject_negative(item, facts) for item in items]
+    assert [getattr(item, "reason", None) for item in learned] == ["not_alike"] * 4 + [None] * 2
     assert (facts.head, facts.high, facts.alike, facts.metrics) == ("similarity", 5.0, 4.0, ("pearson", "spearman"))
     items, facts = pairs("glue", None, path, task="stsb")  # without a threshold, all scored pairs are learned
     assert [reject_negative(item, facts) for item in items] == items

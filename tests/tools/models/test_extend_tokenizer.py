@@ -1,4 +1,4 @@
-"""A tokenizer with further pieces, against merges learnt by hand, the library, and the tokenizer as it was."""
+"""A tokenizer with further pieces, against merges learned by hand, the library, and the tokenizer as it was."""
 
 import json
 from collections import Counter
@@ -71,8 +71,8 @@ def test_old_ids_stay_and_words_of_the_domain_get_shorter(tmp_path, capsys, kind
     assert f"{new} new pieces from id" in capsys.readouterr().out
 
 
-def test_merges_are_those_of_the_most_frequent_neighbours(tmp_path):
-    """A slow reference: count all neighbours of all words, merge the most frequent pair, count again."""
+def test_merges_are_those_of_the_most_frequent_neighbors(tmp_path):
+    """A slow reference: count all neighbors of all words, merge the most frequent pair, count again."""
     base = trained(tmp_path, "byte_bpe")
     assert extend_tokenizer([str(base), f"input={domain(tmp_path)}", f"output={tmp_path / 'more'}", "pieces=6"]) == 0
     library = Library.from_file(str(base / "tokenizer.json"))

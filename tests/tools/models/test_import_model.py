@@ -205,7 +205,7 @@ def test_a_run_is_exported_with_its_facts(shard_sets, tmp_path, capsys):
     """Padding rows are cut off, special ids come from the set, and the card says what is known."""
     model = write_run(tmp_path, shard_sets, [3, 12], 2, **BERT, model__vocab_multiple=128)
     folder = tmp_path / "out"
-    words = [str(tmp_path), str(folder), "--licence", "cc-by-4.0", "--language", "en"]
+    words = [str(tmp_path), str(folder), "--license", "cc-by-4.0", "--language", "en"]
     assert export_model(words) == 0
     assert "BertForMaskedLM" in capsys.readouterr().out
     theirs, report = transformers.BertForMaskedLM.from_pretrained(folder, output_loading_info=True)

@@ -118,7 +118,7 @@ TAUGHT = {
 
 
 @pytest.mark.parametrize("case", mark_slow_but(["classes"], TAUGHT))
-def test_what_is_taught_is_learnt(case, tmp_path, one_rank):
+def test_what_is_taught_is_learned(case, tmp_path, one_rank):
     """Scores of all classes give the losses of two steps with the live teacher; draws train, too."""
     write, family, head, classes = TAUGHT[case]
     shards = write(tmp_path)

@@ -177,7 +177,7 @@ def features():
     return Features(["a", "b", "c", "a", "d", "e", "f"], [0, 1, 2, 3, 4, 5, 6], words, vectors, {})
 
 
-def test_neighbours_are_those_of_other_texts_by_cosine():
+def test_neighbors_are_those_of_other_texts_by_cosine():
     found = find_neighbors(features(), NeighborOptions(query=0))
     assert [one["row"] for one in found] == [1, 4, 2, 5, 6]
     cosines = [2 / np.hypot(2, 0.1), 1 / np.sqrt(2), 0, 0, -1]
@@ -197,7 +197,7 @@ def test_the_command_prints_the_nearest_rows(tmp_path, encoder, capsys):
     assert neighbors([str(tmp_path / "features"), "query=1", "same=true", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["query"] == {"row": 1, "uid": "texts.jsonl:0", "position": 1, "text": "page"}
-    assert [(one["row"], round(one["cosine"], 5)) for one in found["neighbours"]] == [(6, 1), (11, 1)]
+    assert [(one["row"], round(one["cosine"], 5)) for one in found["neighbors"]] == [(6, 1), (11, 1)]
     assert neighbors([str(tmp_path / "features"), "query=1", "top=2"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["query", "1.0000", "1.0000"]
     assert neighbors([str(tmp_path / "features"), "query=15", "top=1"]) == 0

@@ -292,9 +292,9 @@ def test_sure_labels_are_those_of_the_model(runs, tmp_path, capsys):
     of_class = [[number for number in sure if labels[number] == label] for label in (0, 1)]
     assert all(of_class)
     facts = json.loads((tmp_path / "pseudo.jsonl.json").read_text(encoding="utf-8"))
-    assert facts["rows_in"] == 42 == sum(facts["labelled"].values()) + sum(facts["skipped"].values())
+    assert facts["rows_in"] == 42 == sum(facts["labeled"].values()) + sum(facts["skipped"].values())
     assert facts["skipped"] == {"blank_line": 1, "fields": 1, "below_threshold": 40 - len(sure)}
-    assert facts["labelled"] == {str(label): len(of_class[label]) for label in (0, 1)}
+    assert facts["labeled"] == {str(label): len(of_class[label]) for label in (0, 1)}
     assert facts["output"] == {"pseudo.jsonl": file_hash(output)}
     assert pseudo_label.main([*words, f"threshold={threshold}", "per_class=3"]) == 0
     limited = sorted(number for own in of_class for number in sorted(own, key=surest.__getitem__)[-3:])

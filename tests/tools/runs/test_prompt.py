@@ -63,7 +63,7 @@ def none(_):
 
 
 @pytest.mark.parametrize(
-    ("normalise", "words"),
+    ("normalize", "words"),
     [
         ("sum", ([-1.0, -2.2], [-1.4])),
         ("mean", ([-1.0, -2.2 / 3], [-0.7])),
@@ -71,10 +71,10 @@ def none(_):
         ("pmi", ([-0.9, -2.2 + 1.2], [-1.4 + 1.2])),
     ],
 )
-def test_scores_of_labels(normalise, words):
-    (found,) = answer_rows([row("page")], template(), none, Letters(), 99, normalise)
+def test_scores_of_labels(normalize, words):
+    (found,) = answer_rows([row("page")], template(), none, Letters(), 99, normalize)
     assert found.scores == pytest.approx([math.log(sum(map(math.exp, own))) for own in words])
-    (found,) = answer_rows([row("page")], template(words="mean"), none, Letters(), 99, normalise)
+    (found,) = answer_rows([row("page")], template(words="mean"), none, Letters(), 99, normalize)
     assert found.scores == pytest.approx([sum(own) / len(own) for own in words])
 
 
@@ -140,9 +140,9 @@ ANSWERED = [
 def test_counts_and_metrics():
     """Of the rows 1, 2, 3 and 6 the first and the last are right; the third is a tie, which the first label has."""
     found = prompt_scores(ANSWERED, LABELS, [])
-    assert {name: found[name] for name in ("n", "unlabelled", "skipped", "truncated", "ties")} == {
+    assert {name: found[name] for name in ("n", "unlabeled", "skipped", "truncated", "ties")} == {
         "n": 4,
-        "unlabelled": 1,
+        "unlabeled": 1,
         "skipped": 1,
         "truncated": 0,
         "ties": 1,

@@ -125,13 +125,13 @@ def scored_by(facts, rows, texts):
     return Lm(facts).score(task, rows, rows, texts)
 
 
-def labelled_rows(targets):
+def labeled_rows(targets):
     return rows_of(*([target] for target in targets))
 
 
 def test_the_signature_names_the_tokenizer():
     facts = TaskFacts(name="toy", head="lm", metrics=("bleu",))
-    assert "tok:zh" in scored_by(facts, labelled_rows(["我们喜欢小狗和猫。"]), {0: "我们"}).signatures["bleu"]
+    assert "tok:zh" in scored_by(facts, labeled_rows(["我们喜欢小狗和猫。"]), {0: "我们"}).signatures["bleu"]
 
 
 def test_any_accepted_text_is_right_and_the_most_frequent_first_one_is_the_baseline():
@@ -153,7 +153,7 @@ def test_written_classes_have_the_metrics_of_glue(task):
     outputs = [
         facts.words[0 if text.strip().startswith("not") else 1] if text.strip() in WRITTEN else text for text in READ
     ]
-    rows = labelled_rows(golds)
+    rows = labeled_rows(golds)
     scored = scored_by(facts, rows, dict(enumerate(outputs)))
     answers = [facts.words.index(gold) for gold in golds]
     two = len(facts.words) == 2
@@ -177,7 +177,7 @@ def test_written_numbers_have_the_metrics_of_glue():
     facts = reader_of("glue", as_text=True, task="stsb").facts
     golds = ["0.0", "1.2", "2.4", "3.8", "5.0", "1.0"]
     outputs = ["0.2", " 1.0", "3.0", "four", "4.6", "1e9"]
-    scored = scored_by(facts, labelled_rows(golds), dict(enumerate(outputs)))
+    scored = scored_by(facts, labeled_rows(golds), dict(enumerate(outputs)))
     answers = [float(gold) for gold in golds]
     found = [0.2, 1.0, 3.0, 0.0, 4.6, 0.0]
     assert scored.metrics == pytest.approx(

@@ -1,4 +1,4 @@
-"""Cosines of pairs, by a model whose vectors are computed here text by text, and those of what has learnt nothing."""
+"""Cosines of pairs, by a model whose vectors are computed here text by text, and those of what has learned nothing."""
 
 import math
 from collections import Counter
@@ -34,7 +34,7 @@ READERS = {
 
 
 def opened(folder, task):
-    """A model that has learnt nothing yet, as a run of the task."""
+    """A model that has learned nothing yet, as a run of the task."""
     files = folder / "files"
     files.mkdir()
     rows = [(f"{WORDS[i % 7]} {WORDS[i % 5 + 3]} film", f"{WORDS[i % 4]} {WORDS[i % 6]}", i % 6) for i in range(40)]

@@ -29,7 +29,7 @@ POS = TaskFacts(name="pos", head="tagging", labels=("NOUN", "PROPN", "VERB"), me
         ("B-PER O", "O O", 0.0, 0.0),
         ("B-PER I-PER", "B-PER I-PER", 1.0, 1.0),
     ],
-    ids=["no begin", "two types", "neighbours", "nothing", "none found", "right"],
+    ids=["no begin", "two types", "neighbors", "nothing", "none found", "right"],
 )
 def test_both_modes(gold, found, lenient, strict):
     scores = Tagging(FACTS).metrics([gold.split()], [found.split()])

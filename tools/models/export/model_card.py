@@ -10,7 +10,7 @@ from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _FRONT = """---
 library_name: transformers
-license: {licence}
+license: {license_id}
 language: {languages}
 ---
 """
@@ -67,14 +67,14 @@ def model_card(
     parameters: int,
     trained: TrainedModel,
     *,
-    licence: str,
+    license_id: str,
     languages: Sequence[str],
     has_words: bool,
 ) -> str:
     """Return the text of a model card; `has_words`: with the section of a tagger."""
-    listed = {"licence": licence, "languages": ", ".join(languages) or "unknown", **_card_rows(trained)}
+    listed = {"license": license_id, "languages": ", ".join(languages) or "unknown", **_card_rows(trained)}
     rows = "\n".join(f"| {_cell(key)} | {_cell(value)} |" for key, value in listed.items())
-    front = _FRONT.format(licence=json.dumps(licence), languages=json.dumps(list(languages)))
+    front = _FRONT.format(license_id=json.dumps(license_id), languages=json.dumps(list(languages)))
     lines = {"tokenizer_import": "", "tokenizer_line": ""}
     literal = ""
     if trained.tokenizer_folder is not None:

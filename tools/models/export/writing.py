@@ -64,7 +64,7 @@ def write_model(
     part: Checkpoint,
     trained: TrainedModel,
     *,
-    licence: str = "unknown",
+    license_id: str = "unknown",
     languages: Sequence[str] = (),
 ) -> Written:
     """Write the folder of a planned model; config.json, which every loader needs, is last.
@@ -75,7 +75,7 @@ def write_model(
         plan: of the export.
         part: the model with its weights, see `parts_of`.
         trained: what the model was made from.
-        licence: for the card.
+        license_id: for the card.
         languages: for the card; default: those of the training set.
 
     Raises:
@@ -99,7 +99,7 @@ def write_model(
         export,
         parameters,
         trained,
-        licence=licence,
+        license_id=license_id,
         languages=tuple(languages) or (trained.recorded[0].languages if trained.recorded else ()),
         has_words="tagging" in trained.checkpoint.config.heads and not plan.pooling,
     )

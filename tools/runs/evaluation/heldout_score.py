@@ -62,12 +62,12 @@ class LabelLoss:
 def label_loss(model: Model, shards: ShardSet, most_rows: int) -> LabelLoss:
     """Return the mean loss of a label of the first rows, over all heads.
 
-    Sets the model's heads to normalize by label, even if it was trained with `normalise: row`, so that all variants are
+    Sets the model's heads to normalize by label, even if it was trained with `normalize: row`, so that all variants are
     measured the same way.
     """
     for head in model.heads.values():
         if isinstance(head.options, LabelOptions):
-            head.options = replace(head.options, normalise="label")
+            head.options = replace(head.options, normalize="label")
     rows = _read_rows(shards, most_rows)
     collate = Collate.from_manifest(shards.manifest)
     order = _by_length(rows)

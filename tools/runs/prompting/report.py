@@ -25,7 +25,7 @@ def prompt_scores(answered: Sequence[Answered], labels: Sequence[str], train: Se
     baseline = {"label": majority, "of": "train" if train else "the rows themselves"}
     return {
         "n": len(scored),
-        "unlabelled": len(fitting) - len(scored),
+        "unlabeled": len(fitting) - len(scored),
         "skipped": len(answered) - len(fitting),
         "truncated": 0,
         "dropped_demonstrations": sum(answer.dropped for answer in answered),
@@ -76,7 +76,7 @@ def prompt_lines(scores: Mapping[str, Any]) -> Iterator[str]:
         baseline = majority["metrics"][name]
         note = note_if_worse(value, baseline, "higher")
         yield f"  {name:<12}{value:.4f}   majority '{majority['label']}' of {majority['of']} {baseline:.4f}{note}"
-    counted = ("skipped", "unlabelled", "ties", "dropped_demonstrations")
+    counted = ("skipped", "unlabeled", "ties", "dropped_demonstrations")
     yield "  " + ", ".join(f"{scores[name]:,} {name.replace('_', ' ')}" for name in counted)
     for name, reasons in (("input", scores["refused"]), ("train", scores["refused_of_train"])):
         if reasons:

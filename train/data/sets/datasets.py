@@ -183,7 +183,7 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
     weights = [name for name, role in manifest.roles.items() if role.use == "weight"]
     if by_row and weights:
         raise ConfigurationError(
-            f"model.heads.{by_row[0]}.normalise: row would mix two units, for {shards.path} holds {weights[0]} per "
+            f"model.heads.{by_row[0]}.normalize: row would mix two units, for {shards.path} holds {weights[0]} per "
             "label: set it to label, or train on objectives without weights"
         )
     # columns, lengths and languages

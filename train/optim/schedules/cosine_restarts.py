@@ -10,7 +10,7 @@ from clozeline.train.optim.schedules import Schedule, ScheduleOptions
 
 
 class CosineRestarts(Schedule):
-    """A rate that falls from 1 towards `final` along half a cosine in each cycle; the next cycle starts at 1 again.
+    """A rate that falls from 1 toward `final` along half a cosine in each cycle; the next cycle starts at 1 again.
 
     Cycles follow the warm-up. The first has `period` steps, each later one `growth` times as many as the one before.
     End a run with a cycle, where the rate is lowest.

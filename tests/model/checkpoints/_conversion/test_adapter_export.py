@@ -120,10 +120,10 @@ def test_an_adapter_gives_the_same_scores(tmp_path, case, kind, name, keys):
     assert moved > 1e-2
 
 
-@pytest.mark.parametrize("rank_stabilised", [False, True], ids=["alpha / r", "alpha / root of r"])
-def test_the_scale_of_joined_maps_is_that_of_each(tmp_path, rank_stabilised):
+@pytest.mark.parametrize("rank_stabilized", [False, True], ids=["alpha / r", "alpha / root of r"])
+def test_the_scale_of_joined_maps_is_that_of_each(tmp_path, rank_stabilized):
     """GPT-2 has queries and values in one map, whose rank is then the sum, and `up` in one of its own."""
-    keys = {"rank": 2, "alpha": 3.0, "targets": ["query", "value", "up"], "rank_stabilised": rank_stabilised}
+    keys = {"rank": 2, "alpha": 3.0, "targets": ["query", "value", "up"], "rank_stabilized": rank_stabilized}
     wrong, moved, export = compared(tmp_path, "gpt2", "lm", "lora", **keys)
     assert wrong <= ROUNDING
     assert moved > 1e-2

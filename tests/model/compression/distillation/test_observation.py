@@ -60,8 +60,8 @@ def test_nothing_stays_behind_and_nothing_changes(changes):
 def test_weights_are_those_of_the_loss_of_the_head():
     """Weighted by label, by row, and with weights of the objective: the sum of weight x nll is the head's loss."""
     tensors = {**batch(), "label_weight": torch.arange(8) / 4.0}
-    for normalise, given in (("label", batch()), ("row", batch()), ("label", tensors)):
-        one = model(heads={"masked_lm": {"weight": 1.0, "normalise": normalise}})
+    for normalize, given in (("label", batch()), ("row", batch()), ("label", tensors)):
+        one = model(heads={"masked_lm": {"weight": 1.0, "normalize": normalize}})
         head = one.heads["masked_lm"]
         with torch.no_grad(), observe(one, {"logits_masked_lm"}) as seen:
             expected = one(given)["masked_lm"].total

@@ -97,7 +97,7 @@ def test_activation_checkpointing_changes_nothing(one_rank):
     assert runs[0] == runs[1]
 
 
-LSTM = {"family": "awd_lstm", "dim": 20, "layers": 2, "cell_dim": 24, "heads": {"regularised_lm": {}}}
+LSTM = {"family": "awd_lstm", "dim": 20, "layers": 2, "cell_dim": 24, "heads": {"regularized_lm": {}}}
 
 
 def test_families_without_plain_layers_are_refused():

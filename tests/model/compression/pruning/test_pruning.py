@@ -76,7 +76,7 @@ def test_a_method_refuses_what_it_does_not_go_together_with(name):
             pruned(prune, **{**run, **ways[conflict]})
 
 
-LSTM = {"model": {"family": "awd_lstm", "dim": 20, "layers": 2, "cell_dim": 24, "heads": {"regularised_lm": {}}}}
+LSTM = {"model": {"family": "awd_lstm", "dim": 20, "layers": 2, "cell_dim": 24, "heads": {"regularized_lm": {}}}}
 QUERY = r"family\.stack\.layers\.\d\.attention\.body\.query\.weight"
 
 

@@ -178,9 +178,9 @@ def test_no_row_is_longer_than_configured(name):
 
 # Labels and special ids -----------------------------------------------------------------------------------------------
 
-LABELLED = [name for name in NAMES if "label_ids" in {f.name for f in build_objective(name, WORDS).features}]
+LABELED = [name for name in NAMES if "label_ids" in {f.name for f in build_objective(name, WORDS).features}]
 LABELS = [
-    *({"name": name} for name in LABELLED),
+    *({"name": name} for name in LABELED),
     {"name": "mass", "architecture": "encoder"},
     *({"name": "replaced_token_detection", "replacement": kind} for kind in ("uniform", "shuffle")),
     *({"name": "masked_lm", "attention": mode} for mode in ("left_to_right", "prefix")),

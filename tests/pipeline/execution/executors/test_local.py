@@ -35,7 +35,7 @@ def test_killed_driver_leaves_no_worker(tmp_path):
 
 
 @pytest.mark.parametrize("moment", ["before the first", "between two", "after the last", "while they end"])
-def test_ctrl_c_while_workers_start_or_end_is_honoured_once_and_leaves_no_worker(tmp_path, monkeypatch, moment):
+def test_ctrl_c_while_workers_start_or_end_is_honored_once_and_leaves_no_worker(tmp_path, monkeypatch, moment):
     alive_at_most = []
     real_start = BaseProcess.start
     real_stop = BaseProcess.terminate

@@ -59,7 +59,7 @@ def test_words_without_tags_are_read_to_be_tagged(tmp_path):
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.json", "rows.csv", "rows.txt"])
 def test_a_table_is_refused_with_the_reader_that_reads_it(tmp_path, name):
     text = "words,tags\nAda sings,B-PER O\n" if name == "rows.csv" else '{"words": ["Ada"], "tags": ["B-PER"]}\n'
-    with pytest.raises(ConfigurationError, match="name: labelled"):
+    with pytest.raises(ConfigurationError, match="name: labeled"):
         reader_of("conll").open(written(tmp_path, text, name))
 
 

@@ -23,7 +23,7 @@ def special(token, *, is_target=False):
 
 
 def test_a_dialogue_is_written_in_its_template(tmp_path, words):
-    """The answers alone are learnt, with the special token that ends them; what follows the last answer is left out."""
+    """The answers alone are learned, with the special token that ends them; what follows the last answer is left out."""
     text = said(
         ("system", "Be short."),
         ("user", "2 + 2?"),
@@ -86,7 +86,7 @@ def test_other_names_and_another_template(tmp_path, words):
 
 
 def test_special_tokens_of_a_template_are_ids_and_those_of_messages_texts(tmp_path, words):
-    """A token that ends an answer is learnt, as one that is named by its role."""
+    """A token that ends an answer is learned, as one that is named by its role."""
     template = {"user": "[CLS]user: {content}[SEP]\n", "assistant": "[CLS]\n{content}[EOS]\n"}
     reader = reader_of("instructions", template=template)
     text = said(("user", "[SEP] good"), ("assistant", "[EOS]"))

@@ -93,7 +93,7 @@ def encode(source, folder, tokenizer, *, parts, shards, order=list, max_unknown=
     runs = Shuffle("runs", parts, shards)
     splitter = SENTENCES.resolve("regex")
     passes = [
-        TokenizeDocuments("tokenise", parts, source, tokenizer, splitter, runs, SEED),
+        TokenizeDocuments("tokenize", parts, source, tokenizer, splitter, runs, SEED),
         *runs.passes(),
         Codes("codes", 1, 2, max_unknown),
         Merge("merge", shards, runs, tokenizer, HELDOUT, SEED),

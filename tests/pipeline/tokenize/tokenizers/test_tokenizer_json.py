@@ -21,7 +21,7 @@ def write_published(folder):
     return import_tokenizer(byte_level(folder), folder / "out")
 
 
-def test_pieces_are_spelt_by_the_models_kind(tmp_path):
+def test_pieces_are_spelled_by_the_models_kind(tmp_path):
     """The file that is written neither cuts nor pads."""
     merged = import_tokenizer(byte_level(tmp_path), tmp_path / "a")
     assert merged.decode(merged.encode([" naïve\n中<|endoftext|>"])[0].ids) == " naïve\n中<|endoftext|>"

@@ -53,7 +53,7 @@ def pieces_of(path):
     return {name: number for number, name in enumerate(path.read_text(encoding="utf-8").splitlines())}
 
 
-def test_a_word_that_serves_as_a_special_token_is_spelt(tmp_path):
+def test_a_word_that_serves_as_a_special_token_is_spelled(tmp_path):
     path = wordpiece(tmp_path)
     pieces = {name: token for name, token in pieces_of(path).items() if name != "cat"}
     tokenizer = loaded(path, eos="cat")

@@ -99,7 +99,7 @@ def taggers(one_rank, tmp_path_factory):
 
     @cache
     def tagger_of(size):
-        reader = "{name: labelled, task: toy, words: words, label: tags}"
+        reader = "{name: labeled, task: toy, words: words, label: tags}"
         return trained(one_rank, tmp_path_factory.mktemp("tags"), reader, SENTENCES, "tagging: 1.0", size=size)
 
     return tagger_of
@@ -185,7 +185,7 @@ def test_numbers_are_not_squashed(one_rank, tmp_path):
         for number, name in enumerate(NAMES)
         for place in PLACES
     ]
-    reader = "{name: labelled, task: toy, text: text, score: score}"
+    reader = "{name: labeled, task: toy, text: text, score: score}"
     folder = trained(one_rank, tmp_path, reader, rows, "regression: {hidden: tanh}", 30)
     read = pipeline("text-classification", str(folder / "exported"))
     theirs = [each["score"] for each in read([row["text"] for row in rows])]
@@ -205,7 +205,7 @@ def test_classes(one_rank, tmp_path, several):
         for place in PLACES
     ]
     key = "labels: labels" if several else "label: label"
-    reader = f"{{name: labelled, task: toy, text: text, {key}}}"
+    reader = f"{{name: labeled, task: toy, text: text, {key}}}"
     folder = trained(one_rank, tmp_path, reader, rows, "classification: {hidden: tanh}", 30)
     read = pipeline("text-classification", str(folder / "exported"), top_k=None)
     given = read([row["text"] for row in rows], truncation=True)

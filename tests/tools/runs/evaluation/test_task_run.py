@@ -231,7 +231,7 @@ def test_nats_are_those_of_all_labels(tmp_path):
     assert heldout_score(model, shards, 5) == ("nats", pytest.approx(first_rows[0] / first_rows[1], rel=1e-5))
     # variants are compared on the same labels, whichever share of the gradient a row had in training
     for head in model.heads.values():
-        head.options = replace(head.options, normalise="row")
+        head.options = replace(head.options, normalize="row")
     assert heldout_score(model, shards)[1] != pytest.approx(total / count, rel=1e-6)
     assert label_loss(model, shards, 10**6).nats == pytest.approx(total / count, rel=1e-5)
     few = label_loss(model, shards, 5)

@@ -88,7 +88,7 @@ def test_sentences_of_a_text_are_tagged_word_by_word(runs, tmp_path, capsys):
 def test_a_table_has_the_form_of_the_training_tables_or_a_header(tmp_path):
     """Files without a header, and with another delimiter, are read as the task's were."""
     reader = reader_of(
-        "labelled", columns=["mark", "body"], delimiter=";", text="body", label="mark", classes=["a", "b"]
+        "labeled", columns=["mark", "body"], delimiter=";", text="body", label="mark", classes=["a", "b"]
     )
     answer = Classification(reader.facts)
     for text, name in (

@@ -42,7 +42,7 @@ def sets(tmp_path_factory):
 
 
 def test_what_a_checkpoint_holds_of_the_data(one_rank, tmp_path, sets):
-    """Changes of weights become phases where the run was; weights count as they are drawn, however they are spelt."""
+    """Changes of weights become phases where the run was; weights count as they are drawn, however they are spelled."""
     mixed = tmp_path / "mixed.yaml"
     assert one_rank.run(start, config_file(mixed, {"shards": sets}), ["steps=2"]) == [(0, "")]
     assert one_rank.run(start, config_file(mixed, {"shards": sets, "weights": [2.0, 2.0]}), ["steps=3"]) == [(0, "")]
@@ -88,11 +88,11 @@ def test_rows_that_weigh_alike_are_refused_beside_declared_weights(tmp_path, set
     weighted = write_set(tmp_path / "set", [rows], objective=facts, columns=columns, tokenizer=TOKENIZER)
 
     def config(path):
-        by_row = {"masked_lm": {"weight": 1.0, "normalise": "row"}}
+        by_row = {"masked_lm": {"weight": 1.0, "normalize": "row"}}
         written = config_file(tmp_path / "c.yaml", {"shards": path}, model__heads=by_row)
         return load_config(TrainConfig, written, [])
 
-    with pytest.raises(ConfigurationError, match=r"model\.heads\.masked_lm\.normalise: row would mix two units"):
+    with pytest.raises(ConfigurationError, match=r"model\.heads\.masked_lm\.normalize: row would mix two units"):
         open_datasets(config(str(weighted.path)))
     assert open_datasets(config(sets[0])).rows == 200
     weighted.shard_path(0).unlink()

@@ -69,7 +69,7 @@ MODELS = {
     "bottlenecks": ("mobilebert", PAIRS, BOTTLENECKS),
     "two streams": ("xlnet", {"masked_lm": {"transform": False}}, XLNET),
     "decoder": ("decoder", LM, {}),
-    "recurrent": ("awd_lstm", {"regularised_lm": 1.0}, RECURRENT),
+    "recurrent": ("awd_lstm", {"regularized_lm": 1.0}, RECURRENT),
     "both": ("encoder_decoder", LM, {"type_vocab_size": 1}),
 }
 """Family, heads and keys of a model."""

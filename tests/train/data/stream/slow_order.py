@@ -50,11 +50,11 @@ def permutation(n, key):
             high = x // b
             low = x % b
             for number in range(12):
-                word = finalise(key + GOLDEN * (number + 1))
+                word = finalize(key + GOLDEN * (number + 1))
                 if number % 2 == 0:
-                    high = (high + finalise(word ^ low)) % a
+                    high = (high + finalize(word ^ low)) % a
                 else:
-                    low = (low + finalise(word ^ high)) % b
+                    low = (low + finalize(word ^ high)) % b
             x = high * b + low
             if x < n:
                 break
@@ -65,7 +65,7 @@ def permutation(n, key):
 @cache
 def row_order(n, key):
     """The keyed order of n rows of a block."""
-    return sorted(range(n), key=lambda row: finalise(key + GOLDEN * (row + 1)))
+    return sorted(range(n), key=lambda row: finalize(key + GOLDEN * (row + 1)))
 
 
 @cache
@@ -169,8 +169,8 @@ class SlowStream:
         return [[-1, -1, -1] if row is None else [source, *row[1:]] for source, row in cells]
 
 
-def finalise(x):
-    """The 64-bit SplitMix finaliser."""
+def finalize(x):
+    """The 64-bit SplitMix finalizer."""
     x &= MASK
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK

@@ -56,7 +56,7 @@ _SHOWN: Final = 10
 """Values that a message shows."""
 
 
-class Labelled(TaskReader):
+class Labeled(TaskReader):
     """Rows of named columns: a text or two with a class, several classes or a number, or words with a class each.
 
     With `label: folder`, a split may be a folder of folders of text files, `train/pos/0_9.txt`, as in IMDB (Maas et al.
@@ -133,7 +133,7 @@ class Labelled(TaskReader):
     @cached_property
     def spec(self) -> Options:
         """Columns and classes of the task: the options; a reader of an official layout makes them of its own."""
-        options: Labelled.Options = self.options
+        options: Labeled.Options = self.options
         return options
 
     @property

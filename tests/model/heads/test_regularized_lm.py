@@ -8,12 +8,12 @@ from tests.model.small_models import VOCABULARY, batch_for, built
 
 SMALL = {"activation_penalty": 0.5}
 
-HEADS = {"regularised_lm": {"activation_penalty": 2.0, "change_penalty": 3.0}}
+HEADS = {"regularized_lm": {"activation_penalty": 2.0, "change_penalty": 3.0}}
 
 
 def by_hand(network, hidden, dropped, tensors, alpha, beta):
     """Sum over labels; a label at place i has token i + 1 in its row."""
-    head = network.heads["regularised_lm"]
+    head = network.heads["regularized_lm"]
     total = 0.0
     for index, label in zip(tensors["label_index"].tolist(), tensors["label_ids"].tolist(), strict=True):
         row, place = divmod(index, 11)
@@ -29,8 +29,8 @@ def test_training_adds_both_penalties_and_evaluation_none():
     network = built("awd_lstm", heads=HEADS)
     tensors = batch_for("awd_lstm", lengths=[11, 5, 9, 8])
     tensors["row_weight"][2] = 0
-    torch.nn.init.normal_(network.heads["regularised_lm"].projection.bias)
-    head = network.heads["regularised_lm"]
+    torch.nn.init.normal_(network.heads["regularized_lm"].projection.bias)
+    head = network.heads["regularized_lm"]
     hidden = torch.randn(4, 11, 24)
     assert head(hidden, tensors).item() == pytest.approx(by_hand(network, hidden, hidden, tensors, 2, 3), rel=1e-5)
     assert head.divisor(tensors) == 6
@@ -46,14 +46,14 @@ def test_the_state_is_dropped_before_the_scores_and_not_before_its_change():
     torch.manual_seed(7)
     dropped = hidden * F.dropout(torch.ones(4, 1, 24), 0.5)
     torch.manual_seed(7)
-    found = network.heads["regularised_lm"](hidden, tensors).item()
+    found = network.heads["regularized_lm"](hidden, tensors).item()
     assert found == pytest.approx(by_hand(network, hidden, dropped, tensors, 2, 3), rel=1e-5)
 
 
 def test_weights_of_labels_weigh_the_penalties():
-    network = built("awd_lstm", heads={"regularised_lm": {**HEADS["regularised_lm"], "normalise": "row"}})
+    network = built("awd_lstm", heads={"regularized_lm": {**HEADS["regularized_lm"], "normalize": "row"}})
     tensors = batch_for("awd_lstm", lengths=[11, 5, 9, 8])
     hidden = torch.randn(4, 11, 24)
-    loss = network.heads["regularised_lm"].loss(hidden, tensors)
+    loss = network.heads["regularized_lm"].loss(hidden, tensors)
     assert loss.count == 4
     assert loss.total.item() == pytest.approx(by_hand(network, hidden, hidden, tensors, 2, 3) / 2, rel=1e-5)

@@ -12,7 +12,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaggedWords, _labels
 from clozeline.pipeline.tasks.readers._labels import are_numbers, cell_text, class_indices, number_of
-from clozeline.pipeline.tasks.readers.labelled import Labelled
+from clozeline.pipeline.tasks.readers.labeled import Labeled
 from tests.pipeline.tasks.readers.reading import items_of, reader_of, reasons, written
 
 LAYOUT = {"label": "label", "text": "text"}
@@ -23,7 +23,7 @@ ROWS = [{"text": 'good, "really"', "label": "pos"}, {"text": "bad", "label": "ne
 
 def completed(path, **options):
     """The reader with what the training file determines."""
-    return Labelled(reader_of("labelled", **options).complete_options({"train": path}), Limits())
+    return Labeled(reader_of("labeled", **options).complete_options({"train": path}), Limits())
 
 
 def read_rows(folder, rows, **options):
@@ -248,7 +248,7 @@ def test_a_column_of_ids_is_no_column_of_classes(tmp_path):
 )
 def test_options_that_contradict(options, message):
     with pytest.raises(ConfigurationError, match=message):
-        reader_of("labelled", **options)
+        reader_of("labeled", **options)
 
 
 def test_damaged_rows_have_a_reason(tmp_path):
@@ -264,7 +264,7 @@ def test_damaged_rows_have_a_reason(tmp_path):
 
 def test_lines_that_the_reader_reads_again(tmp_path):
     options = {"text": ["a", "b"], "text_pair": "c", "label": "l", "classes": {"1": "no", "2": "yes"}}
-    reader = reader_of("labelled", **options, keep={"lang": "de"})
+    reader = reader_of("labeled", **options, keep={"lang": "de"})
     items = [LabeledText(("t u", "v"), 1, None, 0), LabeledText(("w", "x"), 0, None, 1)]
     path = written(tmp_path, "".join(f"{line}\n" for line in reader.format_lines(items)))
     assert items_of(reader, path) == items
@@ -342,7 +342,7 @@ def test_the_folder_is_the_class(tmp_path):
         Rejected("no_label", 4),
     ]
     assert [path.name for path in reader.open(first).others] == ["0_2.txt", "4.txt", "1_9.txt", "3.txt", "0_0.txt"]
-    (item, *_) = items_of(reader_of("labelled", label="folder", classes=["a", "b"]), first)
+    (item, *_) = items_of(reader_of("labeled", label="folder", classes=["a", "b"]), first)
     assert item.detail.startswith("the column folder holds 'neg', the classes are a, b")
 
 
