@@ -19,7 +19,9 @@ class NativeBuild(BuildHookInterface):
             library = build()
         except (OSError, subprocess.CalledProcessError) as error:
             why = getattr(error, "stderr", None) or error
-            self.app.display_warning(f"the native module is not built, so some steps will be slower: {why}")
+            self.app.display_warning(
+                f"the native module is not built, so some steps will be slower: {why}"
+            )
             return
         build_data["artifacts"].append(f"clozeline/native/{library.name}")
         build_data["pure_python"] = False

@@ -81,9 +81,19 @@ class Baby:
     def make_sets(self) -> None:
         """Make the rows, and write the texts that they come from."""
         files = f"[{', '.join(str(path.resolve()) for path in self.options.text)}]"
-        clozeline("pipeline", "--config", CONFIGS / "pipeline.yaml", f"input={files}", f"output={self.data}")
+        clozeline(
+            "pipeline",
+            "--config",
+            CONFIGS / "pipeline.yaml",
+            f"input={files}",
+            f"output={self.data}",
+        )
         if not (self.output / "texts").exists():
-            clozeline("export-documents", self.data / "dedup" / "documents", f"output={self.output / 'texts'}")
+            clozeline(
+                "export-documents",
+                self.data / "dedup" / "documents",
+                f"output={self.output / 'texts'}",
+            )
 
     def train(self) -> None:
         """Train, or go on; a share of the steps has all phases."""
@@ -91,9 +101,27 @@ class Baby:
         if self.options.share < 1:
             steps = round(self.keys["steps"] * self.options.share)
             words += [f"steps={steps}", f"evaluate.every={max(1, steps // 4)}"]
-        launcher = ["deepspeed", "--num_accelerators", str(self.options.ranks), "--master_port", str(free_port())]
-        start = [*launcher, "--quiet", "train/main.py", "--config", str(CONFIGS / self.options.config)]
-        run_step(*start, *words, *self.options.train, accelerator=None, variables={"OMP_NUM_THREADS": "1"})
+        launcher = [
+            "deepspeed",
+            "--num_accelerators",
+            str(self.options.ranks),
+            "--master_port",
+            str(free_port()),
+        ]
+        start = [
+            *launcher,
+            "--quiet",
+            "train/main.py",
+            "--config",
+            str(CONFIGS / self.options.config),
+        ]
+        run_step(
+            *start,
+            *words,
+            *self.options.train,
+            accelerator=None,
+            variables={"OMP_NUM_THREADS": "1"},
+        )
 
     def find_checkpoints(self) -> dict[str, tuple[int, float]]:
         """Return step and words seen of the checkpoints that stay, by name: `1M`; the first is the control."""
@@ -124,7 +152,9 @@ class Baby:
         last = [*checkpoints][-1]
         for name, (step, _) in checkpoints.items():
             folder = self.export(name, step)
-            found[name] = keep_result(scores / f"{name}.json", partial(score_folder, folder, pairs, name == last))
+            found[name] = keep_result(
+                scores / f"{name}.json", partial(score_folder, folder, pairs, name == last)
+            )
         texts = self.output / "texts"
         found["n-grams"] = keep_result(
             scores / "n-grams.json", lambda: score_counts([*read_texts(texts)], pairs, folder)
@@ -139,7 +169,8 @@ class Baby:
             return None
         pairs = read_pairs(self.options.pairs, self.options.most)
         found: dict[str, float] = keep_result(
-            self.output / "harness.json", lambda: score_by_harness(write_causal(folder), pairs, HARNESS)
+            self.output / "harness.json",
+            lambda: score_by_harness(write_causal(folder), pairs, HARNESS),
         )
         return found
 
@@ -150,7 +181,9 @@ class Baby:
             file.parent.mkdir(exist_ok=True)
             sets = self.data / "corrupt" / "causal"
             words = [f"perplexity={sets / 'heldout'}", f"step={step}", f"output={file}"]
-            clozeline("evaluate", self.run, *words, *([f"baseline={sets / 'train'}"] if last else []))
+            clozeline(
+                "evaluate", self.run, *words, *([f"baseline={sets / 'train'}"] if last else [])
+            )
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         return found
 
@@ -158,11 +191,15 @@ class Baby:
         """Make the last checkpoint smaller in each way; return held-out perplexities, causal and masked."""
         found = []
         for name, words in {"as trained": [], **SMALLER}.items():
-            folder = self.output / "smaller" / "-".join(re.findall(r"\w+", name)) if words else self.run
+            folder = (
+                self.output / "smaller" / "-".join(re.findall(r"\w+", name)) if words else self.run
+            )
             if words and not (folder / "compression.json").exists():
                 shutil.rmtree(folder, ignore_errors=True)
                 clozeline("compress", self.run, *words, f"output={folder}", "repeats=1")
-            scores = keep_result(self.output / "smaller" / f"{name}.json", partial(self._perplexities, folder))
+            scores = keep_result(
+                self.output / "smaller" / f"{name}.json", partial(self._perplexities, folder)
+            )
             found.append([name, *(f"{scores[kind]:.1f}" for kind in ("causal", "masked"))])
         return found
 
@@ -170,7 +207,10 @@ class Baby:
         model = TrainedModel.open(folder).model
         sets = self.data / "corrupt"
         kinds = {kind: open_shards(sets / kind / "heldout") for kind in ("causal", "masked")}
-        return {kind: math.exp(label_loss(model, shards, HELDOUT_ROWS).nats) for kind, shards in kinds.items()}
+        return {
+            kind: math.exp(label_loss(model, shards, HELDOUT_ROWS).nats)
+            for kind, shards in kinds.items()
+        }
 
     def tune(self, word: str) -> list[str]:
         """Fine-tune on a task from all weights and from random ones; return a row of the table."""
@@ -179,9 +219,23 @@ class Baby:
         labels = self.options.labels
         dev, train = write_parts(task, paths, self.output / "files" / task, [labels], 0.3)
         steps = labels * EPOCHS // BATCH
-        keys = [f"task={recipe_of(task)}", f"train={train}", f"dev={dev}", f"seeds={self.options.seeds}"]
-        keys += [f"optimizer.learning_rate={RATE}", f"data.global_batch={BATCH}", f"data.micro_batch={BATCH}"]
-        keys += [f"steps={steps}", f"schedule.warmup={steps // 10}", f"evaluate.every={steps}", "zero.stage=0"]
+        keys = [
+            f"task={recipe_of(task)}",
+            f"train={train}",
+            f"dev={dev}",
+            f"seeds={self.options.seeds}",
+        ]
+        keys += [
+            f"optimizer.learning_rate={RATE}",
+            f"data.global_batch={BATCH}",
+            f"data.micro_batch={BATCH}",
+        ]
+        keys += [
+            f"steps={steps}",
+            f"schedule.warmup={steps // 10}",
+            f"evaluate.every={steps}",
+            "zero.stage=0",
+        ]
         keys += [f"checkpoint.every={steps}", "log.tensorboard=false", *CHANGES.get(task, [])]
         row = [task]
         for begin in ("all", "random"):
@@ -191,7 +245,11 @@ class Baby:
             metric = runs[0].facts.metrics[0]
             row.append(mean_text([run.metrics[metric] for run in runs], 3))
         baselines = runs[0].scores["baselines"].items()
-        return [f"{task}, {metric}", *row[1:], ", ".join(f"{name} {values[metric]:.3f}" for name, values in baselines)]
+        return [
+            f"{task}, {metric}",
+            *row[1:],
+            ", ".join(f"{name} {values[metric]:.3f}" for name, values in baselines),
+        ]
 
 
 def name_of(words: float) -> str:
@@ -204,18 +262,30 @@ def curve(points: Sequence[tuple[float, float]], levels: Mapping[str, float]) ->
     """Return an SVG of percent correct over the logarithm of words seen, with the controls as dashed lines."""
     logs = [(math.log10(words), 100 * share) for words, share in points]
     heights = {name: 100 * share for name, share in levels.items()}
-    plot = Plot([x for x, _ in logs], [*(y for _, y in logs), *heights.values()], "words seen", (40, 12, 470, 230))
+    plot = Plot(
+        [x for x, _ in logs],
+        [*(y for _, y in logs), *heights.values()],
+        "words seen",
+        (40, 12, 470, 230),
+    )
     shapes = [plot.y_axis(), polyline([(40, 230), (470, 230)], "#8886", width=1)]
     shapes += [text(plot.x(x), 244, name_of(10**x), anchor="middle") for x, _ in logs]
-    shapes += [text(255, 262, "words seen (log)", anchor="middle"), polyline(plot.place(logs), _COLORS[0], width=2)]
+    shapes += [
+        text(255, 262, "words seen (log)", anchor="middle"),
+        polyline(plot.place(logs), _COLORS[0], width=2),
+    ]
     shapes += [dot(x, y, _COLORS[0], 3) for x, y in plot.place(logs)]
     below = 0.0  # names of lines that are close stand below each other
-    for color, (name, height) in zip(_COLORS[1:], sorted(heights.items(), key=lambda one: -one[1]), strict=False):
+    for color, (name, height) in zip(
+        _COLORS[1:], sorted(heights.items(), key=lambda one: -one[1]), strict=False
+    ):
         at = plot.y(height)
         below = max(below + 12, plot.y(height) + 4)
         shapes.append(polyline([(40, at), (470, at)], color, dashed=True))
         shapes.append(text(475, below, f"{name} {height:.1f}", color=color))
-    title = f"BLiMP, percent correct: {', '.join(f'{name_of(10**x)} words {y:.1f}' for x, y in logs)}"
+    title = (
+        f"BLiMP, percent correct: {', '.join(f'{name_of(10**x)} words {y:.1f}' for x, y in logs)}"
+    )
     style = "text{font:11px sans-serif;fill:#666}svg{--line:#8884;--muted:#777}"
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 270" role="img"><title>{title}</title>'
     return f"{head}<style>{style}</style>{''.join(shapes)}</svg>\n"
@@ -233,7 +303,9 @@ def report(baby: Baby, checkpoints: Mapping[str, tuple[int, float]]) -> str:
     """Score what has no scores, write the curve and the figures, and return the tables as Markdown."""
     pairs = baby.score_pairs(checkpoints)
     last = [*checkpoints][-1]
-    nats = {name: baby.perplexity(name, step, name == last) for name, (step, _) in checkpoints.items()}
+    nats = {
+        name: baby.perplexity(name, step, name == last) for name, (step, _) in checkpoints.items()
+    }
     counts = pairs["n-grams"]
     first, *_ = checkpoints
     levels = {f"{checkpoints[first][0]} steps": pairs[first]["causal"]["mean"]}
@@ -241,7 +313,13 @@ def report(baby: Baby, checkpoints: Mapping[str, tuple[int, float]]) -> str:
     points = [(words, pairs[name]["causal"]["mean"]) for name, (_, words) in checkpoints.items()]
     publish_text(baby.output / "curve.svg", curve(points, levels))
     rows = [
-        [name, f"{step:,}", name_of(words), percent(pairs[name]["causal"]), f"{nats[name]['perplexity']:.1f}"]
+        [
+            name,
+            f"{step:,}",
+            name_of(words),
+            percent(pairs[name]["causal"]),
+            f"{nats[name]['perplexity']:.1f}",
+        ]
         for name, (step, words) in checkpoints.items()
     ]
     parts = [table(("checkpoint", "step", "words seen", "BLiMP, %", "held-out perplexity"), rows)]
@@ -273,13 +351,23 @@ def report(baby: Baby, checkpoints: Mapping[str, tuple[int, float]]) -> str:
         )
     )
     if harness := baby.compare_harness(baby.exports / last):
-        most = max(abs(value - ours["causal"]["paradigms"][name]) for name, value in harness.items())
-        parts.append(f"lm-eval on {len(harness)} paradigms: its accuracies differ by {most:.1g} at most.\n")
-    parts.append(table(("without further training", "causal perplexity", "masked perplexity"), baby.compress()))
+        most = max(
+            abs(value - ours["causal"]["paradigms"][name]) for name, value in harness.items()
+        )
+        parts.append(
+            f"lm-eval on {len(harness)} paradigms: its accuracies differ by {most:.1g} at most.\n"
+        )
+    parts.append(
+        table(
+            ("without further training", "causal perplexity", "masked perplexity"), baby.compress()
+        )
+    )
     if tuned := [baby.tune(word) for word in baby.options.task]:
         parts.append(table(("task", "from all weights", "from random weights", "baselines"), tuned))
     base = nats[last]["baseline"]
-    parts.append(f"Perplexity of a {base['ngram']}-gram of the same tokens: {base['perplexity']:.1f}.\n")
+    parts.append(
+        f"Perplexity of a {base['ngram']}-gram of the same tokens: {base['perplexity']:.1f}.\n"
+    )
     figures = {"checkpoints": checkpoints, "pairs": pairs, "perplexity": nats, "tasks": tuned}
     publish_text(baby.output / "figures.json", json.dumps(figures, indent=1))
     return "\n".join(parts)
@@ -300,7 +388,9 @@ def main() -> None:
     made.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE")
     made.add_argument("--pairs", type=Path, required=True, metavar="FILE")
     made.add_argument("--task", nargs="+", default=[], metavar="NAME=FILE[,TEST]")
-    made.add_argument("--train", nargs="+", default=[], metavar="KEY=VALUE", help="keys of the training")
+    made.add_argument(
+        "--train", nargs="+", default=[], metavar="KEY=VALUE", help="keys of the training"
+    )
     options = made.parse_args()
     output = options.output.resolve()
     output.mkdir(parents=True, exist_ok=True)
@@ -311,7 +401,9 @@ def main() -> None:
     checkpoints = baby.find_checkpoints()
     found = report(baby, checkpoints)
     publish_text(output / "results.md", found)
-    print(found, f"{(time.time() - start) / 60:.0f} minutes of this call, {system_load()}", sep="\n")
+    print(
+        found, f"{(time.time() - start) / 60:.0f} minutes of this call, {system_load()}", sep="\n"
+    )
 
 
 if __name__ == "__main__":

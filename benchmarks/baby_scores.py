@@ -100,7 +100,10 @@ class Counts:
 
     def __init__(self, documents: Iterable[Sequence[str]], orders: Iterable[int]) -> None:
         self._ids: dict[str, int] = {".": 0}
-        ids = [np.array([self._ids.setdefault(word, len(self._ids)) for word in words]) for words in documents]
+        ids = [
+            np.array([self._ids.setdefault(word, len(self._ids)) for word in words])
+            for words in documents
+        ]
         self._models = {order: TokenNgrams(ids, order, len(self._ids) + 1) for order in orders}
 
     def sum(self, words: Sequence[str], order: int) -> float:
@@ -120,7 +123,11 @@ def accuracies(pairs: Sequence[Pair], sums: Sums) -> dict[str, Any]:
     for pair, right in zip(pairs, preferred, strict=True):
         found.setdefault(pair.paradigm, []).append(bool(right))
     paradigms = {name: float(np.mean(rights)) for name, rights in sorted(found.items())}
-    return {"mean": float(np.mean([*paradigms.values()])), "ties": int(ties.sum()), "paradigms": paradigms}
+    return {
+        "mean": float(np.mean([*paradigms.values()])),
+        "ties": int(ties.sum()),
+        "paradigms": paradigms,
+    }
 
 
 def sentences(pairs: Sequence[Pair]) -> list[str]:
@@ -143,12 +150,17 @@ def score_counts(texts: Sequence[str], pairs: Sequence[Pair], folder: Path) -> d
     words = Counts(map(split_words, texts), ORDERS.values())
     cut = [split_words(text) for text in sentences(pairs)]
     found = {
-        name: accuracies(pairs, np.array([words.sum(row, order) for row in cut])) for name, order in ORDERS.items()
+        name: accuracies(pairs, np.array([words.sum(row, order) for row in cut]))
+        for name, order in ORDERS.items()
     }
     backend = transformers.AutoTokenizer.from_pretrained(folder).backend_tokenizer
-    tokens = Counts((one.tokens for one in backend.encode_batch(list(texts), add_special_tokens=False)), [5])
+    tokens = Counts(
+        (one.tokens for one in backend.encode_batch(list(texts), add_special_tokens=False)), [5]
+    )
     cut = [one.tokens for one in backend.encode_batch(sentences(pairs), add_special_tokens=False)]
-    return found | {"5-gram of tokens": accuracies(pairs, np.array([tokens.sum(row, 5) for row in cut]))}
+    return found | {
+        "5-gram of tokens": accuracies(pairs, np.array([tokens.sum(row, 5) for row in cut]))
+    }
 
 
 def score_by_harness(causal: Path, pairs: Sequence[Pair], count: int) -> dict[str, float]:
@@ -163,20 +175,34 @@ def score_by_harness(causal: Path, pairs: Sequence[Pair], count: int) -> dict[st
             lines = [{"sentences": pair.sentences} for pair in pairs if pair.paradigm == name]
             file = Path(folder) / f"{name}.jsonl"
             file.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
-            task = {"task": name, "dataset_path": "json", "dataset_kwargs": {"data_files": {"test": str(file)}}}
-            task |= {"test_split": "test", "output_type": "multiple_choice", "doc_to_text": "", "doc_to_target": 0}
+            task = {
+                "task": name,
+                "dataset_path": "json",
+                "dataset_kwargs": {"data_files": {"test": str(file)}},
+            }
+            task |= {
+                "test_split": "test",
+                "output_type": "multiple_choice",
+                "doc_to_text": "",
+                "doc_to_target": 0,
+            }
             task |= {"doc_to_choice": "{{sentences}}", "metric_list": [{"metric": "acc"}]}
             file.with_suffix(".yaml").write_text(yaml.safe_dump(task), encoding="utf-8")
         model = HFLM(pretrained=str(causal), device=DEVICE, dtype="float32", batch_size=32)
         manager = TaskManager(include_path=folder, include_defaults=False)
-        found = simple_evaluate(model, tasks=names, task_manager=manager, bootstrap_iters=0, log_samples=False)
+        found = simple_evaluate(
+            model, tasks=names, task_manager=manager, bootstrap_iters=0, log_samples=False
+        )
     return {name: found["results"][name]["acc,none"] for name in names}
 
 
 def main() -> int:
     """Score a folder; the exit code is 1 if the harness disagrees."""
     made = parser(
-        __doc__, masked=False, harness=(0, "paradigms to compare with lm-eval"), most=(int, "pairs a paradigm")
+        __doc__,
+        masked=False,
+        harness=(0, "paradigms to compare with lm-eval"),
+        most=(int, "pairs a paradigm"),
     )
     made.add_argument("folder", type=Path)
     made.add_argument("pairs", type=Path)
@@ -188,7 +214,10 @@ def main() -> int:
     if options.harness:
         theirs = score_by_harness(write_causal(options.folder), pairs, options.harness)
         ours = found["causal"]["paradigms"]
-        print(*(f"{name}: {ours[name]:.4f}, lm-eval {value:.4f}" for name, value in theirs.items()), sep="\n")
+        print(
+            *(f"{name}: {ours[name]:.4f}, lm-eval {value:.4f}" for name, value in theirs.items()),
+            sep="\n",
+        )
         differing = {name for name, value in theirs.items() if abs(ours[name] - value) > 1e-4}
         found["lm_eval"] = theirs
     write_json(options.json, found)

@@ -76,24 +76,46 @@ class Experiment:
         for word in options.task:
             name, _, files = word.partition("=")
             paths = [Path(path).resolve() for path in files.split(",")]
-            self.tasks[name] = write_parts(name, paths, output / "files" / name, [options.labels], 0.3)
+            self.tasks[name] = write_parts(
+                name, paths, output / "files" / name, [options.labels], 0.3
+            )
 
     # -- sets and the teacher
 
     def make_sets(self) -> None:
         """Make the sets, train the teacher, and store its scores for the students."""
         recipe = CONFIGS / "pipeline.yaml"
-        clozeline("pipeline", "--config", recipe, f"input={_list(self.options.text)}", f"output={self.sets}")
-        tokenizer = ["train_tokenizer=null", f"tokenizer.path={self.sets / 'train_tokenizer' / 'tokenizer'}"]
+        clozeline(
+            "pipeline",
+            "--config",
+            recipe,
+            f"input={_list(self.options.text)}",
+            f"output={self.sets}",
+        )
+        tokenizer = [
+            "train_tokenizer=null",
+            f"tokenizer.path={self.sets / 'train_tokenizer' / 'tokenizer'}",
+        ]
         text = _list([self.options.student_text])
         folder = self.student_set.parents[1]
         clozeline("pipeline", "--config", recipe, *tokenizer, f"input={text}", f"output={folder}")
         (train,) = self.sets.glob("group/*/train")
-        words = [f"data.shards={train}", f"data.heldout={self.student_set / 'heldout'}", f"output={self.teacher}"]
+        words = [
+            f"data.shards={train}",
+            f"data.heldout={self.student_set / 'heldout'}",
+            f"output={self.teacher}",
+        ]
         clozeline("train", "--config", CONFIGS / "train_teacher.yaml", *words, threads=CORES)
         for how in STORED:
             scores = f"output={self.output / f'scores-{how}'}"
-            clozeline("teach", self.teacher, f"data.shards={self.student_set / 'train'}", scores, f"how={how}", "k=16")
+            clozeline(
+                "teach",
+                self.teacher,
+                f"data.shards={self.student_set / 'train'}",
+                scores,
+                f"how={how}",
+                "k=16",
+            )
 
     # -- distillation
 
@@ -101,15 +123,27 @@ class Experiment:
         """Return the held-out loss and the scores of students by seed, for each source of the teacher's scores."""
         start = self.output / "start"
         if not start.exists():
-            clozeline("compress", self.teacher, "method=layers", f"keep={STUDENT_LAYERS}", f"output={start}")
+            clozeline(
+                "compress",
+                self.teacher,
+                "method=layers",
+                f"keep={STUDENT_LAYERS}",
+                f"output={start}",
+            )
         train = self.student_set / "train"
         losses = "losses: [{{name: scores, temperature: 1.0, weight: 1.0, how: {}}}]"
         cases = {"none": [f"data.shards={train}"]}
-        cases["live"] = [f"data.shards={train}", f"distil={{teacher: {self.teacher}, {losses.format('top')}}}"]
+        cases["live"] = [
+            f"data.shards={train}",
+            f"distil={{teacher: {self.teacher}, {losses.format('top')}}}",
+        ]
         for how in STORED:
             columns = f"{{path: {train}, columns: [{self.output / f'scores-{how}'}]}}"
             cases[how] = [f"data.shards={columns}", f"distil={{{losses.format(how)}}}"]
-        runs = {case: [self.output / "students" / f"{case}-{seed}" for seed in self.seeds] for case in cases}
+        runs = {
+            case: [self.output / "students" / f"{case}-{seed}" for seed in self.seeds]
+            for case in cases
+        }
 
         def train_student(case: str, seed: int) -> None:
             words = [f"model.init_from={start}", f"data.heldout={self.student_set / 'heldout'}"]
@@ -117,37 +151,74 @@ class Experiment:
             if not (runs[case][seed] / "heldout.json").exists():
                 clozeline("train", "--config", CONFIGS / "train_student.yaml", *cases[case], *words)
 
-        run_at_once((partial(train_student, case, seed) for case in cases for seed in self.seeds), CORES)
+        run_at_once(
+            (partial(train_student, case, seed) for case in cases for seed in self.seeds), CORES
+        )
         bodies = [self.teacher, *(run for of_case in runs.values() for run in of_case)]
-        run_at_once((partial(self._tune_body, task, body) for body in bodies for task in self.tasks), CORES)
-        return [self._body_row("teacher", [self.teacher]), *(self._body_row(case, runs[case]) for case in cases)]
+        run_at_once(
+            (partial(self._tune_body, task, body) for body in bodies for task in self.tasks), CORES
+        )
+        return [
+            self._body_row("teacher", [self.teacher]),
+            *(self._body_row(case, runs[case]) for case in cases),
+        ]
 
     def _tune_body(self, task: str, body: Path) -> list[float]:
         return self.tune(task, f"bodies/{body.name}", body, seeds=1)
 
     def _body_row(self, case: str, runs: Sequence[Path]) -> dict[str, Any]:
         row: dict[str, Any] = {"part": "distillation", "case": case}
-        row["nats"] = [keep_result(run / "heldout.json", lambda run=run: heldout_loss(run)) for run in runs]  # type: ignore[misc]
+        row["nats"] = [
+            keep_result(run / "heldout.json", lambda run=run: heldout_loss(run)) for run in runs
+        ]  # type: ignore[misc]
         for task in self.tasks:
             row[task] = [score for run in runs for score in self._tune_body(task, run)]
         return row
 
     # -- tasks
 
-    def tune(self, task: str, name: str, body: Path, *words: str, seeds: int | None = None) -> list[float]:
+    def tune(
+        self, task: str, name: str, body: Path, *words: str, seeds: int | None = None
+    ) -> list[float]:
         """Fine-tune a body on a task with each seed, and return the scores."""
-        output, (dev, train) = self.output / "tuned" / f"{task}-{name.replace('/', '-')}", self.tasks[task]
+        output, (dev, train) = (
+            self.output / "tuned" / f"{task}-{name.replace('/', '-')}",
+            self.tasks[task],
+        )
         steps = self.options.labels * EPOCHS // BATCH
         number = seeds or len(self.seeds)
-        keys = [f"task={recipe_of(task)}", f"train={train}", f"dev={dev}", f"output={output}", f"seeds={number}"]
-        keys += [f"optimizer.learning_rate={RATE}", f"data.global_batch={BATCH}", f"data.micro_batch={BATCH}"]
-        keys += [f"steps={steps}", f"schedule.warmup={steps // 10}", f"evaluate.every={steps}", "zero.stage=0"]
-        keys += [f"checkpoint.every={steps}", "log.tensorboard=false", *CHANGES.get(task, []), *words]
+        keys = [
+            f"task={recipe_of(task)}",
+            f"train={train}",
+            f"dev={dev}",
+            f"output={output}",
+            f"seeds={number}",
+        ]
+        keys += [
+            f"optimizer.learning_rate={RATE}",
+            f"data.global_batch={BATCH}",
+            f"data.micro_batch={BATCH}",
+        ]
+        keys += [
+            f"steps={steps}",
+            f"schedule.warmup={steps // 10}",
+            f"evaluate.every={steps}",
+            "zero.stage=0",
+        ]
+        keys += [
+            f"checkpoint.every={steps}",
+            "log.tensorboard=false",
+            *CHANGES.get(task, []),
+            *words,
+        ]
 
         def measure() -> list[float]:
             clozeline("finetune", body, *keys)
             options = EvaluateOptions(split="dev")
-            scored = [json.loads(score_task(output / f"seed-{seed}", options)[0]) for seed in range(number)]
+            scored = [
+                json.loads(score_task(output / f"seed-{seed}", options)[0])
+                for seed in range(number)
+            ]
             return [next(iter(found["metrics"].values())) for found in scored]
 
         scores: list[float] = keep_result(output / "figures.json", measure)
@@ -167,14 +238,18 @@ class Experiment:
                 scores += score([output], "dev", train.parent).values
             return scores
 
-        scores: list[float] = keep_result(self.output / "compressed" / task / f"{name}.json", measure)
+        scores: list[float] = keep_result(
+            self.output / "compressed" / task / f"{name}.json", measure
+        )
         return scores
 
     # -- methods
 
     def prune(self) -> list[dict[str, Any]]:
         """Return the scores of each pruning method at each level."""
-        trained = [(task, method, level) for task in self.tasks for method in TRAINED for level in LEVELS]
+        trained = [
+            (task, method, level) for task in self.tasks for method in TRAINED for level in LEVELS
+        ]
         run_at_once((partial(self.tune, task, "dense", self.teacher) for task in self.tasks), CORES)
         run_at_once((partial(self._tune_pruned, *each) for each in trained), CORES)
         rows = []
@@ -182,7 +257,11 @@ class Experiment:
             rows.append(_row("pruning", "dense", task, 0, self.tune(task, "dense", self.teacher)))
             for method in REMOVED:
                 for level in LEVELS:
-                    size = f"keep=[{_layers(level)}]" if method == "layers" else f"sparsity={level / 100}"
+                    size = (
+                        f"keep=[{_layers(level)}]"
+                        if method == "layers"
+                        else f"sparsity={level / 100}"
+                    )
                     scores = self.compressed(task, f"{method}-{level}", [f"method={method}", size])
                     rows.append(_row("pruning", method, task, level, scores))
             for method in TRAINED:
@@ -192,14 +271,20 @@ class Experiment:
         return rows
 
     def _tune_pruned(self, task: str, method: str, level: int) -> list[float]:
-        size = f"keep: {1 - level / 100:.1f}" if method == "movement" else f"sparsity: {level / 100}"
-        return self.tune(task, f"{method}-{level}", self.teacher, f"prune={{name: {method}, {size}}}")
+        size = (
+            f"keep: {1 - level / 100:.1f}" if method == "movement" else f"sparsity: {level / 100}"
+        )
+        return self.tune(
+            task, f"{method}-{level}", self.teacher, f"prune={{name: {method}, {size}}}"
+        )
 
     def quantize(self) -> list[dict[str, Any]]:
         """Return the scores of integers next to those of the dense models."""
         rows = []
         for task in self.tasks:
-            rows.append(_row("quantization", "dense", task, 32, self.tune(task, "dense", self.teacher)))
+            rows.append(
+                _row("quantization", "dense", task, 32, self.tune(task, "dense", self.teacher))
+            )
             for method, bits in (("int8", 8), ("int8_dynamic", 8), ("int4", 4)):
                 scores = self.compressed(task, method, [f"method={method}"])
                 rows.append(_row("quantization", method, task, bits, scores))
@@ -213,12 +298,20 @@ class Experiment:
         for part, measure in (("exits", measure_exits), ("tokens", measure_tokens)):
             runs = [self.output / "tuned" / f"{task}-dense" / f"seed-{seed}" for seed in self.seeds]
             points = [
-                keep_result(self.output / "early" / f"{part}-{seed}.json", lambda run=run, of=measure: of(run))  # type: ignore[misc]
+                keep_result(
+                    self.output / "early" / f"{part}-{seed}.json",
+                    lambda run=run, of=measure: of(run),
+                )  # type: ignore[misc]
                 for seed, run in zip(self.seeds, runs, strict=True)
             ]
             for same in zip(*points, strict=True):
                 amount = fmean(point[1] for point in same)
-                rows.append({**_row(part, same[0][0], task, 0, [point[2] for point in same]), "amount": amount})
+                rows.append(
+                    {
+                        **_row(part, same[0][0], task, 0, [point[2] for point in same]),
+                        "amount": amount,
+                    }
+                )
         return rows
 
 
@@ -248,8 +341,13 @@ def _percent(scores: Sequence[float]) -> str:
 
 def show_distillation(rows: Sequence[dict[str, Any]], tasks: Sequence[str]) -> None:
     """Print the students by the scores that they had."""
-    cells = [(row["case"], mean_text(row["nats"], 2), *(_percent(row[task]) for task in tasks)) for row in rows]
-    print_table(("scores of the teacher", "held-out nats", *(f"{task}, %" for task in tasks)), cells)
+    cells = [
+        (row["case"], mean_text(row["nats"], 2), *(_percent(row[task]) for task in tasks))
+        for row in rows
+    ]
+    print_table(
+        ("scores of the teacher", "held-out nats", *(f"{task}, %" for task in tasks)), cells
+    )
 
 
 def show_levels(rows: Sequence[dict[str, Any]]) -> None:
@@ -288,7 +386,10 @@ def main() -> None:
             show_levels(found)
     if "early" in options.parts:
         rows += (points := experiment.exit_early())
-        cells = [(row["part"], row["case"], f"{row['amount']:.3f}", _percent(row["scores"])) for row in points]
+        cells = [
+            (row["part"], row["case"], f"{row['amount']:.3f}", _percent(row["scores"]))
+            for row in points
+        ]
         print_table(("", "rule", "mean depth, or share of tokens", "accuracy, %"), cells)
     print(system_load())
     write_json(options.json, rows)

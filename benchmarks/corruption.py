@@ -43,17 +43,35 @@ _OBJECTIVES_BY_TARGET = {
     20.0: "composition mixture next_sentence_prediction span_corruption text_infilling",
     10.0: "sentence_order_prediction span_boundary whole_word_masking",
 }
-_TARGETS = {name: target for target, names in _OBJECTIVES_BY_TARGET.items() for name in names.split()}
+_TARGETS = {
+    name: target for target, names in _OBJECTIVES_BY_TARGET.items() for name in names.split()
+}
 _VARIETIES: tuple[tuple[str, dict[str, Any], float], ...] = (
     ("mass, encoder", {"name": "mass", "architecture": "encoder"}, 30.0),
     ("masked_lm, by frequency", {"name": "masked_lm", "frequency_exponent": 0.5}, 15.0),
     ("masked_lm, prefix", {"name": "masked_lm", "attention": "prefix"}, 30.0),
     ("permuted_lm, single tokens", {"name": "permuted_lm", "unit": "token"}, 30.0),
     ("prefix_lm, encoder-decoder", {"name": "prefix_lm", "architecture": "encoder_decoder"}, 500.0),
-    ("replaced tokens, uniform", {"name": "replaced_token_detection", "replacement": "uniform"}, 30.0),
-    ("replaced tokens, unigram", {"name": "replaced_token_detection", "replacement": "unigram"}, 30.0),
-    ("replaced tokens, shuffle", {"name": "replaced_token_detection", "replacement": "shuffle"}, 30.0),
-    ("sentence order, single tokens", {"name": "sentence_order_prediction", "max_span_length": 0}, 30.0),
+    (
+        "replaced tokens, uniform",
+        {"name": "replaced_token_detection", "replacement": "uniform"},
+        30.0,
+    ),
+    (
+        "replaced tokens, unigram",
+        {"name": "replaced_token_detection", "replacement": "unigram"},
+        30.0,
+    ),
+    (
+        "replaced tokens, shuffle",
+        {"name": "replaced_token_detection", "replacement": "shuffle"},
+        30.0,
+    ),
+    (
+        "sentence order, single tokens",
+        {"name": "sentence_order_prediction", "max_span_length": 0},
+        30.0,
+    ),
 )
 """Objectives with options other than their defaults: case, recipe entry, target."""
 _STAGE_TARGETS = {"masked_lm": 15.0, "whole_word_masking": 10.0}
@@ -83,7 +101,10 @@ def samples(rows: int, length: int, words: Vocabulary) -> Rows:
     starts = np.stack([random.permutation(length - 1)[: _SENTENCES - 1] for _ in range(rows)])
     starts = np.concatenate((np.zeros((rows, 1), np.int64), np.sort(starts, axis=1) + 1), axis=1)
     ids = random.randint(_FIRST, _SIZE, (rows, length)).astype(words.id_dtype)
-    fixed = {"uid": random.randint(0, 1 << 62, rows).astype(np.uint64), "variant": np.zeros(rows, np.uint16)}
+    fixed = {
+        "uid": random.randint(0, 1 << 62, rows).astype(np.uint64),
+        "variant": np.zeros(rows, np.uint16),
+    }
     fixed |= {"part": (np.arange(rows) % 7).astype(np.uint8), "language": np.zeros(rows, np.uint8)}
     columns = {
         "ids": ids,
@@ -117,7 +138,9 @@ def full_rows(objective: Objective, rows: int) -> tuple[Callable[[], Any], int]:
     variants = np.zeros(rows, np.uint16)
     skipped = int(np.count_nonzero(objective.corrupt(batch, variants, 1)[1]))
     if skipped:
-        raise SystemExit(f"{objective.label} skips {skipped} of {rows} rows, so its speed cannot be measured")
+        raise SystemExit(
+            f"{objective.label} skips {skipped} of {rows} rows, so its speed cannot be measured"
+        )
     tokens = len(batch.columns["ids"].values) + parallel * len(batch.columns["target_ids"].values)
     return lambda: objective.corrupt(batch, variants, 1), tokens
 
@@ -131,25 +154,40 @@ def tokenizer() -> Any:
     words = {f"<{name}>": index for index, name in enumerate(SPECIALS)}
     words |= {f"w{index}": index for index in range(len(words), _SIZE)}
     names = {f"{name}_token": f"<{name}>" for name in ("pad", "cls", "sep", "mask", "unk")}
-    return PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel(words, unk_token="<unk>")), **names)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(WordLevel(words, unk_token="<unk>")), **names
+    )
 
 
 def collator(name: str, form: str) -> float:
     """Return the speed of Hugging Face's collator for an objective, on torch tensors (`pt`) or arrays (`np`)."""
     import torch
-    from transformers import DataCollatorForLanguageModeling, DataCollatorForPermutationLanguageModeling
+    from transformers import (
+        DataCollatorForLanguageModeling,
+        DataCollatorForPermutationLanguageModeling,
+    )
 
     torch.set_num_threads(1)
     collate: Any
     if name == "permuted_lm":
         collate = DataCollatorForPermutationLanguageModeling(tokenizer(), return_tensors=form)
     else:
-        whole_word = name == "whole_word_masking"  # which supports no other replacement than the mask
-        shares = {"whole_word_mask": True, "mask_replace_prob": 1.0, "random_replace_prob": 0.0} if whole_word else {}
-        collate = DataCollatorForLanguageModeling(tokenizer(), mlm_probability=0.15, return_tensors=form, **shares)
+        whole_word = (
+            name == "whole_word_masking"
+        )  # which supports no other replacement than the mask
+        shares = (
+            {"whole_word_mask": True, "mask_replace_prob": 1.0, "random_replace_prob": 0.0}
+            if whole_word
+            else {}
+        )
+        collate = DataCollatorForLanguageModeling(
+            tokenizer(), mlm_probability=0.15, return_tensors=form, **shares
+        )
     batch = _collator_batch(name, torch.as_tensor if form == "pt" else np.asarray)
     rounds = 8 if name == "masked_lm" else 1
-    return speed(lambda: [collate([dict(row) for row in batch]) for _ in range(rounds)], rounds * 32 * 510)
+    return speed(
+        lambda: [collate([dict(row) for row in batch]) for _ in range(rounds)], rounds * 32 * 510
+    )
 
 
 def _collator_batch(name: str, make: Callable[[Any], Any]) -> list[dict[str, Any]]:
@@ -159,10 +197,14 @@ def _collator_batch(name: str, make: Callable[[Any], Any]) -> list[dict[str, Any
     ends = np.cumsum(2 + (ids % 2 == 0), axis=1)
     offsets = np.stack((ends - 2, ends), axis=2)
     batch = [
-        {"input_ids": make(row), "special_tokens_mask": make(of_row)} for row, of_row in zip(ids, special, strict=True)
+        {"input_ids": make(row), "special_tokens_mask": make(of_row)}
+        for row, of_row in zip(ids, special, strict=True)
     ]
     if name == "whole_word_masking":
-        batch = [{**row, "offset_mapping": make(of_row)} for row, of_row in zip(batch, offsets, strict=True)]
+        batch = [
+            {**row, "offset_mapping": make(of_row)}
+            for row, of_row in zip(batch, offsets, strict=True)
+        ]
     return batch
 
 
@@ -201,17 +243,27 @@ def _write_tokens(folder: Path, documents: int) -> None:
     tokenizer = folder / "train_tokenizer" / "tokenizer"
     tokenizer.mkdir(parents=True)
     words.save(tokenizer / "vocabulary.json")
-    ids = [_FIRST + random.zipf(1.3, random.randint(1, 1000)) % (_SIZE - _FIRST) for _ in range(documents)]
+    ids = [
+        _FIRST + random.zipf(1.3, random.randint(1, 1000)) % (_SIZE - _FIRST)
+        for _ in range(documents)
+    ]
     fixed = {"document_uid": random.randint(0, 256, (documents, 16)).astype(np.uint8)}
-    fixed |= {"language": np.zeros(documents, np.uint8), "source_group": np.zeros(documents, np.uint16)}
+    fixed |= {
+        "language": np.zeros(documents, np.uint8),
+        "source_group": np.zeros(documents, np.uint16),
+    }
     columns = {
         "token_ids": Ragged.from_lists(ids, np.uint16),
-        "sentence_starts": Ragged.from_lists([range(0, len(document_ids), 25) for document_ids in ids], np.uint32),
+        "sentence_starts": Ragged.from_lists(
+            [range(0, len(document_ids), 25) for document_ids in ids], np.uint32
+        ),
     }
     specs = token_columns(_SIZE)
     output = Output(folder / "encode")
     with output.file("shard-00000-of-00001.arrow") as path:
-        info = write_shard(path, Rows(fixed, columns), specs, block_rows=512, name="shard-00000-of-00001.arrow")
+        info = write_shard(
+            path, Rows(fixed, columns), specs, block_rows=512, name="shard-00000-of-00001.arrow"
+        )
     write_manifest(
         folder / "encode",
         name="tokens",
@@ -239,8 +291,12 @@ def measure(rows: int, documents: int) -> list[dict[str, Any]]:
     words = vocabulary()
     figures = []
 
-    def add(case: str, ours: float, target: float, peer: float | None = None, peer_name: str = "") -> None:
-        figures.append(figure(case, "million tokens/s", ours, peer, peer_name, target, holds=ours >= target))
+    def add(
+        case: str, ours: float, target: float, peer: float | None = None, peer_name: str = ""
+    ) -> None:
+        figures.append(
+            figure(case, "million tokens/s", ours, peer, peer_name, target, holds=ours >= target)
+        )
 
     for name in OBJECTIVES.available():
         ours = kernel(build_objective(name, words), rows)

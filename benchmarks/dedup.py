@@ -36,7 +36,9 @@ RUNS = 3
 
 _EDGES = (0.475, 0.55, 0.625, 0.675, 0.725, 0.775, 0.825, 0.875, 0.925, 0.975)
 _PAIR_WORDS = 250
-_VOCABULARY = ["".join(letters) for letters in product("bdfgklmnprst", "aeiou", "bdfgklmnprst", "aeiou")]
+_VOCABULARY = [
+    "".join(letters) for letters in product("bdfgklmnprst", "aeiou", "bdfgklmnprst", "aeiou")
+]
 
 
 def documents(megabytes: float) -> list[Document]:
@@ -68,7 +70,9 @@ def passes(source: Path) -> list[Callable[[str], None]]:
     return [exact, near]
 
 
-def write_pairs(low: float, high: float, count: int, draw: random.Random) -> tuple[list[str], list[float]]:
+def write_pairs(
+    low: float, high: float, count: int, draw: random.Random
+) -> tuple[list[str], list[float]]:
     """Return pairs of texts, one text after the other, with a similarity in [low, high), and these similarities."""
     texts: list[str] = []
     similarities: list[float] = []
@@ -80,7 +84,9 @@ def write_pairs(low: float, high: float, count: int, draw: random.Random) -> tup
         other = list(words)
         for position in draw.sample(range(_PAIR_WORDS), replaced):
             other[position] = draw.choice(_VOCABULARY)
-        left, right = ({tuple(each[at : at + 5]) for at in range(_PAIR_WORDS - 4)} for each in (words, other))
+        left, right = (
+            {tuple(each[at : at + 5]) for at in range(_PAIR_WORDS - 4)} for each in (words, other)
+        )
         similarity = len(left & right) / len(left | right)
         if low <= similarity < high:
             texts += [" ".join(words), " ".join(other)]
@@ -96,19 +102,30 @@ def recall_by_bins(count: int) -> list[dict[str, Any]]:
     every = [text for texts, _ in made for text in texts]
     keys = [minhash.band_keys(minhash.signature(text)).tolist() for text in every]
     rows = []
-    for index, ((low, high), (_, similarities)) in enumerate(zip(pairwise(_EDGES), made, strict=True)):
+    for index, ((low, high), (_, similarities)) in enumerate(
+        zip(pairwise(_EDGES), made, strict=True)
+    ):
         chances = [1 - (1 - similarity**8) ** 14 for similarity in similarities]
         pairs = range(2 * count * index, 2 * count * (index + 1), 2)
         found = sum(any(map(eq, keys[at], keys[at + 1])) for at in pairs) / count
         # at least one pair in nine, because nearly certain bins have almost no variance
         error = max(sum(chance * (1 - chance) for chance in chances), 1 / 9) ** 0.5 / count
-        rows.append({"bin": f"{low} to {high}", "theory": sum(chances) / count, "error": error, "ours": found})
+        rows.append(
+            {
+                "bin": f"{low} to {high}",
+                "theory": sum(chances) / count,
+                "error": error,
+                "ours": found,
+            }
+        )
     return rows
 
 
 def main() -> int:
     """Measure speed and recall; the exit code is 1 if our recall leaves theory."""
-    options = parser(__doc__, megabytes=(4.0, "text to hash, in MB"), pairs=(1000, "pairs in each bin")).parse_args()
+    options = parser(
+        __doc__, megabytes=(4.0, "text to hash, in MB"), pairs=(1000, "pairs in each bin")
+    ).parse_args()
     made = documents(options.megabytes)
     size = sum(len(document.text.encode()) for document in made) / 1e6
     rows = []
@@ -125,9 +142,14 @@ def main() -> int:
             with numpy_only():
                 numpy_form = size / best_seconds(run, RUNS)
             ours = size / best_seconds(run, RUNS)
-            rows.append(figure(case, "MB/s", ours, numpy_form, "numpy form", target, holds=ours >= target))
+            rows.append(
+                figure(case, "MB/s", ours, numpy_form, "numpy form", target, holds=ours >= target)
+            )
     numbers = [[f"{row[name]:.1f}" for name in ("ours", "peer", "ratio", "target")] for row in rows]
-    cells = [(row["case"], *shown, verdict(row["holds"])) for row, shown in zip(rows, numbers, strict=True)]
+    cells = [
+        (row["case"], *shown, verdict(row["holds"]))
+        for row, shown in zip(rows, numbers, strict=True)
+    ]
     print_table(("case", "ours MB/s", "numpy MB/s", "ratio", "target MB/s", "holds"), cells)
     recall = recall_by_bins(options.pairs)
     head = list(recall[0])

@@ -24,7 +24,9 @@ SHARES: Final = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 EPOCHS, BATCH = 10, 32
 
 
-def iterate_batches(shards: ShardSet, order: np.ndarray | None = None) -> Iterator[dict[str, Tensor]]:
+def iterate_batches(
+    shards: ShardSet, order: np.ndarray | None = None
+) -> Iterator[dict[str, Tensor]]:
     """Yield batches of a set, in its order or in another one."""
     rows = set_rows(shards)
     collate = Collate.from_manifest(shards.manifest)

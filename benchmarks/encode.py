@@ -42,7 +42,18 @@ TARGETS = {"byte_bpe": 1.0, "unigram": 0.9, "sentencepiece_bpe": 0.9}
 EXPORTED = ("byte_bpe", "wordpiece", "unigram")
 SENTENCEPIECE = "spiece.model"
 _SPECIAL = (*SPECIAL_PIECES.values(), *sentinel_pieces(SENTINELS), *(f"<{mode}>" for mode in MODES))
-COLUMNS = ("case", "ours", "peer", "peer_name", "ratio", "range", "stage", "unit", "target", "holds")
+COLUMNS = (
+    "case",
+    "ours",
+    "peer",
+    "peer_name",
+    "ratio",
+    "range",
+    "stage",
+    "unit",
+    "target",
+    "holds",
+)
 
 Texts = list[str]
 Encode = Callable[[Texts], Any]
@@ -53,8 +64,14 @@ def documents(megabytes: float) -> list[Document]:
     modules: list[Document] = []
     size = 0
     for path in sorted(Path(sysconfig.get_path("stdlib")).glob("[!_s]*/**/*.py")):
-        text = path.read_text(encoding="utf-8", errors="replace") if "site-packages" not in path.parts else ""
-        if any(piece in text for piece in _SPECIAL):  # we read it as letters, and a peer as a special piece
+        text = (
+            path.read_text(encoding="utf-8", errors="replace")
+            if "site-packages" not in path.parts
+            else ""
+        )
+        if any(
+            piece in text for piece in _SPECIAL
+        ):  # we read it as letters, and a peer as a special piece
             continue
         if text and size < megabytes * 1e6:
             modules.append(Document(uid=bytes(16), text=text, source=path.name, language="en"))
@@ -74,7 +91,9 @@ def import_model(texts: Texts, size: int, folder: Path) -> Path:
     folder.mkdir()
     with source.open("wb") as file:
         sentencepiece.SentencePieceTrainer.Train(
-            sentence_iterator=iter([line for text in texts[::4] for line in text.splitlines() if line]),
+            sentence_iterator=iter(
+                [line for text in texts[::4] for line in text.splitlines() if line]
+            ),
             model_writer=file,
             vocab_size=size,
             num_threads=1,
@@ -107,14 +126,18 @@ def load_peer(folder: Path) -> Encode:
         model = sentencepiece.SentencePieceProcessor(model_file=str(folder / SENTENCEPIECE))
         return lambda texts: model.encode(texts, return_type="numpy", num_threads=1)
     library = tokenizers.Tokenizer.from_str(load_tokenizer(folder).to_tokenizers().to_str())
-    return lambda texts: [np.array(row.ids) for row in library.encode_batch_fast(texts, add_special_tokens=False)]
+    return lambda texts: [
+        np.array(row.ids) for row in library.encode_batch_fast(texts, add_special_tokens=False)
+    ]
 
 
 def check_ids(ours: Encode, peer: Encode, texts: Texts) -> None:
     """Raise a RuntimeError unless both sides give the same ids: they would not do the same work."""
     same = list(map(np.array_equal, ours(texts), peer(texts)))
     if not all(same):
-        raise RuntimeError(f"the ids of {same.count(False)} texts differ, such as text {same.index(False)}")
+        raise RuntimeError(
+            f"the ids of {same.count(False)} texts differ, such as text {same.index(False)}"
+        )
 
 
 def load_stage(folder: Path) -> Callable[[Sequence[Document]], Any]:
@@ -137,12 +160,19 @@ def measure(name: str, folder: Path, modules: list[Document], rounds: int) -> di
     texts = [[document.text for document in batch] for batch in batches]
     megabytes = sum(len(text.encode()) for batch in texts for text in batch) / 1e6
     check_ids(load_ours(folder), load_peer(folder), [text for batch in texts for text in batch])
-    seconds = [(cpu_seconds(load_ours(folder), texts), cpu_seconds(load_peer(folder), texts)) for _ in range(rounds)]
+    seconds = [
+        (cpu_seconds(load_ours(folder), texts), cpu_seconds(load_peer(folder), texts))
+        for _ in range(rounds)
+    ]
     ratios = [peer / ours for ours, peer in seconds]
-    ours, peer = (round(megabytes / statistics.median(side), 2) for side in zip(*seconds, strict=True))
+    ours, peer = (
+        round(megabytes / statistics.median(side), 2) for side in zip(*seconds, strict=True)
+    )
     library = "sentencepiece" if (folder / SENTENCEPIECE).exists() else "tokenizers"
     target = TARGETS.get(name, TARGET)
-    row = figure(name, "MB/s", ours, peer, library, target, holds=statistics.median(ratios) >= target)
+    row = figure(
+        name, "MB/s", ours, peer, library, target, holds=statistics.median(ratios) >= target
+    )
     stage = round(megabytes / cpu_seconds(load_stage(folder), batches), 2)
     spread = f"{min(ratios):.2f}-{max(ratios):.2f}"
     row |= {"ratio": round(statistics.median(ratios), 2), "range": spread, "stage": stage}
@@ -151,7 +181,9 @@ def measure(name: str, folder: Path, modules: list[Document], rounds: int) -> di
 
 def main() -> None:
     arguments = parser(__doc__, megabytes=4.0, size=8000, rounds=5)
-    arguments.add_argument("--only", nargs="*", default=(), metavar="NAME", help="tokenizers to measure; default: all")
+    arguments.add_argument(
+        "--only", nargs="*", default=(), metavar="NAME", help="tokenizers to measure; default: all"
+    )
     settings = arguments.parse_args()
     modules = documents(settings.megabytes)
     size = settings.size
@@ -163,10 +195,16 @@ def main() -> None:
         }
         cases["tokenizer_json: T5"] = lambda: import_model(texts, size, base / "json-t5")
         for name in EXPORTED:
-            cases[f"tokenizer_json: {name}"] = lambda name=name: import_json(name, texts, size, base / f"json-{name}")
-        chosen = {name: make for name, make in cases.items() if not settings.only or name in settings.only}
+            cases[f"tokenizer_json: {name}"] = lambda name=name: import_json(
+                name, texts, size, base / f"json-{name}"
+            )
+        chosen = {
+            name: make for name, make in cases.items() if not settings.only or name in settings.only
+        }
         rows = [measure(name, make(), modules, settings.rounds) for name, make in chosen.items()]
-    print_table(rows[0], [row.values() for row in rows], f"encode, {settings.megabytes:g} MB, {size} pieces")
+    print_table(
+        rows[0], [row.values() for row in rows], f"encode, {settings.megabytes:g} MB, {size} pieces"
+    )
     print(system_load())
     write_json(settings.json, rows)
 

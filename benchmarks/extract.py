@@ -47,14 +47,20 @@ def score(pages: Sequence[MarkedPage], texts: Sequence[str]) -> dict[str, dict[s
         own = [(text, page) for text, page in zip(texts, pages, strict=True) if page.set == name]
         if own:
             strings = name == "strings"
-            scores[name] = score_strings(own) if strings else score_texts((text, page.gold) for text, page in own)
+            scores[name] = (
+                score_strings(own)
+                if strings
+                else score_texts((text, page.gold) for text, page in own)
+            )
     return scores
 
 
 def main() -> int:
     """Print and write the figures."""
     options = parser(
-        __doc__, pages=(Path, "folder of the marked pages; default: $CLOZELINE_DATA/html"), repeats=3
+        __doc__,
+        pages=(Path, "folder of the marked pages; default: $CLOZELINE_DATA/html"),
+        repeats=3,
     ).parse_args()
     folder = options.pages or Path(os.environ.get("CLOZELINE_DATA", ".")) / "html"
     if not folder.is_dir():
@@ -64,20 +70,41 @@ def main() -> int:
     htmls = [page.html for page in pages]
     extractors = {f"{name}, bare": build(keys, prepares=False) for name, keys in CASES.items()}
     extractors |= {name: build(keys, prepares=True) for name, keys in CASES.items()}
-    works = {name: lambda extract=extract: measure_pass(extract, htmls) for name, extract in extractors.items()}
-    speeds = {name: min(passes) / len(pages) * 1e3 for name, passes in take_turns(works, options.repeats).items()}
+    works = {
+        name: lambda extract=extract: measure_pass(extract, htmls)
+        for name, extract in extractors.items()
+    }
+    speeds = {
+        name: min(passes) / len(pages) * 1e3
+        for name, passes in take_turns(works, options.repeats).items()
+    }
     scores = {name: score(pages, list(map(extract, htmls))) for name, extract in extractors.items()}
     counts = Counter(page.set for page in pages)
     rows = [
-        figure(f"{key}, {counts[key]} pages: {name}", "F1", values["f1"], None, "", None, holds=True, **values)
+        figure(
+            f"{key}, {counts[key]} pages: {name}",
+            "F1",
+            values["f1"],
+            None,
+            "",
+            None,
+            holds=True,
+            **values,
+        )
         for name, sets in scores.items()
         for key, values in sets.items()
     ]
-    rows += [figure(f"speed: {name}", "ms/page", ms, None, "", None, holds=True) for name, ms in speeds.items()]
+    rows += [
+        figure(f"speed: {name}", "ms/page", ms, None, "", None, holds=True)
+        for name, ms in speeds.items()
+    ]
     cells = [
         (
             name,
-            *(" ".join(f"{value:.3f}" for value in sets[key].values()) if key in sets else "–" for key in SETS),
+            *(
+                " ".join(f"{value:.3f}" for value in sets[key].values()) if key in sets else "–"
+                for key in SETS
+            ),
             f"{speeds[name]:.1f}",
         )
         for name, sets in sorted(scores.items())

@@ -23,7 +23,9 @@ _BLOCK_TAGS = (
     "header|footer|aside|main|center|address|form|nav|details|summary|caption"
 )
 _BREAK = re.compile(rf"<(?:/?(?:{_BLOCK_TAGS})\b)[^>]*>", re.IGNORECASE)
-_UNSEEN = re.compile(r"<(script|style|svg|noscript)\b.*?</\1\s*>|<!--.*?-->", re.IGNORECASE | re.DOTALL)
+_UNSEEN = re.compile(
+    r"<(script|style|svg|noscript)\b.*?</\1\s*>|<!--.*?-->", re.IGNORECASE | re.DOTALL
+)
 _TAG = re.compile(r"<[^>]*>")
 _TOKEN = re.compile(r"\w+")
 SHINGLE = 4
@@ -55,7 +57,9 @@ def read_pages(folder: Path) -> list[MarkedPage]:
         expected = files.get(source.replace("source.html", "expected.html"))
         if expected is not None:
             gold = read_plainly(_text(expected))
-            pages.append(MarkedPage(source.split("/")[-2], "readability", _text(files[source]), gold))
+            pages.append(
+                MarkedPage(source.split("/")[-2], "readability", _text(files[source]), gold)
+            )
     files = _unpack(folder / "trafilatura_eval.tar.zst")
     for url, entry in sorted(json.loads(files["evaldata.json"]).items()):
         body = files.get(entry["file"])
@@ -124,4 +128,8 @@ def score_strings(texts: Iterable[tuple[str, MarkedPage]]) -> dict[str, float]:
 
 
 def _f1(precision: float, recall: float) -> dict[str, float]:
-    return {"precision": precision, "recall": recall, "f1": 2 * precision * recall / max(precision + recall, 1e-12)}
+    return {
+        "precision": precision,
+        "recall": recall,
+        "f1": 2 * precision * recall / max(precision + recall, 1e-12),
+    }

@@ -31,7 +31,9 @@ def reader_of(task: str) -> TaskReader:
     return reader
 
 
-def write_parts(task: str, paths: Sequence[Path], folder: Path, counts: Sequence[int], test: float) -> list[Path]:
+def write_parts(
+    task: str, paths: Sequence[Path], folder: Path, counts: Sequence[int], test: float
+) -> list[Path]:
     """Write test and training rows in the format of their file; return the test file, then the training files."""
     folder.mkdir(parents=True, exist_ok=True)
     reader = reader_of(task)
@@ -39,10 +41,20 @@ def write_parts(task: str, paths: Sequence[Path], folder: Path, counts: Sequence
     splits = split_by_group(items, {} if len(paths) > 1 else {"test": test}, "train", seed=1)
     starts = sorted({item.index for item in items})
     ends = dict(zip(starts, [*starts[1:], None], strict=True))
-    rows = [(item.index, split) for item, split in zip(items, splits, strict=True) if not isinstance(item, Rejected)]
-    training = sorted((start for start, split in rows if split == "train"), key=lambda at: hash64("labels", at))
+    rows = [
+        (item.index, split)
+        for item, split in zip(items, splits, strict=True)
+        if not isinstance(item, Rejected)
+    ]
+    training = sorted(
+        (start for start, split in rows if split == "train"), key=lambda at: hash64("labels", at)
+    )
     questions = ".json" in paths[0].suffixes
-    lines = [] if questions else [line if isinstance(line, str) else "" for _, line in text_lines(paths[0], Limits())]
+    lines = (
+        []
+        if questions
+        else [line if isinstance(line, str) else "" for _, line in text_lines(paths[0], Limits())]
+    )
 
     def write(name: str, chosen: Sequence[int]) -> Path:
         path = folder / f"{name}{paths[0].name.removesuffix('.zst')}"
@@ -53,7 +65,11 @@ def write_parts(task: str, paths: Sequence[Path], folder: Path, counts: Sequence
         path.write_text("".join(f"{line}\n" for part in parts for line in part), encoding="utf-8")
         return path
 
-    test_file = paths[1] if len(paths) > 1 else write("test-", [start for start, split in rows if split == "test"])
+    test_file = (
+        paths[1]
+        if len(paths) > 1
+        else write("test-", [start for start, split in rows if split == "test"])
+    )
     return [test_file, *(write(f"{count}-", training[:count]) for count in counts)]
 
 

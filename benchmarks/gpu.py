@@ -81,8 +81,15 @@ def experiments() -> dict[str, Experiment]:
         "training, stage 2": replace(bert, rows=512, columns=LENGTH, stage=2),
         "training, stage 3": replace(bert, rows=512, columns=LENGTH, stage=3),
     }
-    by_name |= {f"product {tokens // 1024}k": Experiment(rows=tokens, columns=1) for tokens in (16384, 32768, 131072)}
-    for name, model, sizes in (("bert", bert, (32, 128, 256)), ("gpt2", gpt2, (16, 32, 64)), ("t5", t5, (32, 64, 128))):
+    by_name |= {
+        f"product {tokens // 1024}k": Experiment(rows=tokens, columns=1)
+        for tokens in (16384, 32768, 131072)
+    }
+    for name, model, sizes in (
+        ("bert", bert, (32, 128, 256)),
+        ("gpt2", gpt2, (16, 32, 64)),
+        ("t5", t5, (32, 64, 128)),
+    ):
         for rows in sizes:
             for compiled in (False, True):
                 mode = "compiled" if compiled else "eager"
@@ -106,13 +113,23 @@ def batches(experiment: Experiment) -> list[dict[str, Tensor]]:
     """Return the micro-batches of a step, on the host."""
     if experiment.layout != "full":
         sizes = document_sizes(experiment.rows)
-        return [batch_packed_rows(pack_documents(sizes)) if experiment.layout == "packed" else short_rows(sizes)]
+        return [
+            batch_packed_rows(pack_documents(sizes))
+            if experiment.layout == "packed"
+            else short_rows(sizes)
+        ]
     ids, positions = random_labels(experiment.rows, experiment.columns)
     if experiment.targets:
         targets = torch.randint(5, 30_000, (experiment.rows, experiment.targets))
         batch = encoder_batch(ids, torch.arange(targets.numel())) | {"label_ids": targets.flatten()}
         decoder_positions = torch.arange(experiment.targets)[None]
-        return [batch | {"decoder_input_ids": targets.roll(1, dims=1), "decoder_position_ids": decoder_positions}]
+        return [
+            batch
+            | {
+                "decoder_input_ids": targets.roll(1, dims=1),
+                "decoder_position_ids": decoder_positions,
+            }
+        ]
     batch = encoder_batch(ids, torch.arange(ids.numel()) if experiment.share == 1 else positions)
     batch = pad_labels(batch, experiment.label_capacity) if experiment.compiled else batch
     return [batch]
@@ -122,7 +139,8 @@ def steps(experiment: Experiment, device: torch.device, tiny: bool) -> tuple[Ste
     """Return a step, its tokens, and its floating-point operations."""
     if experiment.preset is None:
         x, weight = (
-            torch.ones(shape, device=device, dtype=torch.bfloat16) for shape in ((experiment.rows, 768), (768, 3072))
+            torch.ones(shape, device=device, dtype=torch.bfloat16)
+            for shape in ((experiment.rows, 768), (768, 3072))
         )
         product = partial(torch.mm, x, weight, out=torch.mm(x, weight))
         return product, experiment.rows, 2.0 * experiment.rows * 768 * 3072
@@ -131,19 +149,32 @@ def steps(experiment: Experiment, device: torch.device, tiny: bool) -> tuple[Ste
         return build_optimizer(experiment.update, model).step, 0, 0.0
     host_batches = batches(experiment)
     device_batches = [
-        {key: value.to(device) for key, value in add_host_shapes(batch, model.position_limit).items()}
+        {
+            key: value.to(device)
+            for key, value in add_host_shapes(batch, model.position_limit).items()
+        }
         for batch in host_batches
     ]
     lengths = [int(length) for batch in host_batches for length in batch["lengths"]]
     labels = sum(int((batch["label_ids"] >= 0).sum()) for batch in host_batches)
-    operations = sum(model.flops(length, experiment.targets, labels / len(lengths)) for length in lengths)
+    operations = sum(
+        model.flops(length, experiment.targets, labels / len(lengths)) for length in lengths
+    )
     if experiment.forward:
-        return torch.inference_mode()(partial(model, device_batches[0])), sum(lengths), operations / 3
+        return (
+            torch.inference_mode()(partial(model, device_batches[0])),
+            sum(lengths),
+            operations / 3,
+        )
     student: nn.Module = model
     read: Callable[[dict[str, Tensor]], Mapping[str, Tensor]] = dict
     if experiment.scores is not None:
         student, read, running = give_scores(experiment, model, device_batches[0], device, tiny)
-        operations += sum(own.forward_flops(length, 0, labels / len(lengths)) for own in running for length in lengths)
+        operations += sum(
+            own.forward_flops(length, 0, labels / len(lengths))
+            for own in running
+            for length in lengths
+        )
 
     def step() -> None:
         for batch in device_batches:
@@ -161,14 +192,18 @@ def kernels(step: Step, device: torch.device) -> tuple[float, dict[str, float]]:
         step()
     kind = "self_device_time_total" if cuda else "self_cpu_time_total"
     # an operation has the time of its kernels, which are events of their own
-    events = [event for event in profile.key_averages() if (event.device_type == DeviceType.CUDA) == cuda]
+    events = [
+        event for event in profile.key_averages() if (event.device_type == DeviceType.CUDA) == cuda
+    ]
     spent = {event.key: float(getattr(event, kind)) for event in events}
     total = sum(spent.values()) or 1.0
     longest = sorted(spent, key=lambda key: -spent[key])[:10]
     return total / 1000, {key[:80]: round(spent[key] / total, 4) for key in longest}
 
 
-def measure(experiment: Experiment, device: torch.device, warm: int, count: int, tiny: bool) -> dict[str, Any]:
+def measure(
+    experiment: Experiment, device: torch.device, warm: int, count: int, tiny: bool
+) -> dict[str, Any]:
     """Return the line of an experiment."""
     cuda = device.type == "cuda"
     torch.manual_seed(0)
@@ -185,23 +220,39 @@ def measure(experiment: Experiment, device: torch.device, warm: int, count: int,
             step, tokens, operations = steps(experiment, device, tiny)
             low, middle, high = quantiles(times(step, device, warm, count), n=4)
             total, slowest = kernels(step, device)
-            line |= {"ms": middle, "ms_quartiles": [low, high], "kernels_ms": total, "kernels": slowest}
+            line |= {
+                "ms": middle,
+                "ms_quartiles": [low, high],
+                "kernels_ms": total,
+                "kernels": slowest,
+            }
         else:
             line |= train(experiment, device, tiny, count)
             middle = line["ms"]
             tokens = line.pop("tokens")
             operations = line.pop("operations")
-        line |= {"tokens_per_s": 1000 * tokens / middle, "operations_per_s": 1000 * operations / middle}
+        line |= {
+            "tokens_per_s": 1000 * tokens / middle,
+            "operations_per_s": 1000 * operations / middle,
+        }
         line["mfu"] = line["operations_per_s"] / peak.operations if cuda else None
-        line |= {"peak": peak.operations if cuda else None, "peak_origin": peak.origin if cuda else None}
+        line |= {
+            "peak": peak.operations if cuda else None,
+            "peak_origin": peak.origin if cuda else None,
+        }
     torch.use_deterministic_algorithms(before)
     line |= {"torch": torch.__version__, "device": str(device)}
     if cuda:
         asked = "name,clocks.sm,temperature.gpu,power.draw,clocks_event_reasons.active"
         state = subprocess.run(
-            ["nvidia-smi", f"--query-gpu={asked}", "--format=csv,noheader"], capture_output=True, text=True
+            ["nvidia-smi", f"--query-gpu={asked}", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
         )
-        line |= {"memory_gb": torch.cuda.max_memory_allocated() / 1e9, "state": state.stdout.strip()}
+        line |= {
+            "memory_gb": torch.cuda.max_memory_allocated() / 1e9,
+            "state": state.stdout.strip(),
+        }
     return line
 
 
@@ -220,7 +271,11 @@ def describe(line: dict[str, Any]) -> str:
         same = "equal" if line["holds"] else "DIFFERENT"
         return f"{same}: {line['errors']}, dropout {line['dropout of 0.1']}, ms {line['kernel_ms']}"
     goal = "" if line["goal"] is None else f" (goal {line['goal']:.2f})"
-    share = "" if line["mfu"] is None else f", MFU {line['mfu']:.2f}{goal} of {line['peak'] / 1e12:.0f} TFLOP/s"
+    share = (
+        ""
+        if line["mfu"] is None
+        else f", MFU {line['mfu']:.2f}{goal} of {line['peak'] / 1e12:.0f} TFLOP/s"
+    )
     waits = f", {line['waited_share']:.1%} waiting for data" if "waited_share" in line else ""
     return f"{line['ms']:.2f} ms, {line['tokens_per_s']:,.0f} tokens/s{share}{waits}"
 
@@ -229,11 +284,15 @@ def run_alone(name: str, words: list[str], limit: float) -> dict[str, Any]:
     """Return the line of an experiment, measured in a process of its own that is ended after `limit` seconds."""
     command = [sys.executable, "-m", "benchmarks.gpu", "--alone", name, *words]
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=errors, start_new_session=True)
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdout=out, stderr=errors, start_new_session=True
+        )
         try:
             process.wait(timeout=limit)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # with the compiler's workers, which it has started
+            os.killpg(
+                process.pid, signal.SIGKILL
+            )  # with the compiler's workers, which it has started
             process.wait()
             return {"name": name, "failed": f"took more than {limit:.0f} s"}
         out.seek(0)
@@ -245,7 +304,9 @@ def run_alone(name: str, words: list[str], limit: float) -> dict[str, Any]:
         return line
 
 
-def run_all(names: Sequence[str], output: Path, words: list[str], minutes: float, limit: float) -> int:
+def run_all(
+    names: Sequence[str], output: Path, words: list[str], minutes: float, limit: float
+) -> int:
     """Append a line per experiment to a file, except for finished ones; return 1 if one fails."""
     lines = output.read_text(encoding="utf-8").splitlines() if output.exists() else []
     finished = {line["name"] for line in map(json.loads, lines) if "failed" not in line}
@@ -256,7 +317,9 @@ def run_all(names: Sequence[str], output: Path, words: list[str], minutes: float
             continue
         left = end - time.monotonic()
         if left < min(limit, _LEAST):
-            print(f"{minutes:g} minutes are over before '{name}': run the command again to continue")
+            print(
+                f"{minutes:g} minutes are over before '{name}': run the command again to continue"
+            )
             break
         line = run_alone(name, words, min(limit, left))
         failed += "failed" in line or not line.get("holds", True)
@@ -269,14 +332,30 @@ def run_all(names: Sequence[str], output: Path, words: list[str], minutes: float
 def main(arguments: list[str] | None = None) -> int:
     """Run the experiments that the file does not have yet."""
     every = experiments()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--output", type=Path, default=Path("gpu.jsonl"), metavar="FILE")
-    parser.add_argument("--only", nargs="*", choices=list(every), default=list(every), metavar="NAME")
-    parser.add_argument("--minutes", type=float, default=10.0, help="no experiment starts later; default: %(default)s")
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds of an experiment; default: %(default)s")
+    parser.add_argument(
+        "--only", nargs="*", choices=list(every), default=list(every), metavar="NAME"
+    )
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=10.0,
+        help="no experiment starts later; default: %(default)s",
+    )
+    parser.add_argument(
+        "--limit", type=float, default=120.0, help="seconds of an experiment; default: %(default)s"
+    )
     parser.add_argument("--warm", type=int, default=30, metavar="N")
     parser.add_argument("--steps", type=int, default=50, metavar="N", help="timed steps, 2 or more")
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: small models, measures nothing")
+    parser.add_argument(
+        "--device",
+        choices=("cuda", "cpu"),
+        default="cuda",
+        help="cpu: small models, measures nothing",
+    )
     parser.add_argument("--alone", choices=list(every), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.device == "cuda" and not torch.cuda.is_available():
@@ -294,5 +373,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what deterministic products ask for
+    os.environ.setdefault(
+        "CUBLAS_WORKSPACE_CONFIG", ":4096:8"
+    )  # what deterministic products ask for
     raise SystemExit(main())

@@ -64,7 +64,9 @@ def build(experiment: Experiment, device: torch.device, tiny: bool) -> Model:
     plain = read_size(experiment.preset) | {"dropout": {}}
     plain |= SMALL if tiny else {}
     if experiment.label_chunk is not None:
-        plain["heads"] = {name: {"weight": 1.0, "label_chunk": experiment.label_chunk} for name in plain["heads"]}
+        plain["heads"] = {
+            name: {"weight": 1.0, "label_chunk": experiment.label_chunk} for name in plain["heads"]
+        }
     vocabulary = TINY_VOCABULARY if tiny else VOCABULARY[experiment.preset]
     model = build_model(TypeAdapter(ModelConfig).validate_python(plain), vocabulary, {})
     if experiment.number_format is not None:
@@ -72,7 +74,10 @@ def build(experiment: Experiment, device: torch.device, tiny: bool) -> Model:
         dense = Checkpoint(model.config, vocabulary, tensors, {}, None, ())
         method = METHODS.resolve(experiment.number_format).build()
         model = build_checkpoint(method.compress(dense, ()).checkpoint)
-    model.to(device=device, dtype=torch.float32 if tiny or experiment.update is not None else torch.bfloat16)
+    model.to(
+        device=device,
+        dtype=torch.float32 if tiny or experiment.update is not None else torch.bfloat16,
+    )
     if experiment.compiled:
         compile_layers(model, "eager" if tiny else "inductor")
         compile_heads(model, "eager" if tiny else "inductor")
@@ -109,4 +114,8 @@ def give_scores(
     if experiment.scores == "live":
         return live, lambda own: {**own, **teacher(own)}, [large]
     ids, weights = keep_best(teacher(batch)["teacher_logits_masked_lm"], 16, 1.0)
-    return Student(model, losses, None), lambda own: {**own, "teacher_ids": ids, "teacher_weights": weights}, []
+    return (
+        Student(model, losses, None),
+        lambda own: {**own, "teacher_ids": ids, "teacher_weights": weights},
+        [],
+    )

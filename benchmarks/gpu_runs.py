@@ -58,14 +58,32 @@ def train(experiment: Experiment, device: torch.device, tiny: bool, steps: int) 
         code = run(load_config(TrainConfig, folder / "train.yaml", words))
         assert code == 0, f"the run ended with {code}"
         records = step_records(read_lines(folder / "run" / "metrics.jsonl"))
-        events = [event for event in read_lines(folder / "run" / "events.jsonl") if event["event"] == "memory"]
+        events = [
+            event
+            for event in read_lines(folder / "run" / "events.jsonl")
+            if event["event"] == "memory"
+        ]
     settled = records[SETTLED:]
-    between = [after["time"] - before["time"] for before, after in zip(records[SETTLED - 1 :], settled, strict=False)]
+    between = [
+        after["time"] - before["time"]
+        for before, after in zip(records[SETTLED - 1 :], settled, strict=False)
+    ]
     operations = (settled[-1]["flops"] - records[SETTLED - 1]["flops"]) / len(settled)
     waits = [record["stream"]["waited_share"] for record in settled]
-    line = {"ms": 1000 * float(torch.tensor(between).median()), "operations": operations, "tokens": rows * LENGTH}
-    line |= {"waited_share": sum(waits) / len(waits), "losses": [records[0]["loss"], records[-1]["loss"]]}
-    return {**line, "state_bytes": events[-1]["ranks"][0], "peak_bytes": settled[-1].get("device_bytes")}
+    line = {
+        "ms": 1000 * float(torch.tensor(between).median()),
+        "operations": operations,
+        "tokens": rows * LENGTH,
+    }
+    line |= {
+        "waited_share": sum(waits) / len(waits),
+        "losses": [records[0]["loss"], records[-1]["loss"]],
+    }
+    return {
+        **line,
+        "state_bytes": events[-1]["ranks"][0],
+        "peak_bytes": settled[-1].get("device_bytes"),
+    }
 
 
 def times(step: Step, device: torch.device, warm: int, count: int) -> list[float]:
@@ -87,7 +105,9 @@ def times(step: Step, device: torch.device, warm: int, count: int) -> list[float
     return [before.elapsed_time(after) for before, after in pairwise(marks)]
 
 
-def compare_attention(device: torch.device, tiny: bool, warm: int, count: int, *, across: bool) -> dict[str, Any]:
+def compare_attention(
+    device: torch.device, tiny: bool, warm: int, count: int, *, across: bool
+) -> dict[str, Any]:
     """Return the errors in bf16 of attention in documents and of attention with a mask, relative to fp32 with a mask.
 
     The kernel of documents may be off by twice as much as the mask. With dropout, its average of ones stays near 1, and
@@ -104,10 +124,14 @@ def compare_attention(device: torch.device, tiny: bool, warm: int, count: int, *
         targets = [[-(-size * 114 // 512) for size in row] for row in rows]
         queries = max(map(sum, targets))
         filled = [[*row[:-1], row[-1] + queries - sum(row)] for row in targets]
-        numbers = [torch.repeat_interleave(torch.arange(len(row)), torch.tensor(row)) for row in filled]
+        numbers = [
+            torch.repeat_interleave(torch.arange(len(row)), torch.tensor(row)) for row in filled
+        ]
         batch |= {"decoder_document_ids": torch.stack(numbers)}
         batch = _move(batch | paired_bounds(batch), device)
-        plan = AttentionPlan(documents=batch_documents(batch, "decoder_"), source_documents=batch_documents(batch))
+        plan = AttentionPlan(
+            documents=batch_documents(batch, "decoder_"), source_documents=batch_documents(batch)
+        )
     assert plan.documents is not None
     count_rows, keys = batch["input_ids"].shape
     heads = 2 if tiny else 12
@@ -130,7 +154,10 @@ def compare_attention(device: torch.device, tiny: bool, warm: int, count: int, *
     kernels = ("mask", "documents")
     exact = gradients("exact", torch.float32)
     results = {name: gradients(name, torch.bfloat16) for name in kernels}
-    spent = {name: times(partial(gradients, name, torch.bfloat16), device, warm, count) for name in kernels}
+    spent = {
+        name: times(partial(gradients, name, torch.bfloat16), device, warm, count)
+        for name in kernels
+    }
     names = ("outputs", "queries", "keys", "values")
     errors = {
         name: {

@@ -25,7 +25,9 @@ def parser(description: str | None, **options: Any) -> argparse.ArgumentParser:
 
     The value of a keyword is the default, or a type where the default is None, or a pair of that and the help text.
     """
-    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for name, value in options.items():
         default, text = value if isinstance(value, tuple) else (value, "")
         flag = f"--{name.replace('_', '-')}"
@@ -38,11 +40,15 @@ def parser(description: str | None, **options: Any) -> argparse.ArgumentParser:
             made.add_argument(flag, type=type(default[0]), nargs="+", default=default, help=text)
         else:
             made.add_argument(flag, type=type(default), default=default, help=text)
-    made.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
+    made.add_argument(
+        "--json", type=Path, metavar="FILE", help="also write the figures to this file"
+    )
     return made
 
 
-def best_seconds(work: Callable[[], Any], runs: int, clock: Callable[[], float] = time.process_time) -> float:
+def best_seconds(
+    work: Callable[[], Any], runs: int, clock: Callable[[], float] = time.process_time
+) -> float:
     """Return the seconds of the fastest of several runs, after one to warm up."""
     work()
     best = math.inf
@@ -54,7 +60,9 @@ def best_seconds(work: Callable[[], Any], runs: int, clock: Callable[[], float] 
 
 
 def take_turns(
-    works: Mapping[str, Callable[[], Any]], repeats: int, clock: Callable[[], float] = time.process_time
+    works: Mapping[str, Callable[[], Any]],
+    repeats: int,
+    clock: Callable[[], float] = time.process_time,
 ) -> dict[str, list[float]]:
     """Return the seconds of each repetition by name; the works take turns, and the first turn warms up."""
     seconds: dict[str, list[float]] = {name: [] for name in works}
@@ -89,7 +97,9 @@ def run_script(script: str, *options: object, python: str = sys.executable) -> A
     own = path.is_relative_to(ROOT)
     start = ["-m", ".".join(path.relative_to(ROOT).with_suffix("").parts)] if own else [script]
     command = [python, *start, *map(str, options)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}  # another interpreter may not have Clozeline installed
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT)
+    }  # another interpreter may not have Clozeline installed
     result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if result.returncode:
         raise RuntimeError((result.stderr.strip().splitlines() or ["no message"])[-1])
@@ -97,11 +107,26 @@ def run_script(script: str, *options: object, python: str = sys.executable) -> A
 
 
 def figure(
-    case: str, unit: str, ours: float, peer: float | None, peer_name: str, target: Any, *, holds: bool, **more: Any
+    case: str,
+    unit: str,
+    ours: float,
+    peer: float | None,
+    peer_name: str,
+    target: Any,
+    *,
+    holds: bool,
+    **more: Any,
 ) -> dict[str, Any]:
     """Return one row of `--json`; `ratio` is ours / peer."""
     ratio = ours / peer if peer else None
-    row = {"case": case, "ours": ours, "peer": peer, "peer_name": peer_name, "ratio": ratio, "unit": unit}
+    row = {
+        "case": case,
+        "ours": ours,
+        "peer": peer,
+        "peer_name": peer_name,
+        "ratio": ratio,
+        "unit": unit,
+    }
     return {**row, "target": target, "holds": holds, **more}
 
 
@@ -130,7 +155,15 @@ class Claim:
 
     def row(self) -> dict[str, Any]:
         """Return the row of `--json`."""
-        row = figure(self.case, self.unit, self.ours, self.peer, self.peer_name, self.target, holds=self.holds)
+        row = figure(
+            self.case,
+            self.unit,
+            self.ours,
+            self.peer,
+            self.peer_name,
+            self.target,
+            holds=self.holds,
+        )
         return {**row, "ratio": self.ratio if math.isfinite(self.ratio) else None}
 
 
@@ -145,7 +178,10 @@ def print_table(head: Iterable[object], rows: Iterable[Iterable[object]], title:
     lines.insert(1, ["-" * width for width in widths])
     print(f"\n{title}\n" if title else "")
     for first, *rest in lines:
-        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))]
+        cells = [
+            first.ljust(widths[0]),
+            *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)),
+        ]
         print(f"| {' | '.join(cells)} |")
 
 
@@ -155,7 +191,16 @@ def print_claims(claims: Sequence[Claim]) -> None:
     for claim in claims:
         bound = claim.peer * claim.target if claim.more else claim.peer / claim.target
         limit = f"{'at least' if claim.more else 'at most'} {bound:,.3g}"
-        rows.append((claim.case, claim.unit, f"{claim.ours:,.3g}", limit, claim.peer_name, verdict(claim.holds)))
+        rows.append(
+            (
+                claim.case,
+                claim.unit,
+                f"{claim.ours:,.3g}",
+                limit,
+                claim.peer_name,
+                verdict(claim.holds),
+            )
+        )
     print_table(("case", "figure", "ours", "must be", "of", "holds"), rows)
 
 

@@ -18,7 +18,15 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from pathlib import Path
 
-from benchmarks.harness import parser, print_claims, print_table, run_script, system_load, verdict, write_json
+from benchmarks.harness import (
+    parser,
+    print_claims,
+    print_table,
+    run_script,
+    system_load,
+    verdict,
+    write_json,
+)
 
 import numpy as np
 
@@ -26,7 +34,14 @@ from benchmarks.peers import loaders
 from benchmarks.peers.clozeline import Ours, OursZstd
 from benchmarks.peers.measure import RESUMED_AT, measure
 from benchmarks.peers.targets import GUARD_US, MAIN, ZSTD, ratios, requirements
-from benchmarks.peers.workload import BATCH, Loader, checksums, document_lengths, draw_packed_lengths, token_rows
+from benchmarks.peers.workload import (
+    BATCH,
+    Loader,
+    checksums,
+    document_lengths,
+    draw_packed_lengths,
+    token_rows,
+)
 
 CASES: dict[str, type[Loader]] = {
     MAIN: Ours,
@@ -40,16 +55,24 @@ CASES: dict[str, type[Loader]] = {
 }
 Figures = Mapping[str, float]
 _COLUMNS: dict[str, Callable[[Figures], str]] = {
-    "CPU us/sample, best window (mean)": lambda figures: f"{figures['least_cpu']:.2f} ({figures['cpu']:.2f})",
-    "samples/s, best window (mean)": lambda figures: f"{figures['best_rate']:,.0f} ({figures['rate']:,.0f})",
+    "CPU us/sample, best window (mean)": lambda figures: (
+        f"{figures['least_cpu']:.2f} ({figures['cpu']:.2f})"
+    ),
+    "samples/s, best window (mean)": lambda figures: (
+        f"{figures['best_rate']:,.0f} ({figures['rate']:,.0f})"
+    ),
     "import s": lambda figures: f"{figures['import']:.2f}",
     "first batch s": lambda figures: f"{figures['first']:.3f}",
-    "resume s at 1, 50, 99 %": lambda figures: ", ".join(f"{figures[f'resume_{at}']:.3f}" for at in RESUMED_AT),
+    "resume s at 1, 50, 99 %": lambda figures: ", ".join(
+        f"{figures[f'resume_{at}']:.3f}" for at in RESUMED_AT
+    ),
     "epoch: delivered / repeated / missing": lambda figures: _counts(figures, "epoch"),
     "resumed at 50 %: the same": lambda figures: _counts(figures, "resumed"),
     "resumed stream identical": lambda figures: "yes" if figures["identical"] else "no",
     "state bytes": lambda figures: f"{figures['state_bytes']:.0f}",
-    "RSS MiB (beyond imports)": lambda figures: f"{figures['rss']:.0f} ({figures['rss_beyond_imports']:.0f})",
+    "RSS MiB (beyond imports)": lambda figures: (
+        f"{figures['rss']:.0f} ({figures['rss_beyond_imports']:.0f})"
+    ),
     "bytes/token": lambda figures: f"{figures['bytes_per_token']:.2f}",
 }
 _LARGEST = ("best_rate", "rate", "epoch_", "resumed_", "elastic_")
@@ -57,7 +80,9 @@ _LARGEST = ("best_rate", "rate", "epoch_", "resumed_", "elastic_")
 
 
 def _counts(figures: Figures, what: str) -> str:
-    return " / ".join(f"{figures[f'{what}_{part}']:.0f}" for part in ("delivered", "repeated", "missing"))
+    return " / ".join(
+        f"{figures[f'{what}_{part}']:.0f}" for part in ("delivered", "repeated", "missing")
+    )
 
 
 def write_samples(root: Path, samples: int, *, documents: bool, texts: Path | None = None) -> None:
@@ -65,7 +90,11 @@ def write_samples(root: Path, samples: int, *, documents: bool, texts: Path | No
     from benchmarks.texts import natural_texts
 
     if documents:
-        natural = [json.loads(line)["text"] for line in texts.read_bytes().splitlines()] if texts else natural_texts()
+        natural = (
+            [json.loads(line)["text"] for line in texts.read_bytes().splitlines()]
+            if texts
+            else natural_texts()
+        )
         lengths = document_lengths(samples, natural)
         print(
             f"{len(natural):,} texts; {np.mean(lengths):.0f} ids per sample on average, {np.median(lengths):.0f} median"
@@ -91,7 +120,9 @@ def run_case(name: str, root: Path, workers: int) -> dict[str, float]:
     return {}
 
 
-def in_fresh_process(python: str, name: str, root: Path, workers: int = 0) -> dict[str, float] | None:
+def in_fresh_process(
+    python: str, name: str, root: Path, workers: int = 0
+) -> dict[str, float] | None:
     """Run a case in a process of its own; None: its package is not installed, or it failed."""
     options = ("--case", name, "--folder", root, "--workers", workers)
     try:
@@ -102,13 +133,19 @@ def in_fresh_process(python: str, name: str, root: Path, workers: int = 0) -> di
     return figures
 
 
-def compare(root: Path, peers_python: str, rounds: int, workers: int) -> dict[str, dict[str, float]]:
+def compare(
+    root: Path, peers_python: str, rounds: int, workers: int
+) -> dict[str, dict[str, float]]:
     """Measure every installed case: the best of several rounds, but the most samples missing or repeated."""
-    pythons = {name: sys.executable if issubclass(case, Ours) else peers_python for name, case in CASES.items()}
+    pythons = {
+        name: sys.executable if issubclass(case, Ours) else peers_python
+        for name, case in CASES.items()
+    }
     installed = [
         name
         for name in CASES
-        if (_folder(root, name) / "written").exists() or in_fresh_process(pythons[name], name, root) is not None
+        if (_folder(root, name) / "written").exists()
+        or in_fresh_process(pythons[name], name, root) is not None
     ]
     figures_by_case: dict[str, dict[str, float]] = {}
     for _, name in product(range(rounds), installed):
@@ -136,12 +173,21 @@ def show(figures_by_case: Mapping[str, Figures], workers: int) -> None:
     columns = dict(_COLUMNS)
     if workers:
         title = f"samples/s, best window, {workers} worker processes"
-        columns[title] = lambda facts: f"{facts['rate_with_workers']:,.0f}" if "rate_with_workers" in facts else "-"
-    lines = ((name, *(cell(figures) for cell in columns.values())) for name, figures in figures_by_case.items())
+        columns[title] = lambda facts: (
+            f"{facts['rate_with_workers']:,.0f}" if "rate_with_workers" in facts else "-"
+        )
+    lines = (
+        (name, *(cell(figures) for cell in columns.values()))
+        for name, figures in figures_by_case.items()
+    )
     print_table(("loader", *columns), lines)
     rows = []
     for cpu, wall, mean_cpu, mean_wall in ratios(figures_by_case):
-        target = f"{cpu.target:.3g}" if cpu.target == wall.target else f"{cpu.target:.2f}, {wall.target:.2f}"
+        target = (
+            f"{cpu.target:.3g}"
+            if cpu.target == wall.target
+            else f"{cpu.target:.2f}, {wall.target:.2f}"
+        )
         times = (f"{cpu.ratio:.3g} ({mean_cpu:.3g})", f"{wall.ratio:.3g} ({mean_wall:.3g})")
         rows.append((cpu.case, cpu.peer_name, *times, target, verdict(cpu.holds and wall.holds)))
     less, more = "times less CPU, best window (mean)", "times the samples/s, best window (mean)"
@@ -160,8 +206,12 @@ def main() -> int:
         texts=(Path, "JSONL file whose texts give the lengths of `--rows documents`"),
         folder=(Path, "folder for the samples; default: a temporary one"),
     )
-    made.add_argument("--rows", choices=("packed", "documents"), default="packed", help="lengths of the samples")
-    made.add_argument("--case", choices=list(CASES), help="write or measure one case in this process")
+    made.add_argument(
+        "--rows", choices=("packed", "documents"), default="packed", help="lengths of the samples"
+    )
+    made.add_argument(
+        "--case", choices=list(CASES), help="write or measure one case in this process"
+    )
     options = made.parse_args()
     if options.case:
         print(json.dumps(run_case(options.case, options.folder, options.workers)))

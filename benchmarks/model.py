@@ -88,7 +88,9 @@ def theirs(kind: str, settings: dict[str, Any], tensors: dict[str, torch.Tensor]
 def random_labels(rows: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return ids [rows, columns] and flat positions of labels, equally many in each row."""
     ids = torch.randint(5, 30_000, (rows, columns))
-    chosen = torch.rand(rows, columns).argsort(dim=1)[:, : round(LABELS * columns)].sort(dim=1).values
+    chosen = (
+        torch.rand(rows, columns).argsort(dim=1)[:, : round(LABELS * columns)].sort(dim=1).values
+    )
     return ids, (chosen + torch.arange(rows)[:, None] * columns).flatten()
 
 
@@ -122,8 +124,14 @@ def bert_ours(share: float = LABELS) -> tuple[Step, int]:
 
 def bert_theirs() -> tuple[Step, int]:
     ids, positions = random_labels(8, 128)
-    settings = {"model_type": "bert", "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    return theirs("BertForMaskedLM", settings, {"input_ids": ids, "labels": dense(ids, positions)}), ids.numel()
+    settings = {
+        "model_type": "bert",
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+    }
+    return theirs(
+        "BertForMaskedLM", settings, {"input_ids": ids, "labels": dense(ids, positions)}
+    ), ids.numel()
 
 
 def gpt2_ours() -> tuple[Step, int]:
@@ -135,7 +143,13 @@ def gpt2_ours() -> tuple[Step, int]:
 
 def gpt2_theirs() -> tuple[Step, int]:
     ids = torch.randint(0, 50_000, (4, 256))
-    settings = {"model_type": "gpt2", "attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0, "use_cache": False}
+    settings = {
+        "model_type": "gpt2",
+        "attn_pdrop": 0.0,
+        "embd_pdrop": 0.0,
+        "resid_pdrop": 0.0,
+        "use_cache": False,
+    }
     return theirs("GPT2LMHeadModel", settings, {"input_ids": ids, "labels": ids}), ids.numel()
 
 
@@ -143,7 +157,10 @@ def t5_ours() -> tuple[Step, int]:
     ids = torch.randint(0, 32_000, (8, 128))
     targets = torch.randint(0, 32_000, (8, 29))
     batch = encoder_batch(ids, torch.arange(targets.numel())) | {"label_ids": targets.flatten()}
-    batch |= {"decoder_input_ids": targets.roll(1, dims=1), "decoder_position_ids": torch.arange(29)[None]}
+    batch |= {
+        "decoder_input_ids": targets.roll(1, dims=1),
+        "decoder_position_ids": torch.arange(29)[None],
+    }
     return ours("t5_base", batch), ids.numel() + targets.numel()
 
 
@@ -212,17 +229,25 @@ def batch_packed_rows(rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
 def step_packed() -> tuple[Step, int]:
     """Return a step over rows of up to 512 tokens that hold complete documents."""
     sizes = document_sizes()
-    return ours("tinybert_6", *(batch_packed_rows([row]) for row in pack_documents(sizes))), sum(sizes)
+    return ours("tinybert_6", *(batch_packed_rows([row]) for row in pack_documents(sizes))), sum(
+        sizes
+    )
 
 
 def step_padded() -> tuple[Step, int]:
     """Return a step over batches of 8 documents, each padded to its longest."""
     sizes = document_sizes()
-    return ours("tinybert_6", *(short_rows(sizes[first : first + 8]) for first in range(0, len(sizes), 8))), sum(sizes)
+    return ours(
+        "tinybert_6", *(short_rows(sizes[first : first + 8]) for first in range(0, len(sizes), 8))
+    ), sum(sizes)
 
 
 SIDES: dict[str, dict[str, Callable[[], tuple[Step, int]]]] = {
-    "bert_base": {"ours": bert_ours, "transformers": bert_theirs, "gathered head": lambda: bert_ours(1)},
+    "bert_base": {
+        "ours": bert_ours,
+        "transformers": bert_theirs,
+        "gathered head": lambda: bert_ours(1),
+    },
     "gpt2_small": {"ours": gpt2_ours, "transformers": gpt2_theirs},
     "t5_base": {"ours": t5_ours, "transformers": t5_theirs},
     "packed": {"ours": step_packed, "padded": step_padded},
@@ -235,11 +260,21 @@ def compare(cases: list[str], rounds: int) -> list[Claim]:
     claims = []
     for case in cases:
         rate: dict[str, float] = run_script(__file__, "--case", case, "--rounds", rounds)
-        memory: dict[str, float] = {side: run_script(__file__, "--case", case, "--side", side) for side in SIDES[case]}
+        memory: dict[str, float] = {
+            side: run_script(__file__, "--case", case, "--side", side) for side in SIDES[case]
+        }
         for side in [side for side in rate if side != "ours"]:
             target = TARGETS[case] if side != "gathered head" else 1.0
-            claims.append(Claim(case, "tokens per CPU second", rate["ours"], rate[side], side, target, more=True))
-            claims.append(Claim(case, "MB at the peak of a step", memory["ours"], memory[side], side, target=0.9))
+            claims.append(
+                Claim(
+                    case, "tokens per CPU second", rate["ours"], rate[side], side, target, more=True
+                )
+            )
+            claims.append(
+                Claim(
+                    case, "MB at the peak of a step", memory["ours"], memory[side], side, target=0.9
+                )
+            )
     return claims
 
 
@@ -253,7 +288,13 @@ def main() -> int:
     if options.case:
         torch.set_num_threads(1)
         torch.manual_seed(0)
-        print(json.dumps(peak(options.case, options.side) if options.side else rates(options.case, options.rounds)))
+        print(
+            json.dumps(
+                peak(options.case, options.side)
+                if options.side
+                else rates(options.case, options.rounds)
+            )
+        )
         return 0
     print(system_load())
     return finish(compare(options.cases, options.rounds), options.json)

@@ -29,7 +29,11 @@ _LOAD_EVERY_S: Final = 5.0
 
 def benchmark_names() -> list[str]:
     """Return the benchmarks that need nothing, sorted."""
-    scripts = {path.stem for path in (ROOT / "benchmarks").glob("*.py") if _START in path.read_text(encoding="utf-8")}
+    scripts = {
+        path.stem
+        for path in (ROOT / "benchmarks").glob("*.py")
+        if _START in path.read_text(encoding="utf-8")
+    }
     return sorted(scripts - _NEED_MORE - {"run_all"})
 
 
@@ -53,7 +57,9 @@ def run(name: str, options: list[str]) -> tuple[int, list[dict[str, Any]]]:
                 load = max(load, os.getloadavg()[0])
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(_LOAD_EVERY_S)
-        rows = list(find_rows(json.loads(path.read_text(encoding="utf-8")))) if path.exists() else []
+        rows = (
+            list(find_rows(json.loads(path.read_text(encoding="utf-8")))) if path.exists() else []
+        )
     return process.returncode, [{**row, "benchmark": name, "load": round(load, 1)} for row in rows]
 
 
@@ -68,7 +74,9 @@ def main() -> int:
     """Run the benchmarks, print one table, and return the exit code."""
     names = benchmark_names()
     made = parser(__doc__, peers=(str, "interpreter with the peers"))
-    made.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
+    made.add_argument(
+        "--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names)
+    )
     options = made.parse_args()
     table = []
     failed = []

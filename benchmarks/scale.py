@@ -25,7 +25,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.harness import Claim, finish, parser, print_table, resident_bytes, run_script, system_load
+from benchmarks.harness import (
+    Claim,
+    finish,
+    parser,
+    print_table,
+    resident_bytes,
+    run_script,
+    system_load,
+)
 
 import numpy as np
 
@@ -35,7 +43,12 @@ from clozeline.pipeline.shards import Block, ShardInfo, ShardSet, open_shards
 from clozeline.pipeline.shards.index import parse_index
 from clozeline.pipeline.shards.manifest import Manifest
 from clozeline.train.checkpoint.retention import prune
-from clozeline.train.checkpoint.stored_checkpoint import FileRecord, Index, ParameterRecord, part_name
+from clozeline.train.checkpoint.stored_checkpoint import (
+    FileRecord,
+    Index,
+    ParameterRecord,
+    part_name,
+)
 from clozeline.train.configuration.checkpoint import CheckpointConfig
 from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
 
@@ -140,7 +153,10 @@ def measure_checkpoint(folder: Path, ranks: int) -> dict[str, float]:
     keys = ["weight", "exp_avg", "exp_avg_sq"]
     bounds = [size * rank // ranks for rank in range(ranks + 1)]
     slices = [(rank, start, stop - start) for rank, (start, stop) in enumerate(pairwise(bounds))]
-    parameters = {f"layer.{number}.weight": ParameterRecord([size], "decay", keys, slices) for number in range(291)}
+    parameters = {
+        f"layer.{number}.weight": ParameterRecord([size], "decay", keys, slices)
+        for number in range(291)
+    }
     files = {part_name(rank): FileRecord(10**9, "0" * 32) for rank in range(ranks)}
     index = Index({"step": 1}, {"decay": {"step": 1.0}}, parameters, [], files)
     steps = [folder / f"step-{number:08d}" for number in range(1, 6)]
@@ -151,7 +167,9 @@ def measure_checkpoint(folder: Path, ranks: int) -> dict[str, float]:
         {
             "write": lambda: index.write(steps[0]),
             "read": lambda: Index.read(steps[0]),
-            "copies": lambda: [shutil.copy(steps[0] / "checkpoint.json", path) for path in steps[1:]],
+            "copies": lambda: [
+                shutil.copy(steps[0] / "checkpoint.json", path) for path in steps[1:]
+            ],
             "prune five": lambda: prune(folder, steps[-1].name, 3, config, ()),
         }
     )
@@ -167,7 +185,9 @@ def main() -> int:
     """Write the synthetic set in one process, measure it in another; the exit code is 1 if a limit is exceeded."""
     folder: Any = (Path, "measure the set in this folder, which is there already")
     part: Any = (str, "measure a single part of the second table")
-    options = parser(__doc__, shards=100_000, ranks=10_000, savers=512, folder=folder, part=part).parse_args()
+    options = parser(
+        __doc__, shards=100_000, ranks=10_000, savers=512, folder=folder, part=part
+    ).parse_args()
     if options.folder:
         print(json.dumps(measure(options.folder, options.ranks)))
         return 0
@@ -183,12 +203,19 @@ def main() -> int:
     starts = {}
     for name, (_, amount_of) in _PARTS.items():
         count = getattr(options, amount_of)
-        starts[f"{name}, {count:,} {amount_of}"] = run_script(__file__, "--part", name, f"--{amount_of}", count)
-    rows = [(name, ", ".join(f"{key} {value:,.1f}" for key, value in row.items())) for name, row in starts.items()]
+        starts[f"{name}, {count:,} {amount_of}"] = run_script(
+            __file__, "--part", name, f"--{amount_of}", count
+        )
+    rows = [
+        (name, ", ".join(f"{key} {value:,.1f}" for key, value in row.items()))
+        for name, row in starts.items()
+    ]
     print_table(("starts and saves", "figures"), rows, system_load())
     case = f"{figures['shards']:,.0f} shards, {figures['ranks']:,.0f} ranks"
     figures = {**figures, "open s": figures["manifest s"] + figures["index s"]}
-    return finish([Claim(case, name, figures[name], limit) for name, limit in _LIMITS.items()], options.json)
+    return finish(
+        [Claim(case, name, figures[name], limit) for name, limit in _LIMITS.items()], options.json
+    )
 
 
 if __name__ == "__main__":

@@ -55,10 +55,16 @@ def measure(source: str, folder: Path, filters: str) -> tuple[dict[str, float], 
     recipe = folder / "recipe.yaml"
     output = folder / "out"
     recipe.write_text(_RECIPE.replace("FILTERS", filters))
-    seconds = {stage: stage_seconds(stage, recipe, source, output) for stage in stages_of(load_recipe(recipe))}
+    seconds = {
+        stage: stage_seconds(stage, recipe, source, output)
+        for stage in stages_of(load_recipe(recipe))
+    }
     records = [json.loads(path.read_text()) for path in (output / "clean/records").glob("*.json")]
     parts = sorted((output / "clean/documents").glob("*.arrow"))
-    kept = sum(len(document.text.encode()) for part in parts for document in read_documents(part)) / 1e6
+    kept = (
+        sum(len(document.text.encode()) for part in parts for document in read_documents(part))
+        / 1e6
+    )
     stored = sum(record["counts"]["bytes_in"] for record in records) / 1e6
     return {_FILES: seconds["clean"], **seconds}, {_FILES: stored, **dict.fromkeys(seconds, kept)}
 
@@ -81,8 +87,13 @@ def measure_chain(extractor: str, crawl: str, folder: Path) -> tuple[dict[str, f
     recipe = folder / f"{extractor}.yaml"
     output = folder / extractor
     recipe.write_text(_CHAIN.replace("EXTRACTOR", extractor))
-    seconds = {stage: stage_seconds(stage, recipe, crawl, output) for stage in stages_of(load_recipe(recipe))}
-    counts = [json.loads(path.read_text())["counts"] for path in (output / "clean/records").glob("*.json")]
+    seconds = {
+        stage: stage_seconds(stage, recipe, crawl, output)
+        for stage in stages_of(load_recipe(recipe))
+    }
+    counts = [
+        json.loads(path.read_text())["counts"] for path in (output / "clean/records").glob("*.json")
+    ]
     return seconds, sum(count["bytes_in"] for count in counts) / 1e6
 
 
@@ -92,7 +103,18 @@ def chain_rows(crawl: str, folder: Path) -> list[dict[str, Any]]:
     for extractor in ("resiliparse", "trafilatura"):
         seconds, size = measure_chain(extractor, crawl, folder)
         speed = size / sum(seconds.values())
-        rows.append(figure(f"WARC to shards: {extractor}", "MB/s", speed, None, "", None, holds=True, cpu_s=seconds))
+        rows.append(
+            figure(
+                f"WARC to shards: {extractor}",
+                "MB/s",
+                speed,
+                None,
+                "",
+                None,
+                holds=True,
+                cpu_s=seconds,
+            )
+        )
     return rows
 
 
@@ -122,7 +144,13 @@ def print_stages(rows: Sequence[dict[str, Any]], terabytes: float, cores: int, t
         hours = "one core, once" if "train_tokenizer" in row["case"] else hours
         numbers = (f"{row['megabytes']:.1f}", f"{row['cpu_s']:.1f}", f"{row['ours']:.2f}")
         cells.append((row["case"].removeprefix("stage: "), *numbers, hours))
-    head = ("stage", "MB read", "CPU s", "MB / CPU s", f"{terabytes:g} TB on {cores:,} cores, hours")
+    head = (
+        "stage",
+        "MB read",
+        "CPU s",
+        "MB / CPU s",
+        f"{terabytes:g} TB on {cores:,} cores, hours",
+    )
     print_table(head, cells, title)
 
 
@@ -152,9 +180,12 @@ def main() -> None:
         chains = chain_rows(crawl, folder)
     print_stages(stages, options.terabytes, options.nodes * options.cores, title)
     steps = [
-        (row["case"], f"{row['ours']:.1f}", *(f"{spent:.1f}" for spent in row["cpu_s"].values())) for row in chains
+        (row["case"], f"{row['ours']:.1f}", *(f"{spent:.1f}" for spent in row["cpu_s"].values()))
+        for row in chains
     ]
-    print_table(("CPU seconds", "MB of WARC files / CPU s", *chains[0]["cpu_s"]), steps, system_load())
+    print_table(
+        ("CPU seconds", "MB of WARC files / CPU s", *chains[0]["cpu_s"]), steps, system_load()
+    )
     write_json(options.json, [*stages, *chains])
 
 

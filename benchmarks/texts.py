@@ -12,7 +12,9 @@ from clozeline.pipeline.text.normal_form import normalize
 from clozeline.tools.experiments.multirun.python_pages import write_warc
 
 _LONGEST: Final = 20_000
-_MENU: Final = "".join(f"<li><a href='/section/{n}' class='menu-item'>Section {n}</a></li>" for n in range(150))
+_MENU: Final = "".join(
+    f"<li><a href='/section/{n}' class='menu-item'>Section {n}</a></li>" for n in range(150)
+)
 
 
 def natural_texts() -> list[str]:

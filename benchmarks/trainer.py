@@ -65,9 +65,16 @@ class Clock:
 
     def milliseconds(self) -> Times:
         """Return mean CPU and wall milliseconds and page faults of a step, after the first ones."""
-        (cpu, wall, faults), (last_cpu, last_wall, last_faults) = self.ends[SKIPPED - 1], self.ends[-1]
+        (cpu, wall, faults), (last_cpu, last_wall, last_faults) = (
+            self.ends[SKIPPED - 1],
+            self.ends[-1],
+        )
         steps = len(self.ends) - SKIPPED
-        return (last_cpu - cpu) * 1e3 / steps, (last_wall - wall) * 1e3 / steps, (last_faults - faults) / steps
+        return (
+            (last_cpu - cpu) * 1e3 / steps,
+            (last_wall - wall) * 1e3 / steps,
+            (last_faults - faults) / steps,
+        )
 
 
 @contextlib.contextmanager
@@ -94,7 +101,13 @@ class Ticking(transformers.TrainerCallback):
 
 
 def train_with_transformers(
-    model: torch.nn.Module, config: TrainConfig, output: Path, rows: Any, collate: Any, callbacks: Any, **more: Any
+    model: torch.nn.Module,
+    config: TrainConfig,
+    output: Path,
+    rows: Any,
+    collate: Any,
+    callbacks: Any,
+    **more: Any,
 ) -> None:
     """Run the Hugging Face Trainer with the optimizer, clipping and number of steps of our configuration."""
     options = config.optimizer.options
@@ -119,7 +132,12 @@ def train_with_transformers(
             use_cpu=True,
             **more,
         )
-        sides: Any = {"model": model, "args": arguments, "train_dataset": rows, "data_collator": collate}
+        sides: Any = {
+            "model": model,
+            "args": arguments,
+            "train_dataset": rows,
+            "data_collator": collate,
+        }
         transformers.Trainer(**sides, callbacks=callbacks).train()
 
 
@@ -137,7 +155,9 @@ def load_batches(config: TrainConfig) -> tuple[Any, list[list[Batch]]]:
 
 def measure_bare_loop(config: TrainConfig) -> Times:
     model, batches = load_batches(config)
-    optimizer = config.optimizer.build().build(parameter_groups(model, config.optimizer.options.weight_decay))
+    optimizer = config.optimizer.build().build(
+        parameter_groups(model, config.optimizer.options.weight_decay)
+    )
     clock = Clock()
     for step in batches:
         count = sum(len(batch.tensors["label_ids"]) for batch in step)
@@ -201,11 +221,24 @@ def measure(steps: int, repeats: int) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         shards = write_shards(folder, rows=1024)
-        model = {"dim": 256, "layers": 4, "attention_heads": 4, "ffn_dim": 1024, "position": {"maximum": LENGTH}}
+        model = {
+            "dim": 256,
+            "layers": 4,
+            "attention_heads": 4,
+            "ffn_dim": 1024,
+            "position": {"maximum": LENGTH},
+        }
         model |= {"family": "encoder", "heads": {"masked_lm": 1.0}}
-        path = write_training(folder / "train.yaml", model=model, schedule={"name": "linear", "warmup": SKIPPED})
+        path = write_training(
+            folder / "train.yaml", model=model, schedule={"name": "linear", "warmup": SKIPPED}
+        )
         for repeat in range(repeats):
-            overrides = [f"data.shards={shards}", f"output={folder / str(repeat)}", f"steps={steps}", "resume=never"]
+            overrides = [
+                f"data.shards={shards}",
+                f"output={folder / str(repeat)}",
+                f"steps={steps}",
+                "resume=never",
+            ]
             config = load_config(TrainConfig, path, overrides)
             times, wait = measure_ours(config, world)
             ours.append(times)
@@ -219,19 +252,39 @@ def measure(steps: int, repeats: int) -> list[dict[str, Any]]:
     return [
         *compare(ours, bare, "bare torch loop", BARE_TARGET),
         *compare(ours, other, "Hugging Face Trainer", float("inf")),
-        figure("page faults", "", faults, bare_faults, "bare torch loop", f"<= {FAULTS}", holds=faults <= FAULTS),
-        figure("waiting for data", "ms", wait, wall, "wall of a step", "<= 0.02 x", holds=wait <= 0.02 * wall),
+        figure(
+            "page faults",
+            "",
+            faults,
+            bare_faults,
+            "bare torch loop",
+            f"<= {FAULTS}",
+            holds=faults <= FAULTS,
+        ),
+        figure(
+            "waiting for data",
+            "ms",
+            wait,
+            wall,
+            "wall of a step",
+            "<= 0.02 x",
+            holds=wait <= 0.02 * wall,
+        ),
     ]
 
 
-def compare(ours: Sequence[Times], peer: Sequence[Times], name: str, target: float) -> list[dict[str, Any]]:
+def compare(
+    ours: Sequence[Times], peer: Sequence[Times], name: str, target: float
+) -> list[dict[str, Any]]:
     """Return the rows of CPU time, with the range of the rounds, and of the fastest wall time."""
     ratios = [mine[0] / other[0] for mine, other in zip(ours, peer, strict=True)]
     cpu, peer_cpu = (median(step[0] for step in side) for side in (ours, peer))
     wall, peer_wall = (min(step[1] for step in side) for side in (ours, peer))
     bound = f"<= {target} x" if target < float("inf") else "-"
     rounds = f"{name}, {min(ratios):.2f} to {max(ratios):.2f}"
-    row = figure("CPU of a step", "ms", cpu, peer_cpu, rounds, bound, holds=median(ratios) <= target)
+    row = figure(
+        "CPU of a step", "ms", cpu, peer_cpu, rounds, bound, holds=median(ratios) <= target
+    )
     row["ratio"] = median(ratios)
     return [row, figure("wall of a step", "ms", wall, peer_wall, name, "-", holds=True)]
 

@@ -49,7 +49,9 @@ _INLINE = (
 )
 
 
-def make_page(paragraphs: Sequence[str], draw: random.Random, *, inline: bool) -> tuple[str, Counter[str]]:
+def make_page(
+    paragraphs: Sequence[str], draw: random.Random, *, inline: bool
+) -> tuple[str, Counter[str]]:
     """Return the wikitext of a page, and the words that it shows."""
     shown: Counter[str] = Counter()
     parts = []
@@ -58,12 +60,22 @@ def make_page(paragraphs: Sequence[str], draw: random.Random, *, inline: bool) -
         for word in paragraph.split(" "):
             shown.update(_WORD.findall(word))
             chance = draw.random()
-            forms = [f"[[{word}]]", f"[[Xtarget|{word}]]", f"''{word}''", f"'''{word}'''", f"[http://x.example {word}]"]
+            forms = [
+                f"[[{word}]]",
+                f"[[Xtarget|{word}]]",
+                f"''{word}''",
+                f"'''{word}'''",
+                f"[http://x.example {word}]",
+            ]
             words.append(draw.choice(forms) if chance < 0.1 and word.isalpha() else word)
             if chance > 0.98:
                 words[-1] += "<ref>{{cite book|title=Xbook}}, xpage</ref>"
             elif inline and chance > 0.94:
-                numbers = {"a": draw.randrange(100, 999), "b": draw.randrange(100, 999), "c": draw.randrange(2, 9)}
+                numbers = {
+                    "a": draw.randrange(100, 999),
+                    "b": draw.randrange(100, 999),
+                    "c": draw.randrange(2, 9),
+                }
                 form, text = draw.choice(_INLINE)
                 words.append(form.format(**numbers))
                 shown.update(_WORD.findall(text.format(**numbers)))
@@ -90,7 +102,9 @@ def by_wikitextparser() -> dict[str, Callable[[str], str]]:
         function = find_template(str(template.name).strip().replace("_", " "))
         if function is None:
             return ""
-        arguments = [wikitextparser.parse(argument.value).plain_text() for argument in template.arguments]
+        arguments = [
+            wikitextparser.parse(argument.value).plain_text() for argument in template.arguments
+        ]
         return function(Call([argument.strip() for argument in arguments]))
 
     return {
@@ -109,7 +123,9 @@ def score(text: str, shown: Counter[str]) -> float:
 
 def main() -> int:
     """Print and write the figures."""
-    options = parser(__doc__, pages=2000, texts=(Path, "file of texts; default: Python's documentation")).parse_args()
+    options = parser(
+        __doc__, pages=2000, texts=(Path, "file of texts; default: Python's documentation")
+    ).parse_args()
     texts = [options.texts.read_text(encoding="utf-8")] if options.texts else natural_texts()
     paragraphs = read_paragraphs(texts)
     readers = {
@@ -120,12 +136,17 @@ def main() -> int:
     rows = []
     for inline in (False, True):
         draw = random.Random(1)
-        pages = [make_page(draw.choices(paragraphs, k=6), draw, inline=inline) for _ in range(options.pages)]
+        pages = [
+            make_page(draw.choices(paragraphs, k=6), draw, inline=inline)
+            for _ in range(options.pages)
+        ]
         for name, read in readers.items():
             begin = process_time()
             read_pages = [read(markup) for markup, _ in pages]
             milliseconds = (process_time() - begin) * 1000 / len(pages)
-            mean = sum(score(text, shown) for text, (_, shown) in zip(read_pages, pages, strict=True)) / len(pages)
+            mean = sum(
+                score(text, shown) for text, (_, shown) in zip(read_pages, pages, strict=True)
+            ) / len(pages)
             case = "with inline templates" if inline else "without inline templates"
             rows.append((name, case, f"{mean:.4f}", f"{milliseconds:.2f}"))
     head = ("reader", "pages", "F1", "ms/page")

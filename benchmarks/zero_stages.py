@@ -51,17 +51,38 @@ def write_shards(folder: Path, rows: int = 2048, vocabulary: int = VOCABULARY) -
     positions = np.sort(np.argsort(draws[1], axis=1)[:, : LENGTH * 15 // 100], axis=1)
     labels = np.take_along_axis(tokens, positions, axis=1)
     np.put_along_axis(tokens, positions, np.uint16(3), axis=1)
-    fixed = {name: np.zeros(rows, dtype) for name, dtype in FIXED_COLUMNS.items() if dtype != "binary16"}
-    fixed |= {"uid": np.arange(rows, dtype=np.uint64), "document_uid": np.zeros((rows, 16), np.uint8)}
-    lists = {"input_ids": tokens, "label_positions": positions.astype(np.uint16), "label_ids": labels}
+    fixed = {
+        name: np.zeros(rows, dtype) for name, dtype in FIXED_COLUMNS.items() if dtype != "binary16"
+    }
+    fixed |= {
+        "uid": np.arange(rows, dtype=np.uint64),
+        "document_uid": np.zeros((rows, 16), np.uint8),
+    }
+    lists = {
+        "input_ids": tokens,
+        "label_positions": positions.astype(np.uint16),
+        "label_ids": labels,
+    }
     specs = [*base_columns(), *feature_columns(MASKED_FEATURES, 1 << 16)]
     content = Rows(fixed, {name: Ragged.from_matrix(matrix) for name, matrix in lists.items()})
     shape: dict[str, Any] = {"block_rows": 240, "container": "arrow", "codec": "none"}
     info = write_shard(folder / "shard-00000-of-00001.arrow", content, specs, **shape)
     special = {"pad": 0, "mask": 3}
-    facts = {"name": "none", "fingerprint": "0" * 64, "vocab_size": vocabulary, "special_ids": special, "sentinels": []}
+    facts = {
+        "name": "none",
+        "fingerprint": "0" * 64,
+        "vocab_size": vocabulary,
+        "special_ids": special,
+        "sentinels": [],
+    }
     frame = {"padding_side": "right", "decoder_start": None}
-    objective = {"name": "masked_lm", "label": "masked_lm", "options": {}, "architecture": "encoder", "frame": frame}
+    objective = {
+        "name": "masked_lm",
+        "label": "masked_lm",
+        "options": {},
+        "architecture": "encoder",
+        "frame": frame,
+    }
     write_manifest(
         folder,
         name="walks/train",
@@ -79,7 +100,13 @@ def write_shards(folder: Path, rows: int = 2048, vocabulary: int = VOCABULARY) -
 
 def write_training(path: Path, **changes: Any) -> Path:
     """Write the configuration of a BERT-like encoder of 1.3 million parameters."""
-    model: dict[str, Any] = {"family": "encoder", "dim": 128, "layers": 4, "attention_heads": 4, "ffn_dim": 512}
+    model: dict[str, Any] = {
+        "family": "encoder",
+        "dim": 128,
+        "layers": 4,
+        "attention_heads": 4,
+        "ffn_dim": 512,
+    }
     model |= {
         "heads": {"masked_lm": 1.0},
         "dropout": {"hidden": 0.1, "attention": 0.1},
@@ -100,13 +127,22 @@ def write_training(path: Path, **changes: Any) -> Path:
 
 def train(config: Path, shards: Path, output: Path, overrides: list[str]) -> None:
     """Run the trainer on two ranks; stop with its message if it fails."""
-    words = ["train/main.py", "--config", str(config), f"data.shards={shards}", f"output={output}", *overrides]
+    words = [
+        "train/main.py",
+        "--config",
+        str(config),
+        f"data.shards={shards}",
+        f"output={output}",
+        *overrides,
+    ]
     shared = {"WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     ranks = []
     for rank in range(RANKS):
         environment = os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
         command = [sys.executable, *words]
-        ranks.append(subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL))
+        ranks.append(
+            subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
+        )
     codes = [process.wait() for process in ranks]
     if any(codes):
         raise SystemExit(f"{' '.join(words)}: a rank failed")
@@ -118,14 +154,23 @@ def measure(config: Path, shards: Path, folder: Path, steps: int) -> dict[int, d
     for stage in STAGES:
         output = folder / f"stage{stage}"
         length = [f"steps={steps}", f"schedule.steps={steps}"]
-        train(config, shards, output, [*length, f"zero.stage={stage}", f"zero.persistent={PERSISTENT}"])
-        events = [event for event in read_lines(output / "events.jsonl") if event["event"] == "memory"]
+        train(
+            config,
+            shards,
+            output,
+            [*length, f"zero.stage={stage}", f"zero.persistent={PERSISTENT}"],
+        )
+        events = [
+            event for event in read_lines(output / "events.jsonl") if event["event"] == "memory"
+        ]
         losses = [record["loss"] for record in step_records(read_lines(output / "metrics.jsonl"))]
         results[stage] = {"losses": losses, "memory": events[-1]["ranks"]}
     return results
 
 
-def compare(results: dict[int, dict[str, Any]], config: TrainConfig, sizes_of: dict[str, int]) -> list[dict[str, Any]]:
+def compare(
+    results: dict[int, dict[str, Any]], config: TrainConfig, sizes_of: dict[str, int]
+) -> list[dict[str, Any]]:
     """Return the loss differences of the stages, then their bytes against the formula."""
     differences = []
     sizes = []
@@ -139,7 +184,10 @@ def compare(results: dict[int, dict[str, Any]], config: TrainConfig, sizes_of: d
         zero = {**config.__dict__, "zero": type(config.zero)(stage=stage)}
         expected = estimate_memory(type(config)(**zero), sizes_of["all"], RANKS).total
         expected += 4 * sizes_of["small"] * (stage == 3)
-        counted = max(sum(rank[name] for name in ("weights", "gradients", "optimizer")) for rank in result["memory"])
+        counted = max(
+            sum(rank[name] for name in ("weights", "gradients", "optimizer"))
+            for rank in result["memory"]
+        )
         case = f"stage {stage}: bytes of state a rank"
         target = f"<= {MEMORY_OVER_FORMULA} x formula"
         holds = counted <= MEMORY_OVER_FORMULA * expected
@@ -170,12 +218,18 @@ def main() -> int:
     names = ("weights", "gradients", "optimizer", "resident")
     cells = []
     for (stage, result), row in zip(results.items(), rows, strict=False):
-        memory = [" ".join(f"{rank[name] / 2**20:.1f}" for rank in result["memory"]) for name in names]
+        memory = [
+            " ".join(f"{rank[name] / 2**20:.1f}" for rank in result["memory"]) for name in names
+        ]
         losses = result["losses"]
-        cells.append((stage, f"{losses[0]:.7f}", f"{losses[-1]:.7f}", f"{row['ours']:.1e}", *memory))
+        cells.append(
+            (stage, f"{losses[0]:.7f}", f"{losses[-1]:.7f}", f"{row['ours']:.1e}", *memory)
+        )
     title = f"{RANKS} ranks, {options.steps} steps, fp32, the same data: memory in MiB a rank"
     print_table(("stage", "first loss", "last loss", "largest difference", *names), cells, title)
-    shown = [(row["case"], f"{row['ours']:.4g}", row["target"], verdict(row["holds"])) for row in rows]
+    shown = [
+        (row["case"], f"{row['ours']:.4g}", row["target"], verdict(row["holds"])) for row in rows
+    ]
     print_table(("case", "ours", "target", "holds"), shown)
     write_json(options.json, rows)
     return int(not all(row["holds"] for row in rows))

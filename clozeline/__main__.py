@@ -50,7 +50,9 @@ class Command:
     def run(self, arguments: list[str]) -> int:
         """Run it and return the exit code."""
         module = importlib.import_module(self.module)
-        main: Callable[[list[str]], int] = module.main if self.stage is None else partial(module.run_stage, self.stage)
+        main: Callable[[list[str]], int] = (
+            module.main if self.stage is None else partial(module.run_stage, self.stage)
+        )
         return main(arguments)
 
     @property
@@ -64,7 +66,9 @@ def commands() -> dict[str, dict[str, Command]]:
     """Return all subcommands by heading."""
     recipe = "clozeline.pipeline.execution.recipe_command"
     stages = {
-        _with_dashes(name): Command(recipe, HOME.joinpath(*stage_module(name).split(".")[1:]).with_suffix(".py"), name)
+        _with_dashes(name): Command(
+            recipe, HOME.joinpath(*stage_module(name).split(".")[1:]).with_suffix(".py"), name
+        )
         for name in all_stages()
     }
     pipeline = {"pipeline": Command(recipe, HOME / "pipeline" / "execution" / "recipe_command.py")}
@@ -79,7 +83,10 @@ def commands() -> dict[str, dict[str, Command]]:
 
 def _tools(room: str) -> dict[str, Command]:
     paths = sorted((HOME / "tools" / room).glob("[!_]*.py"))
-    return {_with_dashes(path.stem): Command(f"clozeline.tools.{room}.{path.stem}", path) for path in paths}
+    return {
+        _with_dashes(path.stem): Command(f"clozeline.tools.{room}.{path.stem}", path)
+        for path in paths
+    }
 
 
 def start() -> int:
@@ -93,7 +100,9 @@ def main() -> int:
     """Run the subcommand that the process was called with, and return its exit code."""
     name, arguments = (sys.argv[1], sys.argv[2:]) if len(sys.argv) > 1 else ("--help", [])
     if name == "help":
-        name, arguments = (arguments[0], ["--help"]) if arguments[:1] not in ([], ["--help"]) else ("--help", [])
+        name, arguments = (
+            (arguments[0], ["--help"]) if arguments[:1] not in ([], ["--help"]) else ("--help", [])
+        )
     if name in ("--help", "-h"):
         sys.stdout.write(_help())
     elif name == "--version":
@@ -104,7 +113,9 @@ def main() -> int:
         sys.stdout.write(f"usage: clozeline {_own()[name]}\n\n{_OWN[_own()[name]]}\n")
     elif name == "where":
         # for launchers that start a file: `deepspeed $(clozeline where ...)`
-        path = HOME.joinpath(*(each.replace("recipe:", "configs/recipes/", 1) for each in arguments))
+        path = HOME.joinpath(
+            *(each.replace("recipe:", "configs/recipes/", 1) for each in arguments)
+        )
         recipe = path.with_name(f"{path.name}.yaml")  # a recipe of one file
         if not (path.exists() or recipe.exists()):
             raise _refusal(f"{path}: no such file")
@@ -120,7 +131,9 @@ def main() -> int:
 
 
 def _suggest_command(name: str, known: Iterable[str]) -> str:
-    from clozeline.configuration.words_elsewhere import translate_command  # YAML takes a moment, for mistakes alone
+    from clozeline.configuration.words_elsewhere import (
+        translate_command,
+    )  # YAML takes a moment, for mistakes alone
 
     if (translated := translate_command(name, [*known])) is not None:
         return translated
@@ -140,12 +153,18 @@ def _refusal(message: str) -> SystemExit:
 def _help() -> str:
     order = {_with_dashes(name): number for number, name in enumerate(all_stages())}
     folder = HOME / "configs" / "recipes"
-    recipes = ", ".join(sorted(str(path.parent.relative_to(folder)) for path in folder.rglob("pipeline.yaml")))
+    recipes = ", ".join(
+        sorted(str(path.parent.relative_to(folder)) for path in folder.rglob("pipeline.yaml"))
+    )
     lines = [_USAGE.format(recipes=recipes)]
     for heading, group in commands().items():
         shown = sorted(group, key=lambda name: (order.get(name, 0), name))
         lines += [f"{heading}:", *(f"  {name:<20}{group[name].summary}" for name in shown), ""]
-    lines += ["about Clozeline:", *(f"  {words:<20}{summary}" for words, summary in _OWN.items()), ""]
+    lines += [
+        "about Clozeline:",
+        *(f"  {words:<20}{summary}" for words, summary in _OWN.items()),
+        "",
+    ]
     return "\n".join(lines)
 
 

@@ -74,16 +74,22 @@ class Role:
     """values are fractions, not whole numbers"""
 
     def __post_init__(self) -> None:
-        known = self.use in get_args(Use) and (isinstance(self.below, int) or self.below in get_args(Bound))
+        known = self.use in get_args(Use) and (
+            isinstance(self.below, int) or self.below in get_args(Bound)
+        )
         if not known or (self.use in ("position", "start") and not self.of):
             uses = ", ".join(get_args(Use))
             bounds = ", ".join(get_args(Bound)[1:])
-            raise ValueError(f"expected a use of {uses}, places with `of`, below a number or {bounds}, got {self!r}")
+            raise ValueError(
+                f"expected a use of {uses}, places with `of`, below a number or {bounds}, got {self!r}"
+            )
 
     def __str__(self) -> str:
         return f"{self.use}({self.of})" if self.of else self.use
 
-    def fields(self, name: str, roles: "Mapping[str, Role]" = MappingProxyType({})) -> tuple[BatchField, ...]:
+    def fields(
+        self, name: str, roles: "Mapping[str, Role]" = MappingProxyType({})
+    ) -> tuple[BatchField, ...]:
         """Return the tensors that follow for a column of this name; a further text also has its lengths.
 
         `roles` are those of the set's columns, of which `of` may name one.
@@ -91,7 +97,9 @@ class Role:
         if self.use == "ids":
             ids = BatchField(name, "text", below="vocabulary")
             return ids, BatchField(f"lengths_{name}", "row", of=name)
-        dtype: Literal["int64", "float32"] = "float32" if self.fraction or self.use == "weight" else "int64"
+        dtype: Literal["int64", "float32"] = (
+            "float32" if self.fraction or self.use == "weight" else "int64"
+        )
         in_text = self.of == INPUT_IDS.name
         if self.use == "row":
             missing = math.nan if self.fraction else IGNORED
@@ -180,7 +188,10 @@ RANK: Final = BatchField("rank", "token")
 LABEL_INDEX: Final = BatchField("label_index", "label", below="tokens")
 LABEL_IDS: Final = BatchField("label_ids", "label", filler=IGNORED, below="vocabulary")
 SAMPLE_WORDS: Final = BatchField("sample_words", "label", below=1 << 32)
-TEACHER: Final = (BatchField("teacher_ids", "label"), BatchField("teacher_weights", "label", "float32"))
+TEACHER: Final = (
+    BatchField("teacher_ids", "label"),
+    BatchField("teacher_weights", "label", "float32"),
+)
 
 FIELDS: Final[Mapping[str, BatchField]] = {
     each.name: each
@@ -200,7 +211,10 @@ FIELDS: Final[Mapping[str, BatchField]] = {
         BatchField("label_weight", "label", "float32"),
         BatchField("label_count", "row"),
         # of the model itself
-        *(BatchField(name, "batch") for name in ("real_index", "choice_rows", "predicted_positions", "hidden_b")),
+        *(
+            BatchField(name, "batch")
+            for name in ("real_index", "choice_rows", "predicted_positions", "hidden_b")
+        ),
     )
 }
 """Tensors that Clozeline makes itself: while it builds batches, in the engine, and in the model."""
@@ -216,7 +230,10 @@ COLUMNS: Final[Mapping[str, tuple[Role, ...]]] = {
     "label_ids": (Role("label", "label_positions", below="vocabulary"),),
     "prefix_length": (ROW,),
     "attention": (Role("row", below=4),),
-    "languages": (Role("row", below="languages"), Role("label", "segment_starts", below="languages")),
+    "languages": (
+        Role("row", below="languages"),
+        Role("label", "segment_starts", below="languages"),
+    ),
     "teacher_ids": (Role("label", below="vocabulary"),),
     "teacher_weights": (Role("label"),),
     "tag_positions": (Role("position", "input_ids", head="tagging"),),
@@ -249,4 +266,6 @@ def refuse_reserved(name: str, role: Role) -> None:
             expected = f"expected the role {' or '.join(map(str, known))} of Clozeline's column of this name"
             raise ConfigurationError(f"column {name}: {expected}, got {role}; {remedy}")
     elif name in FIELDS:
-        raise ConfigurationError(f"column {name}: batches make a tensor of this name themselves; {remedy}")
+        raise ConfigurationError(
+            f"column {name}: batches make a tensor of this name themselves; {remedy}"
+        )

@@ -39,12 +39,16 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"formatter_class": KeysHelp, "allow_abbrev": False, **settings})
 
-    def parse_known_args(self, args: Sequence[str] | None = None, namespace: object = None) -> tuple[object, list[str]]:  # type: ignore[override]
+    def parse_known_args(
+        self, args: Sequence[str] | None = None, namespace: object = None
+    ) -> tuple[object, list[str]]:  # type: ignore[override]
         """Refuse a word that is not UTF-8, such as the path of a file whose name is in another encoding."""
         words = list(sys.argv[1:] if args is None else args)
         for word in words:
             if any("\ud800" <= letter <= "\udfff" for letter in word):
-                raise ConfigurationError(f"argument {word!r}: expected UTF-8; rename the file or folder")
+                raise ConfigurationError(
+                    f"argument {word!r}: expected UTF-8; rename the file or folder"
+                )
             if (refusal := refusal_of_special(word.partition("=")[2] or word)) is not None:
                 raise ConfigurationError(f"argument {refusal}")
         end = words.index("--") if "--" in words else len(words)
@@ -57,7 +61,9 @@ class Parser(argparse.ArgumentParser):
         settings = []
         for word in rest:
             name, equals, value = word.partition("=")
-            action = self._option_string_actions.get(f"--{name.replace('_', '-')}") if equals else None
+            action = (
+                self._option_string_actions.get(f"--{name.replace('_', '-')}") if equals else None
+            )
             if word in self._option_string_actions or not word.startswith("--"):
                 if action is None:
                     yield word
@@ -75,8 +81,15 @@ class Parser(argparse.ArgumentParser):
                 settings.append(f"{_key(name)}={following}")
             else:
                 near = difflib.get_close_matches(name, self._option_string_actions, n=1)
-                spelled = f"did you mean '{near[0]}'?" if near else f"keys are written {_key(name)}=VALUE"
-                hint = translate_key(_key(name), [_key(option) for option in self._option_string_actions]) or spelled
+                spelled = (
+                    f"did you mean '{near[0]}'?" if near else f"keys are written {_key(name)}=VALUE"
+                )
+                hint = (
+                    translate_key(
+                        _key(name), [_key(option) for option in self._option_string_actions]
+                    )
+                    or spelled
+                )
                 raise ConfigurationError(f"{name}: no such option; {hint}; see --help")
         yield from settings
 
@@ -101,16 +114,27 @@ def _option_of_key(action: argparse.Action) -> str | None:
 class KeysHelp(argparse.RawDescriptionHelpFormatter):
     """Help that shows an option with a value as `key=VALUE`."""
 
-    def add_usage(self, usage: str | None, actions: Iterable[argparse.Action], groups: Any, prefix: Any = None) -> None:
+    def add_usage(
+        self, usage: str | None, actions: Iterable[argparse.Action], groups: Any, prefix: Any = None
+    ) -> None:
         """Show positional words, required keys and switches, and other keys as one word."""
         shown = [action for action in actions if action.help is not argparse.SUPPRESS]
         words = [
-            self._metavar(action) for action in shown if not action.option_strings and action.metavar != "key=value"
+            self._metavar(action)
+            for action in shown
+            if not action.option_strings and action.metavar != "key=value"
         ]
-        words += [self._format_action_invocation(a) for a in shown if _option_of_key(a) and a.required]
-        switches = [a for a in shown if a.option_strings and not _option_of_key(a) and a.dest != "help"]
+        words += [
+            self._format_action_invocation(a) for a in shown if _option_of_key(a) and a.required
+        ]
+        switches = [
+            a for a in shown if a.option_strings and not _option_of_key(a) and a.dest != "help"
+        ]
         words += [f"[{self._format_action_invocation(action)}]" for action in switches]
-        if any(action.metavar == "key=value" or (_option_of_key(action) and not action.required) for action in shown):
+        if any(
+            action.metavar == "key=value" or (_option_of_key(action) and not action.required)
+            for action in shown
+        ):
             words.append("[key=value ...]")
         super().add_usage(usage or " ".join(["%(prog)s", *words]), (), groups, prefix)
 
@@ -126,8 +150,12 @@ class KeysHelp(argparse.RawDescriptionHelpFormatter):
 def add_detail_options(parser: argparse.ArgumentParser, quiet: str, verbose: str) -> None:
     """Add `--quiet` and `--verbose`, of which one may be given, with these texts in `--help`."""
     amount = parser.add_mutually_exclusive_group()
-    amount.add_argument("--quiet", dest="detail", action="store_const", const="quiet", default="usual", help=quiet)
-    amount.add_argument("--verbose", dest="detail", action="store_const", const="verbose", help=verbose)
+    amount.add_argument(
+        "--quiet", dest="detail", action="store_const", const="quiet", default="usual", help=quiet
+    )
+    amount.add_argument(
+        "--verbose", dest="detail", action="store_const", const="verbose", help=verbose
+    )
 
 
 def wrap_log(text: str) -> str:
@@ -232,7 +260,9 @@ class _ShownOutput:
         return getattr(self.rich_proxied_file, name)
 
 
-def run_command(action: Callable[[], int], interrupted: str = _KEPT, *, prints: bool = False) -> int:
+def run_command(
+    action: Callable[[], int], interrupted: str = _KEPT, *, prints: bool = False
+) -> int:
     """Run a command, and print errors of the user as one message with an exit code, without a traceback.
 
     A command that `prints` its result ends where it cannot print; the work of any other one goes on without messages.
@@ -255,7 +285,9 @@ def run_command(action: Callable[[], int], interrupted: str = _KEPT, *, prints: 
         return 75 if isinstance(stop, Stopped) else 130
     except Exception:
         sys.stderr.write(message_text(traceback.format_exc()))
-        sys.stderr.write("this is a mistake in Clozeline, not in your configuration: please report the lines above\n")
+        sys.stderr.write(
+            "this is a mistake in Clozeline, not in your configuration: please report the lines above\n"
+        )
         return 1
     finally:
         guard_streams()  # Python flushes what is left

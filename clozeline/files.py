@@ -49,7 +49,9 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
         if durable:
             sync(path.parent)
     finally:
-        with suppress(OSError):  # already renamed, or never made: an earlier error is the one to report
+        with suppress(
+            OSError
+        ):  # already renamed, or never made: an earlier error is the one to report
             temporary.unlink()
 
 

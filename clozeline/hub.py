@@ -23,8 +23,23 @@ _SNAPSHOT: Final = re.compile(r"/models--([\w.-]+?)--([\w.-]+)/snapshots/([0-9a-
 _TIMEOUT: Final = 10.0
 """Seconds to wait for the first answer."""
 TOKENIZER_FILES: Final = (
-    *("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
-    *("vocab.txt", "vocab.json", "encoder.json", "merges.txt", "vocab.bpe", "*.model", "*.spm", "*.tiktoken"),
+    *(
+        "config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+        "added_tokens.json",
+    ),
+    *(
+        "vocab.txt",
+        "vocab.json",
+        "encoder.json",
+        "merges.txt",
+        "vocab.bpe",
+        "*.model",
+        "*.spm",
+        "*.tiktoken",
+    ),
     *("normalizer.json", "entity_vocab.json"),
     *("chat_template.jinja", "additional_chat_templates/*.jinja", "generation_config.json"),
 )
@@ -62,19 +77,30 @@ def fetch_folder(source: Path | str, *, weights: bool = True) -> Path:
     revision = match[2] or "main"
     # only these commands need the package, which takes 0.3 s to import
     import huggingface_hub as hub
-    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
+    from huggingface_hub.errors import (
+        HFValidationError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
 
     remember({"token": hub.get_token()})
     at = redact_text(hub.constants.ENDPOINT)
     try:
         names, cached = _list_files(hub, name, revision)
         chosen = _choose_files(text, names, weights=weights)
-        return Path(hub.snapshot_download(name, revision=revision, allow_patterns=chosen, local_files_only=cached))
+        return Path(
+            hub.snapshot_download(
+                name, revision=revision, allow_patterns=chosen, local_files_only=cached
+            )
+        )
     except RevisionNotFoundError as error:
         raise ConfigurationError(
             f"{text}: {name} has no revision {revision}: expected a branch, a tag or a commit of 40 digits"
         ) from error
-    except (RepositoryNotFoundError, HFValidationError) as error:  # also a model with terms that are not accepted
+    except (
+        RepositoryNotFoundError,
+        HFValidationError,
+    ) as error:  # also a model with terms that are not accepted
         raise ConfigurationError(
             f"{text}: {at} has no model {name} for you to read: correct the name, or accept its terms on its page, and "
             f"set HF_TOKEN to a token of that account ({type(error).__name__})"
@@ -122,7 +148,10 @@ def _choose_files(reference: str, names: list[str], *, weights: bool) -> list[st
     chosen = [name for name in names if is_tokenizer_file(name)]
     if not weights:
         return chosen
-    found = next((files for patterns in _WEIGHTS if len(files := _matching(top, patterns)) >= len(patterns)), None)
+    found = next(
+        (files for patterns in _WEIGHTS if len(files := _matching(top, patterns)) >= len(patterns)),
+        None,
+    )
     if found is None:
         raise ConfigurationError(
             f"{reference}: expected model.safetensors, or model.safetensors.index.json with its parts, got "
@@ -134,7 +163,9 @@ def _choose_files(reference: str, names: list[str], *, weights: bool) -> list[st
 
 def is_tokenizer_file(name: str) -> bool:
     """Return whether a file of a published model, named relative to its folder, is small and not code."""
-    return any(name.count("/") == each.count("/") and fnmatchcase(name, each) for each in TOKENIZER_FILES)
+    return any(
+        name.count("/") == each.count("/") and fnmatchcase(name, each) for each in TOKENIZER_FILES
+    )
 
 
 def _matching(names: list[str], patterns: tuple[str, ...]) -> list[str]:
@@ -142,7 +173,11 @@ def _matching(names: list[str], patterns: tuple[str, ...]) -> list[str]:
 
 
 def _fetch(value: object, *, weights: bool) -> object:
-    return str(fetch_folder(value, weights=weights)) if isinstance(value, str) and value.startswith(_SCHEME) else value
+    return (
+        str(fetch_folder(value, weights=weights))
+        if isinstance(value, str) and value.startswith(_SCHEME)
+        else value
+    )
 
 
 MODEL_FETCHED: Final = BeforeValidator(partial(_fetch, weights=True))

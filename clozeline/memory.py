@@ -5,7 +5,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-_CONTAINER_LIMITS: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_CONTAINER_LIMITS: Final = (
+    "/sys/fs/cgroup/memory.max",
+    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+)
 """Files of Linux that hold the limit of a container, in versions 2 and 1 of control groups."""
 _PART: Final = 2
 """Half of the memory is left to everything else."""

@@ -43,7 +43,11 @@ def name_of(kind: type) -> str:
 
 def short_name(name: str) -> str:
     """Return a name for folders and tables: `falling_rate` of `mylab.objectives:FallingRate`."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.rpartition(":")[2]).lower() if is_custom(name) else name
+    return (
+        re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.rpartition(":")[2]).lower()
+        if is_custom(name)
+        else name
+    )
 
 
 def allow(name: str) -> None:
@@ -82,7 +86,9 @@ def import_class(name: str, *, is_allowed: bool = False) -> type:
     try:
         found = getattr(_import(module), attribute)
     except ModuleNotFoundError as error:
-        where = "install its package in this environment, or set PYTHONPATH to the folder that holds it"
+        where = (
+            "install its package in this environment, or set PYTHONPATH to the folder that holds it"
+        )
         raise ConfigurationError(f"{name}: no module '{error.name}'; {where}") from error
     except AttributeError as error:
         raise ConfigurationError(f"{name}: the module {module} has no '{attribute}'") from error
@@ -133,7 +139,9 @@ def _is_outside(module: str) -> bool:
 
 def _source_digest(kind: type) -> str:
     package = kind.__module__.partition(".")[0]
-    modules = dict.fromkeys(base.__module__ for base in kind.__mro__ if base.__module__.partition(".")[0] == package)
+    modules = dict.fromkeys(
+        base.__module__ for base in kind.__mro__ if base.__module__.partition(".")[0] == package
+    )
     digest = hashlib.sha256()
     for module in modules:
         file = sys.modules[module].__file__

@@ -86,7 +86,9 @@ class _Stream:
             self.is_result = False
             if error.errno == errno.EPIPE:
                 raise ReaderGone from error
-            raise StorageError(f"standard output: {error.strerror}; the result is incomplete") from error
+            raise StorageError(
+                f"standard output: {error.strerror}; the result is incomplete"
+            ) from error
 
 
 def guard_streams(*, result: bool = False) -> None:
@@ -108,13 +110,17 @@ def guard_streams(*, result: bool = False) -> None:
         setattr(sys, name, stream)
 
 
-def catch(numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], None]) -> dict[int, Any]:
+def catch(
+    numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], None]
+) -> dict[int, Any]:
     """Handle signals in this process; return the handlers of before.
 
     SIGHUP and SIGINT stay ignored where they are: by `nohup`, and by a script for what it starts with `&`.
     """
     may_be_ignored = (signal.SIGHUP, signal.SIGINT)
-    caught = [n for n in numbers if n not in may_be_ignored or signal.getsignal(n) is not signal.SIG_IGN]
+    caught = [
+        n for n in numbers if n not in may_be_ignored or signal.getsignal(n) is not signal.SIG_IGN
+    ]
     return {number: signal.signal(number, handler) for number in caught}
 
 
@@ -124,7 +130,11 @@ def python_command(*words: str) -> list[str]:
 
 
 def start_child(
-    command: Sequence[str], *, limits: Limits | None = None, env: dict[str, str] | None = None, **settings: Any
+    command: Sequence[str],
+    *,
+    limits: Limits | None = None,
+    env: dict[str, str] | None = None,
+    **settings: Any,
 ) -> subprocess.Popen[Any]:
     """Start a program whose Python, and that of its children, imports nothing from the current folder.
 
@@ -136,9 +146,15 @@ def start_child(
     """
     variables = {**(os.environ if env is None else env), SAFE_PATH: "1"}
     child = subprocess.Popen(command, env=variables, **settings)
-    if limits is not None and hasattr(resource, "prlimit"):  # Linux; elsewhere the child sets what limits it has
+    if limits is not None and hasattr(
+        resource, "prlimit"
+    ):  # Linux; elsewhere the child sets what limits it has
         memory = find_memory() // 2 if limits.memory_bytes is None else limits.memory_bytes
-        bounds = {resource.RLIMIT_DATA: memory, resource.RLIMIT_CPU: limits.cpu_s, resource.RLIMIT_CORE: 0}
+        bounds = {
+            resource.RLIMIT_DATA: memory,
+            resource.RLIMIT_CPU: limits.cpu_s,
+            resource.RLIMIT_CORE: 0,
+        }
         with suppress(ProcessLookupError):  # it has ended already
             for kind, bound in bounds.items():
                 _lower_limit(child.pid, kind, bound)
@@ -170,7 +186,12 @@ def run_child(
         settings: of `subprocess.Popen`; default: both streams are captured.
     """
     pipe = subprocess.PIPE
-    streams = {"stdout": pipe, "stderr": pipe, **({} if input is None else {"stdin": pipe}), **settings}
+    streams = {
+        "stdout": pipe,
+        "stderr": pipe,
+        **({} if input is None else {"stdin": pipe}),
+        **settings,
+    }
     with start_child(command, limits=limits, **streams) as child:
         try:
             output, errors = child.communicate(input, timeout_s)

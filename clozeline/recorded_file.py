@@ -34,7 +34,9 @@ class RecordedFile:
                 with pa.memory_map(str(self.path)) as source:
                     content = source.read_buffer()
         except OSError as error:
-            reason = "missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
+            reason = (
+                "missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
+            )
             raise StorageError(f"{self.path}: {reason}; {repair_of(self.path)}") from error
         if not self.xxh3_128:
             return content
@@ -62,7 +64,9 @@ def find_file(folder: Path, record: str, relative: str) -> RecordedFile:
     The record of a unit is named `000003`, or `merge-000003` for a pass that has a name.
     """
     facts = _outputs(folder, record).get(relative, {})
-    return RecordedFile(folder / relative, folder.name, facts.get("bytes", 0), facts.get("xxh3_128", ""))
+    return RecordedFile(
+        folder / relative, folder.name, facts.get("bytes", 0), facts.get("xxh3_128", "")
+    )
 
 
 def check_files(folder: Path, record: str, prefix: str = "") -> None:
@@ -75,9 +79,13 @@ def check_files(folder: Path, record: str, prefix: str = "") -> None:
 def _outputs(folder: Path, record: str) -> dict[str, dict[str, Any]]:
     path = folder / "records" / f"{record}.json"
     try:
-        outputs: dict[str, dict[str, Any]] = unseal(parse_json(path.read_text(encoding="utf-8")), path)["outputs"]
+        outputs: dict[str, dict[str, Any]] = unseal(
+            parse_json(path.read_text(encoding="utf-8")), path
+        )["outputs"]
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise IntegrityError(f"{path}: not the record of a unit ({error}); {repair_of(path)}") from error
+        raise IntegrityError(
+            f"{path}: not the record of a unit ({error}); {repair_of(path)}"
+        ) from error
     return outputs

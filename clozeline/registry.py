@@ -15,7 +15,18 @@ import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Protocol,
+    TypeGuard,
+    TypeVar,
+    cast,
+    runtime_checkable,
+)
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
@@ -43,7 +54,9 @@ class Component(Generic[T_co]):
     type: type[T_co]
     options: Any
 
-    if not TYPE_CHECKING:  # `Component["Objective"]` is for type checkers: help imports no interface
+    if (
+        not TYPE_CHECKING
+    ):  # `Component["Objective"]` is for type checkers: help imports no interface
 
         def __class_getitem__(cls, interface: object) -> type[Component]:
             return cls
@@ -138,7 +151,11 @@ class Registry(NamesAlgorithm, Generic[T_co]):
         module = importlib.import_module(f"{self.package}.{name}")
         compact = name.replace("_", "")
         for attribute, value in vars(module).items():
-            if attribute.lower() == compact and isinstance(value, type) and value.__module__ == module.__name__:
+            if (
+                attribute.lower() == compact
+                and isinstance(value, type)
+                and value.__module__ == module.__name__
+            ):
                 return value
         raise ConfigurationError(f"{self.package}.{name} holds no class named like its file")
 
@@ -160,7 +177,9 @@ class Registry(NamesAlgorithm, Generic[T_co]):
         options = {"name": entry} if isinstance(entry, str) else dict(entry)
         name = options.pop("name", None)
         if not isinstance(name, str):
-            raise ConfigurationError(f"{self.folder}: expected a name or a mapping with 'name', got {entry!r}")
+            raise ConfigurationError(
+                f"{self.folder}: expected a name or a mapping with 'name', got {entry!r}"
+            )
         name = self.full_name(name)
         found = self.load_class(name)
         return Component(name, found, validate(options_of(found), options, name))
@@ -203,7 +222,9 @@ class Registry(NamesAlgorithm, Generic[T_co]):
         interface: type = getattr(importlib.import_module(module), attribute)
         return interface
 
-    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
         def check(entry: object) -> Component[T_co]:
             if isinstance(entry, Component):
                 return entry
@@ -226,11 +247,19 @@ def options_of(algorithm: type) -> Any:
 
 @lru_cache(_FOLDERS)
 def _list_files(folders: tuple[str, ...], changed: tuple[int, ...]) -> tuple[str, ...]:
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(folders) if not module.name.startswith("_")))
+    return tuple(
+        sorted(
+            module.name
+            for module in pkgutil.iter_modules(folders)
+            if not module.name.startswith("_")
+        )
+    )
 
 
 @lru_cache(_FOLDERS)
-def _import_classes(package: str, attribute: str, files: tuple[str, ...]) -> Mapping[str, type[Any]]:
+def _import_classes(
+    package: str, attribute: str, files: tuple[str, ...]
+) -> Mapping[str, type[Any]]:
     modules = [importlib.import_module(f"{package}.{file}") for file in files]
     kinds = [kind for module in modules for kind in vars(module).values() if isinstance(kind, type)]
     return {vars(kind)[attribute]: kind for kind in kinds if attribute in vars(kind)}

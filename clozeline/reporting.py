@@ -16,7 +16,9 @@ class Reporting:
     """
 
     def __init__(
-        self, outcome: str = "training continues without it", passed: tuple[type[Exception], ...] = ()
+        self,
+        outcome: str = "training continues without it",
+        passed: tuple[type[Exception], ...] = (),
     ) -> None:
         self._outcome = outcome
         self._passed = passed

@@ -55,7 +55,9 @@ def order_key(uid: bytes, purpose: str, seed: int) -> int:
 
 def sample_uid(document_uid: bytes, copy: int, offset: int, label: str) -> int:
     """Return the 64-bit uid of a sample: first document, copy, token offset in it, label of the grouping."""
-    return xxhash.xxh3_64_intdigest(document_uid + struct.pack("<IQ", copy, offset) + label.encode())
+    return xxhash.xxh3_64_intdigest(
+        document_uid + struct.pack("<IQ", copy, offset) + label.encode()
+    )
 
 
 def mix(x: UInt64) -> UInt64:

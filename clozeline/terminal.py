@@ -20,7 +20,10 @@ class Terminal(Console):
         self.width = self.width or 80
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
-        shown = (part if part.control else part._replace(text=show_controls(part.text)) for part in buffer)
+        shown = (
+            part if part.control else part._replace(text=show_controls(part.text))
+            for part in buffer
+        )
         return super()._render_buffer(shown)
 
 
@@ -38,7 +41,10 @@ def align_rows(rows: Sequence[Sequence[str]], *, right: bool = False) -> Iterato
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = zip(row, widths, strict=True)
-        padded = [pad_text(cell, width, right=right and number > 0) for number, (cell, width) in enumerate(cells)]
+        padded = [
+            pad_text(cell, width, right=right and number > 0)
+            for number, (cell, width) in enumerate(cells)
+        ]
         yield "  ".join(padded).rstrip()
 
 

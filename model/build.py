@@ -84,7 +84,11 @@ class Model(FlopCounts, nn.Module):
         """The factor of each mean loss."""
         universal = self.config.share.universal
         weights = self.config.head_weights
-        return weights if universal is None or universal.epsilon is None else {**weights, PONDER: universal.ponder}
+        return (
+            weights
+            if universal is None or universal.epsilon is None
+            else {**weights, PONDER: universal.ponder}
+        )
 
     @property
     def host_tensors(self) -> frozenset[str]:
@@ -94,7 +98,11 @@ class Model(FlopCounts, nn.Module):
     @property
     def position_limit(self) -> int | None:
         """Positions of the table that are left for a row, with the active adapter; None: no limit."""
-        return None if self.config.position.limit is None else self.config.position.limit - self.positions_taken
+        return (
+            None
+            if self.config.position.limit is None
+            else self.config.position.limit - self.positions_taken
+        )
 
     @property
     def positions_taken(self) -> int:
@@ -131,7 +139,9 @@ class Model(FlopCounts, nn.Module):
     def find_adapter(self, name: str) -> Adapter:
         """Return an adapter; raise a ConfigurationError if there is none of this name."""
         if name not in self.adapters:
-            raise ConfigurationError(f"no adapter '{name}'; there are: {', '.join(self.adapters) or 'none'}")
+            raise ConfigurationError(
+                f"no adapter '{name}'; there are: {', '.join(self.adapters) or 'none'}"
+            )
         return self.adapters[name]
 
     def forward(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
@@ -142,22 +152,33 @@ class Model(FlopCounts, nn.Module):
                 padded on a side that a head does not read, or a head cannot weight the labels.
         """
         if missing := self.reads.keys() - tensors.keys():
-            raise BatchError(f"batch: needs {', '.join(sorted(missing))}, has {', '.join(sorted(tensors))}")
+            raise BatchError(
+                f"batch: needs {', '.join(sorted(missing))}, has {', '.join(sorted(tensors))}"
+            )
         tensors = add_host_shapes(tensors, self.position_limit, self.host_tensors)
         self._check_padding(tensors)
         halts = self.config.share.halts
-        halting = [part for part in self.family.modules() if isinstance(part, Universal)] if halts else []
+        halting = (
+            [part for part in self.family.modules() if isinstance(part, Universal)] if halts else []
+        )
         with record_outputs(*halting) as steps:
             views, states = self._read(tensors)
         second_states = {}
         if self.reads_second_view:
-            inputs = {own.name: tensors[second.name] for own, second in zip(ROW_TEXT, SECOND_VIEW, strict=True)}
+            inputs = {
+                own.name: tensors[second.name]
+                for own, second in zip(ROW_TEXT, SECOND_VIEW, strict=True)
+            }
             # a row without a second view is read as one token
-            second_states["hidden_b"] = self.family({**inputs, "lengths": inputs["lengths"].clamp(min=1)})
+            second_states["hidden_b"] = self.family(
+                {**inputs, "lengths": inputs["lengths"].clamp(min=1)}
+            )
         losses = {}
         for name, head in self.heads.items():
             if head.off_ramps is None:
-                losses[name] = head.loss(views[name].hidden, {**views[name].tensors, **second_states})
+                losses[name] = head.loss(
+                    views[name].hidden, {**views[name].tensors, **second_states}
+                )
                 continue
             earlier = [self.family.apply_final_norm(state) for state in states[1:-1]]
             joint = self.config.heads[name].exits == "joint"
@@ -191,17 +212,25 @@ class Model(FlopCounts, nn.Module):
         if "left_padding" not in tensors:
             return
         if not self.family.left_padding:
-            raise BatchError(f"left_padding: the family {self.config.family} reads rows padded on the right only")
+            raise BatchError(
+                f"left_padding: the family {self.config.family} reads rows padded on the right only"
+            )
         if names := [name for name, head in self.heads.items() if not head.left_padding]:
-            why = f"the head {names[0]} reads rows padded on the right only, got padding on the left"
+            why = (
+                f"the head {names[0]} reads rows padded on the right only, got padding on the left"
+            )
             raise BatchError(f"left_padding: {why}")
 
     def recount(self) -> None:
         """Count the parameters of each part again, after an adapter has been added."""
-        self.parameters_by_part: dict[str, int] = {}  # of the token table, each stack and each head; a tied one once
+        self.parameters_by_part: dict[
+            str, int
+        ] = {}  # of the token table, each stack and each head; a tied one once
         for name, parameter in self.named_parameters():
             part = name.split(".")[1]
-            self.parameters_by_part[part] = self.parameters_by_part.get(part, 0) + full_shape(parameter).numel()
+            self.parameters_by_part[part] = (
+                self.parameters_by_part.get(part, 0) + full_shape(parameter).numel()
+            )
 
     def num_parameters(self) -> int:
         """Return the number of parameters, tied ones once."""
@@ -222,7 +251,10 @@ def build_heads(config: ModelConfig, family: Family, vocab_size: int) -> Heads:
     """Build the heads of a configuration, which read a family and share its token table where they are tied."""
     kinds = {name: HEADS.load_class(name) for name in config.heads}
     sizes = {name: family.sizes(kind.target) for name, kind in kinds.items()}
-    own = {name: config if read is family.config else replace(read, heads=config.heads) for name, read in sizes.items()}
+    own = {
+        name: config if read is family.config else replace(read, heads=config.heads)
+        for name, read in sizes.items()
+    }
     heads = {name: HEADS.create(name, own[name], family.tokens, vocab_size) for name in kinds}
     for name, head in heads.items():
         if config.heads[name].scalar_mix:
@@ -233,8 +265,13 @@ def build_heads(config: ModelConfig, family: Family, vocab_size: int) -> Heads:
         if config.heads[name].exits is not None:
             family.find_body(f"model.heads.{name}.exits")
             if config.layers < 2:
-                raise ConfigurationError(f"model.heads.{name}.exits: expected two layers or more, got {config.layers}")
-            ramps = (HEADS.create(name, own[name], family.tokens, vocab_size) for _ in range(config.layers - 1))
+                raise ConfigurationError(
+                    f"model.heads.{name}.exits: expected two layers or more, got {config.layers}"
+                )
+            ramps = (
+                HEADS.create(name, own[name], family.tokens, vocab_size)
+                for _ in range(config.layers - 1)
+            )
             head.off_ramps = nn.ModuleList(ramps)
     return Heads(heads)
 
@@ -307,7 +344,9 @@ def add_adapter(
     """
     if not name or "." in name or hasattr(model.adapters, name):
         known = ", ".join(model.adapters) or "none"
-        raise ConfigurationError(f"adapter '{name}': expected a new name without dots; there are: {known}")
+        raise ConfigurationError(
+            f"adapter '{name}': expected a new name without dots; there are: {known}"
+        )
     config = entry if isinstance(entry, Component) else ADAPTERS.resolve(entry)
     adapter = config.build(model.family)
     model.adapters[name] = adapter
@@ -325,7 +364,9 @@ def freeze_base(model: Model, trained: Collection[str] = ()) -> None:
         ConfigurationError: no adapter is active.
     """
     if model.adapter_in_use is None:
-        raise ConfigurationError("no adapter is active, nothing would train: call `use_adapter` first")
+        raise ConfigurationError(
+            "no adapter is active, nothing would train: call `use_adapter` first"
+        )
     key = f"adapters.{model.adapter_in_use}."
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name.startswith(key) or name in trained)

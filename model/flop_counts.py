@@ -40,7 +40,9 @@ class FlopCounts:
             documents: how many documents of each length, in tokens and target tokens, a row has that do not see each
                 other; None = one of the entire row.
         """
-        body, *heads = self._forward_flops(tokens_per_row, target_tokens_per_row, labels_per_row, documents)
+        body, *heads = self._forward_flops(
+            tokens_per_row, target_tokens_per_row, labels_per_row, documents
+        )
         below = passes_body(self.family, adapted=self.adapter_in_use is not None)
         total = body + self.body_backward_flops(tokens_per_row, body)
         for head, forward in zip(self.heads.values(), heads, strict=True):
@@ -49,7 +51,9 @@ class FlopCounts:
 
     def body_backward_flops(self, tokens: int, forward: float) -> float:
         """Return the FLOPs of the backward pass of the body, whose forward pass takes `forward` for so many tokens."""
-        return body_backward_flops(self.family, tokens, forward, adapted=self.adapter_in_use is not None)
+        return body_backward_flops(
+            self.family, tokens, forward, adapted=self.adapter_in_use is not None
+        )
 
     def forward_flops(
         self,
@@ -59,7 +63,9 @@ class FlopCounts:
         documents: Documents | None = None,
     ) -> float:
         """Return the FLOPs of one row's forward pass alone; the arguments are those of `flops`."""
-        return sum(self._forward_flops(tokens_per_row, target_tokens_per_row, labels_per_row, documents))
+        return sum(
+            self._forward_flops(tokens_per_row, target_tokens_per_row, labels_per_row, documents)
+        )
 
     def _forward_flops(
         self, tokens: int, target_tokens: int, labels: float | None, documents: Documents | None
@@ -82,7 +88,9 @@ class _Part:
     is_passed: bool
 
 
-def body_backward_flops(family: nn.Module, tokens: float, forward: float, *, adapted: bool) -> float:
+def body_backward_flops(
+    family: nn.Module, tokens: float, forward: float, *, adapted: bool
+) -> float:
     """Return the FLOPs of the backward pass of a family, whose forward pass takes `forward` for so many tokens.
 
     A product of the forward pass has two in the backward pass: for its input, where gradients pass, and for its matrix,
@@ -114,12 +122,18 @@ def _parts_of(family: nn.Module, *, adapted: bool) -> list[_Part]:
     stacks = [module for module in family.modules() if isinstance(module, Stack)]
     layers: list[nn.Module] = [layer for stack in stacks for layer in stack.layers]
     above = [parameter for stack in stacks for parameter in stack.norm.parameters()]
-    inside = {id(parameter) for layer in layers for parameter in layer.parameters()} | set(map(id, above))
-    passed = adapted or any(one.requires_grad for one in family.parameters() if id(one) not in inside)
+    inside = {id(parameter) for layer in layers for parameter in layer.parameters()} | set(
+        map(id, above)
+    )
+    passed = adapted or any(
+        one.requires_grad for one in family.parameters() if id(one) not in inside
+    )
     parts = []
     for layer in layers or [family]:
         passed = passed or any(parameter.requires_grad for parameter in layer.parameters())
-        tables = {id(module.weight) for module in layer.modules() if isinstance(module, nn.Embedding)}
+        tables = {
+            id(module.weight) for module in layer.modules() if isinstance(module, nn.Embedding)
+        }
         matrices = [one for one in layer.parameters() if id(one) not in tables]
         trained = [one for one in matrices if one.requires_grad]
         parts.append(_Part(_entries(matrices), _entries(trained), passed))

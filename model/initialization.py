@@ -28,7 +28,11 @@ class SkipInitialValues(TorchFunctionMode):
     """
 
     def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         keywords = kwargs or {}
         if getattr(func, "__module__", "") == "torch.nn.init":
@@ -63,7 +67,11 @@ def initial_distributions(model: nn.Module, config: ModelConfig) -> dict[str, Dr
     Raises:
         NotImplementedError: a class declares no distribution for one of its parameters.
     """
-    exceptional = _t5_deviations(model, config) if config.init.scheme == "t5" else _normal_deviations(model, config)
+    exceptional = (
+        _t5_deviations(model, config)
+        if config.init.scheme == "t5"
+        else _normal_deviations(model, config)
+    )
     usual = normal(config.init.std, config.init.cutoff)
     known = {key: normal(deviation, config.init.cutoff) for key, deviation in exceptional.items()}
     names = {id(parameter): name for name, parameter in model.named_parameters()}
@@ -93,9 +101,15 @@ def _normal_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float
     """Return the deviations other than `init.std`: of embedding tables, and of projections into the residual stream."""
     deviations: dict[int, float] = {}
     # GPT-2's projections into the residual stream; the transform of a head counts as one of them (ModernBERT)
-    parts = {Attention: "out", FeedForward: "down", VocabularyHead: "transform"} if config.init.scale_residual else {}
+    parts = (
+        {Attention: "out", FeedForward: "down", VocabularyHead: "transform"}
+        if config.init.scale_residual
+        else {}
+    )
     for module in model.modules():
-        projections = [getattr(module, name) for kind, name in parts.items() if isinstance(module, kind)]
+        projections = [
+            getattr(module, name) for kind, name in parts.items() if isinstance(module, kind)
+        ]
         for linear in projections:
             if isinstance(linear, nn.Linear):
                 deviations[id(linear.weight)] = config.init.std / (2 * config.layers) ** 0.5
@@ -109,7 +123,9 @@ def _t5_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
     weights: list[tuple[Tensor, float]] = []
     for module in model.modules():
         if isinstance(module, Attention):
-            weights.append((module.query.weight, (module.query.in_features * module.head_dim) ** -0.5))
+            weights.append(
+                (module.query.weight, (module.query.in_features * module.head_dim) ** -0.5)
+            )
             others = (module.key, module.value, module.out)
             weights += [(linear.weight, linear.in_features**-0.5) for linear in others]
         elif isinstance(module, T5Bias):

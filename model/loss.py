@@ -67,13 +67,17 @@ def label_ids_with_loss(tensors: Mapping[str, Tensor]) -> Tensor:
 
 
 def _has_loss(tensors: Mapping[str, Tensor]) -> Tensor:
-    return (tensors["row_weight"][_rows_of_labels(tensors)] != 0) & (tensors["label_ids"] != IGNORED)
+    return (tensors["row_weight"][_rows_of_labels(tensors)] != 0) & (
+        tensors["label_ids"] != IGNORED
+    )
 
 
 def row_labels(tensors: Mapping[str, Tensor], name: str = "label") -> Tensor:
     """Return the labels of rows, [B] or [B, classes], `IGNORED` in rows of weight 0."""
     labels = tensors[name]
-    return labels.masked_fill((tensors["row_weight"] == 0).view(-1, *[1] * (labels.ndim - 1)), IGNORED)
+    return labels.masked_fill(
+        (tensors["row_weight"] == 0).view(-1, *[1] * (labels.ndim - 1)), IGNORED
+    )
 
 
 def weigh_rows_equally(tensors: Mapping[str, Tensor], head: str) -> dict[str, Tensor]:
@@ -182,10 +186,14 @@ def cross_entropy_sum(logits: Tensor, label_ids: Tensor, weights: Tensor | None 
     """
     if weights is None:
         return F.cross_entropy(logits.float(), label_ids, reduction="sum", ignore_index=IGNORED)
-    return (F.cross_entropy(logits.float(), label_ids, reduction="none", ignore_index=IGNORED) * weights).sum()
+    return (
+        F.cross_entropy(logits.float(), label_ids, reduction="none", ignore_index=IGNORED) * weights
+    ).sum()
 
 
-def cross_entropy_sum_in_chunks(scores: Callable[[Tensor], Tensor], labels: Labels, chunk: int | None) -> Tensor:
+def cross_entropy_sum_in_chunks(
+    scores: Callable[[Tensor], Tensor], labels: Labels, chunk: int | None
+) -> Tensor:
     """Return `cross_entropy_sum` of the labels' scores, of which only a chunk is held in memory at a time.
 
     The backward pass computes the scores [n, vocabulary] of each chunk again: a third more arithmetic for less memory.
@@ -197,7 +205,9 @@ def cross_entropy_sum_in_chunks(scores: Callable[[Tensor], Tensor], labels: Labe
     if chunk is None or len(labels.ids) <= chunk:
         return loss(*labels)
     weights = repeat(None) if labels.weights is None else torch.split(labels.weights, chunk)
-    parts = zip(torch.split(labels.states, chunk), torch.split(labels.ids, chunk), weights, strict=False)
+    parts = zip(
+        torch.split(labels.states, chunk), torch.split(labels.ids, chunk), weights, strict=False
+    )
     return torch.stack([checkpoint(loss, *part, use_reentrant=False) for part in parts]).sum()
 
 

@@ -27,7 +27,9 @@ DISTILLATION_LOSSES: Registry["DistillationLoss"] = Registry(
     "clozeline.model.compression.distillation.losses", "DistillationLoss"
 )
 """Losses between a student and its teacher."""
-MODEL_TYPES: Registry["KeyMap"] = Registry("clozeline.model.checkpoints", "KeyMap", named_by="model_type")
+MODEL_TYPES: Registry["KeyMap"] = Registry(
+    "clozeline.model.checkpoints", "KeyMap", named_by="model_type"
+)
 """Types of published models, by the `model_type` of their `config.json`."""
 
 AdapterComponent: TypeAlias = Annotated[Component["Adapter"], ADAPTERS]

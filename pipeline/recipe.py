@@ -86,7 +86,11 @@ class InputEntry:
     @model_serializer(mode="wrap")
     def _with_options(self, plain: SerializerFunctionWrapHandler) -> dict[str, object]:
         values = {**plain(self), **self.options}
-        return {key: value for key, value in values.items() if value is not None or key not in ("split", "store")}
+        return {
+            key: value
+            for key, value in values.items()
+            if value is not None or key not in ("split", "store")
+        }
 
 
 _INPUT_KEYS: Final = tuple(name for name in InputEntry.__dataclass_fields__ if name != "options")
@@ -154,9 +158,13 @@ class _StageConfig:
     def schema(self) -> Any:
         return part_of_stage(self.stage, "Config")
 
-    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
         serializer = core_schema.plain_serializer_function_ser_schema(self._plain)
-        return core_schema.no_info_plain_validator_function(self._validate, serialization=serializer)
+        return core_schema.no_info_plain_validator_function(
+            self._validate, serialization=serializer
+        )
 
     def _validate(self, value: object) -> object:
         try:
@@ -165,7 +173,11 @@ class _StageConfig:
             raise ValueError(str(error)) from error
 
     def _plain(self, value: Any) -> Any:
-        return None if value is None else adapter_of(self.schema()).dump_python(value, mode="json", by_alias=True)
+        return (
+            None
+            if value is None
+            else adapter_of(self.schema()).dump_python(value, mode="json", by_alias=True)
+        )
 
 
 def _entries(value: object) -> Any:
@@ -205,7 +217,9 @@ class Recipe:
     keep_intermediates: bool = False
     """keep the `tmp/` folder of each stage"""
     # A key for each stage, null where the recipe leaves the stage out; its class is in the stage's folder.
-    __annotations__.update({stage: Annotated[Any, _StageConfig(stage)] for stage in sorted(all_stages())})
+    __annotations__.update(
+        {stage: Annotated[Any, _StageConfig(stage)] for stage in sorted(all_stages())}
+    )
     locals().update(dict.fromkeys(sorted(all_stages())))
 
     def has(self, stage: str) -> bool:
@@ -221,7 +235,9 @@ class Recipe:
     def output_folder(self) -> Path:
         """The folder of the run."""
         if self.output is None:
-            raise ConfigurationError("no output folder: add output=DIR to the command, or `output:` to the recipe")
+            raise ConfigurationError(
+                "no output folder: add output=DIR to the command, or `output:` to the recipe"
+            )
         return self.output
 
     def folder(self, stage: str) -> Path:
@@ -240,11 +256,17 @@ def load_default_recipe(stage: str, overrides: Sequence[str]) -> tuple[Recipe, s
     ConfigurationError if the stage has a key without a default that the overrides do not give.
     """
     # a list of algorithms has no defaults
-    defaults: dict[str, object] = {stage: {}} if is_dataclass(part_of_stage(stage, "Config")) else {}
+    defaults: dict[str, object] = (
+        {stage: {}} if is_dataclass(part_of_stage(stage, "Config")) else {}
+    )
     recipe = load_keys(Recipe, {"corpus": _CORPUS, **defaults}, overrides)
     note = f"{stage} runs on its defaults, corpus={recipe.corpus}; `clozeline {stage} --help` lists them"
     before = all_stages()[: all_stages().index(stage)]
-    stored = [recipe.folder(name) / "config.yaml" for name in reversed(before)] if recipe.output is not None else []
+    stored = (
+        [recipe.folder(name) / "config.yaml" for name in reversed(before)]
+        if recipe.output is not None
+        else []
+    )
     if (path := next((path for path in stored if path.is_file()), None)) is not None:
         keys = read_mapping(path)
         has_stage = keys.get(stage) is not None

@@ -23,7 +23,9 @@ READERS: Registry["Reader"] = Registry("clozeline.pipeline.ingest.readers", "Rea
 """Readers of documents."""
 EXTRACTORS: Registry["Extractor"] = Registry("clozeline.pipeline.clean.extractors", "Extractor")
 """Extractors of text from HTML."""
-LANGUAGES: Registry["LanguageIdentifier"] = Registry("clozeline.pipeline.clean.languages", "LanguageIdentifier")
+LANGUAGES: Registry["LanguageIdentifier"] = Registry(
+    "clozeline.pipeline.clean.languages", "LanguageIdentifier"
+)
 """Language identifiers."""
 FILTERS: Registry["Filter"] = Registry("clozeline.pipeline.clean.filters", "Filter")
 """Filters of documents."""
@@ -42,7 +44,10 @@ TASK_READERS: Registry["TaskReader"] = Registry(
 )
 """Readers of labeled data."""
 TASK_ROWS: Registry["TaskRows[Any]"] = Registry(
-    "clozeline.pipeline.tasks.rows", "TaskRows", named_by="for_head", entry_points="clozeline.task_rows"
+    "clozeline.pipeline.tasks.rows",
+    "TaskRows",
+    named_by="for_head",
+    entry_points="clozeline.task_rows",
 )
 """Rows of labeled data, by the head that they are for."""
 EXECUTORS: Registry["Executor"] = Registry("clozeline.pipeline.execution.executors", "Executor")

@@ -55,7 +55,9 @@ class Ragged:
         if not len(self):
             return None
         length = int(self.offsets[1] - self.offsets[0])
-        equal = self.offsets is equal_offsets(len(self), length) or bool((np.diff(self.offsets) == length).all())
+        equal = self.offsets is equal_offsets(len(self), length) or bool(
+            (np.diff(self.offsets) == length).all()
+        )
         return length if equal else None
 
     @property
@@ -88,7 +90,10 @@ class Ragged:
     @staticmethod
     def concatenate(parts: Sequence[Ragged]) -> Ragged:
         starts = np.cumsum([0] + [int(part.offsets[-1] - part.offsets[0]) for part in parts[:-1]])
-        offsets = [part.offsets[1:] - part.offsets[0] + start for part, start in zip(parts, starts, strict=True)]
+        offsets = [
+            part.offsets[1:] - part.offsets[0] + start
+            for part, start in zip(parts, starts, strict=True)
+        ]
         values = [part.values[part.offsets[0] : part.offsets[-1]] for part in parts]
         return Ragged(np.concatenate(values), np.concatenate([np.zeros(1, np.int64), *offsets]))
 
@@ -101,7 +106,9 @@ def equal_offsets(rows: int, length: int) -> NDArray[np.int64]:
     return offsets
 
 
-def segments(values: NDArray[np.generic], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.generic]:
+def segments(
+    values: NDArray[np.generic], starts: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> NDArray[np.generic]:
     """Return the segments `values[starts[i] : starts[i] + lengths[i]]` concatenated, as a new array."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
@@ -109,7 +116,9 @@ def segments(values: NDArray[np.generic], starts: NDArray[np.int64], lengths: ND
         return _long_segments(values, starts, lengths)
     shift = starts - offsets[:-1]
     out = np.empty(offsets[-1], dtype=values.dtype)
-    bounds = np.searchsorted(offsets, np.arange(0, offsets[-1] + _CACHED_INDEX, _CACHED_INDEX)).clip(max=len(lengths))
+    bounds = np.searchsorted(
+        offsets, np.arange(0, offsets[-1] + _CACHED_INDEX, _CACHED_INDEX)
+    ).clip(max=len(lengths))
     for first, last in pairwise(bounds.tolist()):
         index = np.repeat(shift[first:last], lengths[first:last])
         index += np.arange(offsets[first], offsets[last])
@@ -122,7 +131,10 @@ def _long_segments(
 ) -> NDArray[np.generic]:
     """Copy the segments one by one without an index array: 0.1 microseconds each."""
     view = np.ascontiguousarray(values).data
-    pieces = [view[start:end] for start, end in zip(starts.tolist(), (starts + lengths).tolist(), strict=True)]
+    pieces = [
+        view[start:end]
+        for start, end in zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
+    ]
     out = np.frombuffer(bytearray().join(pieces), values.dtype)
     if len(out) != lengths.sum():
         raise IndexError(f"segments of {lengths.sum()} values end after the {len(values)} values")
@@ -145,7 +157,10 @@ class Rows:
         return (self.row(i) for i in range(len(self)))
 
     def __repr__(self) -> str:
-        columns = (f"{name} {column.values.dtype} [{len(column.values):,}]" for name, column in self.columns.items())
+        columns = (
+            f"{name} {column.values.dtype} [{len(column.values):,}]"
+            for name, column in self.columns.items()
+        )
         return f"Rows({len(self):,} rows: {', '.join([*columns, *self.fixed])})"
 
     def _repr_html_(self) -> str:
@@ -154,10 +169,16 @@ class Rows:
 
         sizes = {name: len(column.values) for name, column in self.columns.items()}
         listed = [
-            (name, str(column.values.dtype), f"{sizes[name]:,}, {sizes[name] / max(1, len(self)):.1f} a row")
+            (
+                name,
+                str(column.values.dtype),
+                f"{sizes[name]:,}, {sizes[name] / max(1, len(self)):.1f} a row",
+            )
             for name, column in self.columns.items()
         ]
-        listed += [(name, str(column.dtype), "one for each row") for name, column in self.fixed.items()]
+        listed += [
+            (name, str(column.dtype), "one for each row") for name, column in self.fixed.items()
+        ]
         return fragment(f"{len(self):,} rows", [table(["column", "type", "values"], listed)])
 
     def row(self, index: int) -> Row:
@@ -171,8 +192,13 @@ class Rows:
 
     @staticmethod
     def concatenate(parts: Sequence[Rows]) -> Rows:
-        fixed = {name: np.concatenate([part.fixed[name] for part in parts]) for name in parts[0].fixed}
-        columns = {name: Ragged.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns}
+        fixed = {
+            name: np.concatenate([part.fixed[name] for part in parts]) for name in parts[0].fixed
+        }
+        columns = {
+            name: Ragged.concatenate([part.columns[name] for part in parts])
+            for name in parts[0].columns
+        }
         return Rows(fixed, columns)
 
 
@@ -194,7 +220,9 @@ class Row:
 
     def __repr__(self) -> str:
         sample = f"sample {int(self.fixed['uid']):016x}: " if "uid" in self.fixed else ""
-        columns = (f"{name} {values.dtype} [{len(values)}]" for name, values in self.columns.items())
+        columns = (
+            f"{name} {values.dtype} [{len(values)}]" for name, values in self.columns.items()
+        )
         return f"Row({sample}{', '.join(columns)})"
 
     def _repr_html_(self) -> str:
@@ -202,9 +230,13 @@ class Row:
         from clozeline.report.html_page import fragment, table
 
         listed = [
-            (name, f"{values.dtype} [{len(values)}]", _first_values(values)) for name, values in self.columns.items()
+            (name, f"{values.dtype} [{len(values)}]", _first_values(values))
+            for name, values in self.columns.items()
         ]
-        listed += [(name, "one value", _first_values(np.atleast_1d(value))) for name, value in self.fixed.items()]
+        listed += [
+            (name, "one value", _first_values(np.atleast_1d(value)))
+            for name, value in self.fixed.items()
+        ]
         return fragment("row", [table(["column", "type", "values"], listed)])
 
 

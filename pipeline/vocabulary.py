@@ -31,9 +31,7 @@ class SentinelError(ConfigurationError):
     """Rows need more sentinels than the tokenizer has."""
 
 
-ADD_SPECIALS: Final = (
-    "`tokenizer.add: true` adds what a published one lacks, `train_tokenizer.options` has `sentinels` and `modes`"
-)
+ADD_SPECIALS: Final = "`tokenizer.add: true` adds what a published one lacks, `train_tokenizer.options` has `sentinels` and `modes`"
 """The way out where an objective needs special tokens."""
 
 
@@ -45,14 +43,20 @@ class Vocabulary:
     """
 
     size: int  # number of ids, specials included
-    specials: dict[str, int]  # name (`pad cls sep mask bos eos unk`) to id; absent names have no entry
+    specials: dict[
+        str, int
+    ]  # name (`pad cls sep mask bos eos unk`) to id; absent names have no entry
     sentinels: tuple[int, ...]  # ids in order of use
     modes: dict[str, int]  # ids of the mode tokens `R`, `S`, `X`
-    special: NDArray[np.bool_] = field(repr=False)  # [size], ids without text; objectives never select them
+    special: NDArray[np.bool_] = field(
+        repr=False
+    )  # [size], ids without text; objectives never select them
     word_start: NDArray[np.bool_] = field(repr=False)
     """[size], ids whose piece opens a word by itself; `opens_word` tells of tokens in a row"""
     fingerprint: str  # SHA-256 (hex) over the pieces, their types and the normalizer
-    folder: Path | None = field(default=None, repr=False)  # of the tokenizer, None for one that was not loaded
+    folder: Path | None = field(
+        default=None, repr=False
+    )  # of the tokenizer, None for one that was not loaded
     token_counts: NDArray[np.uint64] | None = field(default=None, repr=False)
     """[size], occurrences of each id in the corpus, None where unknown"""
     languages: tuple[str, ...] = field(default=(), repr=False)
@@ -74,7 +78,9 @@ class Vocabulary:
                 )
             bitmap.setflags(write=False)
         if self.token_counts is not None and self.token_counts.shape != (self.size,):
-            raise IntegrityError(f"vocabulary of {self.size} ids: got {self.token_counts.shape} token counts")
+            raise IntegrityError(
+                f"vocabulary of {self.size} ids: got {self.token_counts.shape} token counts"
+            )
 
     def id_of(self, name: str, wanted_by: str) -> int:
         """Return the id of a special token; where the tokenizer lacks it, a ConfigurationError names what needs it."""

@@ -38,14 +38,18 @@ def contract(
     """
     held = only if callable(only) else set(only).__contains__
     cases = [
-        pytest.param(name, marks=[about(registry, name), *([pytest.mark.slow] if slow(name) else [])])
+        pytest.param(
+            name, marks=[about(registry, name), *([pytest.mark.slow] if slow(name) else [])]
+        )
         for name in registry.available()
         if held(name)
     ]
     return pytest.mark.parametrize(argument, cases)
 
 
-def cases_about(registry: Registry[object], cases: Iterable[Any], name_of: Callable[[Any], str]) -> list[Any]:
+def cases_about(
+    registry: Registry[object], cases: Iterable[Any], name_of: Callable[[Any], str]
+) -> list[Any]:
     """Return the cases of a test, each with the mark of the algorithm that it is about.
 
     A case that is a tuple gives several arguments. One that has marks already keeps them.

@@ -28,10 +28,14 @@ class Chain:
 
 def english_pages():
     """Pages of English sentences with a menu, and their list; two of them are copies."""
-    links = "".join(f'<li><a href="/page{number}">page {number}</a></li>' for number in range(PAGES))
+    links = "".join(
+        f'<li><a href="/page{number}">page {number}</a></li>' for number in range(PAGES)
+    )
     yield "http://site.example/", f"<html><body><ul>{links}</ul></body></html>"
     for number in range(PAGES):
-        paragraphs = "".join(f"<p>{part}</p>" for part in text(number % (PAGES - 2), 24).split("\n\n"))
+        paragraphs = "".join(
+            f"<p>{part}</p>" for part in text(number % (PAGES - 2), 24).split("\n\n")
+        )
         menu = f'<nav><a href="/">home</a> <a href="/page{(number + 1) % PAGES}">next</a></nav>'
         page = f"<html><head><title>Page {number}</title></head><body>{menu}<main>{paragraphs}</main></body></html>"
         yield f"http://site.example/page{number}", page
@@ -42,6 +46,11 @@ def make_chain(folder):
     chain = Chain(folder)
     write_warc(chain.warc, english_pages())
     recipe = ROOT / "configs" / "recipes" / "demo" / "pipeline.yaml"
-    overrides = [f"input={chain.warc}", f"output={chain.output}", "train_tokenizer.size=600", "heldout.fraction=0.1"]
+    overrides = [
+        f"input={chain.warc}",
+        f"output={chain.output}",
+        "train_tokenizer.size=600",
+        "heldout.fraction=0.1",
+    ]
     assert run_pipeline(["--config", str(recipe), *overrides]) == 0
     return chain

@@ -59,11 +59,15 @@ class Ranks:
 
     def __init__(self, size, function, arguments, folder, environment=None):
         port = free_port()
-        self.logs = [(folder / f"rank{rank}.out", folder / f"rank{rank}.err") for rank in range(size)]
+        self.logs = [
+            (folder / f"rank{rank}.out", folder / f"rank{rank}.err") for rank in range(size)
+        ]
         self.processes = []
         for rank in range(size):
             variables = {**rank_environment(rank, size, port), **(environment or {})}
-            process = _CONTEXT.Process(target=_call, args=(variables, self.logs[rank], function, arguments))
+            process = _CONTEXT.Process(
+                target=_call, args=(variables, self.logs[rank], function, arguments)
+            )
             process.start()
             self.processes.append(process)
 
@@ -144,7 +148,9 @@ class RankPool:
         self._processes = []
         for rank in range(size):
             ours, theirs = _CONTEXT.Pipe()
-            process = _CONTEXT.Process(target=_serve, args=(rank_environment(rank, size, port), theirs), daemon=True)
+            process = _CONTEXT.Process(
+                target=_serve, args=(rank_environment(rank, size, port), theirs), daemon=True
+            )
             process.start()
             theirs.close()
             self._pipes.append(ours)
@@ -157,7 +163,9 @@ class RankPool:
         problems = []
         for rank, pipe in enumerate(self._pipes):
             if not pipe.poll(timeout):
-                raise TimeoutError(f"rank {rank}: {function.__name__} gave no answer in {timeout} s")
+                raise TimeoutError(
+                    f"rank {rank}: {function.__name__} gave no answer in {timeout} s"
+                )
             good, value = pipe.recv()
             results.append(value)
             if not good:

@@ -26,11 +26,22 @@ ROOT: Final = Path(__file__).parents[1]
 INPUTS: Final = ROOT / "tests" / "data" / "guard"
 EXPECTED: Final = INPUTS / "expected.json"
 SMALL: Final = (
-    *("model.dim=32", "model.layers=1", "model.attention_heads=2", "model.ffn_dim=64", "schedule.warmup=2"),
+    *(
+        "model.dim=32",
+        "model.layers=1",
+        "model.attention_heads=2",
+        "model.ffn_dim=64",
+        "schedule.warmup=2",
+    ),
     *("evaluate.every=null", "log.tensorboard=false", "schedule.steps=6", "checkpoint.every=3"),
 )
 T5: Final = (
-    *("model.family=encoder_decoder", "model.heads={lm: 1.0}", "model.position={kind: t5}", "model.emb_norm=false"),
+    *(
+        "model.family=encoder_decoder",
+        "model.heads={lm: 1.0}",
+        "model.position={kind: t5}",
+        "model.emb_norm=false",
+    ),
     *("model.first_norm=true", "model.final_norm=true"),
 )
 TASKS: Final = {
@@ -46,7 +57,11 @@ class Guard:
 
     def __init__(self, tree: Path, folder: Path) -> None:
         self.folder = folder
-        self.environment = os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
+        self.environment = os.environ | {
+            "PYTHONPATH": str(tree),
+            "OMP_NUM_THREADS": "1",
+            "DS_ACCELERATOR": "cpu",
+        }
         self.command = [sys.executable, "-m", "clozeline"]
         folder.mkdir(parents=True)
 
@@ -55,9 +70,13 @@ class Guard:
         launcher = [str(Path(sys.executable).with_name("deepspeed")), "--num_accelerators", "2"]
         main = str(Path(self.environment["PYTHONPATH"], "train", "main.py"))
         command = [*self.command, *words] if ranks == 1 else [*launcher, main, *words[1:]]
-        done = subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True)
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True
+        )
         if done.returncode:
-            sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
+            sys.exit(
+                f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+            )
         return done.stdout
 
     # -- the pipeline -------------------------------------------------------------------------------------------------
@@ -77,7 +96,12 @@ class Guard:
         words = [*self.command, *self.shards(output)]
         quiet = subprocess.DEVNULL
         process = subprocess.Popen(
-            words, cwd=self.folder, env=self.environment, start_new_session=True, stdout=quiet, stderr=quiet
+            words,
+            cwd=self.folder,
+            env=self.environment,
+            start_new_session=True,
+            stdout=quiet,
+            stderr=quiet,
         )
         while process.poll() is None and not (self.folder / output / when).exists():
             time.sleep(0.01)
@@ -88,20 +112,44 @@ class Guard:
 
     # -- training -----------------------------------------------------------------------------------------------------
 
-    def train(self, name: str, shards: str, *more: str, ranks: int = 1, steps: int = 6) -> list[float]:
+    def train(
+        self, name: str, shards: str, *more: str, ranks: int = 1, steps: int = 6
+    ) -> list[float]:
         """Train for a few steps, or go on; return the losses of all steps so far."""
-        words = ("train", "--config", "recipe:demo", f"data.shards={shards}", f"output={name}", f"steps={steps}")
+        words = (
+            "train",
+            "--config",
+            "recipe:demo",
+            f"data.shards={shards}",
+            f"output={name}",
+            f"steps={steps}",
+        )
         self.run(*words, *SMALL, *more, ranks=ranks)
-        return [record["loss"] for record in read_lines(self.folder / name / "metrics.jsonl") if "loss" in record]
+        return [
+            record["loss"]
+            for record in read_lines(self.folder / name / "metrics.jsonl")
+            if "loss" in record
+        ]
 
     def fine_tune(self, head: str, recipe: str, reader: str) -> str:
         """Make a small task set, fine-tune the masked LM on it for four steps, and return its scores."""
         files = write_task(self.folder / "labeled" / head, head)
-        words = (f"input={files}", f"output=sets/{head}", "tokenizer.path=masked", f"tasks.reader={reader}")
+        words = (
+            f"input={files}",
+            f"output=sets/{head}",
+            "tokenizer.path=masked",
+            f"tasks.reader={reader}",
+        )
         self.run("pipeline", "--config", f"recipe:tasks/{recipe}", *words)
         (train,) = (self.folder / "sets" / head / "tasks").glob("*/train")
         of_run = ("model.init_from=masked", f"data.shards={train}", f"output=tasks/{head}")
-        small = ("steps=4", "schedule.warmup=1", "log.tensorboard=false", "evaluate.every=null", "checkpoint.every=4")
+        small = (
+            "steps=4",
+            "schedule.warmup=1",
+            "log.tensorboard=false",
+            "evaluate.every=null",
+            "checkpoint.every=4",
+        )
         small += ("checkpoint.keep_best=false",)  # no evaluation compares them
         self.run("train", "--config", f"recipe:tasks/{recipe}", *of_run, *small)
         return self.run("evaluate", f"tasks/{head}")
@@ -113,16 +161,25 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 def write_task(folder: Path, head: str) -> Path:
     """Write train and dev files of a task that follows from the texts by a rule; return their folder."""
-    texts = [row["text"] for row in map(parse, (INPUTS / "texts.jsonl").read_text().splitlines()) if "text" in row]
+    texts = [
+        row["text"]
+        for row in map(parse, (INPUTS / "texts.jsonl").read_text().splitlines())
+        if "text" in row
+    ]
     sentences = [part.split() for text in texts for part in re.split(r"(?<=\.)\s", text)]
     sentences = [words for words in sentences if 5 <= len(words) <= 20]
     folder.mkdir(parents=True)
     for split, chosen in (("train", sentences[:96]), ("dev", sentences[96:128])):
         if head == "classification":
-            rows = [f"{' '.join(words)}\t{'long' if len(words) > 10 else 'short'}" for words in chosen]
+            rows = [
+                f"{' '.join(words)}\t{'long' if len(words) > 10 else 'short'}" for words in chosen
+            ]
             (folder / f"{split}.tsv").write_text("\n".join(["text\tlabel", *rows]))
         elif head == "tagging":
-            tagged = ["\n".join(f"{word} {'B-NAME' if word[0].isupper() else 'O'}" for word in row) for row in chosen]
+            tagged = [
+                "\n".join(f"{word} {'B-NAME' if word[0].isupper() else 'O'}" for word in row)
+                for row in chosen
+            ]
             (folder / f"{split}.txt").write_text("\n\n".join(tagged))
         else:
             paragraphs = [
@@ -154,29 +211,50 @@ def parse(line: str) -> dict[str, Any]:
 def hash_files(output: Path) -> dict[str, Any]:
     """Return the hashes of all Arrow, npy and tar files of a pipeline, and the counts of its manifests."""
     files = sorted(path for path in output.rglob("*") if path.suffix in {".arrow", ".npy", ".tar"})
-    hashes = {str(path.relative_to(output)): hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in files}
-    manifests = {str(path.relative_to(output)): json.loads(path.read_bytes()) for path in output.rglob("manifest.json")}
+    hashes = {
+        str(path.relative_to(output)): hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+        for path in files
+    }
+    manifests = {
+        str(path.relative_to(output)): json.loads(path.read_bytes())
+        for path in output.rglob("manifest.json")
+    }
     counts = {name: manifest.get("counts") for name, manifest in sorted(manifests.items())}
-    reports = {path.parent.name: json.loads(path.read_bytes())["counts"] for path in output.glob("*/report.json")}
+    reports = {
+        path.parent.name: json.loads(path.read_bytes())["counts"]
+        for path in output.glob("*/report.json")
+    }
     kept = {
-        stage: {key: value for key, value in counts.items() if is_count(value)} for stage, counts in reports.items()
+        stage: {key: value for key, value in counts.items() if is_count(value)}
+        for stage, counts in reports.items()
     }
     return {"files": hashes, "manifests": counts, "reports": dict(sorted(kept.items()))}
 
 
 def is_count(value: Any) -> bool:
     """Return whether a figure of a report is a count, or counts by reason."""
-    return isinstance(value, int) or (isinstance(value, Mapping) and all(map(is_count, value.values())))
+    return isinstance(value, int) or (
+        isinstance(value, Mapping) and all(map(is_count, value.values()))
+    )
 
 
 def train_all(guard: Guard) -> dict[str, Any]:
     """Return losses of three objectives on one and two ranks, scores of tasks, and the distance of an export."""
-    sets = {name: f"data/corrupt/{name}/train/manifest.json" for name in ("masked_lm", "span_corruption", "causal_lm")}
-    mixture = f"[{{path: {sets['masked_lm']}}}, {{path: data/corrupt/masked_lm-20/train/manifest.json}}]"
+    sets = {
+        name: f"data/corrupt/{name}/train/manifest.json"
+        for name in ("masked_lm", "span_corruption", "causal_lm")
+    }
+    mixture = (
+        f"[{{path: {sets['masked_lm']}}}, {{path: data/corrupt/masked_lm-20/train/manifest.json}}]"
+    )
     figures: dict[str, Any] = {}
     for ranks in (1, 2):
-        figures[f"masked LM, {ranks} ranks"] = guard.train(f"masked{ranks}", sets["masked_lm"], ranks=ranks)
-        figures[f"T5, {ranks} ranks"] = guard.train(f"t5{ranks}", sets["span_corruption"], *T5, ranks=ranks)
+        figures[f"masked LM, {ranks} ranks"] = guard.train(
+            f"masked{ranks}", sets["masked_lm"], ranks=ranks
+        )
+        figures[f"T5, {ranks} ranks"] = guard.train(
+            f"t5{ranks}", sets["span_corruption"], *T5, ranks=ranks
+        )
         figures[f"mixture, {ranks} ranks"] = guard.train(f"mixture{ranks}", mixture, ranks=ranks)
     (guard.folder / "masked").symlink_to("masked1")
     # stopped after three steps and resumed, it must repeat every loss
@@ -203,8 +281,12 @@ def main() -> int:
     """Run the guard and print what differs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="a new folder for all that the guard makes")
-    parser.add_argument("--write", action="store_true", help="store the hashes of the files as the expected ones")
-    parser.add_argument("--against", metavar="COMMIT", help="compare losses and scores with this commit's, too")
+    parser.add_argument(
+        "--write", action="store_true", help="store the hashes of the files as the expected ones"
+    )
+    parser.add_argument(
+        "--against", metavar="COMMIT", help="compare losses and scores with this commit's, too"
+    )
     arguments = parser.parse_args()
     folder = arguments.folder.resolve()
     # the pipeline, once in one go, once killed twice and restarted
@@ -214,7 +296,10 @@ def main() -> int:
     for stage in ("clean", "group"):
         guard.kill("killed", stage)
     guard.run(*guard.shards("killed"))
-    found = [f"killed and restarted: {line}" for line in differences(files, hash_files(guard.folder / "killed"))]
+    found = [
+        f"killed and restarted: {line}"
+        for line in differences(files, hash_files(guard.folder / "killed"))
+    ]
     if arguments.write:
         EXPECTED.write_text(json.dumps(files, indent=1) + "\n")
     found += differences(json.loads(EXPECTED.read_text()), json.loads(json.dumps(files)))
@@ -222,15 +307,24 @@ def main() -> int:
     figures = train_all(guard)
     if arguments.against:
         tree = folder / "tree"
-        subprocess.run(["git", "worktree", "add", "--detach", str(tree), arguments.against], cwd=ROOT, check=True)
+        subprocess.run(
+            ["git", "worktree", "add", "--detach", str(tree), arguments.against],
+            cwd=ROOT,
+            check=True,
+        )
         for library in (ROOT / "clozeline" / "native").glob("*.so"):
             shutil.copy(library, tree / "clozeline" / "native")
         other = Guard(tree, folder / "there")
         other.run(*other.shards("data"))
-        found += [f"against {arguments.against}: {line}" for line in differences(train_all(other), figures)]
+        found += [
+            f"against {arguments.against}: {line}"
+            for line in differences(train_all(other), figures)
+        ]
         subprocess.run(["git", "worktree", "remove", "--force", str(tree)], cwd=ROOT, check=True)
     (folder / "figures.json").write_text(json.dumps(figures, indent=1))
-    sys.stdout.write("\n".join([*found, f"{len(files['files'])} files compared, {len(found)} differences", ""]))
+    sys.stdout.write(
+        "\n".join([*found, f"{len(files['files'])} files compared, {len(found)} differences", ""])
+    )
     return min(len(found), 1)
 
 

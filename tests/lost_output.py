@@ -13,7 +13,9 @@ def started(way, command, **options):
     """Start a command whose standard output and error take nothing; a terminal is closed after its first bytes."""
     words = list(command)
     if way == "no descriptors":
-        with subprocess.Popen(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *words], **options) as process:
+        with subprocess.Popen(
+            ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *words], **options
+        ) as process:
             yield process
         return
     if way == "closed terminal":

@@ -12,7 +12,9 @@ def mark_slow_but(usual, cases):
     cases = list(cases)
     assert all(case in cases for case in usual), usual
     return [
-        case if case in usual else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
+        case
+        if case in usual
+        else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
         for case in cases
     ]
 

@@ -66,12 +66,22 @@ def find_faults(source: str) -> Iterator[tuple[str, ast.expr | ast.stmt, str]]:
     tree = ast.parse(source)
     told = [node for node in ast.walk(tree) if isinstance(node, ast.Raise | ast.JoinedStr)]
     told += [
-        node.annotation for node in ast.walk(tree) if isinstance(node, ast.AnnAssign | ast.arg) and node.annotation
+        node.annotation
+        for node in ast.walk(tree)
+        if isinstance(node, ast.AnnAssign | ast.arg) and node.annotation
     ]
-    told += [node.returns for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.returns]
+    told += [
+        node.returns
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.returns
+    ]
     skipped = {id(inner) for node in told for inner in ast.walk(node)}
     for node in ast.walk(tree):
-        if id(node) in skipped or not isinstance(node, ast.expr | ast.stmt) or node.lineno != node.end_lineno:
+        if (
+            id(node) in skipped
+            or not isinstance(node, ast.expr | ast.stmt)
+            or node.lineno != node.end_lineno
+        ):
             continue
         for kind, changed in _changes(node):
             if (new := ast.unparse(changed)) != ast.unparse(node):
@@ -82,7 +92,9 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
     match node:
         case ast.Compare(left=left, ops=[op], comparators=[right]):
             yield "comparison", ast.Compare(left, [COMPARISONS[type(op)]()], [right])
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in ARITHMETIC and not isinstance(left, ast.Constant):
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in ARITHMETIC and not isinstance(
+            left, ast.Constant
+        ):
             yield "arithmetic", ast.BinOp(left, ARITHMETIC[type(op)](), right)
         case ast.Constant(value=bool(value)):
             yield "constant", ast.Constant(not value)
@@ -92,7 +104,9 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
             yield "boolean", ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), values)
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             yield "boolean", operand
-        case ast.Call(func=func, args=[first, second, *more], keywords=keywords) if not isinstance(second, ast.Starred):
+        case ast.Call(func=func, args=[first, second, *more], keywords=keywords) if not isinstance(
+            second, ast.Starred
+        ):
             yield "argument", ast.Call(func, [second, first, *more], keywords)
         case ast.Expr(value=ast.Call()) | ast.AugAssign():
             yield "statement", ast.Pass()
@@ -102,10 +116,17 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 
 def draw(count: int, seed: int) -> list[dict[str, Any]]:
     """Draw mutants: each part by its lines, each kind of fault equally often within a part."""
-    listed = subprocess.run(["git", "ls-files", *PARTS], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", *PARTS], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     files = [name for name in listed.splitlines() if name.endswith(".py")]
     sources = {name: (ROOT / name).read_text(encoding="utf-8") for name in files}
-    lines = Counter({part: sum(sources[f].count("\n") for f in files if f.startswith(f"{part}/")) for part in PARTS})
+    lines = Counter(
+        {
+            part: sum(sources[f].count("\n") for f in files if f.startswith(f"{part}/"))
+            for part in PARTS
+        }
+    )
     chooser = random.Random(seed)
     mutants = []
     for part in PARTS:
@@ -114,7 +135,9 @@ def draw(count: int, seed: int) -> list[dict[str, Any]]:
             rows = sources[name].splitlines()
             for kind, node, new in find_faults(sources[name]):
                 row = rows[node.lineno - 1].encode()  # columns of ast count bytes
-                changed = (row[: node.col_offset] + new.encode() + row[node.end_col_offset :]).decode()
+                changed = (
+                    row[: node.col_offset] + new.encode() + row[node.end_col_offset :]
+                ).decode()
                 here = {"file": name, "line": node.lineno, "before": row.decode(), "after": changed}
                 by_kind.setdefault(kind, []).append({"kind": kind, **here})
         share = round(count * lines[part] / lines.total())
@@ -172,7 +195,9 @@ def judge(tree: Path, mutant: dict[str, Any]) -> dict[str, Any]:
     rows[index] = f"{indent}{mutant['after'].strip()}\n"
     rewrite(path, "".join(rows))
     try:
-        groups = zip(("own", "importers", "folder", "users"), find_tests(tree, mutant["file"]), strict=True)
+        groups = zip(
+            ("own", "importers", "folder", "users"), find_tests(tree, mutant["file"]), strict=True
+        )
         killer = next((name for name, files in groups if files and run_tests(tree, files)), None)
     finally:
         rewrite(path, source)
@@ -194,7 +219,9 @@ def run(workers: int) -> None:
         trees: SimpleQueue[Path] = SimpleQueue()
         for number in range(workers):
             tree = Path(folder, str(number))
-            subprocess.run(["git", "worktree", "add", "-q", "--detach", str(tree)], cwd=ROOT, check=True)
+            subprocess.run(
+                ["git", "worktree", "add", "-q", "--detach", str(tree)], cwd=ROOT, check=True
+            )
             for library in (ROOT / "clozeline" / "native").glob("*.so"):
                 shutil.copy(library, tree / "clozeline" / "native")
             trees.put(tree)
@@ -216,9 +243,14 @@ def table() -> str:
     lines = []
     for part in PARTS:
         here = [mutant for mutant in judged if mutant["file"].startswith(f"{part}/")]
-        lines.append(f"{part:10} {sum(mutant['killed'] is not None for mutant in here):4} of {len(here):4}")
+        lines.append(
+            f"{part:10} {sum(mutant['killed'] is not None for mutant in here):4} of {len(here):4}"
+        )
     left = [mutant for mutant in judged if mutant["killed"] is None]
-    survivors = [f"{m['file']}:{m['line']}: {m['after'].strip()}  # {m.get('equivalent', 'open')}" for m in left]
+    survivors = [
+        f"{m['file']}:{m['line']}: {m['after'].strip()}  # {m.get('equivalent', 'open')}"
+        for m in left
+    ]
     return "\n".join([*lines, "", *survivors, ""])
 
 

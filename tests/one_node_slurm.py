@@ -19,7 +19,17 @@ import psutil
 
 from tests.distributed import free_port
 
-PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol", "sinfo", "setpriv")
+PROGRAMS = (
+    "munged",
+    "slurmctld",
+    "slurmd",
+    "sbatch",
+    "squeue",
+    "scancel",
+    "scontrol",
+    "sinfo",
+    "setpriv",
+)
 _PATH = f"{os.environ['PATH']}:/usr/local/sbin:/usr/sbin:/sbin"
 MISSING = [name for name in PROGRAMS if shutil.which(name, path=_PATH) is None]
 """Programs that are not installed."""
@@ -94,7 +104,10 @@ def one_node(cores=8, **further):
         key.write_bytes(os.urandom(1024))
         key.chmod(0o400)
         variables = {"SLURM_CONF": str(configuration), "PATH": _PATH}
-        munge = [f"--{kind}={folder}/munge.{kind}" for kind in ("socket", "pid-file", "log-file", "seed-file")]
+        munge = [
+            f"--{kind}={folder}/munge.{kind}"
+            for kind in ("socket", "pid-file", "log-file", "seed-file")
+        ]
         _serve(
             stack,
             folder,
@@ -109,7 +122,9 @@ def one_node(cores=8, **further):
         _until((folder / "munge.socket").exists, folder)
         _serve(stack, folder, variables, "slurmctld", "-D", "-i")
         _serve(stack, folder, variables, "slurmd", "-D", "-N", host)
-        _until(lambda: ask(variables, "sinfo", "--noheader", "--format=%t").strip() == "idle", folder)
+        _until(
+            lambda: ask(variables, "sinfo", "--noheader", "--format=%t").strip() == "idle", folder
+        )
         try:
             yield variables
         finally:
@@ -121,7 +136,9 @@ def one_node(cores=8, **further):
 def ask(variables, *words):
     """Return what a command prints, whose exit code does not matter."""
     environment = {**os.environ, **variables}
-    return subprocess.run(words, env=environment, capture_output=True, text=True, check=False).stdout
+    return subprocess.run(
+        words, env=environment, capture_output=True, text=True, check=False
+    ).stdout
 
 
 def _serve(stack, folder, variables, *words):
@@ -149,7 +166,9 @@ def _until(condition, folder):
     deadline = time.monotonic() + _PATIENCE_S
     while not condition():
         if time.monotonic() > deadline:
-            said = "\n".join(path.read_text(errors="replace")[-2000:] for path in sorted(folder.glob("*.out")))
+            said = "\n".join(
+                path.read_text(errors="replace")[-2000:] for path in sorted(folder.glob("*.out"))
+            )
             raise TimeoutError(f"the cluster does not start, or does not end:\n{said}")
         time.sleep(0.1)
 
@@ -157,7 +176,9 @@ def _until(condition, folder):
 def main():
     with one_node() as variables:
         if sys.argv[1:]:
-            return subprocess.run(sys.argv[1:], env={**os.environ, **variables}, check=False).returncode
+            return subprocess.run(
+                sys.argv[1:], env={**os.environ, **variables}, check=False
+            ).returncode
         print(f"export SLURM_CONF={variables['SLURM_CONF']}", flush=True)
         with contextlib.suppress(KeyboardInterrupt):
             while True:

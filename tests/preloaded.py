@@ -4,14 +4,22 @@ import gc
 import importlib
 import os
 
-os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a forked rank cannot use the GPU that its server has looked for
+os.environ["CUDA_VISIBLE_DEVICES"] = (
+    ""  # a forked rank cannot use the GPU that its server has looked for
+)
 
 import torch
 
 from clozeline.train.distributed.process_group import load_deepspeed
 from clozeline.train.logs.cost_estimate import operations_per_second
 
-for name in ("pytest", "torch._dynamo", "clozeline.train.run", "tests.train.faulty", "tests.train.synthetic"):
+for name in (
+    "pytest",
+    "torch._dynamo",
+    "clozeline.train.run",
+    "tests.train.faulty",
+    "tests.train.synthetic",
+):
     importlib.import_module(name)
 torch.set_num_threads(1)
 operations_per_second(torch.device("cpu"), "fp32")

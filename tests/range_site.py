@@ -49,7 +49,9 @@ class RangeSite:
         taken = self.faults and (asked or self.faults[0] in self.always)
         fault = self.faults.pop(0) if taken else ""
         content = read()
-        start, stop = (int(asked[1]), min(int(asked[2]) + 1, len(content))) if asked else (0, len(content))
+        start, stop = (
+            (int(asked[1]), min(int(asked[2]) + 1, len(content))) if asked else (0, len(content))
+        )
         body = content[start:stop]
         status = 206 if asked else 200
         if asked and start >= len(content):
@@ -68,7 +70,11 @@ class RangeSite:
             self._send(request, name, fault, status, {"Content-Range": part, "ETag": version}, body)
 
     def _send(self, request, name, fault, status, headers, body):
-        request.close_connection = request.close_connection or fault in (*_CUT, "garbage", "hang up")
+        request.close_connection = request.close_connection or fault in (
+            *_CUT,
+            "garbage",
+            "hang up",
+        )
         if fault == "hang up":
             return
         if fault == "garbage":
@@ -100,12 +106,27 @@ class ShardServer(RangeSite):
     `hold(name, first byte of the range)` is called before each answer and may wait.
     """
 
-    always = ("", "500", "503", "416", "200", "short", "long", "flip", *_CUT, "garbage", "hang up", "moved")
+    always = (
+        "",
+        "500",
+        "503",
+        "416",
+        "200",
+        "short",
+        "long",
+        "flip",
+        *_CUT,
+        "garbage",
+        "hang up",
+        "moved",
+    )
 
     def __init__(self, folder):
         super().__init__({file.name: file for file in folder.iterdir()}, versions=False)
         pages = self.site.pages.items()
-        self.site.pages = {f"/{place}{path}": answer for place in ("set", "moved") for path, answer in pages}
+        self.site.pages = {
+            f"/{place}{path}": answer for place in ("set", "moved") for path, answer in pages
+        }
         self.asked = []
         self.hold = lambda name, start: None
 

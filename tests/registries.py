@@ -10,7 +10,9 @@ from clozeline.train import registries as of_train
 
 ROOT = Path(__file__).parents[1]
 PARTS = (of_pipeline, of_model, of_train)
-REGISTRIES = [value for part in PARTS for value in vars(part).values() if isinstance(value, Registry)]
+REGISTRIES = [
+    value for part in PARTS for value in vars(part).values() if isinstance(value, Registry)
+]
 
 
 def registries():
@@ -23,10 +25,17 @@ def algorithms(package):
     (registry,) = (one for one in REGISTRIES if one.package == package)
     if not registry.named_by:
         return {path.stem: path for path in sorted(registries()[package].glob("[!_]*.py"))}
-    return {name: Path(inspect.getfile(registry.load_class(name))).resolve() for name in registry.available()}
+    return {
+        name: Path(inspect.getfile(registry.load_class(name))).resolve()
+        for name in registry.available()
+    }
 
 
 def values_in_tests(request, parameter):
     """Return the values of a parameter in the tests that will run of a file: its fixtures prepare these only."""
-    cases = (getattr(item, "callspec", None) for item in request.session.items if item.path == request.path)
+    cases = (
+        getattr(item, "callspec", None)
+        for item in request.session.items
+        if item.path == request.path
+    )
     return sorted({case.params[parameter] for case in cases if case and parameter in case.params})

@@ -12,7 +12,13 @@ from clozeline.pipeline.corrupt.objectives.next_sentence_prediction import SENTE
 from clozeline.pipeline.corrupt.objectives.span_boundary import SPAN_LENGTHS, SPAN_STARTS
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import ColumnSpec, base_columns, open_shards, write_manifest, write_shard
+from clozeline.pipeline.shards import (
+    ColumnSpec,
+    base_columns,
+    open_shards,
+    write_manifest,
+    write_shard,
+)
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
 from clozeline.pipeline.shards.quarantine import publish_quarantine
 from clozeline.pipeline.tasks.rows.classification import LABEL, LABELS
@@ -30,7 +36,17 @@ TOKENIZER = {
     "sentinels": [],
 }
 
-_FEATURES = (LABEL, LABELS, TARGET, SECOND_IDS, ANSWER_SPAN, ANSWER_PLACES, SPAN_STARTS, SPAN_LENGTHS, CROP_START)
+_FEATURES = (
+    LABEL,
+    LABELS,
+    TARGET,
+    SECOND_IDS,
+    ANSWER_SPAN,
+    ANSWER_PLACES,
+    SPAN_STARTS,
+    SPAN_LENGTHS,
+    CROP_START,
+)
 ROLES = {
     **dict.fromkeys(("ids", "token_ids", "partner_ids"), TOKENS),
     **{name: roles[0] for name, roles in COLUMNS.items()},
@@ -76,7 +92,9 @@ def rows(uids, lengths=8):
     """Rows with `input_ids` of the given lengths."""
     sizes = [lengths] * len(uids) if isinstance(lengths, int) else lengths
     lists = [ids_of(uid, size) for uid, size in zip(uids, sizes, strict=True)]
-    return Rows(fixed(np.asarray(uids, np.uint64)), {"input_ids": Ragged.from_lists(lists, np.uint16)})
+    return Rows(
+        fixed(np.asarray(uids, np.uint64)), {"input_ids": Ragged.from_lists(lists, np.uint16)}
+    )
 
 
 def ordered(uids):
@@ -85,7 +103,9 @@ def ordered(uids):
     return rows([uids[place] for place in order], [3 + place % 5 for place in range(len(uids))])
 
 
-def write_set(folder, shards, *, columns=(IDS,), block_rows=4, container="arrow", codec="none", **fields):
+def write_set(
+    folder, shards, *, columns=(IDS,), block_rows=4, container="arrow", codec="none", **fields
+):
     """Write a shard set, one shard for each `Rows`, and open it."""
     folder.mkdir(parents=True, exist_ok=True)
     specs = [*base_columns(), *columns]
@@ -116,7 +136,11 @@ def write_set(folder, shards, *, columns=(IDS,), block_rows=4, container="arrow"
 
 
 def uids(shards):
-    return [uid for block in range(len(shards.index)) for uid in shards.read_block(block).fixed["uid"].tolist()]
+    return [
+        uid
+        for block in range(len(shards.index))
+        for uid in shards.read_block(block).fixed["uid"].tolist()
+    ]
 
 
 def objective(architecture, **options):
@@ -127,7 +151,10 @@ def objective(architecture, **options):
         "options": options,
         "architecture": architecture,
         "heads": ["lm"],
-        "frame": {"padding_side": "right", "decoder_start": 0 if architecture == "encoder_decoder" else None},
+        "frame": {
+            "padding_side": "right",
+            "decoder_start": 0 if architecture == "encoder_decoder" else None,
+        },
     }
 
 
@@ -150,14 +177,20 @@ def damage(shards, block):
 def toy_set(folder, sizes, *, row_length=8, **options):
     """Shards of the given numbers of rows; uids count from 1 over all of them."""
     first = np.cumsum([1, *sizes])
-    shards = [rows(range(start, start + size), row_length) for start, size in zip(first, sizes, strict=False)]
+    shards = [
+        rows(range(start, start + size), row_length)
+        for start, size in zip(first, sizes, strict=False)
+    ]
     return write_set(folder, shards, **options)
 
 
 def quarantine(folder, *blocks):
     """Put blocks of shards, by their numbers, in quarantine."""
     names = sorted(path.name for path in folder.glob("shard-*"))
-    entries = [{"shard": names[shard], "block": block, "reason": f"reason {shard}"} for shard, block in blocks]
+    entries = [
+        {"shard": names[shard], "block": block, "reason": f"reason {shard}"}
+        for shard, block in blocks
+    ]
     publish_quarantine(folder, entries)
 
 

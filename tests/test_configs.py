@@ -16,10 +16,21 @@ from tests.pipeline.corruption_cases import vocabulary
 from tests.recipes import trainings
 
 ROOT = Path(__file__).parents[1]
-CONFIGS = [path for path in sorted((ROOT / "configs").rglob("*.yaml")) if path.parent.name not in ("models", "bases")]
-RECIPES = [path for path in CONFIGS if not {"tasks", "studies", "compression", "textbook"} & set(path.parts)]
+CONFIGS = [
+    path
+    for path in sorted((ROOT / "configs").rglob("*.yaml"))
+    if path.parent.name not in ("models", "bases")
+]
+RECIPES = [
+    path
+    for path in CONFIGS
+    if not {"tasks", "studies", "compression", "textbook"} & set(path.parts)
+]
 """All but those of tasks, which read no documents and start from another run, and of what stands for itself."""
-BODY = [f"model.{key}" for key in ("family=encoder", "dim=8", "layers=1", "attention_heads=2", "ffn_dim=8")]
+BODY = [
+    f"model.{key}"
+    for key in ("family=encoder", "dim=8", "layers=1", "attention_heads=2", "ffn_dim=8")
+]
 
 
 def relative(path):
@@ -31,8 +42,14 @@ def load(path, *more):
     if path.stem == "study":
         load_study(path.parent)
         check_recipe(load_recipe(path, [f"output={ROOT / 'runs'}"]))
-        head = [] if "\n    heads:" in path.read_text(encoding="utf-8") else ["model.heads={masked_lm: 1.0}"]
-        load_config(TrainConfig, path, ["data.shards=x", "output=y", *head])  # a variant or a base may have the head
+        head = (
+            []
+            if "\n    heads:" in path.read_text(encoding="utf-8")
+            else ["model.heads={masked_lm: 1.0}"]
+        )
+        load_config(
+            TrainConfig, path, ["data.shards=x", "output=y", *head]
+        )  # a variant or a base may have the head
         return load_config(Study, path, more)
     if path.parent.name == "prompts":
         return load_config(Template, path, more)
@@ -41,7 +58,9 @@ def load(path, *more):
         if path.stem.startswith("pipeline"):
             return recipe
     else:
-        assert path.stem.startswith("train"), f"{path}: which schema reads it? Name it pipeline*.yaml or train*.yaml"
+        assert path.stem.startswith("train"), (
+            f"{path}: which schema reads it? Name it pipeline*.yaml or train*.yaml"
+        )
     body = BODY if "tasks" in path.parts else []
     sets = [] if "baby" in path.parts else ["data.shards=x"]  # its phases have sets
     return load_config(TrainConfig, path, [*sets, "output=y", *body, *more])
@@ -52,7 +71,9 @@ def test_loads(path):
     load(path)
 
 
-@pytest.mark.parametrize("training", [one for one in trainings() if one.variant], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "training", [one for one in trainings() if one.variant], ids=lambda one: one.name
+)
 def test_variants_load(training):
     sets = [] if "phases" in training.keys.get("data", {}) else ["data.shards=x"]
     load_config(TrainConfig, training.path, [*sets, "output=y", *training.words])
@@ -72,7 +93,9 @@ def test_no_two_files_share_most_of_their_keys():
     assert alike == []
 
 
-@pytest.mark.parametrize("path", [path for path in RECIPES if path.stem.startswith("pipeline")], ids=relative)
+@pytest.mark.parametrize(
+    "path", [path for path in RECIPES if path.stem.startswith("pipeline")], ids=relative
+)
 def test_objectives_of_a_recipe_can_be_built_and_serve_its_training(path):
     """With the special tokens and sentinels that every trained tokenizer has; sets do not overwrite each other."""
     recipe = load(path)
@@ -83,4 +106,6 @@ def test_objectives_of_a_recipe_can_be_built_and_serve_its_training(path):
         model = load(path.with_name("train.yaml")).model
         kinds = [entry.objective.type for entry in recipe.config_of("corrupt")]
         heads = set(model.targets.values())
-        assert any(heads <= set(kind.heads) and model.architecture in kind.architectures for kind in kinds)
+        assert any(
+            heads <= set(kind.heads) and model.architecture in kind.architectures for kind in kinds
+        )

@@ -12,7 +12,10 @@ from tests.touched import own_tests
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 TABLES = PAGE.partition("## Add an algorithm")[2].partition("### Randomness")[0]
-ROWS = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in re.findall(r"^\| .*\|$", TABLES, re.M)]
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split(" | ")]
+    for line in re.findall(r"^\| .*\|$", TABLES, re.M)
+]
 ROWS = [row for row in ROWS if row[0] != "to add"]
 PATH = re.compile(r"`((?:pipeline|model|train|tools|tests|configs|docs)/[\w./-]+)`")
 NAMED = ("a model type: import and export of a `config.json`", "the rows of a task head")
@@ -43,7 +46,9 @@ def rename(source, stem):
 
 @pytest.mark.slow
 def test_a_renamed_copy_of_each_row_keeps_the_contract(tmp_path):
-    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     for name in filter(None, tracked.split("\0")):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, tmp_path / name, follow_symlinks=False)
@@ -57,16 +62,30 @@ def test_a_renamed_copy_of_each_row_keeps_the_contract(tmp_path):
         if tests.exists():
             tests.with_name(f"test_{new}.py").write_text(tests.read_text(encoding="utf-8"))
         names.append(f"{file.parent.relative_to(tmp_path)}/{new}")
-    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)  # test files are found among the tracked ones
+    subprocess.run(
+        ["git", "init", "--quiet"], cwd=tmp_path, check=True
+    )  # test files are found among the tracked ones
     subprocess.run(["git", "add", "--all"], cwd=tmp_path, check=True)
     run = [sys.executable, "-m"]
     subprocess.run([*run, "tests.pipeline.corrupt.objectives.golden"], cwd=tmp_path, check=True)
-    subprocess.run([*run, "tests.pipeline.group.groupings.test_grouping_bytes"], cwd=tmp_path, check=True)
-    contracts = [*names, "-m", "algorithm and not slow and not data"]  # not the own tests of what was copied
-    done = subprocess.run(
-        [*run, "tests.try_one", *contracts], cwd=tmp_path, capture_output=True, text=True, check=False
+    subprocess.run(
+        [*run, "tests.pipeline.group.groupings.test_grouping_bytes"], cwd=tmp_path, check=True
     )
-    assert done.returncode == 0, re.findall(r"^(?:FAILED|ERROR|E  ) .*", done.stdout, re.M) or done.stderr[-2000:]
+    contracts = [
+        *names,
+        "-m",
+        "algorithm and not slow and not data",
+    ]  # not the own tests of what was copied
+    done = subprocess.run(
+        [*run, "tests.try_one", *contracts],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, (
+        re.findall(r"^(?:FAILED|ERROR|E  ) .*", done.stdout, re.M) or done.stderr[-2000:]
+    )
     cases = re.findall(r"(\d+) of contracts of (\w+)", done.stdout)
     assert len(cases) == len(names)
     assert [name for count, name in cases if count == "0"] == []

@@ -31,7 +31,10 @@ from tests.recipes import find_training
 ROOT = Path(__file__).parents[1]
 CONFIGS = ROOT / "configs"
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "experiments/README.md")),
+    *(
+        ROOT / name
+        for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "experiments/README.md")
+    ),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 LAUNCHER_OPTIONS = {"--num_accelerators": 1, "--master_port": 1, "--quiet": 0}
@@ -48,11 +51,16 @@ ROWS = yaml.safe_load((ROOT / "docs" / "rows.yaml").read_text(encoding="utf-8"))
 NOT_A_MODEL = ("baby", "demo", "small_languages", "tasks", "web")
 """Recipes that are not of one published model."""
 DOWNLOADED = "model.init_from=downloads/bert"
-BODY = [f"model.{key}" for key in ("family=encoder", "dim=8", "layers=1", "attention_heads=2", "ffn_dim=8")]
+BODY = [
+    f"model.{key}"
+    for key in ("family=encoder", "dim=8", "layers=1", "attention_heads=2", "ffn_dim=8")
+]
 
 
 def blocks(page):
-    return re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return re.findall(
+        r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
 
 
 def commands():
@@ -61,7 +69,11 @@ def commands():
         for language, text in blocks(page):
             if language == "sh":
                 lines = (line.strip() for line in text.replace("\\\n", " ").splitlines())
-                found += [(str(page.relative_to(ROOT)), line) for line in lines if line and not line.startswith("#")]
+                found += [
+                    (str(page.relative_to(ROOT)), line)
+                    for line in lines
+                    if line and not line.startswith("#")
+                ]
     return found
 
 
@@ -100,7 +112,9 @@ def help_of_script(file):
 def check_options(help_text, words):
     for word in words:
         if word.startswith("--"):
-            assert re.search(rf"{re.escape(word)}\b", help_text), f"{word} is not an option of this command"
+            assert re.search(rf"{re.escape(word)}\b", help_text), (
+                f"{word} is not an option of this command"
+            )
 
 
 @functools.cache
@@ -146,7 +160,11 @@ def check_benchmark(words):
 
 def check_clozeline(words):
     """A subcommand has the options, and takes the configuration."""
-    known = {name: command for group in commands_of_clozeline().values() for name, command in group.items()}
+    known = {
+        name: command
+        for group in commands_of_clozeline().values()
+        for name, command in group.items()
+    }
     command = known[words[1].replace("_", "-")]
     if command.module == "clozeline.train.main":
         check_training(["python", "train/main.py", *words[2:]])
@@ -158,7 +176,9 @@ def check_clozeline(words):
 
 
 def check_make(words):
-    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    targets = re.findall(
+        r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
     assert {word for word in words[1:] if "=" not in word} <= set(targets)
 
 
@@ -172,7 +192,9 @@ CHECKS = {
 
 @pytest.mark.parametrize(("page", "command"), commands())
 def test_command(page, command, monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "docs" / "mylab")  # which the page on own algorithms copies first
+    monkeypatch.syspath_prepend(
+        ROOT / "docs" / "mylab"
+    )  # which the page on own algorithms copies first
     plain = re.sub(r"(srun (--\S+ )*)?\.venv/bin/", "", command)
     if any(re.fullmatch(pattern, plain) for pattern in ONLY_PARSED):
         return
@@ -199,7 +221,9 @@ def test_rows_of_textbooks_are_commands_with_known_keys(topic, tmp_path, monkeyp
 
 def test_python_blocks_run_on_real_output(chain):
     """docs/formats.md, block after block, as a reader would paste it, beside a folder `data/site`."""
-    program = "\n".join(text for language, text in blocks(ROOT / "docs" / "formats.md") if language == "python")
+    program = "\n".join(
+        text for language, text in blocks(ROOT / "docs" / "formats.md") if language == "python"
+    )
     done = run_program(program, chain.output.parents[1])
     assert done.codes == [0], done.errors
     lines = done.outputs[0].splitlines()
@@ -213,7 +237,9 @@ def test_the_readme_shows_what_its_command_prints():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     shows = r"^(clozeline show [^\n]*)\n```\n\n```text\n(.*?)^```$"
     [(command, shown)] = re.findall(shows, text, re.MULTILINE | re.DOTALL)
-    done = subprocess.run([sys.executable, "-m", *shlex.split(command)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", *shlex.split(command)], capture_output=True, text=True, check=True
+    )
     printed = [line.rstrip() for line in done.stdout.splitlines()]
     assert set(shown.splitlines()) <= set(printed), done.stdout
 
@@ -222,7 +248,10 @@ def models_of_the_page():
     """Cells of docs/models.md: model, family, architecture, heads, recipe, sizes, classes; a dash is empty."""
     page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
     table = page.partition("| model | family |")[2].partition("\n\n")[0]
-    return [[cell.strip().replace("–", "") for cell in line.strip("|").split(" | ")] for line in table.splitlines()[2:]]
+    return [
+        [cell.strip().replace("–", "") for cell in line.strip("|").split(" | ")]
+        for line in table.splitlines()[2:]
+    ]
 
 
 @pytest.mark.parametrize("cells", models_of_the_page(), ids=lambda cells: cells[0])
@@ -249,7 +278,9 @@ def test_a_model_of_the_page_is_what_its_files_say(cells):
 def test_every_file_of_a_model_is_in_one_row_of_the_page():
     rows = models_of_the_page()
     recipes, sizes, classes = ([row[column] for row in rows if row[column]] for column in (4, 5, 6))
-    assert sorted([*recipes, *NOT_A_MODEL]) == sorted(path.name for path in (CONFIGS / "recipes").iterdir())
+    assert sorted([*recipes, *NOT_A_MODEL]) == sorted(
+        path.name for path in (CONFIGS / "recipes").iterdir()
+    )
     assert sorted(", ".join(sizes).split(", ")) == sorted(all_sizes())
     assert sorted(cell.split("`")[1] for cell in classes) == MODEL_TYPES.available()
     assert {row[1] for row in rows} == set(FAMILIES.available())

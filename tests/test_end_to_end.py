@@ -23,7 +23,10 @@ def train(chain, output, steps):
     words = ["--config", "recipe:demo", *overrides]
     finished = run_ranks(2, train_normally, *words, folder=output.parent)
     assert finished.codes == [0, 0], finished.errors
-    return [json.loads(line) for line in (output / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [
+        json.loads(line)
+        for line in (output / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +50,12 @@ def test_it_learns(straight):
 def test_the_model_fills_a_mask(straight, capsys):
     from clozeline.tools.runs.fill_mask import main
 
-    assert main([str(straight[0]), "--text", "They were all in the <mask> that day.", "--heldout", "2"]) == 0
+    assert (
+        main(
+            [str(straight[0]), "--text", "They were all in the <mask> that day.", "--heldout", "2"]
+        )
+        == 0
+    )
     lines = capsys.readouterr().out.splitlines()
     assert len([line for line in lines if "____" in line]) == 3
     assert len([line for line in lines if "hidden:" in line]) == 2

@@ -23,7 +23,9 @@ def write_files(folder):
         (folder / "texts" / f"{number}.txt").write_text(PROSE * (number + 3))
     small_run.build(folder / "own", labels=("masked_lm", "causal_lm"))
     (folder / "shards").symlink_to(folder / "own" / "corrupt")
-    write_run_on(folder / "run", folder / "shards" / "masked_lm" / "train" / "manifest.json", [4], 1)
+    write_run_on(
+        folder / "run", folder / "shards" / "masked_lm" / "train" / "manifest.json", [4], 1
+    )
     (folder / "tabs.yaml").write_text("corpus: mine\n\tseed: 1\n")
     (folder / "twice.yaml").write_text("corpus: mine\nseed: 1\nseed: 2\n")
     (folder / "rows.csv").write_text("text\nIt works.\n")
@@ -41,7 +43,8 @@ def folder(tmp_path_factory, tmp_path):
 def test_a_mistake_ends_in_one_line_with_its_remedy(command, says, folder):
     words = ["clozeline", *shlex.split(command)]
     done = run_program(
-        f"import sys; sys.argv = {words!r}; from clozeline.__main__ import main; sys.exit(main())", folder
+        f"import sys; sys.argv = {words!r}; from clozeline.__main__ import main; sys.exit(main())",
+        folder,
     )
     (error,) = done.errors
     assert done.codes[0] >= 64, error

@@ -17,7 +17,9 @@ each = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative
 
 def anchors(page):
     """Return the anchors of a page's headings, as GitHub makes them."""
-    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(
+        r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
     headings = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -31,7 +33,9 @@ def test_links_and_paths_lead_to_files_and_headings(page):
             assert linked.exists(), target
             assert not anchor or anchor in anchors(linked), f"{target}#{anchor}"
     if page.parent.name != "decisions":
-        names = re.findall(r"`((?:clozeline|pipeline|model|train|tools|tests|configs|docs)/[\w./-]+)`", text)
+        names = re.findall(
+            r"`((?:clozeline|pipeline|model|train|tools|tests|configs|docs)/[\w./-]+)`", text
+        )
         assert not [name for name in names if not (ROOT / name).exists()]
 
 
@@ -77,7 +81,9 @@ def lacks(part):
     tables = re.findall(r"(?:^\|.*\n)+", part, flags=re.MULTILINE)
     if not any(is_measured(table) for table in tables):
         return []
-    return [name for name, pattern in (("date", DATE), ("command", COMMAND)) if not pattern.search(part)]
+    return [
+        name for name, pattern in (("date", DATE), ("command", COMMAND)) if not pattern.search(part)
+    ]
 
 
 @each
@@ -94,18 +100,30 @@ def test_tables_of_figures_have_a_date_and_a_command(page):
 def test_the_map_lists_the_folders_of_a_package(package):
     part = re.search(rf"^{package}/ .*\n((?: .*\n)*)", CONTRIBUTING, flags=re.MULTILINE)
     listed = dict(re.findall(r"^    (\w+)/ (.*)", part[1], flags=re.MULTILINE))
-    folders = {path.parent.name for path in (ROOT / package).glob("*/__init__.py") if not path.parent.is_symlink()}
+    folders = {
+        path.parent.name
+        for path in (ROOT / package).glob("*/__init__.py")
+        if not path.parent.is_symlink()
+    }
     assert sorted(listed) == sorted(folders)
     named = re.findall(r"(?<=\s)(\w+\.py)(?=\s)", part[1])
     assert not [name for name in named if not (ROOT / package / name).is_file()]
     for folder, line in listed.items():
-        assert not [name for name in re.findall(r"(\w+)/", line) if not (ROOT / package / folder / name).is_dir()]
+        assert not [
+            name
+            for name in re.findall(r"(\w+)/", line)
+            if not (ROOT / package / folder / name).is_dir()
+        ]
 
 
 def test_the_makefile_starts_modules_files_and_commands_that_exist():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    modules = {name for name in re.findall(r"python -m (\S+)", makefile) if name.startswith("tests.")}
-    files = {f"{module.replace('.', '/')}.py" for module in modules} | set(re.findall(r"python (\S+\.py)", makefile))
+    modules = {
+        name for name in re.findall(r"python -m (\S+)", makefile) if name.startswith("tests.")
+    }
+    files = {f"{module.replace('.', '/')}.py" for module in modules} | set(
+        re.findall(r"python (\S+\.py)", makefile)
+    )
     assert files
     assert not [file for file in files if not (ROOT / file).is_file()]
     known = {name for group in commands().values() for name in group}

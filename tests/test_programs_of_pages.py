@@ -27,7 +27,11 @@ from tests.shard_sets import toy_set
 from tests.train.masked_set import write_masked_sets
 
 ROOT = Path(__file__).parents[1]
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "python.md").read_text(encoding="utf-8"), re.M | re.S)
+BLOCKS = re.findall(
+    r"^```python\n(.*?)^```$",
+    (ROOT / "docs" / "python.md").read_text(encoding="utf-8"),
+    re.M | re.S,
+)
 
 
 @pytest.mark.slow
@@ -56,7 +60,9 @@ def test_sequences_become_an_exported_model_in_the_five_commands_of_their_page(t
     letters = "ACDEFGHIKLMNPQRSTVWY"
     with (tmp_path / "proteins.faa").open("w") as file:
         for number in range(300):
-            protein = "M" + "".join(draw.choices(letters, weights=range(20, 0, -1), k=draw.randrange(40, 200)))
+            protein = "M" + "".join(
+                draw.choices(letters, weights=range(20, 0, -1), k=draw.randrange(40, 200))
+            )
             lines = [protein[first : first + 60] for first in range(0, len(protein), 60)]
             file.write("\n".join([f">made|{number} by a test", *lines]).lower() + "*\n")
     printed = []
@@ -74,16 +80,22 @@ def test_sequences_become_an_exported_model_in_the_five_commands_of_their_page(t
     assert "300 final_stop" in printed[1]
     assert "guesses:" in printed[3]
     assert "loaded by AutoModelForMaskedLM" in printed[4]
-    vocabulary = json.loads((tmp_path / "mine" / "exported" / "tokenizer.json").read_text(encoding="utf-8"))
+    vocabulary = json.loads(
+        (tmp_path / "mine" / "exported" / "tokenizer.json").read_text(encoding="utf-8")
+    )
     assert set(letters) <= set(vocabulary["model"]["vocab"])
     assert len(vocabulary["model"]["vocab"]) == 8 + len(letters)
     program = re.search(r"^```python\n(.*?)^```$", page, re.M | re.S)[1]
     words = ["kmer.py", "mine/data/group/packed-126-sep", "400"]
-    done = run_program(program.replace("import sys\n", f"import sys\nsys.argv = {words}\n", 1), tmp_path)
+    done = run_program(
+        program.replace("import sys\n", f"import sys\nsys.argv = {words}\n", 1), tmp_path
+    )
     assert done.codes == [0], done.errors
     single, *_ = re.findall(r"^0 neighbors: (\S+) nats", done.outputs[0], re.M)
     weights = np.arange(20, 0, -1) / 210
-    assert abs(float(single) + float(weights @ np.log(weights))) < 0.05, "the entropy of the letters drawn"
+    assert abs(float(single) + float(weights @ np.log(weights))) < 0.05, (
+        "the entropy of the letters drawn"
+    )
 
 
 BATCH = 16
@@ -121,8 +133,15 @@ def train_by_transformers(dataset, folder, **how):
             trained.append(rows_of(inputs))
             return super().training_step(model, inputs, *rest)
 
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=1000, n_positions=8, n_embd=8, n_layer=1, n_head=1))
-    options = {"max_steps": STEPS, "save_steps": 2, "gradient_accumulation_steps": 2, "ignore_data_skip": True}
+    model = GPT2LMHeadModel(
+        GPT2Config(vocab_size=1000, n_positions=8, n_embd=8, n_layer=1, n_head=1)
+    )
+    options = {
+        "max_steps": STEPS,
+        "save_steps": 2,
+        "gradient_accumulation_steps": 2,
+        "ignore_data_skip": True,
+    }
     options |= {"remove_unused_columns": False}
     options |= {"report_to": "none", "use_cpu": True, "disable_tqdm": True}
     callbacks = [of_page()["SaveStream"]()]
@@ -174,12 +193,16 @@ def test_lightning_resumes_where_it_stopped(tmp_path):
         callbacks = [page["StreamPosition"](), saves]
         quiet = {"logger": False, "enable_progress_bar": False}
         options = {"max_steps": STEPS, "accumulate_grad_batches": 2, "accelerator": "cpu", **quiet}
-        page["Lightning"](callbacks=callbacks, **options).fit(module, DataLoader(dataset, batch_size=None), **how)
+        page["Lightning"](callbacks=callbacks, **options).fit(
+            module, DataLoader(dataset, batch_size=None), **how
+        )
         return trained
 
     entire = train(open_dataset(shards))
     assert len({tuple(row) for rows in entire for row in rows}) == ROWS
-    assert train(open_dataset(shards), ckpt_path=str(tmp_path / "run" / "step=4.ckpt")) == entire[8:]
+    assert (
+        train(open_dataset(shards), ckpt_path=str(tmp_path / "run" / "step=4.ckpt")) == entire[8:]
+    )
 
 
 RUNNER = '''
@@ -214,7 +237,12 @@ def test_the_first_steps_run_and_show_what_they_speak_of(tmp_path):
     assert short != sources
     done = run_program(f"SOURCES = {short!r}\n{RUNNER}", tmp_path)
     assert done.codes == [0], done.errors
-    shown = [("CorruptedText", 0)] * 3 + [("ShardSet", 0), ("View", 0), ("Batch", 0), ("RecordedRun", 1)]
+    shown = [("CorruptedText", 0)] * 3 + [
+        ("ShardSet", 0),
+        ("View", 0),
+        ("Batch", 0),
+        ("RecordedRun", 1),
+    ]
     lines = [line for line in done.outputs[0].splitlines() if line.startswith(("shown ", "falls "))]
     assert lines == [*(f"shown {name} {charts} True" for name, charts in shown), "falls True"]
 
@@ -230,10 +258,17 @@ def test_early_exit_and_token_pruning_trade_arithmetic_for_accuracy(tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "CUDA_VISIBLE_DEVICES": "",
+            "OMP_NUM_THREADS": "1",
+        },
     )
     assert done.returncode == 0, done.stderr
-    flops = [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) FLOPs a row", done.stdout)]
+    flops = [
+        int(number.replace(",", "")) for number in re.findall(r"([\d,]+) FLOPs a row", done.stdout)
+    ]
     depths = [float(depth) for depth in re.findall(r"depth (\d\.\d\d)", done.stdout)]
     accuracies = [float(score) for score in re.findall(r": (0\.\d{3})", done.stdout)]
     assert depths[0] == 4 > depths[1] > depths[2] >= 1

@@ -16,13 +16,30 @@ from tests.train.runs import start, steps
 SIZES = ["dim=16", "layers=3", "attention_heads=2", "ffn_dim=16"]
 TINY = [*(f"model.{size}" for size in SIZES), "precision=fp32", "steps=20", "evaluate.max_rows=8"]
 BATCHES = [8, 16, 24, 32, 40, 48, 6, 6]
-RAMP = [f"data.phases.{number}.{key}" for number in range(8) for key in (f"global_batch={BATCHES[number]}",)]
-SHARES = [f"data.phases.{number}.share={share}" for number, share in enumerate([0.05] * 5 + [0.4, 0.2])]
+RAMP = [
+    f"data.phases.{number}.{key}"
+    for number in range(8)
+    for key in (f"global_batch={BATCHES[number]}",)
+]
+SHARES = [
+    f"data.phases.{number}.share={share}" for number, share in enumerate([0.05] * 5 + [0.4, 0.2])
+]
 CASES = {
-    "bert": (["variant=published"], ["data.global_batch=16", "data.lanes=16", "schedule.warmup=2"], [16] * 20),
+    "bert": (
+        ["variant=published"],
+        ["data.global_batch=16", "data.lanes=16", "schedule.warmup=2"],
+        [16] * 20,
+    ),
     "modernbert": (
         ["variant=published"],
-        ["data.micro_batch=2", "data.lanes=2", "data.global_batch=48", "schedule.warmup=1", *RAMP, *SHARES],
+        [
+            "data.micro_batch=2",
+            "data.lanes=2",
+            "data.global_batch=48",
+            "schedule.warmup=1",
+            *RAMP,
+            *SHARES,
+        ],
         [8, 16, 24, 32, 40, *[48] * 8, *[6] * 7],
     ),
     "roberta": ([], ["data.global_batch=64", "schedule.warmup=2"], [64] * 20),
@@ -33,7 +50,10 @@ CASES = {
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
     path = tmp_path_factory.mktemp("texts") / "texts.jsonl"
-    path.write_text("".join(json.dumps({"text": text(number, 40)}) + "\n" for number in range(150)), encoding="utf-8")
+    path.write_text(
+        "".join(json.dumps({"text": text(number, 40)}) + "\n" for number in range(150)),
+        encoding="utf-8",
+    )
     return path
 
 
@@ -41,9 +61,24 @@ def texts(tmp_path_factory):
 @pytest.mark.parametrize("name", CASES)
 def test_a_published_training_crosses_its_phases(name, texts, one_rank, tmp_path, capsys):
     words, smaller, rows = CASES[name]
-    lengths = ["corrupt.0.max_length=64", *(["corrupt.1.max_length=256"] if name != "roberta" else [])]
-    made = ["clean.filters=[]", "clean.language=null", "train_tokenizer.size=600", "heldout.fraction=0.1"]
-    recipe = ["--config", f"recipe:{name}", f"input={texts}", f"output={tmp_path}", *made, "corrupt.variants=1"]
+    lengths = [
+        "corrupt.0.max_length=64",
+        *(["corrupt.1.max_length=256"] if name != "roberta" else []),
+    ]
+    made = [
+        "clean.filters=[]",
+        "clean.language=null",
+        "train_tokenizer.size=600",
+        "heldout.fraction=0.1",
+    ]
+    recipe = [
+        "--config",
+        f"recipe:{name}",
+        f"input={texts}",
+        f"output={tmp_path}",
+        *made,
+        "corrupt.variants=1",
+    ]
     assert run_pipeline([*recipe, *lengths]) == 0
     sets = tmp_path / "corrupt"
     words = [*words, f"output={tmp_path / 'run'}", f"data.folder={sets}"]
@@ -51,7 +86,11 @@ def test_a_published_training_crosses_its_phases(name, texts, one_rank, tmp_path
     config = RECIPES / name / "train.yaml"
     assert dry_run(load_config(TrainConfig, config, words)) == 0
     planned = " ".join(capsys.readouterr().out.split())
-    published = {"bert": "for 900,000 steps", "modernbert": "for 52,982 steps", "roberta": "8192 rows a step"}
+    published = {
+        "bert": "for 900,000 steps",
+        "modernbert": "for 52,982 steps",
+        "roberta": "8192 rows a step",
+    }
     assert published[name] in planned
     assert one_rank.run(start, config, [*words, *TINY, *smaller]) == [(0, "")]
     records = [{"samples": 0, "tokens": 0}, *steps(tmp_path / "run")]

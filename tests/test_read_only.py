@@ -14,7 +14,10 @@ from tests.train.masked_set import write_config, write_masked_sets
 SHORT = RECIPE[: RECIPE.index("dedup: {}")]
 MOUNT = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"'
 """Makes a folder read-only for one process and its children, then runs a command."""
-WAYS_OUT = ("make it writable, or choose another folder", "change its permissions, or choose another output")
+WAYS_OUT = (
+    "make it writable, or choose another folder",
+    "change its permissions, or choose another output",
+)
 
 
 def inside(folder, command):
@@ -31,13 +34,20 @@ def results(folder, commands):
     if shutil.which("unshare") is None or inside(folder, ["true"]).returncode:
         pytest.skip("this machine lets no process mount a folder read-only for itself")
     assert inside(folder, ["touch", str(folder / "file")]).returncode == 1
-    ended = {name: inside(folder, [sys.executable, "-m", "clozeline", *each]) for name, each in commands.items()}
+    ended = {
+        name: inside(folder, [sys.executable, "-m", "clozeline", *each])
+        for name, each in commands.items()
+    }
     return {name: (done.returncode, done.stdout + done.stderr) for name, done in ended.items()}
 
 
 def is_refusal(folder, code, said):
     """Return whether a command ended with the code of storage, the place and the way out, and with no traceback."""
-    told = "Read-only file system" in said and str(folder) in said and any(way in said for way in WAYS_OUT)
+    told = (
+        "Read-only file system" in said
+        and str(folder) in said
+        and any(way in said for way in WAYS_OUT)
+    )
     return code == 74 and told and "Traceback" not in said and "[Errno" not in said
 
 
@@ -56,7 +66,10 @@ def test_what_writes_there_says_so_and_what_reads_works(tmp_path):
     toy_set(whole, [12, 8])
     damage(damaged, 1)
     shards = write_masked_sets(folder / "sets")
-    training = ["--config", str(write_config(tmp_path / "train.yaml", shards, elsewhere / "training"))]
+    training = [
+        "--config",
+        str(write_config(tmp_path / "train.yaml", shards, elsewhere / "training")),
+    ]
     reads = {
         "an input": ["pipeline", *recipe, f"output={elsewhere / 'run'}"],
         "statistics": ["shard-stats", str(whole)],

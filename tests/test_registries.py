@@ -15,9 +15,15 @@ from tests.registries import REGISTRIES, ROOT
 
 
 def test_every_algorithm_has_words_for_the_reader():
-    algorithms = [registry.load_class(name) for registry in REGISTRIES for name in registry.available()]
+    algorithms = [
+        registry.load_class(name) for registry in REGISTRIES for name in registry.available()
+    ]
     # a data class without a docstring has its signature there
-    assert [one for one in algorithms if (one.__doc__ or f"{one.__name__}(").startswith(f"{one.__name__}(")] == []
+    assert [
+        one
+        for one in algorithms
+        if (one.__doc__ or f"{one.__name__}(").startswith(f"{one.__name__}(")
+    ] == []
 
 
 PARTS = {"pipeline": (Recipe, ("pipeline",)), "training": (TrainConfig, ("train", "model"))}
@@ -30,7 +36,9 @@ def keys_of_part(part):
     yield from (key for key, *_ in describe(schema))
     for registry in REGISTRIES:
         for name in registry.available() if registry.folder.partition("/")[0] in packages else ():
-            options = getattr(registry.load_class(name), "Options", None)  # such as published tokenizers have none
+            options = getattr(
+                registry.load_class(name), "Options", None
+            )  # such as published tokenizers have none
             for key, *_ in describe(options) if options is not None else ():
                 yield f"{registry.folder}.{name}.{key}"
 
@@ -51,7 +59,9 @@ def words_of_configurations(folder):
 def words_of_pages(folder):
     """Yield each word of code in the pages of a folder: in backticks, in blocks and in indented lines."""
     for path in folder.rglob("*.md"):
-        for code in re.findall(r"```.*?```|`[^`]+`|(?m:^    .*$)", path.read_text(encoding="utf-8"), re.DOTALL):
+        for code in re.findall(
+            r"```.*?```|`[^`]+`|(?m:^    .*$)", path.read_text(encoding="utf-8"), re.DOTALL
+        ):
             yield from re.findall(r"\w+", code)
 
 

@@ -18,8 +18,22 @@ LONGEST_FILE = 400
 FORBIDDEN_CALLS = frozenset(
     {
         *("eval", "exec", "compile", "__import__", "os.system", "os.popen"),
-        *("pickle.load", "pickle.loads", "dill.load", "dill.loads", "marshal.loads", "shelve.open", "torch.load"),
-        *("yaml.load", "yaml.unsafe_load", "yaml.full_load", "tarfile.extractall", "tempfile.mktemp"),
+        *(
+            "pickle.load",
+            "pickle.loads",
+            "dill.load",
+            "dill.loads",
+            "marshal.loads",
+            "shelve.open",
+            "torch.load",
+        ),
+        *(
+            "yaml.load",
+            "yaml.unsafe_load",
+            "yaml.full_load",
+            "tarfile.extractall",
+            "tempfile.mktemp",
+        ),
     }
 )
 FORBIDDEN_IMPORTS = frozenset({"pickle", "dill", "marshal", "shelve"})
@@ -27,10 +41,27 @@ OWN_TASKS = "pipeline/execution/executors/slurm.py"
 """A task of a job reads its work, after a check that this user wrote it."""
 STARTS = frozenset(
     {
-        *(f"subprocess.{name}" for name in ("Popen", "run", "call", "check_call", "check_output", "getoutput")),
-        *(f"multiprocessing.{name}" for name in ("Process", "Pool", "Manager", "get_context", "set_start_method")),
-        *("os.posix_spawn", "os.posix_spawnp", "os.fork", "os.forkpty", "pty.spawn", "torch.multiprocessing.spawn"),
-        *(f"os.{kind}{how}" for kind in ("exec", "spawn") for how in ("l", "le", "lp", "v", "ve", "vp", "vpe")),
+        *(
+            f"subprocess.{name}"
+            for name in ("Popen", "run", "call", "check_call", "check_output", "getoutput")
+        ),
+        *(
+            f"multiprocessing.{name}"
+            for name in ("Process", "Pool", "Manager", "get_context", "set_start_method")
+        ),
+        *(
+            "os.posix_spawn",
+            "os.posix_spawnp",
+            "os.fork",
+            "os.forkpty",
+            "pty.spawn",
+            "torch.multiprocessing.spawn",
+        ),
+        *(
+            f"os.{kind}{how}"
+            for kind in ("exec", "spawn")
+            for how in ("l", "le", "lp", "v", "ve", "vp", "vpe")
+        ),
     }
 )
 """Calls that start a process, or put another program in the place of this one."""
@@ -58,7 +89,10 @@ def trees():
 
 
 def test_files_are_short():
-    texts = {relative(path): path.read_text(encoding="utf-8") for path in files(*PACKAGES, "tests", "benchmarks")}
+    texts = {
+        relative(path): path.read_text(encoding="utf-8")
+        for path in files(*PACKAGES, "tests", "benchmarks")
+    }
     long = [name for name, text in texts.items() if len(text.splitlines()) > LONGEST_FILE]
     assert not long, f"over {LONGEST_FILE} lines, split them by idea: {long}"
 
@@ -72,7 +106,9 @@ def test_no_file_next_to_a_script_shadows_a_dependency_or_the_standard_library()
         if wanted & {name.lower() for name in distributions}:
             taken.add(module.lower())
     folders = [ROOT / "train", *(path for path in (ROOT / "tools").iterdir() if path.is_dir())]
-    assert not [relative(path) for folder in folders for path in folder.iterdir() if path.stem in taken]
+    assert not [
+        relative(path) for folder in folders for path in folder.iterdir() if path.stem in taken
+    ]
 
 
 def test_no_circle_of_files(trees):
@@ -80,10 +116,14 @@ def test_no_circle_of_files(trees):
     modules = {}
     for path in files(*PACKAGES):
         parts = path.relative_to(ROOT).with_suffix("").parts
-        package = () if parts[0] == "clozeline" else ("clozeline",)  # whose folders link to those of the parts
+        package = (
+            () if parts[0] == "clozeline" else ("clozeline",)
+        )  # whose folders link to those of the parts
         modules[".".join((*package, *(parts[:-1] if path.stem == "__init__" else parts)))] = path
     graph = {name: imports(trees[path], modules) - {name} for name, path in modules.items()}
-    graph |= {name: set() for name in modules if name.endswith(".registries")}  # they name interfaces to type checkers
+    graph |= {
+        name: set() for name in modules if name.endswith(".registries")
+    }  # they name interfaces to type checkers
     while leaves := {name for name, targets in graph.items() if not targets}:
         graph = {name: targets - leaves for name, targets in graph.items() if name not in leaves}
     while roots := graph.keys() - set().union(*graph.values()):
@@ -130,7 +170,11 @@ def test_no_code_from_data(trees):
                 assert name not in calls or safe, f"{path}:{node.lineno}: {name}"
                 assert "shell" not in keywords, f"{path}:{node.lineno}: shell="
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
-                names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names]
+                names = (
+                    [node.module or ""]
+                    if isinstance(node, ast.ImportFrom)
+                    else [one.name for one in node.names]
+                )
                 assert not banned & {name.split(".")[0] for name in names}, f"{path}:{node.lineno}"
 
 
@@ -154,17 +198,26 @@ def test_one_file_starts_processes(trees):
             if isinstance(node, ast.Call):
                 first, dot, rest = called(node.func).partition(".")
                 name = f"{names.get(first, first)}{dot}{rest}"
-                context = [*node.args[1:2], *(one.value for one in node.keywords if one.arg == "mp_context")]
+                context = [
+                    *node.args[1:2],
+                    *(one.value for one in node.keywords if one.arg == "mp_context"),
+                ]
                 if name == "concurrent.futures.ProcessPoolExecutor":
                     allowed = any("child_context" in ast.unparse(value) for value in context)
                 else:
                     allowed = name not in STARTS or relative(path) in STARTERS
             else:
-                name = called(node) if isinstance(node, ast.Attribute) else names.get(getattr(node, "id", ""), "")
+                name = (
+                    called(node)
+                    if isinstance(node, ast.Attribute)
+                    else names.get(getattr(node, "id", ""), "")
+                )
                 allowed = name != "sys.executable" or relative(path) == "clozeline/process.py"
             if not allowed:
                 others.append(f"{path}:{node.lineno}: {name}")
-    assert not others, "use start_child, run_child, python_command or child_context of clozeline/process.py"
+    assert not others, (
+        "use start_child, run_child, python_command or child_context of clozeline/process.py"
+    )
 
 
 def test_no_network_hosts(trees):
@@ -177,6 +230,15 @@ def test_no_network_hosts(trees):
             and node.body
             and isinstance(node.body[0], ast.Expr)
         }
-        texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-        hosts = [host for node in texts if id(node) not in documented for host in HOST.findall(node.value)]
+        texts = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
+        hosts = [
+            host
+            for node in texts
+            if id(node) not in documented
+            for host in HOST.findall(node.value)
+        ]
         assert not [host for host in hosts if not LOCAL_HOSTS.fullmatch(host)], path

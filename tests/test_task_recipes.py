@@ -25,7 +25,10 @@ TRUTH = ("false", "true")
 GLUE = [name for name in OFFICIAL if name != "stsb"]
 OBJECTS = {
     "snli": (
-        [{"gold_label": label, "sentence1": "a film", "sentence2": "plot"} for label in ("neutral", "entailment")],
+        [
+            {"gold_label": label, "sentence1": "a film", "sentence2": "plot"}
+            for label in ("neutral", "entailment")
+        ],
         NLI,
     ),
     "boolq": (
@@ -44,7 +47,13 @@ OBJECTS = {
     ),
     "wic": (
         [
-            {"word": "film", "sentence1": "a film", "sentence2": "one film", "label": value, "idx": 0}
+            {
+                "word": "film",
+                "sentence1": "a film",
+                "sentence2": "one film",
+                "label": value,
+                "idx": 0,
+            }
             for value in (True, False)
         ],
         TRUTH,
@@ -55,7 +64,12 @@ OBJECTS = {
                 "text": "film one is good",
                 "label": value,
                 "idx": 0,
-                "target": {"span1_text": "film", "span1_index": 0, "span2_text": "one", "span2_index": 1},
+                "target": {
+                    "span1_text": "film",
+                    "span1_index": 0,
+                    "span2_text": "one",
+                    "span2_index": 1,
+                },
             }
             for value in (True, False)
         ],
@@ -71,7 +85,10 @@ OBJECTS = {
                         {
                             "question": "is it",
                             "idx": 0,
-                            "answers": [{"text": "good", "idx": 0, "label": 1}, {"text": "bad", "label": 0}],
+                            "answers": [
+                                {"text": "good", "idx": 0, "label": 1},
+                                {"text": "bad", "label": 0},
+                            ],
                         }
                     ],
                 },
@@ -81,7 +98,14 @@ OBJECTS = {
     ),
     "copa": (
         [
-            {"premise": "a film", "choice1": "good", "choice2": "bad", "question": question, "label": label, "idx": 0}
+            {
+                "premise": "a film",
+                "choice1": "good",
+                "choice2": "bad",
+                "question": question,
+                "label": label,
+                "idx": 0,
+            }
             for question, label in (("cause", 0), ("effect", 1))
         ],
         (),
@@ -92,8 +116,16 @@ OBJECTS = {
                 "idx": 0,
                 "passage": {"text": "a good film .", "entities": [{"start": 7, "end": 10}]},
                 "qas": [
-                    {"query": "one @placeholder", "idx": 0, "answers": [{"start": 7, "end": 10, "text": "film"}]},
-                    {"query": "no @placeholder", "idx": 1, "answers": [{"start": 7, "end": 10, "text": "film"}]},
+                    {
+                        "query": "one @placeholder",
+                        "idx": 0,
+                        "answers": [{"start": 7, "end": 10, "text": "film"}],
+                    },
+                    {
+                        "query": "no @placeholder",
+                        "idx": 1,
+                        "answers": [{"start": 7, "end": 10, "text": "film"}],
+                    },
                 ],
             }
         ],
@@ -121,7 +153,11 @@ def _squad():
 
 
 def _exam():
-    asked = {"questions": ["is it", "It is _ ."], "options": [["good", "bad"]] * 2, "answers": ["B", "A"]}
+    asked = {
+        "questions": ["is it", "It is _ ."],
+        "options": [["good", "bad"]] * 2,
+        "answers": ["B", "A"],
+    }
     return json.dumps({"article": "a good film", "id": "high1.txt", **asked})
 
 
@@ -137,10 +173,14 @@ def _splits(pattern, text, *further):
 QUESTIONS = "".join(f"DESC:manner is it {n} ?\nNUM:count caf\xe9 {n} ?\n" for n in range(9))
 FILES = {
     "instructions": _splits(
-        "{}.jsonl", '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "film"}]}\n'
+        "{}.jsonl",
+        '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "film"}]}\n',
     ),
     "ner": _splits("{}.txt", "film B-PER\none I-PER\nis O\n\nplot B-LOC\n"),
-    "pos": _splits("en-{}.conllu", "1\tfilm\tfilm\tNOUN\t_\t_\t2\tx\t_\t_\n2\tis\tbe\tVERB\t_\t_\t0\tx\t_\t_\n\n"),
+    "pos": _splits(
+        "en-{}.conllu",
+        "1\tfilm\tfilm\tNOUN\t_\t_\t2\tx\t_\t_\n2\tis\tbe\tVERB\t_\t_\t0\tx\t_\t_\n\n",
+    ),
     "similarity": _splits("{}.tsv", PAIRS),
     "stsb": _splits("{}.tsv", PAIRS),
     "squad": _splits("{}-v1.1.json", _squad()),
@@ -161,7 +201,8 @@ FILES = {
     "sst5": _splits("{}.txt", TREES, "test"),
     "sst2_trees": _splits("{}.txt", TREES, "test"),
     "superglue_rte": dict.fromkeys(
-        ("train.jsonl", "val.jsonl"), '{"premise": "a film", "hypothesis": "one", "label": "entailment"}\n'
+        ("train.jsonl", "val.jsonl"),
+        '{"premise": "a film", "hypothesis": "one", "label": "entailment"}\n',
     ),
     "labels": _splits("{}.csv", "text,label\na good film,good\na plot,bad\n"),
     "scores": _splits("{}.csv", "text,score\na good film,4.5\na plot,1.5\n"),
@@ -180,7 +221,12 @@ def make_sets(name, tmp_path, texts, encoding="utf-8"):
         given = f"input=[{{path: {files}/train.csv, source: train}}, {{path: {files}/dev.csv, source: dev}}]"
     words = [given, "tokenizer.add=true", f"output={tmp_path / 'out'}"]
     words.append(f"tokenizer.path={write_vocabulary(tmp_path / 'words')}")
-    assert run_pipeline(["--config", str(config_file(f"recipe:tasks/{name}", "pipeline.yaml")), *words]) == 0
+    assert (
+        run_pipeline(
+            ["--config", str(config_file(f"recipe:tasks/{name}", "pipeline.yaml")), *words]
+        )
+        == 0
+    )
     made = (tmp_path / "out" / "tasks").glob("*/*/manifest.json")
     return {path.parent.name: open_shards(path).manifest for path in made}
 
@@ -192,7 +238,9 @@ def check_head(name, manifest):
     assert "steps" in training
 
 
-@pytest.mark.parametrize("name", mark_slow_but(["mnli", "cola", "multirc", "copa"], [*GLUE, *OBJECTS]))
+@pytest.mark.parametrize(
+    "name", mark_slow_but(["mnli", "cola", "multirc", "copa"], [*GLUE, *OBJECTS])
+)
 def test_the_recipe_reads_the_official_layout(tmp_path, name):
     """Every row becomes an example."""
     matched = "_matched" if name == "mnli" else ""
@@ -202,15 +250,23 @@ def test_the_recipe_reads_the_official_layout(tmp_path, name):
         texts = dict.fromkeys(("train.tsv", f"dev{matched}.tsv"), OFFICIAL[name][0])
     else:
         count, (rows, labels) = 2, OBJECTS[name]
-        texts = dict.fromkeys(("train.jsonl", "val.jsonl"), "".join(f"{json.dumps(row)}\n" for row in rows))
+        texts = dict.fromkeys(
+            ("train.jsonl", "val.jsonl"), "".join(f"{json.dumps(row)}\n" for row in rows)
+        )
     made = make_sets(name, tmp_path, texts)
     for split in ("train", f"dev{matched}"):
         facts = facts_of(made[split])
-        assert (made[split].totals.samples, dict(made[split].totals.skipped), facts.labels) == (count, {}, labels)
+        assert (made[split].totals.samples, dict(made[split].totals.skipped), facts.labels) == (
+            count,
+            {},
+            labels,
+        )
         check_head(name, made[split])
 
 
-@pytest.mark.parametrize("name", mark_slow_but(["ner", "swag", "race_folder", "imdb", "trec"], FILES))
+@pytest.mark.parametrize(
+    "name", mark_slow_but(["ner", "swag", "race_folder", "imdb", "trec"], FILES)
+)
 def test_the_recipe_reads_the_files_of_its_task(tmp_path, name):
     encoding = "latin-1" if name == "trec" else "utf-8"
     made = make_sets(name, tmp_path, FILES[name], encoding)
@@ -222,7 +278,9 @@ def test_the_recipe_reads_the_files_of_its_task(tmp_path, name):
 
 
 def test_every_recipe_of_a_task_is_tried():
-    assert {*GLUE, *OBJECTS, *FILES, "domain"} == {path.stem for path in (RECIPES / "tasks").glob("*.yaml")}
+    assert {*GLUE, *OBJECTS, *FILES, "domain"} == {
+        path.stem for path in (RECIPES / "tasks").glob("*.yaml")
+    }
 
 
 def test_the_demo_with_the_head_of_each_recipe_is_exported():
@@ -248,7 +306,9 @@ def test_the_demo_with_the_head_of_each_recipe_is_exported():
 
 def sentences(count):
     """Different English sentences of 4 to 25 words, as tasks have them."""
-    found = [" ".join(one.split()) for text in topics.values() for one in re.split(r"(?<=[.!?])\s", text)]
+    found = [
+        " ".join(one.split()) for text in topics.values() for one in re.split(r"(?<=[.!?])\s", text)
+    ]
     short = [one for one in dict.fromkeys(found) if 4 <= len(one.split()) <= 25 and one.isascii()]
     return short[:count]
 
@@ -261,9 +321,16 @@ def test_the_recipe_of_a_domain_keeps_the_short_texts_of_a_task(tmp_path):
     published = tokenizers.ByteLevelBPETokenizer()
     published.train_from_iterator(texts, vocab_size=600)
     published.save(str(tmp_path / "tokenizer.json"))
-    words = [f"input={rows}", f"tokenizer.path={tmp_path}/tokenizer.json", f"output={tmp_path / 'out'}"]
+    words = [
+        f"input={rows}",
+        f"tokenizer.path={tmp_path}/tokenizer.json",
+        f"output={tmp_path / 'out'}",
+    ]
     assert run_pipeline(["--config", "recipe:tasks/domain", *words]) == 0
-    stages = [json.loads((tmp_path / "out" / stage / "report.json").read_text()) for stage in ("clean", "dedup")]
+    stages = [
+        json.loads((tmp_path / "out" / stage / "report.json").read_text())
+        for stage in ("clean", "dedup")
+    ]
     assert stages[0]["counts"]["documents_in"] == 120
     assert stages[1]["counts"]["documents_in"] == 120, "none is rejected"
     assert stages[1]["counts"]["documents_out"] >= 115

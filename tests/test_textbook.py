@@ -38,7 +38,9 @@ def folder(tmp_path_factory):
     (folder / "configs").symlink_to(ROOT / "configs")
     with contextlib.chdir(folder):
         for (language, commands), (following, shown) in pairwise([*BLOCKS, ("", "")]):
-            if language == "sh" and not re.search(r"MASKED|CAUSAL|SHARDS|clozeline (study|forgetting)", commands):
+            if language == "sh" and not re.search(
+                r"MASKED|CAUSAL|SHARDS|clozeline (study|forgetting)", commands
+            ):
                 texts = [printed(command) for command in commands.splitlines()]
                 assert following != "text" or "\n\n".join(texts) == shown.rstrip()
     return folder
@@ -51,7 +53,10 @@ def test_merges_and_pictures_are_those_of_the_page(folder):
         assert ", ".join("".join(pair) for pair in merges) in PAGE
     pictures = sorted((folder / "docs" / "pictures").iterdir())
     assert len(pictures) == 3
-    assert all(picture.read_bytes() == (ROOT / "docs/pictures" / picture.name).read_bytes() for picture in pictures)
+    assert all(
+        picture.read_bytes() == (ROOT / "docs/pictures" / picture.name).read_bytes()
+        for picture in pictures
+    )
 
 
 def test_sentences_are_read_by_their_tools(folder):

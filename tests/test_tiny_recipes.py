@@ -77,7 +77,11 @@ def texts():
             tree = ast.parse(path.read_text(encoding="utf-8"))
         except (SyntaxError, ValueError):
             continue
-        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
+        nodes = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        ]
         yield "\n\n".join(text for node in nodes if (text := ast.get_docstring(node)))
 
 
@@ -97,7 +101,10 @@ def shards(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tiny")
     write_texts(folder / "python.jsonl", CHARACTERS)
     recipe = RECIPES / "demo" / "pipeline.yaml"
-    entries = [*yaml.safe_load(recipe.read_text(encoding="utf-8"))["corrupt"], *map(yaml.safe_load, OWN.values())]
+    entries = [
+        *yaml.safe_load(recipe.read_text(encoding="utf-8"))["corrupt"],
+        *map(yaml.safe_load, OWN.values()),
+    ]
     overrides = [
         f"input={folder / 'python.jsonl'}",
         f"output={folder / 'out'}",
@@ -110,7 +117,11 @@ def shards(tmp_path_factory):
 
 
 def train(recipe, *words):
-    subprocess.run([sys.executable, "train/main.py", "--config", f"recipe:{recipe}", *words], cwd=ROOT, check=True)
+    subprocess.run(
+        [sys.executable, "train/main.py", "--config", f"recipe:{recipe}", *words],
+        cwd=ROOT,
+        check=True,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +150,11 @@ def label_entropy(manifest):
 def test_it_beats_the_unigram_entropy(recipe, shards, tmp_path, request, record_property):
     """Whatever a small variant predicts tokens from, context helps within 300 steps; a discriminator learns, too."""
     made = shards / SETS[recipe]
-    words = [f"data.shards={made / 'train' / 'manifest.json'}", f"output={tmp_path / 'run'}", "evaluate.max_rows=null"]
+    words = [
+        f"data.shards={made / 'train' / 'manifest.json'}",
+        f"output={tmp_path / 'run'}",
+        "evaluate.max_rows=null",
+    ]
     words += [f"distil.teacher={request.getfixturevalue('teacher')}"] if recipe in TAUGHT else []
     for more in (*([["--dry-run"]] if recipe not in DEMO else []), ["variant=tiny"]):
         train(recipe, *words, *more)
@@ -149,7 +164,9 @@ def test_it_beats_the_unigram_entropy(recipe, shards, tmp_path, request, record_
     assert heldout["labels"] > 2000
     loss = heldout["loss"]
     entropy = heldout["unigram_entropy"]
-    if len(heldout["losses"]) > 1:  # other heads predict something else than tokens, or from less than the row
+    if (
+        len(heldout["losses"]) > 1
+    ):  # other heads predict something else than tokens, or from less than the row
         loss = heldout["losses"]["masked_lm"]
         entropy = label_entropy(made / "heldout" / "manifest.json")
     record_property("loss and entropy", (loss, entropy))
@@ -157,4 +174,6 @@ def test_it_beats_the_unigram_entropy(recipe, shards, tmp_path, request, record_
     if "token" in heldout["losses"]:
         replaced = heldout["figures"]["token/replaced"]
         guess = -replaced * math.log(replaced) - (1 - replaced) * math.log(1 - replaced)
-        assert heldout["losses"]["token"] < guess - 0.005, "the discriminator knows more than how many are replaced"
+        assert heldout["losses"]["token"] < guess - 0.005, (
+            "the discriminator knows more than how many are replaced"
+        )

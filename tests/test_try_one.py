@@ -7,7 +7,14 @@ import pytest
 
 from tests.contracts import algorithm_of
 from tests.registries import ROOT, algorithms, registries
-from tests.try_one import EveryContractOnce, Selection, contract_files, contract_of, find_algorithms, main
+from tests.try_one import (
+    EveryContractOnce,
+    Selection,
+    contract_files,
+    contract_of,
+    find_algorithms,
+    main,
+)
 
 
 @pytest.mark.parametrize("name", ["maskd_lm", "filters/masked_lm"])
@@ -29,7 +36,10 @@ def items():
     """All cases of contract tests, collected in this process a second time."""
     collected = Collected()
     files = [str(path) for path in contract_files()]
-    pytest.main(["--collect-only", "-m", "", "-n", "0", "-p", "no:cacheprovider", *files], plugins=[collected])
+    pytest.main(
+        ["--collect-only", "-m", "", "-n", "0", "-p", "no:cacheprovider", *files],
+        plugins=[collected],
+    )
     return collected.items
 
 

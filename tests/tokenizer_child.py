@@ -17,7 +17,9 @@ def lasting_child():
         if not children or children[-1].poll() is not None:
             pipe = subprocess.PIPE
             command = [sys.executable, "-m", _CHILD]
-            child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
+            child = subprocess.Popen(
+                command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
+            )
             children.append(child)
         child = children[-1]
         try:

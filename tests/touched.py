@@ -31,7 +31,11 @@ RANKS: Final = {"one_rank", "two_ranks"}
 def module_of(name: str) -> str:
     """Return the module of a file, as imports spell it."""
     dotted = ".".join(Path(name).with_suffix("").parts).removesuffix(".__init__")
-    return dotted if dotted.split(".")[0] in ("tests", "benchmarks", "docs", "clozeline") else f"clozeline.{dotted}"
+    return (
+        dotted
+        if dotted.split(".")[0] in ("tests", "benchmarks", "docs", "clozeline")
+        else f"clozeline.{dotted}"
+    )
 
 
 def imports_of(source: str) -> Iterator[str]:
@@ -57,7 +61,9 @@ def importers(tree: Path) -> dict[str, list[str]]:
 
 def is_test(name: str) -> bool:
     """Return whether pytest collects a file."""
-    return name.startswith("tests/") and Path(name).name.startswith("test_") and name.endswith(".py")
+    return (
+        name.startswith("tests/") and Path(name).name.startswith("test_") and name.endswith(".py")
+    )
 
 
 def own_tests(path: Path) -> Path:
@@ -73,12 +79,19 @@ def find_tests(tree: Path, name: str) -> list[list[str]]:
     using = importers(tree)[module_of(name)]
     second = [file for file in using if is_test(file) and file != own]
     helpers = [file for file in using if file.startswith("tests/") and not is_test(file)]
-    second += [test for helper in helpers for test in importers(tree)[module_of(helper)] if is_test(test)]
+    second += [
+        test for helper in helpers for test in importers(tree)[module_of(helper)] if is_test(test)
+    ]
     folder = [str(file.relative_to(tree)) for file in sorted((tree / own).parent.glob("test_*.py"))]
     users = [str(own_tests(Path(file))) for file in using if not file.startswith("tests/")]
     users.sort(key=lambda file: -len(os.path.commonpath([file, own])))
     groups: list[list[str]] = []
-    for group in (first, second, folder, [file for file in users if (tree / file).is_file()][:USERS]):
+    for group in (
+        first,
+        second,
+        folder,
+        [file for file in users if (tree / file).is_file()][:USERS],
+    ):
         known = {file for earlier in groups for file in earlier}
         groups.append([file for file in dict.fromkeys(group) if file not in known])
     return groups
@@ -108,11 +121,15 @@ def find_touched(tree: Path, changed: Iterable[str]) -> list[str]:
 
 def uncommitted(tree: Path) -> list[str]:
     """Return the files that differ from the last commit, and the new ones."""
-    return _git(tree, "diff", "--name-only", "HEAD") + _git(tree, "ls-files", "--others", "--exclude-standard")
+    return _git(tree, "diff", "--name-only", "HEAD") + _git(
+        tree, "ls-files", "--others", "--exclude-standard"
+    )
 
 
 def _git(tree: Path, *arguments: str) -> list[str]:
-    done = subprocess.run(["git", *arguments], cwd=tree, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["git", *arguments], cwd=tree, capture_output=True, text=True, check=False
+    )
     return done.stdout.splitlines()
 
 
@@ -140,17 +157,25 @@ class Deadline:
 def try_touched(arguments: list[str]) -> int:
     """Run the tests that the uncommitted change touches; return pytest's exit status."""
     if not (changed := uncommitted(ROOT)):
-        print("nothing differs from the last commit; of one algorithm: make try NAME=masked_lm", file=sys.stderr)
+        print(
+            "nothing differs from the last commit; of one algorithm: make try NAME=masked_lm",
+            file=sys.stderr,
+        )
         return 64
     files = find_touched(ROOT, changed)
     near = files[:FILES]
-    print(f"{len(changed)} changed files touch {len(files)} test files; {len(near)} are run", flush=True)
+    print(
+        f"{len(changed)} changed files touch {len(files)} test files; {len(near)} are run",
+        flush=True,
+    )
     if not near:
         return 0
     deadline = Deadline(SECONDS)
     status = pytest.main([*near, *arguments], plugins=[deadline])
     if deadline.left:
-        print(f"{len(deadline.left)} tests of them are left out: they start ranks, or would begin after {SECONDS} s")
+        print(
+            f"{len(deadline.left)} tests of them are left out: they start ranks, or would begin after {SECONDS} s"
+        )
     if deadline.left or near != files:
         print("`make test` runs all")
     return int(status)

@@ -42,8 +42,14 @@ def find_algorithms(name: str) -> list[Algorithm]:
         LookupError: no registry has the name; the message has the nearest names.
     """
     folder, _, stem = name.removesuffix(".py").rpartition("/")
-    known = [Algorithm(package, *one) for package in registries() for one in algorithms(package).items()]
-    found = [one for one in known if one.name == stem and f"/{one.path.parent}".endswith(f"/{folder}".rstrip("/"))]
+    known = [
+        Algorithm(package, *one) for package in registries() for one in algorithms(package).items()
+    ]
+    found = [
+        one
+        for one in known
+        if one.name == stem and f"/{one.path.parent}".endswith(f"/{folder}".rstrip("/"))
+    ]
     if not found:
         listed = sorted({one.name for one in known})
         near = difflib.get_close_matches(stem, listed, n=3) or listed
@@ -71,7 +77,9 @@ class Selection:
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Keep the tests of the algorithms' own files, and the cases of contract tests that are about them."""
-        kept = [item for item in items if item.path in self.own or algorithm_of(item) in self.algorithms]
+        kept = [
+            item for item in items if item.path in self.own or algorithm_of(item) in self.algorithms
+        ]
         items[:] = [item for item in kept if "two_ranks" not in getattr(item, "fixturenames", ())]
         self.with_ranks = len(kept) - len(items)
         self.cases = Counter(map(algorithm_of, items))
@@ -133,7 +141,9 @@ def main(arguments: Sequence[str]) -> int:
     selection = Selection(found)
     files = sorted({*contract_files(), *selection.own})
     options = arguments[len(names) :]
-    status = pytest.main([*(str(path) for path in files if path.exists()), *options], plugins=[selection])
+    status = pytest.main(
+        [*(str(path) for path in files if path.exists()), *options], plugins=[selection]
+    )
     for file, count in sorted(selection.ran.items()):
         print(f"{count:5} in {file}")
     for package, name in sorted(selection.algorithms):
@@ -142,7 +152,9 @@ def main(arguments: Sequence[str]) -> int:
         if not path.exists():
             print(f"      its own tests are missing: `make test` expects {path.relative_to(ROOT)}")
     if selection.with_ranks:
-        print(f"{selection.with_ranks:5} more start several training processes; `make test` runs them")
+        print(
+            f"{selection.with_ranks:5} more start several training processes; `make test` runs them"
+        )
     names = ", ".join(str(one.path.relative_to(ROOT)) for one in found)
     print(f"{names}: {selection.ran.total()} tests in {time.perf_counter() - begun:.1f} s")
     return int(status)

@@ -45,7 +45,9 @@ def some_path(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("expected a path, got nothing")
     if text.startswith("output="):
-        raise argparse.ArgumentTypeError(f"expected a path alone, got '{text}': write it without `output=`")
+        raise argparse.ArgumentTypeError(
+            f"expected a path alone, got '{text}': write it without `output=`"
+        )
     return Path(text)
 
 
@@ -56,7 +58,9 @@ def model_path(text: str) -> Path:
     """
     folder = fetch_folder(text or some_path(text)).expanduser()
     if not folder.is_dir():
-        raise ConfigurationError(f"{folder}: no such folder; expected a run, or a folder with a model")
+        raise ConfigurationError(
+            f"{folder}: no such folder; expected a run, or a folder with a model"
+        )
     return folder
 
 
@@ -84,11 +88,15 @@ def byte_count(text: str) -> int:
     """Parse a size such as `500MB`, as the `type` of an argument."""
     match = re.fullmatch(r"(\d+)([KMG]B)?", text)
     if match is None or not int(match[1]):
-        raise argparse.ArgumentTypeError(f"expected a number of bytes such as 5GB, 200MB or 4096, got '{text}'")
+        raise argparse.ArgumentTypeError(
+            f"expected a number of bytes such as 5GB, 200MB or 4096, got '{text}'"
+        )
     return int(match[1]) * _UNITS[match[2] or ""]
 
 
-def add_settings(parser: Arguments, *schemas: type, help_text: str = "settings, listed below") -> None:
+def add_settings(
+    parser: Arguments, *schemas: type, help_text: str = "settings, listed below"
+) -> None:
     """Add the words, as `options.overrides`, and a list of all keys of the schemas at the end of the help."""
     parser.add_argument("overrides", nargs="*", metavar="key=value", help=help_text)
     keys: dict[str, list[str]] = {}

@@ -36,10 +36,14 @@ TOKENIZER: Final = "tokenizer"
 def require_empty(folder: Path) -> None:
     """Refuse a path that is a file or a folder with content."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigurationError(f"{folder}: expected a new or empty folder for the model, it holds something")
+        raise ConfigurationError(
+            f"{folder}: expected a new or empty folder for the model, it holds something"
+        )
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, str] | None = None) -> None:
+def write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, str] | None = None
+) -> None:
     """Publish tensors as safetensors, each with its own storage, and metadata with them."""
     with publish(path) as temporary:
         try:
@@ -47,7 +51,9 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str,
             save_file(contiguous, temporary, dict(facts or {"format": "pt"}))
             _sort_metadata(temporary)
         except SafetensorError as error:
-            raise StorageError(f"cannot write {path}: {error}; free some space, or choose another folder") from error
+            raise StorageError(
+                f"cannot write {path}: {error}; free some space, or choose another folder"
+            ) from error
         temporary.chmod(0o644)  # safetensors makes it readable only by its owner
 
 
@@ -87,7 +93,10 @@ def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
         checkpoint.config, mode="json", exclude_none=True
     )
     origin = origin_of(source)
-    publish_text(folder / MODEL, f"# Imported from {origin}, type {checkpoint.model_type}\n{dump_yaml(config)}")
+    publish_text(
+        folder / MODEL,
+        f"# Imported from {origin}, type {checkpoint.model_type}\n{dump_yaml(config)}",
+    )
     unread = {f"{UNREAD}{name}": tensor for name, tensor in checkpoint.unread.items()}
     tensors = {**checkpoint.tensors, **unread}
     metadata = None

@@ -13,7 +13,14 @@ import traceback
 from collections.abc import Sequence
 from typing import Final
 
-from clozeline.command import Parser, add_detail_options, asks_for_help, keys_of, print_keys, program_name
+from clozeline.command import (
+    Parser,
+    add_detail_options,
+    asks_for_help,
+    keys_of,
+    print_keys,
+    program_name,
+)
 from clozeline.configuration.config import config_file, load_config, read_mapping
 from clozeline.errors import PEER_LOST, STOPPED, AloneError, ClozelineError, message_text
 from clozeline.model.registries import ADAPTERS, HEADS, PRUNING
@@ -52,9 +59,19 @@ def main(arguments: Sequence[str]) -> int:
         # parse
         description = "Train a model on example shards."
         parser = Parser(prog=program_name("train/main.py"), description=description, add_help=False)
-        parser.add_argument("--config", metavar="FILE", help="YAML file with the keys below, or recipe:NAME for ours")
-        parser.add_argument("--dry-run", action="store_true", help="check everything, print what the run costs, stop")
-        add_detail_options(parser, "print errors alone", "print a line for every record, not one in 10 seconds")
+        parser.add_argument(
+            "--config",
+            metavar="FILE",
+            help="YAML file with the keys below, or recipe:NAME for ours",
+        )
+        parser.add_argument(
+            "--dry-run",
+            action="store_true",
+            help="check everything, print what the run costs, stop",
+        )
+        add_detail_options(
+            parser, "print errors alone", "print a line for every record, not one in 10 seconds"
+        )
         parser.add_argument("-h", "--help", action="store_true", help="show this text")
         # passed by DeepSpeed's launcher; the environment has it, too
         parser.add_argument("--local_rank", "--local-rank", type=int, help=argparse.SUPPRESS)
@@ -67,7 +84,9 @@ def main(arguments: Sequence[str]) -> int:
 
                 parser.print_help()
                 print_keys(keys_of(TrainConfig, _ALGORITHMS))
-                sizes = textwrap.fill(", ".join(all_sizes()), 118, initial_indent="  ", subsequent_indent="  ")
+                sizes = textwrap.fill(
+                    ", ".join(all_sizes()), 118, initial_indent="  ", subsequent_indent="  "
+                )
                 sys.stdout.write(f"\nsizes of models, for model=size:NAME:\n{sizes}\n")
             return 0
         if options.config is None:
@@ -119,7 +138,11 @@ def _explain(error: Exception, rank: str, local: str) -> tuple[int, str]:
     code, text = explain(error)
     if code == PEER_LOST and local != "0":  # every other rank notices, too
         return code, ""
-    fault = "a mistake in Clozeline, not in your configuration: please report the lines below\n" if code == 1 else ""
+    fault = (
+        "a mistake in Clozeline, not in your configuration: please report the lines below\n"
+        if code == 1
+        else ""
+    )
     return code, f"rank {rank}: {fault}{text}"
 
 

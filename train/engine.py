@@ -14,7 +14,12 @@ import torch
 from clozeline.columns import SAMPLE_WORDS
 from clozeline.model.build import Model
 from clozeline.model.compilation.host_shapes import add_host_shapes, pad_labels
-from clozeline.model.compilation.layer_calls import OnFailure, compile_heads, compile_layers, recompute_layers
+from clozeline.model.compilation.layer_calls import (
+    OnFailure,
+    compile_heads,
+    compile_layers,
+    recompute_layers,
+)
 from clozeline.model.compression.distillation.student import Student, Teacher
 from clozeline.model.loss import Loss
 from clozeline.model.parameters.freezing import frozen_modules
@@ -88,7 +93,9 @@ class Engine:
         self._builder = config.optimizer.build()
         by_depth = options.layer_decay is not None or any(hook.by_depth for hook in self.hooks)
         apart = self._builder.matrices_apart or any(hook.matrices_apart for hook in self.hooks)
-        groups = parameter_groups(model, options.weight_decay, by_depth=by_depth, matrices_apart=apart)
+        groups = parameter_groups(
+            model, options.weight_decay, by_depth=by_depth, matrices_apart=apart
+        )
         self.zero = Zero(model, self._builder.build(groups), config, world)
         self._builder.bind(self.optimizer, self.zero.layout)
         # hooks last: they see gradients that are clipped
@@ -150,16 +157,23 @@ class Engine:
             head: weight * loss_weight * self.world.size / counts[head] if counts[head] else 0.0
             for head, loss_weight in self.model.loss_weights.items()
         }
-        sums = {head: torch.zeros((), dtype=torch.float64, device=self.world.device) for head in scales}
+        sums = {
+            head: torch.zeros((), dtype=torch.float64, device=self.world.device) for head in scales
+        }
         figures: dict[str, torch.Tensor] = {}
         inputs = self.inputs(batches[0], step)
         for index, batch in enumerate(batches):
             last = index + 1 == len(batches)
             # forward: one loss per head
             lane = self.world.rank * (self.config.data.lane_count // self.world.size)
-            seed_dropout(hash64("dropout", self.config.seed, step, lane, index) - (1 << 63), self.world.device)
+            seed_dropout(
+                hash64("dropout", self.config.seed, step, lane, index) - (1 << 63),
+                self.world.device,
+            )
             losses = self.losses(inputs)
-            scaled = torch.stack([losses[head].total * scale for head, scale in scales.items()]).sum()
+            scaled = torch.stack(
+                [losses[head].total * scale for head, scale in scales.items()]
+            ).sum()
             # copy the next micro-batch while the device computes
             if not last:
                 inputs = self.inputs(batches[index + 1], step)
@@ -181,13 +195,21 @@ class Engine:
         return StepResult(totals, further, norm, skipped=norm == torch.inf, record=record)
 
     def _begin(
-        self, micro_batches: int, counts: Mapping[str, float], step: int, learning_rate: float, *, recorded: bool
+        self,
+        micro_batches: int,
+        counts: Mapping[str, float],
+        step: int,
+        learning_rate: float,
+        *,
+        recorded: bool,
     ) -> Step:
         """Prepare optimizer, ZeRO and hooks for a step."""
         self.zero.accumulate(micro_batches, step)
         options = self.config.optimizer.options
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate * (options.layer_decay or 1.0) ** group["depth"] * group["rate"]
+            group["lr"] = (
+                learning_rate * (options.layer_decay or 1.0) ** group["depth"] * group["rate"]
+            )
         rows = micro_batches * self.config.data.micro_batch * self.world.size
         rate = learning_rate / options.learning_rate
         now = Step(step, self.skipped, rows, counts, rate, recorded)
@@ -208,7 +230,9 @@ class Engine:
         if self._copies is None:
             return tensors
         # on the host the model adds them
-        return self._copies.start(add_host_shapes(tensors, self.config.model.position_limit, self.model.host_tensors))
+        return self._copies.start(
+            add_host_shapes(tensors, self.config.model.position_limit, self.model.host_tensors)
+        )
 
     def losses(self, inputs: Mapping[str, torch.Tensor] | DeviceCopy) -> dict[str, Loss]:
         """Run the model through DeepSpeed, whose hooks gather parameters at stage 3."""
@@ -258,7 +282,11 @@ def hooks_of_run(config: TrainConfig, model: Model) -> list[Hook]:
     if config.prune is not None:
         hooks.append(pruning_hook(config.prune.build()))
     if config.model.init_from is not None:
-        hooks.append(StartDistance(by_layer=any(chosen.name == "layer_statistics" for chosen in config.hooks)))
+        hooks.append(
+            StartDistance(
+                by_layer=any(chosen.name == "layer_statistics" for chosen in config.hooks)
+            )
+        )
     return sorted(hooks, key=lambda hook: hook.turn)
 
 
@@ -269,7 +297,9 @@ def seed_dropout(seed: int, device: torch.device) -> None:
         torch.cuda.default_generators[device.index].manual_seed(seed)
 
 
-def add_sums(losses: Mapping[str, Loss], sums: dict[str, torch.Tensor], figures: dict[str, torch.Tensor]) -> None:
+def add_sums(
+    losses: Mapping[str, Loss], sums: dict[str, torch.Tensor], figures: dict[str, torch.Tensor]
+) -> None:
     """Add the sums of a micro-batch to `sums` by head, and to `figures` by "head/name"."""
     for head, loss in losses.items():
         sums[head] += loss.total.detach()

@@ -91,7 +91,9 @@ class _OnePass:
         return next(self.steps)
 
 
-def open_heldout(config: TrainConfig, datasets: Datasets, world: World, resources: ExitStack) -> list[HeldoutSet]:
+def open_heldout(
+    config: TrainConfig, datasets: Datasets, world: World, resources: ExitStack
+) -> list[HeldoutSet]:
     """Open the held-out sets; `resources` closes them."""
     opened = []
     for name, shards in datasets.heldout.items():
@@ -106,7 +108,9 @@ def batches_of_pass(rows: int, global_batch: int, max_rows: int | None) -> int:
     return -(-(rows if max_rows is None else min(rows, max_rows)) // global_batch)
 
 
-def evaluate(engine: Engine, heldout: HeldoutSet, watchdog: Watchdog, stop: StopRequest) -> Evaluation | None:
+def evaluate(
+    engine: Engine, heldout: HeldoutSet, watchdog: Watchdog, stop: StopRequest
+) -> Evaluation | None:
     """Evaluate a set once without dropout, with averaged weights if there are any; the same at any world size.
 
     Return None if a rank was asked to stop: all ranks then stop at the same batch.
@@ -153,7 +157,9 @@ def _run_pass(
     # accumulate losses, metrics and counts in float64 over this rank's batches
     heads = engine.config.model.head_weights
     counted = engine.counted
-    sums = {name: torch.zeros((), dtype=torch.float64, device=engine.world.device) for name in counted}
+    sums = {
+        name: torch.zeros((), dtype=torch.float64, device=engine.world.device) for name in counted
+    }
     figures: dict[str, Tensor] = {}
     counts = dict.fromkeys(counted, 0.0)
     seen: dict[str, Counter[int]] = {head: Counter() for head in heads if heldout.entropies is None}
@@ -176,10 +182,16 @@ def _run_pass(
     totals = engine.world.total([*map(float, named.values())])
     if heldout.entropies is None:
         by_rank = engine.world.gather(seen)
-        merged = {head: sum((of_rank[head] for of_rank in by_rank), Counter[int]()) for head in seen}
+        merged = {
+            head: sum((of_rank[head] for of_rank in by_rank), Counter[int]()) for head in seen
+        }
         labels = {head: counts for head, counts in merged.items() if counts}
-        heldout.entropies = {head: unigram_entropy([*counts.values()]) for head, counts in labels.items()}
-        heldout.majorities = {head: max(counts.values()) / counts.total() for head, counts in labels.items()}
+        heldout.entropies = {
+            head: unigram_entropy([*counts.values()]) for head, counts in labels.items()
+        }
+        heldout.majorities = {
+            head: max(counts.values()) / counts.total() for head, counts in labels.items()
+        }
     entropies = heldout.entropies
     means = shares(dict(zip(named, totals, strict=True)), counts)
     figures |= {name: sums[name] for name in counted if name not in heads and counts[name]}
@@ -189,7 +201,9 @@ def _run_pass(
         losses={head: means[head] for head in heads},
         figures={name: means[name] for name in figures},
         labels=int(sum(counts[head] for head in heads)),
-        unigram_entropy=sum(w * entropies[h] for h, w in heads.items()) if heads.keys() == entropies.keys() else 0.0,
+        unigram_entropy=sum(w * entropies[h] for h, w in heads.items())
+        if heads.keys() == entropies.keys()
+        else 0.0,
         entropies=entropies,
         majorities=heldout.majorities,
         unit=_unit([engine.heads[head] for head in heads]),
@@ -239,10 +253,15 @@ def sample_guesses(engine: Engine, batch: Mapping[str, Tensor]) -> Guesses:
             seen &= given["label_index"] % hidden.shape[1] < _TOKENS
         chosen = seen.nonzero()[:_LABELS, 0]
         positions = given["label_index"][chosen]
-        scores = model.heads[head].logits(hidden.flatten(0, 1)[positions])[:, : model.vocab_size].float()
+        scores = (
+            model.heads[head].logits(hidden.flatten(0, 1)[positions])[:, : model.vocab_size].float()
+        )
         shares, guesses = scores.softmax(-1).max(-1)
         columns = (positions % hidden.shape[1], given["label_ids"][chosen], guesses)
-        labels = [list(entry) for entry in zip(*(each.tolist() for each in (*columns, shares)), strict=True)]
+        labels = [
+            list(entry)
+            for entry in zip(*(each.tolist() for each in (*columns, shares)), strict=True)
+        ]
         found.append({"tokens": tokens, "form": _FORMS[architecture], "labels": labels})
         if architecture == "decoder":
             greedy = generate(model, [tokens[:_PROMPT]], Decoding(max_tokens=_CONTINUATION))

@@ -41,7 +41,9 @@ class TrainingJob:
     @cached_property
     def schedule(self) -> Callable[[int], float]:
         """Multiplier of the peak learning rate by step, counted from 1."""
-        schedule: Callable[[int], float] = self.config.schedule.build(self.config.schedule.options.steps)
+        schedule: Callable[[int], float] = self.config.schedule.build(
+            self.config.schedule.options.steps
+        )
         return schedule
 
     def owes_evaluation(self, state: TrainState) -> bool:
@@ -52,11 +54,15 @@ class TrainingJob:
     def owes_save(self, state: TrainState, tokens: int) -> bool:
         """Return whether a save is due at this step."""
         config = self.config.checkpoint
-        evaluated = self.config.early_stop is not None and _due(state.step, self.config.evaluate.every)
+        evaluated = self.config.early_stop is not None and _due(
+            state.step, self.config.evaluate.every
+        )
         passed = any(tokens < limit <= state.tokens for limit in config.milestones)
         by_step = config.every != "auto" and _due(state.step, config.every)
         # by time: not while a divergence may go on, of which checkpoints would then be
-        diverges = self.config.on_divergence is not None and (state.skipped_in_a_row or self.recorder.spiking)
+        diverges = self.config.on_divergence is not None and (
+            state.skipped_in_a_row or self.recorder.spiking
+        )
         return evaluated or passed or by_step or (self.pace.is_agreed and not diverges)
 
     def find_divergence(self, state: TrainState) -> tuple[int, str] | None:
@@ -86,11 +92,18 @@ class TrainingJob:
             scored = replace(scored, heldout_losses=(*state.heldout_losses, loss))
         if early is None:
             return scored
-        return replace(scored, best=update_best(early, state.best, metric_value(evaluations, early.metric), state.step))
+        return replace(
+            scored,
+            best=update_best(
+                early, state.best, metric_value(evaluations, early.metric), state.step
+            ),
+        )
 
     def is_complete(self, state: TrainState) -> bool:
         """Return whether the run is complete: all steps done or stopped early, and no evaluation due."""
-        all_done = state.step >= self.config.last_step or should_stop(self.config.early_stop, state.best)
+        all_done = state.step >= self.config.last_step or should_stop(
+            self.config.early_stop, state.best
+        )
         return all_done and not self.owes_evaluation(state)
 
 
@@ -101,7 +114,10 @@ def train(run: TrainingJob, state: TrainState) -> TrainState:
     held-out loss makes worth keeping is saved after its evaluation.
     """
     run.engine.follow(state.heldout_losses)
-    if run.config.on_divergence is not None and (divergence := run.find_divergence(state)) is not None:
+    if (
+        run.config.on_divergence is not None
+        and (divergence := run.find_divergence(state)) is not None
+    ):
         with suppress(DivergedError):  # the last start was killed before it could return
             state = _roll_back(run, state, *divergence)
     saved = state.step
@@ -183,7 +199,12 @@ def _step(run: TrainingJob, state: TrainState) -> tuple[TrainState, bool]:
     began = time.perf_counter()
     worked = time.process_time()
     batch = next_batch_of_tokens(
-        run.stream, engine.counted, run.world, run.stop, config.data.batch_tokens, save=run.pace.is_due()
+        run.stream,
+        engine.counted,
+        run.world,
+        run.stop,
+        config.data.batch_tokens,
+        save=run.pace.is_due(),
     )
     if batch.stop:
         return state, True
@@ -193,7 +214,9 @@ def _step(run: TrainingJob, state: TrainState) -> tuple[TrainState, bool]:
     peak = config.data.learning_rate_at(state.samples) or config.optimizer.options.learning_rate
     rate = peak * run.schedule(step)
     log = step == config.last_step or _due(step, config.log.every)
-    result = engine.step(batch.micro_batches, batch.counts, step, rate, weight=batch.weight, observe=log)
+    result = engine.step(
+        batch.micro_batches, batch.counts, step, rate, weight=batch.weight, observe=log
+    )
     seconds = time.perf_counter() - began
     cpu_seconds = time.process_time() - worked
     # advance the state and record the step
@@ -217,10 +240,14 @@ def _evaluate(run: TrainingJob, state: TrainState) -> tuple[TrainState, bool]:
             return state, True
         evaluations[heldout.name] = evaluation
     state = run.add_scores(state, evaluations)
-    run.recorder.heldout(state, evaluations, {heldout.name: heldout.guesses for heldout in run.heldout})
+    run.recorder.heldout(
+        state, evaluations, {heldout.name: heldout.guesses for heldout in run.heldout}
+    )
     if run.engine.follow(state.heldout_losses):
         run.recorder.averaging(state)
-    run.checkpoints.score(state)  # last: a resumed run that finds the loss there does not evaluate again
+    run.checkpoints.score(
+        state
+    )  # last: a resumed run that finds the loss there does not evaluate again
     return state, False
 
 

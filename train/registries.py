@@ -11,11 +11,15 @@ if TYPE_CHECKING:  # help lists algorithms without their interfaces, which impor
     from clozeline.train.optim.schedules import Schedule
     from clozeline.train.task_heads._task_head import TaskHead
 
-OPTIMIZERS: Registry["OptimizerBuilder"] = Registry("clozeline.train.optim.optimizers", "OptimizerBuilder")
+OPTIMIZERS: Registry["OptimizerBuilder"] = Registry(
+    "clozeline.train.optim.optimizers", "OptimizerBuilder"
+)
 """Optimizers."""
 SCHEDULES: Registry["Schedule"] = Registry("clozeline.train.optim.schedules", "Schedule")
 """Learning-rate schedules."""
-REGULARIZERS: Registry["Regularizer"] = Registry("clozeline.train.optim.regularizers", "Regularizer")
+REGULARIZERS: Registry["Regularizer"] = Registry(
+    "clozeline.train.optim.regularizers", "Regularizer"
+)
 """Regularizers, which keep a model close to the one that it starts from."""
 HOOKS: Registry["Hook"] = Registry("clozeline.train.hooks", "Hook")
 """Hooks: what follows a training."""

@@ -39,7 +39,9 @@ def run(config: TrainConfig, joined: World | None = None, detail: Detail = "usua
     _, size = describe_environment()
     checked = check_start(config, size)
     deterministic = checked.config.deterministic is True
-    world = joined or start(timeout_s=checked.config.collective_timeout_s, deterministic=deterministic)
+    world = joined or start(
+        timeout_s=checked.config.collective_timeout_s, deterministic=deterministic
+    )
     if world.size > 1:
         with world.together():
             checked.datasets.check_files(world.rank, world.local_rank)
@@ -48,7 +50,9 @@ def run(config: TrainConfig, joined: World | None = None, detail: Detail = "usua
         with world.together():
             if world.rank == 0:
                 resources.enter_context(claim(checked.config))
-        journal = resources.enter_context(closing(Journal(checked.config.output, checked.config.log, world.rank)))
+        journal = resources.enter_context(
+            closing(Journal(checked.config.output, checked.config.log, world.rank))
+        )
         try:
             steps = checked.config.last_step
             display = resources.enter_context(Display(steps, world.rank, detail=detail))
@@ -63,7 +67,9 @@ def run(config: TrainConfig, joined: World | None = None, detail: Detail = "usua
     return code
 
 
-def _train(checked: CheckedStart, world: World, journal: Journal, display: Display, resources: ExitStack) -> int:
+def _train(
+    checked: CheckedStart, world: World, journal: Journal, display: Display, resources: ExitStack
+) -> int:
     """Check and build everything, then change the run directory: a start that is refused leaves it as it was."""
     config, datasets, left_out = checked
     stop = resources.enter_context(StopRequest())
@@ -73,12 +79,16 @@ def _train(checked: CheckedStart, world: World, journal: Journal, display: Displ
     checkpoints = Checkpoints(config.output / "checkpoints", config.checkpoint, world, announce)
     checkpoint = None if config.resume == "never" else checkpoints.find()
     with world.together():
-        point = find_starting_point(config, datasets.description, world.size, world.device, checkpoint)
+        point = find_starting_point(
+            config, datasets.description, world.size, world.device, checkpoint
+        )
     point.check_agreement(world)
     config = point.config
     set_up_kernels(config, world.device)
     if point.step > config.last_step:
-        display.say(f"already at step {point.step}, steps={config.last_step} is less: nothing to do")
+        display.say(
+            f"already at step {point.step}, steps={config.last_step} is less: nothing to do"
+        )
         return 0
 
     # build the model, sharded from the start at ZeRO stage 3, and estimate the cost
@@ -90,7 +100,9 @@ def _train(checked: CheckedStart, world: World, journal: Journal, display: Displ
 
     # build the optimizer and the engine under ZeRO, and load the checkpoint into them
     uncompiled = partial(announce, "not_compiled") if checked.config.compile == "auto" else None
-    engine = resources.enter_context(closing(Engine(starting.model, config, world, starting.teacher, uncompiled)))
+    engine = resources.enter_context(
+        closing(Engine(starting.model, config, world, starting.teacher, uncompiled))
+    )
     with world.together():
         restore(engine, point.checkpoint, starting.new)
 
@@ -126,7 +138,19 @@ def _train(checked: CheckedStart, world: World, journal: Journal, display: Displ
         profiler = Profiler(config.profile, config.output, world.device, announce)
         resources.callback(profiler.close)
     pace = SavePace(world.rank, by_time=config.checkpoint.every == "auto")
-    job = TrainingJob(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop, pace, profiler)
+    job = TrainingJob(
+        config,
+        world,
+        engine,
+        stream,
+        heldout,
+        checkpoints,
+        recorder,
+        watchdog,
+        stop,
+        pace,
+        profiler,
+    )
     with without_startup_garbage():
         state = train(job, state)
     return recorder.end(state, job.is_complete(state), stop.reason)

@@ -33,19 +33,25 @@ _LINEAR: Final = nn.functional.linear
 class Zero:
     """One optimizer step under ZeRO: gradients of micro-batches in, a clipped update and the gradient norm out."""
 
-    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, config: TrainConfig, world: World) -> None:
+    def __init__(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, config: TrainConfig, world: World
+    ) -> None:
         """Wrap a model with fp32 weights, on its device, and an optimizer over its parameters; a collective call."""
         self.config = config
         self.world = world
         self.engine: Any = _initialize(model, optimizer, config, world)
         self._model = model
-        self._parameters = list(model.parameters())  # walking through the modules takes longer than a small update
+        self._parameters = list(
+            model.parameters()
+        )  # walking through the modules takes longer than a small update
         self._accumulation = check_world(config, world.size)
         self.gradient_bytes = 0
         """bytes of gradients between the last backward pass and the update, after the first step"""
         # at stage 1 in bf16, gradients of the micro-batch before, which DeepSpeed has added to its own: it would clear
         # them by a hook on tensors that a forward pass returns, and ours returns losses
-        self._clear_gradients: Callable[[], None] | None = getattr(self.engine.optimizer, "clear_lp_grads", None)
+        self._clear_gradients: Callable[[], None] | None = getattr(
+            self.engine.optimizer, "clear_lp_grads", None
+        )
         # clipping, and the one wait for the device in each step
         self._stage = zero_stage(config, world.size)
         self._checks_gradient = engine_checks_gradient(config, world.size)
@@ -64,7 +70,9 @@ class Zero:
         """Expect this many micro-batches in a step."""
         if micro_batches != self._accumulation:
             self._accumulation = micro_batches
-            self.engine.set_train_batch_size(micro_batches * self.config.data.micro_batch * self.world.size)
+            self.engine.set_train_batch_size(
+                micro_batches * self.config.data.micro_batch * self.world.size
+            )
             self.engine.micro_steps = (step - 1) * micro_batches
 
     def backward(self, loss: Tensor, last: bool) -> None:
@@ -82,7 +90,9 @@ class Zero:
 
     def read(self) -> tuple[float, list[float]]:
         """Return the gradient norm before clipping, inf for a skipped update, and the sums; the one wait of a step."""
-        norm, *sums = (self._reading or start_to_read([self.engine.get_global_grad_norm(), *self._sums]))()
+        norm, *sums = (
+            self._reading or start_to_read([self.engine.get_global_grad_norm(), *self._sums])
+        )()
         if norm < torch.inf:
             return norm, sums
         if self.config.zero.offload != "none":  # DeepSpeed would add the next gradients to these
@@ -117,17 +127,25 @@ class Zero:
             self._norm = zero.scaled_global_norm()
             self._reading = start_to_read([self._norm, *sums])
             # have DeepSpeed check only a gradient that is not finite: it then skips the update
-            zero.check_grad_overflow = zero.compute_grad_norm = not math.isfinite(self._reading()[0])
+            zero.check_grad_overflow = zero.compute_grad_norm = not math.isfinite(
+                self._reading()[0]
+            )
         if self._stage > 0:
             return
-        if self.world.size == 1:  # of a parameter that took no part; DeepSpeed adds it where it reduces
+        if (
+            self.world.size == 1
+        ):  # of a parameter that took no part; DeepSpeed adds it where it reduces
             for parameter in self._parameters:
                 if parameter.requires_grad and parameter.grad is None:
                     parameter.grad = torch.zeros_like(parameter)
         parameters = [parameter for parameter in self._parameters if parameter.grad is not None]
-        norm = nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
+        norm = nn.utils.get_total_norm(
+            [parameter.grad for parameter in parameters if parameter.grad is not None]
+        )
         self._reading = start_to_read([norm, *sums])
-        if not math.isfinite(self._reading()[0]):  # with all gradients None, DeepSpeed's step updates nothing
+        if not math.isfinite(
+            self._reading()[0]
+        ):  # with all gradients None, DeepSpeed's step updates nothing
             for parameter in parameters:
                 parameter.grad = None
         elif self.config.gradient_clipping > 0:
@@ -146,7 +164,11 @@ class Zero:
         if self._stage == 3 or limit == 0:
             return
         norm = norm + 1e-6
-        scale = 1.0 / (norm / limit).clamp(min=1.0) if self._checks_gradient else (limit / norm).clamp(max=1.0)
+        scale = (
+            1.0 / (norm / limit).clamp(min=1.0)
+            if self._checks_gradient
+            else (limit / norm).clamp(max=1.0)
+        )
         for group in optimizer.param_groups:
             for flat in group["params"]:
                 flat.grad.mul_(scale)
@@ -179,7 +201,9 @@ class Zero:
         if self.engine.optimizer is self.optimizer:
             return Layout(flats, [own], 0)
         rank = self.world.rank
-        by_rank = self.world.gather([[replace(segment, flat=torch.empty(0)) for segment in of_flat] for of_flat in own])
+        by_rank = self.world.gather(
+            [[replace(segment, flat=torch.empty(0)) for segment in of_flat] for of_flat in own]
+        )
         return Layout(flats, [*by_rank[:rank], own, *by_rank[rank + 1 :]], rank)
 
     def share_of(self, parameter: Any) -> tuple[int, Tensor]:
@@ -188,7 +212,9 @@ class Zero:
             return 0, parameter.data.view(-1)
         width = parameter.ds_tensor.ds_numel
         start = self.world.rank * width
-        return start, parameter.ds_tensor.data.view(-1)[: max(0, min(width, parameter.ds_numel - start))]
+        return start, parameter.ds_tensor.data.view(-1)[
+            : max(0, min(width, parameter.ds_numel - start))
+        ]
 
     def weights(self) -> list[Tensor]:
         """Return the tensors of the model's parameters on this rank."""
@@ -215,7 +241,9 @@ class Zero:
         gradients = [parameter.grad for parameter in self._parameters]
         zero = self.engine.optimizer
         averaged = getattr(zero, "averaged_gradients", None) or {}
-        gradients += [gradient for group in averaged.values() if group is not None for gradient in group]
+        gradients += [
+            gradient for group in averaged.values() if group is not None for gradient in group
+        ]
         gradients += list(getattr(zero, "fp32_groups_gradients_flat", None) or [])
         gradients.append(getattr(zero, "grad_partitions_flat_buffer", None))
         gradients += [flat.grad for flat, _ in self.flats()]  # with zero.offload, on the host
@@ -249,7 +277,11 @@ def start_to_read(scalars: Sequence[Tensor | float]) -> Callable[[], list[float]
 
 def _flats_of(zero: Any) -> list[Tensor]:
     """Return the master tensors of DeepSpeed's optimizer in the order of the torch optimizer."""
-    for name in ("single_partition_of_fp32_groups", "fp32_groups_flat_partition", "fp32_partitioned_groups_flat"):
+    for name in (
+        "single_partition_of_fp32_groups",
+        "fp32_groups_flat_partition",
+        "fp32_partitioned_groups_flat",
+    ):
         if (flats := getattr(zero, name, None)) is not None:
             return list(flats)
     return [parameter for group in zero.param_groups for parameter in group["params"]]
@@ -259,7 +291,9 @@ def _segments_of(model: nn.Module, engine: Any) -> Iterator[Segment]:
     zero = engine.optimizer
     groups = engine.basic_optimizer.param_groups
     kind = type(zero).__name__
-    named: list[tuple[str, Any]] = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    named: list[tuple[str, Any]] = [
+        (name, p) for name, p in model.named_parameters() if p.requires_grad
+    ]
     # stage 0: each parameter is a flat
     if zero is engine.basic_optimizer:
         group_of = {id(p): group["name"] for group in groups for p in group["params"]}
@@ -275,7 +309,9 @@ def _segments_of(model: nn.Module, engine: Any) -> Iterator[Segment]:
                 here = mapping.hp_fragment_address
                 there = mapping.lp_fragment_address
                 group = groups[index]["name"]
-                yield Segment(name, tuple(p.shape), flats[index], group, here.start, there.start, there.numel)
+                yield Segment(
+                    name, tuple(p.shape), flats[index], group, here.start, there.start, there.numel
+                )
     # stage 3: an equal share of every parameter on each rank
     elif kind == "DeepSpeedZeroOptimizer_Stage3":
         for name, p in named:
@@ -286,14 +322,22 @@ def _segments_of(model: nn.Module, engine: Any) -> Iterator[Segment]:
             count = max(0, min(width, p.ds_numel - start))
             yield Segment(name, tuple(full_shape(p)), flat, group, offset, start, count)
     else:
-        raise CheckpointError(f"DeepSpeed chose {kind}, whose state no checkpoint can store; this is a bug")
+        raise CheckpointError(
+            f"DeepSpeed chose {kind}, whose state no checkpoint can store; this is a bug"
+        )
 
 
-def _initialize(model: nn.Module, optimizer: torch.optim.Optimizer, config: TrainConfig, world: World) -> Any:
+def _initialize(
+    model: nn.Module, optimizer: torch.optim.Optimizer, config: TrainConfig, world: World
+) -> Any:
     """Return DeepSpeed's engine; in bf16, the fp32 masters keep the exact weights."""
     exact = _round_weights(model) if config.precision == "bf16" else {}
     count = sum(full_shape(parameter).numel() for parameter in model.parameters())
-    parts = {"model": model, "optimizer": optimizer, "config": engine_config(config, world.size, count)}
+    parts = {
+        "model": model,
+        "optimizer": optimizer,
+        "config": engine_config(config, world.size, count),
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         engine, *_ = load_deepspeed().initialize(**parts, dist_init_required=False)

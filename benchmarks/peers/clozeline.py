@@ -64,7 +64,9 @@ def read_elastically(folder: Path, expected: list[NDArray[np.int64]]) -> dict[st
         ranks = [_open_stream(folder, state, rank, world_size) for rank in range(world_size)]
         end = len(expected) * (turn + 1) // 4
         for batch in expected[done:end]:
-            got = np.concatenate([sample_indices(rank.next_step()[0].tensors["input_ids"]) for rank in ranks])
+            got = np.concatenate(
+                [sample_indices(rank.next_step()[0].tensors["input_ids"]) for rank in ranks]
+            )
             other += not np.array_equal(got, batch)
             np.add.at(seen, got, 1)
         state = ranks[-1].state_dict()
@@ -103,7 +105,9 @@ def origins(rows: int, seed: int) -> dict[str, Any]:
     return {name: fixed[name] for name in FIXED_COLUMNS}
 
 
-def write_set(root: Path, folder: Path, ids: NDArray[np.uint16], lengths: NDArray[np.int64], codec: Codec) -> None:
+def write_set(
+    root: Path, folder: Path, ids: NDArray[np.uint16], lengths: NDArray[np.int64], codec: Codec
+) -> None:
     """Write an example set for an encoder."""
     from clozeline.pipeline.rows import Ragged, Rows
     from clozeline.pipeline.shards import write_shard
@@ -129,14 +133,25 @@ def finish_set(root: Path, folder: Path, shards: list[Any], codec: Codec = "none
         name="benchmark",
         kind="examples",
         seed=1,
-        tokenizer={"name": "none", "fingerprint": "", "vocab_size": 65536, "special_ids": {"pad": 0}},
+        tokenizer={
+            "name": "none",
+            "fingerprint": "",
+            "vocab_size": 65536,
+            "special_ids": {"pad": 0},
+        },
         columns=_columns(),
         block_rows=BLOCK_ROWS,
         container="arrow",
         codec=codec,
         shards=shards,
         output=Output(root),
-        objective={"name": "none", "label": "none", "architecture": "encoder", "heads": [], "frame": {}},
+        objective={
+            "name": "none",
+            "label": "none",
+            "architecture": "encoder",
+            "heads": [],
+            "frame": {},
+        },
     )
 
 
@@ -144,4 +159,7 @@ def _columns() -> list[Any]:
     from clozeline.columns import IDS, Feature
     from clozeline.pipeline.shards import base_columns, feature_columns
 
-    return [*base_columns(), *feature_columns([Feature("input_ids", "ids", IDS, "token ids")], 65536)]
+    return [
+        *base_columns(),
+        *feature_columns([Feature("input_ids", "ids", IDS, "token ids")], 65536),
+    ]

@@ -74,11 +74,17 @@ class Indexed(Loader):
 
     def order(self) -> Sequence[int]:
         """Return the row indices of an epoch."""
-        order: list[int] = torch.randperm(len(self.rows), generator=torch.Generator().manual_seed(2)).tolist()
+        order: list[int] = torch.randperm(
+            len(self.rows), generator=torch.Generator().manual_seed(2)
+        ).tolist()
         return order
 
     def __iter__(self) -> Iterator[torch.Tensor]:
-        options: Any = {"sampler": self.order()[self.start :], "num_workers": self.workers, "collate_fn": self.collate}
+        options: Any = {
+            "sampler": self.order()[self.start :],
+            "num_workers": self.workers,
+            "collate_fn": self.collate,
+        }
         for batch in DataLoader(self.rows, batch_size=BATCH, **options):
             self.start += len(batch)
             yield batch
@@ -118,8 +124,12 @@ class ArrowFiles:
             values = pa.array(ids[np.arange(LENGTH) < lengths[:, None]])
             length = -1
             lists = pa.ListArray.from_arrays(np.cumsum([0, *lengths], dtype=np.int32), values)
-        features = datasets.Features({"ids": datasets.Sequence(datasets.Value("uint16"), length=length)})
-        data = datasets.Dataset(pa.table({"ids": lists}), info=datasets.DatasetInfo(features=features))
+        features = datasets.Features(
+            {"ids": datasets.Sequence(datasets.Value("uint16"), length=length)}
+        )
+        data = datasets.Dataset(
+            pa.table({"ids": lists}), info=datasets.DatasetInfo(features=features)
+        )
         data.save_to_disk(str(folder / "hf"), num_shards=_FILES)
 
 
@@ -178,9 +188,15 @@ class WebDataset(Loader):
         dataset = webdataset.WebDataset(self.urls, shardshuffle=False, empty_check=False)
         shuffled = dataset.shuffle(_BUFFER, rng=random.Random(1)).decode().to_tuple("ids.npy")
         batches = shuffled.batched(
-            BATCH, collation_fn=lambda samples: (pad_rows([ids for (ids,) in samples]),), partial=True
+            BATCH,
+            collation_fn=lambda samples: (pad_rows([ids for (ids,) in samples]),),
+            partial=True,
         )
-        source = webdataset.WebLoader(batches, batch_size=None, num_workers=self.workers) if self.workers else batches
+        source = (
+            webdataset.WebLoader(batches, batch_size=None, num_workers=self.workers)
+            if self.workers
+            else batches
+        )
         for number, (ids,) in enumerate(source):
             if number >= self.skip:
                 self.done = number + 1
@@ -211,7 +227,9 @@ class LitData(Loader):
         import litdata
 
         loader = litdata.TokensLoader(block_size=LENGTH)
-        data = litdata.StreamingDataset(str(folder / "lit"), item_loader=loader, shuffle=True, drop_last=False)
+        data = litdata.StreamingDataset(
+            str(folder / "lit"), item_loader=loader, shuffle=True, drop_last=False
+        )
         self.loader = litdata.StreamingDataLoader(data, batch_size=BATCH, num_workers=workers)
         if state is not None:
             self.loader.load_state_dict(state)

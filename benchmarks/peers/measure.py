@@ -39,7 +39,9 @@ class Epoch:
     states: dict[int, tuple[int, Any]] = field(default_factory=dict)
 
 
-def measure(case: type[Loader], folder: Path, expected: NDArray[np.int64], workers: int) -> dict[str, float]:
+def measure(
+    case: type[Loader], folder: Path, expected: NDArray[np.int64], workers: int
+) -> dict[str, float]:
     """Return figures of a loader on the samples in a folder; with `workers`, only the samples per second."""
     torch.set_num_threads(1)
     start = time.perf_counter()
@@ -105,7 +107,9 @@ def _resume(case: type[Loader], folder: Path, epoch: Epoch, samples: int) -> dic
     for percent, (done, text) in epoch.states.items():
         start = time.perf_counter()
         batches = iter(case(folder, json.loads(text)))
-        follow = [sample_indices(batch) for batch in islice(batches, 1)]  # none, if the rest is lost
+        follow = [
+            sample_indices(batch) for batch in islice(batches, 1)
+        ]  # none, if the rest is lost
         figures[f"resume_{percent}"] = time.perf_counter() - start
         if percent == 50:
             follow += [sample_indices(batch) for batch in batches]

@@ -39,7 +39,9 @@ def ratios(figures: Figures) -> list[tuple[Claim, Claim, float, float]]:
         theirs = figures[peer]
         cpu_target, wall_target = (1 / 1.3, 0.6) if target is None else (target, target)
         cpu = Claim(case, "CPU us/sample", ours["least_cpu"], theirs["least_cpu"], peer, cpu_target)
-        wall = Claim(case, "samples/s", ours["best_rate"], theirs["best_rate"], peer, wall_target, more=True)
+        wall = Claim(
+            case, "samples/s", ours["best_rate"], theirs["best_rate"], peer, wall_target, more=True
+        )
         rows.append((cpu, wall, theirs["cpu"] / ours["cpu"], ours["rate"] / theirs["rate"]))
     return rows
 
@@ -53,16 +55,22 @@ def requirements(figures: Figures) -> list[Claim]:
         Claim(MAIN, "CPU us/sample", own["least_cpu"], GUARD_US),
         Claim(ZSTD, "CPU us/sample", figures[ZSTD]["least_cpu"], GUARD_US),
         Claim(MAIN, "s to first batch", own["first"], 0.1),
-        Claim(MAIN, "s to resume, longest", resume, own["first"] + 0.02, "its first batch + 0.02 s"),
+        Claim(
+            MAIN, "s to resume, longest", resume, own["first"] + 0.02, "its first batch + 0.02 s"
+        ),
         Claim(MAIN, "bytes of state", own["state_bytes"], 300.0),
     ]
     if streams:
         fastest = min(streams, key=lambda name: streams[name]["first"])
-        claims.append(Claim(MAIN, "s to first batch", own["first"], streams[fastest]["first"], fastest))
+        claims.append(
+            Claim(MAIN, "s to first batch", own["first"], streams[fastest]["first"], fastest)
+        )
     for peer, target in (("webdataset, per-sample tar", 100.0), ("litdata", 1.0)):
         if peer in figures:
             theirs = figures[peer]["resume_50"]
-            claims.append(Claim(MAIN, "s to resume at 50 %", own["resume_50"], theirs, peer, target))
+            claims.append(
+                Claim(MAIN, "s to resume at 50 %", own["resume_50"], theirs, peer, target)
+            )
     for case in (MAIN, ZSTD):
         facts = figures[case]
         parts = ("epoch", "resumed", "elastic")

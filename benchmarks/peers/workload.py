@@ -58,7 +58,9 @@ def token_rows(lengths: NDArray[np.int64]) -> NDArray[np.uint16]:
     samples = len(lengths)
     uniform = np.random.Philox(1).random_raw(samples * LENGTH) / 2.0**64
     ids: NDArray[np.uint16] = (
-        np.minimum(_WORDS - 1, np.exp(uniform * np.log(_WORDS))).astype(np.uint16).reshape(samples, LENGTH)
+        np.minimum(_WORDS - 1, np.exp(uniform * np.log(_WORDS)))
+        .astype(np.uint16)
+        .reshape(samples, LENGTH)
     )
     ids[:, 0] = np.arange(samples) % _WORDS
     ids[:, 1] = np.arange(samples) // _WORDS
@@ -77,7 +79,9 @@ def draw_packed_lengths(samples: int) -> NDArray[np.int64]:
 def document_lengths(samples: int, texts: Sequence[str]) -> NDArray[np.int64]:
     """Return lengths drawn from those of texts, in words, 2 to 512."""
     natural = np.clip([len(text.split()) for text in texts], _SHORTEST, LENGTH)
-    lengths: NDArray[np.int64] = natural[np.random.Philox(3).random_raw(samples) % np.uint64(len(natural))]
+    lengths: NDArray[np.int64] = natural[
+        np.random.Philox(3).random_raw(samples) % np.uint64(len(natural))
+    ]
     return lengths
 
 

@@ -60,7 +60,9 @@ _TELLING: Final = {
 _MOST_BASES: Final = 8
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field, Field))
+@dataclass_transform(
+    kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field, Field)
+)
 def config_class(cls: type[T]) -> type[T]:
     """Make a class one of options: a frozen dataclass with keyword arguments.
 
@@ -98,13 +100,24 @@ def config_file(location: str, kind: str) -> Path:
     if name == location:
         return Path(location)
     recipes = {str(path.parent.relative_to(_RECIPES)): path for path in _RECIPES.rglob(kind)}
-    recipes |= {str(path.relative_to(_RECIPES).with_suffix("")): path for path in _RECIPES.glob("tasks/*.yaml")}
+    recipes |= {
+        str(path.relative_to(_RECIPES).with_suffix("")): path
+        for path in _RECIPES.glob("tasks/*.yaml")
+    }
     if name not in recipes:
         folder, _, last = name.rpartition("/")
         # the last words alone: all tasks share their folder, which makes any two of them similar
-        words = {recipe.rpartition("/")[2]: recipe for recipe in recipes if recipe.rpartition("/")[0] == folder}
+        words = {
+            recipe.rpartition("/")[2]: recipe
+            for recipe in recipes
+            if recipe.rpartition("/")[0] == folder
+        }
         near = difflib.get_close_matches(last, words, n=1, cutoff=0.75)
-        hint = f"did you mean 'recipe:{words[near[0]]}'?" if near else f"known: {', '.join(sorted(recipes))}"
+        hint = (
+            f"did you mean 'recipe:{words[near[0]]}'?"
+            if near
+            else f"known: {', '.join(sorted(recipes))}"
+        )
         if not near and folder == "tasks":
             hint = "for your rows, tasks/labels reads classes, tasks/scores numbers, tasks/ner tags of words"
         raise ConfigurationError(f"--config {location}: no recipe '{name}' with a {kind}; {hint}")
@@ -119,14 +132,18 @@ def read_mapping(path: Path) -> dict[str, Any]:
     if (refusal := refusal_of_special(path)) is not None:
         raise ConfigurationError(f"--config {refusal}")
     if path.is_dir():
-        raise ConfigurationError(f"--config {path}: expected a YAML file, got a folder; name the file in it")
+        raise ConfigurationError(
+            f"--config {path}: expected a YAML file, got a folder; name the file in it"
+        )
     try:
         data = parse_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ConfigurationError(f"--config {path}: no such file") from error
     except yaml.MarkedYAMLError as error:  # its own text quotes the line, which may hold a secret
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ConfigurationError(f"{path}: cannot be read as YAML: {error.problem}{line}") from error
+        raise ConfigurationError(
+            f"{path}: cannot be read as YAML: {error.problem}{line}"
+        ) from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigurationError(f"{path}: cannot be read as YAML: {error}") from error
     if not isinstance(data, dict):
@@ -184,19 +201,29 @@ def _with_base(schema: Any, data: dict[str, Any], path: Path, depth: int = 0) ->
         return data
     name = data["base"]
     if not isinstance(name, str) or depth == _MOST_BASES:
-        problem = f"expected a name or a path, got {name!r}" if depth < _MOST_BASES else "the files lead in a circle"
+        problem = (
+            f"expected a name or a path, got {name!r}"
+            if depth < _MOST_BASES
+            else "the files lead in a circle"
+        )
         raise ConfigurationError(f"{path}: base: {problem}")
     file = path.parent / name if name.endswith((".yaml", ".yml")) else _BASES / f"{name}.yaml"
     if not file.is_file():
         shipped = ", ".join(sorted(found.stem for found in _BASES.glob("*.yaml")))
-        raise ConfigurationError(f"{path}: base: {file}: no such file; expected a path ending in .yaml, or: {shipped}")
+        raise ConfigurationError(
+            f"{path}: base: {file}: no such file; expected a path ending in .yaml, or: {shipped}"
+        )
     lower = _with_base(schema, _take_part(schema, read_mapping(file), file), file, depth + 1)
     inherited = {key: value for key, value in lower.items() if key != "variants"}
-    merged: dict[str, Any] = merge(schema, inherited, {key: value for key, value in data.items() if key != "base"})
+    merged: dict[str, Any] = merge(
+        schema, inherited, {key: value for key, value in data.items() if key != "base"}
+    )
     return merged
 
 
-def load_config(schema: type[T], path: Path, overrides: Sequence[str] = (), *, is_own: bool = False) -> T:
+def load_config(
+    schema: type[T], path: Path, overrides: Sequence[str] = (), *, is_own: bool = False
+) -> T:
     """Read a YAML file, apply `a.b=value` overrides, validate.
 
     Only the values of overrides, and of a file that is the user's own, allow the import of algorithms that they name.
@@ -214,7 +241,9 @@ def load_config(schema: type[T], path: Path, overrides: Sequence[str] = (), *, i
     value, mistakes = _validate(schema, resolved)
     if mistakes:
         in_file = [] if overrides else mistakes
-        with suppress(ConfigurationError):  # without overrides, a reference in the file may lead nowhere
+        with suppress(
+            ConfigurationError
+        ):  # without overrides, a reference in the file may lead nowhere
             in_file = in_file or _validate(schema, override(schema, data, [], str(path)))[1]
         lines = [f"{path if line in in_file else 'command line'}: {line}" for line in mistakes]
         raise ConfigurationError("\n".join(lines))
@@ -257,7 +286,9 @@ def _validate(schema: Any, data: Any, prefix: str = "") -> tuple[Any, list[str]]
         by_key: dict[str, list[Any]] = {}
         for item in mistakes:
             by_key.setdefault(_key_of(item, data), []).append(item)
-        lines = [line for key, items in by_key.items() for line in _explain(schema, key, items, prefix)]
+        lines = [
+            line for key, items in by_key.items() for line in _explain(schema, key, items, prefix)
+        ]
         return None, list(dict.fromkeys(lines))
 
 
@@ -266,10 +297,16 @@ def _key_of(error: Any, data: Any) -> str:
     parts = []
     *above, last = error["loc"] or ("",)
     for part in above:
-        if (isinstance(data, Mapping) and part in data) or (isinstance(data, list) and isinstance(part, int)):
+        if (isinstance(data, Mapping) and part in data) or (
+            isinstance(data, list) and isinstance(part, int)
+        ):
             parts.append(str(part))
             data = data[part]
-    is_named = error["type"] == "missing" or (isinstance(data, Mapping) and last in data) or isinstance(last, int)
+    is_named = (
+        error["type"] == "missing"
+        or (isinstance(data, Mapping) and last in data)
+        or isinstance(last, int)
+    )
     return ".".join([*parts, str(last)] if is_named else parts)
 
 
@@ -282,7 +319,9 @@ def _explain(schema: Any, key: str, errors: Sequence[Any], prefix: str) -> Itera
     of_types = {"dataclass_type", "dataclass_exact_type"}
     is_word = isinstance(errors[0]["input"], str)
     fitting = [
-        error for error in errors if error["type"] not in of_types and (is_word or error["type"] != "literal_error")
+        error
+        for error in errors
+        if error["type"] not in of_types and (is_word or error["type"] != "literal_error")
     ]
     expected = []
     for error in fitting or errors:
@@ -293,7 +332,9 @@ def _explain(schema: Any, key: str, errors: Sequence[Any], prefix: str) -> Itera
         elif error["type"] == "missing":
             yield f"'{full}' is missing and has no default"
         elif error["type"] == "value_error":
-            is_named = not full or f"'{full}." in message or message.startswith((f"{full}.", f"{full}:"))
+            is_named = (
+                not full or f"'{full}." in message or message.startswith((f"{full}.", f"{full}:"))
+            )
             yield from (message if is_named else f"{full}: {message}").split("\n")
         elif message.startswith("expected "):
             expected.append(message.removeprefix("expected "))
@@ -311,10 +352,16 @@ def _hint(schema: object, key: str, prefix: str) -> str:
         return f"; {translated}"
     words = {name.rpartition(".")[2]: name for name in reversed(known)}
     siblings = {name.rpartition(".")[2]: name for name in known if name.rpartition(".")[0] == path}
-    close = (of[word] for of in (siblings, words) for word in difflib.get_close_matches(last, of, n=1))
+    close = (
+        of[word] for of in (siblings, words) for word in difflib.get_close_matches(last, of, n=1)
+    )
     if (near := words.get(last) or next(close, None)) is not None:
         return f"; did you mean '{prefix}{near}'?"
-    return f"; it has {', '.join(siblings)}" if 0 < len(siblings) <= _FEW_KEYS else "; --help lists the keys"
+    return (
+        f"; it has {', '.join(siblings)}"
+        if 0 < len(siblings) <= _FEW_KEYS
+        else "; --help lists the keys"
+    )
 
 
 def to_plain(config: object) -> Any:
@@ -326,14 +373,21 @@ def flatten(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return nested mappings as one mapping with dotted keys."""
     flat: dict[str, object] = {}
     for key, value in plain.items():
-        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+        flat |= (
+            flatten(value, f"{prefix}{key}.")
+            if isinstance(value, dict)
+            else {f"{prefix}{key}": value}
+        )
     return flat
 
 
 def fixed_keys(config: Any, plain: Mapping[str, Any]) -> dict[str, Any]:
     """Return the plain data of a configuration without the keys that a resumed run may change."""
     fixed: dict[str, Any] = {}
-    fields = {field.alias or name: (name, field) for name, field in type(config).__pydantic_fields__.items()}
+    fields = {
+        field.alias or name: (name, field)
+        for name, field in type(config).__pydantic_fields__.items()
+    }
     for key, value in plain.items():
         name, field = fields[key]
         if _MAY_CHANGE not in field.metadata:

@@ -24,7 +24,12 @@ def describe(schema: Any, prefix: str = "") -> Iterator[tuple[str, str, str, str
             has_names = any(get_origin(alternative) is dict for alternative in alternatives(kind))
             nested = list(describe(kind, f"{key}.NAME." if has_names else f"{key}."))
             text = field.description or _docstrings(inner).get(name, "")
-            yield key, _type_name(kind), "" if nested else _default_text(field), " ".join(text.split())
+            yield (
+                key,
+                _type_name(kind),
+                "" if nested else _default_text(field),
+                " ".join(text.split()),
+            )
             yield from nested
 
 
@@ -41,7 +46,9 @@ def _docstrings(kind: Any) -> Mapping[str, str]:
             definition: Any = ast.parse(textwrap.dedent(inspect.getsource(parent))).body[0]
             for field, text in itertools.pairwise(definition.body):
                 match field, text:
-                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(meaning))):
+                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
+                        value=ast.Constant(value=str(meaning))
+                    ):
                         texts[keys.get(name, name)] = meaning
     return texts
 
@@ -72,7 +79,9 @@ def _name_alternative(kind: object) -> str:
         return f"mapping to {_type_name(parts[1])}"
     if dataclasses.is_dataclass(kind):
         return "mapping" if hasattr(kind, "__pydantic_fields__") else "name, or mapping with name"
-    return {NoneType: "null", Path: "path", Any: "mapping"}.get(kind) or str(getattr(kind, "__name__", kind))
+    return {NoneType: "null", Path: "path", Any: "mapping"}.get(kind) or str(
+        getattr(kind, "__name__", kind)
+    )
 
 
 def _default_text(field: Any) -> str:

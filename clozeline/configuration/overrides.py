@@ -56,7 +56,9 @@ class StrictLoader(yaml.SafeLoader):
         is_alias = isinstance(event, yaml.AliasEvent)
         node: Any = super().compose_node(parent, index)
         if is_alias and node not in self._sizes:
-            raise yaml.composer.ComposerError(None, None, "an alias repeats the value that it is in", event.start_mark)
+            raise yaml.composer.ComposerError(
+                None, None, "an alias repeats the value that it is in", event.start_mark
+            )
         self._count += self._sizes[node] if is_alias else 1
         if self._count > _NODES:
             problem = f"more than {_NODES:,} values, with those that aliases repeat"
@@ -70,20 +72,30 @@ class StrictLoader(yaml.SafeLoader):
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, Hashable) or key in seen:
-                problem = f"key {key!r} is given twice" if isinstance(key, Hashable) else "a key is a list or a mapping"
+                problem = (
+                    f"key {key!r} is given twice"
+                    if isinstance(key, Hashable)
+                    else "a key is a list or a mapping"
+                )
                 raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep)
 
 
-StrictLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
+StrictLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf")
+)
 # No numbers of base 60 (`12:30`) and no octal ones (`010`), which are rarely meant.
 StrictLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:int", re.compile(r"^[-+]?(?:0|[1-9][0-9_]*|0b[01_]+|0x[0-9a-fA-F_]+)$"), list("-+0123456789")
+    "tag:yaml.org,2002:int",
+    re.compile(r"^[-+]?(?:0|[1-9][0-9_]*|0b[01_]+|0x[0-9a-fA-F_]+)$"),
+    list("-+0123456789"),
 )
 StrictLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\.inf|\.nan)$"),
+    re.compile(
+        r"^[-+]?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\.inf|\.nan)$"
+    ),
     list("-+0123456789."),
 )
 
@@ -122,7 +134,9 @@ def dump_yaml(data: object) -> str:
     return text
 
 
-def override(schema: object, data: Mapping[str, object], overrides: Sequence[str], where: str) -> Any:
+def override(
+    schema: object, data: Mapping[str, object], overrides: Sequence[str], where: str
+) -> Any:
     """Return the data of the file `where` with `a.b=value` overrides applied and references resolved.
 
     A mapping is merged into the one that the file has. A key below a list reaches every entry, or one by its
@@ -149,9 +163,15 @@ def override(schema: object, data: Mapping[str, object], overrides: Sequence[str
 def _split(item: str) -> tuple[list[str], str]:
     key, equals, text = item.partition("=")
     if not equals or not key:
-        raise ConfigurationError(f"argument {item!r}: expected key=value, for example output=runs/first")
-    if not text:  # a variable of the shell without a value; an empty path would be the working directory
-        raise ConfigurationError(f"argument {item!r}: expected a value; {key}=null is none, {key}='\"\"' no text")
+        raise ConfigurationError(
+            f"argument {item!r}: expected key=value, for example output=runs/first"
+        )
+    if (
+        not text
+    ):  # a variable of the shell without a value; an empty path would be the working directory
+        raise ConfigurationError(
+            f"argument {item!r}: expected a value; {key}=null is none, {key}='\"\"' no text"
+        )
     keys = key.split(".")
     if len(keys) > _KEY_PARTS or "" in keys:
         raise ConfigurationError(
@@ -173,7 +193,9 @@ def _set(kind: object, node: object, keys: Sequence[str], text: str, depth: int 
         if node and not key.isdecimal():
             return [_set(item_kind, item, keys, text, depth) for item in node]
         if not node or int(key) >= len(node):
-            raise ConfigurationError(f"{argument}: {path} has {len(node)} entries; give {path}=[...]")
+            raise ConfigurationError(
+                f"{argument}: {path} has {len(node)} entries; give {path}=[...]"
+            )
         return [
             _set(item_kind, item, keys, text, depth + 1) if index == int(key) else item
             for index, item in enumerate(node)
@@ -197,10 +219,17 @@ def merge(kind: object, before: object, value: object) -> Any:
     """
     if not isinstance(before, Mapping) or not isinstance(value, Mapping) or "name" in value:
         return value
-    is_other_family = "family" in before and value.get("family", before["family"]) != before["family"]
-    if is_other_family or any(get_origin(alternative) is dict for alternative in alternatives(kind)):
+    is_other_family = (
+        "family" in before and value.get("family", before["family"]) != before["family"]
+    )
+    if is_other_family or any(
+        get_origin(alternative) is dict for alternative in alternatives(kind)
+    ):
         return value
-    return {**before, **{key: merge(below(kind, key), before.get(key), item) for key, item in value.items()}}
+    return {
+        **before,
+        **{key: merge(below(kind, key), before.get(key), item) for key, item in value.items()},
+    }
 
 
 def parse_word(kind: Any, text: str) -> Any:
@@ -210,12 +239,18 @@ def parse_word(kind: Any, text: str) -> Any:
         if is_collection or text.startswith(("'", '"')):
             loader = StrictLoader(text)
             node: Any = loader.get_single_node()
-            return loader.construct_document(node) if node.end_mark.index == len(text) else text  # 'a' #2 is a text
+            return (
+                loader.construct_document(node) if node.end_mark.index == len(text) else text
+            )  # 'a' #2 is a text
         tag = _tag_of(text)
         scalars = scalars_of(kind)
         is_text = tag in _TYPES and str in scalars and scalars.isdisjoint(_TYPES[tag])
         return text if is_text else StrictLoader("").construct_object(yaml.ScalarNode(tag, text))
-    except (yaml.YAMLError, RecursionError, ValueError):  # a glob such as [ab]*.gz is no YAML, but a good string
+    except (
+        yaml.YAMLError,
+        RecursionError,
+        ValueError,
+    ):  # a glob such as [ab]*.gz is no YAML, but a good string
         return text
 
 
@@ -224,7 +259,9 @@ def fields_of(kind: Any) -> Mapping[str, tuple[Any, Any]]:
     """Return each key of a config class with its annotated type and its field."""
     hints = get_type_hints(kind, include_extras=True)
     fields = kind.__pydantic_fields__.items()
-    return {field.alias or name: (hints[name], field) for name, field in fields if not field.exclude}
+    return {
+        field.alias or name: (hints[name], field) for name, field in fields if not field.exclude
+    }
 
 
 def alternatives(kind: Any) -> list[Any]:
@@ -232,7 +269,9 @@ def alternatives(kind: Any) -> list[Any]:
     origin = get_origin(kind)
     parts = get_args(kind)
     if origin is Annotated:
-        return alternatives(next((note.schema() for note in kind.__metadata__ if hasattr(note, "schema")), parts[0]))
+        return alternatives(
+            next((note.schema() for note in kind.__metadata__ if hasattr(note, "schema")), parts[0])
+        )
     if origin in (Union, UnionType):
         return [alternative for part in parts for alternative in alternatives(part)]
     return [kind]

@@ -29,7 +29,11 @@ def special_kind(path: Path | str) -> str | None:
 def refusal_of_special(path: Path | str) -> str | None:
     """Return the message about a path that is neither a file nor a folder; None if it is one, or nothing is there."""
     kind = special_kind(path)
-    return None if kind is None else f"{path}: expected a file or folder, got {kind}; write its content to a file first"
+    return (
+        None
+        if kind is None
+        else f"{path}: expected a file or folder, got {kind}; write its content to a file first"
+    )
 
 
 def _expand(value: object) -> object:
@@ -38,12 +42,16 @@ def _expand(value: object) -> object:
         return [_expand(item) for item in value]
     if isinstance(value, Mapping):
         return {key: _expand(item) for key, item in value.items()}
-    if not isinstance(value, (str, Path)):  # nothing, or an object whose own paths are expanded already
+    if not isinstance(
+        value, (str, Path)
+    ):  # nothing, or an object whose own paths are expanded already
         return value
     try:
         expanded = type(value)(Path(value).expanduser()) if str(value).startswith("~") else value
     except RuntimeError as error:
-        raise ValueError(f"{value}: there is no such home folder; write ./{value} for a file of this name") from error
+        raise ValueError(
+            f"{value}: there is no such home folder; write ./{value} for a file of this name"
+        ) from error
     if (refusal := refusal_of_special(expanded)) is not None:
         raise ValueError(refusal)
     return expanded

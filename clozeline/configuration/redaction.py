@@ -22,7 +22,9 @@ _PARTS: Final = re.compile(
 # Mappings whose bare `key` is a credential, as of S3, and the query of a URL; elsewhere it names a column, say.
 _HOLDERS: Final = frozenset({"fsspec", "storage_options", "?"})
 # A password may have slashes, but `host:80/a@b` has none; its length is bounded.
-_USERINFO: Final = re.compile(r"(?<=[\w+.-]:)(//?)(?:[^/?#\s]*|[^/?#\s:@]*:(?!\d+/)[^\s\"'<>]{0,500})@")
+_USERINFO: Final = re.compile(
+    r"(?<=[\w+.-]:)(//?)(?:[^/?#\s]*|[^/?#\s:@]*:(?!\d+/)[^\s\"'<>]{0,500})@"
+)
 _QUERY: Final = re.compile(r"(?P<kept>(?<=[?&])(?P<key>[\w.-]+)=)(?P<value>[^&#\s\"'<>]+)")
 _ASSIGNMENT: Final = re.compile(r"(?P<kept>(?<![\w.-])(?P<key>[\w.-]+)=)(?P<value>[^\s,;&)\]}]+)")
 _QUOTED_ENTRY: Final = re.compile(
@@ -54,7 +56,12 @@ def is_redacted(keys: Sequence[str]) -> bool:
 
 
 def _holds_secret(value: object, key: str, *above: str) -> bool:
-    return value is not None and value != "" and not isinstance(value, bool | float) and is_secret(key, *above)
+    return (
+        value is not None
+        and value != ""
+        and not isinstance(value, bool | float)
+        and is_secret(key, *above)
+    )
 
 
 def redact(plain: Any, *above: str) -> Any:
@@ -90,7 +97,9 @@ def _redact_urls(text: str) -> str:
 
 def _mask_entry(match: re.Match[str], *above: str) -> str:
     *keys, last = match["key"].split(".")
-    return f"{match['kept']}{MASK}" if _holds_secret(match["value"], last, *above, *keys) else match[0]
+    return (
+        f"{match['kept']}{MASK}" if _holds_secret(match["value"], last, *above, *keys) else match[0]
+    )
 
 
 def leaves(plain: object, *keys: str) -> Iterator[tuple[tuple[str, ...], object]]:
@@ -107,12 +116,18 @@ def remember(plain: object, *above: str) -> None:
     for keys, value in leaves(plain, *above):
         secrets: list[str] = []
         if isinstance(value, str):
-            secrets += [url[0][len(url[1]) : -1].partition(":")[2] for url in _USERINFO.finditer(value)]
-            secrets += [query["value"] for query in _QUERY.finditer(value) if is_secret(query["key"], "?")]
+            secrets += [
+                url[0][len(url[1]) : -1].partition(":")[2] for url in _USERINFO.finditer(value)
+            ]
+            secrets += [
+                query["value"] for query in _QUERY.finditer(value) if is_secret(query["key"], "?")
+            ]
         if any(_holds_secret(value, key, *keys[:depth]) for depth, key in enumerate(keys)):
             secrets += str(value).splitlines()
         secrets = [secret for secret in secrets if not _REFERENCE.fullmatch(secret)]
-        forms = (form for secret in secrets for form in (secret, unquote(secret), quote(secret, safe="")))
+        forms = (
+            form for secret in secrets for form in (secret, unquote(secret), quote(secret, safe=""))
+        )
         _remembered.update(form for form in forms if len(form) >= _SHORTEST and form != MASK)
 
 

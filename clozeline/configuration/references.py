@@ -21,7 +21,11 @@ _LONGEST_SHOWN: Final = 80
 def find_wrong_reference(plain: object) -> str | None:
     """Return what is wrong with the first reference that is not allowed, and what to write; None if all are allowed."""
     for keys, value in leaves(plain):
-        if isinstance(value, str) and "${" in value and (problem := _problem_of(plain, keys, value)) is not None:
+        if (
+            isinstance(value, str)
+            and "${" in value
+            and (problem := _problem_of(plain, keys, value)) is not None
+        ):
             shown = value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}..."
             return f"{'.'.join(keys)}: {shown}: {problem}"
     return None

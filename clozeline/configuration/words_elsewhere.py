@@ -51,7 +51,9 @@ def _words() -> Mapping[str, Any]:
     return words
 
 
-def _translate(words: Mapping[str, Any], word: str, find_known: Callable[[str], str | None]) -> str | None:
+def _translate(
+    words: Mapping[str, Any], word: str, find_known: Callable[[str], str | None]
+) -> str | None:
     entry = words.get(word.lower().replace("-", "_"))
     if entry is None:
         return None

@@ -16,7 +16,15 @@ from typing import Final
 FOLDER: Final = Path(__file__).parent
 LIBRARY: Final = FOLDER / "libnative.so"
 """The compiled module; ctypes loads it under this name on every platform."""
-_FLAGS: Final = ("-std=c++17", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti")
+_FLAGS: Final = (
+    "-std=c++17",
+    "-O3",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+    "-fno-exceptions",
+    "-fno-rtti",
+)
 # a fused multiply-add rounds once instead of twice, so floats would differ from numpy's
 _SAME_BITS: Final = ("-ffp-contract=off",)
 

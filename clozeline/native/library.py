@@ -48,7 +48,11 @@ def missing_note() -> str | None:
     library, reason = _open()
     if library is not None:
         return None
-    build = "" if reason.startswith("disabled") else "; a C++ compiler and `pip install .` of the sources build it"
+    build = (
+        ""
+        if reason.startswith("disabled")
+        else "; a C++ compiler and `pip install .` of the sources build it"
+    )
     return f"compiled module not in use ({reason}): same results, slower{build}"
 
 
@@ -104,7 +108,9 @@ def _ask_numpy(array: NDArray[Any]) -> ctypes.c_void_p:
 
 # numpy's way takes 2 to 4 microseconds an array, more than the copy of a small batch; the other one a quarter
 _probes = (np.zeros(3), np.arange(9)[3:], np.zeros((2, 2), np.uint8))
-_address = _read_pointer if all(_read_pointer(a).value == a.ctypes.data for a in _probes) else _ask_numpy
+_address = (
+    _read_pointer if all(_read_pointer(a).value == a.ctypes.data for a in _probes) else _ask_numpy
+)
 
 
 @cache

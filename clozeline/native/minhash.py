@@ -11,12 +11,21 @@ from clozeline.native.library import Function, array_of, is_available
 
 _U64: Final = array_of(np.uint64)
 _word_hashes: Final = Function(
-    "clozeline_word_hashes", c_char_p, c_int64, _U64, array_of(np.int64), c_int64, POINTER(c_int64), returns=c_int64
+    "clozeline_word_hashes",
+    c_char_p,
+    c_int64,
+    _U64,
+    array_of(np.int64),
+    c_int64,
+    POINTER(c_int64),
+    returns=c_int64,
 )
 _shingles: Final = Function("clozeline_shingles", _U64, c_int64, c_int64, _U64)
 _minima: Final = Function("clozeline_minima", _U64, c_int64, _U64, _U64, c_int64, _U64)
 _band_keys: Final = Function("clozeline_band_keys", _U64, c_int64, c_int64, c_int64, _U64)
-_BYTES_A_TOKEN: Final = 24  # texts with more tokens for Python than one in so many bytes are left to it
+_BYTES_A_TOKEN: Final = (
+    24  # texts with more tokens for Python than one in so many bytes are left to it
+)
 _LONGEST_HASHED: Final = 128  # bytes; kLongestHashed of hashing.h
 
 
@@ -64,7 +73,9 @@ def minima(values: UInt64, factors: UInt64, offsets: UInt64) -> UInt64 | None:
     if not is_available():
         return None
     if factors.shape != offsets.shape:
-        raise ValueError(f"expected as many offsets as factors, got {offsets.shape} and {factors.shape}")
+        raise ValueError(
+            f"expected as many offsets as factors, got {offsets.shape} and {factors.shape}"
+        )
     least = np.empty(len(factors), np.uint64)
     _minima(np.ascontiguousarray(values), len(values), factors, offsets, len(factors), least)
     return least
@@ -75,7 +86,9 @@ def band_keys(signatures: UInt64, bands: int, rows: int) -> UInt64 | None:
     if not is_available() or not 0 < 8 * rows <= _LONGEST_HASHED:
         return None
     if signatures.shape[1:] != (bands * rows,):
-        raise ValueError(f"expected signatures of {bands * rows} minima, got shape {signatures.shape}")
+        raise ValueError(
+            f"expected signatures of {bands * rows} minima, got shape {signatures.shape}"
+        )
     keys = np.empty((len(signatures), bands), np.uint64)
     _band_keys(np.ascontiguousarray(signatures), len(signatures), bands, rows, keys)
     return keys

@@ -41,12 +41,18 @@ class Series:
     """draw the running mean of a long line, and the line itself pale"""
 
 
-def lines(title: str, series: Sequence[Series], x_name: str, *, levels: Mapping[str, float] | None = None) -> str:
+def lines(
+    title: str, series: Sequence[Series], x_name: str, *, levels: Mapping[str, float] | None = None
+) -> str:
     """Return lines on shared axes; "" where no series has a finite point.
 
     Eight series are told apart by color; long ones are thinned. `levels` are dashed horizontal lines, by name.
     """
-    shown = [Series(line.name, points, line.smooth) for line in series if (points := thin_points(line.points))]
+    shown = [
+        Series(line.name, points, line.smooth)
+        for line in series
+        if (points := thin_points(line.points))
+    ]
     heights = {name: level for name, level in (levels or {}).items() if math.isfinite(level)}
     if not shown:
         return ""
@@ -78,7 +84,9 @@ def lines(title: str, series: Sequence[Series], x_name: str, *, levels: Mapping[
         shapes.append(polyline(ends, shade(number), width=1.3, dashed=True))
         told.append(f"{name} {short(level)}")
         keys.append(_key(told[-1], shade(number), mark="level"))
-    caption = f"<figcaption><b>{escape(title)}</b> {' '.join(keys) if len(keys) > 1 else ''}</figcaption>"
+    caption = (
+        f"<figcaption><b>{escape(title)}</b> {' '.join(keys) if len(keys) > 1 else ''}</figcaption>"
+    )
     described = escape(f"{title}: {'; '.join(told)}")
     return f"<figure>{caption}{picture([f'<title>{described}</title>', *shapes])}</figure>"
 
@@ -110,7 +118,9 @@ def short(value: float) -> str:
     value = float(f"{value:.{4 if 1e-3 <= abs(value) < 1e4 else 3}g}")
     size = abs(value)
     if 1e4 <= size < 1e12:
-        unit, letter = next(pair for pair in ((1e9, "G"), (1e6, "M"), (1e3, "k")) if size >= pair[0])
+        unit, letter = next(
+            pair for pair in ((1e9, "G"), (1e6, "M"), (1e3, "k")) if size >= pair[0]
+        )
         return f"{value / unit:g}{letter}"
     if size and not 1e-3 <= size < 1e12:
         mantissa, exponent = f"{value:.2e}".split("e")
@@ -120,10 +130,15 @@ def short(value: float) -> str:
 
 def ticks(low: float, high: float) -> list[float]:
     """Return three to eight round values between two: 1, 2, 2.5 or 5 times a power of ten apart."""
-    least = (high - low) / 7  # eight ticks at most; the next step is at most twice as wide, hence three at least
+    least = (
+        high - low
+    ) / 7  # eight ticks at most; the next step is at most twice as wide, hence three at least
     power = 10.0 ** math.floor(math.log10(least))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= least)
-    return [number * step for number in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+    return [
+        number * step
+        for number in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
+    ]
 
 
 def shade(number: int) -> str:
@@ -137,14 +152,22 @@ def picture(shapes: Iterable[str], width: float = _SIZE[0], height: float = _SIZ
 
 
 def text(
-    x: float, y: float, content: str, *, size: float = _FONT, color: str = "currentColor", anchor: str = "start"
+    x: float,
+    y: float,
+    content: str,
+    *,
+    size: float = _FONT,
+    color: str = "currentColor",
+    anchor: str = "start",
 ) -> str:
     """Return a text whose baseline is at y; `anchor`: start, middle or end of it is at x."""
     at = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
     return f'<text {at} style="font-size:{size:g}px;fill:{color}">{escape(content)}</text>'
 
 
-def polyline(points: Points, color: str, *, width: float = 1.4, opacity: float = 1.0, dashed: bool = False) -> str:
+def polyline(
+    points: Points, color: str, *, width: float = 1.4, opacity: float = 1.0, dashed: bool = False
+) -> str:
     """Return a line through points."""
     style = f"fill:none;stroke:{color};stroke-width:{width:g}"
     style += f";stroke-opacity:{opacity:g}" if opacity < 1 else ""
@@ -161,7 +184,9 @@ def dot(x: float, y: float, color: str, radius: float = 2.3) -> str:
 class Plot:
     """Axes inside a box, by default that of a chart, which cover some values; `x_name` is below the horizontal one."""
 
-    def __init__(self, xs: Sequence[float], ys: Sequence[float], x_name: str, box: Box = _BOX) -> None:
+    def __init__(
+        self, xs: Sequence[float], ys: Sequence[float], x_name: str, box: Box = _BOX
+    ) -> None:
         self.box = box
         self.xs = _limits(xs, 0.0)
         self.ys = _limits(ys, _AIR)

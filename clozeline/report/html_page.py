@@ -54,7 +54,9 @@ details{margin:1rem 0}.grid>details{grid-column:1/-1}summary{cursor:pointer;font
 .bars i{height:.4rem;flex:0 0 100%;background:linear-gradient(var(--c0),var(--c0)) no-repeat var(--line)}
 @media (max-width:40rem){td:first-child{white-space:normal;min-width:7rem}}
 """
-_QUANTITY: Final = re.compile(r"-?\d[\d,]*(\.\d+)?(e[-+]\d+)?( ?(%|s|bytes|[KMGTP]B))?|[\d,]+ (min|h) \d+ (s|min)")
+_QUANTITY: Final = re.compile(
+    r"-?\d[\d,]*(\.\d+)?(e[-+]\d+)?( ?(%|s|bytes|[KMGTP]B))?|[\d,]+ (min|h) \d+ (s|min)"
+)
 # Bars of a figure, at most.
 _BARS: Final = 20
 _UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
@@ -103,7 +105,10 @@ def lead(text: str) -> str:
 
 def facts(values: Mapping[str, str]) -> str:
     """Return short figures, each above its name, as tiles."""
-    tiles = (f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in values.items())
+    tiles = (
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
+        for name, value in values.items()
+    )
     return f"<dl class=facts>{''.join(tiles)}</dl>"
 
 
@@ -138,14 +143,19 @@ def bars(title: str, counts: Mapping[str, int], total: int | None = None) -> str
     for name, count in counts.items():
         share = f" · {100 * count / full:.1f} %" if total else ""
         bar = f'<i style="background-size:{min(1, count / full):.2%} 100%"></i>'
-        rows.append(f"<li><span>{escape(name)}</span><span class=muted>{count:,}{share}</span>{bar}</li>")
+        rows.append(
+            f"<li><span>{escape(name)}</span><span class=muted>{count:,}{share}</span>{bar}</li>"
+        )
     caption = f"<figcaption><b>{escape(title)}</b></figcaption>"
     return f"<figure>{caption}<ul class=bars>{''.join(rows)}</ul></figure>" if rows else ""
 
 
 def largest(counts: Mapping[str, int]) -> dict[str, int]:
     """Return up to twenty counts, the largest first, with the smallest of more as one; those of 0 are left out."""
-    items = sorted(((name, count) for name, count in counts.items() if count), key=lambda item: (-item[1], item[0]))
+    items = sorted(
+        ((name, count) for name, count in counts.items() if count),
+        key=lambda item: (-item[1], item[0]),
+    )
     if len(items) > _BARS:
         rest = items[_BARS - 1 :]
         items = [*items[: _BARS - 1], (f"{len(rest):,} others", sum(count for _, count in rest))]
@@ -159,7 +169,13 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
         return isinstance(value, int | float) or _QUANTITY.fullmatch(str(value)) is not None
 
     def cell(value: object) -> str:
-        shown = f"{value:,}" if isinstance(value, int) else f"{value:,.1f}" if isinstance(value, float) else str(value)
+        shown = (
+            f"{value:,}"
+            if isinstance(value, int)
+            else f"{value:,.1f}"
+            if isinstance(value, float)
+            else str(value)
+        )
         return f"<td{' class=n' * is_number(value)}>{escape(shown)}</td>"
 
     lines = list(rows)
@@ -167,7 +183,8 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in lines)
     right = [is_number(value) for value in (lines[0] if lines else header)]
     names = "".join(
-        f"<th scope=col{' class=n' * number}>{escape(name)}</th>" for name, number in zip(header, right, strict=True)
+        f"<th scope=col{' class=n' * number}>{escape(name)}</th>"
+        for name, number in zip(header, right, strict=True)
     )
     top = f"<tr>{names}</tr>" if any(header) else ""
     return f"<div class=scroll tabindex=0><table>{top}{body}</table></div>"

@@ -42,17 +42,27 @@ class RecordedSeries:
         """Return (step, value); of a quotient only where the sum of its divisors is above 0."""
         values = read_points(records, "step", *self.keys)
         if not self.per:
-            return [(step, value if self.factor == 1.0 else value * self.factor) for step, value in values]
+            return [
+                (step, value if self.factor == 1.0 else value * self.factor)
+                for step, value in values
+            ]
         divisors = [divisor for _, divisor in read_points(records, "step", *self.per)]
         found = []
         for end in range(self.window, len(values) + 1):
             divisor = sum(divisors[end - self.window : end])
             if divisor > 0:
-                found.append((values[end - 1][0], sum(value for _, value in values[end - self.window : end]) / divisor))
+                found.append(
+                    (
+                        values[end - 1][0],
+                        sum(value for _, value in values[end - self.window : end]) / divisor,
+                    )
+                )
         return found
 
 
-def read_points(records: Sequence[Mapping[str, Any]], axis: str, *keys: str) -> list[tuple[float, float]]:
+def read_points(
+    records: Sequence[Mapping[str, Any]], axis: str, *keys: str
+) -> list[tuple[float, float]]:
     """Return (x, value) of the records with numbers for both."""
     points: list[tuple[float, float]] = []
     for record in records:

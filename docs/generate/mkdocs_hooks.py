@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _DOCS: Final = "docs"
 # Files outside docs/ that are pages of the site.
-_OUTSIDE: Final = {"README.md": "start.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+_OUTSIDE: Final = {
+    "README.md": "start.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+}
 _FORMER_PLACES: Final = {page: file for file, page in _OUTSIDE.items()}
 # Pages whose Python blocks import the public names.
 _SHOWING: Final = ("docs/python.md", "README.md")
@@ -63,19 +67,31 @@ def move_links(markdown: str, file: str, page: str) -> str:
         if not (_ROOT / linked).exists():
             return match[0]
         if (_ROOT / linked).is_dir() and linked.startswith(_DOCS):
-            linked = min(path.relative_to(_ROOT).as_posix() for path in (_ROOT / linked).glob("*.md"))
-        inside = _OUTSIDE.get(linked) or (linked.removeprefix(f"{_DOCS}/") if linked.startswith(f"{_DOCS}/") else "")
-        return f"[{text}]({posixpath.relpath(inside, posixpath.dirname(page) or '.')}{anchor})" if inside else text
+            linked = min(
+                path.relative_to(_ROOT).as_posix() for path in (_ROOT / linked).glob("*.md")
+            )
+        inside = _OUTSIDE.get(linked) or (
+            linked.removeprefix(f"{_DOCS}/") if linked.startswith(f"{_DOCS}/") else ""
+        )
+        return (
+            f"[{text}]({posixpath.relpath(inside, posixpath.dirname(page) or '.')}{anchor})"
+            if inside
+            else text
+        )
 
     parts = _FENCED.split(markdown)
-    return "".join(part if number % 2 else _LINK.sub(move, part) for number, part in enumerate(parts))
+    return "".join(
+        part if number % 2 else _LINK.sub(move, part) for number, part in enumerate(parts)
+    )
 
 
 def public_names() -> list[str]:
     """Return the dotted names of Clozeline that Python blocks of the pages import, in the order of the pages."""
     found: dict[str, None] = {}
     for file in _SHOWING:
-        for block in re.findall(r"^```python\n(.*?)^```$", (_ROOT / file).read_text(encoding="utf-8"), re.M | re.S):
+        for block in re.findall(
+            r"^```python\n(.*?)^```$", (_ROOT / file).read_text(encoding="utf-8"), re.M | re.S
+        ):
             for module, names in re.findall(r"^from (clozeline[\w.]*) import (.+)$", block, re.M):
                 found |= dict.fromkeys(f"{module}.{name.strip()}" for name in names.split(","))
     return list(found)

@@ -43,19 +43,37 @@ _CASES: Final[Mapping[str, tuple[Case, ...]]] = {
         Case({**_DOCUMENT, "architecture": "encoder"}, (_KITTEN,)),
     ),
     "composition": (
-        Case({"steps": [{"name": "sentence_reordering"}, {"name": "text_infilling"}]}, (_WORK,), variant=22),
+        Case(
+            {"steps": [{"name": "sentence_reordering"}, {"name": "text_infilling"}]},
+            (_WORK,),
+            variant=22,
+        ),
     ),
     "corrective_lm": (Case({**_DOCUMENT, "mask_rate": 0.25}),),
     "denoising_autoencoding": (Case({"mask_rate": 0.25}, variant=5),),
     "document_rotation": (Case({}, (_WORK,)),),
-    "masked_encoder_decoder": (Case({"mask_rate": 0.25}, variant=2), Case({"mask_rate": 0.375}, variant=19)),
+    "masked_encoder_decoder": (
+        Case({"mask_rate": 0.25}, variant=2),
+        Case({"mask_rate": 0.375}, variant=19),
+    ),
     "masked_lm": (
         Case({**_DOCUMENT, "mask_rate": 0.25}, variant=6),
         Case({**_DOCUMENT, "mask_rate": 0.375}, variant=22),
         Case({**_DOCUMENT, "mask_rate": 0.25, "attention": "prefix"}),
-        Case({**_DOCUMENT, "mask_rate": {"uniform": [0.0, 1.0]}, "mask_share": 1.0, "random_share": 0.0}, variant=3),
+        Case(
+            {
+                **_DOCUMENT,
+                "mask_rate": {"uniform": [0.0, 1.0]},
+                "mask_share": 1.0,
+                "random_share": 0.0,
+            },
+            variant=3,
+        ),
     ),
-    "mass": (Case({}, (_KITTEN,), variant=4), Case({"architecture": "encoder"}, (_KITTEN,), variant=1)),
+    "mass": (
+        Case({}, (_KITTEN,), variant=4),
+        Case({"architecture": "encoder"}, (_KITTEN,), variant=1),
+    ),
     "mixture": (Case(_TWO_PARTS, (_PUPPIES,)), Case(_TWO_PARTS, (_KITTEN,))),
     "next_sentence_prediction": (Case(variant=3), Case(variant=1)),
     "permuted_lm": (Case({**_DOCUMENT, "prediction_rate": 0.375}, variant=332),),
@@ -74,12 +92,22 @@ _CASES: Final[Mapping[str, tuple[Case, ...]]] = {
     "span_boundary": (Case({**_DOCUMENT, "mask_rate": 0.5}, (_FOOTBALL,), variant=21),),
     "span_corruption": (
         Case({"input_length": 64, "noise_density": 0.25, "mean_noise_span_length": 1.0}, variant=7),
-        Case({"architecture": "decoder", "input_length": 64, "noise_density": 0.5, "final_sentinel": True}),
+        Case(
+            {
+                "architecture": "decoder",
+                "input_length": 64,
+                "noise_density": 0.5,
+                "final_sentinel": True,
+            }
+        ),
     ),
     "text_infilling": (Case({"noise_density": 0.375}),),
     "text_to_text": (Case({}, (_HELLO,)),),
     "token_deletion": (Case({"noise_density": 0.25}, variant=25),),
-    "token_reordering": (Case({}, (_KITTEN,), variant=1572), Case({"noise_density": 0.3}, (_KITTEN,))),
+    "token_reordering": (
+        Case({}, (_KITTEN,), variant=1572),
+        Case({"noise_density": 0.3}, (_KITTEN,)),
+    ),
     "translation_lm": (Case({"mask_rate": 0.4}, variant=4), Case({"mask_rate": 0.4})),
     "whole_word_masking": (Case({**_DOCUMENT, "mask_rate": 0.5}, (_PIECES,), variant=1),),
 }

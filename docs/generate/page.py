@@ -37,7 +37,13 @@ def gallery() -> str:
     """Return the page as Markdown."""
     names = OBJECTIVES.available()
     remainders = _REMAINDERS.read_text(encoding="utf-8").strip()
-    parts = [_HEAD, _overview_table(names), training_table(names), remainders, *map(_objective_section, names)]
+    parts = [
+        _HEAD,
+        _overview_table(names),
+        training_table(names),
+        remainders,
+        *map(_objective_section, names),
+    ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -65,13 +71,26 @@ def _overview_table(names: list[str]) -> str:
 def _objective_section(name: str) -> str:
     kind = OBJECTIVES.load_class(name)
     # the docstring up to its example; outside of code, nothing may be read as HTML
-    text = re.split(r"^Example", inspect.cleandoc(kind.__doc__ or ""), flags=re.MULTILINE)[0].strip()
+    text = re.split(r"^Example", inspect.cleandoc(kind.__doc__ or ""), flags=re.MULTILINE)[
+        0
+    ].strip()
     pieces = re.split(r"(`[^`]*`)", text)
-    described = "".join(piece if piece.startswith("`") else piece.replace("<", "&lt;") for piece in pieces)
+    described = "".join(
+        piece if piece.startswith("`") else piece.replace("<", "&lt;") for piece in pieces
+    )
     papers = ", ".join(dict.fromkeys(re.findall(r"\d{4}\.\d{5}", kind.__doc__ or "")))
     facts = f"*Papers:* arXiv {papers} · *models:* {', '.join(kind.architectures)} · *heads:* {', '.join(kind.heads)}"
     examples = (_example_block(name, case) for case in cases_of(name))
-    return "\n\n".join([f"## {name}", described, facts, *examples, _feature_table(name), _configuration_block(name)])
+    return "\n\n".join(
+        [
+            f"## {name}",
+            described,
+            facts,
+            *examples,
+            _feature_table(name),
+            _configuration_block(name),
+        ]
+    )
 
 
 def _example_block(name: str, case: Case) -> str:
@@ -89,9 +108,13 @@ def _example_block(name: str, case: Case) -> str:
 
 def _feature_table(name: str) -> str:
     words = Words(EVERY_WORD)
-    chosen = (build_objective({"name": name, **case.options}, words.vocabulary) for case in cases_of(name))
+    chosen = (
+        build_objective({"name": name, **case.options}, words.vocabulary) for case in cases_of(name)
+    )
     shown = [_build_default(name), *chosen]
-    features_by_name = {feature.name: feature for objective in reversed(shown) for feature in objective.features}
+    features_by_name = {
+        feature.name: feature for objective in reversed(shown) for feature in objective.features
+    }
     order = dict.fromkeys(feature.name for objective in shown for feature in objective.features)
     rows = ["| feature | type | role | meaning |", "|---|---|---|---|"]
     for feature in (features_by_name[name] for name in order):
@@ -129,7 +152,9 @@ def as_yaml(value: Any) -> str:
     if dataclasses.is_dataclass(value):
         items = _non_default_options(value)
         chosen = items.pop("objective", None)
-        inner = {} if chosen is None else {"name": chosen.name, **_non_default_options(chosen.options)}
+        inner = (
+            {} if chosen is None else {"name": chosen.name, **_non_default_options(chosen.options)}
+        )
         return as_yaml({**inner, **items})
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {as_yaml(item)}" for key, item in value.items()) + "}"
@@ -141,7 +166,8 @@ def _non_default_options(options: Any) -> dict[str, Any]:
     return {
         key: getattr(options, key)
         for key, field in type(options).__pydantic_fields__.items()
-        if field.is_required() or getattr(options, key) != field.get_default(call_default_factory=True)
+        if field.is_required()
+        or getattr(options, key) != field.get_default(call_default_factory=True)
     }
 
 

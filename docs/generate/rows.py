@@ -34,7 +34,11 @@ class Row(NamedTuple):
 
 def read_rows(content: Mapping[str, Any]) -> list[Row]:
     """Return the rows of docs/rows.yaml in order."""
-    return [Row(topic, taught, **row) for topic, rows in content["topics"].items() for taught, row in rows.items()]
+    return [
+        Row(topic, taught, **row)
+        for topic, rows in content["topics"].items()
+        for taught, row in rows.items()
+    ]
 
 
 def write_files(files: Mapping[str, Any], folder: Path) -> None:
@@ -45,14 +49,27 @@ def write_files(files: Mapping[str, Any], folder: Path) -> None:
         if isinstance(text, list):
             text = "".join(f"{json.dumps(line)}\n" for line in text)
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text if isinstance(text, str) else yaml.safe_dump(text, sort_keys=False))
+        (folder / name).write_text(
+            text if isinstance(text, str) else yaml.safe_dump(text, sort_keys=False)
+        )
 
 
 def run_command(command: str, folder: Path) -> tuple[int, str]:
     """Return exit code and output of a command, as a user would type it in this folder."""
-    environment = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": str(_DOCS.parent), "COLUMNS": "200"}
-    streams: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    done = subprocess.run(["bash", "-ec", command], cwd=folder, env=environment, text=True, **streams)
+    environment = {
+        "OMP_NUM_THREADS": "1",
+        **os.environ,
+        "PYTHONPATH": str(_DOCS.parent),
+        "COLUMNS": "200",
+    }
+    streams: Any = {
+        "stdin": subprocess.DEVNULL,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.STDOUT,
+    }
+    done = subprocess.run(
+        ["bash", "-ec", command], cwd=folder, env=environment, text=True, **streams
+    )
     return done.returncode, done.stdout
 
 
@@ -80,8 +97,14 @@ def run_rows(rows: list[Row], folder: Path) -> list[tuple[Row, list[str]]]:
             if code == 0 and (lines := find_lines(row.shows, text)):
                 kept.write_text(json.dumps(lines))
         shown.append((row, json.loads(kept.read_text()) if kept.exists() else []))
-        verdict = "ok" if kept.exists() else f"FAILED with code {code}; expected: {row.shows}\n  {row.run}\n{text}"
-        sys.stdout.write(f"{time.monotonic() - start:5.1f} s  {row.topic}: {row.taught}: {verdict}\n")
+        verdict = (
+            "ok"
+            if kept.exists()
+            else f"FAILED with code {code}; expected: {row.shows}\n  {row.run}\n{text}"
+        )
+        sys.stdout.write(
+            f"{time.monotonic() - start:5.1f} s  {row.topic}: {row.taught}: {verdict}\n"
+        )
     return shown
 
 
@@ -90,14 +113,23 @@ def write_page(content: Mapping[str, Any], shown: Mapping[Row, list[str]]) -> st
 
     def code(text: str, longest: int = 120) -> str:
         fence = ("`` ", " ``") if "`" in text else ("`", "`")
-        return (text if len(text) <= longest else f"{text[:longest]} …").join(fence).replace("|", "\\|")
+        return (
+            (text if len(text) <= longest else f"{text[:longest]} …")
+            .join(fence)
+            .replace("|", "\\|")
+        )
 
-    parts = [content["head"].format(rows=len(shown)), "```text\n" + "\n".join(content["prepare"]) + "\n```"]
+    parts = [
+        content["head"].format(rows=len(shown)),
+        "```text\n" + "\n".join(content["prepare"]) + "\n```",
+    ]
     for topic in content["topics"]:
         lines = ["| taught | command | prints |", "|---|---|---|"]
         for row, printed in shown.items():
             if row.topic == topic:
-                lines.append(f"| {row.taught} | {code(row.run, len(row.run))} | {'<br>'.join(map(code, printed))} |")
+                lines.append(
+                    f"| {row.taught} | {code(row.run, len(row.run))} | {'<br>'.join(map(code, printed))} |"
+                )
         parts += [f"## {topic}", "\n".join(lines)]
     return "\n\n".join([*parts, content["left_out"].rstrip()]) + "\n"
 
@@ -106,7 +138,9 @@ def main() -> int:
     """Run the rows, topics two at a time; return 1 if one of them failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", help="run the rows of this topic, without writing the page")
-    parser.add_argument("--folder", type=Path, help="keep all files here; another start runs the rows that failed")
+    parser.add_argument(
+        "--folder", type=Path, help="keep all files here; another start runs the rows that failed"
+    )
     options = parser.parse_args()
     content = yaml.safe_load((_DOCS / "rows.yaml").read_text(encoding="utf-8"))
     folder = options.folder or Path(tempfile.mkdtemp(prefix="rows-"))
@@ -120,7 +154,9 @@ def main() -> int:
     topics = [topic for topic in content["topics"] if options.only in (None, topic)]
     rows = [[row for row in read_rows(content) if row.topic == topic] for topic in topics]
     with ThreadPoolExecutor(2) as pool:
-        shown = dict(itertools.chain.from_iterable(pool.map(lambda topic: run_rows(topic, folder), rows)))
+        shown = dict(
+            itertools.chain.from_iterable(pool.map(lambda topic: run_rows(topic, folder), rows))
+        )
     failed = [f"  {row.topic}: {row.taught}\n" for row, lines in shown.items() if not lines]
     sys.stdout.write(f"{len(shown)} rows in {folder}, {len(failed)} failed\n{''.join(failed)}")
     if not failed and options.only is None:

@@ -31,7 +31,9 @@ def training_rows(name: str) -> Iterator[tuple[str, str, str, str]]:
     chosen = "architecture" in kind.Options.__pydantic_fields__
     for architecture in kind.architectures if chosen else kind.architectures[:1]:
         words = Words(EVERY_WORD).vocabulary
-        objective = build_objective({"name": name, **({"architecture": architecture} if chosen else {})}, words)
+        objective = build_objective(
+            {"name": name, **({"architecture": architecture} if chosen else {})}, words
+        )
         yield name, architecture, *_columns_and_heads(objective, dict(words.specials))
 
 

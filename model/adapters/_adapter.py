@@ -72,7 +72,9 @@ class Adapter(nn.Module):
         """Return the changed output of a module, from the adapter's part, the module's first input and its output."""
         raise NotImplementedError
 
-    def _replace_output(self, part: nn.Module, _: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+    def _replace_output(
+        self, part: nn.Module, _: nn.Module, inputs: tuple[Tensor, ...], output: Tensor
+    ) -> Tensor:
         return self.change(part, inputs[0], output)
 
     def attach(self, family: Family) -> None:
@@ -84,7 +86,9 @@ class Adapter(nn.Module):
         while self._undo:
             self._undo.pop()()
 
-    def initialize_from(self, family: Family, vocab_size: int, seed: int, placement: Placement = WHOLE) -> None:
+    def initialize_from(
+        self, family: Family, vocab_size: int, seed: int, placement: Placement = WHOLE
+    ) -> None:
         """Initialize from the weights of the model, if the adapter starts from some of them."""
 
     def learning_rate_factors(self) -> dict[nn.Parameter, float]:
@@ -150,22 +154,44 @@ def linear_maps(family: Family, key: str, patterns: Iterable[str]) -> dict[str, 
         ConfigurationError: a pattern matches no module, one that is not a linear map, or one whose weight is tied.
     """
     modules = dict(family.named_modules())
-    owners = Counter(id(parameter) for module in modules.values() for parameter in module.parameters(recurse=False))
+    owners = Counter(
+        id(parameter)
+        for module in modules.values()
+        for parameter in module.parameters(recurse=False)
+    )
     chosen: set[str] = set()
     for pattern in patterns:
         found = [path for path in modules if matches(pattern, path)]
         where = f"model.adapter.{key}: '{pattern}'"
         if not found:
-            raise ConfigurationError(f"{where} matches no module of the family; expected {_linear_names(modules)}")
-        if other := next((path for path in found if not isinstance(modules[path], nn.Linear)), None):
+            raise ConfigurationError(
+                f"{where} matches no module of the family; expected {_linear_names(modules)}"
+            )
+        if other := next(
+            (path for path in found if not isinstance(modules[path], nn.Linear)), None
+        ):
             expected = f"expected {_linear_names(modules)}: tables, and projections tied to them, have no adapter"
-            raise ConfigurationError(f"{where} matches {other}, a {type(modules[other]).__name__}; {expected}")
+            raise ConfigurationError(
+                f"{where} matches {other}, a {type(modules[other]).__name__}; {expected}"
+            )
         if tied := next((path for path in found if owners[id(modules[path].weight)] > 1), None):
-            raise ConfigurationError(f"{where} matches {tied}, whose weight is tied to another module: exclude it")
+            raise ConfigurationError(
+                f"{where} matches {tied}, whose weight is tied to another module: exclude it"
+            )
         chosen.update(found)
-    return {path: module for path, module in modules.items() if path in chosen and isinstance(module, nn.Linear)}
+    return {
+        path: module
+        for path, module in modules.items()
+        if path in chosen and isinstance(module, nn.Linear)
+    }
 
 
 def _linear_names(modules: dict[str, nn.Module]) -> str:
-    names = {path.rpartition(".")[2] for path, module in modules.items() if isinstance(module, nn.Linear)}
-    return f"linear maps: {', '.join(sorted(names))}" if names else "linear maps, of which this family has none"
+    names = {
+        path.rpartition(".")[2] for path, module in modules.items() if isinstance(module, nn.Linear)
+    }
+    return (
+        f"linear maps: {', '.join(sorted(names))}"
+        if names
+        else "linear maps, of which this family has none"
+    )

@@ -32,17 +32,28 @@ class Bitfit(Adapter):
     def __init__(self, options: Options, family: Family) -> None:
         super().__init__(options, family)
         named = family.named_modules()
-        biased = {path: module for path, module in named if isinstance(getattr(module, "bias", None), nn.Parameter)}
+        biased = {
+            path: module
+            for path, module in named
+            if isinstance(getattr(module, "bias", None), nn.Parameter)
+        }
         if not biased:
             remedy = "choose another, such as lora"
-            raise ConfigurationError(f"model.adapter: bitfit changes biases, the body has none: {remedy}")
-        if other := next((path for path, module in biased.items() if not isinstance(module, _ADDED_LAST)), None):
+            raise ConfigurationError(
+                f"model.adapter: bitfit changes biases, the body has none: {remedy}"
+            )
+        if other := next(
+            (path for path, module in biased.items() if not isinstance(module, _ADDED_LAST)), None
+        ):
             raise ConfigurationError(
                 f"model.adapter: bitfit: the bias of {other}, a {type(biased[other]).__name__}, enters inside its "
                 "computation: expected linear maps and norms; choose another adapter"
             )
         self.register_parts(
-            {path: Shift(full_shape(module.get_parameter("bias")).numel()) for path, module in biased.items()}
+            {
+                path: Shift(full_shape(module.get_parameter("bias")).numel())
+                for path, module in biased.items()
+            }
         )
 
     def change(self, part: Any, x: Tensor, output: Tensor) -> Tensor:
@@ -53,7 +64,9 @@ class Bitfit(Adapter):
         biases = {}
         for path, shift in self.parts.items():
             bias = family.get_parameter(f"{path}.bias")
-            biases[f"{path}.bias"] = (bias.float() + shift.get_parameter("bias").float()).to(bias.dtype)
+            biases[f"{path}.bias"] = (bias.float() + shift.get_parameter("bias").float()).to(
+                bias.dtype
+            )
         return biases
 
 

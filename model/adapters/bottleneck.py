@@ -39,9 +39,13 @@ class Bottleneck(Adapter):
 
     def __init__(self, options: Options, family: Family) -> None:
         super().__init__(options, family)
-        blocks = {path: module for path, module in family.named_modules() if isinstance(module, Residual)}
+        blocks = {
+            path: module for path, module in family.named_modules() if isinstance(module, Residual)
+        }
         if options.after == "feed_forward":
-            blocks = {path: block for path, block in blocks.items() if path.endswith("feed_forward")}
+            blocks = {
+                path: block for path, block in blocks.items() if path.endswith("feed_forward")
+            }
         if not blocks:
             raise ConfigurationError(
                 f"model.adapter: bottleneck: expected a family with residual blocks, {type(family).__name__} has none: "
@@ -65,7 +69,9 @@ class Narrow(nn.Module):
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
         # `down` from N(0, 0.01) within two standard deviations, everything else 0
-        return {"down": normal(0.01, 2.0)} | dict.fromkeys(("down_bias", "up", "up_bias"), constant(0.0))
+        return {"down": normal(0.01, 2.0)} | dict.fromkeys(
+            ("down_bias", "up", "up_bias"), constant(0.0)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return F.linear(F.gelu(F.linear(x, self.down, self.down_bias)), self.up, self.up_bias)

@@ -15,7 +15,14 @@ from torch.nn import functional as F
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Pattern, Patterns, linear_maps, matches
+from clozeline.model.adapters._adapter import (
+    Adapter,
+    AdapterOptions,
+    Pattern,
+    Patterns,
+    linear_maps,
+    matches,
+)
 from clozeline.model.configuration.key_types import Probability, Width
 from clozeline.model.families import Family
 from clozeline.model.parameters.initial_values import Draw, constant, uniform
@@ -52,27 +59,43 @@ class Lora(Adapter):
 
         def rank_of(self, path: str) -> int:
             """Return the rank of a linear map."""
-            return next((rank for pattern, rank in self.rank_pattern.items() if matches(pattern, path)), self.rank)
+            return next(
+                (rank for pattern, rank in self.rank_pattern.items() if matches(pattern, path)),
+                self.rank,
+            )
 
         def scale_of(self, path: str) -> float:
             """Return the factor of B A of a linear map."""
             rank = self.rank_of(path)
             patterns = self.alpha_pattern
-            alpha = next((alpha for pattern, alpha in patterns.items() if matches(pattern, path)), self.alpha)
+            alpha = next(
+                (alpha for pattern, alpha in patterns.items() if matches(pattern, path)), self.alpha
+            )
             return alpha / (rank**0.5 if self.rank_stabilized else rank)
 
     def __init__(self, options: Options, family: Family) -> None:
         super().__init__(options, family)
         maps = linear_maps(family, "targets", options.targets)
-        for key, patterns in (("rank_pattern", options.rank_pattern), ("alpha_pattern", options.alpha_pattern)):
-            if idle := [pattern for pattern in patterns if not any(matches(pattern, path) for path in maps)]:
+        for key, patterns in (
+            ("rank_pattern", options.rank_pattern),
+            ("alpha_pattern", options.alpha_pattern),
+        ):
+            if idle := [
+                pattern for pattern in patterns if not any(matches(pattern, path) for path in maps)
+            ]:
                 expected = "expected a pattern of some of the targets"
-                raise ConfigurationError(f"model.adapter.{key}: '{idle[0]}' matches no target: {expected}")
+                raise ConfigurationError(
+                    f"model.adapter.{key}: '{idle[0]}' matches no target: {expected}"
+                )
         sizes = {
-            path: (linear.in_features, linear.out_features, options.rank_of(path)) for path, linear in maps.items()
+            path: (linear.in_features, linear.out_features, options.rank_of(path))
+            for path, linear in maps.items()
         }
         self.register_parts(
-            {path: LowRank(*size, options.scale_of(path), options.dropout) for path, size in sizes.items()}
+            {
+                path: LowRank(*size, options.scale_of(path), options.dropout)
+                for path, size in sizes.items()
+            }
         )
 
     def change(self, part: Any, x: Tensor, output: Tensor) -> Tensor:
@@ -80,7 +103,9 @@ class Lora(Adapter):
 
     def learning_rate_factors(self) -> dict[nn.Parameter, float]:
         ratio = self.options.rate_ratio
-        return {} if ratio == 1.0 else {part.get_parameter("b"): ratio for part in self.parts.values()}
+        return (
+            {} if ratio == 1.0 else {part.get_parameter("b"): ratio for part in self.parts.values()}
+        )
 
     def merge(self, family: Family) -> dict[str, Tensor]:
         """Return W + scale B A of each chosen map, computed in fp32."""
@@ -104,7 +129,10 @@ class LowRank(nn.Module):
         self.inputs = inputs
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        return {"a": uniform(self.inputs**-0.5), "b": constant(0.0)}  # A as torch initializes linear maps
+        return {
+            "a": uniform(self.inputs**-0.5),
+            "b": constant(0.0),
+        }  # A as torch initializes linear maps
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [..., inputs] to [..., outputs]."""

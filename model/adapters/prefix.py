@@ -56,9 +56,14 @@ class Prefix(Adapter):
         attentions = {
             path: module
             for path, module in family.named_modules()
-            if isinstance(module, Attention) and type(module) is not Attention  # not cross-attention
+            if isinstance(module, Attention)
+            and type(module) is not Attention  # not cross-attention
         }
-        relative = [type(module).__name__ for module in family.modules() if isinstance(module, _OTHER_SCORES)]
+        relative = [
+            type(module).__name__
+            for module in family.modules()
+            if isinstance(module, _OTHER_SCORES)
+        ]
         if not attentions or relative:
             raise ConfigurationError(
                 f"model.adapter: prefix: expected a family with plain self-attention, {type(family).__name__} has "
@@ -93,7 +98,13 @@ class Prefix(Adapter):
         return part() if self.trunk is None else part(self.trunk())
 
     def _prepend(
-        self, path: str, head_dim: int, key: Tensor, value: Tensor, queries: int, plan: AttentionPlan
+        self,
+        path: str,
+        head_dim: int,
+        key: Tensor,
+        value: Tensor,
+        queries: int,
+        plan: AttentionPlan,
     ) -> tuple[Tensor, Tensor, AttentionPlan]:
         """Return keys, values and the plan with the prefix before those of the rows [B, kv_heads, T, head_dim]."""
         rows = self.keys_and_values(path)
@@ -102,7 +113,9 @@ class Prefix(Adapter):
         # the mask of the plan with visible columns before the others; None if everything is visible
         mask = plan.mask
         if plan.causal:
-            mask = torch.ones(queries, len(rows) + key.shape[2], dtype=torch.bool, device=key.device).tril(len(rows))
+            mask = torch.ones(
+                queries, len(rows) + key.shape[2], dtype=torch.bool, device=key.device
+            ).tril(len(rows))
         elif mask is not None:
             mask = F.pad(mask, (len(rows), 0), value=True if mask.dtype == torch.bool else 0.0)
         plan = plan._replace(mask=mask, causal=False)

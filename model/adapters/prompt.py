@@ -47,7 +47,9 @@ class Prompt(Adapter):
 
     def __init__(self, options: Options, family: Family) -> None:
         super().__init__(options, family)
-        stacks = {path: module for path, module in family.named_modules() if isinstance(module, Stack)}
+        stacks = {
+            path: module for path, module in family.named_modules() if isinstance(module, Stack)
+        }
         if family.architecture == "encoder_decoder":
             stacks.pop("decoder", None)
         if not stacks:
@@ -56,14 +58,22 @@ class Prompt(Adapter):
                 "none: choose another adapter, such as lora"
             )
         self.kept = family.architecture == "encoder_decoder"
-        self.register_parts({path: Rows(options.length, family.tokens.embedding_dim) for path in stacks})
+        self.register_parts(
+            {path: Rows(options.length, family.tokens.embedding_dim) for path in stacks}
+        )
 
-    def initialize_from(self, family: Family, vocab_size: int, seed: int, placement: Placement = WHOLE) -> None:
+    def initialize_from(
+        self, family: Family, vocab_size: int, seed: int, placement: Placement = WHOLE
+    ) -> None:
         length = self.options.length
         chosen = self.options.tokens
         if max(chosen, default=0) >= vocab_size:
-            raise ConfigurationError(f"model.adapter.tokens: expected ids below {vocab_size}, got {max(chosen)}")
-        random = torch.randint(vocab_size, (length,), generator=generator_for(seed, "prompt tokens")).tolist()
+            raise ConfigurationError(
+                f"model.adapter.tokens: expected ids below {vocab_size}, got {max(chosen)}"
+            )
+        random = torch.randint(
+            vocab_size, (length,), generator=generator_for(seed, "prompt tokens")
+        ).tolist()
         ids = [chosen[index % len(chosen)] for index in range(length)] if chosen else random
         table = family.tokens.get_parameter("weight")
         for part in self.parts.values():
@@ -97,18 +107,32 @@ class Prompt(Adapter):
         positions = positions + length
         prefix_length = None if prefix_length is None else prefix_length + length
         continued = cache is not None and cache.columns > 0
-        if not continued:  # the first step: prepend the prompt to vectors, positions, types and masks
-            vectors = torch.cat((prompt().to(vectors.dtype).expand(len(vectors), -1, -1), vectors), dim=1)
+        if (
+            not continued
+        ):  # the first step: prepend the prompt to vectors, positions, types and masks
+            vectors = torch.cat(
+                (prompt().to(vectors.dtype).expand(len(vectors), -1, -1), vectors), dim=1
+            )
             first = torch.arange(length, device=positions.device).expand(len(positions), -1)
             positions = torch.cat((first, positions), dim=1)
             types = None if types is None else F.pad(types, (length, 0))
             padding = None if padding is None else F.pad(padding, (length, 0), value=True)
             if documents is not None:
                 pairs = documents.mask() if pairs is None else documents.mask() & pairs
-            if pairs is not None:  # [B or 1, 1, T, T]: every position sees the prompt, which sees only itself
+            if (
+                pairs is not None
+            ):  # [B or 1, 1, T, T]: every position sees the prompt, which sees only itself
                 pairs = F.pad(pairs, (length, 0), value=True)
                 own_pairs = pairs.new_zeros(*pairs.shape[:2], length, pairs.shape[3])
                 own_pairs[..., :length] = True
                 pairs = torch.cat((own_pairs, pairs), dim=2)
-        hidden = forward(vectors, positions, types, padding, pairs=pairs, prefix_length=prefix_length, cache=cache)
+        hidden = forward(
+            vectors,
+            positions,
+            types,
+            padding,
+            pairs=pairs,
+            prefix_length=prefix_length,
+            cache=cache,
+        )
         return hidden if self.kept or continued else hidden[:, length:]

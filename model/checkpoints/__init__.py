@@ -32,7 +32,11 @@ from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import Slice
 from clozeline.model.checkpoints._conversion.tensor_files import divide_tensors, weight_files
 from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes
-from clozeline.model.checkpoints._conversion.type_selection import build_heads_of_class, map_for, map_of_type
+from clozeline.model.checkpoints._conversion.type_selection import (
+    build_heads_of_class,
+    map_for,
+    map_of_type,
+)
 
 __all__ = [
     "IMPORT_RECORD",

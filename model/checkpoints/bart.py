@@ -8,7 +8,15 @@ from torch import Tensor
 
 from clozeline.model.checkpoints._conversion.classes import Classes
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
-from clozeline.model.checkpoints._conversion.tables import ANSWER, CLASSES, Keys, Reshaped, Tensors, Values, layer_names
+from clozeline.model.checkpoints._conversion.tables import (
+    ANSWER,
+    CLASSES,
+    Keys,
+    Reshaped,
+    Tensors,
+    Values,
+    layer_names,
+)
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.position import Sinusoidal
 
@@ -16,11 +24,19 @@ _BIAS: Final = "final_logits_bias"
 
 
 def _stack(name: str) -> Values:
-    attentions = {"attention": "self_attn"} | ({"cross": "encoder_attn"} if name == "decoder" else {})
-    layer = {"feed_forward.body.up": "fc1", "feed_forward.body.down": "fc2", "feed_forward.norm": "final_layer_norm"}
+    attentions = {"attention": "self_attn"} | (
+        {"cross": "encoder_attn"} if name == "decoder" else {}
+    )
+    layer = {
+        "feed_forward.body.up": "fc1",
+        "feed_forward.body.down": "fc2",
+        "feed_forward.norm": "final_layer_norm",
+    }
     for ours, theirs in attentions.items():
         layer[f"{ours}.norm"] = f"{theirs}_layer_norm"
-        layer |= {f"{ours}.body.{part}": f"{theirs}.{part[0]}_proj" for part in ("query", "key", "value")}
+        layer |= {
+            f"{ours}.body.{part}": f"{theirs}.{part[0]}_proj" for part in ("query", "key", "value")
+        }
         layer[f"{ours}.body.out"] = f"{theirs}.out_proj"
     return {
         f"family.{name}.position.table": f"model.{name}.embed_positions",
@@ -109,7 +125,11 @@ class Bart(KeyMap):
             return (
                 {}
                 if config.tied
-                else {copy: name for copy, name in self.ties(config).items() if copy != "lm_head.weight"}
+                else {
+                    copy: name
+                    for copy, name in self.ties(config).items()
+                    if copy != "lm_head.weight"
+                }
             )
 
         def copies(self, config: ModelConfig) -> dict[str, str]:
@@ -118,7 +138,11 @@ class Bart(KeyMap):
         def constants(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
             """Return the zero bias of the logits of a model without one."""
             head = config.heads.get("lm")
-            return {} if head is not None and head.projection == "biased" else {_BIAS: torch.zeros(1, vocab_size)}
+            return (
+                {}
+                if head is not None and head.projection == "biased"
+                else {_BIAS: torch.zeros(1, vocab_size)}
+            )
 
 
 class Mbart(Bart):
@@ -132,7 +156,11 @@ class Mbart(Bart):
 
     class Configuration(Bart.Configuration):
         fixed = {**Bart.Configuration.fixed, "norm_place": "pre", "final_norm": True}
-        supported = {"normalize_before": (True,), "static_position_embeddings": (False,), "is_decoder": (False,)}
+        supported = {
+            "normalize_before": (True,),
+            "static_position_embeddings": (False,),
+            "is_decoder": (False,),
+        }
 
 
 _TABLES: Final = tuple(f"model.{stack}.embed_positions.weight" for stack in ("encoder", "decoder"))
@@ -150,7 +178,11 @@ class FixedPositions(Bart):
 
     class Configuration(Bart.Configuration):
         fixed = {
-            **{key: value for key, value in Bart.Configuration.fixed.items() if not key.startswith("position.")},
+            **{
+                key: value
+                for key, value in Bart.Configuration.fixed.items()
+                if not key.startswith("position.")
+            },
             "emb_norm": False,
         }
         extra_keys = {
@@ -164,10 +196,20 @@ class FixedPositions(Bart):
 
         def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
             """Return the head, and positions as the tables say; without tables as config.json does."""
-            tables = [tensor for name, tensor in tensors.items() if name.endswith("embed_positions.weight")]
-            fixed = all(map(_is_waves, tables)) if tables else plain.get("static_position_embeddings", True)
+            tables = [
+                tensor
+                for name, tensor in tensors.items()
+                if name.endswith("embed_positions.weight")
+            ]
+            fixed = (
+                all(map(_is_waves, tables))
+                if tables
+                else plain.get("static_position_embeddings", True)
+            )
             position = {"kind": "sinusoidal", "waves": "halves"} if fixed else {"kind": "learned"}
-            return super().read_extra(plain, tensors) | {f"position.{key}": value for key, value in position.items()}
+            return super().read_extra(plain, tensors) | {
+                f"position.{key}": value for key, value in position.items()
+            }
 
         def write_extra(self, config: ModelConfig) -> Values:
             fixed = config.position.kind == "sinusoidal"
@@ -190,7 +232,11 @@ class Pegasus(FixedPositions):
     class Tensors(FixedPositions.Tensors):
         def constants(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
             """Return the bias of the logits, and the tables, which the class saves."""
-            waves = _waves(config.position.maximum, config.dim) if config.position.kind == "sinusoidal" else None
+            waves = (
+                _waves(config.position.maximum, config.dim)
+                if config.position.kind == "sinusoidal"
+                else None
+            )
             tables = {} if waves is None else {name: waves.clone() for name in _TABLES}
             return {**super().constants(config, vocab_size), **tables}
 
@@ -201,7 +247,9 @@ def _waves(rows: int, width: int) -> Tensor:
 
 def _is_waves(table: Tensor) -> bool:
     waves = _waves(*table.shape) if table.shape[1] % 2 == 0 else None
-    return waves is not None and bool((table.float() - waves.to(table.dtype).float()).abs().max() <= _FORMULA)
+    return waves is not None and bool(
+        (table.float() - waves.to(table.dtype).float()).abs().max() <= _FORMULA
+    )
 
 
 class Marian(FixedPositions):
@@ -228,4 +276,7 @@ class Marian(FixedPositions):
             return super().read_extra(plain, tensors)
 
     class Tensors(FixedPositions.Tensors):
-        buffers = {*FixedPositions.Tensors.buffers, r"^(model\.)?(encoder|decoder)\.embed_positions\.weight$"}
+        buffers = {
+            *FixedPositions.Tensors.buffers,
+            r"^(model\.)?(encoder|decoder)\.embed_positions\.weight$",
+        }

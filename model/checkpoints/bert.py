@@ -38,7 +38,12 @@ ONLY: Final[Mapping[str, tuple[Any, ...]]] = {
 POOLED: Final = Task("classifier", "bert.pooler.dense", options={"hidden": "tanh"}, dropout=DROPOUT)
 """Scores of a row: of its classes, or the score of a choice."""
 BODY: Final[Mapping[str, str]] = {
-    **attention_names("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"),
+    **attention_names(
+        "attention.self.query",
+        "attention.self.key",
+        "attention.self.value",
+        "attention.output.dense",
+    ),
     "attention.norm": "attention.output.LayerNorm",
     "feed_forward.body.up": "intermediate.dense",
     "feed_forward.body.down": "output.dense",
@@ -100,7 +105,11 @@ class MaskedLMHead(KeyMap):
             return {**self.modules, f"{ours}.bias": bias, f"{ours}.weight": f"{decoder}.weight"}
 
         def ties(self, config: ModelConfig) -> dict[str, str]:
-            return {f"{self.head}.decoder.bias": f"{self.head}.bias", **super().ties(config)} if config.tied else {}
+            return (
+                {f"{self.head}.decoder.bias": f"{self.head}.bias", **super().ties(config)}
+                if config.tied
+                else {}
+            )
 
         def unread_copies(self, config: ModelConfig) -> dict[str, str]:
             """Return the bias that an untied projection does not read."""
@@ -126,7 +135,10 @@ class Bert(MaskedLMHead):
             ("masked_lm", "sentence"): "ForPreTraining",
             ("sentence",): "ForNextSentencePrediction",
         },
-        head_tensors={"masked_lm": "predictions.transform.dense.weight", "sentence": "seq_relationship.weight"},
+        head_tensors={
+            "masked_lm": "predictions.transform.dense.weight",
+            "sentence": "seq_relationship.weight",
+        },
         tasks={
             "ForSequenceClassification": POOLED,
             "ForMultipleChoice": POOLED,
@@ -146,7 +158,10 @@ class Bert(MaskedLMHead):
             """Refuse a token table as wide as the layers: the class of transformers projects it even then."""
             if key in plain and plain[key] == plain.get("hidden_size"):
                 why = "models here have no projection between equal widths"
-                self.refuse(key, f"expected another width than hidden_size {plain[key]}, got the same; {why}")
+                self.refuse(
+                    key,
+                    f"expected another width than hidden_size {plain[key]}, got the same; {why}",
+                )
 
     class Tensors(MaskedLMHead.Tensors):
         pooled = True
@@ -176,7 +191,9 @@ def _causal_map(encoder: KeyMap, end: str) -> KeyMap:
     }
     tables = {
         "body": ("family.",),
-        "modules": {name.replace("heads.masked_lm.", "heads.lm."): theirs for name, theirs in names},
+        "modules": {
+            name.replace("heads.masked_lm.", "heads.lm."): theirs for name, theirs in names
+        },
     }
     members = {
         "classes": Classes(
@@ -219,13 +236,17 @@ class MegatronBert(Bert):
     class Tensors(Bert.Tensors):
         modules = {
             **Bert.Tensors.modules,
-            **body_names("bert.", {**BODY, "attention.norm": "attention.ln", "feed_forward.norm": "ln"}),
+            **body_names(
+                "bert.", {**BODY, "attention.norm": "attention.ln", "feed_forward.norm": "ln"}
+            ),
             "family.stack.norm": "bert.encoder.ln",
         }
 
 
 _DROPOUT = "classifier_dropout_prob"
-_POOLED = Task("classifier", "rembert.pooler.dense", options={"hidden": "tanh"}, dropout=_DROPOUT, usual=0.1)
+_POOLED = Task(
+    "classifier", "rembert.pooler.dense", options={"hidden": "tanh"}, dropout=_DROPOUT, usual=0.1
+)
 
 
 class RemBert(Bert):
@@ -297,7 +318,11 @@ class Electra(Bert):
         tasks={
             **Bert.classes.tasks,
             "ForSequenceClassification": Task(
-                "classifier.out_proj", "classifier.dense", options={"hidden": "gelu"}, dropout=DROPOUT, twice=True
+                "classifier.out_proj",
+                "classifier.dense",
+                options={"hidden": "gelu"},
+                dropout=DROPOUT,
+                twice=True,
             ),
             "ForMultipleChoice": Task(
                 *("classifier", "sequence_summary.summary"),
@@ -345,7 +370,11 @@ class Electra(Bert):
             return self.modules
 
         def ties(self, config: ModelConfig) -> dict[str, str]:
-            return {"generator_lm_head.weight": "electra.embeddings.word_embeddings.weight"} if config.tied else {}
+            return (
+                {"generator_lm_head.weight": "electra.embeddings.word_embeddings.weight"}
+                if config.tied
+                else {}
+            )
 
         def unread_copies(self, config: ModelConfig) -> dict[str, str]:
             return {}

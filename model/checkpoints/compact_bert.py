@@ -25,7 +25,9 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.bottleneck import BottleneckConfig
 
 _DROPOUT: Final = "classifier_dropout_prob"
-_ALBERT_POOLED: Final = Task("classifier", "albert.pooler", options={"hidden": "tanh"}, dropout=_DROPOUT, usual=0.1)
+_ALBERT_POOLED: Final = Task(
+    "classifier", "albert.pooler", options={"hidden": "tanh"}, dropout=_DROPOUT, usual=0.1
+)
 _ALBERT_LAYER: Final = re.compile(r"(?<=\.encoder\.)layers\.(\d+)(?=\.)")
 _ALBERT_MODULES: Final = {
     **attention_names("attention.query", "attention.key", "attention.value", "attention.dense"),
@@ -56,7 +58,10 @@ class Albert(Bert):
             "ForTokenClassification": Task("classifier", dropout=_DROPOUT, usual=0.1),
             "ForQuestionAnswering": ANSWER,
         },
-        head_tensors={"masked_lm": "predictions.dense.weight", "sentence": "sop_classifier.classifier.weight"},
+        head_tensors={
+            "masked_lm": "predictions.dense.weight",
+            "sentence": "sop_classifier.classifier.weight",
+        },
     )
 
     class Configuration(Bert.Configuration):
@@ -112,7 +117,13 @@ class Albert(Bert):
             }
 
 
-_SCORES = Task("classifier", "pre_classifier", options={"hidden": "relu"}, dropout="seq_classif_dropout", usual=0.2)
+_SCORES = Task(
+    "classifier",
+    "pre_classifier",
+    options={"hidden": "relu"},
+    dropout="seq_classif_dropout",
+    usual=0.2,
+)
 _DISTILBERT_MODULES: Final = {
     **attention_names("attention.q_lin", "attention.k_lin", "attention.v_lin", "attention.out_lin"),
     "attention.norm": "sa_layer_norm",
@@ -185,7 +196,11 @@ _MOBILEBERT_LAYER = {
     "enter.norm": "bottleneck.input.LayerNorm",
     "enter_attention.linear": "bottleneck.attention.dense",
     "enter_attention.norm": "bottleneck.attention.LayerNorm",
-    **{name.replace(".body.", "."): theirs for name, theirs in BODY.items() if name.startswith("attention.body.")},
+    **{
+        name.replace(".body.", "."): theirs
+        for name, theirs in BODY.items()
+        if name.startswith("attention.body.")
+    },
     "attention_norm": "attention.output.LayerNorm",
     "leave": "output.bottleneck.dense",
     "norm": "output.bottleneck.LayerNorm",
@@ -227,7 +242,11 @@ class MobileBert(MaskedLMHead):
             "intra_bottleneck_size": 128,
             "num_feedforward_networks": 4,
         }
-        supported = {"trigram_input": (True,), "use_bottleneck": (True,), "tie_word_embeddings": (True,)}
+        supported = {
+            "trigram_input": (True,),
+            "use_bottleneck": (True,),
+            "tie_word_embeddings": (True,),
+        }
         extra_keys = {
             "use_bottleneck_attention",
             "key_query_shared_bottleneck",
@@ -250,13 +269,20 @@ class MobileBert(MaskedLMHead):
                 self.refuse("key_query_shared_bottleneck", why)
             switches: dict[str, object] = {"wide_values": not narrow, "no_norm": norm == "no_norm"}
             if "sentence" in self.classes.heads_in(tensors):
-                switches["heads.sentence"] = {"weight": 1.0, "transform": plain.get("classifier_activation", True)}
+                switches["heads.sentence"] = {
+                    "weight": 1.0,
+                    "transform": plain.get("classifier_activation", True),
+                }
             return switches
 
         def keys_from(self, names: Iterable[str]) -> Values:
             """Return the switches of that bottleneck and of the pooler's matrix."""
             known = set(names)
-            shared = {"key_query_shared_bottleneck": True} if any(_UNREAD in name for name in known) else {}
+            shared = (
+                {"key_query_shared_bottleneck": True}
+                if any(_UNREAD in name for name in known)
+                else {}
+            )
             return shared | {"classifier_activation": any("pooler.dense" in name for name in known)}
 
         def task_options(self, ending: str, plain: Keys) -> Values:
@@ -311,9 +337,14 @@ class MobileBert(MaskedLMHead):
                     f"feed_forwards.{number}.down": f"{block}output.dense",
                     f"feed_forward_norms.{number}": f"{block}output.LayerNorm",
                 }
-            return {**super().names(config), **layer_names("family", "mobilebert.encoder.layer", names)}
+            return {
+                **super().names(config),
+                **layer_names("family", "mobilebert.encoder.layer", names),
+            }
 
-        def names_to_keep(self, names: Iterable[str], config: ModelConfig, *, body_alone: bool) -> set[str]:
+        def names_to_keep(
+            self, names: Iterable[str], config: ModelConfig, *, body_alone: bool
+        ) -> set[str]:
             """Also keep the bottleneck that no attention reads if both switches are on."""
             usual = super().names_to_keep(names, config, body_alone=body_alone)
             return usual | {name for name in names if _UNREAD in name}

@@ -47,7 +47,11 @@ class Deberta(MaskedLMHead):
     class Configuration(MaskedLMHead.Configuration):
         fixed = {**FIXED, "bias.key": False}
         table = {"position.maximum": "max_position_embeddings"}
-        more_defaults = {"type_vocab_size": 0, "layer_norm_eps": 1e-7, "max_position_embeddings": 512}
+        more_defaults = {
+            "type_vocab_size": 0,
+            "layer_norm_eps": 1e-7,
+            "max_position_embeddings": 512,
+        }
         supported = {"talking_head": (False,)}
         extra_keys = {
             "relative_attention",
@@ -72,7 +76,10 @@ class Deberta(MaskedLMHead):
                 "position.kind": "learned" if plain.get("position_biased_input", True) else "none",
                 "position.disentangled.max_distance": maximum if distance == -1 else distance,
             }
-            ours |= {f"position.disentangled.{key}": name in _scores(plain) for name, key in _SCORES.items()}
+            ours |= {
+                f"position.disentangled.{key}": name in _scores(plain)
+                for name, key in _SCORES.items()
+            }
             return ours if plain.get("legacy", True) else {**ours, "tied": True}
 
         def write_extra(self, config: ModelConfig) -> Values:
@@ -94,8 +101,16 @@ class Deberta(MaskedLMHead):
             return {"hidden": act, "input_dropout": plain.get("pooler_dropout", 0.0)}
 
         def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
-            names = [theirs for theirs, ours in {**ACTIVATIONS, "tanh": "tanh"}.items() if ours == head.hidden]
-            return {"pooler_hidden_act": names[0], "pooler_dropout": head.input_dropout} if names else {}
+            names = [
+                theirs
+                for theirs, ours in {**ACTIVATIONS, "tanh": "tanh"}.items()
+                if ours == head.hidden
+            ]
+            return (
+                {"pooler_hidden_act": names[0], "pooler_dropout": head.input_dropout}
+                if names
+                else {}
+            )
 
         def refuse_other_computations(self, plain: Keys) -> None:
             """Refuse attention and widths that are not built."""
@@ -105,10 +120,14 @@ class Deberta(MaskedLMHead):
                 self.refuse("relative_attention", f"expected true, got {relative!r}; {why}")
             if (got := plain.get("embedding_size", width)) != width:
                 self.refuse(
-                    "embedding_size", f"expected that of hidden_size {width}, got {got}: other widths are not supported"
+                    "embedding_size",
+                    f"expected that of hidden_size {width}, got {got}: other widths are not supported",
                 )
             if unknown := _scores(plain) - _SCORES.keys():
-                self.refuse("pos_att_type", f"expected {' and '.join(_SCORES)}, got {', '.join(sorted(unknown))}")
+                self.refuse(
+                    "pos_att_type",
+                    f"expected {' and '.join(_SCORES)}, got {', '.join(sorted(unknown))}",
+                )
 
     class Tensors(MaskedLMHead.Tensors):
         base = "deberta."
@@ -117,7 +136,9 @@ class Deberta(MaskedLMHead):
             **embedding_names("deberta."),
             "family.stack.relative.table": "deberta.encoder.rel_embeddings",
             **layer_names(
-                "family.stack", _LAYER, {name: theirs for name, theirs in BODY.items() if "self" not in theirs}
+                "family.stack",
+                _LAYER,
+                {name: theirs for name, theirs in BODY.items() if "self" not in theirs},
             ),
             **layer_names(
                 "family.stack",
@@ -141,7 +162,11 @@ class Deberta(MaskedLMHead):
             r"\.places\.weight$",
         }
         training_key = "position.disentangled.mask_decoder"
-        left_out = {r"^(deberta\.)?pooler\.", r"embeddings\.position_embeddings\.weight$", r"^mask_predictions\."}
+        left_out = {
+            r"^(deberta\.)?pooler\.",
+            r"embeddings\.position_embeddings\.weight$",
+            r"^mask_predictions\.",
+        }
         buffers = {
             r"embeddings\.position_ids$",
         }
@@ -149,7 +174,9 @@ class Deberta(MaskedLMHead):
         def names(self, config: ModelConfig) -> Names:
             fused = f"{_LAYER}.{{i}}.attention.self.in_proj.weight"
             parts = {
-                f"family.stack.layers.{{i}}.attention.body.{name}.weight": Slice(fused, part, 3, config.attention_heads)
+                f"family.stack.layers.{{i}}.attention.body.{name}.weight": Slice(
+                    fused, part, 3, config.attention_heads
+                )
                 for part, name in enumerate(("query", "key", "value"))
             }
             return {**super().names(config), **parts}
@@ -158,7 +185,10 @@ class Deberta(MaskedLMHead):
 def _scores(plain: Keys) -> set[str]:
     """Return the names of scores, from a list or separated by bars."""
     kinds = plain.get("pos_att_type") or []
-    return {name.strip() for name in (kinds.lower().split("|") if isinstance(kinds, str) else map(str, kinds))}
+    return {
+        name.strip()
+        for name in (kinds.lower().split("|") if isinstance(kinds, str) else map(str, kinds))
+    }
 
 
 _NORM: Final = "layer_norm"
@@ -182,7 +212,10 @@ class DebertaV2(Deberta):
     classes = replace(
         Deberta.classes,
         prefix="DebertaV2",
-        tasks={**Deberta.classes.tasks, "ForMultipleChoice": Deberta.classes.tasks["ForSequenceClassification"]},
+        tasks={
+            **Deberta.classes.tasks,
+            "ForMultipleChoice": Deberta.classes.tasks["ForSequenceClassification"],
+        },
     )
 
     class Configuration(Deberta.Configuration):
@@ -203,7 +236,8 @@ class DebertaV2(Deberta):
             return super().read_extra(plain, tensors) | {
                 "position.disentangled.buckets": None if buckets == -1 else buckets,
                 "position.disentangled.shared_projections": plain.get("share_att_key", False),
-                "position.disentangled.norm": _NORM in str(plain.get("norm_rel_ebd", "none")).lower().split("|"),
+                "position.disentangled.norm": _NORM
+                in str(plain.get("norm_rel_ebd", "none")).lower().split("|"),
                 "position.disentangled.convolution": kernel or None,
             }
 
@@ -224,8 +258,13 @@ class DebertaV2(Deberta):
                 got = f"{plain.get('conv_act', 'tanh')}: another activation in the first layer is not supported"
                 self.refuse("conv_act", f"expected that of hidden_act {act}, got {got}")
             width = plain.get("attention_head_size")
-            if width is not None and width * plain.get("num_attention_heads", 0) != plain.get("hidden_size"):
-                self.refuse("attention_head_size", f"expected hidden_size / num_attention_heads, got {width}")
+            if width is not None and width * plain.get("num_attention_heads", 0) != plain.get(
+                "hidden_size"
+            ):
+                self.refuse(
+                    "attention_head_size",
+                    f"expected hidden_size / num_attention_heads, got {width}",
+                )
 
     class Tensors(Deberta.Tensors):
         modules = {
@@ -238,6 +277,11 @@ class DebertaV2(Deberta):
 
         def names(self, config: ModelConfig) -> Names:
             # no projection is fused: drop the parameters that DeBERTa names one by one
-            modules = [f"family.stack.layers.{{i}}.attention.body.{name}" for name in ("query", "key", "value")]
+            modules = [
+                f"family.stack.layers.{{i}}.attention.body.{name}"
+                for name in ("query", "key", "value")
+            ]
             fused = {f"{module}.{kind}" for module in modules for kind in ("weight", "bias")}
-            return {name: theirs for name, theirs in super().names(config).items() if name not in fused}
+            return {
+                name: theirs for name, theirs in super().names(config).items() if name not in fused
+            }

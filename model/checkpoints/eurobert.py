@@ -42,7 +42,9 @@ class EuroBert(Llama):
         head_classes={("masked_lm",): "ForMaskedLM"},
         head_options={"transform": False},
         tasks={
-            "ForSequenceClassification": Task("classifier", "dense", options={"hidden": "gelu", "dropout": 0.0}),
+            "ForSequenceClassification": Task(
+                "classifier", "dense", options={"hidden": "gelu", "dropout": 0.0}
+            ),
             "ForTokenClassification": Task("classifier", options={"dropout": 0.0}),
         },
     )
@@ -60,7 +62,9 @@ class EuroBert(Llama):
             if ending != "ForSequenceClassification":
                 return {}
             if (name := plain.get("classifier_pooling", "late")) not in _POOLS:
-                self.refuse("classifier_pooling", f"expected one of {', '.join(_POOLS)}, got {name!r}")
+                self.refuse(
+                    "classifier_pooling", f"expected one of {', '.join(_POOLS)}, got {name!r}"
+                )
             return {"pool": _POOLS[name]}
 
         def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
@@ -68,7 +72,11 @@ class EuroBert(Llama):
 
     class Tensors(Llama.Tensors):
         modules = {
-            **{ours: theirs for ours, theirs in Llama.Tensors.modules.items() if not ours.startswith("heads.")},
+            **{
+                ours: theirs
+                for ours, theirs in Llama.Tensors.modules.items()
+                if not ours.startswith("heads.")
+            },
             "heads.masked_lm.projection": "lm_head",
         }
 
@@ -96,7 +104,10 @@ class NeoBert(KeyMap):
         "which computes the same"
     )
     classes = Classes(
-        "NeoBERT", head_classes={("masked_lm",): "LMHead"}, base_class="", head_options={"transform": False}
+        "NeoBERT",
+        head_classes={("masked_lm",): "LMHead"},
+        base_class="",
+        head_options={"transform": False},
     )
 
     class Configuration(KeyMap.Configuration):
@@ -127,7 +138,10 @@ class NeoBert(KeyMap):
 
         def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
             """Return the inner width, that of the tensors: two thirds of `intermediate_size`, rounded up to eights."""
-            down = next((tensor for name, tensor in tensors.items() if name.endswith(".0.ffn.w3.weight")), None)
+            down = next(
+                (tensor for name, tensor in tensors.items() if name.endswith(".0.ffn.w3.weight")),
+                None,
+            )
             narrow = int(plain.get("intermediate_size", 3072) * 2 / 3)
             return {"ffn_dim": -(-narrow // 8) * 8 if down is None else down.shape[1]}
 
@@ -154,6 +168,8 @@ class NeoBert(KeyMap):
                 # [heads, (query, key, value), head_dim, inputs]
                 parts = tensor.view(config.attention_heads, 3, config.head_width, -1).unbind(1)
                 for part, rows in zip(("query", "key", "value"), parts, strict=True):
-                    halves = rows if part == "value" else torch.cat((rows[:, ::2], rows[:, 1::2]), dim=1)
+                    halves = (
+                        rows if part == "value" else torch.cat((rows[:, ::2], rows[:, 1::2]), dim=1)
+                    )
                     split[name.replace("qkv", f"qkv.{part}")] = halves.flatten(0, 1)
             return split

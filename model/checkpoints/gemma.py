@@ -3,7 +3,12 @@
 from dataclasses import replace
 from typing import Final
 
-from clozeline.model.checkpoints._conversion.config_keys import FULL, SLIDING, read_unscaled_base, write_rotation
+from clozeline.model.checkpoints._conversion.config_keys import (
+    FULL,
+    SLIDING,
+    read_unscaled_base,
+    write_rotation,
+)
 from clozeline.model.checkpoints._conversion.tables import ACTIVATIONS, SCORE, Keys, Tensors, Values
 from clozeline.model.checkpoints.llama import QK_NORMS, Llama, LocalLlama, llama_names
 from clozeline.model.configuration.model_config import ModelConfig
@@ -23,11 +28,19 @@ class Gemma(Llama):
     classes = replace(
         Llama.classes,
         prefix="Gemma",
-        tasks={kind: Llama.classes.tasks[kind] for kind in ("ForSequenceClassification", "ForTokenClassification")},
+        tasks={
+            kind: Llama.classes.tasks[kind]
+            for kind in ("ForSequenceClassification", "ForTokenClassification")
+        },
     )
 
     class Configuration(Llama.Configuration):
-        fixed = {**Llama.Configuration.fixed, "norm": "rms_one", "emb_scale": True, "bias.ffn": False}
+        fixed = {
+            **Llama.Configuration.fixed,
+            "norm": "rms_one",
+            "emb_scale": True,
+            "bias.ffn": False,
+        }
         more_defaults = {
             "head_dim": 256,
             "hidden_act": _TANH,
@@ -42,8 +55,12 @@ class Gemma(Llama):
         def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
             """Return the rotation; refuse a second key of the activation, of some files, that says another one."""
             act, second = (plain.get(key) or _TANH for key in ("hidden_act", "hidden_activation"))
-            if plain.get("hidden_activation") and self.activations.get(second) != self.activations.get(act):
-                self.refuse("hidden_activation", f"expected that of hidden_act, {act!r}, got {second!r}")
+            if plain.get("hidden_activation") and self.activations.get(
+                second
+            ) != self.activations.get(act):
+                self.refuse(
+                    "hidden_activation", f"expected that of hidden_act, {act!r}, got {second!r}"
+                )
             return super().read_extra(plain, tensors)
 
 
@@ -148,8 +165,13 @@ class Gemma3(Gemma2):
             """Return the base and scaling of global layers, and the base of local ones, which are never scaled."""
             forms = plain.get("rope_parameters") or {}
             if others := sorted(set(forms) - {FULL, SLIDING}):
-                self.refuse("rope_parameters", f"expected the keys {FULL} and {SLIDING}, got {', '.join(others)}")
-            base = read_unscaled_base(self.model_type, plain, SLIDING, "rope_local_base_freq", _LOCAL_BASE)
+                self.refuse(
+                    "rope_parameters",
+                    f"expected the keys {FULL} and {SLIDING}, got {', '.join(others)}",
+                )
+            base = read_unscaled_base(
+                self.model_type, plain, SLIDING, "rope_local_base_freq", _LOCAL_BASE
+            )
             found = super().read_extra({**plain, "rope_parameters": forms.get(FULL)}, tensors)
             return found | ({"local.theta": base} if "local.window" in found else {})
 
@@ -158,8 +180,15 @@ class Gemma3(Gemma2):
             rotation = write_rotation(config.position)
             local = config.local
             base = _LOCAL_BASE if local is None else local.theta or config.position.theta
-            forms = {FULL: rotation["rope_parameters"], SLIDING: {"rope_type": "default", "rope_theta": base}}
-            return super().write_extra(config) | rotation | {"rope_parameters": forms, "rope_local_base_freq": base}
+            forms = {
+                FULL: rotation["rope_parameters"],
+                SLIDING: {"rope_type": "default", "rope_theta": base},
+            }
+            return (
+                super().write_extra(config)
+                | rotation
+                | {"rope_parameters": forms, "rope_local_base_freq": base}
+            )
 
     class Tensors(Gemma2.Tensors):
         modules = llama_names({**NORMS, **QK_NORMS})

@@ -83,7 +83,11 @@ class Gpt2(KeyMap):
         def write_extra(self, config: ModelConfig) -> Values:
             """Return the inner width, the scale of scores, and the former name of the length, which llama.cpp reads."""
             scaled = config.qk_scale != 1.0
-            return {"n_inner": config.ffn_dim, "scale_attn_weights": scaled, "n_ctx": config.position.maximum}
+            return {
+                "n_inner": config.ffn_dim,
+                "scale_attn_weights": scaled,
+                "n_ctx": config.position.maximum,
+            }
 
     class Tensors(KeyMap.Tensors):
         base = "transformer."
@@ -106,10 +110,19 @@ class OpenaiGpt(KeyMap):
     """
 
     model_type = "openai-gpt"
-    classes = Classes("OpenAIGPT", head_classes={("lm",): "LMHeadModel"}, tasks={"ForSequenceClassification": SCORE})
+    classes = Classes(
+        "OpenAIGPT",
+        head_classes={("lm",): "LMHeadModel"},
+        tasks={"ForSequenceClassification": SCORE},
+    )
 
     class Configuration(KeyMap.Configuration):
-        fixed = {"family": "decoder", "norm_place": "post", "final_norm": False, "position.kind": "learned"}
+        fixed = {
+            "family": "decoder",
+            "norm_place": "post",
+            "final_norm": False,
+            "position.kind": "learned",
+        }
         table = {**TABLE, "activation": ("afn", "gelu")}
         activations = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"}
 
@@ -130,7 +143,9 @@ class OpenaiGpt(KeyMap):
 
 
 _MODULES: Final = {
-    **attention_names("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.out_proj"),
+    **attention_names(
+        "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.out_proj"
+    ),
     "attention.norm": "self_attn_layer_norm",
     "feed_forward.body.up": "fc1",
     "feed_forward.body.down": "fc2",
@@ -149,7 +164,9 @@ class Opt(KeyMap):
     """
 
     model_type = "opt"
-    classes = Classes("OPT", tasks={"ForSequenceClassification": SCORE, "ForQuestionAnswering": ANSWER})
+    classes = Classes(
+        "OPT", tasks={"ForSequenceClassification": SCORE, "ForQuestionAnswering": ANSWER}
+    )
 
     class Configuration(KeyMap.Configuration):
         fixed = {"family": "decoder", "eps": 1e-5, "position.kind": "learned", "position.offset": 2}
@@ -176,7 +193,9 @@ class Opt(KeyMap):
             """Return where the norms are; refuse a token table of another width."""
             if (width := plain.get(_WIDTH)) not in (None, plain["hidden_size"]):
                 why = "positions that are added after a projection are not built"
-                self.refuse(_WIDTH, f"expected hidden_size {plain['hidden_size']}, got {width}: {why}")
+                self.refuse(
+                    _WIDTH, f"expected hidden_size {plain['hidden_size']}, got {width}: {why}"
+                )
             before = bool(plain.get("do_layer_norm_before", True))
             final = before and not plain.get("_remove_final_layer_norm", False)
             return {"norm_place": "pre" if before else "post", "final_norm": final}
@@ -184,7 +203,11 @@ class Opt(KeyMap):
         def write_extra(self, config: ModelConfig) -> Values:
             before = config.norm_place == "pre"
             removed = before and not config.final_norm
-            return {"do_layer_norm_before": before, "_remove_final_layer_norm": removed, _WIDTH: config.dim}
+            return {
+                "do_layer_norm_before": before,
+                "_remove_final_layer_norm": removed,
+                _WIDTH: config.dim,
+            }
 
     class Tensors(KeyMap.Tensors):
         base = "model."

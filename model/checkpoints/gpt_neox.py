@@ -80,11 +80,20 @@ class GptNeox(KeyMap):
 
         def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
             """Return the rotation by current or former keys, and whether the blocks read the same states."""
-            if (own := plain.get("head_dim")) not in (None, plain["hidden_size"] // plain["num_attention_heads"]):
-                self.refuse("head_dim", f"the class reads it for the rotation alone: expected none, got {own}")
+            if (own := plain.get("head_dim")) not in (
+                None,
+                plain["hidden_size"] // plain["num_attention_heads"],
+            ):
+                self.refuse(
+                    "head_dim",
+                    f"the class reads it for the rotation alone: expected none, got {own}",
+                )
             former = {new: plain[old] for old, new in _FORMER.items() if plain.get(old) is not None}
             rotation = read_rotation(self.model_type, {**former, **plain}, rotated=0.25)
-            return {**rotation, "parallel": "two_norms" if plain.get("use_parallel_residual", True) else None}
+            return {
+                **rotation,
+                "parallel": "two_norms" if plain.get("use_parallel_residual", True) else None,
+            }
 
         def write_extra(self, config: ModelConfig) -> Values:
             keys = write_rotation(config.position, partial=True)
@@ -109,7 +118,9 @@ class GptNeox(KeyMap):
 
 
 _PHI_MODULES = {
-    **attention_names("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.dense"),
+    **attention_names(
+        "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.dense"
+    ),
     "attention.body.query_norm": "self_attn.q_layernorm",
     "attention.body.key_norm": "self_attn.k_layernorm",
     "attention.norm": "input_layernorm",
@@ -151,14 +162,23 @@ class Phi(KeyMap):
             "activation": ("hidden_act", "gelu_new"),
         }
         activations = {"gelu_new": "gelu_tanh"} | ACTIVATIONS
-        extra_keys = {"rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor", "qk_layernorm"}
+        extra_keys = {
+            "rope_theta",
+            "rope_scaling",
+            "rope_parameters",
+            "partial_rotary_factor",
+            "qk_layernorm",
+        }
 
         def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
             rotation = read_rotation(self.model_type, {**self.defaults, **plain}, rotated=0.5)
             return {**rotation, "qk_norm": "head" if plain.get("qk_layernorm") else None}
 
         def write_extra(self, config: ModelConfig) -> Values:
-            return {**write_rotation(config.position, partial=True), "qk_layernorm": config.qk_norm == "head"}
+            return {
+                **write_rotation(config.position, partial=True),
+                "qk_layernorm": config.qk_norm == "head",
+            }
 
     class Tensors(KeyMap.Tensors):
         base = "model."

@@ -36,7 +36,9 @@ from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.model_config import ModelConfig
 
 PROJECTIONS: Final[Mapping[str, str]] = {
-    **attention_names("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj"),
+    **attention_names(
+        "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj"
+    ),
     "feed_forward.body.gate": "mlp.gate_proj",
     "feed_forward.body.up": "mlp.up_proj",
     "feed_forward.body.down": "mlp.down_proj",
@@ -47,7 +49,10 @@ QK_NORMS: Final[Mapping[str, str]] = {
     "attention.body.key_norm": "self_attn.k_norm",
 }
 """Norms of queries and keys in those of the types that have them."""
-NORMS: Final = {"attention.norm": "input_layernorm", "feed_forward.norm": "post_attention_layernorm"}
+NORMS: Final = {
+    "attention.norm": "input_layernorm",
+    "feed_forward.norm": "post_attention_layernorm",
+}
 """Norms before the blocks of a layer."""
 
 
@@ -73,7 +78,9 @@ class Llama(KeyMap):
         tasks={
             "ForSequenceClassification": SCORE,
             "ForTokenClassification": Task("score", dropout=DROPOUT, usual=0.1),
-            "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0}, body=("model.", "transformer.")),
+            "ForQuestionAnswering": Task(
+                "qa_outputs", options={"dropout": 0.0}, body=("model.", "transformer.")
+            ),
         },
     )
 
@@ -101,7 +108,9 @@ class Llama(KeyMap):
         extra_keys = {"rope_theta", "rope_scaling", "rope_parameters"}
 
         def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            return read_rotation(self.model_type, {**self.defaults, **plain}, self.theta, self.rotated)
+            return read_rotation(
+                self.model_type, {**self.defaults, **plain}, self.theta, self.rotated
+            )
 
         def write_extra(self, config: ModelConfig) -> Values:
             return write_rotation(config.position, partial=self.rotated is not None)
@@ -134,7 +143,9 @@ class LocalLlama(Llama):
             window = given["sliding_window"] if given.get("use_sliding_window", True) else None
             listed = plain if self.lists_layers else {**plain, "layer_types": None}
             kinds = read_layer_types(
-                self.model_type, listed, lambda layer: window is not None and self.is_usually_local(layer, given)
+                self.model_type,
+                listed,
+                lambda layer: window is not None and self.is_usually_local(layer, given),
             )
             return super().read_extra(plain, tensors) | read_windows(self.model_type, kinds, window)
 
@@ -159,12 +170,18 @@ class Mistral(LocalLlama):
 
     model_type = "mistral"
     classes = replace(
-        LocalLlama.classes, prefix="Mistral", tasks={**Llama.classes.tasks, "ForQuestionAnswering": ANSWER}
+        LocalLlama.classes,
+        prefix="Mistral",
+        tasks={**Llama.classes.tasks, "ForQuestionAnswering": ANSWER},
     )
 
     class Configuration(LocalLlama.Configuration):
         fixed = {**Llama.Configuration.fixed, **dict.fromkeys(_MISTRAL_BIASES, False)}
-        more_defaults = {"num_key_value_heads": 8, "max_position_embeddings": 131072, "sliding_window": 4096}
+        more_defaults = {
+            "num_key_value_heads": 8,
+            "max_position_embeddings": 131072,
+            "sliding_window": 4096,
+        }
         extra_keys = {"layer_types"}
         lists_layers = False
 
@@ -198,7 +215,9 @@ class Qwen2(LocalLlama):
         def write_extra(self, config: ModelConfig) -> Values:
             """Return the rotation and the windows, as a list; the number of layers without one is for older readers."""
             local = [layer for layer in range(config.layers) if config.is_local(layer)]
-            return super().write_extra(config) | {"max_window_layers": min(local, default=config.layers)}
+            return super().write_extra(config) | {
+                "max_window_layers": min(local, default=config.layers)
+            }
 
 
 class Qwen3(Qwen2):
@@ -228,7 +247,12 @@ class Olmo2(Llama):
     classes = replace(Llama.classes, prefix="Olmo2", tasks={"ForSequenceClassification": SCORE})
 
     class Configuration(Llama.Configuration):
-        fixed = {**Llama.Configuration.fixed, "bias.ffn": False, "norm_place": "branch", "qk_norm": "all"}
+        fixed = {
+            **Llama.Configuration.fixed,
+            "bias.ffn": False,
+            "norm_place": "branch",
+            "qk_norm": "all",
+        }
         more_defaults = {"rms_norm_eps": 1e-5}
         extra_keys = {"layer_types"}
 
@@ -271,7 +295,10 @@ class SmolLm3(LocalLlama):
             if rotated is None:
                 rotated = [(layer + 1) % interval for layer in range(layers)]
             if not isinstance(rotated, list) or len(rotated) < layers:
-                self.refuse("no_rope_layers", f"expected a number for each of {layers} layers, got {rotated}")
+                self.refuse(
+                    "no_rope_layers",
+                    f"expected a number for each of {layers} layers, got {rotated}",
+                )
             return tuple(layer for layer in range(layers) if not rotated[layer])
 
         def is_usually_local(self, layer: int, given: Keys) -> bool:
@@ -282,7 +309,9 @@ class SmolLm3(LocalLlama):
             return {**super().read_extra(plain, tensors), "position.nope_layers": nope}
 
         def write_extra(self, config: ModelConfig) -> Values:
-            rotated = [int(layer not in config.position.nope_layers) for layer in range(config.layers)]
+            rotated = [
+                int(layer not in config.position.nope_layers) for layer in range(config.layers)
+            ]
             return super().write_extra(config) | {"no_rope_layers": rotated}
 
 
@@ -303,7 +332,10 @@ class Phi3(LocalLlama):
     classes = replace(
         LocalLlama.classes,
         prefix="Phi3",
-        tasks={kind: Llama.classes.tasks[kind] for kind in ("ForSequenceClassification", "ForTokenClassification")},
+        tasks={
+            kind: Llama.classes.tasks[kind]
+            for kind in ("ForSequenceClassification", "ForTokenClassification")
+        },
     )
 
     class Configuration(LocalLlama.Configuration):
@@ -324,11 +356,16 @@ class Phi3(LocalLlama):
             given = {**self.defaults, **plain}
             for key in _FORMS:
                 form = plain.get(key)
-                if isinstance(form, Mapping) and form.get("rope_type", form.get("type")) in ("su", "yarn"):
+                if isinstance(form, Mapping) and form.get("rope_type", form.get("type")) in (
+                    "su",
+                    "yarn",
+                ):
                     given[key] = {**form, "rope_type": "longrope"}
             found = super().read_extra(given, tensors)
             if (scaling := found.get("position.scaling.kind", "longrope")) != "longrope":
-                self.refuse("rope_parameters", f"expected rope_type default or longrope, got {scaling!r}")
+                self.refuse(
+                    "rope_parameters", f"expected rope_type default or longrope, got {scaling!r}"
+                )
             return found
 
         def write_extra(self, config: ModelConfig) -> Values:
@@ -339,7 +376,11 @@ class Phi3(LocalLlama):
     class Tensors(LocalLlama.Tensors):
         modules = {
             **llama_names(
-                {**NORMS, "attention.body.out": "self_attn.o_proj", "feed_forward.body.down": "mlp.down_proj"}
+                {
+                    **NORMS,
+                    "attention.body.out": "self_attn.o_proj",
+                    "feed_forward.body.down": "mlp.down_proj",
+                }
             ),
             **fused_names("model.layers.{i}.mlp.gate_up_proj", GATED),
         }
@@ -347,4 +388,7 @@ class Phi3(LocalLlama):
         def names(self, config: ModelConfig) -> Names:
             """Return the modules; the parts of the fused projection are as wide as their heads."""
             sizes = (config.attention_heads, config.key_value_heads, config.key_value_heads)
-            return {**self.modules, **fused_names("model.layers.{i}.self_attn.qkv_proj", QKV, sizes=sizes)}
+            return {
+                **self.modules,
+                **fused_names("model.layers.{i}.self_attn.qkv_proj", QKV, sizes=sizes),
+            }

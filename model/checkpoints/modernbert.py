@@ -56,8 +56,20 @@ class ModernBert(KeyMap):
         "ModernBert",
         head_classes={("masked_lm",): "ForMaskedLM"},
         tasks=dict.fromkeys(
-            ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice"),
-            Task("classifier", "head.dense", "head.norm", {"hidden_norm": True}, dropout=DROPOUT, usual=0.0),
+            (
+                "ForSequenceClassification",
+                "ForTokenClassification",
+                "ForQuestionAnswering",
+                "ForMultipleChoice",
+            ),
+            Task(
+                "classifier",
+                "head.dense",
+                "head.norm",
+                {"hidden_norm": True},
+                dropout=DROPOUT,
+                usual=0.0,
+            ),
         ),
     )
 
@@ -101,11 +113,23 @@ class ModernBert(KeyMap):
 
         def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
             """Return the head and theta and, if there are local layers, which these are, their window and theta."""
-            act, of_head = (plain.get(key, "gelu") for key in ("hidden_activation", "classifier_activation"))
+            act, of_head = (
+                plain.get(key, "gelu") for key in ("hidden_activation", "classifier_activation")
+            )
             if act != of_head:
-                self.refuse("classifier_activation", f"expected that of the layers, {act!r}, got {of_head!r}")
-            head = {"weight": 1.0, **self.classes.head_options, "bias": bool(plain.get("decoder_bias", True))}
-            base = {f"heads.{self.classes.heads[0]}": head, "position.theta": self._theta(plain, FULL)}
+                self.refuse(
+                    "classifier_activation",
+                    f"expected that of the layers, {act!r}, got {of_head!r}",
+                )
+            head = {
+                "weight": 1.0,
+                **self.classes.head_options,
+                "bias": bool(plain.get("decoder_bias", True)),
+            }
+            base = {
+                f"heads.{self.classes.heads[0]}": head,
+                "position.theta": self._theta(plain, FULL),
+            }
             layers = _local_layers(self.model_type, plain)
             if layers == {"local.global_every": 1}:
                 return base
@@ -133,7 +157,11 @@ class ModernBert(KeyMap):
             """Return layers and thetas in the current format and in the former one, which needs a number as cutoff."""
             local = config.local or LocalConfig(window=0, global_every=1)
             bases = {FULL: config.position.theta, SLIDING: local.theta or config.position.theta}
-            every = {} if local.global_every is None else {"global_attn_every_n_layers": local.global_every}
+            every = (
+                {}
+                if local.global_every is None
+                else {"global_attn_every_n_layers": local.global_every}
+            )
             head = config.heads.get(self.classes.heads[0])
             return {
                 "decoder_bias": not isinstance(head, VocabularyOptions) or head.bias,
@@ -141,10 +169,14 @@ class ModernBert(KeyMap):
                 "layer_types": write_layer_types(config),
                 **every,
                 "local_attention": 2 * local.window,
-                "rope_parameters": {kind: {"rope_type": "default", "rope_theta": base} for kind, base in bases.items()},
+                "rope_parameters": {
+                    kind: {"rope_type": "default", "rope_theta": base}
+                    for kind, base in bases.items()
+                },
                 **{_FORMER[kind]: base for kind, base in bases.items()},
                 "classifier_activation": self.activation_name(config) or config.activation,
-                "initializer_cutoff_factor": config.init.cutoff or self.defaults["initializer_cutoff_factor"],
+                "initializer_cutoff_factor": config.init.cutoff
+                or self.defaults["initializer_cutoff_factor"],
             }
 
     class Tensors(KeyMap.Tensors):
@@ -203,12 +235,18 @@ class ModernBertDecoder(ModernBert):
             """Return what ModernBERT has, and the window."""
             found = super().read_extra({**plain, "local_attention": 128}, tensors)
             if "local.window" in found:
-                found["local.window"] = plain.get("sliding_window", (plain.get("local_attention", 128) or 0) // 2) - 1
+                found["local.window"] = (
+                    plain.get("sliding_window", (plain.get("local_attention", 128) or 0) // 2) - 1
+                )
             return found
 
         def write_extra(self, config: ModelConfig) -> Values:
             seen = 1 + (0 if config.local is None else config.local.window)
-            return {**super().write_extra(config), "sliding_window": seen, "local_attention": 2 * seen}
+            return {
+                **super().write_extra(config),
+                "sliding_window": seen,
+                "local_attention": 2 * seen,
+            }
 
         def task_options(self, ending: str, plain: Keys) -> Values:
             hidden = self.activations.get(plain.get("classifier_activation", "gelu"))

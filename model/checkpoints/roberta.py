@@ -4,7 +4,14 @@ from dataclasses import replace
 from typing import ClassVar
 
 from clozeline.model.checkpoints._conversion.classes import Classes
-from clozeline.model.checkpoints._conversion.tables import ANSWER, DROPOUT, TAGS, Keys, Tensors, Values
+from clozeline.model.checkpoints._conversion.tables import (
+    ANSWER,
+    DROPOUT,
+    TAGS,
+    Keys,
+    Tensors,
+    Values,
+)
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import BODY, FIXED, MaskedLMHead, body_names
 from clozeline.model.configuration.model_config import ModelConfig
@@ -23,11 +30,17 @@ class Roberta(MaskedLMHead):
         head_classes={("masked_lm",): "ForMaskedLM"},
         tasks={
             "ForSequenceClassification": Task(
-                "classifier.out_proj", "classifier.dense", options={"hidden": "tanh"}, dropout=DROPOUT, twice=True
+                "classifier.out_proj",
+                "classifier.dense",
+                options={"hidden": "tanh"},
+                dropout=DROPOUT,
+                twice=True,
             ),
             "ForTokenClassification": TAGS,
             "ForQuestionAnswering": ANSWER,
-            "ForMultipleChoice": Task("classifier", "roberta.pooler.dense", options={"hidden": "tanh"}),
+            "ForMultipleChoice": Task(
+                "classifier", "roberta.pooler.dense", options={"hidden": "tanh"}
+            ),
         },
     )
 
@@ -84,7 +97,11 @@ class XlmRoberta(Roberta):
     classes = replace(Roberta.classes, prefix="XLMRoberta")
 
 
-_LAYER = {**BODY, "attention.norm": "attention.self_attn_layer_norm", "feed_forward.norm": "LayerNorm"}
+_LAYER = {
+    **BODY,
+    "attention.norm": "attention.self_attn_layer_norm",
+    "feed_forward.norm": "LayerNorm",
+}
 
 
 class XlmRobertaXl(Roberta):

@@ -21,18 +21,26 @@ from clozeline.model.checkpoints._conversion.tables import (
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.model_config import ModelConfig
 
-_GATED: Final = {f"gated-{name}": ours for name, ours in (ACTIVATIONS | {"gelu": "gelu_tanh"}).items()}
+_GATED: Final = {
+    f"gated-{name}": ours for name, ours in (ACTIVATIONS | {"gelu": "gelu_tanh"}).items()
+}
 
 
 def _stack(name: str) -> Values:
     inner = 2 if name == "decoder" else 1
-    layer = {"attention.norm": "layer.0.layer_norm", "feed_forward.norm": f"layer.{inner}.layer_norm"}
+    layer = {
+        "attention.norm": "layer.0.layer_norm",
+        "feed_forward.norm": f"layer.{inner}.layer_norm",
+    }
     attentions = {"attention": "layer.0.SelfAttention"}
     if name == "decoder":
         attentions["cross"] = "layer.1.EncDecAttention"
         layer["cross.norm"] = "layer.1.layer_norm"
     for ours, theirs in attentions.items():
-        layer |= {f"{ours}.body.{part}": f"{theirs}.{part[0]}" for part in ("query", "key", "value", "out")}
+        layer |= {
+            f"{ours}.body.{part}": f"{theirs}.{part[0]}"
+            for part in ("query", "key", "value", "out")
+        }
     return {
         f"family.{name}.position.table": f"{name}.block.0.layer.0.SelfAttention.relative_attention_bias",
         f"family.{name}.norm": f"{name}.final_layer_norm",
@@ -110,8 +118,17 @@ class T5(KeyMap):
                 for name in ("shared.weight", "lm_head.weight")
             )
             # without values, before a training, only a head of its own is there
-            own_head = table is not None and head is not None and (head.is_meta or not torch.equal(table, head))
-            return {"gated": gated, "activation": act, "tied": tied and not own_head, "out_scale": scaled}
+            own_head = (
+                table is not None
+                and head is not None
+                and (head.is_meta or not torch.equal(table, head))
+            )
+            return {
+                "gated": gated,
+                "activation": act,
+                "tied": tied and not own_head,
+                "out_scale": scaled,
+            }
 
         def has_output_scale(self, plain: Keys, tied: bool) -> bool:
             """Return whether states are scaled before the head; without a key for it, as the tie says."""
@@ -147,7 +164,9 @@ class T5(KeyMap):
             for stack, number in (("encoder", 1), ("decoder", 2)):
                 theirs = f"{stack}.block.{{i}}.layer.{number}.DenseReluDense"
                 for name, target in {**inner, "down": "wo"}.items():
-                    names[f"family.{stack}.layers.{{i}}.feed_forward.body.{name}"] = f"{theirs}.{target}"
+                    names[f"family.{stack}.layers.{{i}}.feed_forward.body.{name}"] = (
+                        f"{theirs}.{target}"
+                    )
             return names
 
         def ties(self, config: ModelConfig) -> dict[str, str]:
@@ -167,7 +186,9 @@ class T5(KeyMap):
         fixed = {"fixed": {**kind.Configuration.fixed, "family": "encoder", "decoder_layers": None}}
         members = {
             "classes": classes,
-            "Configuration": type("Configuration", (T5Encoder.Configuration, kind.Configuration), fixed),
+            "Configuration": type(
+                "Configuration", (T5Encoder.Configuration, kind.Configuration), fixed
+            ),
             "Tensors": type("Tensors", (T5Encoder.Tensors, kind.Tensors), {}),
         }
         return (type(f"{kind.__name__}Encoder", (T5Encoder, kind), members)(),)
@@ -183,7 +204,11 @@ class T5Encoder(T5):
         extra_keys = {"num_decoder_layers"}
 
         def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            return {k: v for k, v in super().read_extra(plain, tensors).items() if k in ("gated", "activation")}
+            return {
+                k: v
+                for k, v in super().read_extra(plain, tensors).items()
+                if k in ("gated", "activation")
+            }
 
         def write_extra(self, config: ModelConfig) -> Values:
             return {**super().write_extra(config), "num_decoder_layers": config.layers}
@@ -206,7 +231,10 @@ class T5Encoder(T5):
         return ()
 
     def is_written_by(self, plain: Keys) -> bool:
-        return self.classes.task_of(plain) is not None or (plain.get("architectures") or [""])[0] == self.classes.bare
+        return (
+            self.classes.task_of(plain) is not None
+            or (plain.get("architectures") or [""])[0] == self.classes.bare
+        )
 
 
 class Mt5(T5):

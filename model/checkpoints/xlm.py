@@ -2,7 +2,13 @@
 
 from clozeline.model.checkpoints._conversion.classes import Classes
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
-from clozeline.model.checkpoints._conversion.tables import Keys, Tensors, Values, attention_names, layer_names
+from clozeline.model.checkpoints._conversion.tables import (
+    Keys,
+    Tensors,
+    Values,
+    attention_names,
+    layer_names,
+)
 from clozeline.model.checkpoints._conversion.task_heads import Task, label_keys, label_names
 from clozeline.model.checkpoints.bert import FIXED
 from clozeline.model.configuration.head import ClassifierOptions
@@ -24,10 +30,14 @@ class Xlm(KeyMap):
         head_classes={("masked_lm",): "WithLMHeadModel"},
         head_options={"transform": False},
         tasks={
-            "ForSequenceClassification": Task("sequence_summary.summary", dropout=_FIRST_DROPOUT, usual=0.1),
+            "ForSequenceClassification": Task(
+                "sequence_summary.summary", dropout=_FIRST_DROPOUT, usual=0.1
+            ),
             "ForTokenClassification": Task("classifier"),
             "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0}, suffix="Simple"),
-            "ForMultipleChoice": Task("logits_proj", "sequence_summary.summary", options={"dropout": 0.0}),
+            "ForMultipleChoice": Task(
+                "logits_proj", "sequence_summary.summary", options={"dropout": 0.0}
+            ),
         },
     )
 
@@ -76,7 +86,11 @@ class Xlm(KeyMap):
             """
             if ending not in ("ForSequenceClassification", "ForMultipleChoice"):
                 return {}
-            usual = {"summary_type": ("first",), "summary_use_proj": (True,), "summary_proj_to_labels": (True,)}
+            usual = {
+                "summary_type": ("first",),
+                "summary_use_proj": (True,),
+                "summary_proj_to_labels": (True,),
+            }
             self.refuse_other_values(plain, usual | {"summary_activation": (None,)})
             if ending == "ForSequenceClassification":
                 return {}
@@ -85,7 +99,11 @@ class Xlm(KeyMap):
             return {"hidden": "identity", "hidden_dim": width, "input_dropout": dropout}
 
         def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
-            summary = {"summary_type": "first", "summary_use_proj": True, "summary_proj_to_labels": True}
+            summary = {
+                "summary_type": "first",
+                "summary_use_proj": True,
+                "summary_proj_to_labels": True,
+            }
             if "multiple_choice" not in config.heads:
                 return summary
             labels = tuple(f"LABEL_{number}" for number in range(head.hidden_dim or config.dim))
@@ -119,7 +137,9 @@ class Xlm(KeyMap):
             "family.stack.position.table": "transformer.position_embeddings",
             "family.stack.embeddings.norm": "transformer.layer_norm_emb",
             **layer_names(
-                "family.stack", "transformer.attentions", attention_names("q_lin", "k_lin", "v_lin", "out_lin")
+                "family.stack",
+                "transformer.attentions",
+                attention_names("q_lin", "k_lin", "v_lin", "out_lin"),
             ),
             "family.stack.layers.{i}.attention.norm": "transformer.layer_norm1.{i}",
             "family.stack.layers.{i}.feed_forward.body.up": "transformer.ffns.{i}.lin1",

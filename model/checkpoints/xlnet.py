@@ -5,7 +5,13 @@ from typing import Final
 
 from clozeline.model.checkpoints._conversion.classes import Classes
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
-from clozeline.model.checkpoints._conversion.tables import Keys, Names, Reshaped, Values, layer_names
+from clozeline.model.checkpoints._conversion.tables import (
+    Keys,
+    Names,
+    Reshaped,
+    Values,
+    layer_names,
+)
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
@@ -18,7 +24,11 @@ _BY_HEAD: Mapping[str, str] = {
     "out.weight": "o",
     "segments": "seg_embed",
 }
-_BIASES: Mapping[str, str] = {"content_bias": "r_w_bias", "position_bias": "r_r_bias", "segment_bias": "r_s_bias"}
+_BIASES: Mapping[str, str] = {
+    "content_bias": "r_w_bias",
+    "position_bias": "r_r_bias",
+    "segment_bias": "r_s_bias",
+}
 _SUMMARY = Task(
     *("logits_proj", "sequence_summary.summary"),
     options={"hidden": "tanh", "pool": "last"},
@@ -92,7 +102,11 @@ class XLNet(KeyMap):
         def task_options(self, ending: str, plain: Keys) -> Values:
             """Refuse summaries other than the class's defaults."""
             if ending in ("ForSequenceClassification", "ForMultipleChoice"):
-                usual = {"summary_type": ("last",), "summary_use_proj": (True,), "summary_activation": ("tanh",)}
+                usual = {
+                    "summary_type": ("last",),
+                    "summary_use_proj": (True,),
+                    "summary_activation": ("tanh",),
+                }
                 self.refuse_other_values(plain, usual)
             return {}
 
@@ -113,8 +127,14 @@ class XLNet(KeyMap):
             heads = config.attention_heads
             width = config.head_width
             ours, theirs = "family.layers.{i}.attention.body", "transformer.layer.{i}.rel_attn"
-            matrices = {name: Reshaped(f"{theirs}.{target}", (-1, heads, width)) for name, target in _BY_HEAD.items()}
-            biases = {name: Reshaped(f"{theirs}.{target}", (heads, width)) for name, target in _BIASES.items()}
+            matrices = {
+                name: Reshaped(f"{theirs}.{target}", (-1, heads, width))
+                for name, target in _BY_HEAD.items()
+            }
+            biases = {
+                name: Reshaped(f"{theirs}.{target}", (heads, width))
+                for name, target in _BIASES.items()
+            }
             return {
                 **self.modules,
                 **{f"{ours}.{name}": target for name, target in (matrices | biases).items()},

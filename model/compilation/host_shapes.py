@@ -41,9 +41,15 @@ def add_host_shapes(
         positions = tensors[name]
         equal_rows = positions.stride(0) == 0 or bool((positions == positions[:1]).all())
         shaped[name] = positions[:1] if equal_rows else positions
-        if limit is not None and positions.numel() and (largest := int(shaped[name].max())) >= limit:
+        if (
+            limit is not None
+            and positions.numel()
+            and (largest := int(shaped[name].max())) >= limit
+        ):
             remedy = "make the samples shorter or raise model.position.maximum"
-            raise BatchError(f"position id {largest}: the position table has room for 0..{limit - 1}; {remedy}")
+            raise BatchError(
+                f"position id {largest}: the position table has room for 0..{limit - 1}; {remedy}"
+            )
     # rows without padding
     if "lengths" in on_host and bool((tensors["lengths"] >= tensors["input_ids"].shape[1]).all()):
         shaped["lengths"] = torch.tensor(tensors["input_ids"].shape[1])
@@ -77,7 +83,9 @@ def prediction_positions(rank: Tensor) -> Tensor:
 
 def _check_left_padding(left: Tensor, tensors: Mapping[str, Tensor]) -> None:
     if counted := sorted({"attention", "prefix_length"} & tensors.keys()):
-        raise BatchError(f"left_padding: {counted[0]} counts positions from 0: pad these rows on the right")
+        raise BatchError(
+            f"left_padding: {counted[0]} counts positions from 0: pad these rows on the right"
+        )
     ends = left + tensors["lengths"].to(left.device)
     columns = tensors["input_ids"].shape[1]
     if bool((left < 0).any()) or bool((ends > columns).any()):
@@ -108,8 +116,13 @@ def pad_labels(
     missing = -count % capacity if count else capacity
     fields = [field for name in tensors if (field := reads.get(name, FIELDS.get(name))) is not None]
     added = {
-        field.name: tensors[field.name].new_full((missing, *tensors[field.name].shape[1:]), field.filler)
+        field.name: tensors[field.name].new_full(
+            (missing, *tensors[field.name].shape[1:]), field.filler
+        )
         for field in fields
         if field.per == "label"
     }
-    return {**tensors, **{name: torch.cat((tensors[name], entries)) for name, entries in added.items()}}
+    return {
+        **tensors,
+        **{name: torch.cat((tensors[name], entries)) for name, entries in added.items()},
+    }

@@ -25,10 +25,16 @@ def recompute_layers(model: nn.Module) -> None:
     for layer in _layers(model):
         forward = layer.forward
         recompute = partial(_recompute, layer)
-        layer.forward = forward.within(recompute) if isinstance(forward, _Replaceable) else partial(recompute, forward)
+        layer.forward = (
+            forward.within(recompute)
+            if isinstance(forward, _Replaceable)
+            else partial(recompute, forward)
+        )
 
 
-def compile_layers(model: nn.Module, backend: str = "inductor", on_failure: OnFailure | None = None) -> None:
+def compile_layers(
+    model: nn.Module, backend: str = "inductor", on_failure: OnFailure | None = None
+) -> None:
     """Compile each layer as one graph, before `recompute_layers`; its layers must have no graph breaks.
 
     After a second batch size or row length, a graph is compiled for any; further ones compile nothing.
@@ -44,7 +50,9 @@ def compile_layers(model: nn.Module, backend: str = "inductor", on_failure: OnFa
         layer.forward = compiler.compile(layer.forward)
 
 
-def compile_heads(model: nn.Module, backend: str = "inductor", on_failure: OnFailure | None = None) -> None:
+def compile_heads(
+    model: nn.Module, backend: str = "inductor", on_failure: OnFailure | None = None
+) -> None:
     """Compile each head that reads only labeled positions as one graph, again for each number of labels.
 
     `pad_labels` keeps that number constant. `on_failure` is that of `compile_layers`.
@@ -67,11 +75,17 @@ class _Compiler:
 
             # else it chooses kernels, and with them roundings, by their speed, which differs between processes
             config.deterministic = torch.are_deterministic_algorithms_enabled()
-        if on_failure is not None:  # else a graph for any shape would fail in the backward pass, half of which is done
+        if (
+            on_failure is not None
+        ):  # else a graph for any shape would fail in the backward pass, half of which is done
             functorch_config.force_non_lazy_backward_lowering = True
 
     def compile(self, forward: Callable[..., Any]) -> Callable[..., Any]:
-        settings: Any = {"fullgraph": True, "backend": self.backend, "recompile_limit": _GRAPHS}  # untyped in torch
+        settings: Any = {
+            "fullgraph": True,
+            "backend": self.backend,
+            "recompile_limit": _GRAPHS,
+        }  # untyped in torch
         compiled = torch.compile(forward, **settings)
         return compiled if self.on_failure is None else _Replaceable(compiled, forward, self)
 
@@ -82,13 +96,17 @@ class _Replaceable:
     Recomputation belongs inside: a call that was made by one of the two is recomputed by the same one.
     """
 
-    def __init__(self, compiled: Callable[..., Any], plain: Callable[..., Any], compiler: _Compiler) -> None:
+    def __init__(
+        self, compiled: Callable[..., Any], plain: Callable[..., Any], compiler: _Compiler
+    ) -> None:
         self.compiled = compiled
         self.plain = plain
         self.compiler = compiler
 
     def within(self, wrapper: Callable[..., Any]) -> "_Replaceable":
-        return _Replaceable(partial(wrapper, self.compiled), partial(wrapper, self.plain), self.compiler)
+        return _Replaceable(
+            partial(wrapper, self.compiled), partial(wrapper, self.plain), self.compiler
+        )
 
     def __call__(self, *inputs: object) -> object:
         if self.compiler.failed:

@@ -66,7 +66,9 @@ def record_layers(model: Model, tensors: Mapping[str, Tensor], purpose: str) -> 
     """
     tensors = add_host_shapes(tensors, model.position_limit, model.host_tensors)
     if unread := sorted({"document_ids", "left_padding"} & tensors.keys()):
-        raise BatchError(f"{unread[0]}: {purpose} expected rows of one text each, padded on the right; got this tensor")
+        raise BatchError(
+            f"{unread[0]}: {purpose} expected rows of one text each, padded on the right; got this tensor"
+        )
     calls: list[LayerCall] = []
     states: list[Tensor] = []
     body = find_body(model, purpose)
@@ -135,12 +137,16 @@ class Entropy:
 
     def __post_init__(self) -> None:
         if not self.threshold >= 0:
-            raise ConfigurationError(f"early exit: threshold: expected 0 nats or more, got {self.threshold}")
+            raise ConfigurationError(
+                f"early exit: threshold: expected 0 nats or more, got {self.threshold}"
+            )
 
     def check(self, head: Head) -> None:
         """Refuse a head that does not score classes."""
         if not isinstance(head, Classification):
-            raise ConfigurationError(f"early exit: entropy needs scores of classes, got {head.key()}: take Patience")
+            raise ConfigurationError(
+                f"early exit: entropy needs scores of classes, got {head.key()}: take Patience"
+            )
 
     def leave(self, scores: Tensor, before: Tensor | None, agreed: Tensor) -> tuple[Tensor, Tensor]:
         """Return which rows leave, [b] bool, by their scores [b, classes], and `agreed` [b] as it is."""
@@ -171,13 +177,17 @@ class Patience:
 
     def __post_init__(self) -> None:
         if self.agreements < 0:
-            raise ConfigurationError(f"early exit: agreements: expected 0 or more, got {self.agreements}")
+            raise ConfigurationError(
+                f"early exit: agreements: expected 0 or more, got {self.agreements}"
+            )
 
     def check(self, head: Head) -> None:
         """Refuse a regression without tolerance, and a classification with one."""
         if isinstance(head, Regression) != (self.tolerance is not None):
             got = f"{self.tolerance} for {head.key()}"
-            raise ConfigurationError(f"early exit: tolerance: expected one for regression alone, got {got}")
+            raise ConfigurationError(
+                f"early exit: tolerance: expected one for regression alone, got {got}"
+            )
 
     def leave(self, scores: Tensor, before: Tensor | None, agreed: Tensor) -> tuple[Tensor, Tensor]:
         """Return which rows leave, [b] bool, and their new number of agreements in a row, from `agreed` [b].
@@ -225,7 +235,9 @@ class EarlyExit(nn.Module):
         find_body(model, _PURPOSE)
         if head not in model.heads or model.heads[head].off_ramps is None:
             how = f"train one: model.heads.{head}.exits=joint, or after"
-            raise ConfigurationError(f"early exit: expected a head {head} with a classifier after each layer: {how}")
+            raise ConfigurationError(
+                f"early exit: expected a head {head} with a classifier after each layer: {how}"
+            )
         self.model = model
         self.head = head
 
@@ -238,7 +250,9 @@ class EarlyExit(nn.Module):
             ConfigurationError: the model is in training mode, or the rule does not fit the head.
         """
         if self.training:
-            raise ConfigurationError("early exit needs a model in evaluation mode, call eval(): dropout is random")
+            raise ConfigurationError(
+                "early exit needs a model in evaluation mode, call eval(): dropout is random"
+            )
         own = cast(RowHead, self.model.heads[self.head])
         rule.check(own)
         classifiers = [*cast("Sequence[RowHead]", own.off_ramps), own]
@@ -247,7 +261,9 @@ class EarlyExit(nn.Module):
             tokens * matrix_flops(call.layer) + attention_flops(self.model, layer, tokens)
             for layer, call in enumerate(calls)
         ]
-        dense = torch.stack([embedding_flops(self.model, tokens), *costs]).sum(0) + matrix_flops(own.classifier)
+        dense = torch.stack([embedding_flops(self.model, tokens), *costs]).sum(0) + matrix_flops(
+            own.classifier
+        )
         # x, rows, agreed, before: of the b rows that are left; depths, flops, spent, found: of all B
         rows = torch.arange(len(x), device=x.device)
         agreed = torch.zeros_like(rows)
@@ -276,7 +292,10 @@ class EarlyExit(nn.Module):
             before = scores[stay]
             agreed = agreed[stay]
             read = {name: tensor for name, tensor in inputs.tensors.items() if name in _POOLED}
-            batch = {name: tensor[rows.to(tensor.device)] if tensor.ndim else tensor for name, tensor in read.items()}
+            batch = {
+                name: tensor[rows.to(tensor.device)] if tensor.ndim else tensor
+                for name, tensor in read.items()
+            }
         return Exits(found, depths, flops, dense)
 
 
@@ -294,5 +313,9 @@ def select_rows(plan: AttentionPlan, rows: Tensor) -> AttentionPlan:
     relative = plan.relative
     if relative is not None:
         relative = relative._replace(rows=select(relative.rows), absolute=select(relative.absolute))
-    rotation = None if plan.rotation is None else (select(plan.rotation[0]), select(plan.rotation[1]))
-    return plan._replace(mask=None if mask is None else select(mask), rotation=rotation, relative=relative)
+    rotation = (
+        None if plan.rotation is None else (select(plan.rotation[0]), select(plan.rotation[1]))
+    )
+    return plan._replace(
+        mask=None if mask is None else select(mask), rotation=rotation, relative=relative
+    )

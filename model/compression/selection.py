@@ -43,7 +43,9 @@ class StructureOptions:
 
     def __post_init__(self) -> None:
         if (self.keep is None) == (self.sparsity is None):
-            raise ValueError("expected keep, the number that stays, or sparsity, the share that goes: one of both")
+            raise ValueError(
+                "expected keep, the number that stays, or sparsity, the share that goes: one of both"
+            )
 
     def kept_of(self, total: int, unit: str, group: int = 1) -> int:
         """Return how many of `total` each layer keeps; `group` of them stay or go together.
@@ -59,7 +61,9 @@ class StructureOptions:
             share = 1 - (self.sparsity or 0.0)
             return group * max(1, round(share * (total // group)))
         if self.keep > total:
-            raise ConfigurationError(f"keep: expected at most the {total} {unit} of each layer, got {self.keep}")
+            raise ConfigurationError(
+                f"keep: expected at most the {total} {unit} of each layer, got {self.keep}"
+            )
         if self.keep % group:
             raise ConfigurationError(
                 f"keep: {self.keep} {unit} do not divide into the groups of {group} that share keys and values; keep a "
@@ -87,7 +91,9 @@ def find_matrices(shapes: Mapping[str, Sequence[int]], key: str, family: str) ->
     """
     found = [name for name, shape in shapes.items() if len(shape) == 2 and name.endswith(".weight")]
     if not (found := [name for name in found if split_name(name) is not None]):
-        raise ConfigurationError(f"{key}: nothing to prune: expected a family with layers of linear maps, got {family}")
+        raise ConfigurationError(
+            f"{key}: nothing to prune: expected a family with layers of linear maps, got {family}"
+        )
     return found
 
 

@@ -66,9 +66,18 @@ class TokenPruning(Model):
         self.use_parts(model)
         self.train(model.training)
         body = find_body(model, _PURPOSE)
-        usual = model.family.architecture == "encoder" and all(type(layer) is Layer for layer in body.layers)
-        prefix = any(isinstance(module, Attention) and module.prefix is not None for module in body.modules())
-        if not usual or prefix or model.config.position.disentangled is not None or model.config.parallel:
+        usual = model.family.architecture == "encoder" and all(
+            type(layer) is Layer for layer in body.layers
+        )
+        prefix = any(
+            isinstance(module, Attention) and module.prefix is not None for module in body.modules()
+        )
+        if (
+            not usual
+            or prefix
+            or model.config.position.disentangled is not None
+            or model.config.parallel
+        ):
             raise ConfigurationError(
                 "token pruning: expected an encoder of attention and feed-forward blocks in sequence (a decoder "
                 "generates with a cache, in which later layers miss dropped tokens), without disentangled attention "
@@ -95,7 +104,9 @@ class TokenPruning(Model):
             ConfigurationError: the rule is one for another depth, or has numbers out of range.
         """
         rule.check(self.config.layers)
-        self._rules = [rule]  # in a list, the values of a rule in training are no parameters of the model
+        self._rules = [
+            rule
+        ]  # in a list, the values of a rule in training are no parameters of the model
 
     @property
     def counted(self) -> Mapping[str, Any]:
@@ -139,7 +150,9 @@ class TokenPruning(Model):
         # K slots hold the tokens that are left: columns [B, K] are their positions, alive [B, K] is False at padding
         columns = torch.arange(x.shape[1], device=x.device).expand(len(x), -1)
         alive = columns < lengths[:, None]
-        every: Tensor | None = None  # last states [B, T, dim] of all positions, once tokens have been dropped
+        every: Tensor | None = (
+            None  # last states [B, T, dim] of all positions, once tokens have been dropped
+        )
         tokens = lengths
         kept = []
         flops = embedding_flops(self, lengths)
@@ -158,8 +171,12 @@ class TokenPruning(Model):
                 flops = flops + mixing / 2  # the scores, a second time
                 heads = queries[0].shape[-1] // body.head_dim
                 with torch.set_grad_enabled(soft is not None and torch.is_grad_enabled()):
-                    received = sum_attention(body, queries[0], keys[0], plan, alive) / (heads * tokens[:, None])
-                received = received.masked_fill(columns == 0, torch.inf).masked_fill(~alive, -torch.inf)
+                    received = sum_attention(body, queries[0], keys[0], plan, alive) / (
+                        heads * tokens[:, None]
+                    )
+                received = received.masked_fill(columns == 0, torch.inf).masked_fill(
+                    ~alive, -torch.inf
+                )
                 if isinstance(self.rule, SoftRule):
                     masks.append(self.rule.mask(number, received, lengths))
                 else:
@@ -189,7 +206,9 @@ def prune_by(model: Model, record: RuleRecord) -> Model:
     return model if rule is None else TokenPruning(model, rule)
 
 
-def sum_attention(body: Attention, query: Tensor, key: Tensor, plan: AttentionPlan, alive: Tensor) -> Tensor:
+def sum_attention(
+    body: Attention, query: Tensor, key: Tensor, plan: AttentionPlan, alive: Tensor
+) -> Tensor:
     """Return the attention that each token receives, summed over heads and queries, fp32 or fp64 [B, K].
 
     Args:
@@ -213,7 +232,10 @@ def select_tokens(plan: AttentionPlan, columns: Tensor, alive: Tensor) -> Attent
         """Take the columns along a dimension of [B or 1, n, T or 1, m]."""
         index = columns.unflatten(1, (1, *(-1 if at == dim else 1 for at in (2, 3))))  # type: ignore[no-untyped-call]
         part = part.expand(len(columns), -1, -1, -1)
-        return part.gather(dim, index.expand(*(index.shape[at] if at == dim else part.shape[at] for at in range(4))))
+        return part.gather(
+            dim,
+            index.expand(*(index.shape[at] if at == dim else part.shape[at] for at in range(4))),
+        )
 
     mask = plan.mask
     rotation = plan.rotation

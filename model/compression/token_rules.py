@@ -34,7 +34,11 @@ class TopTokens:
         if len(self.shares) != layers or not all(0 < share <= 1 for share in self.shares):
             _refuse("shares", f"{layers} numbers in (0, 1]", self.shares)
         if sorted(self.shares, reverse=True) != list(self.shares):
-            _refuse("shares", "none above the one before it: dropped tokens do not come back", self.shares)
+            _refuse(
+                "shares",
+                "none above the one before it: dropped tokens do not come back",
+                self.shares,
+            )
 
     def prunes(self, layer: int) -> bool:
         """Return whether tokens may leave in a layer, from 0."""
@@ -65,7 +69,9 @@ class Threshold:
 
     def check(self, layers: int) -> None:
         """Refuse thresholds for another number of layers."""
-        if len(self.thresholds) != layers or not all(0 <= threshold <= 1 for threshold in self.thresholds):
+        if len(self.thresholds) != layers or not all(
+            0 <= threshold <= 1 for threshold in self.thresholds
+        ):
             _refuse("thresholds", f"{layers} numbers in [0, 1]", self.thresholds)
 
     def prunes(self, layer: int) -> bool:
@@ -93,7 +99,9 @@ class SoftRule(nn.Module, ABC):
     def check(self, layers: int) -> None:
         """Refuse a model of another depth."""
         if self.layers != layers:
-            raise ConfigurationError(f"token pruning: expected a rule for {layers} layers, got one for {self.layers}")
+            raise ConfigurationError(
+                f"token pruning: expected a rule for {layers} layers, got one for {self.layers}"
+            )
 
     def prunes(self, layer: int) -> bool:
         """Return whether a layer has a mask: each does."""
@@ -177,7 +185,9 @@ class LearnedRetention(SoftRule):
     def harden(self) -> TopTokens:
         """Return the sum of each layer's entries, rounded up, as a share that never rises."""
         sums = 1 + self.retention.detach().double().clamp(0, 1).sum(1)
-        return TopTokens(tuple(((sums - _ROUNDING).ceil().cummin(0).values / self.positions).tolist()))
+        return TopTokens(
+            tuple(((sums - _ROUNDING).ceil().cummin(0).values / self.positions).tolist())
+        )
 
 
 Rule: TypeAlias = TopTokens | Threshold | SoftRule
@@ -202,4 +212,6 @@ def read_rule(record: RuleRecord) -> TopTokens | Threshold | None:
 
 
 def _refuse(key: str, expected: str, got: tuple[float, ...]) -> None:
-    raise ConfigurationError(f"token pruning: {key}: expected one a layer, {expected}, got {list(got)}")
+    raise ConfigurationError(
+        f"token pruning: {key}: expected one a layer, {expected}, got {list(got)}"
+    )

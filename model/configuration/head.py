@@ -88,7 +88,9 @@ class HeadOptions:
         """Return the pool in a family of some architecture."""
         return self.pool or _POOLS[architecture]
 
-    def differences(self, theirs: "HeadOptions", architecture: str) -> dict[str, tuple[object, object]]:
+    def differences(
+        self, theirs: "HeadOptions", architecture: str
+    ) -> dict[str, tuple[object, object]]:
         """Return the keys by which it computes something else than another head of its class, with both values."""
         values = {key: (getattr(self, key), getattr(theirs, key)) for key in self.compared}
         return {key: (ours, other) for key, (ours, other) in values.items() if ours != other}
@@ -132,7 +134,9 @@ class ClassOptions(HeadOptions):
 
     def __post_init__(self) -> None:
         if self.classes is not None and self.labels and len(self.labels) != self.classes:
-            raise ValueError(f"classes: expected as many as labels, {len(self.labels)}, got {self.classes}")
+            raise ValueError(
+                f"classes: expected as many as labels, {len(self.labels)}, got {self.classes}"
+            )
         if len(set(self.labels)) < len(self.labels):
             raise ValueError(f"labels: expected different names, got {', '.join(self.labels)}")
 
@@ -176,9 +180,13 @@ class ClassifierOptions(HeadOptions):
 
     def __post_init__(self) -> None:
         if self.hidden_norm and self.hidden is None:
-            raise ValueError("hidden_norm: without a hidden map there is nothing to normalize; set hidden, or drop it")
+            raise ValueError(
+                "hidden_norm: without a hidden map there is nothing to normalize; set hidden, or drop it"
+            )
         if self.hidden_dim is not None and self.hidden is None:
-            raise ValueError("hidden_dim: without a hidden map nothing has this width; set hidden, or remove it")
+            raise ValueError(
+                "hidden_dim: without a hidden map nothing has this width; set hidden, or remove it"
+            )
 
 
 @config_class
@@ -190,7 +198,9 @@ class RowOptions(ClassifierOptions):
     segments with their distance and product; late scores every token and takes the mean of the scores (arXiv
     2503.05500). null = cls in an encoder, last in a decoder, decoder_last (the only choice) in an encoder_decoder."""
 
-    def differences(self, theirs: HeadOptions, architecture: str) -> dict[str, tuple[object, object]]:
+    def differences(
+        self, theirs: HeadOptions, architecture: str
+    ) -> dict[str, tuple[object, object]]:
         """Return the keys by which it computes something else than another head of its class, with both values."""
         ours = self.pool_in(architecture)
         other = theirs.pool_in(architecture)
@@ -221,7 +231,11 @@ def default_labels(count: int) -> tuple[str, ...]:
 def keys_of_labels(labels: tuple[str, ...]) -> dict[str, object]:
     """Return the keys of a head with these classes; names that transformers made up are none."""
     count = len(labels)
-    return {"classes": count} if labels == default_labels(count) else {"classes": count, "labels": labels}
+    return (
+        {"classes": count}
+        if labels == default_labels(count)
+        else {"classes": count, "labels": labels}
+    )
 
 
 def module_name(head: str) -> str:
@@ -246,10 +260,14 @@ def _read_head(name: str, value: object) -> HeadOptions:
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = {"weight": value}
     if not isinstance(value, Mapping):
-        raise ConfigurationError(f"model.heads.{name}: expected a weight or a mapping of keys, got {value!r}")
+        raise ConfigurationError(
+            f"model.heads.{name}: expected a weight or a mapping of keys, got {value!r}"
+        )
     own = _keys_of(kind)
     for key in value.keys() - own:
-        if readers := [other for other in HEADS.available() if key in _keys_of(HEADS.load_class(other).Options)]:
+        if readers := [
+            other for other in HEADS.available() if key in _keys_of(HEADS.load_class(other).Options)
+        ]:
             raise ConfigurationError(
                 f"model.heads.{name}.{key}: the head {name} does not read this key, which is one of "
                 f"{', '.join(readers)}; it reads {', '.join(own)}"
@@ -264,7 +282,10 @@ def _keys_of(kind: type[HeadOptions]) -> list[str]:
 
 def _plain_head(head: HeadOptions) -> object:
     """Return the weight of a head, or its weight and the keys that differ from their defaults."""
-    changed = {key: list(value) if isinstance(value, tuple) else value for key, value in non_default_keys(head).items()}
+    changed = {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in non_default_keys(head).items()
+    }
     return {"weight": head.weight} | changed if changed.keys() - {"weight"} else head.weight
 
 

@@ -15,7 +15,13 @@ from clozeline.configuration.config import MayChange, adapter_of, config_class
 from clozeline.configuration.named_algorithms import IsName
 from clozeline.model.configuration.head import Heads
 from clozeline.model.configuration.key_types import Depth, Width
-from clozeline.model.configuration.layer import BiasConfig, ConnectorConfig, DropoutConfig, InitConfig, ShareConfig
+from clozeline.model.configuration.layer import (
+    BiasConfig,
+    ConnectorConfig,
+    DropoutConfig,
+    InitConfig,
+    ShareConfig,
+)
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
 from clozeline.model.registries import FAMILIES, HEADS, AdapterComponent
 
@@ -140,13 +146,24 @@ class ModelConfig:
     {masked_lm: {weight: 1.0, normalize: row}}."""
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(
+        cls, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
         schema = handler(source)
         shared = cls.__base__ is object
-        return core_schema.no_info_wrap_validator_function(_validate_for_family, schema) if shared else schema
+        return (
+            core_schema.no_info_wrap_validator_function(_validate_for_family, schema)
+            if shared
+            else schema
+        )
 
     def __post_init__(self) -> None:
-        for check in (self._name_problems, self._attention_problems, self._position_problems, self._share_problems):
+        for check in (
+            self._name_problems,
+            self._attention_problems,
+            self._position_problems,
+            self._share_problems,
+        ):
             for problem in check():
                 raise ValueError(problem)
 
@@ -156,14 +173,23 @@ class ModelConfig:
         if not self.heads:
             known = ", ".join(HEADS.available())
             yield f"heads: expected at least one of {known} with its weight, got none"
-        for key in ("decoder_layers", "decoder_dim", "decoder_attention_heads", "decoder_ffn_dim", "connector"):
+        for key in (
+            "decoder_layers",
+            "decoder_dim",
+            "decoder_attention_heads",
+            "decoder_ffn_dim",
+            "connector",
+        ):
             if getattr(self, key) is not None and self.architecture != "encoder_decoder":
                 yield f"{key}: only an encoder_decoder has it; remove the key or change family '{self.family}'"
         if self.languages and self.architecture != "encoder":
             yield f"languages: only an encoder reads them; set it to 0 or change family '{self.family}'"
 
     def _attention_problems(self) -> Iterator[str]:
-        widths = {"attention_heads": self.dim, "decoder_attention_heads": self.decoder_dim or self.dim}
+        widths = {
+            "attention_heads": self.dim,
+            "decoder_attention_heads": self.decoder_dim or self.dim,
+        }
         for key, dim in widths.items():
             heads = getattr(self, key) or self.attention_heads
             if self.head_dim is None and dim % heads:
@@ -177,7 +203,9 @@ class ModelConfig:
             if share != 1 and (int(width * share) < 2 or int(width * share) % 2):
                 got = f"expected 2 or another even number of rotated components, got {int(width * share)} of {width}"
                 yield f"position.partial_rotary_factor: {got}"
-        if self.parallel is not None and (self.architecture == "encoder_decoder" or self.position.disentangled):
+        if self.parallel is not None and (
+            self.architecture == "encoder_decoder" or self.position.disentangled
+        ):
             yield "parallel: layers with cross-attention or disentangled attention are sequential; remove the key"
         if self.parallel is not None and (self.norm_place != "pre" or not self.first_norm):
             yield "parallel: expected norm_place pre with first_norm; set them, or remove the key"
@@ -200,11 +228,13 @@ class ModelConfig:
             yield f"out_dim: {tied}; set tied to false, or remove out_dim"
         if scaling is not None and scaling.kind == "dynamic" and self.rotated_width <= 2:
             yield f"position.scaling: dynamic needs head_dim 4 or more, got {self.head_width}"
-        for key in ("short_factor", "long_factor") if scaling is not None and scaling.kind == "longrope" else ():
+        for key in (
+            ("short_factor", "long_factor")
+            if scaling is not None and scaling.kind == "longrope"
+            else ()
+        ):
             if (count := len(getattr(scaling, key))) != self.rotated_width // 2:
-                expected = (
-                    f"expected one divisor for each of {self.rotated_width // 2} pairs of components, got {count}"
-                )
+                expected = f"expected one divisor for each of {self.rotated_width // 2} pairs of components, got {count}"
                 yield f"position.scaling.{key}: {expected}"
         if self.local is not None and self.local.theta is not None and kind != "rope":
             yield f"local.theta: only rope reads it; remove the key or change position.kind '{kind}'"
@@ -243,7 +273,9 @@ class ModelConfig:
                 yield f"share.group_layers: expected a divisor of the {depth} layers, got {share.group_layers}"
             if (share.groups or 1) > depth // share.group_layers:
                 yield f"share.groups: expected at most {depth // share.group_layers}, got {share.groups}"
-        if share.stacks and (self.decoder_dim or self.decoder_attention_heads or self.decoder_ffn_dim):
+        if share.stacks and (
+            self.decoder_dim or self.decoder_attention_heads or self.decoder_ffn_dim
+        ):
             sizes = "decoder_dim, decoder_attention_heads, decoder_ffn_dim"
             yield f"share.stacks: both stacks have one size; remove {sizes}"
         if share != ShareConfig() and (self.scale_by_depth or not self.first_norm):
@@ -288,7 +320,9 @@ class ModelConfig:
     def position_limit(self) -> int | None:
         """Positions of the table that are left for a row; None: no limit."""
         limit = self.position.limit
-        taken = 0 if self.adapter is None else self.adapter.options.position_count(self.architecture)
+        taken = (
+            0 if self.adapter is None else self.adapter.options.position_count(self.architecture)
+        )
         return None if limit is None else limit - taken
 
     @property

@@ -65,7 +65,9 @@ class ScalingConfig:
     def __post_init__(self) -> None:
         refuse_unread_keys(self, "kind", self.READS)
         if "original_maximum" in self.READS[self.kind] and self.original_maximum is None:
-            raise ValueError(f"original_maximum: expected the first training's length for {self.kind}, got none")
+            raise ValueError(
+                f"original_maximum: expected the first training's length for {self.kind}, got none"
+            )
         if self.kind == "longrope" and (not self.short_factor or not self.long_factor):
             raise ValueError(
                 "expected short_factor and long_factor for longrope, a divisor of each frequency, got none"
@@ -73,7 +75,9 @@ class ScalingConfig:
         if self.high_freq_factor <= self.low_freq_factor:
             low = self.low_freq_factor
             high = self.high_freq_factor
-            raise ValueError(f"high_freq_factor: expected more than low_freq_factor {low}, got {high}")
+            raise ValueError(
+                f"high_freq_factor: expected more than low_freq_factor {low}, got {high}"
+            )
 
 
 @config_class
@@ -96,7 +100,9 @@ class LocalConfig:
     def __post_init__(self) -> None:
         if (self.global_every is None) == (self.layer_types is None):
             got = "neither" if self.layer_types is None else "both"
-            raise ValueError(f"expected global_every or layer_types, which say what layers are local, got {got}")
+            raise ValueError(
+                f"expected global_every or layer_types, which say what layers are local, got {got}"
+            )
 
     def is_local(self, layer: int) -> bool:
         """Return whether a layer, from 0, sees only its window."""
@@ -130,11 +136,17 @@ class DisentangledConfig:
 
     def __post_init__(self) -> None:
         if self.terms == 1:
-            raise ValueError("expected content_to_position, position_to_content or both, got neither")
+            raise ValueError(
+                "expected content_to_position, position_to_content or both, got neither"
+            )
         if self.buckets and self.max_distance < self.buckets // 2 + 2:
-            raise ValueError(f"max_distance: expected {self.buckets // 2 + 2} or more, got {self.max_distance}")
+            raise ValueError(
+                f"max_distance: expected {self.buckets // 2 + 2} or more, got {self.max_distance}"
+            )
         if self.convolution and self.convolution % 2 == 0:
-            raise ValueError(f"convolution: expected an odd number of tokens, got {self.convolution}")
+            raise ValueError(
+                f"convolution: expected an odd number of tokens, got {self.convolution}"
+            )
 
     @property
     def rows(self) -> int:
@@ -181,7 +193,9 @@ class PositionConfig:
     """rope: base of the wavelengths."""
     partial_rotary_factor: Annotated[float, Field(gt=0, le=1)] = 1.0
     """rope: share of a head's components, the first ones, that are rotated (GPT-NeoX 0.25, Phi 0.5)."""
-    nope_layers: Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(list_to_tuple)] = ()
+    nope_layers: Annotated[
+        tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(list_to_tuple)
+    ] = ()
     """rope: layers, from 0, whose queries and keys are not rotated (NoPE layers of SmolLM3, arXiv 2501.18795)."""
     scaling: ScalingConfig | None = None
     """rope: scaling of the frequencies for contexts longer than in the first training; null = none."""

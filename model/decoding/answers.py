@@ -30,7 +30,9 @@ class Answers(NamedTuple):
         return row, int(self.first[row]), int(self.last[row])
 
 
-def best_spans(starts: Tensor, ends: Tensor, longest: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
+def best_spans(
+    starts: Tensor, ends: Tensor, longest: int | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return the score, first and last position [B] of the span with the highest starts[first] + ends[last].
 
     Ties go to the earlier end, then to the shorter span. Linear in T, times `longest` if given.
@@ -60,7 +62,9 @@ def best_spans(starts: Tensor, ends: Tensor, longest: int | None = None) -> tupl
     return (highest + ends).gather(1, last)[:, 0], first.gather(1, last)[:, 0], last[:, 0]
 
 
-def read_answers(scores: Tensor, allowed: Tensor, null: Tensor, longest: int | None = None) -> Answers:
+def read_answers(
+    scores: Tensor, allowed: Tensor, null: Tensor, longest: int | None = None
+) -> Answers:
     """Return the best answers of windows, and their scores of no answer.
 
     Args:

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 
-def probabilities(scores: Tensor, temperature: float, top_k: int | None = None, top_p: float | None = None) -> Tensor:
+def probabilities(
+    scores: Tensor, temperature: float, top_k: int | None = None, top_p: float | None = None
+) -> Tensor:
     """Return the distribution that is sampled from, fp64 [B, vocabulary].
 
     Args:
@@ -28,7 +30,9 @@ def probabilities(scores: Tensor, temperature: float, top_k: int | None = None, 
         ordered[:, top_k:] = -torch.inf
     masses = ordered.softmax(-1)
     if top_p is not None:
-        masses = masses.masked_fill(masses.cumsum(-1) - masses >= top_p, 0.0)  # the mass before each token
+        masses = masses.masked_fill(
+            masses.cumsum(-1) - masses >= top_p, 0.0
+        )  # the mass before each token
     masses = masses / masses.sum(-1, keepdim=True)
     return torch.zeros_like(masses).scatter_(1, tokens, masses)
 
@@ -48,4 +52,7 @@ def draw(distribution: Tensor, numbers: Sequence[float] | Tensor) -> Tensor:
 def uniform(seed: int, row: int, step: int) -> float:
     """Return a number in [0, 1), a multiple of 2^-48, that depends only on the three integers."""
     key = struct.pack("<3Q", *(part % 2**64 for part in (seed, row, step)))
-    return int.from_bytes(hashlib.blake2b(key, digest_size=6, person=b"generate").digest(), "little") / 2.0**48
+    return (
+        int.from_bytes(hashlib.blake2b(key, digest_size=6, person=b"generate").digest(), "little")
+        / 2.0**48
+    )

@@ -26,7 +26,9 @@ def bio_transitions(labels: Sequence[str]) -> tuple[Tensor, Tensor]:
             continue
         kind = label.removeprefix("I-")
         if f"B-{kind}" not in labels:
-            raise ConfigurationError(f"labels: {label} has no B-{kind} to begin with; got {', '.join(labels)}")
+            raise ConfigurationError(
+                f"labels: {label} has no B-{kind} to begin with; got {', '.join(labels)}"
+            )
         first[inside] = -torch.inf
         for before, name in enumerate(labels):
             if name not in (f"B-{kind}", label):

@@ -94,7 +94,11 @@ class Family(nn.Module, ABC):
         body = getattr(self, "stack", self)
         disentangled = self.config.position.disentangled
         special = disentangled is not None and disentangled.special_layers
-        if not self.layered or not isinstance(getattr(body, "layers", None), nn.ModuleList) or special:
+        if (
+            not self.layered
+            or not isinstance(getattr(body, "layers", None), nn.ModuleList)
+            or special
+        ):
             raise ConfigurationError(
                 f"{purpose}: expected one stack of equal attention layers, such as those of the families encoder, "
                 "decoder and mobilebert, without DeBERTa's convolution and mask decoder; got the family "
@@ -114,7 +118,9 @@ class Family(nn.Module, ABC):
 
     def layer_states(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
         """Return the states [B, T, dim] of the embeddings, then of every layer."""
-        expected = f"expected a family whose layers have states of all tokens, got {type(self).__name__}"
+        expected = (
+            f"expected a family whose layers have states of all tokens, got {type(self).__name__}"
+        )
         raise ConfigurationError(f"model.family: {expected}")
 
     def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:

@@ -43,15 +43,21 @@ class RecurrentOptions(ModelConfig):
             if field.name in inherited and field.default is not dataclasses.MISSING:
                 for key in _diff_keys(getattr(self, field.name), field.default, field.name):
                     if key not in _READ | self.READS:
-                        raise ValueError(f"{key}: the family {self.family} does not read this key; leave it out")
+                        raise ValueError(
+                            f"{key}: the family {self.family} does not read this key; leave it out"
+                        )
         if unfit := sorted(self.heads.keys() - self.HEADS):
             fitting = ", ".join(sorted(self.HEADS))
-            raise ValueError(f"heads: states of the family {self.family} are for {fitting}, got '{unfit[0]}'")
+            raise ValueError(
+                f"heads: states of the family {self.family} are for {fitting}, got '{unfit[0]}'"
+            )
 
 
 def _diff_keys(value: object, default: object, name: str) -> Iterator[str]:
     if dataclasses.is_dataclass(value) and dataclasses.is_dataclass(default):
         for part in dataclasses.fields(value):
-            yield from _diff_keys(getattr(value, part.name), getattr(default, part.name), f"{name}.{part.name}")
+            yield from _diff_keys(
+                getattr(value, part.name), getattr(default, part.name), f"{name}.{part.name}"
+            )
     elif value != default:
         yield name

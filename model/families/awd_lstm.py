@@ -37,7 +37,9 @@ class AwdLstm(Family):
     class Options(RecurrentOptions):
         """Configuration of an AWD-LSTM."""
 
-        READS: ClassVar = frozenset({"tied", "dropout.embedding", "dropout.hidden", "dropout.output"})
+        READS: ClassVar = frozenset(
+            {"tied", "dropout.embedding", "dropout.hidden", "dropout.output"}
+        )
         HEADS: ClassVar = frozenset({"regularized_lm"})
 
         word_dropout: Probability = 0.0
@@ -52,7 +54,8 @@ class AwdLstm(Family):
         self.tokens = nn.Embedding(rows, config.dim)
         widths = [config.dim, *[config.cell_dim] * (config.layers - 1), config.dim]
         self.layers = nn.ModuleList(
-            LongShortTermMemory(inputs, outputs, config.weight_dropout) for inputs, outputs in pairwise(widths)
+            LongShortTermMemory(inputs, outputs, config.weight_dropout)
+            for inputs, outputs in pairwise(widths)
         )
         self._token_flops = matrix_flops(self.layers)
 
@@ -89,7 +92,9 @@ class AwdLstm(Family):
         """Return the states of the last layer [B, T, dim], and the state of every layer after the last token."""
         config = self.config
         following = []
-        x = drop_words(self.tokens(ids), ids, self.tokens.num_embeddings, config.word_dropout, self.training)
+        x = drop_words(
+            self.tokens(ids), ids, self.tokens.num_embeddings, config.word_dropout, self.training
+        )
         x = drop_features(x, config.dropout.embedding, self.training)
         for number, layer in enumerate(self.layers):
             if number:

@@ -41,14 +41,18 @@ class Decoder(Family):
 
     def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:
         if cache is not None and "left_padding" in tensors:
-            raise BatchError("left_padding: expected prompts of a continuation padded on the right, got left padding")
+            raise BatchError(
+                "left_padding: expected prompts of a continuation padded on the right, got left padding"
+            )
         vectors = self.tokens(tensors["input_ids"])
         prefix = tensors.get("prefix_length")
         return self.stack(
             vectors,
             tensors["position_ids"],
             tensors.get("type_ids"),
-            batch_padding(tensors) if "left_padding" in tensors else None,  # causality hides padding on the right
+            batch_padding(tensors)
+            if "left_padding" in tensors
+            else None,  # causality hides padding on the right
             prefix_length=None if prefix is None else prefix.to(vectors.device),
             cache=cache,
             documents=batch_documents(tensors),

@@ -67,7 +67,9 @@ class Elmo(Family):
         def __post_init__(self) -> None:
             super().__post_init__()
             if self.dim % 2:
-                raise ValueError(f"dim: expected an even number, half of it for each direction, got {self.dim}")
+                raise ValueError(
+                    f"dim: expected an even number, half of it for each direction, got {self.dim}"
+                )
             if not self.filters or max(size for size, _ in self.filters) > self.max_characters:
                 most = f"at most max_characters {self.max_characters}"
                 got = [list(pair) for pair in self.filters]
@@ -82,7 +84,9 @@ class Elmo(Family):
         self.words = CharacterEncoder(config.character_dim, config.filters, config.highways, width)
         self.left = _Direction(config)
         self.right = _Direction(config)
-        self._token_flops = self.words.flops(config.max_characters) + matrix_flops(self.left, self.right)
+        self._token_flops = self.words.flops(config.max_characters) + matrix_flops(
+            self.left, self.right
+        )
         characters = torch.zeros(rows, config.max_characters, dtype=torch.int16)
         self.characters: Tensor  # of each token; not stored, as the tokenizer has them
         self.register_buffer("characters", characters, persistent=False)
@@ -99,7 +103,9 @@ class Elmo(Family):
         self.refuse_unsupported(tensors)
         ids = tensors["input_ids"]
         lengths = tensors["lengths"]
-        words = self.words(tensors["characters"] if "characters" in tensors else self.characters[ids])
+        words = self.words(
+            tensors["characters"] if "characters" in tensors else self.characters[ids]
+        )
         # the right-to-left stack reads each row from its end; padding [B, T] stays, and reversing twice restores
         positions = torch.arange(ids.shape[1], device=ids.device)
         ends = lengths.to(ids.device).view(-1, 1)

@@ -36,7 +36,9 @@ class Encoder(Family):
         super().__init__()
         self.config = config
         self.tokens = nn.Embedding(rows, config.embedding_width)
-        self.languages = nn.Embedding(config.languages, config.embedding_width) if config.languages else None
+        self.languages = (
+            nn.Embedding(config.languages, config.embedding_width) if config.languages else None
+        )
         self.stack = Stack(config, config.layers)
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
@@ -51,7 +53,9 @@ class Encoder(Family):
         pairs = pair_mask(tensors) if "attention" in tensors else None
         positions = tensors["position_ids"]
         documents = batch_documents(tensors)
-        return stack(vectors, positions, types, batch_padding(tensors), pairs=pairs, documents=documents)
+        return stack(
+            vectors, positions, types, batch_padding(tensors), pairs=pairs, documents=documents
+        )
 
     def layer_states(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
         return layer_states(self.stack, lambda: self(tensors))

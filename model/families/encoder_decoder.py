@@ -44,19 +44,27 @@ class EncoderDecoder(Family):
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
         ids = tensors["input_ids"]
         target_ids = tensors["decoder_input_ids"]
-        both = self.tokens(torch.cat((ids, target_ids), dim=1))  # each look-up has a gradient as large as the table
+        both = self.tokens(
+            torch.cat((ids, target_ids), dim=1)
+        )  # each look-up has a gradient as large as the table
         vectors, target_vectors = both.split((ids.shape[1], target_ids.shape[1]), dim=1)
         return self._decode(tensors, target_vectors, *self._encode(tensors, vectors), None)
 
     def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:
         if cache is None:
             return self(tensors)
-        source, visible = cache.once(self, lambda: self._encode(tensors, self.tokens(tensors["input_ids"])))
-        return self._decode(tensors, self.tokens(tensors["decoder_input_ids"]), source, visible, cache)
+        source, visible = cache.once(
+            self, lambda: self._encode(tensors, self.tokens(tensors["input_ids"]))
+        )
+        return self._decode(
+            tensors, self.tokens(tensors["decoder_input_ids"]), source, visible, cache
+        )
 
     def layer_states(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
         """Return the states [B, T, dim] of the encoder's embeddings and of each of its layers."""
-        return layer_states(self.encoder, lambda: self._states(tensors, self.tokens(tensors["input_ids"])))
+        return layer_states(
+            self.encoder, lambda: self._states(tensors, self.tokens(tensors["input_ids"]))
+        )
 
     def _states(self, tensors: Mapping[str, Tensor], vectors: Tensor) -> Tensor:
         padding = batch_padding(tensors)
@@ -64,19 +72,34 @@ class EncoderDecoder(Family):
         documents = batch_documents(tensors)
         return self.encoder(vectors, tensors["position_ids"], types, padding, documents=documents)
 
-    def _encode(self, tensors: Mapping[str, Tensor], vectors: Tensor) -> tuple[Tensor, Tensor | None]:
+    def _encode(
+        self, tensors: Mapping[str, Tensor], vectors: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
         """Return the states [B, S, dim] that the decoder attends to, and the mask of their tokens."""
         states = self._states(tensors, vectors)
         return states if self.connector is None else self.connector(states), batch_padding(tensors)
 
     def _decode(
-        self, batch: Mapping[str, Tensor], vectors: Tensor, source: Tensor, visible: Tensor | None, cache: Cache | None
+        self,
+        batch: Mapping[str, Tensor],
+        vectors: Tensor,
+        source: Tensor,
+        visible: Tensor | None,
+        cache: Cache | None,
     ) -> Tensor:
         positions = batch["decoder_position_ids"]
         own = batch_documents(batch, "decoder_")
         other = batch_documents(batch)
         return self.decoder(
-            vectors, positions, None, None, source, visible, cache=cache, documents=own, source_documents=other
+            vectors,
+            positions,
+            None,
+            None,
+            source,
+            visible,
+            cache=cache,
+            documents=own,
+            source_documents=other,
         )
 
     def sizes(self, target: str) -> ModelConfig:

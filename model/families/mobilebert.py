@@ -8,7 +8,13 @@ from torch import Tensor, nn
 from clozeline.columns import ROW_TEXT
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import Family
-from clozeline.model.layers.bottleneck import BottleneckConfig, BottleneckLayer, body_norm, neighbor_mask, trigrams
+from clozeline.model.layers.bottleneck import (
+    BottleneckConfig,
+    BottleneckLayer,
+    body_norm,
+    neighbor_mask,
+    trigrams,
+)
 from clozeline.model.layers.masks import batch_padding, document_mask, plan_attention
 from clozeline.model.layers.position import Learned
 from clozeline.model.parameters.flops import matrix_flops
@@ -43,10 +49,14 @@ class MobileBert(Family):
         documents = tensors.get("document_ids")
         padding = batch_padding(tensors)
         vectors = trigrams(self.tokens(tensors["input_ids"]), neighbor_mask(padding, documents))
-        states: list[Tensor] = [self.embeddings(vectors, tensors["position_ids"], tensors.get("type_ids"))]
+        states: list[Tensor] = [
+            self.embeddings(vectors, tensors["position_ids"], tensors.get("type_ids"))
+        ]
         pairs = None if documents is None else document_mask(documents)
         for layer in self.layers:
-            states.append(layer(states[-1], plan_attention(None, padding, causal=False, pairs=pairs)))
+            states.append(
+                layer(states[-1], plan_attention(None, padding, causal=False, pairs=pairs))
+            )
         return states
 
     def flops(self, tokens: int, target_tokens: int) -> float:
@@ -61,7 +71,9 @@ class TrigramEmbeddings(nn.Module):
         super().__init__()
         self.project = nn.Linear(3 * config.embedding_width, config.dim)
         self.position = Learned(config.dim, config.position.maximum, config.position.offset)
-        self.types = nn.Embedding(config.type_vocab_size, config.dim) if config.type_vocab_size else None
+        self.types = (
+            nn.Embedding(config.type_vocab_size, config.dim) if config.type_vocab_size else None
+        )
         self.norm = body_norm(config, config.dim)
         self.dropout = nn.Dropout(config.dropout.embedding)
 

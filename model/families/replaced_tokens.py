@@ -91,7 +91,11 @@ class ReplacedTokens(Encoder):
                 except ValidationError as error:
                     problem = error.errors()[0]["msg"].removeprefix("Value error, ")
                     raise ValueError(f"generator: {problem}") from error
-            if self.embedding_sharing == "disentangled" and "corrective" in self.targets.values() and self.tied:
+            if (
+                self.embedding_sharing == "disentangled"
+                and "corrective" in self.targets.values()
+                and self.tied
+            ):
                 raise ValueError(
                     "embedding_sharing: disentangled keeps the discriminator's gradient from the token embeddings, of "
                     "which the head corrective makes its output projection; set it to all, or tied to false"
@@ -121,7 +125,9 @@ class ReplacedTokens(Encoder):
 
     def views(self, tensors: Mapping[str, Tensor], heads: Mapping[str, Head]) -> Mapping[str, View]:
         """Return the generator's states for its head, and the discriminator's of the replaced tokens for the others."""
-        generated = View(self.read(self.generator, self.tokens(tensors["input_ids"]), tensors), tensors)
+        generated = View(
+            self.read(self.generator, self.tokens(tensors["input_ids"]), tensors), tensors
+        )
         (name,) = (name for name, head in heads.items() if head.target in self.generator_targets)
         if "sample_words" in tensors:
             tensors = {**tensors, "input_ids": _replace_tokens(generated, heads[name])}
@@ -133,15 +139,33 @@ class ReplacedTokens(Encoder):
     ) -> dict[str, tuple[ModelConfig, dict[str, Tensor]]]:
         """Return generator and discriminator as encoders, each with its heads and all that they share."""
         assert isinstance(config, cls.Options)
-        generating = {head for head, target in config.targets.items() if target in cls.generator_targets}
+        generating = {
+            head for head, target in config.targets.items() if target in cls.generator_targets
+        }
         shared = {name: tensor for name, tensor in tensors.items() if name.startswith(_SHARED)}
-        own = {name.replace(_GENERATOR, _STACK): tensor for name, tensor in tensors.items() if _GENERATOR in name}
-        rest = {name: tensor for name, tensor in tensors.items() if not name.startswith((_GENERATOR, "heads."))}
+        own = {
+            name.replace(_GENERATOR, _STACK): tensor
+            for name, tensor in tensors.items()
+            if _GENERATOR in name
+        }
+        rest = {
+            name: tensor
+            for name, tensor in tensors.items()
+            if not name.startswith((_GENERATOR, "heads."))
+        }
         if (difference := rest.pop("family.difference.weight", None)) is not None:
             rest["family.tokens.weight"] = rest["family.tokens.weight"] + difference
-        bodies = {"generator": (generator_config(config), shared | own), "discriminator": (config, rest)}
+        bodies = {
+            "generator": (generator_config(config), shared | own),
+            "discriminator": (config, rest),
+        }
         return {
-            name: _encoder(sizes, body, tensors, {head for head in config.heads if (head in generating) == generates})
+            name: _encoder(
+                sizes,
+                body,
+                tensors,
+                {head for head in config.heads if (head in generating) == generates},
+            )
             for generates, (name, (sizes, body)) in zip((True, False), bodies.items(), strict=True)
         }
 
@@ -151,7 +175,13 @@ class ReplacedTokens(Encoder):
 
 def generator_config(config: ReplacedTokens.Options) -> ModelConfig:
     """Return the configuration of the generator, whose embeddings are as wide as the discriminator's."""
-    return replace(config, **asdict(config.generator), kv_heads=None, head_dim=None, emb_dim=config.embedding_width)
+    return replace(
+        config,
+        **asdict(config.generator),
+        kv_heads=None,
+        head_dim=None,
+        emb_dim=config.embedding_width,
+    )
 
 
 def _encoder(
@@ -159,9 +189,14 @@ def _encoder(
 ) -> tuple[ModelConfig, dict[str, Tensor]]:
     """Return one of the two models as an encoder with some of the heads."""
     shared = {field.name: getattr(config, field.name) for field in fields(ModelConfig)}
-    alone = ModelConfig(**shared | {"family": "encoder", "heads": {name: config.heads[name] for name in heads}})
+    alone = ModelConfig(
+        **shared | {"family": "encoder", "heads": {name: config.heads[name] for name in heads}}
+    )
     own = tuple(f"heads.{module_name(name)}." for name in heads)
-    return alone, {**body, **{name: tensor for name, tensor in tensors.items() if name.startswith(own)}}
+    return alone, {
+        **body,
+        **{name: tensor for name, tensor in tensors.items() if name.startswith(own)},
+    }
 
 
 class _Difference(nn.Module):
@@ -189,5 +224,7 @@ def _replace_tokens(generated: View, head: Head) -> Tensor:
     index = tensors["label_index"]
     fractions = (tensors["sample_words"] >> 8) * 2.0**-24
     scores = head.logits(hidden.flatten(0, 1).index_select(0, index)).float()
-    drawn = draw(scores.softmax(-1), fractions).clamp(max=scores.shape[-1] - 1)  # beyond it where scores are NaN
+    drawn = draw(scores.softmax(-1), fractions).clamp(
+        max=scores.shape[-1] - 1
+    )  # beyond it where scores are NaN
     return at_labels(tensors, drawn)

@@ -57,7 +57,9 @@ class XLNet(Family):
         predicted = prediction_positions(rank) if predicted is None else predicted
         # content [B, T, dim] and queries [B, P, dim] in one matrix, [B, T + P, dim]
         unknown = self.unknown.expand(*predicted.shape, -1)
-        positions = torch.cat((torch.arange(columns, device=ids.device).expand(rows, -1), predicted), dim=1)
+        positions = torch.cat(
+            (torch.arange(columns, device=ids.device).expand(rows, -1), predicted), dim=1
+        )
         vectors = self.tokens(ids)
         x = torch.cat((vectors, unknown.to(vectors.dtype)), dim=1)
         x = self.embeddings(x, Position(), positions, None)
@@ -82,7 +84,9 @@ class XLNet(Family):
         if padding is not None:
             visible = visible & padding
         if (pairs := pair_mask(tensors)) is not None:
-            visible = visible & pairs.gather(2, positions[:, None, :, None].expand(-1, -1, -1, columns))
+            visible = visible & pairs.gather(
+                2, positions[:, None, :, None].expand(-1, -1, -1, columns)
+            )
         return RelativePlan(
             self.wave_dropout(distance_waves(columns, self.config.dim, device)),
             wave_index(positions, columns),

@@ -24,7 +24,9 @@ def length_penalty(tokens: int, exponent: float, form: LengthForm) -> float:
     return float((tokens if form == "power" else (5 + tokens) / 6) ** exponent)
 
 
-def beam_search(decoder: IncrementalDecoder, rows: Sequence[Row], rules: Rules) -> list[list[Continuation]]:
+def beam_search(
+    decoder: IncrementalDecoder, rows: Sequence[Row], rules: Rules
+) -> list[list[Continuation]]:
     """Return the best continuations of each row, at most `width`, best first (arXiv 1609.08144).
 
     At each length a prompt keeps the `width` rows with the largest sums that have not ended. A row that ends among the
@@ -40,13 +42,19 @@ def beam_search(decoder: IncrementalDecoder, rows: Sequence[Row], rules: Rules) 
     width = rules.decoding.width or WIDTH
     candidates = width * (1 + max(1, len(rules.end_ids)))
     # every prompt starts with `width` rows, of which only the first has a sum above -inf
-    growing = beams = [_Beams(rules, [row] + [replace(row, score=-math.inf) for _ in range(width - 1)]) for row in rows]
+    growing = beams = [
+        _Beams(rules, [row] + [replace(row, score=-math.inf) for _ in range(width - 1)])
+        for row in rows
+    ]
     decoder.select([number for number in range(len(beams)) for _ in range(width)])
     while True:
         live = [row for beam in growing for row in beam.live]
         # sums [prompts, width * V] of all continuations by one token
         scores = rules.adjust(decoder.scores.log_softmax(-1), live)
-        sums = scores.double() + scores.new_tensor([row.score for row in live], dtype=torch.float64)[:, None]
+        sums = (
+            scores.double()
+            + scores.new_tensor([row.score for row in live], dtype=torch.float64)[:, None]
+        )
         sums = sums.view(len(growing), -1)
         refuse_dead_ends(sums.max(-1).values, [beam.live[0] for beam in growing])
         for beam, of_prompt in zip(growing, sums, strict=True):
@@ -56,7 +64,12 @@ def beam_search(decoder: IncrementalDecoder, rows: Sequence[Row], rules: Rules) 
             ordered = sorted(zip((-of_prompt[indices]).tolist(), indices.tolist(), strict=True))
             beam.grow([(-score, index) for score, index in ordered[:candidates]], scores.shape[1])
         # the cache follows the surviving rows; prompts that are done leave
-        parents = [at * width + parent for at, beam in enumerate(growing) if not beam.done for parent in beam.parents]
+        parents = [
+            at * width + parent
+            for at, beam in enumerate(growing)
+            if not beam.done
+            for parent in beam.parents
+        ]
         if not parents:
             return [beam.finished for beam in beams]
         if len(parents) < len(live):
@@ -91,7 +104,9 @@ class _Beams:
             ids = [*row.ids, token]
             stop = self.rules.stop_of(row, ids)
             if stop is not None and rank < width:
-                ended = Continuation(ids[:-1] if stop == "end" else ids, stop, score / self._penalty(len(ids)))
+                ended = Continuation(
+                    ids[:-1] if stop == "end" else ids, stop, score / self._penalty(len(ids))
+                )
                 self.finished = sorted([*self.finished, ended], key=lambda row: -row.score)[:width]
             elif stop is None and len(survivors) < width:
                 survivors.append(replace(row, ids=ids, score=score))
@@ -99,7 +114,9 @@ class _Beams:
         # fill up with copies of the best row that have the sum -inf
         self.done = not survivors or self._is_done(survivors[0])
         if not self.done:
-            self.live = survivors + [replace(survivors[0], score=-math.inf)] * (width - len(survivors))
+            self.live = survivors + [replace(survivors[0], score=-math.inf)] * (
+                width - len(survivors)
+            )
             self.parents = parents + parents[:1] * (width - len(survivors))
 
     def _is_done(self, best: Row) -> bool:

@@ -50,7 +50,9 @@ class Decoding:
 
     def __post_init__(self) -> None:
         if self.min_tokens > self.max_tokens:
-            raise ValueError(f"min_tokens: expected at most max_tokens {self.max_tokens}, got {self.min_tokens}")
+            raise ValueError(
+                f"min_tokens: expected at most max_tokens {self.max_tokens}, got {self.min_tokens}"
+            )
         for name, modes in _MODES_OF.items():
             if getattr(self, name) != _DEFAULTS[name] and self.mode not in modes:
                 way_out = f"set mode={' or mode='.join(modes)}, or leave it out"
@@ -58,12 +60,18 @@ class Decoding:
         if self.mode == "unmask" and (self.width or 1) > 1:
             for name in ("temperature", "top_k", "top_p", "steps", "order"):
                 if getattr(self, name) is not None:
-                    raise ValueError(f"{name}: several fillings (width) take the most certain mask first, one a step")
+                    raise ValueError(
+                        f"{name}: several fillings (width) take the most certain mask first, one a step"
+                    )
 
     @property
     def is_random(self) -> bool:
         """True if tokens, or the order of masks, are drawn."""
-        drawn = (self.temperature, self.top_k, self.top_p) != (None, None, None) or self.order == "random"
+        drawn = (self.temperature, self.top_k, self.top_p) != (
+            None,
+            None,
+            None,
+        ) or self.order == "random"
         return self.mode == "sample" or (self.mode == "unmask" and drawn)
 
 

@@ -7,7 +7,13 @@ from clozeline.model.decoding.sampling import draw, probabilities, uniform
 from clozeline.model.generation.beam import beam_search
 from clozeline.model.generation.decoding import Continuation, Decoding
 from clozeline.model.generation.incremental_decoder import IncrementalDecoder
-from clozeline.model.generation.rules import AllowedSequences, Row, Rules, refuse_dead_ends, refuse_short_room
+from clozeline.model.generation.rules import (
+    AllowedSequences,
+    Row,
+    Rules,
+    refuse_dead_ends,
+    refuse_short_room,
+)
 
 
 def generate(
@@ -71,11 +77,17 @@ def beams(
 
 
 def _read_prompts(
-    model: Model, prompts: Sequence[Sequence[int]], rules: Rules, decoder_start: int | None, prefix: bool
+    model: Model,
+    prompts: Sequence[Sequence[int]],
+    rules: Rules,
+    decoder_start: int | None,
+    prefix: bool,
 ) -> tuple[IncrementalDecoder, list[Row]]:
     room = rules.decoding.max_tokens
     decoder = IncrementalDecoder(model, prompts, decoder_start, prefix, room)
-    growing = [Row.of(number, prompt, room, decoder.limit) for number, prompt in enumerate(decoder.prompts)]
+    growing = [
+        Row.of(number, prompt, room, decoder.limit) for number, prompt in enumerate(decoder.prompts)
+    ]
     refuse_short_room(rules, growing)
     return decoder, growing
 
@@ -93,15 +105,21 @@ def _decode_by_token(
         if decoding.mode == "greedy":
             tokens = scores.argmax(-1)
         else:
-            distribution = probabilities(scores, decoding.temperature or 1.0, decoding.top_k, decoding.top_p)
+            distribution = probabilities(
+                scores, decoding.temperature or 1.0, decoding.top_k, decoding.top_p
+            )
             step = len(rows[0].ids)
-            tokens = draw(distribution, [uniform(decoding.seed, numbers[row.number], step) for row in rows])
+            tokens = draw(
+                distribution, [uniform(decoding.seed, numbers[row.number], step) for row in rows]
+            )
         gained = decoder.scores.log_softmax(-1).gather(1, tokens[:, None])[:, 0]
         for row, token, gain in zip(rows, tokens.tolist(), gained.tolist(), strict=True):
             row.ids.append(token)
             row.score += gain
             if (stop := rules.stop_of(row, row.ids)) is not None:
-                continuations[row.number] = Continuation(row.ids[:-1] if stop == "end" else row.ids, stop, row.score)
+                continuations[row.number] = Continuation(
+                    row.ids[:-1] if stop == "end" else row.ids, stop, row.score
+                )
         # rows that have ended leave
         growing_rows = [at for at, row in enumerate(rows) if row.number not in continuations]
         if not growing_rows:

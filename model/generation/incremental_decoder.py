@@ -23,12 +23,19 @@ class IncrementalDecoder:
     """of the next token, fp32 [rows, V]"""
 
     def __init__(
-        self, model: Model, prompts: Sequence[Sequence[int]], decoder_start: int | None, prefix: bool, tokens: int
+        self,
+        model: Model,
+        prompts: Sequence[Sequence[int]],
+        decoder_start: int | None,
+        prefix: bool,
+        tokens: int,
     ) -> None:
         self._model, (_, self._head) = model, head_of(model, "lm", "continuations")
         self._text = _text_to_continue(model, decoder_start)
         self.limit = model.position_limit
-        self.prompts = [list(prompt) if decoder_start is None else [decoder_start] for prompt in prompts]
+        self.prompts = [
+            list(prompt) if decoder_start is None else [decoder_start] for prompt in prompts
+        ]
         """tokens before the new ones of each row"""
         tensors = _first_step(model, prompts, decoder_start, prefix)
         self._positions = tensors[self._text.lengths.name]
@@ -75,15 +82,23 @@ class IncrementalDecoder:
     def _read_again(self) -> None:
         """Read all tokens of all rows: keys in the cache are rotated by the other frequencies."""
         self._was_long = self._is_long()
-        tensors = {name: tensor.to(self._positions.device) for name, tensor in _pad_prompts(self._rows).items()}
+        tensors = {
+            name: tensor.to(self._positions.device)
+            for name, tensor in _pad_prompts(self._rows).items()
+        }
         self._cache = Cache(self._cache.capacity)
         self._positions = tensors["lengths"]
-        self._read(tensors if self._prefix is None else tensors | {"prefix_length": self._prefix}, self._positions - 1)
+        self._read(
+            tensors if self._prefix is None else tensors | {"prefix_length": self._prefix},
+            self._positions - 1,
+        )
 
     def _read(self, tensors: dict[str, Tensor], last: Tensor) -> None:
         with torch.no_grad():
             hidden = self._model.family.decode(tensors, self._cache)
-            self.scores = self._head.logits(hidden[torch.arange(len(last), device=last.device), last]).float()
+            self.scores = self._head.logits(
+                hidden[torch.arange(len(last), device=last.device), last]
+            ).float()
 
 
 def _short_context(model: Model) -> int | None:
@@ -93,7 +108,9 @@ def _short_context(model: Model) -> int | None:
         return None
     if model.family.architecture != "decoder":
         expected = f"expected another kind than longrope in the family '{model.config.family}'"
-        raise ConfigurationError(f"model.position.scaling: {expected}, whose decoder cannot read its rows again")
+        raise ConfigurationError(
+            f"model.position.scaling: {expected}, whose decoder cannot read its rows again"
+        )
     return scaling.original_maximum
 
 
@@ -125,7 +142,9 @@ def _first_step(
     return {name: tensor.to(device) for name, tensor in tensors.items()}
 
 
-def _pad_prompts(prompts: Sequence[Sequence[int]], text: TextFields = ROW_TEXT) -> dict[str, Tensor]:
+def _pad_prompts(
+    prompts: Sequence[Sequence[int]], text: TextFields = ROW_TEXT
+) -> dict[str, Tensor]:
     """Pad rows on the right; no token reads the padding, so any id serves."""
     rows = [torch.tensor(list(prompt), dtype=torch.int64) for prompt in prompts]
     ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)

@@ -34,7 +34,9 @@ class AllowedSequences:
 
     def __init__(self, sequences: Collection[Sequence[int]], end_ids: Collection[int]) -> None:
         if not end_ids:
-            raise ConfigurationError("allowed: the tokenizer has no end token, by which an allowed text would end")
+            raise ConfigurationError(
+                "allowed: the tokenizer has no end token, by which an allowed text would end"
+            )
         if not sequences or not all(sequences):
             raise ConfigurationError("allowed: expected texts of at least one token each")
         self.longest = 1 + max(map(len, sequences))
@@ -99,7 +101,9 @@ class Rules:
         if self.decoding.repetition_penalty != 1:
             penalty = self.decoding.repetition_penalty
             pairs = zip(scores, rows, strict=True)
-            penalized = [penalize_repetition(own, {*row.prompt, *row.ids}, penalty) for own, row in pairs]
+            penalized = [
+                penalize_repetition(own, {*row.prompt, *row.ids}, penalty) for own, row in pairs
+            ]
             adjusted = torch.stack(penalized)
         positions = [(at, token) for at, row in enumerate(rows) for token in self._bans(row)]
         if positions:
@@ -146,8 +150,14 @@ def refuse_dead_ends(best: Tensor, rows: Sequence[Row]) -> None:
     """Raise a BatchError if the largest score of a row is not a number, or -inf: every token is banned."""
     if not bool(best.isfinite().all()):
         at = int((~best.isfinite()).nonzero()[0])
-        wrong = "every token is banned: allow more" if best[at] == -torch.inf else "the model's scores are not numbers"
-        raise BatchError(f"prompt {rows[at].number}: nothing can follow {len(rows[at].ids)} new tokens, {wrong}")
+        wrong = (
+            "every token is banned: allow more"
+            if best[at] == -torch.inf
+            else "the model's scores are not numbers"
+        )
+        raise BatchError(
+            f"prompt {rows[at].number}: nothing can follow {len(rows[at].ids)} new tokens, {wrong}"
+        )
 
 
 def penalize_repetition(scores: Tensor, seen: Collection[int], penalty: float) -> Tensor:
@@ -159,7 +169,9 @@ def penalize_repetition(scores: Tensor, seen: Collection[int], penalty: float) -
     """
     index = torch.tensor(sorted(seen), dtype=torch.int64, device=scores.device)
     repeated = scores[index]
-    return scores.index_copy(0, index, torch.where(repeated > 0, repeated / penalty, repeated * penalty))
+    return scores.index_copy(
+        0, index, torch.where(repeated > 0, repeated / penalty, repeated * penalty)
+    )
 
 
 def ngram_bans(history: Sequence[int], length: int) -> Iterator[int]:

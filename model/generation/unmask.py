@@ -61,7 +61,9 @@ def unmask(
         ConfigurationError: the model has no masked LM head, or is in training mode; the mode is not unmask.
         BatchError: a row is longer than the position table, or nothing can be predicted.
     """
-    return unmask_by(partial(logits_at_masks, model, previous=previous), rows, mask_id, decoding, banned)
+    return unmask_by(
+        partial(logits_at_masks, model, previous=previous), rows, mask_id, decoding, banned
+    )
 
 
 def unmask_by(
@@ -85,13 +87,17 @@ def unmask_by(
     shares = [_shares(row.ids.count(mask_id), decoding.steps) for row in starts]
     for step in range(max(map(len, shares), default=0)):
         open_rows = [number for number, share in enumerate(shares) if step < len(share)]
-        predicted = _log_probabilities(predict, [starts[number] for number in open_rows], mask_id, never)
+        predicted = _log_probabilities(
+            predict, [starts[number] for number in open_rows], mask_id, never
+        )
         for number, (masks, scores) in zip(open_rows, predicted, strict=True):
             draws = number if numbers is None else numbers[number]
             tokens = _choose_tokens(scores, masks, decoding, draws)
             gains = scores.gather(1, tokens[:, None])[:, 0]
             if decoding.order == "random":
-                ranks = torch.tensor([uniform(decoding.seed, draws, _ORDER + position) for position in masks])
+                ranks = torch.tensor(
+                    [uniform(decoding.seed, draws, _ORDER + position) for position in masks]
+                )
             else:
                 ranks = -gains
             chosen = ranks.argsort(stable=True)[: shares[number][step]].tolist()
@@ -115,13 +121,19 @@ def _log_probabilities(
     predict: Predict, rows: Sequence[Filling], mask_id: int, never: Sequence[int]
 ) -> list[tuple[list[int], Tensor]]:
     """Return the masks of each row, and the log-probability of each token there, fp64 [masks, vocabulary]."""
-    masks = [[position for position, token in enumerate(row.ids) if token == mask_id] for row in rows]
+    masks = [
+        [position for position, token in enumerate(row.ids) if token == mask_id] for row in rows
+    ]
     predicted = []
-    for number, (positions, logits) in enumerate(zip(masks, predict([row.ids for row in rows], masks), strict=True)):
+    for number, (positions, logits) in enumerate(
+        zip(masks, predict([row.ids for row in rows], masks), strict=True)
+    ):
         scores = logits.double()
         scores[:, never] = -torch.inf
         if not bool(scores.max(-1).values.isfinite().all()):
-            raise BatchError(f"row {number}: no token has a finite score at one of the positions {positions}")
+            raise BatchError(
+                f"row {number}: no token has a finite score at one of the positions {positions}"
+            )
         predicted.append((positions, scores.log_softmax(-1)))
     return predicted
 
@@ -130,7 +142,9 @@ def _choose_tokens(scores: Tensor, masks: Sequence[int], decoding: Decoding, row
     """Return a token [masks] for each mask: the most probable one, or a draw that depends on seed, row and position."""
     if decoding.temperature is None and decoding.top_k is None and decoding.top_p is None:
         return scores.argmax(-1)
-    distribution = probabilities(scores, decoding.temperature or 1.0, decoding.top_k, decoding.top_p)
+    distribution = probabilities(
+        scores, decoding.temperature or 1.0, decoding.top_k, decoding.top_p
+    )
     step = len(masks) << 32
     return draw(distribution, [uniform(decoding.seed, row, step + position) for position in masks])
 
@@ -140,7 +154,11 @@ def _fill(row: Filling, new: Sequence[tuple[int, int, float]]) -> Filling:
     ids = list(row.ids)
     for position, token, _ in new:
         ids[position] = token
-    return Filling(ids, row.filled + [position for position, *_ in new], row.score + sum(gain for *_, gain in new))
+    return Filling(
+        ids,
+        row.filled + [position for position, *_ in new],
+        row.score + sum(gain for *_, gain in new),
+    )
 
 
 def _fill_beams(
@@ -150,7 +168,9 @@ def _fill_beams(
     beams = [[row] for row in rows]
     for _ in range(max((row.ids.count(mask_id) for row in rows), default=0)):
         live = [beam for beam in beams if mask_id in beam[0].ids]
-        predicted = iter(_log_probabilities(predict, [row for beam in live for row in beam], mask_id, never))
+        predicted = iter(
+            _log_probabilities(predict, [row for beam in live for row in beam], mask_id, never)
+        )
         for beam in live:
             grown: list[Filling] = []  # all different: rows part ways at a mask that both fill
             for row in beam:

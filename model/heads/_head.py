@@ -67,7 +67,9 @@ class Head(nn.Module, ABC):
         return SECOND_VIEW.ids in cls.reads
 
     @classmethod
-    def keys_of_class(cls, read_labels: Callable[[], tuple[str, ...]], problem: str | None) -> dict[str, Any] | None:
+    def keys_of_class(
+        cls, read_labels: Callable[[], tuple[str, ...]], problem: str | None
+    ) -> dict[str, Any] | None:
         """Return its keys from the labels and the problem type in the config.json of its class.
 
         None: with these, the class has another head. ConfigurationError: it computes what is not built.
@@ -101,7 +103,9 @@ class Head(nn.Module, ABC):
         with torch.no_grad():
             return Loss(total, self.divisor(weighted), self.figures(hidden, weighted))
 
-    def exit_loss(self, states: Sequence[Tensor], tensors: Mapping[str, Tensor], *, joint: bool) -> Loss:
+    def exit_loss(
+        self, states: Sequence[Tensor], tensors: Mapping[str, Tensor], *, joint: bool
+    ) -> Loss:
         """Return the loss of the head and its off-ramps, from the states [B, T, dim] that each of them reads.
 
         `joint`: sum_j j L_j / sum_j j over all of them. Else the sum over the off-ramps, which alone get a gradient.
@@ -109,7 +113,9 @@ class Head(nn.Module, ABC):
         *earlier, last = states
         ramps = zip(cast("Iterable[Head]", self.off_ramps), earlier, strict=True)
         own = self.loss(last, tensors)
-        totals = [ramp.loss(state if joint else state.detach(), tensors).total for ramp, state in ramps]
+        totals = [
+            ramp.loss(state if joint else state.detach(), tensors).total for ramp, state in ramps
+        ]
         each = torch.stack([*totals, own.total])
         depths = torch.arange(1, len(each) + 1, device=each.device)
         total = (each * depths).sum() / depths.sum() if joint else torch.stack(totals).sum()
@@ -178,14 +184,20 @@ class LabelHead(Head):
     Options: ClassVar[type[HeadOptions]] = LabelOptions
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        return cross_entropy_sum_in_chunks(self.logits, gather_labels(hidden, tensors), self.options.label_chunk)
+        return cross_entropy_sum_in_chunks(
+            self.logits, gather_labels(hidden, tensors), self.options.label_chunk
+        )
 
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
         return count_labels(tensors)
 
     def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the tokens or classes at the labeled positions; empty where a head also predicts other positions."""
-        return label_ids_with_loss(self._weigh(tensors)) if self.unit == "label" else super().classes(tensors)
+        return (
+            label_ids_with_loss(self._weigh(tensors))
+            if self.unit == "label"
+            else super().classes(tensors)
+        )
 
 
 class RowHead(Head):
@@ -245,7 +257,9 @@ class VocabularyHead(LabelHead):
         transformed = self.is_transformed
         biased = self.is_biased
         width = config.output_width if transformed else config.dim
-        self.transform = nn.Linear(config.dim, width, bias=config.bias.head) if transformed else nn.Identity()
+        self.transform = (
+            nn.Linear(config.dim, width, bias=config.bias.head) if transformed else nn.Identity()
+        )
         self.act = ACTIVATIONS[config.activation] if transformed else nn.Identity()
         self.norm = build_norm(config, width) if transformed else nn.Identity()
         self.projection = VocabularyProjection.of_states(

@@ -27,14 +27,18 @@ class BidirectionalLm(LabelHead):
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__(config)
-        self.projection = VocabularyProjection(config.dim // 2, vocab_size, tokens, tied=config.tied, bias=True)
+        self.projection = VocabularyProjection(
+            config.dim // 2, vocab_size, tokens, tied=config.tied, bias=True
+        )
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         left, right = hidden.chunk(2, dim=-1)
         total = hidden.new_zeros((), dtype=torch.float32)
         for half, batch in ((left, tensors), (right, _label_backward(tensors))):
             labels = gather_labels(half, batch)
-            total = total + cross_entropy_sum(self.projection(labels.states), labels.ids, labels.weights)
+            total = total + cross_entropy_sum(
+                self.projection(labels.states), labels.ids, labels.weights
+            )
         return total
 
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:

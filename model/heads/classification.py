@@ -40,13 +40,17 @@ class Classification(RowHead):
 
         @property
         def problem_type(self) -> str | None:
-            return "multi_label_classification" if self.multi_label else "single_label_classification"
+            return (
+                "multi_label_classification" if self.multi_label else "single_label_classification"
+            )
 
     class_ending: ClassVar = "ForSequenceClassification"
     options: Options
 
     @classmethod
-    def keys_of_class(cls, read_labels: Callable[[], tuple[str, ...]], problem: str | None) -> dict[str, Any] | None:
+    def keys_of_class(
+        cls, read_labels: Callable[[], tuple[str, ...]], problem: str | None
+    ) -> dict[str, Any] | None:
         labels = read_labels()
         if problem == "regression" or (problem is None and len(labels) == 1):
             return None
@@ -63,7 +67,9 @@ class Classification(RowHead):
             return cross_entropy_sum(scores, labels)
         labels = labels.expand_as(scores)  # [B, 1] where no row of the batch has labels
         known = (labels != IGNORED).float()
-        losses = F.binary_cross_entropy_with_logits(scores.float(), labels.clamp(min=0).float(), reduction="none")
+        losses = F.binary_cross_entropy_with_logits(
+            scores.float(), labels.clamp(min=0).float(), reduction="none"
+        )
         return (losses * known).mean(-1).sum()
 
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
@@ -71,13 +77,21 @@ class Classification(RowHead):
 
     def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the classes of the rows that count; empty with `multi_label`."""
-        return super().classes(tensors) if self.options.multi_label else row_labels(tensors)[_has_label(tensors)]
+        return (
+            super().classes(tensors)
+            if self.options.multi_label
+            else row_labels(tensors)[_has_label(tensors)]
+        )
 
     def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the rows whose class, or all of whose classes, are predicted."""
         scores = self.scores(hidden, tensors)
         labels = row_labels(tensors)
-        correct = ((scores > 0) == (labels == 1)).all(-1) if self.options.multi_label else scores.argmax(-1) == labels
+        correct = (
+            ((scores > 0) == (labels == 1)).all(-1)
+            if self.options.multi_label
+            else scores.argmax(-1) == labels
+        )
         return {"accuracy": (correct & _has_label(tensors)).sum()}
 
 

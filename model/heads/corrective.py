@@ -48,7 +48,9 @@ class Corrective(VocabularyHead):
         if not index.numel():  # no labeled row: 0, with a gradient path
             return 0.0 * self._losses(hidden[:, 0], *(tensors["input_ids"][:, 0],) * 2).sum()
         # only the tokens of labeled rows [N, dim] reach the projection
-        inputs, originals = (ids.flatten()[index] for ids in (tensors["input_ids"], original_ids(tensors)))
+        inputs, originals = (
+            ids.flatten()[index] for ids in (tensors["input_ids"], original_ids(tensors))
+        )
         return self._losses(hidden.flatten(0, 1).index_select(0, index), inputs, originals).sum()
 
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
@@ -68,5 +70,9 @@ class Corrective(VocabularyHead):
         copy_loss = F.binary_cross_entropy_with_logits(score, same.float(), reduction="none")
         copied = F.logsigmoid(score.detach())
         corrected = F.logsigmoid(-score.detach())
-        corrected = corrected - F.cross_entropy(self.logits(states).float(), originals, reduction="none")
-        return self.options.copy_weight * copy_loss - torch.where(same, torch.logaddexp(copied, corrected), corrected)
+        corrected = corrected - F.cross_entropy(
+            self.logits(states).float(), originals, reduction="none"
+        )
+        return self.options.copy_weight * copy_loss - torch.where(
+            same, torch.logaddexp(copied, corrected), corrected
+        )

@@ -24,7 +24,11 @@ class MultipleChoice(RowHead):
 
     target: ClassVar = "multiple_choice"
     class_ending: ClassVar = "ForMultipleChoice"
-    reads: ClassVar = (BatchField("label", "row", filler=IGNORED, below="choices"), CHOICES, LENGTHS)
+    reads: ClassVar = (
+        BatchField("label", "row", filler=IGNORED, below="choices"),
+        CHOICES,
+        LENGTHS,
+    )
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         return cross_entropy_sum(self.scores(hidden, tensors), row_labels(tensors))

@@ -45,18 +45,24 @@ class Regression(RowHead):
         def __post_init__(self) -> None:
             super().__post_init__()
             if self.range != UNIT_RANGE and self.output == "identity":
-                raise ValueError("range: has no effect without output sigmoid: set it, or remove the key")
+                raise ValueError(
+                    "range: has no effect without output sigmoid: set it, or remove the key"
+                )
             refuse_empty_range(self.range)
             if self.target_scale is None:
                 return
             if self.output == "sigmoid":
-                raise ValueError("target_scale: has no effect with output sigmoid, which has a range: remove the key")
+                raise ValueError(
+                    "target_scale: has no effect with output sigmoid, which has a range: remove the key"
+                )
             if self.target_scale[0] and not self.bias:
                 raise ValueError(
                     "target_scale: without a bias no map holds a mean: give 0 as the mean, or set bias: true"
                 )
             if self.target_scale[1] <= 0:
-                raise ValueError(f"target_scale: expected a deviation above 0, got {self.target_scale[1]:g}")
+                raise ValueError(
+                    f"target_scale: expected a deviation above 0, got {self.target_scale[1]:g}"
+                )
 
         @property
         def class_count(self) -> int:
@@ -70,11 +76,15 @@ class Regression(RowHead):
     options: Options
 
     @classmethod
-    def keys_of_class(cls, read_labels: Callable[[], tuple[str, ...]], problem: str | None) -> dict[str, Any] | None:
+    def keys_of_class(
+        cls, read_labels: Callable[[], tuple[str, ...]], problem: str | None
+    ) -> dict[str, Any] | None:
         if (count := len(read_labels())) == 1 and problem in (None, "regression"):
             return {}
         if problem == "regression":
-            raise ConfigurationError(f"config.json: problem_type: regression of {count} numbers at once is not built")
+            raise ConfigurationError(
+                f"config.json: problem_type: regression of {count} numbers at once is not built"
+            )
         return None
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:

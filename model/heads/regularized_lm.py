@@ -39,7 +39,9 @@ class RegularizedLm(LabelHead):
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__(config)
-        self.projection = VocabularyProjection(config.dim, vocab_size, tokens, tied=config.tied, bias=True)
+        self.projection = VocabularyProjection(
+            config.dim, vocab_size, tokens, tied=config.tied, bias=True
+        )
         self.dropout = config.dropout.output
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
@@ -54,7 +56,10 @@ class RegularizedLm(LabelHead):
         squares = squares + self.options.change_penalty * changes.square()
         penalties = gather_labels(squares.mean(-1, keepdim=True), tensors).states[:, 0]
         counted = (labels.ids != IGNORED).float()
-        return total + (penalties * (counted if labels.weights is None else counted * labels.weights)).sum()
+        return (
+            total
+            + (penalties * (counted if labels.weights is None else counted * labels.weights)).sum()
+        )
 
     def logits(self, hidden: Tensor) -> Tensor:
         return self.projection(hidden)

@@ -20,7 +20,12 @@ from clozeline.model.layers.pooling import Pooler, pool
 from clozeline.model.loss import cross_entropy_sum
 
 _OF_GROUPS: Final = ("temperature", "group_size", "margin")
-_READS: Final = {"other": _OF_GROUPS, "bidirectional": _OF_GROUPS, "both": _OF_GROUPS, "none": ("range",)}
+_READS: Final = {
+    "other": _OF_GROUPS,
+    "bidirectional": _OF_GROUPS,
+    "both": _OF_GROUPS,
+    "none": ("range",),
+}
 """Keys that each value of `negatives` reads, besides those that all read."""
 
 
@@ -89,13 +94,18 @@ class Similarity(Head):
                 f"model.heads.similarity.group_size: expected a multiple of {size} rows, got {len(hidden)}; set "
                 "data.micro_batch to a multiple of it"
             )
-        views = (self._vectors(hidden, tensors["lengths"]), self._vectors(tensors["hidden_b"], tensors["lengths_b"]))
+        views = (
+            self._vectors(hidden, tensors["lengths"]),
+            self._vectors(tensors["hidden_b"], tensors["lengths_b"]),
+        )
         first, second = (vectors.view(-1, size, vectors.shape[1]) for vectors in views)
         included = self._takes_part(tensors).view(-1, size)
         positions = torch.arange(size, device=hidden.device)
         # SimCSE, LaBSE: cosines [G, g, g] of first views with second views; equal rows are no negatives
         if self.options.negatives != "both":
-            equal = _equal_rows(tensors["input_ids"], size) | _equal_rows(tensors["input_ids_b"], size)
+            equal = _equal_rows(tensors["input_ids"], size) | _equal_rows(
+                tensors["input_ids_b"], size
+            )
             itself = torch.eye(size, dtype=torch.bool, device=hidden.device)
             scores = (first @ second.mT).masked_fill(equal & ~itself, -torch.inf)
             loss = self._cross_entropy(scores, included, positions)
@@ -106,7 +116,12 @@ class Similarity(Head):
         both = torch.cat((first, second), dim=1)
         itself = torch.eye(2 * size, dtype=torch.bool, device=hidden.device)
         scores = (both @ both.mT).masked_fill(itself, -torch.inf)
-        return self._cross_entropy(scores, included.repeat(1, 2), torch.cat((positions + size, positions))) / 2
+        return (
+            self._cross_entropy(
+                scores, included.repeat(1, 2), torch.cat((positions + size, positions))
+            )
+            / 2
+        )
 
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
         return self._takes_part(tensors).sum()
@@ -150,7 +165,11 @@ class Similarity(Head):
         cosines = cosines - self.options.margin * F.one_hot(match, cosines.shape[-1])
         # the smallest number, as -inf alone would turn the gradient of groups of filler into NaN
         smallest = torch.finfo(cosines.dtype).min
-        scores = (cosines / self.options.temperature).masked_fill(~included[:, None, :], -torch.inf).clamp(min=smallest)
+        scores = (
+            (cosines / self.options.temperature)
+            .masked_fill(~included[:, None, :], -torch.inf)
+            .clamp(min=smallest)
+        )
         labels = match.expand(included.shape).masked_fill(~included, IGNORED)
         return cross_entropy_sum(scores.flatten(0, 1), labels.flatten())
 

@@ -40,14 +40,23 @@ class Span(Head):
         self.classifier = Classifier(config, self.options, 2)
 
     @classmethod
-    def keys_of_class(cls, read_labels: Callable[[], tuple[str, ...]], problem: str | None) -> dict[str, Any] | None:
+    def keys_of_class(
+        cls, read_labels: Callable[[], tuple[str, ...]], problem: str | None
+    ) -> dict[str, Any] | None:
         if (count := len(read_labels())) != 2:
-            raise ConfigurationError(f"config.json: id2label: expected 2 labels, first and last position, got {count}")
+            raise ConfigurationError(
+                f"config.json: id2label: expected 2 labels, first and last position, got {count}"
+            )
         return {}
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         halves = zip(self._mask_scores(hidden, tensors), _ends(tensors), strict=True)
-        return torch.stack([cross_entropy_sum(scores, positions) for scores, positions in halves]).sum() / 2
+        return (
+            torch.stack(
+                [cross_entropy_sum(scores, positions) for scores, positions in halves]
+            ).sum()
+            / 2
+        )
 
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
         return (_ends(tensors)[0] != IGNORED).sum()
@@ -66,7 +75,9 @@ class Span(Head):
         """Return scores of first and last positions, [B, T] each, the smallest number where an answer cannot be."""
         scores = self.logits(hidden).float()
         # -inf would turn the gradient of a row without any such position into NaN
-        return scores.masked_fill(~tensors["answer_places"][..., None], torch.finfo(scores.dtype).min).unbind(-1)
+        return scores.masked_fill(
+            ~tensors["answer_places"][..., None], torch.finfo(scores.dtype).min
+        ).unbind(-1)
 
 
 def _ends(tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:

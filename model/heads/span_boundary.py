@@ -50,7 +50,9 @@ class SpanBoundary(LabelHead):
         self.inner_norm = build_norm(config, config.dim)
         self.outer = nn.Linear(config.dim, width)
         self.outer_norm = build_norm(config, width)
-        self.projection = VocabularyProjection.of_states(config, width, tokens, vocab_size, bias=True)
+        self.projection = VocabularyProjection.of_states(
+            config, width, tokens, vocab_size, bias=True
+        )
         self.act = ACTIVATIONS[config.activation]
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
@@ -80,5 +82,8 @@ class SpanBoundary(LabelHead):
         """Ignore labels that are not predicted, so that shapes do not depend on them."""
         offset = tensors["span_offset"]
         predicted = (offset >= 0) & (offset < self.offsets.num_embeddings)
-        known = {"label_ids": tensors["label_ids"].where(predicted, IGNORED), "span_offset": offset.where(predicted, 0)}
+        known = {
+            "label_ids": tensors["label_ids"].where(predicted, IGNORED),
+            "span_offset": offset.where(predicted, 0),
+        }
         return super()._weigh({**tensors, **known})

@@ -8,7 +8,12 @@ from torch import Tensor, nn
 
 from clozeline.columns import IGNORED, LABEL_IDS, LABEL_INDEX
 from clozeline.configuration.config import config_class
-from clozeline.model.configuration.head import ClassifierOptions, ClassOptions, LabelOptions, keys_of_labels
+from clozeline.model.configuration.head import (
+    ClassifierOptions,
+    ClassOptions,
+    LabelOptions,
+    keys_of_labels,
+)
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads._head import LabelHead
 from clozeline.model.layers.pooling import Classifier
@@ -37,12 +42,16 @@ class Tagging(LabelHead):
     options: Options
 
     @classmethod
-    def keys_of_class(cls, read_labels: Callable[[], tuple[str, ...]], problem: str | None) -> dict[str, Any] | None:
+    def keys_of_class(
+        cls, read_labels: Callable[[], tuple[str, ...]], problem: str | None
+    ) -> dict[str, Any] | None:
         return keys_of_labels(read_labels())
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__(config)
-        self.classifier = Classifier(config, self.options, self.options.require_classes(self.key(), 2))
+        self.classifier = Classifier(
+            config, self.options, self.options.require_classes(self.key(), 2)
+        )
 
     def logits(self, hidden: Tensor) -> Tensor:
         return self.classifier(hidden)

@@ -15,7 +15,9 @@ from clozeline.model.layers.masks import BLOCKED, AttentionPlan
 from clozeline.model.layers.norm import build_norm
 from clozeline.model.layers.position import rotate
 
-Before: TypeAlias = Callable[[Tensor, Tensor, int, AttentionPlan], tuple[Tensor, Tensor, AttentionPlan]]
+Before: TypeAlias = Callable[
+    [Tensor, Tensor, int, AttentionPlan], tuple[Tensor, Tensor, AttentionPlan]
+]
 """Prepend further keys and values: (keys, values, number of queries, plan) to (keys, values, plan)."""
 
 
@@ -45,7 +47,10 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, source: Tensor | None, plan: AttentionPlan) -> Tensor:
         """Map [B, Tq, dim] and [B, Tk, dim] to [B, Tq, dim]; the source None is x."""
-        query, (key, value) = self.query(x), self.keys_and_values(x if source is None else source, plan)
+        query, (key, value) = (
+            self.query(x),
+            self.keys_and_values(x if source is None else source, plan),
+        )
         query = self.split_heads(query, self.query_norm, plan)
         return self.out(self.mix(query, key, value, plan).transpose(1, 2).flatten(2))
 
@@ -80,7 +85,9 @@ class Attention(nn.Module):
 
     def project(self, source: Tensor, plan: AttentionPlan) -> tuple[Tensor, Tensor]:
         """Return keys (rotated if the plan says so) and values [B, kv_heads, Tk, head_dim]."""
-        return self.split_heads(self.key(source), self.key_norm, plan), self._split(self.value(source))
+        return self.split_heads(self.key(source), self.key_norm, plan), self._split(
+            self.value(source)
+        )
 
     def split_heads(self, projected: Tensor, norm: nn.Module, plan: AttentionPlan) -> Tensor:
         """Return queries or keys [B, heads, T, head_dim] of projected states: normalized, then rotated."""
@@ -92,7 +99,13 @@ class Attention(nn.Module):
 
 
 def attend_capped(
-    query: Tensor, key: Tensor, value: Tensor, plan: AttentionPlan, scale: float, bound: float, dropout: float
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    plan: AttentionPlan,
+    scale: float,
+    bound: float,
+    dropout: float,
 ) -> Tensor:
     """Return the values averaged by the softmax of capped scores, [B, heads, Tq, head_dim]; fused kernels have no cap.
 
@@ -110,7 +123,9 @@ def attend_capped(
     return F.dropout(probabilities, dropout).to(value.dtype) @ value
 
 
-def attention_scores(query: Tensor, key: Tensor, plan: AttentionPlan, scale: float, bound: float | None) -> Tensor:
+def attention_scores(
+    query: Tensor, key: Tensor, plan: AttentionPlan, scale: float, bound: float | None
+) -> Tensor:
     """Return the masked scores [B, heads, Tq, Tk], fp32 or fp64 whatever the type of the weights is."""
     scores = scale * (query @ key.repeat_interleave(query.shape[1] // key.shape[1], dim=1).mT)
     scores = soft_cap(scores if scores.dtype == torch.float64 else scores.float(), bound)

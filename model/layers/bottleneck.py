@@ -34,7 +34,13 @@ class BottleneckConfig(ModelConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         needed = {"norm_place": "post", "final_norm": False, "emb_norm": True, "emb_scale": False}
-        needed |= {"scale_by_depth": False, "local": None, "qk_norm": None, "parallel": None, "languages": 0}
+        needed |= {
+            "scale_by_depth": False,
+            "local": None,
+            "qk_norm": None,
+            "parallel": None,
+            "languages": 0,
+        }
         for key, value in needed.items():
             if (actual := getattr(self, key)) != value:
                 raise ValueError(f"{key}: expected {value} in a stack of bottlenecks, got {actual}")
@@ -43,11 +49,17 @@ class BottleneckConfig(ModelConfig):
                 "dropout.output: has no effect in a stack of bottlenecks, which has no final norm: set dropout.hidden"
             )
         if self.position.kind != "learned":
-            raise ValueError(f"position.kind: expected learned in a stack of bottlenecks, got {self.position.kind}")
+            raise ValueError(
+                f"position.kind: expected learned in a stack of bottlenecks, got {self.position.kind}"
+            )
         if self.position.disentangled is not None:
-            raise ValueError("position.disentangled: expected none in a stack of bottlenecks, got a table of distances")
+            raise ValueError(
+                "position.disentangled: expected none in a stack of bottlenecks, got a table of distances"
+            )
         if self.share.groups is not None:
-            raise ValueError(f"share.groups: a stack of bottlenecks shares no layers, got {self.share.groups}")
+            raise ValueError(
+                f"share.groups: a stack of bottlenecks shares no layers, got {self.share.groups}"
+            )
 
     @property
     def head_width(self) -> int:
@@ -74,7 +86,9 @@ class BottleneckLayer(nn.Module):
         self.attention = BottleneckAttention(inner, config.dim if config.wide_values else width)
         self.attention_norm = body_norm(config, width)
         self.feed_forwards = nn.ModuleList(FeedForward(inner) for _ in range(config.feed_forwards))
-        self.feed_forward_norms = nn.ModuleList(body_norm(config, width) for _ in range(config.feed_forwards))
+        self.feed_forward_norms = nn.ModuleList(
+            body_norm(config, width) for _ in range(config.feed_forwards)
+        )
         self.leave = nn.Linear(width, config.dim)
         self.dropout = nn.Dropout(config.dropout.hidden)
         self.norm = body_norm(config, config.dim)

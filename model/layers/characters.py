@@ -21,7 +21,9 @@ CHARACTERS: Final = _BYTES + 6
 """UTF-8 bytes, three special tokens, start and end of a word, and the filler after it."""
 
 
-def character_ids(token_bytes: Sequence[bytes], width: int, special_ids: Mapping[str, int] | None = None) -> Tensor:
+def character_ids(
+    token_bytes: Sequence[bytes], width: int, special_ids: Mapping[str, int] | None = None
+) -> Tensor:
     """Return the characters of words, int16 [words, width], start and end included; a longer word is cut.
 
     `special_ids` is the index in `token_bytes` of the special tokens, by name.
@@ -30,7 +32,9 @@ def character_ids(token_bytes: Sequence[bytes], width: int, special_ids: Mapping
         >>> character_ids([b"at", b"<s>"], 5, {"bos": 1}).tolist()
         [[259, 97, 116, 260, 261], [259, 256, 260, 261, 261]]
     """
-    special = {index: [_SPECIAL[name]] for name, index in (special_ids or {}).items() if name in _SPECIAL}
+    special = {
+        index: [_SPECIAL[name]] for name, index in (special_ids or {}).items() if name in _SPECIAL
+    }
     ids = torch.full((len(token_bytes), width), _FILL, dtype=torch.int16)
     for index, text in enumerate(token_bytes):
         word = [_BEGIN, *special.get(index, text[: width - 2]), _END]
@@ -48,7 +52,9 @@ class CharacterEncoder(nn.Module):
         outputs: width of a word's vector.
     """
 
-    def __init__(self, width: int, filters: Sequence[tuple[int, int]], highways: int, outputs: int) -> None:
+    def __init__(
+        self, width: int, filters: Sequence[tuple[int, int]], highways: int, outputs: int
+    ) -> None:
         super().__init__()
         self.characters = nn.Embedding(CHARACTERS, width)
         self.convolutions = nn.ModuleList(nn.Conv1d(width, count, size) for size, count in filters)
@@ -57,12 +63,17 @@ class CharacterEncoder(nn.Module):
         self.projection = nn.Linear(features, outputs)
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        return {f"convolutions.{number}.weight": uniform(0.05) for number in range(len(self.convolutions))}
+        return {
+            f"convolutions.{number}.weight": uniform(0.05)
+            for number in range(len(self.convolutions))
+        }
 
     def forward(self, characters: Tensor) -> Tensor:
         """Return vectors [B, T, outputs] of characters [B, T, width]."""
         vectors = self.characters(characters.long()).flatten(0, 1).transpose(1, 2)
-        x = torch.cat([convolution(vectors).amax(-1) for convolution in self.convolutions], dim=-1).relu()
+        x = torch.cat(
+            [convolution(vectors).amax(-1) for convolution in self.convolutions], dim=-1
+        ).relu()
         for highway in self.highways:
             x = highway(x)
         return self.projection(x).unflatten(0, characters.shape[:2])
@@ -72,7 +83,11 @@ class CharacterEncoder(nn.Module):
         total = matrix_flops(self.projection, self.highways)
         for convolution in self.convolutions:
             assert isinstance(convolution, nn.Conv1d)
-            total += 2.0 * full_shape(convolution.weight).numel() * (positions - convolution.kernel_size[0] + 1)
+            total += (
+                2.0
+                * full_shape(convolution.weight).numel()
+                * (positions - convolution.kernel_size[0] + 1)
+            )
         return total
 
 
@@ -86,7 +101,10 @@ class Highway(nn.Module):
         self.bias = nn.Parameter(torch.empty(2 * width))
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        return {"weight": normal(self.width**-0.5), "bias": constant_per_gate(0.0, -2.0)}  # -2 passes the input
+        return {
+            "weight": normal(self.width**-0.5),
+            "bias": constant_per_gate(0.0, -2.0),
+        }  # -2 passes the input
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [words, width] to the same shape."""

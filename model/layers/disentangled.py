@@ -28,7 +28,9 @@ class RelativeTable(nn.Module):
     def forward(self, positions: Tensor) -> RelativePositions:
         """Return the vectors and the table row of each pair of `positions`, [B, T] or [1, T] for all rows."""
         every = torch.arange(self.table.num_embeddings, device=positions.device)
-        rows = relative_row(positions[:, :, None] - positions[:, None, :], self.max_distance, self.buckets)
+        rows = relative_row(
+            positions[:, :, None] - positions[:, None, :], self.max_distance, self.buckets
+        )
         return RelativePositions(self.norm(self.table(every)), rows, positions)
 
 
@@ -58,7 +60,11 @@ class DisentangledAttention(Attention):
         scores = self.scale * self.position_scores(wide_query, wide_key, plan.relative)
         if plan.mask is not None:
             scores = scores.masked_fill(~plan.mask, BLOCKED)
-        return super().mix(wide_query, wide_key, value.float(), plan._replace(mask=scores)).to(value.dtype)
+        return (
+            super()
+            .mix(wide_query, wide_key, value.float(), plan._replace(mask=scores))
+            .to(value.dtype)
+        )
 
     def position_scores(self, query: Tensor, key: Tensor, relative: RelativePositions) -> Tensor:
         """Return the scores [B, heads, T, T] between contents [B, heads, T, head_dim] and relative positions.
@@ -134,7 +140,9 @@ class Convolution(nn.Module):
             # which of the tokens around each position it sees, [B, T, tokens]
             columns = mask.shape[-1]
             sees = F.pad(mask[:, 0].expand(-1, columns, -1), (half, half))
-            index = torch.arange(columns, device=mask.device)[:, None] + torch.arange(tokens, device=mask.device)
+            index = torch.arange(columns, device=mask.device)[:, None] + torch.arange(
+                tokens, device=mask.device
+            )
             around = around * sees.gather(2, index.expand(len(sees), -1, -1))[:, :, None]
         return F.linear(around.flatten(2), self.weight.flatten(1), self.bias)
 
@@ -149,7 +157,9 @@ class ConvolutionLayer(Layer):
         self.dropout = nn.Dropout(config.dropout.hidden)
         self.act = ACTIVATIONS[config.activation]
 
-    def forward(self, x: Tensor, plan: AttentionPlan, source: Tensor | None, source_plan: AttentionPlan) -> Tensor:
+    def forward(
+        self, x: Tensor, plan: AttentionPlan, source: Tensor | None, source_plan: AttentionPlan
+    ) -> Tensor:
         convolved = self.act(self.dropout(self.convolution(x, plan.mask)))
         return self.norm(super().forward(x, plan, source, source_plan) + convolved)
 
@@ -166,7 +176,9 @@ class MaskDecoder(Layer):
         self.places = nn.Embedding(config.position.maximum, config.dim)
         self.steps = steps
 
-    def forward(self, x: Tensor, plan: AttentionPlan, source: Tensor | None, source_plan: AttentionPlan) -> Tensor:
+    def forward(
+        self, x: Tensor, plan: AttentionPlan, source: Tensor | None, source_plan: AttentionPlan
+    ) -> Tensor:
         assert plan.relative is not None
         query: Tensor = x + self.places(plan.relative.absolute)
         for _ in range(self.steps):

@@ -15,7 +15,9 @@ _WIDEST_HEAD = 256
 _flash = torch.ops.aten._flash_attention_forward
 
 
-def batch_documents(tensors: Mapping[str, Tensor], side: Literal["", "decoder_"] = "") -> Documents | None:
+def batch_documents(
+    tensors: Mapping[str, Tensor], side: Literal["", "decoder_"] = ""
+) -> Documents | None:
     """Return the documents of a batch that must not see each other, or None; `decoder_`: those of the targets."""
     if f"{side}document_ids" not in tensors:
         return None
@@ -24,7 +26,9 @@ def batch_documents(tensors: Mapping[str, Tensor], side: Literal["", "decoder_"]
         return Documents(numbers)
     longest = tensors[f"{side}max_seqlen"]
     # `add_host_shapes` stores the number as a shape, so that reading it does not wait for the accelerator
-    return Documents(numbers, tensors[f"{side}cu_seqlens"], len(longest) if longest.ndim else int(longest))
+    return Documents(
+        numbers, tensors[f"{side}cu_seqlens"], len(longest) if longest.ndim else int(longest)
+    )
 
 
 def reads_documents(states: Tensor, head_dim: int, dropout: float, *, paired: bool = False) -> bool:
@@ -35,13 +39,24 @@ def reads_documents(states: Tensor, head_dim: int, dropout: float, *, paired: bo
     of a decoder that is `paired` with an encoder, a mask is as fast there.
     """
     if states.device.type != "cuda":
-        return states.device.type == "cpu" and not (paired or dropout or torch.compiler.is_compiling())
-    half = states.dtype in (torch.float16, torch.bfloat16) and head_dim <= _WIDEST_HEAD and head_dim % 8 == 0
+        return states.device.type == "cpu" and not (
+            paired or dropout or torch.compiler.is_compiling()
+        )
+    half = (
+        states.dtype in (torch.float16, torch.bfloat16)
+        and head_dim <= _WIDEST_HEAD
+        and head_dim % 8 == 0
+    )
     return half and torch.cuda.get_device_properties(states.device).major >= _AMPERE
 
 
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, plan: AttentionPlan, scale: float, dropout: float = 0.0
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    plan: AttentionPlan,
+    scale: float,
+    dropout: float = 0.0,
 ) -> Tensor:
     """Return the values that each position reads in its document, [B, heads, Tq, head_dim].
 
@@ -58,7 +73,12 @@ def attend(
 
 
 def attend_flat(
-    query: Tensor, key: Tensor, value: Tensor, plan: AttentionPlan, scale: float, dropout: float = 0.0
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    plan: AttentionPlan,
+    scale: float,
+    dropout: float = 0.0,
 ) -> Tensor:
     """Compute `attend` by one call of the accelerator's variable-length kernel.
 
@@ -72,14 +92,26 @@ def attend_flat(
     fully_causal = plan.causal and plan.window is None
     later = 0 if plan.causal else near
     mixed, *_ = _flash(
-        *parts, *bounds, dropout, fully_causal, False, scale=scale, window_size_left=near, window_size_right=later
+        *parts,
+        *bounds,
+        dropout,
+        fully_causal,
+        False,
+        scale=scale,
+        window_size_left=near,
+        window_size_right=later,
     )
     assert isinstance(mixed, Tensor)
     return _in_rows(mixed, query)
 
 
 def attend_one_by_one(
-    query: Tensor, key: Tensor, value: Tensor, plan: AttentionPlan, scale: float, dropout: float = 0.0
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    plan: AttentionPlan,
+    scale: float,
+    dropout: float = 0.0,
 ) -> Tensor:
     """Compute `attend` by one call per document: on a CPU this is faster than scores that a mask discards."""
     own, other = _documents(plan)
@@ -114,11 +146,16 @@ def attend_one_by_one(
 def _documents(plan: AttentionPlan) -> tuple[Documents, Documents]:
     """Return the documents of queries and of keys."""
     assert plan.documents is not None
-    return plan.documents, plan.documents if plan.source_documents is None else plan.source_documents
+    return (
+        plan.documents,
+        plan.documents if plan.source_documents is None else plan.source_documents,
+    )
 
 
 def _end_to_end(states: Tensor) -> Tensor:
-    return states.transpose(1, 2).flatten(0, 1)  # [B, heads, T, head_dim] to [B * T, heads, head_dim]
+    return states.transpose(1, 2).flatten(
+        0, 1
+    )  # [B, heads, T, head_dim] to [B * T, heads, head_dim]
 
 
 def _in_rows(mixed: Tensor, query: Tensor) -> Tensor:

@@ -18,8 +18,12 @@ class Residual(nn.Module):
         place = config.norm_place
         self.body = body
         self.dim = config.dim
-        self.norm = build_norm(config, config.dim) if normed and place != "branch" else nn.Identity()
-        self.branch_norm = build_norm(config, config.dim) if place in ("both", "branch") else nn.Identity()
+        self.norm = (
+            build_norm(config, config.dim) if normed and place != "branch" else nn.Identity()
+        )
+        self.branch_norm = (
+            build_norm(config, config.dim) if place in ("both", "branch") else nn.Identity()
+        )
         self.dropout = nn.Dropout(config.dropout.hidden)
         self.before = place != "post"
 
@@ -39,7 +43,9 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.gate = nn.Linear(config.dim, config.ffn_dim, bias=config.bias.ffn) if config.gated else None
+        self.gate = (
+            nn.Linear(config.dim, config.ffn_dim, bias=config.bias.ffn) if config.gated else None
+        )
         self.up = nn.Linear(config.dim, config.ffn_dim, bias=config.bias.ffn)
         self.down = nn.Linear(config.ffn_dim, config.dim, bias=config.bias.ffn)
         self.act = ACTIVATIONS[config.activation]
@@ -67,18 +73,26 @@ class Layer(nn.Module):
     """Two or three residual blocks, sequential or parallel. `depth` is the layer index in its stack, from 0."""
 
     def __init__(
-        self, config: ModelConfig, cross: bool, depth: int = 0, attention: type[Attention] = SelfAttention
+        self,
+        config: ModelConfig,
+        cross: bool,
+        depth: int = 0,
+        attention: type[Attention] = SelfAttention,
     ) -> None:
         super().__init__()
         normed = depth > 0 or config.first_norm
         self.attention = Residual(config, attention(config, depth), normed=normed)
         self.cross = Residual(config, Attention(config, depth)) if cross else None
         self.parallel = config.parallel
-        self.feed_forward = Residual(config, FeedForward(config), normed=config.parallel != "one_norm")
+        self.feed_forward = Residual(
+            config, FeedForward(config), normed=config.parallel != "one_norm"
+        )
         self.position: Position | None = None
         """this layer's own bias of the scores, which its stack adds to the plan; None: that of the stack"""
 
-    def forward(self, x: Tensor, plan: AttentionPlan, source: Tensor | None, source_plan: AttentionPlan) -> Tensor:
+    def forward(
+        self, x: Tensor, plan: AttentionPlan, source: Tensor | None, source_plan: AttentionPlan
+    ) -> Tensor:
         """Map x [B, T, dim] to the same shape; cross-attention reads `source`, the encoder's states [B, S, dim]."""
         if self.parallel is not None:
             states = self.attention.norm(x)

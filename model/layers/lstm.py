@@ -35,11 +35,20 @@ class LongShortTermMemory(nn.Module):
         first = x.new_zeros(len(x), self.outputs)
         output, cell = (first, first) if state is None else state
         recurrent = F.dropout(self.recurrent, self.weight_dropout, self.training)
-        weights = [self.input, recurrent, self.bias, torch.zeros_like(self.bias)]  # the kernel adds two biases
+        weights = [
+            self.input,
+            recurrent,
+            self.bias,
+            torch.zeros_like(self.bias),
+        ]  # the kernel adds two biases
         # no autocast on a processor: without bf16 instructions it has no such kernel
         with torch.autocast("cpu", enabled=False):
-            x, output, cell = (tensor.to(self.bias.dtype) for tensor in (x, output[None], cell[None]))
-            out, output, cell = torch.lstm(x, (output, cell), weights, True, 1, 0.0, self.training, False, True)
+            x, output, cell = (
+                tensor.to(self.bias.dtype) for tensor in (x, output[None], cell[None])
+            )
+            out, output, cell = torch.lstm(
+                x, (output, cell), weights, True, 1, 0.0, self.training, False, True
+            )
         return out, (output[0], cell[0])
 
 
@@ -49,7 +58,11 @@ def gate_distributions(width: int) -> dict[str, Draw]:
     The bias of the forget gate is 1, so that cells keep their content at first (Jozefowicz et al. 2015).
     """
     bound = width**-0.5
-    return {"input": uniform(bound), "recurrent": uniform(bound), "bias": constant_per_gate(0.0, 1.0, 0.0, 0.0)}
+    return {
+        "input": uniform(bound),
+        "recurrent": uniform(bound),
+        "bias": constant_per_gate(0.0, 1.0, 0.0, 0.0),
+    }
 
 
 class ProjectedLstm(nn.Module):
@@ -78,10 +91,14 @@ class ProjectedLstm(nn.Module):
         output = gates.new_zeros(len(x), outputs)
         states = []
         for step in gates.unbind(1):  # one token: [B, 4 * cells]
-            write, forget, candidate, read = (step + F.linear(output, self.recurrent)).chunk(4, dim=-1)
+            write, forget, candidate, read = (step + F.linear(output, self.recurrent)).chunk(
+                4, dim=-1
+            )
             cell = forget.sigmoid() * cell + write.sigmoid() * candidate.tanh()
             cell = cell.clamp(-self.clip, self.clip)
-            output = F.linear(read.sigmoid() * cell.tanh(), self.projection).clamp(-self.clip, self.clip)
+            output = F.linear(read.sigmoid() * cell.tanh(), self.projection).clamp(
+                -self.clip, self.clip
+            )
             states.append(output)
         return torch.stack(states, dim=1)
 
@@ -93,7 +110,9 @@ def drop_features(x: Tensor, probability: float, training: bool) -> Tensor:
     return x * F.dropout(x.new_ones(len(x), 1, x.shape[2]), probability)
 
 
-def drop_words(vectors: Tensor, ids: Tensor, rows: int, probability: float, training: bool) -> Tensor:
+def drop_words(
+    vectors: Tensor, ids: Tensor, rows: int, probability: float, training: bool
+) -> Tensor:
     """Drop the vectors [B, T, width] of entire words, wherever they occur in `ids` [B, T]; scale up the others."""
     if not training or not probability:
         return vectors

@@ -140,13 +140,17 @@ def rank_mask(rank: Tensor, predicted: int) -> Tensor:
         [[1, 0, 0], [1, 1, 1], [1, 0, 1], [1, 0, 0], [1, 0, 1]]
     """
     # highest rank that each state may read: its own in the content stream, r - 1 in the query of rank r
-    highest = torch.cat((rank, torch.arange(predicted, device=rank.device).expand(len(rank), -1)), dim=1)
+    highest = torch.cat(
+        (rank, torch.arange(predicted, device=rank.device).expand(len(rank), -1)), dim=1
+    )
     return (rank[:, None, :] <= highest[:, :, None])[:, None]
 
 
 def prefix_mask(prefix_length: Tensor, columns: int) -> Tensor:
     """Return [B, 1, 1, columns] bool, True for the first `prefix_length` [B] positions, which all positions may see."""
-    return (torch.arange(columns, device=prefix_length.device) < prefix_length[:, None])[:, None, None, :]
+    return (torch.arange(columns, device=prefix_length.device) < prefix_length[:, None])[
+        :, None, None, :
+    ]
 
 
 def window_mask(queries: Tensor, keys: Tensor, window: int) -> Tensor:
@@ -175,13 +179,17 @@ def plan_attention(
     """
     if pairs is not None or prefix is not None or (causal and padding is not None):
         visible = _visible(pairs, prefix, padding, causal)
-        return AttentionPlan(visible if bias is None else bias.masked_fill(~visible, BLOCKED), False, rotation)
+        return AttentionPlan(
+            visible if bias is None else bias.masked_fill(~visible, BLOCKED), False, rotation
+        )
     if bias is None:
         return AttentionPlan(padding, causal, rotation)
     if causal:
         visible = torch.ones(bias.shape[-2:], dtype=torch.bool, device=bias.device).tril()
         return AttentionPlan(bias.masked_fill(~visible, BLOCKED), False, rotation)
-    return AttentionPlan(bias if padding is None else bias.masked_fill(~padding, BLOCKED), False, rotation)
+    return AttentionPlan(
+        bias if padding is None else bias.masked_fill(~padding, BLOCKED), False, rotation
+    )
 
 
 def plan_continuation(
@@ -209,7 +217,9 @@ def plan_continuation(
         visible = visible | prefix
     if pairs is not None:
         visible = visible & pairs
-    return AttentionPlan(visible if bias is None else bias.masked_fill(~visible, BLOCKED), False, rotation, cache)
+    return AttentionPlan(
+        visible if bias is None else bias.masked_fill(~visible, BLOCKED), False, rotation, cache
+    )
 
 
 def plan_source(
@@ -242,7 +252,9 @@ def plan_source(
     return AttentionPlan(padding, cache=cache)
 
 
-def _visible(pairs: Tensor | None, prefix: Tensor | None, padding: Tensor | None, causal: bool) -> Tensor:
+def _visible(
+    pairs: Tensor | None, prefix: Tensor | None, padding: Tensor | None, causal: bool
+) -> Tensor:
     """Return [B, 1, T, T] bool: later positions only inside the prefix, no pairs beyond `pairs`, no padding."""
     first = next(mask for mask in (pairs, prefix, padding) if mask is not None)
     columns = first.shape[-1]

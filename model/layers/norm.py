@@ -31,7 +31,9 @@ class RMSNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if x.dtype in (torch.float32, torch.float64):
             return functional.rms_norm(x, x.shape[-1:], self.weight, self.eps)
-        wide = x.float()  # torch's own applies the gain before it rounds, published models after that
+        wide = (
+            x.float()
+        )  # torch's own applies the gain before it rounds, published models after that
         scaled = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
         return self.weight * scaled.to(x.dtype)
 

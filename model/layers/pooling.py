@@ -42,7 +42,11 @@ def pool(kind: str, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
     """
     rows, columns = hidden.shape[:2]
     lengths = tensors["lengths"].to(hidden.device).expand(rows).clamp(min=1)
-    first = tensors["left_padding"].to(hidden.device) if "left_padding" in tensors else torch.zeros_like(lengths)
+    first = (
+        tensors["left_padding"].to(hidden.device)
+        if "left_padding" in tensors
+        else torch.zeros_like(lengths)
+    )
     if kind == "decoder_last":
         if columns < tensors["input_ids"].shape[1]:
             raise BatchError(
@@ -59,7 +63,9 @@ def pool(kind: str, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         if kind == "mean":
             return _mean(hidden, inside)
         if "type_ids" not in tensors:
-            raise BatchError("the pool pair reads two segments, and these rows have none: choose another pool")
+            raise BatchError(
+                "the pool pair reads two segments, and these rows have none: choose another pool"
+            )
         segments = tensors.get("segment_ids", tensors["type_ids"]).to(hidden.device)
         a, b = (_mean(hidden, inside & (segments == number)) for number in (0, 1))
         return torch.cat((a, b, (a - b).abs(), a * b), dim=-1)
@@ -70,7 +76,9 @@ def pool(kind: str, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
 
 def _mean(hidden: Tensor, chosen: Tensor) -> Tensor:
     """Return the mean state of the chosen positions [B, T] of each row, 0 where there are none."""
-    return hidden.masked_fill(~chosen[..., None], 0.0).sum(1) / chosen.sum(1, keepdim=True).clamp(min=1)
+    return hidden.masked_fill(~chosen[..., None], 0.0).sum(1) / chosen.sum(1, keepdim=True).clamp(
+        min=1
+    )
 
 
 class Pooler(nn.Module):
@@ -99,7 +107,9 @@ class ScalarMix(nn.Module):
 
     def forward(self, states: Sequence[Tensor]) -> Tensor:
         """Mix one state [B, T, width] per layer."""
-        return self.gain * torch.einsum("l,l...->...", self.weights.softmax(0), torch.stack(list(states)))
+        return self.gain * torch.einsum(
+            "l,l...->...", self.weights.softmax(0), torch.stack(list(states))
+        )
 
 
 class Classifier(nn.Module):
@@ -110,16 +120,28 @@ class Classifier(nn.Module):
     """
 
     def __init__(
-        self, config: ModelConfig, options: ClassifierOptions, classes: int, inputs: int | None = None
+        self,
+        config: ModelConfig,
+        options: ClassifierOptions,
+        classes: int,
+        inputs: int | None = None,
     ) -> None:
         super().__init__()
         inputs = inputs or config.dim
         self.input_dropout = nn.Dropout(options.input_dropout)
         width = options.hidden_dim or (config.dim if options.hidden else inputs)
-        self.dense = nn.Linear(inputs, width, bias=config.bias.head) if options.hidden else nn.Identity()
-        self.act: Callable[[Tensor], Tensor] = ACTIVATIONS[options.hidden] if options.hidden else nn.Identity()
-        self.norm = build_norm(config, width) if options.hidden and options.hidden_norm else nn.Identity()
-        self.dropout = nn.Dropout(config.dropout.hidden if options.dropout is None else options.dropout)
+        self.dense = (
+            nn.Linear(inputs, width, bias=config.bias.head) if options.hidden else nn.Identity()
+        )
+        self.act: Callable[[Tensor], Tensor] = (
+            ACTIVATIONS[options.hidden] if options.hidden else nn.Identity()
+        )
+        self.norm = (
+            build_norm(config, width) if options.hidden and options.hidden_norm else nn.Identity()
+        )
+        self.dropout = nn.Dropout(
+            config.dropout.hidden if options.dropout is None else options.dropout
+        )
         self.out = nn.Linear(width, classes, bias=options.bias)
 
     def forward(self, states: Tensor) -> Tensor:

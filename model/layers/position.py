@@ -15,10 +15,14 @@ from clozeline.model.configuration.position import ScalingConfig
 
 def frequencies(width: int, theta: float | Tensor, device: torch.device) -> Tensor:
     """Return theta^(-2i / width) for i below width / 2: radians per position, fp32."""
-    return 1.0 / theta ** (torch.arange(0, width, 2, dtype=torch.int64, device=device).float() / width)
+    return 1.0 / theta ** (
+        torch.arange(0, width, 2, dtype=torch.int64, device=device).float() / width
+    )
 
 
-def scale_frequencies(scaling: ScalingConfig, width: int, theta: float, positions: Tensor) -> Tensor:
+def scale_frequencies(
+    scaling: ScalingConfig, width: int, theta: float, positions: Tensor
+) -> Tensor:
     """Return the scaled frequencies [width / 2] of rotary positions.
 
     Only `dynamic` and `longrope` read the position ids, of any shape, and scale the batch by its largest.
@@ -34,7 +38,8 @@ def scale_frequencies(scaling: ScalingConfig, width: int, theta: float, position
             return frequencies(width, theta * growth ** (width / (width - 2)), positions.device)
         case "longrope":
             short, long = (
-                torch.tensor(part, device=plain.device) for part in (scaling.short_factor, scaling.long_factor)
+                torch.tensor(part, device=plain.device)
+                for part in (scaling.short_factor, scaling.long_factor)
             )
             return plain / torch.where(positions.max() + 1 > old, long, short)
         case "llama3":
@@ -57,7 +62,9 @@ def attention_factor(scaling: ScalingConfig) -> float:
     if scaling.kind == "longrope":
         return math.sqrt(1 + math.log(scaling.factor) / math.log(scaling.original_maximum or 2))
     if scaling.mscale and scaling.mscale_all_dim:
-        return _log_growth(scaling.mscale, scaling.factor) / _log_growth(scaling.mscale_all_dim, scaling.factor)
+        return _log_growth(scaling.mscale, scaling.factor) / _log_growth(
+            scaling.mscale_all_dim, scaling.factor
+        )
     return _log_growth(1.0, scaling.factor)
 
 
@@ -78,7 +85,9 @@ def _yarn_ramp(scaling: ScalingConfig, width: int, theta: float, device: torch.d
         high = math.ceil(high)
     low = max(low, 0)
     high = min(high, width - 1)
-    return ((torch.arange(width // 2, dtype=torch.float32, device=device) - low) / (high - low or 0.001)).clamp(0, 1)
+    return (
+        (torch.arange(width // 2, dtype=torch.float32, device=device) - low) / (high - low or 0.001)
+    ).clamp(0, 1)
 
 
 class Position(nn.Module):

@@ -41,7 +41,11 @@ def linear_maps(model: nn.Module, quantization: Quantization) -> dict[str, nn.Li
     Raises:
         ConfigurationError: there are none, or groups do not divide the width of one.
     """
-    paths = [path for path, module in model.named_modules() if path.startswith("family.") and type(module) is nn.Linear]
+    paths = [
+        path
+        for path, module in model.named_modules()
+        if path.startswith("family.") and type(module) is nn.Linear
+    ]
     modules: dict[str, Any] = {path: model.get_submodule(path) for path in paths}
     if not modules:
         raise ConfigurationError(
@@ -72,13 +76,25 @@ def round_while_training(model: nn.Module, quantization: Quantization) -> None:
 
 def round_values(values: Tensor, quantization: Quantization) -> Tensor:
     """Return values [..., inputs] rounded as torchao stores them, with the gradient of the values."""
-    from torchao.quantization import MappingType, choose_qparams_affine, dequantize_affine, quantize_affine
+    from torchao.quantization import (
+        MappingType,
+        choose_qparams_affine,
+        dequantize_affine,
+        quantize_affine,
+    )
 
     group, low, high = (GROUP, -8, 7) if quantization == "int4" else (values.shape[-1], -128, 127)
     exact = values.detach().float()
     block = (*(1,) * (values.dim() - 1), group)
     scale, zero = choose_qparams_affine(
-        exact, MappingType.SYMMETRIC, block, torch.int8, low, high, zero_point_dtype=torch.int8, keepdim=True
+        exact,
+        MappingType.SYMMETRIC,
+        block,
+        torch.int8,
+        low,
+        high,
+        zero_point_dtype=torch.int8,
+        keepdim=True,
     )
     integers = quantize_affine(exact, block, scale, zero, torch.int8, low, high)
     rounded: Tensor = dequantize_affine(integers, block, scale, zero, torch.int8, low, high)
@@ -100,7 +116,9 @@ def torchao_config(quantization: Quantization) -> object:
         )
     if quantization == "int4":  # Int4WeightOnlyConfig has no kernel for a CPU
         return IntxWeightOnlyConfig(torch.int4, PerGroup(GROUP))  # type: ignore[attr-defined]
-    chosen = Int8WeightOnlyConfig if quantization == "int8" else Int8DynamicActivationInt8WeightConfig
+    chosen = (
+        Int8WeightOnlyConfig if quantization == "int8" else Int8DynamicActivationInt8WeightConfig
+    )
     return chosen(set_inductor_config=False)
 
 
@@ -110,7 +128,9 @@ def quantize_weight(weight: Tensor, quantization: Quantization) -> Tensor:
     from torchao.quantization import quantize_
 
     module = nn.Linear(1, 1, bias=False, device="meta")
-    known = weight.float() if weight.dtype == torch.float64 else weight  # torchao reads no other types
+    known = (
+        weight.float() if weight.dtype == torch.float64 else weight
+    )  # torchao reads no other types
     module.weight = nn.Parameter(known.detach(), requires_grad=False)
     quantize_(module, config, lambda *_: True)
     return module.weight.detach()
@@ -125,7 +145,9 @@ def flatten_integers(tensors: dict[str, Tensor]) -> tuple[dict[str, Tensor], dic
     """Return tensors that safetensors can hold, and the metadata of the file that `restore_integers` needs."""
     from torchao.prototype.safetensors.safetensors_support import flatten_tensor_state_dict
 
-    plain, metadata = flatten_tensor_state_dict({name: tensor.detach() for name, tensor in tensors.items()})
+    plain, metadata = flatten_tensor_state_dict(
+        {name: tensor.detach() for name, tensor in tensors.items()}
+    )
     return plain, {**metadata, "format": "pt"}
 
 
@@ -160,4 +182,6 @@ def torchao_for(purpose: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise ConfigurationError(f"{purpose} needs torchao: pip install 'clozeline[torchao]'") from error
+        raise ConfigurationError(
+            f"{purpose} needs torchao: pip install 'clozeline[torchao]'"
+        ) from error

@@ -72,7 +72,9 @@ class RelativeAttention(nn.Module):
             dropout_p=self.dropout if self.training else 0.0,
             scale=self.scale,
         )
-        mixed = mixed * plan.visible.any(dim=-1, keepdim=True)  # a query that reads nothing got the mean of all values
+        mixed = mixed * plan.visible.any(
+            dim=-1, keepdim=True
+        )  # a query that reads nothing got the mean of all values
         return self.out(mixed.transpose(1, 2).flatten(2))
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
@@ -111,4 +113,6 @@ def wave_index(positions: Tensor, columns: int) -> Tensor:
         >>> wave_index(torch.tensor([[0, 2]]), 3).tolist()  # distances 0, -1, -2 and 2, 1, 0
         [[[[2, 3, 4], [0, 1, 2]]]]
     """
-    return (columns - 1 - positions[:, :, None] + torch.arange(columns, device=positions.device))[:, None]
+    return (columns - 1 - positions[:, :, None] + torch.arange(columns, device=positions.device))[
+        :, None
+    ]

@@ -22,7 +22,13 @@ from clozeline.model.layers.masks import (
     window_mask,
 )
 from clozeline.model.layers.norm import build_norm
-from clozeline.model.layers.position import Position, Sinusoidal, T5Bias, build_local_position, build_position
+from clozeline.model.layers.position import (
+    Position,
+    Sinusoidal,
+    T5Bias,
+    build_local_position,
+    build_position,
+)
 from clozeline.model.layers.universal import Universal
 from clozeline.model.layers.vocabulary import Embeddings
 
@@ -33,7 +39,9 @@ class Stack(nn.Module):
     Some layers may be local: they have their own attention plan, with a window and perhaps another rotation.
     """
 
-    def __init__(self, config: ModelConfig, layers: int, *, causal: bool = False, cross: bool = False) -> None:
+    def __init__(
+        self, config: ModelConfig, layers: int, *, causal: bool = False, cross: bool = False
+    ) -> None:
         super().__init__()
         own = build_position(config, causal)
         self.biased = isinstance(own, T5Bias)
@@ -48,7 +56,9 @@ class Stack(nn.Module):
         if config.position.per_layer:
             for layer in self.layers:
                 layer.position = build_position(config, causal)
-        self.universal = None if config.share.universal is None else Universal(config, config.share.universal)
+        self.universal = (
+            None if config.share.universal is None else Universal(config, config.share.universal)
+        )
         self.relative = None if config.position.disentangled is None else RelativeTable(config)
         self.norm = build_norm(config, config.dim) if config.final_norm else nn.Identity()
         self.dropout = nn.Dropout(config.dropout.output)
@@ -56,7 +66,9 @@ class Stack(nn.Module):
         self.capped = config.attn_logit_softcapping is not None
         self.head_width = config.head_width
         self.attention_dropout = config.dropout.attention
-        self.prefix_positions: int | None = None  # taken by an attached prefix adapter; None: there is no prefix
+        self.prefix_positions: int | None = (
+            None  # taken by an attached prefix adapter; None: there is no prefix
+        )
 
     def forward(
         self,
@@ -99,7 +111,9 @@ class Stack(nn.Module):
         # packed documents: attention reads each by itself, or a mask hides the others
         dropout = self.attention_dropout if self.training else 0.0
         bounded = documents is not None and documents.bounds is not None and not self.capped
-        free = all(part is None for part in (pairs, prefix, cache, self.prefix_positions, self.relative))
+        free = all(
+            part is None for part in (pairs, prefix, cache, self.prefix_positions, self.relative)
+        )
         flat = bounded and reads_documents(x, self.head_width, dropout, paired=source is not None)
         apart = flat and free and not self.biased
         if documents is not None and not apart:
@@ -108,15 +122,23 @@ class Stack(nn.Module):
         def plan(position: Position, window: int | None) -> AttentionPlan:
             rotation = position.rotation(positions)
             if apart:
-                return AttentionPlan(None, self.causal, rotation, documents=documents, window=window)
+                return AttentionPlan(
+                    None, self.causal, rotation, documents=documents, window=window
+                )
             bias = position.bias(positions, columns)
             seen = pairs
             if window is not None:  # counted along the row, whatever the position ids are
-                keys = torch.arange(columns.shape[1], device=columns.device)[None] if cache is None else columns
+                keys = (
+                    torch.arange(columns.shape[1], device=columns.device)[None]
+                    if cache is None
+                    else columns
+                )
                 near = window_mask(keys if cache is None else positions, keys, window)
                 seen = near if pairs is None else near & pairs
             if cache is None:
-                return plan_attention(bias, padding, self.causal, rotation, seen, prefix)._replace(relative=relative)
+                return plan_attention(bias, padding, self.causal, rotation, seen, prefix)._replace(
+                    relative=relative
+                )
             return plan_continuation(bias, rotation, positions, columns, prefix, cache, seen)
 
         # one plan for global layers, one for local ones; layers with a bias of their own have one each
@@ -125,7 +147,9 @@ class Stack(nn.Module):
             plan_local = plan(self.local_position, self.window)
         source_plan = AttentionPlan(cache=cache)
         if source is not None:
-            source_plan = plan_source(source, source_visible, documents, source_documents, cache, flat=flat)
+            source_plan = plan_source(
+                source, source_visible, documents, source_documents, cache, flat=flat
+            )
 
         def apply(index: int, x: Tensor) -> Tensor:  # layers may share weights
             layer = self.layers[self.order[index]]
@@ -142,7 +166,9 @@ class Stack(nn.Module):
                 x = apply(index, x)
         else:
             real = None if padding is None else padding[:, 0, 0]
-            waves = self.position.embed(positions) if isinstance(self.position, Sinusoidal) else None
+            waves = (
+                self.position.embed(positions) if isinstance(self.position, Sinusoidal) else None
+            )
             x, *_ = self.universal(x, apply, len(self.order), waves, real, may_end=cache is None)
         return self.dropout(self.norm(x))
 
@@ -168,7 +194,10 @@ def layer_states(stack: Stack, read: Callable[[], Tensor]) -> list[Tensor]:
         )
     with record_outputs(stack.embeddings, *stack.layers) as states:
         last = read()
-    return [*(state[:, -last.shape[1] :] for state in states[:-1]), last]  # without the positions of a prompt adapter
+    return [
+        *(state[:, -last.shape[1] :] for state in states[:-1]),
+        last,
+    ]  # without the positions of a prompt adapter
 
 
 @contextmanager
@@ -177,7 +206,9 @@ def record_outputs(*modules: nn.Module) -> Iterator[list[Tensor]]:
     outputs: list[Tensor] = []
     with ExitStack() as hooks:
         for module in modules:
-            hooks.callback(module.register_forward_hook(lambda _, __, output: outputs.append(output)).remove)
+            hooks.callback(
+                module.register_forward_hook(lambda _, __, output: outputs.append(output)).remove
+            )
         yield outputs
 
 

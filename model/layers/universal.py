@@ -31,7 +31,9 @@ class Universal(nn.Module):
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
         """Return a bias of 1, as in the paper's code: at first tokens stop after one or two steps."""
-        return {} if self.halting is None else {"halting.weight": usual, "halting.bias": constant(1.0)}
+        return (
+            {} if self.halting is None else {"halting.weight": usual, "halting.bias": constant(1.0)}
+        )
 
     def forward(
         self,

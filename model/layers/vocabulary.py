@@ -26,7 +26,9 @@ class Embeddings(nn.Module):
         self.project = nn.Linear(width, config.dim) if width != config.dim else nn.Identity()
         self.scale = math.sqrt(config.dim) if config.emb_scale else 1.0
 
-    def forward(self, vectors: Tensor, position: Position, positions: Tensor, types: Tensor | None) -> Tensor:
+    def forward(
+        self, vectors: Tensor, position: Position, positions: Tensor, types: Tensor | None
+    ) -> Tensor:
         """Return [B, T, dim] from token vectors [B, T, emb_dim], position ids and type ids (None: all 0) [B, T]."""
         x = vectors * self.scale if self.scale != 1.0 else vectors
         if self.types is not None:
@@ -71,18 +73,29 @@ class VocabularyProjection(nn.Module):
 
     @classmethod
     def of_states(
-        cls, config: ModelConfig, width: int, tokens: nn.Embedding, size: int, *, bias: bool, wider: bool = True
+        cls,
+        config: ModelConfig,
+        width: int,
+        tokens: nn.Embedding,
+        size: int,
+        *,
+        bias: bool,
+        wider: bool = True,
     ) -> Self:
         """Build the projection of states that may be `wider` than a tied table, which leaves the rest to `extra`."""
         extra = width - config.embedding_width if config.tied and wider else 0
         softcap = config.final_logit_softcapping
-        return cls(width - extra, size, tokens, tied=config.tied, bias=bias, extra=extra, softcap=softcap)
+        return cls(
+            width - extra, size, tokens, tied=config.tied, bias=bias, extra=extra, softcap=softcap
+        )
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Map [..., width + extra] to [..., vocab_size]; padding rows of the table are cut off and cannot win."""
         # cut after the product: the padded width multiplies faster
         width = self.weight.shape[1]
-        scores = F.linear(hidden if self.extra is None else hidden[..., :width], self.weight, self.bias)
+        scores = F.linear(
+            hidden if self.extra is None else hidden[..., :width], self.weight, self.bias
+        )
         if self.extra is not None:
             scores = scores + self.extra(hidden[..., width:])
         return soft_cap(scores[..., : self.vocab_size], self.softcap)

@@ -17,14 +17,20 @@ def matrix_flops(*modules: nn.Module) -> float:
     return 2.0 * sum(shape.numel() for shape in shapes if len(shape) == 2)
 
 
-def stack_flops(config: ModelConfig, tokens: int, *, causal: bool = False, source: int = 0) -> float:
+def stack_flops(
+    config: ModelConfig, tokens: int, *, causal: bool = False, source: int = 0
+) -> float:
     """Return the FLOPs of one row's forward pass through a stack and the projection into its width.
 
     In a causal stack a token sees half of the row on average. `source` is that of `layer_flops`.
     """
     near = tokens if config.local is None else 2 * config.local.window + 1
-    visible = [min(near, tokens) if config.is_local(number) else tokens for number in range(config.layers)]
-    plain = sum(layer_flops(config, tokens, seen / 2 if causal else seen, source) for seen in visible)
+    visible = [
+        min(near, tokens) if config.is_local(number) else tokens for number in range(config.layers)
+    ]
+    plain = sum(
+        layer_flops(config, tokens, seen / 2 if causal else seen, source) for seen in visible
+    )
     if config.embedding_width != config.dim:
         plain += 2 * tokens * config.embedding_width * config.dim
     return plain + _deberta_flops(config, tokens)
@@ -49,7 +55,11 @@ def layer_flops(config: ModelConfig, tokens: int, visible: float, source: int = 
     projections = 2 * config.dim * (2 * wide + 2 * narrow)
     feed_forward = 2 * (3 if config.gated else 2) * config.dim * config.ffn_dim
     per_row = tokens * (projections + feed_forward + 4 * wide * visible)
-    return per_row + (4 * config.dim * (tokens * wide + source * narrow) + 4 * wide * tokens * source if source else 0)
+    return per_row + (
+        4 * config.dim * (tokens * wide + source * narrow) + 4 * wide * tokens * source
+        if source
+        else 0
+    )
 
 
 def _deberta_flops(config: ModelConfig, tokens: int) -> float:
@@ -61,6 +71,12 @@ def _deberta_flops(config: ModelConfig, tokens: int) -> float:
     if chosen is None:
         return 0.0
     further = (chosen.mask_decoder or 1) - 1
-    scores = 2.0 * tokens * config.attention_heads * config.head_width * chosen.rows * (chosen.terms - 1)
+    scores = (
+        2.0 * tokens * config.attention_heads * config.head_width * chosen.rows * (chosen.terms - 1)
+    )
     convolution = 2.0 * tokens * config.dim**2 * (chosen.convolution or 0)
-    return convolution + (config.layers + further) * scores + further * layer_flops(config, tokens, tokens)
+    return (
+        convolution
+        + (config.layers + further) * scores
+        + further * layer_flops(config, tokens, tokens)
+    )

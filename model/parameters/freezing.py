@@ -10,7 +10,10 @@ from torch import nn
 from clozeline.errors import ConfigurationError
 from clozeline.model.parameters.sharding import full_shape
 
-_NAMED: Final = {"body": r"family\..*", "embeddings": r"family\.(.*\.)?(tokens|embeddings|position)\..*"}
+_NAMED: Final = {
+    "body": r"family\..*",
+    "embeddings": r"family\.(.*\.)?(tokens|embeddings|position)\..*",
+}
 """Names for parts of every model: all but the heads; token, position and segment tables with their norm."""
 
 
@@ -41,13 +44,19 @@ def fitting(key: str, pattern: str, names: Iterable[str]) -> list[str]:
     if fits := [name for name in names if expression.fullmatch(name)]:
         return fits
     near = ", ".join(difflib.get_close_matches(pattern, names, n=3, cutoff=0.0))
-    expected = f"expected {', '.join(_NAMED)}, or a regular expression for full names such as {near}"
+    expected = (
+        f"expected {', '.join(_NAMED)}, or a regular expression for full names such as {near}"
+    )
     raise ConfigurationError(f"{key}: {pattern!r} matches no parameter: {expected}")
 
 
 def frozen_count(model: nn.Module) -> int:
     """Return the number of elements in frozen parameters."""
-    return sum(full_shape(parameter).numel() for parameter in model.parameters() if not parameter.requires_grad)
+    return sum(
+        full_shape(parameter).numel()
+        for parameter in model.parameters()
+        if not parameter.requires_grad
+    )
 
 
 def frozen_modules(model: nn.Module) -> Iterator[nn.Module]:

@@ -30,7 +30,9 @@ def constant(value: float) -> Draw:
 
 def constant_per_gate(*values: float) -> Draw:
     """Fill the biases of gates that are stored end to end: one value per gate."""
-    return lambda tensor, _: [part.fill_(value) for part, value in zip(tensor.chunk(len(values)), values, strict=True)]
+    return lambda tensor, _: [
+        part.fill_(value) for part, value in zip(tensor.chunk(len(values)), values, strict=True)
+    ]
 
 
 def uniform(bound: float) -> Draw:
@@ -45,7 +47,9 @@ def normal(deviation: float, cutoff: float | None = None) -> Draw:
     return lambda tensor, generator: _draw_within(tensor, deviation, cutoff, generator)
 
 
-def _draw_within(tensor: Tensor, deviation: float, cutoff: float, generator: torch.Generator) -> None:
+def _draw_within(
+    tensor: Tensor, deviation: float, cutoff: float, generator: torch.Generator
+) -> None:
     for chunk in torch.split(tensor.view(-1), _CHUNK):
         chunk.normal_(generator=generator)
         outside = (chunk.abs() > cutoff).nonzero().squeeze(1)

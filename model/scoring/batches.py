@@ -32,7 +32,9 @@ def group_by_length(lengths: Sequence[int], tokens: int = TOKENS) -> Iterator[li
     for row in sorted(range(len(lengths)), key=lengths.__getitem__):
         if batch:
             full = (len(batch) + 1) * lengths[row] > tokens
-            if full or (4 * len(batch) * lengths[batch[0]] >= tokens and lengths[row] != lengths[batch[0]]):
+            if full or (
+                4 * len(batch) * lengths[batch[0]] >= tokens and lengths[row] != lengths[batch[0]]
+            ):
                 yield batch
                 batch = []
         batch.append(row)
@@ -75,7 +77,9 @@ def head_of(model: Model, target: str, purpose: str) -> tuple[str, Head]:
     for name, head in model.heads.items():
         if head.target == target:
             return name, head
-    raise ConfigurationError(f"{purpose} need a head of {target}, the model has {', '.join(model.heads)}")
+    raise ConfigurationError(
+        f"{purpose} need a head of {target}, the model has {', '.join(model.heads)}"
+    )
 
 
 def log_probabilities(head: Head, states: Tensor, tokens: Tensor, vocabulary: int) -> Tensor:
@@ -87,5 +91,7 @@ def log_probabilities(head: Head, states: Tensor, tokens: Tensor, vocabulary: in
     room = max(1, _SCORES.get(states.device.type, _MORE_SCORES) // vocabulary)
     for first in range(0, len(tokens), room):
         scores = head.logits(states[first : first + room]).float()
-        parts.append(-F.cross_entropy(scores, tokens[first : first + room], reduction="none").double().cpu())
+        parts.append(
+            -F.cross_entropy(scores, tokens[first : first + room], reduction="none").double().cpu()
+        )
     return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)

@@ -49,7 +49,9 @@ def windows(tokens: int, length: int, stride: int) -> Iterator[Window]:
         scored = end
 
 
-def log_likelihoods(model: Model, rows: Sequence[Sequence[int]], *, tokens: int = TOKENS) -> list[Tensor]:
+def log_likelihoods(
+    model: Model, rows: Sequence[Sequence[int]], *, tokens: int = TOKENS
+) -> list[Tensor]:
     """Return the natural log-probability of each token but the first, given those before it: fp64 [n - 1] per row.
 
     The sum of a row is minus its training loss, summed over labels. An encoder reads from left to right, as in the
@@ -67,7 +69,9 @@ def log_likelihoods(model: Model, rows: Sequence[Sequence[int]], *, tokens: int 
     """
     architecture = model.family.architecture
     if architecture == "encoder_decoder":
-        raise ConfigurationError("causal scores need a decoder, or an encoder that reads left to right, got both")
+        raise ConfigurationError(
+            "causal scores need a decoder, or an encoder that reads left to right, got both"
+        )
     _, head = head_of(model, "lm" if architecture == "decoder" else "masked_lm", "causal scores")
     check_lengths(model, [row[:-1] for row in rows])
     # a token is scored where its prefix occurs first; rows without a new prefix are not read
@@ -77,9 +81,13 @@ def log_likelihoods(model: Model, rows: Sequence[Sequence[int]], *, tokens: int 
     readable = [number for number, row in enumerate(rows) if fresh[number] < len(row)]
     for group in group_by_length([len(rows[number]) - 1 for number in readable], tokens):
         batch = [readable[index] for index in group]
-        targets = torch.tensor([token for row in batch for token in rows[row][fresh[row] :]], device=device)
+        targets = torch.tensor(
+            [token for row in batch for token in rows[row][fresh[row] :]], device=device
+        )
         with torch.no_grad():
-            states = _states(model, [rows[row][:-1] for row in batch], [fresh[row] - 1 for row in batch], device)
+            states = _states(
+                model, [rows[row][:-1] for row in batch], [fresh[row] - 1 for row in batch], device
+            )
             scored = log_probabilities(head, states, targets, model.vocab_size)
         scores[[number for row in batch for number in numbers[row][fresh[row] :]]] = scored
     return [scores[of_row[1:]] for of_row in numbers]
@@ -103,18 +111,29 @@ def _number_prefixes(rows: Sequence[Sequence[int]]) -> tuple[list[list[int]], li
     return numbers, fresh
 
 
-def log_likelihoods_in_windows(model: Model, rows: Sequence[Sequence[int]], length: int, stride: int) -> list[Tensor]:
+def log_likelihoods_in_windows(
+    model: Model, rows: Sequence[Sequence[int]], length: int, stride: int
+) -> list[Tensor]:
     """Return `log_likelihoods` of rows of any length: each token is scored in one window of its row."""
     positions = [[*windows(len(row), length, stride)] for row in rows]
-    parts = [row[window.first : window.end] for row, of in zip(rows, positions, strict=True) for window in of]
+    parts = [
+        row[window.first : window.end]
+        for row, of in zip(rows, positions, strict=True)
+        for window in of
+    ]
     scores = iter(log_likelihoods(model, parts))
     return [
-        torch.cat([next(scores)[window.scored - window.first - 1 :] for window in of] or [torch.zeros(0).double()])
+        torch.cat(
+            [next(scores)[window.scored - window.first - 1 :] for window in of]
+            or [torch.zeros(0).double()]
+        )
         for of in positions
     ]
 
 
-def _states(model: Model, rows: Sequence[Sequence[int]], first: Sequence[int], device: torch.device) -> Tensor:
+def _states(
+    model: Model, rows: Sequence[Sequence[int]], first: Sequence[int], device: torch.device
+) -> Tensor:
     """Return the hidden states [n, dim] of the tokens from `first` on, which have read those before them in the row."""
     tensors = batch_tensors(rows, device)
     if model.family.architecture == "encoder":
@@ -150,23 +169,34 @@ def answer_log_likelihoods(
         BatchError: a row is longer than the position table.
     """
     if model.family.architecture != "encoder_decoder":
-        raise ConfigurationError(f"scores of answers need an encoder-decoder, got the family {model.config.family}")
+        raise ConfigurationError(
+            f"scores of answers need an encoder-decoder, got the family {model.config.family}"
+        )
     _, head = head_of(model, "lm", "scores of answers")
     read = [[decoder_start, *answer[:-1]] for answer in answers]
     check_lengths(model, [*rows, *read])
     results = [torch.zeros(0, dtype=torch.float64)] * len(rows)
     device = model.family.device
-    for batch in group_by_length([len(row) + len(answer) for row, answer in zip(rows, read, strict=True)], tokens):
+    for batch in group_by_length(
+        [len(row) + len(answer) for row, answer in zip(rows, read, strict=True)], tokens
+    ):
         tensors = batch_tensors([rows[row] for row in batch], device)
         decoder = batch_tensors([read[row] for row in batch], device)
-        tensors |= {"decoder_input_ids": decoder["input_ids"], "decoder_position_ids": decoder["position_ids"]}
+        tensors |= {
+            "decoder_input_ids": decoder["input_ids"],
+            "decoder_position_ids": decoder["position_ids"],
+        }
         targets = torch.tensor([token for row in batch for token in answers[row]], device=device)
         with torch.no_grad():
             hidden: Tensor = model.family(tensors)
             # states [n, dim] of the decoder's tokens, without padding
-            inside = torch.arange(hidden.shape[1], device=device) < decoder["lengths"].to(device).reshape(-1, 1)
+            inside = torch.arange(hidden.shape[1], device=device) < decoder["lengths"].to(
+                device
+            ).reshape(-1, 1)
             states = hidden[inside.expand(len(batch), -1)]
             scores = log_probabilities(head, states, targets, model.vocab_size)
-        for row, row_scores in zip(batch, torch.split(scores, [len(answers[row]) for row in batch]), strict=True):
+        for row, row_scores in zip(
+            batch, torch.split(scores, [len(answers[row]) for row in batch]), strict=True
+        ):
             results[row] = row_scores
     return results

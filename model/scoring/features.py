@@ -22,7 +22,9 @@ that a head of the model has learned."""
 _FOUR: Final = 4
 
 
-def token_vectors(model: Model, rows: Sequence[Sequence[int]], layer: str, *, tokens: int = TOKENS) -> list[Tensor]:
+def token_vectors(
+    model: Model, rows: Sequence[Sequence[int]], layer: str, *, tokens: int = TOKENS
+) -> list[Tensor]:
     """Return the vectors of the tokens of each row, fp32 [tokens of the row, width] on the host.
 
     Except for rounding they depend on the row alone, not on the other rows or on padding.
@@ -59,13 +61,19 @@ def check_layer(model: Model, layer: str) -> None:
     if model.training:
         raise ConfigurationError("features need a model in evaluation mode, call eval() first")
     if has_prediction_order(model):
-        raise ConfigurationError(f"features need a model of entire rows, got the family {model.config.family}")
+        raise ConfigurationError(
+            f"features need a model of entire rows, got the family {model.config.family}"
+        )
     if layer == "scalar_mix":
         if not any(head.mix is not None for head in model.heads.values()):
-            raise ConfigurationError(f"layer=scalar_mix: no head has learned a mix; there are {', '.join(model.heads)}")
+            raise ConfigurationError(
+                f"layer=scalar_mix: no head has learned a mix; there are {', '.join(model.heads)}"
+            )
     elif layer.startswith("last4"):
         if count < _FOUR:
-            raise ConfigurationError(f"layer={layer}: expected a model of 4 layers or more, got {count}")
+            raise ConfigurationError(
+                f"layer={layer}: expected a model of 4 layers or more, got {count}"
+            )
     elif layer not in LAYERS:
         number = int(layer) if layer.removeprefix("-").isdecimal() else None
         if number is None or not -count - 1 <= number <= count:

@@ -48,7 +48,11 @@ def positions_to_mask(positions: Sequence[int], words: Sequence[int] | None) -> 
     if words is None:
         return [[position] for position in positions]
     return [
-        [other for other, of in zip(positions, words, strict=True) if of == word and other >= position]
+        [
+            other
+            for other, of in zip(positions, words, strict=True)
+            if of == word and other >= position
+        ]
         for position, word in zip(positions, words, strict=True)
     ]
 
@@ -84,7 +88,9 @@ def pseudo_log_likelihoods(
     """
     of_words: Sequence[Sequence[int] | None] = words or [None] * len(rows)
     if masked is None:
-        masked = [positions_to_mask(scored, of) for scored, of in zip(positions, of_words, strict=True)]
+        masked = [
+            positions_to_mask(scored, of) for scored, of in zip(positions, of_words, strict=True)
+        ]
     copies = (
         _mask_copy(row, position, covered, mask_id)
         for row, scored, of in zip(rows, positions, masked, strict=True)
@@ -139,7 +145,9 @@ def pseudo_log_likelihoods_in_windows(
                 if of is not None:
                     covered = [other for other in range(position, end) if of[other] == of[position]]
                 row = [cls, *ids[start:end], sep]
-                yield _mask_copy(row, position - start + 1, [other - start + 1 for other in covered], mask_id)
+                yield _mask_copy(
+                    row, position - start + 1, [other - start + 1 for other in covered], mask_id
+                )
 
     results = _score_copies(model, copies(), previous=previous)
     return list(torch.split(results, [len(ids) for ids in documents]))
@@ -152,7 +160,9 @@ def _mask_copy(row: Sequence[int], position: int, covered: Sequence[int], mask_i
     return _Copy(masked, position, row[position])
 
 
-def _score_copies(model: Model, copies: Iterator[_Copy], *, previous: bool, tokens: int = TOKENS) -> Tensor:
+def _score_copies(
+    model: Model, copies: Iterator[_Copy], *, previous: bool, tokens: int = TOKENS
+) -> Tensor:
     """Return the log-probability of the token of each copy, fp64 [copies]; few copies are in memory at a time."""
     named = _mlm_head(model)
     parts = [torch.zeros(0, dtype=torch.float64)]
@@ -201,7 +211,9 @@ def logits_at_masks(
     for batch, hidden in _hidden_states(model, named, rows):
         for states, index in zip(hidden, batch, strict=True):
             with torch.no_grad():
-                logits = named[1].logits(states[[position - previous for position in positions[index]]])
+                logits = named[1].logits(
+                    states[[position - previous for position in positions[index]]]
+                )
             results[index] = logits[:, : model.vocab_size].float().cpu()
     return results
 
@@ -209,12 +221,18 @@ def logits_at_masks(
 def _mlm_head(model: Model) -> tuple[str, Head]:
     """Return the name of the masked LM head, and the head."""
     if model.family.architecture != "encoder" or has_prediction_order(model):
-        raise ConfigurationError(f"masked scores need an encoder of entire rows, got the family {model.config.family}")
+        raise ConfigurationError(
+            f"masked scores need an encoder of entire rows, got the family {model.config.family}"
+        )
     return head_of(model, "masked_lm", "masked scores")
 
 
 def _states(
-    model: Model, named: tuple[str, Head], rows: Sequence[Sequence[int]], positions: Sequence[int], tokens: int = TOKENS
+    model: Model,
+    named: tuple[str, Head],
+    rows: Sequence[Sequence[int]],
+    positions: Sequence[int],
+    tokens: int = TOKENS,
 ) -> Iterator[tuple[list[int], Tensor]]:
     """Yield indices of rows of similar lengths, with the state [n, dim] at the position of each."""
     for batch, hidden in _hidden_states(model, named, rows, tokens):

@@ -56,7 +56,9 @@ class CountTokens(Pass[BalanceCounts]):
     name: str = "count"
 
     def run(self, unit: int, output: Output) -> BalanceCounts:
-        check_files(self.tokens, "manifest-000000", "manifest.json")  # it holds the hashes of all other files
+        check_files(
+            self.tokens, "manifest-000000", "manifest.json"
+        )  # it holds the hashes of all other files
         shards = open_shards(self.tokens)
         counts: BalanceCounts = {"documents_in": 0, "skipped": {"held_out": 0}}
         manifest = shards.manifest
@@ -65,14 +67,20 @@ class CountTokens(Pass[BalanceCounts]):
             counts["documents_in"] += len(rows)
             sources = rows.fixed["source_group"].tolist()
             sizes = rows.columns["token_ids"].lengths.tolist()
-            others = rows.columns["target_ids"].lengths.tolist() if "target_ids" in rows.columns else [0] * len(rows)
+            others = (
+                rows.columns["target_ids"].lengths.tolist()
+                if "target_ids" in rows.columns
+                else [0] * len(rows)
+            )
             for row, language in enumerate(languages_of(rows, manifest.languages)):
                 if is_heldout(rows.fixed["document_uid"][row].tobytes(), self.heldout, self.seed):
                     counts["skipped"]["held_out"] += 1
                     continue
                 document: LanguageCounts = {"documents": 1, "tokens": sizes[row] + others[row]}
                 by_source = {manifest.source_groups[sources[row]]: document}
-                add_counts(counts, cast(BalanceCounts, {_KINDS[others[row] > 0]: {language: by_source}}))
+                add_counts(
+                    counts, cast(BalanceCounts, {_KINDS[others[row] > 0]: {language: by_source}})
+                )
         return counts
 
 
@@ -89,7 +97,11 @@ class WriteFactors(Pass[BalanceCounts]):
     def run(self, unit: int, output: Output) -> BalanceCounts:
         """Sum the counts of the shards and write the factors; texts and pairs are balanced separately."""
         counts: BalanceCounts = total_counts(output.folder, "count")
-        content: dict[str, Any] = {"format": FACTORS_FORMAT, "alpha": self.alpha, "max_copies": self.max_copies}
+        content: dict[str, Any] = {
+            "format": FACTORS_FORMAT,
+            "alpha": self.alpha,
+            "max_copies": self.max_copies,
+        }
         factors: dict[str, dict[str, str]] = {}
         balanced: dict[str, int] = {}
         for kind in _KINDS:
@@ -118,10 +130,14 @@ class WriteFactors(Pass[BalanceCounts]):
                         row["balanced_share"],
                         row["share"],
                     )
-                factors[language] = {source: str(factor) for source, factor in capped[language].items()}
+                factors[language] = {
+                    source: str(factor) for source, factor in capped[language].items()
+                }
                 balanced[language] = row["balanced_tokens"]
         with output.file(FACTORS_FILE) as path:
-            text = json.dumps({**content, "factors": factors}, indent=1, sort_keys=True, ensure_ascii=False)
+            text = json.dumps(
+                {**content, "factors": factors}, indent=1, sort_keys=True, ensure_ascii=False
+            )
             path.write_text(text + "\n", encoding="utf-8")
         return {"balanced": balanced}
 
@@ -134,7 +150,9 @@ def _report(
     """Return documents, tokens, shares and epochs of each language; shares are of all texts, or of all pairs."""
     before = {language: sum(by_source.values()) for language, by_source in tokens.items()}
     after = {
-        language: sum((count * factors[language][source] for source, count in by_source.items()), Fraction(0))
+        language: sum(
+            (count * factors[language][source] for source, count in by_source.items()), Fraction(0)
+        )
         for language, by_source in tokens.items()
     }
     total_before = sum(before.values())
@@ -176,7 +194,8 @@ def copy_factors(
     totals = {language: sum(by_source.values()) for language, by_source in tokens.items()}
     return {
         language: {
-            source: Fraction(target, totals[language]) * Fraction(repr(float(weights.get(source, 1))))
+            source: Fraction(target, totals[language])
+            * Fraction(repr(float(weights.get(source, 1))))
             for source in sorted(tokens[language])
         }
         for language, target in apportion(totals, alpha).items()
@@ -198,7 +217,10 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
     equations: ClassVar[tuple[Equation, ...]] = (
-        Equation(["documents_in"], [*((kind, EACH, EACH, "documents") for kind in ("texts", "pairs")), "skipped"]),
+        Equation(
+            ["documents_in"],
+            [*((kind, EACH, EACH, "documents") for kind in ("texts", "pairs")), "skipped"],
+        ),
     )
 
     def version(self) -> int:
@@ -215,18 +237,24 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
         config = self.config
         recipe = self.recipe
         return [
-            CountTokens(len(Manifest.load(tokens).shards), tokens, recipe.heldout.fraction, recipe.seed),
+            CountTokens(
+                len(Manifest.load(tokens).shards), tokens, recipe.heldout.fraction, recipe.seed
+            ),
             WriteFactors(config.alpha, config.max_copies, config.sources),
         ]
 
     def row(self, counts: BalanceCounts) -> Row:
         """Show all documents, and of the training documents the tokens before and after balancing."""
-        documents, tokens = (sum(source[key] for source in _all_sources(counts)) for key in ("documents", "tokens"))
+        documents, tokens = (
+            sum(source[key] for source in _all_sources(counts)) for key in ("documents", "tokens")
+        )
         balanced = counts["balanced"]
         total = sum(balanced.values())
         out = f"{amount(documents, 'document')}\n{tokens:,} tokens"
         largest = sorted(balanced.items(), key=lambda item: (-item[1], item[0]))[:_NAMED]
-        shares = ", ".join(f"{language} {100 * count / max(1, total):.0f} %" for language, count in largest)
+        shares = ", ".join(
+            f"{language} {100 * count / max(1, total):.0f} %" for language, count in largest
+        )
         held_out = counts["skipped"]["held_out"]
         notes = (
             f"after balancing: {total:,} tokens in training, of them {shares or 'none'}",
@@ -239,9 +267,15 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
             return []
         training = sum(source["documents"] for source in _all_sources(counts))
         held_out = Consumed(split_amount("heldout", "documents"), counts["skipped"]["held_out"])
-        return [*super().consumes(counts), held_out, Consumed(split_amount("train", "documents"), training)]
+        return [
+            *super().consumes(counts),
+            held_out,
+            Consumed(split_amount("train", "documents"), training),
+        ]
 
 
 def _all_sources(counts: BalanceCounts) -> list[LanguageCounts]:
     kinds = (counts.get("texts", {}), counts.get("pairs", {}))
-    return [source for kind in kinds for by_source in kind.values() for source in by_source.values()]
+    return [
+        source for kind in kinds for by_source in kind.values() for source in by_source.values()
+    ]

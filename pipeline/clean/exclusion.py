@@ -31,24 +31,37 @@ class Exclusion:
         """Return the lines by number; empty lines and comments have no entry."""
         content = _read(self.path)
         if hashlib.sha256(content).hexdigest() != self.sha256:
-            raise StorageError(f"clean.exclude: {self.path} has changed since this start: run the same command again")
+            raise StorageError(
+                f"clean.exclude: {self.path} has changed since this start: run the same command again"
+            )
         try:
             lines = enumerate(content.decode("utf-8-sig").splitlines(), start=1)
         except UnicodeDecodeError as error:
-            raise ConfigurationError(f"clean.exclude: {self.path}: expected UTF-8, got {error}") from error
-        return {number: stripped for number, line in lines if (stripped := line.strip()) and stripped[0] != "#"}
+            raise ConfigurationError(
+                f"clean.exclude: {self.path}: expected UTF-8, got {error}"
+            ) from error
+        return {
+            number: stripped
+            for number, line in lines
+            if (stripped := line.strip()) and stripped[0] != "#"
+        }
 
     @cached_property
     def _inputs(self) -> Mapping[str, list[int]]:
         """Numbers of the lines as names of sources and files, whose case counts."""
-        return self._number(lambda line: {line, _comparable_url(line) if "://" in line else _absolute(line)})
+        return self._number(
+            lambda line: {line, _comparable_url(line) if "://" in line else _absolute(line)}
+        )
 
     @cached_property
     def _documents(self) -> Mapping[str, list[int]]:
         """Numbers of the lines as uids and hosts in lower case, and as URLs."""
         # uids are written in letters and digits, as hosts are, and have no case either
         return self._number(
-            lambda line: {_comparable_url(line), *([] if "/" in line else [ascii_host(line.strip("[]"))])}
+            lambda line: {
+                _comparable_url(line),
+                *([] if "/" in line else [ascii_host(line.strip("[]"))]),
+            }
         )
 
     def _number(self, forms: Callable[[str], set[str]]) -> Mapping[str, list[int]]:
@@ -60,7 +73,12 @@ class Exclusion:
 
     def find_input(self, planned: PlannedRange) -> set[int]:
         """Return the lines that name the source, the file with or without its folder, or a folder of an input."""
-        names = {planned.source_group, planned.source, str(planned.path), planned.source.rpartition("/")[2]}
+        names = {
+            planned.source_group,
+            planned.source,
+            str(planned.path),
+            planned.source.rpartition("/")[2],
+        }
         if isinstance(planned.path, RemoteFile):
             names.add(_comparable_url(planned.path.url))
         if isinstance(planned.path, Path):
@@ -71,7 +89,9 @@ class Exclusion:
     def find_document(self, uid: bytes, url: str | None, host: str | None) -> set[int]:
         """Return the lines that name a document, its URL, its host, or a domain above it."""
         # a word without a dot is no host, but may be a source
-        hosts = (name for name in parent_domains(ascii_host(host or "")) if "." in name or ":" in name)
+        hosts = (
+            name for name in parent_domains(ascii_host(host or "")) if "." in name or ":" in name
+        )
         names = (uid.hex(), *([_comparable_url(url)] if url else ()), *hosts)
         return {number for name in names for number in self._documents.get(name, ())}
 

@@ -13,7 +13,10 @@ STEP_KEYS: Final[Mapping[str, str]] = {
     "empty": "input",
     "empty_side": "input",
     **{reason: f"clean.{key}" for reason, key in EXTRACTION_KEYS.items()},
-    **{reason: ", ".join(f"clean.{key}" for key in keys.split(", ")) for reason, keys in LANGUAGE_KEYS.items()},
+    **{
+        reason: ", ".join(f"clean.{key}" for key in keys.split(", "))
+        for reason, keys in LANGUAGE_KEYS.items()
+    },
 }
 """The key of the recipe that rules each reason of no filter."""
 

@@ -26,7 +26,9 @@ from clozeline.pipeline.text.normal_form import NORMALIZE_VERSION
 from clozeline.registry import Component
 
 _CLEAN_VERSION: Final = 4
-_NAME_ENCODING: Final = "of another encoding than UTF-8: name it as `encoding` next to the path of the input"
+_NAME_ENCODING: Final = (
+    "of another encoding than UTF-8: name it as `encoding` next to the path of the input"
+)
 # Lines of `exclude` that a message names.
 _NAMED: Final = 5
 
@@ -48,19 +50,27 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         for label in self.config.sources:
             if labels and label not in labels:
                 known = ", ".join(sorted(labels))
-                raise ConfigurationError(f"clean.sources.{label}: no input has this `source` label; they are: {known}")
+                raise ConfigurationError(
+                    f"clean.sources.{label}: no input has this `source` label; they are: {known}"
+                )
 
     def mistakes(self) -> Iterator[str]:
         """Report languages that the identifier does not know; ConfigurationError for files that cannot be used."""
         _ = self._exclusion  # a file that cannot be read is an error before the work
-        by_source = {f"clean.sources.{name}.language": source.language for name, source in self.config.sources.items()}
+        by_source = {
+            f"clean.sources.{name}.language": source.language
+            for name, source in self.config.sources.items()
+        }
         for key, chosen in {"clean.language": self.config.language, **by_source}.items():
             if isinstance(chosen, Component) and chosen.options.keep:
                 known = chosen.build().languages() | {UNDECIDED}
                 for code in sorted(set(chosen.options.keep) - known):
                     yield f"{key}.keep: {chosen.name} knows no language '{code}'; {suggest_codes(code, known)}"
 
-        named = (self.config.filters, *(source.filters or () for source in self.config.sources.values()))
+        named = (
+            self.config.filters,
+            *(source.filters or () for source in self.config.sources.values()),
+        )
         for chosen_filter in (each for filters in named for each in filters):
             if data_files(chosen_filter.options):
                 chosen_filter.build()  # a model or list that cannot be used is an error before the work
@@ -77,7 +87,11 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         return algorithms
 
     def version(self) -> int:
-        return _CLEAN_VERSION + NORMALIZE_VERSION + sum(int(algorithm.VERSION) for algorithm in self.algorithms())
+        return (
+            _CLEAN_VERSION
+            + NORMALIZE_VERSION
+            + sum(int(algorithm.VERSION) for algorithm in self.algorithms())
+        )
 
     def passes(self) -> Sequence[Pass[CleanCounts]]:
         """Return one pass over the units."""
@@ -139,10 +153,18 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         return steps
 
     def row(self, counts: CleanCounts) -> Row:
-        without = {f"without a record in {name}": size for name, size in counts.get("without_records", {}).items()}
-        lost = {f"lost by damage in {name}": size for name, size in counts.get("bytes_lost", {}).items()}
+        without = {
+            f"without a record in {name}": size
+            for name, size in counts.get("without_records", {}).items()
+        }
+        lost = {
+            f"lost by damage in {name}": size for name, size in counts.get("bytes_lost", {}).items()
+        }
         not_utf8 = counts["malformed"].get("bad_utf8", 0)
-        skipped = {f"skipped by the name: {kind}": count for kind, count in counts.get("files_skipped", {}).items()}
+        skipped = {
+            f"skipped by the name: {kind}": count
+            for kind, count in counts.get("files_skipped", {}).items()
+        }
         noticed = (
             ("", counts["notes"]),
             ("byte", {**lost, **without}),
@@ -153,8 +175,12 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         )
         documents = counts["documents_in"]
         records = counts.get("records_in", counts["documents_in"])
-        amounts = [amount(records, "record")] * (records != documents) + [amount(documents, "document")]
-        row = Row.of(counts, self.equations, "\n".join(amounts), amount(counts["documents_out"], "document"))
+        amounts = [amount(records, "record")] * (records != documents) + [
+            amount(documents, "document")
+        ]
+        row = Row.of(
+            counts, self.equations, "\n".join(amounts), amount(counts["documents_out"], "document")
+        )
         return replace(
             row,
             left_out=(("file", skipped), *row.left_out, *noticed),
@@ -171,7 +197,10 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             return []
         unmatched = list(self._exclusion.unmatched(counts.get("excluded_by", {})))
         named = dict.fromkeys(unmatched[:_NAMED], 1)
-        return [("", {"lines of exclude, which match nothing": len(unmatched)}), ("unmatched line", named)]
+        return [
+            ("", {"lines of exclude, which match nothing": len(unmatched)}),
+            ("unmatched line", named),
+        ]
 
     def nothing_left(self, counts: CleanCounts) -> ClozelineError:
         """Return an error that says whether no record was found, none had a text, or all were rejected."""
@@ -191,7 +220,9 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
 
 def _describe_changes(normalized: Mapping[str, int]) -> Iterator[str]:
     """Yield a line that says how many characters the stored form changed, by type of change; none without a change."""
-    changes = sorted((-count, name.replace("_", " ")) for name, count in normalized.items() if count)
+    changes = sorted(
+        (-count, name.replace("_", " ")) for name, count in normalized.items() if count
+    )
     if changes:
         total = -sum(count for count, _ in changes)
         named = ", ".join(f"{-count:,} {name}" for count, name in changes)

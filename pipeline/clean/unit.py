@@ -12,21 +12,49 @@ from clozeline.pipeline.clean.extractors._extraction import EXTRACTION_KEYS, sha
 from clozeline.pipeline.clean.filters import Filter
 from clozeline.pipeline.clean.languages import LANGUAGE_KEYS, UNDECIDED, LanguageRule
 from clozeline.pipeline.clean.unit_counts import CleanCounts, UnitCounts
-from clozeline.pipeline.execution.inputs import FileState, observe_file, range_hash, range_name, require_unchanged
+from clozeline.pipeline.execution.inputs import (
+    FileState,
+    observe_file,
+    range_hash,
+    range_name,
+    require_unchanged,
+)
 from clozeline.pipeline.execution.plan import PlannedRange
 from clozeline.pipeline.execution.remote_file import RemoteFile
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Output, require_equal
 from clozeline.pipeline.ingest.documents.chapters import Split
-from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE, Document, document_uid, escape_name
+from clozeline.pipeline.ingest.documents.document import (
+    FLAG_TRUNCATED_SOURCE,
+    Document,
+    document_uid,
+    escape_name,
+)
 from clozeline.pipeline.ingest.documents.files import write_documents, write_rejects
-from clozeline.pipeline.ingest.formats.archives import ARCHIVE_REASONS, ARCHIVES, MemberFile, UnreadMember
+from clozeline.pipeline.ingest.formats.archives import (
+    ARCHIVE_REASONS,
+    ARCHIVES,
+    MemberFile,
+    UnreadMember,
+)
 from clozeline.pipeline.ingest.formats.decompression import InputFile, decompress_file
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.reader_options import options_of
-from clozeline.pipeline.ingest.readers import NO_RECORDS, Counted, Item, RawRecord, Reader, detect_members
+from clozeline.pipeline.ingest.readers import (
+    NO_RECORDS,
+    Counted,
+    Item,
+    RawRecord,
+    Reader,
+    detect_members,
+)
 from clozeline.pipeline.recipe import InputEntry
-from clozeline.pipeline.registries import READERS, ExtractorComponent, FilterComponent, LanguageComponent
+from clozeline.pipeline.registries import (
+    READERS,
+    ExtractorComponent,
+    FilterComponent,
+    LanguageComponent,
+)
 from clozeline.pipeline.text.hosts import host_of
 from clozeline.pipeline.text.normal_form import NormalForm, normalize_as
 from clozeline.pipeline.text.text_statistics import TextStatistics
@@ -59,14 +87,20 @@ class Steps:
         self._filters: list[tuple[str, Filter]]
         self._pair_filters: list[tuple[str, Filter]]
         self._filters, self._pair_filters = (
-            [(chosen.name, chosen.build()) for chosen in group] for group in (source.filters, source.pair_filters)
+            [(chosen.name, chosen.build()) for chosen in group]
+            for group in (source.filters, source.pair_filters)
         )
         self._form = source.normalize
         self._unwrap = source.unwrap
         self._as_written = source.line_rules == "lines"
         self._text_chars = text_chars
         self._tally = tally
-        self.reasons = ["too_long", "empty", *EXTRACTION_KEYS, *(LANGUAGE_KEYS if self._language else [])]
+        self.reasons = [
+            "too_long",
+            "empty",
+            *EXTRACTION_KEYS,
+            *(LANGUAGE_KEYS if self._language else []),
+        ]
         self.reasons += [reason for _, step in self._filters for reason in step.reasons]
 
     def clean(
@@ -84,7 +118,9 @@ class Steps:
         """
         filters = self._filters if document.target_text is None else self._pair_filters
         unread = document.replace(text="", target_text=None)
-        first = self._apply_filters([named for named in filters if named[1].before_extraction], unread)
+        first = self._apply_filters(
+            [named for named in filters if named[1].before_extraction], unread
+        )
         if first is None:
             return None
         document = document.replace(extra=first.extra, flags=first.flags)
@@ -102,15 +138,23 @@ class Steps:
             return None
         document = document.replace(text=text)
         if is_pair:
-            if (target := self._normalize(document, document.target_text or "", empty, "other side: ")) is None:
+            if (
+                target := self._normalize(
+                    document, document.target_text or "", empty, "other side: "
+                )
+            ) is None:
                 return None
-            document = document.replace(target_text=target, target_language=target_language or "und")
+            document = document.replace(
+                target_text=target, target_language=target_language or "und"
+            )
             given_language = given_language or document.language
         self._tally.add({"characters_in": document.characters})
         identified = self._identify_language(document, given_language)
         if identified is None:
             return None
-        return self._apply_filters([named for named in filters if not named[1].before_extraction], identified)
+        return self._apply_filters(
+            [named for named in filters if not named[1].before_extraction], identified
+        )
 
     def split(self, items: Iterable[Item], split: Split) -> Iterator[Item]:
         """Yield the chapters of each text, its own or that of its page; a page without text stays as it is."""
@@ -122,15 +166,24 @@ class Steps:
                 yield item
                 continue
             for offset, chapter in split.iter_chapters(text):
-                if item.kind in ("text", "html"):  # the chapter's place tells more than that of the file, 0
+                if item.kind in (
+                    "text",
+                    "html",
+                ):  # the chapter's place tells more than that of the file, 0
                     size = len(chapter.encode("utf-8", "surrogatepass"))
-                    yield item._replace(kind="chapter", locator=offset, length=size, text=chapter, markup=False)
+                    yield item._replace(
+                        kind="chapter", locator=offset, length=size, text=chapter, markup=False
+                    )
                 else:
-                    yield item._replace(kind=f"{item.kind}, chapter at {offset}", text=chapter, markup=False)
+                    yield item._replace(
+                        kind=f"{item.kind}, chapter at {offset}", text=chapter, markup=False
+                    )
 
     def _normalize(self, document: Document, raw: str, empty: str, side: str = "") -> str | None:
         if len(raw) > self._text_chars:
-            self._tally.reject(document, "too_long", f"{side}{len(raw)} characters > {self._text_chars}")
+            self._tally.reject(
+                document, "too_long", f"{side}{len(raw)} characters > {self._text_chars}"
+            )
             return None
         text, changes = normalize_as(self._form, raw)
         if self._unwrap:
@@ -164,7 +217,9 @@ class Steps:
             return None
         return document
 
-    def _apply_filters(self, filters: Iterable[tuple[str, Filter]], document: Document) -> Document | None:
+    def _apply_filters(
+        self, filters: Iterable[tuple[str, Filter]], document: Document
+    ) -> Document | None:
         """Return the document as some filters leave it, or None if one rejects it."""
         statistics = TextStatistics(document.text, as_written=self._as_written)
         for name, step in filters:
@@ -206,7 +261,11 @@ class CleanUnits(Pass[CleanCounts]):
     name: str = "main"
 
     def run(self, unit: int, output: Output) -> CleanCounts:
-        left = None if self.limit is None else self.limit // self.units + (unit < self.limit % self.units)
+        left = (
+            None
+            if self.limit is None
+            else self.limit // self.units + (unit < self.limit % self.units)
+        )
         tally = UnitCounts(self.seed, self.keep_text, left)
         planned = self.planned[unit]
         if unit == 0 and self.skipped:
@@ -218,20 +277,35 @@ class CleanUnits(Pass[CleanCounts]):
                 for label in dict.fromkeys(each.source_group for each in planned)
             }
             scratch = output.folder / TEMPORARY
-            ranges = (self._clean_range(each, tally, steps[each.source_group], scratch) for each in planned)
+            ranges = (
+                self._clean_range(each, tally, steps[each.source_group], scratch)
+                for each in planned
+            )
             documents = write_documents(temporary, chain.from_iterable(ranges))
         kept = tally.counts["documents_out"]
         require_equal(f"clean: unit {unit}", "documents_out", kept, "documents written", documents)
         for each in planned if self.limit is None else ():  # a preview need not read all bytes
             if isinstance(file := _find_input(each), Path):  # an object of a store has a version
-                output.inputs[range_name(each.source, each.start, each.end)] = range_hash(file, each.start, each.end)
+                output.inputs[range_name(each.source, each.start, each.end)] = range_hash(
+                    file, each.start, each.end
+                )
         with output.file(f"rejects/{unit:06d}.arrow") as temporary:
             rejections = write_rejects(temporary, tally.rejections)
-        listed = sum(tally.counts["rejected"].values()) + sum(tally.counts["malformed_listed"].values())
-        require_equal(f"clean: unit {unit}", "rejected + malformed_listed", listed, "rejections written", rejections)
+        listed = sum(tally.counts["rejected"].values()) + sum(
+            tally.counts["malformed_listed"].values()
+        )
+        require_equal(
+            f"clean: unit {unit}",
+            "rejected + malformed_listed",
+            listed,
+            "rejections written",
+            rejections,
+        )
         return tally.counts
 
-    def _clean_range(self, planned: PlannedRange, tally: UnitCounts, steps: Steps, scratch: Path) -> Iterator[Document]:
+    def _clean_range(
+        self, planned: PlannedRange, tally: UnitCounts, steps: Steps, scratch: Path
+    ) -> Iterator[Document]:
         """Yield the finished documents of a range of a file, or of the members of an archive."""
         if tally.left == 0:
             return
@@ -251,7 +325,9 @@ class CleanUnits(Pass[CleanCounts]):
         else:
             yield from self._clean_file(planned, path, tally, steps)
         if observe_file(path) != before:
-            raise StorageError(f"{path}: changed while it was read ({before.size} bytes before): run again later")
+            raise StorageError(
+                f"{path}: changed while it was read ({before.size} bytes before): run again later"
+            )
 
     def _is_excluded(self, planned: PlannedRange, tally: UnitCounts) -> bool:
         """Return whether a line of `exclude` names this file, and count it."""
@@ -268,11 +344,15 @@ class CleanUnits(Pass[CleanCounts]):
         """Yield the finished documents of each member; what is not read is counted by its name."""
         named = None if planned.entry is None else planned.entry.reader
         records = 0
-        for number, (member, reader) in enumerate(detect_members(path, planned.reader, self.limits, scratch, named)):
+        for number, (member, reader) in enumerate(
+            detect_members(path, planned.reader, self.limits, scratch, named)
+        ):
             tally.open(planned.source, ARCHIVE_REASONS, steps.reasons)
             if isinstance(member, UnreadMember):
                 why = f"{member.name}: {member.reason}"
-                tally.count(Counted(member.group, member.reason, number, detail=why, lost=member.lost))
+                tally.count(
+                    Counted(member.group, member.reason, number, detail=why, lost=member.lost)
+                )
                 self._check_truncated(path, tally)
                 continue
             each = replace(
@@ -293,7 +373,9 @@ class CleanUnits(Pass[CleanCounts]):
 
     def _check_truncated(self, path: InputFile, tally: UnitCounts) -> None:
         if self.fail_truncated and tally.events.get("truncated"):
-            raise StorageError(f"{path}: truncated; repair it, or keep its readable part by on_error.truncated=accept")
+            raise StorageError(
+                f"{path}: truncated; repair it, or keep its readable part by on_error.truncated=accept"
+            )
 
     def _clean_file(
         self, planned: PlannedRange, path: InputFile, tally: UnitCounts, steps: Steps
@@ -313,7 +395,9 @@ class CleanUnits(Pass[CleanCounts]):
                 continue
             document = self._admit(item, planned, tally)
             if document is not None:
-                kept = steps.clean(document, entry.language, entry.target_language, markup=item.markup)
+                kept = steps.clean(
+                    document, entry.language, entry.target_language, markup=item.markup
+                )
                 if kept is not None:
                     tally.keep(kept)
                     yield kept
@@ -325,12 +409,18 @@ class CleanUnits(Pass[CleanCounts]):
         self._check_truncated(path, tally)
         for key in reader.unfound_keys():
             tally.note(f"{key} found in none of the first 1,000 rows")
-        if tally.records_of_range or tally.events.get(NO_RECORDS.reason) or _is_empty(path, self.limits):
+        if (
+            tally.records_of_range
+            or tally.events.get(NO_RECORDS.reason)
+            or _is_empty(path, self.limits)
+        ):
             return
         if reader.first(path, planned.start) < reader.first(path, planned.end):
             tally.add({"without_records": {planned.source: planned.end - planned.start}})
 
-    def _admit(self, record: RawRecord, planned: PlannedRange, tally: UnitCounts) -> Document | None:
+    def _admit(
+        self, record: RawRecord, planned: PlannedRange, tally: UnitCounts
+    ) -> Document | None:
         """Return the document of a record, or None if it is one that the run leaves out."""
         document = Document(
             uid=document_uid(self.corpus, planned.source, record.kind, record.locator),
@@ -352,7 +442,9 @@ class CleanUnits(Pass[CleanCounts]):
             tally.note("rest_cut_by_source")
         if "dropped" in record.extra:
             tally.add({"repairs": {"extra_dropped": 1}})
-        if self.exclusion and (found := self.exclusion.find_document(document.uid, document.url, document.host)):
+        if self.exclusion and (
+            found := self.exclusion.find_document(document.uid, document.url, document.host)
+        ):
             tally.count(Counted("ignored", "excluded"))
             tally.add({"excluded_by": {str(line): 1 for line in found}})
             return None
@@ -367,7 +459,9 @@ def _is_empty(path: InputFile, limits: Limits) -> bool:
 
 def _find_input(planned: PlannedRange) -> Path | RemoteFile:
     if planned.path is None or isinstance(planned.path, MemberFile) or not planned.path.is_file():
-        raise StorageError(f"input {planned.source!r} ({planned.path}): no such file; give the inputs of the first run")
+        raise StorageError(
+            f"input {planned.source!r} ({planned.path}): no such file; give the inputs of the first run"
+        )
     if isinstance(planned.path, RemoteFile):
         return planned.path.restricted(planned.start, planned.end)
     return planned.path

@@ -6,7 +6,11 @@ from typing import Final
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.execution.unit_record import Counts, add_counts
-from clozeline.pipeline.ingest.documents.document import FLAG_DECODED_BY_GUESS, FLAG_REPLACEMENTS, Document
+from clozeline.pipeline.ingest.documents.document import (
+    FLAG_DECODED_BY_GUESS,
+    FLAG_REPLACEMENTS,
+    Document,
+)
 from clozeline.pipeline.ingest.documents.files import Rejection
 from clozeline.pipeline.ingest.formats.decompression import explain_lost
 from clozeline.pipeline.ingest.readers import Counted
@@ -29,7 +33,9 @@ class CleanCounts(Counts, total=False):
     ignored: dict[str, int]
     malformed: dict[str, int]
     malformed_listed: dict[str, int]  # those with a row in `rejects/`: the first of each unit
-    excluded_by: dict[str, int]  # documents and input ranges left out, by the number of the line of `exclude`
+    excluded_by: dict[
+        str, int
+    ]  # documents and input ranges left out, by the number of the line of `exclude`
     files_skipped: dict[str, int]  # files that folders skip by their names, by suffix
     notes: dict[str, int]  # events that are not records, such as an empty file
     by_source: dict[str, dict[str, int]]  # malformed records and notes, per file
@@ -38,7 +44,9 @@ class CleanCounts(Counts, total=False):
     cut: dict[str, int]  # characters that a step took, by edits and with rejected documents
     characters_out: int
     repairs: dict[str, int]
-    normalized: dict[str, int]  # characters that the stored form dropped or rewrote, by type of change
+    normalized: dict[
+        str, int
+    ]  # characters that the stored form dropped or rewrote, by type of change
     edits: dict[str, int]  # characters or lines that filters removed
     languages: dict[str, int]
 
@@ -107,13 +115,19 @@ class UnitCounts:
         self.add({"malformed": reason, "records_in": 1, "by_source": {self._source: reason}})
         if self.counts["malformed_listed"].get(counted.reason, 0) < _LISTED:
             why = counted.detail or counted.lacks or explain_lost(counted.lost)
-            self.rejections.append(Rejection.of_record(self._source, counted.locator, counted.reason, why))
+            self.rejections.append(
+                Rejection.of_record(self._source, counted.locator, counted.reason, why)
+            )
             self.add({"malformed_listed": reason})
         if counted.lost:
             self.add({"bytes_lost": {self._source: counted.lost}})
         if counted.lacks:
             known = self.counts.get("text_lacks", {})
-            lacks = counted.lacks if counted.lacks in known or len(known) < _DISTINCT else "no such key in other rows"
+            lacks = (
+                counted.lacks
+                if counted.lacks in known or len(known) < _DISTINCT
+                else "no such key in other rows"
+            )
             self.add({"text_lacks": {lacks: 1}})
         if counted.detail and len(self.counts.get("first_records", {})) < _DISTINCT:
             self.add({"first_records": {f"{self._source}: {counted.detail}": 1}})
@@ -121,7 +135,9 @@ class UnitCounts:
     def add_document(self, uid: bytes, source: str, locator: int) -> None:
         """Count a record that is a document; IntegrityError if another document of the unit has its uid."""
         if uid in self._uids:
-            raise IntegrityError(f"{source}: two documents have the uid {uid.hex()}, the second at {locator}")
+            raise IntegrityError(
+                f"{source}: two documents have the uid {uid.hex()}, the second at {locator}"
+            )
         self._uids.add(uid)
         self.records_of_range += 1
         self.add({"records_in": 1, "documents_in": 1})
@@ -136,11 +152,22 @@ class UnitCounts:
 
     def reject(self, document: Document, reason: str, detail: str = "") -> None:
         """Record a rejected document, with the text it had at that step."""
-        self.rejections.append(Rejection.of(document, "clean", reason, detail, self.keep_text, self.seed))
+        self.rejections.append(
+            Rejection.of(document, "clean", reason, detail, self.keep_text, self.seed)
+        )
         self.add({"rejected": {reason: 1}})
 
     def keep(self, document: Document) -> None:
-        self.add({"documents_out": 1, "characters_out": document.characters, "languages": {document.language: 1}})
-        for flag, repair in ((FLAG_DECODED_BY_GUESS, "encoding_guessed"), (FLAG_REPLACEMENTS, "characters_replaced")):
+        self.add(
+            {
+                "documents_out": 1,
+                "characters_out": document.characters,
+                "languages": {document.language: 1},
+            }
+        )
+        for flag, repair in (
+            (FLAG_DECODED_BY_GUESS, "encoding_guessed"),
+            (FLAG_REPLACEMENTS, "characters_replaced"),
+        ):
             if document.flags & flag:
                 self.add({"repairs": {repair: 1}})

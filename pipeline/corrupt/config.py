@@ -80,11 +80,15 @@ def _unique(entries: list[ObjectiveEntry]) -> list[ObjectiveEntry]:
     labels = [entry.set_label for entry in entries]
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:
-        raise ValueError(f"two objectives share the label {', '.join(twice)}; give one of them a `label:` of its own")
+        raise ValueError(
+            f"two objectives share the label {', '.join(twice)}; give one of them a `label:` of its own"
+        )
     return entries
 
 
 CorruptConfig = Annotated[
-    list[Annotated[ObjectiveEntry, inline_options(ObjectiveEntry)]], Field(min_length=1), AfterValidator(_unique)
+    list[Annotated[ObjectiveEntry, inline_options(ObjectiveEntry)]],
+    Field(min_length=1),
+    AfterValidator(_unique),
 ]
 """The recipe's key `corrupt`."""

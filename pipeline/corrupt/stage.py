@@ -117,7 +117,9 @@ class CorruptShards(Pass[CorruptCounts]):
         read = {objective.grouping.label: shard.read}
         set_counts: SetCounts = {**shard.counts, "by_language": shard.by_language, "read": read}
         counted = shard.counts["examples"], sum(shard.by_language.values())
-        require_written(f"corrupt {writer.path}: shard {made.file_number}", counted, (info.rows, info.tokens))
+        require_written(
+            f"corrupt {writer.path}: shard {made.file_number}", counted, (info.rows, info.tokens)
+        )
         counts: CorruptCounts = {"objectives": {entry.set_label: {made.split: set_counts}}}
         return add_counts(counts, cast(CorruptCounts, shard.counts))
 
@@ -158,7 +160,9 @@ class CorruptedShard:
     source: ShardSet
     unit: ExampleUnit
     seed: int
-    counts: RowCounts = field(default_factory=lambda: RowCounts(samples_in=0, examples=0, skipped={}))
+    counts: RowCounts = field(
+        default_factory=lambda: RowCounts(samples_in=0, examples=0, skipped={})
+    )
     by_language: dict[str, int] = field(default_factory=dict)
     read: ReadCounts = field(default_factory=lambda: ReadCounts(samples=0, tokens=0))
 
@@ -166,7 +170,10 @@ class CorruptedShard:
         """Yield examples block by block, without skipped rows."""
         for block in np.flatnonzero(self.source.index.shard == self.unit.shard).tolist():
             samples = self.source.read_block(block)
-            add_counts(self.read, {"samples": len(samples), "tokens": int(samples.columns["ids"].lengths.sum())})
+            add_counts(
+                self.read,
+                {"samples": len(samples), "tokens": int(samples.columns["ids"].lengths.sum())},
+            )
             variants = np.full(len(samples), self.unit.variant, dtype=np.uint16)
             examples, skips = self.objective.corrupt(samples, variants, self.seed)
             total = len(samples)
@@ -176,13 +183,22 @@ class CorruptedShard:
                 samples = samples.take(rows)
             if unused := self.objective.count_unused_tokens(samples, examples):
                 add_counts(self.counts, {"unused_tokens": unused})
-            skipped = {Skip(code).reason: int(rows) for code, rows in enumerate(np.bincount(skips)) if code and rows}
+            skipped = {
+                Skip(code).reason: int(rows)
+                for code, rows in enumerate(np.bincount(skips))
+                if code and rows
+            }
             add_counts(self.counts, self.objective.tally(examples))
-            add_counts(self.counts, {"samples_in": total, "examples": len(examples), "skipped": skipped})
+            add_counts(
+                self.counts, {"samples_in": total, "examples": len(examples), "skipped": skipped}
+            )
             lengths = examples.columns[self.objective.features[0].name].lengths
             tokens = np.bincount(examples.fixed["language"], lengths)
             languages = self.source.manifest.languages
-            add_counts(self.by_language, {languages[code]: int(tokens[code]) for code in np.flatnonzero(tokens)})
+            add_counts(
+                self.by_language,
+                {languages[code]: int(tokens[code]) for code in np.flatnonzero(tokens)},
+            )
             yield examples
 
 
@@ -204,12 +220,19 @@ class CorruptManifests(Pass[CorruptCounts]):
                         f"corrupt: the {split} set of '{entry.set_label}' is empty: "
                         f"{set_counts['samples_in']} samples, skipped {set_counts['skipped']}"
                     )
-                made = [unit for unit in self.shards.made if (unit.entry, unit.split) == (number, split)]
+                made = [
+                    unit for unit in self.shards.made if (unit.entry, unit.split) == (number, split)
+                ]
                 self._write(entry, split, made, set_counts, output)
         return {}
 
     def _write(
-        self, entry: ObjectiveEntry, split: str, made: Sequence[ExampleUnit], set_counts: SetCounts, output: Output
+        self,
+        entry: ObjectiveEntry,
+        split: str,
+        made: Sequence[ExampleUnit],
+        set_counts: SetCounts,
+        output: Output,
     ) -> None:
         work, (objective, source) = self.shards, self.shards.open(entry, split)
         samples = source.manifest
@@ -219,7 +242,10 @@ class CorruptManifests(Pass[CorruptCounts]):
             kind="examples",
             seed=work.seed_of(entry),
             tokenizer=samples.tokenizer.model_dump(),
-            totals={"tokens_by_language": set_counts["by_language"], "skipped": set_counts["skipped"]},
+            totals={
+                "tokens_by_language": set_counts["by_language"],
+                "skipped": set_counts["skipped"],
+            },
             grouping=samples.grouping.model_dump() if samples.grouping else None,
             variants=made[0].variants,
             objective=objective_facts(entry, objective),
@@ -228,7 +254,11 @@ class CorruptManifests(Pass[CorruptCounts]):
             config=to_plain(entry),
         )
         written = manifest.totals.samples, manifest.totals.tokens
-        require_written(f"corrupt {manifest.name}: manifest", (set_counts["examples"], set_counts["tokens"]), written)
+        require_written(
+            f"corrupt {manifest.name}: manifest",
+            (set_counts["examples"], set_counts["tokens"]),
+            written,
+        )
 
 
 def objective_facts(entry: ObjectiveEntry, objective: Objective) -> dict[str, object]:
@@ -261,20 +291,27 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
     def version(self) -> int:
-        return _VERSION + sum(int(entry.objective.type.version_with(entry.objective.options)) for entry in self.config)
+        return _VERSION + sum(
+            int(entry.objective.type.version_with(entry.objective.options)) for entry in self.config
+        )
 
     def passes(self) -> Sequence[Pass[CorruptCounts]]:
         tokens = self.recipe.folder("encode")
         splits = Splits(len(Manifest.load(tokens).shards), self.recipe.heldout.fraction)
         entries = tuple(self.config)
         units = example_units(entries, splits)
-        work = CorruptShards(len(units), tokens, self.recipe.folder("group"), entries, units, self.recipe.seed)
+        work = CorruptShards(
+            len(units), tokens, self.recipe.folder("group"), entries, units, self.recipe.seed
+        )
         return [work, CorruptManifests(work)]
 
     def row(self, counts: CorruptCounts) -> Row:
         """Show examples of all objectives, and of each one the samples, as often as it has variants, and examples."""
         variants = {entry.set_label: entry.variants for entry in self.config}
-        sets = tuple((label, _set_row(splits, variants[label])) for label, splits in counts["objectives"].items())
+        sets = tuple(
+            (label, _set_row(splits, variants[label]))
+            for label, splits in counts["objectives"].items()
+        )
         return Row(amount(len(sets), "objective"), amount(counts["examples"], "example"), (), sets)
 
     def page_sections(self) -> Iterator[tuple[str, str]]:
@@ -282,14 +319,18 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
         shown = []
         for entry in self.config:
             shown.append(f"<h3>{escape(entry.set_label)}</h3>")
-            shown += map(view_html, example_views(self.folder / entry.set_label / "train" / "manifest.json"))
+            shown += map(
+                view_html, example_views(self.folder / entry.set_label / "train" / "manifest.json")
+            )
         yield "Some examples of each objective", "".join(shown)
 
     def consumes(self, counts: CorruptCounts) -> Sequence[Consumed]:
         """Return the samples of each set and their tokens, which each variant of an objective takes all."""
         variants = {entry.set_label: entry.variants for entry in self.config}
         return [
-            Consumed(f"{what} of {source}/{split}", amount, variants[label] if split == "train" else 1)
+            Consumed(
+                f"{what} of {source}/{split}", amount, variants[label] if split == "train" else 1
+            )
             for label, splits in counts.get("objectives", {}).items()
             for split, set_counts in splits.items()
             for source, read in set_counts.get("read", {}).items()
@@ -303,7 +344,9 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
             for split, part in splits.items():
                 for read in part.get("read", {}).values():
                     where = f"corrupt {label}/{split}"
-                    require_equal(where, "samples read", read["samples"], "samples_in", part["samples_in"])
+                    require_equal(
+                        where, "samples read", read["samples"], "samples_in", part["samples_in"]
+                    )
 
 
 def _set_row(splits: Mapping[str, SetCounts], variants: int) -> Row:
@@ -312,7 +355,11 @@ def _set_row(splits: Mapping[str, SetCounts], variants: int) -> Row:
         add_counts(total, set_counts)
     samples = amount(total["samples_in"], "sample")
     if variants > 1:
-        train, heldout = (splits[split]["samples_in"] if split in splits else 0 for split in ("train", "heldout"))
-        samples += f"\n= {train // variants:,} x {variants} variants" + (f"\n+ {heldout:,} held out" if heldout else "")
+        train, heldout = (
+            splits[split]["samples_in"] if split in splits else 0 for split in ("train", "heldout")
+        )
+        samples += f"\n= {train // variants:,} x {variants} variants" + (
+            f"\n+ {heldout:,} held out" if heldout else ""
+        )
     out = f"{amount(total['examples'], 'example')}\n{total['tokens']:,} tokens"
     return Row.of(total, [_SAMPLES], samples, out)

@@ -63,11 +63,17 @@ def evaluation_files(sets: Sequence[EvaluationSet]) -> list[EvaluationFile]:
         folder = Path(entry.path)
         if folder.is_dir():
             paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-            paths = [path for path in paths if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
+            paths = [
+                path
+                for path in paths
+                if not any(part.startswith(".") for part in path.relative_to(folder).parts)
+            ]
             suite: str | None = entry.suite or folder.resolve().name
         else:
             exact = [folder] if folder.is_file() else []
-            matches = exact or sorted(Path(match) for match in glob.glob(entry.path, recursive=True))  # noqa: PTH207
+            matches = exact or sorted(
+                Path(match) for match in glob.glob(entry.path, recursive=True)
+            )  # noqa: PTH207
             paths = [path for path in matches if path.is_file()]
             suite = entry.suite
             folder = Path(*takewhile(lambda part: not glob.has_magic(part), folder.parts[:-1]))
@@ -86,7 +92,9 @@ def evaluation_files(sets: Sequence[EvaluationSet]) -> list[EvaluationFile]:
                     f"for {owner.path if isinstance(owner, EvaluationSet) else owner}: name them, "
                     f"{{path: {entry.path}, suite: NAME}}"
                 )
-            files.append(EvaluationFile(own, path.relative_to(folder).as_posix(), path, entry.reader))
+            files.append(
+                EvaluationFile(own, path.relative_to(folder).as_posix(), path, entry.reader)
+            )
     return sorted(files, key=lambda file: (file.suite, file.name))
 
 
@@ -117,9 +125,15 @@ def read_items(file: EvaluationFile, limits: Limits) -> Iterator[Item | Rejected
     else:
         reader = file.reader.build(limits)
         items = reader.read(reader.open(file.path))
-        texts = ((item, item.texts if isinstance(item, Rejected) else texts_of(item)) for item in items)
+        texts = (
+            (item, item.texts if isinstance(item, Rejected) else texts_of(item)) for item in items
+        )
         rows = (
-            Item(item.index, str(item.index), found) if found else item if isinstance(item, Rejected) else None
+            Item(item.index, str(item.index), found)
+            if found
+            else item
+            if isinstance(item, Rejected)
+            else None
             for item, found in texts
         )
     yield from (item for item in rows if item is not None)
@@ -129,20 +143,26 @@ def _plain_rows(file: EvaluationFile, limits: Limits) -> Iterator[Item | None]:
     """Yield the items of a text file or of a table, and None for each empty line."""
     layout: tuple[str, ...] = ()
     is_text = ".txt" in file.path.suffixes
-    for row, fields in text_lines(file.path, limits) if is_text else _open_table(file, limits).rows():
+    for row, fields in (
+        text_lines(file.path, limits) if is_text else _open_table(file, limits).rows()
+    ):
         if isinstance(fields, Rejected) and fields.reason != "blank_line":
             raise _damage_error(file, fields)
         if isinstance(fields, Rejected | str):
             has_text = isinstance(fields, str) and fields.strip()
             yield Item(row, str(row), (str(fields),)) if has_text else None
             continue
-        layout = layout or next((names for names in _LAYOUTS if all(name in fields for name in names)), ())
+        layout = layout or next(
+            (names for names in _LAYOUTS if all(name in fields for name in names)), ()
+        )
         texts = [[*strings_in(fields.get(name))] for name in layout]
         if not texts or not all(texts):
             raise _layout_error(file, f"the fields {', '.join(fields) or 'none'} in line {row + 1}")
         answer = str(fields.get("obj_label", _MASK))  # of a fact, whose gap it fills
         filled = tuple(text.replace(_MASK, answer) for text in chain.from_iterable(texts))
-        name = str(fields.get("id", row)).encode("utf-8", "replace").decode()  # no file can hold a lone surrogate
+        name = (
+            str(fields.get("id", row)).encode("utf-8", "replace").decode()
+        )  # no file can hold a lone surrogate
         yield Item(row, name, filled)
 
 

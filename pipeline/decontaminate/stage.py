@@ -26,7 +26,11 @@ from clozeline.pipeline.decontaminate.evaluation_items import (
     version_of,
 )
 from clozeline.pipeline.execution.equations import EACH, Equation, Row
-from clozeline.pipeline.execution.rewritten_documents import REWRITE_EQUATIONS, RewriteCounts, rewrite_part
+from clozeline.pipeline.execution.rewritten_documents import (
+    REWRITE_EQUATIONS,
+    RewriteCounts,
+    rewrite_part,
+)
 from clozeline.pipeline.execution.stages import Pass, Stage, amount, documents_folder
 from clozeline.pipeline.execution.unit_record import Output, add_counts
 from clozeline.pipeline.ingest.documents.document import Document
@@ -67,12 +71,16 @@ class SuiteCounts(TypedDict, total=False):
 class DecontaminateCounts(RewriteCounts, total=False):
     """Counts of a unit of `decontaminate`."""
 
-    entries: dict[str, int]  # runs in the index: `full` of n words, `short` of shorter texts, `too_frequent` ignored
+    entries: dict[
+        str, int
+    ]  # runs in the index: `full` of n words, `short` of shorter texts, `too_frequent` ignored
     suites: dict[str, SuiteCounts]
     reported: dict[str, int]  # items by suite, counted where they are looked for in matches
     compared: int  # documents that were looked up
     contaminated_documents: int  # of these with a run that is not too frequent
-    matches: dict[str, int]  # pairs of documents and runs: `found`, `counted`, and for the action `taken`, `ignored`
+    matches: dict[
+        str, int
+    ]  # pairs of documents and runs: `found`, `counted`, and for the action `taken`, `ignored`
 
 
 @dataclass(frozen=True)
@@ -105,7 +113,8 @@ class WriteIndex(Pass[DecontaminateCounts]):
                     add_counts(counts, {"items": 1})
                     yield f"{file.suite} {item.name}", item.texts
             listed = ", ".join(
-                f"{amount(count, 'row')} rejected as {reason}" for reason, count in sorted(reasons.items())
+                f"{amount(count, 'row')} rejected as {reason}"
+                for reason, count in sorted(reasons.items())
             )
             if listed:
                 _LOG.warning("decontaminate: %s: %s: without a text to look for", file.path, listed)
@@ -131,7 +140,11 @@ class FindMatches(Pass[DecontaminateCounts]):
         pairs = list[tuple[int, int]]()
         compared = 0
         for batch in read_batches(documents_of(self.documents, unit), ("text", "target_text")):
-            sides = zip(batch.column("text").to_pylist(), batch.column("target_text").to_pylist(), strict=True)
+            sides = zip(
+                batch.column("text").to_pylist(),
+                batch.column("target_text").to_pylist(),
+                strict=True,
+            )
             for texts in sides:
                 entries = {entry for text in texts for _, entry in matcher.find(text or "")}
                 pairs += [(compared, entry) for entry in sorted(entries)]
@@ -152,7 +165,9 @@ class _Suite:
     documents: set[tuple[int, int]] = field(default_factory=set)
     found: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(self, file: EvaluationFile, item: Item, ngram: int, holders: dict[str, set[tuple[int, int]]]) -> None:
+    def add(
+        self, file: EvaluationFile, item: Item, ngram: int, holders: dict[str, set[tuple[int, int]]]
+    ) -> None:
         """Add an item; `holders` are the documents of each run that is not too frequent."""
         self.items += 1
         documents = set[tuple[int, int]]()
@@ -165,7 +180,13 @@ class _Suite:
             starts = [start for start, run in enumerate(runs) if run in holders]
             documents.update(*(holders[runs[start]] for start in starts))
             ends = [start + runs[start].count(" ") + 1 for start in starts]
-            inside += len({word for start, end in zip(starts, ends, strict=True) for word in range(start, end)})
+            inside += len(
+                {
+                    word
+                    for start, end in zip(starts, ends, strict=True)
+                    for word in range(start, end)
+                }
+            )
             words = words + len(text_words)
             can_be_found = can_be_found or bool(runs)
         add_counts(
@@ -191,7 +212,11 @@ class _Suite:
 
     def report(self) -> dict[str, Any]:
         """Return the entry of the suite in `overlap.json`."""
-        counts: dict[str, Any] = {**self.counts, "documents": len(self.documents), "found": self.found}
+        counts: dict[str, Any] = {
+            **self.counts,
+            "documents": len(self.documents),
+            "found": self.found,
+        }
         counts["items"] = self.items
         counts["overlap"] = round(counts["overlap_words"] / max(1, counts["words"]), 6)
         return counts
@@ -246,7 +271,8 @@ class DecideMatches(Pass[DecontaminateCounts]):
             text = json.dumps(seal(content), sort_keys=True, ensure_ascii=False)
             path.write_text(text + "\n", encoding="utf-8")
         counts: dict[str, SuiteCounts] = {
-            name: {**suite.counts, "documents": len(suite.documents)} for name, suite in suites.items()
+            name: {**suite.counts, "documents": len(suite.documents)}
+            for name, suite in suites.items()
         }
         return {
             "entries": {"too_frequent": int(too_frequent.sum())},
@@ -270,7 +296,9 @@ class Apply(Pass[DecontaminateCounts]):
     def run(self, unit: int, output: Output) -> DecontaminateCounts:
         rows = read_matches(self.folder, unit)
         index = _index(self.folder)
-        ignored = np.load(io.BytesIO(find_file(self.folder, "overlap-000000", _TOO_FREQUENT).buffer()))[rows[:, 1]]
+        ignored = np.load(
+            io.BytesIO(find_file(self.folder, "overlap-000000", _TOO_FREQUENT).buffer())
+        )[rows[:, 1]]
         # the first entry of each document: the first that an item holds
         entries = dict(reversed(rows[~ignored].tolist()))
 
@@ -278,10 +306,18 @@ class Apply(Pass[DecontaminateCounts]):
             if (entry := entries.get(row)) is None:
                 return document
             detail = f"{index.items[entry]}: {index.runs[entry]}"
-            return Rejection.of(document, stage="decontaminate", reason="contaminated", detail=detail, seed=self.seed)
+            return Rejection.of(
+                document,
+                stage="decontaminate",
+                reason="contaminated",
+                detail=detail,
+                seed=self.seed,
+            )
 
         rewritten = rewrite_part(output, unit, documents_of(self.documents, unit), decide)
-        counts: DecontaminateCounts = {"matches": {"taken": int((~ignored).sum()), "ignored": int(ignored.sum())}}
+        counts: DecontaminateCounts = {
+            "matches": {"taken": int((~ignored).sum()), "ignored": int(ignored.sum())}
+        }
         add_counts(counts, rewritten)
         return counts
 
@@ -315,7 +351,9 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
         # all documents are looked up, and each one with a match is dropped
         Equation(["documents_in"], ["compared"], of_stage=True),
         Equation([("matches", "found")], [("matches", "counted")], of_stage=True),
-        Equation([("matches", "found")], [("matches", "taken"), ("matches", "ignored")], of_stage=True),
+        Equation(
+            [("matches", "found")], [("matches", "taken"), ("matches", "ignored")], of_stage=True
+        ),
         Equation(["contaminated_documents"], ["rejected"], of_stage=True),
         Equation([("suites", EACH, "items")], ["reported"], of_stage=True),
     )
@@ -345,7 +383,11 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
         ]
 
     def row(self, counts: DecontaminateCounts) -> Row:
-        before, after = (amount(counts[key], "document") for key in ("documents_in", "documents_out"))
+        before, after = (
+            amount(counts[key], "document") for key in ("documents_in", "documents_out")
+        )
         unreadable = sum(suite["unreadable"] for suite in counts["suites"].values())
         row = Row.of(counts, self.equations, before, after)
-        return replace(row, left_out=(*row.left_out, ("evaluation row", {"without a text": unreadable})))
+        return replace(
+            row, left_out=(*row.left_out, ("evaluation row", {"without a text": unreadable}))
+        )

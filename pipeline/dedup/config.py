@@ -85,6 +85,8 @@ class DedupConfig:
 
     def __post_init__(self) -> None:
         if self.against is not None and self.exact is None and self.near is None:
-            raise ValueError("against: expected exact or near, which compare with it, got null for both")
+            raise ValueError(
+                "against: expected exact or near, which compare with it, got null for both"
+            )
         if not any((self.exact, self.near, self.lines, self.spans)):
             raise ValueError("all types are null: leave the key `dedup` out of the recipe instead")

@@ -57,14 +57,18 @@ def content_hashes(batch: pa.RecordBatch, key: Key) -> tuple[Uids, Bool]:
         texts = batch.column("text")
         _, offsets_buffer, data = texts.buffers()
         view = memoryview(data) if data is not None else memoryview(b"")
-        offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1].tolist()
+        offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[
+            texts.offset : texts.offset + len(texts) + 1
+        ].tolist()
         digests = [_digest(view[start:end]) for start, end in pairwise(offsets)]
     elif key == "url":
         urls = [normalize_url(url or "") for url in batch.column("url").to_pylist()]
         present = np.array(urls, dtype=bool)
         digests = [_digest(url.encode()) for url in urls]
     else:
-        pairs = zip(batch.column("text").to_pylist(), batch.column("target_text").to_pylist(), strict=True)
+        pairs = zip(
+            batch.column("text").to_pylist(), batch.column("target_text").to_pylist(), strict=True
+        )
         documents = [[text] if target is None else [text, target] for text, target in pairs]
         if key == "match":
             documents = [[_match_key(side) for side in sides] for sides in documents]
@@ -118,7 +122,11 @@ class ExactHashes(Pass[DedupCounts]):
             hashes.append(digests[present])
             uids.append(uid_column(batch.column("uid").to_pylist())[present])
             merit.append(self.parts.merits(unit, batch)[present])
-        columns = {"hash": np.concatenate(hashes), "uid": np.concatenate(uids), "merit": np.concatenate(merit)}
+        columns = {
+            "hash": np.concatenate(hashes),
+            "uid": np.concatenate(uids),
+            "merit": np.concatenate(merit),
+        }
         columns["part"] = np.full(len(columns["hash"]), unit, np.uint32)
         rows = pack_rows(_ROW, columns)[np.lexsort((columns["uid"], columns["hash"]))]
         bounds = hash_bounds(rows["hash"], self.parts.ranges)
@@ -171,7 +179,10 @@ class ExactSurvivors(Pass[DedupCounts]):
         # clusters, named by their smallest uid
         members = np.flatnonzero(np.isin(kept, kept[dropped[own[dropped]]]))
         stays = (kept[members] == members) | ~own[members]
-        columns = {"cluster": uids[members][smallest_uids(kept[members], uids[members])], "uid": uids[members]}
+        columns = {
+            "cluster": uids[members][smallest_uids(kept[members], uids[members])],
+            "uid": uids[members],
+        }
         columns |= {"kept": stays, "similarity": np.ones(len(members), dtype=np.float32)}
         with output.file(f"clusters/exact/{unit:06d}.arrow") as path:
             write_clusters(path, pack_rows(CLUSTER, columns))

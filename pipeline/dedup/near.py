@@ -70,9 +70,14 @@ class MinHash:
         self.rows = rows
         # raw bits, which unlike the methods of Generator never change between numpy versions
         raw = np.random.PCG64(seed).random_raw(2 * bands * rows).reshape(2, -1)
-        self._factors = raw[0] | np.uint64(1)  # odd, so that multiplication modulo 2**64 is a bijection
+        self._factors = raw[0] | np.uint64(
+            1
+        )  # odd, so that multiplication modulo 2**64 is a bijection
         self._offsets = raw[1]
-        self._words: Mapping[MatchForm, WordHashes] = {"words": WordHashes(), "symbols": WordHashes("symbols")}
+        self._words: Mapping[MatchForm, WordHashes] = {
+            "words": WordHashes(),
+            "symbols": WordHashes("symbols"),
+        }
         self._buffer = np.empty((_BLOCK, bands * rows), dtype=np.uint64)
 
     def shingles(self, text: str) -> UInt64:
@@ -101,12 +106,17 @@ class MinHash:
 
     def band_keys(self, signatures: UInt64) -> UInt64:
         """Return a 64-bit key per band of signatures [..., bands * rows], shape [..., bands]; the band is its seed."""
-        keys = minhash.band_keys(signatures.reshape(-1, self.bands * self.rows), self.bands, self.rows)
+        keys = minhash.band_keys(
+            signatures.reshape(-1, self.bands * self.rows), self.bands, self.rows
+        )
         if keys is None:
             raw = memoryview(signatures.tobytes())
             width = 8 * self.rows
             bands = range(len(raw) // width)
-            hashes = [xxhash.xxh3_64_intdigest(raw[b * width : (b + 1) * width], seed=b % self.bands) for b in bands]
+            hashes = [
+                xxhash.xxh3_64_intdigest(raw[b * width : (b + 1) * width], seed=b % self.bands)
+                for b in bands
+            ]
             keys = np.array(hashes, dtype=np.uint64)
         return keys.reshape(*signatures.shape[:-1], self.bands)
 
@@ -137,18 +147,28 @@ class NearSignatures(Pass[DedupCounts]):
         keys = [np.empty((0, options.bands), np.uint64)]
         documents = [np.empty(0, np.dtype(list(schema)))]
         dropped = self.parts.drops("exact-drops", unit)[0] if self.after_exact else uid_column([])
-        for batch in read_batches(self.parts.source(unit), ("uid", "text", "target_text", "n_chars")):
+        for batch in read_batches(
+            self.parts.source(unit), ("uid", "text", "target_text", "n_chars")
+        ):
             kept = ~np.isin(uid_column(batch.column("uid").to_pylist()), dropped)
             if not kept.any():
                 continue
             batch = batch.filter(pa.array(kept))
-            pairs = zip(batch.column("text").to_pylist(), batch.column("target_text").to_pylist(), strict=True)
+            pairs = zip(
+                batch.column("text").to_pylist(),
+                batch.column("target_text").to_pylist(),
+                strict=True,
+            )
             texts = [text if target is None else f"{text}\n{target}" for text, target in pairs]
             signatures = np.stack([minhash.signature(text) for text in texts])
             keys.append(minhash.band_keys(signatures))
             uids = uid_column(batch.column("uid").to_pylist())
             merit = self.parts.merits(unit, batch)
-            documents.append(pack_rows(schema, {"uid": uids, "merit": merit, "sketch": signatures.astype(np.uint16)}))
+            documents.append(
+                pack_rows(
+                    schema, {"uid": uids, "merit": merit, "sketch": signatures.astype(np.uint16)}
+                )
+            )
         rows = np.concatenate(documents)
         with output.file(_documents_file(unit)) as path:
             path.write_bytes(rows.tobytes())
@@ -180,7 +200,11 @@ class NearCandidates(Pass[DedupCounts]):
         starts = run_starts(rows["key"])
         # a key that begins here and not in the next row belongs to one document
         shared = ~(starts & np.append(starts[1:], True))
-        columns = {"starts": starts[shared], "part": rows["part"][shared], "row": rows["row"][shared]}
+        columns = {
+            "starts": starts[shared],
+            "part": rows["part"][shared],
+            "row": rows["row"][shared],
+        }
         chosen = pack_rows(_CANDIDATE, columns)
         write_rows(output, self.parts.shuffle("near-candidates"), unit, chosen, [0, len(chosen)])
         return {"near": {"compared_keys": len(rows), "candidates": len(chosen)}}
@@ -209,12 +233,16 @@ class NearClusters(Pass[DedupCounts]):
         uids = np.ascontiguousarray(documents["uid"])
         merit = np.ascontiguousarray(documents["merit"])
         groups = np.cumsum(rows["starts"], dtype=np.uint32)
-        kept, similarity = resolve(groups, holders, uids, merit, documents["sketch"], self.options.verify)
+        kept, similarity = resolve(
+            groups, holders, uids, merit, documents["sketch"], self.options.verify
+        )
         dropped = np.flatnonzero(kept != np.arange(len(uids)))
         members = np.flatnonzero(np.isin(kept, kept[dropped]))
         self._write_clusters(output, members, kept, uids, similarity)
         part = (nodes[dropped] >> np.uint64(32)).astype(np.uint32)
-        self._send_drops(output, pack_rows(DROP, {"uid": uids[dropped], "kept": uids[kept[dropped]]}), part)
+        self._send_drops(
+            output, pack_rows(DROP, {"uid": uids[dropped], "kept": uids[kept[dropped]]}), part
+        )
         return {
             "near": {
                 "compared": len(rows),
@@ -249,11 +277,18 @@ class NearClusters(Pass[DedupCounts]):
         for part in np.flatnonzero(np.diff(bounds)).tolist():
             file = find_file(folder, f"near-signatures-{part:06d}", _documents_file(part))
             inside = slice(bounds[part], bounds[part + 1])
-            documents[inside] = np.frombuffer(file.buffer(), dtype)[nodes[inside] & np.uint64(0xFFFFFFFF)]
+            documents[inside] = np.frombuffer(file.buffer(), dtype)[
+                nodes[inside] & np.uint64(0xFFFFFFFF)
+            ]
         return documents
 
     def _write_clusters(
-        self, output: Output, members: Int64, kept: Int64, uids: Uids, similarity: NDArray[np.float32]
+        self,
+        output: Output,
+        members: Int64,
+        kept: Int64,
+        uids: Uids,
+        similarity: NDArray[np.float32],
     ) -> None:
         names = uids[members][smallest_uids(kept[members], uids[members])]
         order = np.argsort(names, kind="stable")
@@ -284,7 +319,12 @@ class NearClusters(Pass[DedupCounts]):
 
 
 def resolve(
-    groups: NDArray[Any], nodes: Int64, uids: Uids, merit: Int64, sketches: NDArray[np.uint16], verify: float
+    groups: NDArray[Any],
+    nodes: Int64,
+    uids: Uids,
+    merit: Int64,
+    sketches: NDArray[np.uint16],
+    verify: float,
 ) -> tuple[Int64, NDArray[np.float32]]:
     """Return the row that is kept for each of n documents (its own if it is kept), and the similarity to that row.
 
@@ -356,7 +396,9 @@ def find_components(count: int, left: Int64, right: Int64) -> Int64:
             labels = jumped
 
 
-def estimate_similarities(sketches: NDArray[np.uint16], left: Int64, right: Int64) -> NDArray[np.float32]:
+def estimate_similarities(
+    sketches: NDArray[np.uint16], left: Int64, right: Int64
+) -> NDArray[np.float32]:
     """Return the estimated Jaccard similarity of pairs of rows of sketches [n, functions]; standard error below 0.05.
 
     Low bits are enough (b-bit MinHash, arXiv 0910.3349).
@@ -364,5 +406,7 @@ def estimate_similarities(sketches: NDArray[np.uint16], left: Int64, right: Int6
     similarity = np.empty(len(left), np.float32)
     for start in range(0, len(left), _PAIRS):
         pairs = slice(start, start + _PAIRS)
-        similarity[pairs] = np.mean(sketches[left[pairs]] == sketches[right[pairs]], axis=1, dtype=np.float32)
+        similarity[pairs] = np.mean(
+            sketches[left[pairs]] == sketches[right[pairs]], axis=1, dtype=np.float32
+        )
     return similarity

@@ -46,9 +46,13 @@ def pack_rows(schema: Schema, columns: Mapping[str, NDArray[Any]]) -> NDArray[An
     return rows
 
 
-def write_rows(output: Output, shuffle: Shuffle, source: int, rows: NDArray[Any], bounds: Sequence[int]) -> None:
+def write_rows(
+    output: Output, shuffle: Shuffle, source: int, rows: NDArray[Any], bounds: Sequence[int]
+) -> None:
     """Write the sorted rows of a source; destination k gets rows[bounds[k]:bounds[k + 1]]."""
-    require_equal(f"dedup: {shuffle.file(source)}", "rows", len(rows), "rows with a destination", bounds[-1])
+    require_equal(
+        f"dedup: {shuffle.file(source)}", "rows", len(rows), "rows with a destination", bounds[-1]
+    )
     with shuffle.write(output, source) as writer:
         for first, last in pairwise(bounds):
             writer.add([rows[first:last].tobytes()])
@@ -128,9 +132,15 @@ _Side = Literal["parts", "own", "ranges", "one"]
 SHUFFLES: Final[dict[str, tuple[_Side, _Side]]] = {
     "exact-hashes": ("parts", "ranges"),  # rows of documents, to ranges of their hash
     "exact-drops": ("ranges", "parts"),  # exact copies, to their parts
-    "exact-kept": ("ranges", "one"),  # kept by exact dedup, to the unit that forms clusters of near-duplicates
+    "exact-kept": (
+        "ranges",
+        "one",
+    ),  # kept by exact dedup, to the unit that forms clusters of near-duplicates
     "near-keys": ("parts", "ranges"),  # band keys, to ranges of the key
-    "near-candidates": ("ranges", "one"),  # documents that share a band key, to the unit that forms clusters
+    "near-candidates": (
+        "ranges",
+        "one",
+    ),  # documents that share a band key, to the unit that forms clusters
     "near-drops": ("one", "parts"),  # near copies, to the parts that name them
     "lines-hashes": ("own", "ranges"),  # hashes of lines, to their ranges
     "lines-drops": ("ranges", "own"),  # lines to remove, to their parts
@@ -217,7 +227,9 @@ class Parts:
     folder: Path  # of dedup
     own: int  # number of parts
     ranges: int  # number of hash ranges
-    other: OtherOutput | None = None  # whose parts come after the own ones, for exact and near dedup
+    other: OtherOutput | None = (
+        None  # whose parts come after the own ones, for exact and near dedup
+    )
 
     @property
     def units(self) -> int:
@@ -260,10 +272,14 @@ def write_clusters(path: Path, rows: NDArray[Any]) -> None:
     """Write cluster members, sorted by (cluster, uid)."""
     rows = rows[np.lexsort((rows["uid"], rows["cluster"]))]
     identities: Sequence[pa.Array] = [
-        pa.Array.from_buffers(pa.binary(16), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows[name]))])
+        pa.Array.from_buffers(
+            pa.binary(16), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows[name]))]
+        )
         for name in ("cluster", "uid")
     ]
     batch = pa.record_batch([*identities, rows["kept"], rows["similarity"]], schema=CLUSTER_SCHEMA)
-    options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=3), use_threads=False)
+    options = pa.ipc.IpcWriteOptions(
+        compression=pa.Codec("zstd", compression_level=3), use_threads=False
+    )
     with path.open("wb") as file, pa.ipc.new_file(file, CLUSTER_SCHEMA, options=options) as writer:
         writer.write_batch(batch)

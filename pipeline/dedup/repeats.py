@@ -58,7 +58,9 @@ class Pieces(ABC):
     NAME: ClassVar[str]
     JOINT: ClassVar[str] = "\n\n"  # between what is left before and after a removed run
 
-    max_documents: int | None  # a piece in more documents repeats; None: a piece that occurs twice repeats
+    max_documents: (
+        int | None
+    )  # a piece in more documents repeats; None: a piece that occurs twice repeats
     keep_first: bool  # whether the first occurrence, by (uid, unit), stays
     within: Within
     units: int  # of a piece
@@ -76,7 +78,9 @@ class Pieces(ABC):
     def hashes(self, text: str, language: str) -> Hashes:
         """Return the hashes of all pieces of a text, those that may stay left out."""
 
-    def cut(self, text: str, language: str, runs: Iterable[tuple[int, int]], form: NormalForm = "prose") -> str:
+    def cut(
+        self, text: str, language: str, runs: Iterable[tuple[int, int]], form: NormalForm = "prose"
+    ) -> str:
         """Return the stored form of a text without runs of units [first, last), which may overlap."""
         starts = [*self.starts(text, language), len(text)]
         kept = list[str]()
@@ -111,7 +115,9 @@ class Lines(Pieces):
     def hashes(self, text: str, language: str) -> Hashes:
         lines = text.split("\n")
         kept = [index for index, line in enumerate(lines) if self._letters.search(line)]
-        return _hash_all(self.words.digests(lines[index]) for index in kept), np.array(kept, np.int64)
+        return _hash_all(self.words.digests(lines[index]) for index in kept), np.array(
+            kept, np.int64
+        )
 
 
 @dataclass
@@ -133,8 +139,14 @@ class Spans(Pieces):
         # one hash a sentence, 8 bytes, so that equal words with other sentence ends are another span
         digests = [xxhash.xxh3_64_digest(digest) for digest in words]
         # spans without words stay
-        kept = [first for first in range(len(words) - self.units + 1) if any(words[first : first + self.units])]
-        return _hash_all(b"".join(digests[first : first + self.units]) for first in kept), np.array(kept, np.int64)
+        kept = [
+            first
+            for first in range(len(words) - self.units + 1)
+            if any(words[first : first + self.units])
+        ]
+        return _hash_all(b"".join(digests[first : first + self.units]) for first in kept), np.array(
+            kept, np.int64
+        )
 
 
 def _hash_all(digests: Iterable[bytes]) -> UInt64:
@@ -148,7 +160,10 @@ class PieceHashes(Pass[DedupCounts]):
     """
 
     def __init__(
-        self, parts: Parts, pieces: Pieces, documents: Callable[[int], Iterator[tuple[int, Document]]]
+        self,
+        parts: Parts,
+        pieces: Pieces,
+        documents: Callable[[int], Iterator[tuple[int, Document]]],
     ) -> None:
         self.parts = parts
         self.pieces = pieces
@@ -179,13 +194,20 @@ class PieceHashes(Pass[DedupCounts]):
             sizes.append(len(first))
         # documents [n] repeated for each of their pieces [m]
         columns = {"hash": np.concatenate(hashes), "first": np.concatenate(firsts)}
-        columns |= {"uid": np.repeat(uid_column(uids), sizes), "row": np.repeat(np.array(rows, np.uint32), sizes)}
+        columns |= {
+            "uid": np.repeat(uid_column(uids), sizes),
+            "row": np.repeat(np.array(rows, np.uint32), sizes),
+        }
         columns["part"] = np.full(len(columns["row"]), unit, np.uint32)
         order = np.argsort(columns["hash"], kind="stable")
         packed = pack_rows(_PIECE, columns)[order]
         bounds = hash_bounds(columns["hash"][order], parts.ranges)
         write_rows(output, parts.shuffle(f"{name}-hashes"), unit, packed, bounds)
-        amounts: PieceCounts = {"documents": len(uids) + pairs, "pairs": pairs, "hashed": len(packed)}
+        amounts: PieceCounts = {
+            "documents": len(uids) + pairs,
+            "pairs": pairs,
+            "hashed": len(packed),
+        }
         return {"pieces": {name: amounts}}
 
 
@@ -218,8 +240,14 @@ class PieceDrops(Pass[DedupCounts]):
         bounds = number_bounds(removed["part"], parts.own)
         columns = {"row": removed["row"], "first": removed["first"]}
         columns["last"] = removed["first"] + np.uint32(self.pieces.units)
-        write_rows(output, parts.shuffle(f"{name}-drops"), unit, pack_rows(PIECE_DROP, columns), bounds)
-        amounts: PieceCounts = {"compared": len(rows), "repeated": int(repeated.sum()), "dropped": len(removed)}
+        write_rows(
+            output, parts.shuffle(f"{name}-drops"), unit, pack_rows(PIECE_DROP, columns), bounds
+        )
+        amounts: PieceCounts = {
+            "compared": len(rows),
+            "repeated": int(repeated.sum()),
+            "dropped": len(removed),
+        }
         return {"pieces": {name: amounts}}
 
 
@@ -287,10 +315,14 @@ class Removal:
         if not removed:
             return document
         add_counts(self.counts, {"edits": removed, "edited": 1})
-        return document.replace_text(text, TextStatistics(text).words, flags=document.flags | FLAG_SPANS_REMOVED)
+        return document.replace_text(
+            text, TextStatistics(text).words, flags=document.flags | FLAG_SPANS_REMOVED
+        )
 
     def _reject(self, document: Document, reason: str, detail: str) -> Rejection:
-        return Rejection.of(document, stage="dedup", reason=reason, detail=detail, seed=self.removals.seed)
+        return Rejection.of(
+            document, stage="dedup", reason=reason, detail=detail, seed=self.removals.seed
+        )
 
     def _read_drops(self, kind: str) -> dict[bytes, bytes]:
         """Return the kept uid of each dropped one; rows of near drops may repeat a uid."""
@@ -299,7 +331,9 @@ class Removal:
 
     def _read_runs(self, name: str) -> dict[int, list[tuple[int, int]]]:
         parts = self.removals.parts
-        rows = np.sort(read_rows(parts.folder, parts.shuffle(f"{name}-drops"), self.part, PIECE_DROP))
+        rows = np.sort(
+            read_rows(parts.folder, parts.shuffle(f"{name}-drops"), self.part, PIECE_DROP)
+        )
         runs: dict[int, list[tuple[int, int]]] = {}
         for row, first, last in rows.tolist():
             runs.setdefault(row, []).append((first, last))
@@ -307,7 +341,9 @@ class Removal:
 
     def count_pieces(self) -> dict[str, PieceCounts]:
         """Return the pieces that were read to be removed, by type."""
-        return {name: {"applied": sum(map(len, by_row.values()))} for name, by_row in self._runs.items()}
+        return {
+            name: {"applied": sum(map(len, by_row.values()))} for name, by_row in self._runs.items()
+        }
 
 
 @dataclass

@@ -42,16 +42,41 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         *REWRITE_EQUATIONS,
         # each type drops what the documents then lack
         Equation(
-            [("exact", "dropped")], [("rejected", "exact_duplicate")], counted=("exact", "dropped"), of_stage=True
+            [("exact", "dropped")],
+            [("rejected", "exact_duplicate")],
+            counted=("exact", "dropped"),
+            of_stage=True,
         ),
-        Equation([("near", "dropped")], [("rejected", "near_duplicate")], counted=("near", "dropped"), of_stage=True),
+        Equation(
+            [("near", "dropped")],
+            [("rejected", "near_duplicate")],
+            counted=("near", "dropped"),
+            of_stage=True,
+        ),
         # exact duplicates: each document has a key or none, and all keys are compared
         Equation(["documents_in"], ["hashed", "without_key"], counted="without_key", of_stage=True),
-        Equation(["hashed", ("other", "hashed")], [("exact", "compared")], counted="without_key", of_stage=True),
+        Equation(
+            ["hashed", ("other", "hashed")],
+            [("exact", "compared")],
+            counted="without_key",
+            of_stage=True,
+        ),
         # near duplicates: signatures of what exact duplicates leave, and all keys and candidates are compared
-        Equation(["documents_in"], [("exact", "dropped"), "signatures"], counted=("near", "keys"), of_stage=True),
-        Equation([("near", "keys")], [("near", "compared_keys")], counted=("near", "keys"), of_stage=True),
-        Equation([("near", "candidates")], [("near", "compared")], counted=("near", "keys"), of_stage=True),
+        Equation(
+            ["documents_in"],
+            [("exact", "dropped"), "signatures"],
+            counted=("near", "keys"),
+            of_stage=True,
+        ),
+        Equation(
+            [("near", "keys")], [("near", "compared_keys")], counted=("near", "keys"), of_stage=True
+        ),
+        Equation(
+            [("near", "candidates")],
+            [("near", "compared")],
+            counted=("near", "keys"),
+            of_stage=True,
+        ),
         # repeated pieces: of the documents that are left, first lines, then spans
         Equation(
             ["documents_in"],
@@ -84,7 +109,10 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     def mistakes(self) -> Iterator[str]:
         """Yield what is wrong with the other output."""
         try:
-            if self._other is not None and self._other.documents.parent.resolve() == self.folder.parent.resolve():
+            if (
+                self._other is not None
+                and self._other.documents.parent.resolve() == self.folder.parent.resolve()
+            ):
                 yield f"dedup.against: {self.config.against}: expected another output, got that of this recipe"
         except ConfigurationError as error:
             yield str(error)
@@ -93,7 +121,9 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     def _parts(self) -> Parts:
         plan = self.plan
         documents = documents_folder(self.recipe, self.name)
-        return Parts(documents, self.folder, len(plan.units), count_ranges(plan.shards), self._other)
+        return Parts(
+            documents, self.folder, len(plan.units), count_ranges(plan.shards), self._other
+        )
 
     def passes(self) -> Sequence[Pass[DedupCounts]]:
         parts = self._parts
@@ -103,7 +133,10 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         passes: list[Pass[DedupCounts]] = []
         if exact is not None:
             passes += [ExactHashes(parts.units, parts, exact.key), *bundles["exact-hashes"]]
-            passes += [ExactSurvivors(parts.ranges, parts, near is not None), *bundles["exact-drops"]]
+            passes += [
+                ExactSurvivors(parts.ranges, parts, near is not None),
+                *bundles["exact-drops"],
+            ]
             passes += bundles["exact-kept"] if near is not None else []
         if near is not None:
             after_exact = exact is not None
@@ -111,9 +144,19 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
             passes += [NearCandidates(parts.ranges, parts), *bundles["near-candidates"]]
             passes += [NearClusters(parts, near, after_exact), *bundles["near-drops"]]
         pieces = chosen_pieces(self.config)
-        removals = Removals(parts, exact is not None, near is not None, pieces, self.recipe.seed, self._stored_forms())
+        removals = Removals(
+            parts,
+            exact is not None,
+            near is not None,
+            pieces,
+            self.recipe.seed,
+            self._stored_forms(),
+        )
         for each in pieces:
-            passes += [PieceHashes(parts, each, removals.before(each).documents), *bundles[f"{each.NAME}-hashes"]]
+            passes += [
+                PieceHashes(parts, each, removals.before(each).documents),
+                *bundles[f"{each.NAME}-hashes"],
+            ]
             passes += [PieceDrops(parts, each), *bundles[f"{each.NAME}-drops"]]
         return [*passes, Apply(parts.own, removals)]
 
@@ -125,7 +168,9 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         return {group: own.get(group) or clean.normalize for group in groups}
 
     def row(self, counts: DedupCounts) -> Row:
-        before, after = (amount(counts[key], "document") for key in ("documents_in", "documents_out"))
+        before, after = (
+            amount(counts[key], "document") for key in ("documents_in", "documents_out")
+        )
         edited = f"\n{counts['edited']:,} of them edited" if counts.get("edited") else ""
         row = Row.of(counts, REWRITE_EQUATIONS, before, after + edited)
         cut = {name: size for name, size in row.cut.items() if name != "edited"}
@@ -133,7 +178,9 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         return replace(row, cut=cut)
 
     def ruling_key(self, reason: str) -> str:
-        return {f"{name}_duplicate": f"dedup.{name}" for name in ("exact", "near")}.get(reason, "dedup")
+        return {f"{name}_duplicate": f"dedup.{name}" for name in ("exact", "near")}.get(
+            reason, "dedup"
+        )
 
 
 def chosen_pieces(config: DedupConfig) -> tuple[Pieces, ...]:
@@ -143,7 +190,14 @@ def chosen_pieces(config: DedupConfig) -> tuple[Pieces, ...]:
     types = list[Pieces]()
     if lines is not None:
         types.append(
-            Lines(lines.max_documents, lines.keep == "first", lines.within, 1, lines.numbers, lines.min_letters)
+            Lines(
+                lines.max_documents,
+                lines.keep == "first",
+                lines.within,
+                1,
+                lines.numbers,
+                lines.min_letters,
+            )
         )
     if spans is not None:
         types.append(Spans(None, True, spans.within, spans.sentences, spans.numbers))

@@ -44,7 +44,13 @@ class Equation:
             if not self.counted or next(_values(inner, _steps(self.counted)), None) is not None:
                 left = add_up(inner, self.left)
                 right = add_up(inner, self.right)
-                require_equal(f"{where} {'/'.join(labels)}".rstrip(), _name(self.left), left, _name(self.right), right)
+                require_equal(
+                    f"{where} {'/'.join(labels)}".rstrip(),
+                    _name(self.left),
+                    left,
+                    _name(self.right),
+                    right,
+                )
 
     def left_out(self, counts: Tree) -> Iterator[Mapping[str, int]]:
         """Yield the numbers by reason on the right."""
@@ -73,7 +79,9 @@ def _values(counts: Any, steps: tuple[str, ...]) -> Iterator[Any]:
         yield from _values(counts[name], tuple(rest))
 
 
-def _entries(counts: Tree, within: tuple[str, ...], *labels: str) -> Iterator[tuple[tuple[str, ...], Tree]]:
+def _entries(
+    counts: Tree, within: tuple[str, ...], *labels: str
+) -> Iterator[tuple[tuple[str, ...], Tree]]:
     """Yield the mappings that the names lead to, with the names that `EACH` stands for."""
     if not within:
         yield labels, counts
@@ -102,15 +110,21 @@ class Row:
     amount_out: str = "–"
     left_out: tuple[tuple[str, Mapping[str, int]], ...] = ()
     """unit (`document`), and the number of those left out by reason; a reason without unit says its own"""
-    parts: tuple[tuple[str, Row], ...] = ()  # rows of the sets of the stage by their labels, below its own
+    parts: tuple[
+        tuple[str, Row], ...
+    ] = ()  # rows of the sets of the stage by their labels, below its own
     notes: tuple[str, ...] = ()  # what else a reader must know of the amounts, a line each
     totals: Mapping[str, int] = field(default_factory=dict)
     """how many of a unit of `left_out` came in, where that is known"""
     characters: int | None = None  # characters that came in; None if the stage reads no documents
-    cut: Mapping[str, int] = field(default_factory=dict)  # characters that are not handed on, by step or reason
+    cut: Mapping[str, int] = field(
+        default_factory=dict
+    )  # characters that are not handed on, by step or reason
 
     @staticmethod
-    def of(counts: Mapping[str, Any], equations: Sequence[Equation], amount_in: str, amount_out: str) -> Row:
+    def of(
+        counts: Mapping[str, Any], equations: Sequence[Equation], amount_in: str, amount_out: str
+    ) -> Row:
         """Return a row with the totals of the equations, and what they leave out by reason."""
         shown = [equation for equation in equations if equation.unit]
         left_out = [(each.unit, reasons) for each in shown for reasons in each.left_out(counts)]

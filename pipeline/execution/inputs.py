@@ -99,8 +99,14 @@ def list_inputs(entries: Sequence[InputEntry], output: Path | None = None) -> In
 
     for entry in entries:
         for pattern in map(_local, _patterns(entry)):
-            if own is not None and Path(pattern).is_dir() and own.is_relative_to(Path(pattern).resolve()):
-                raise ConfigurationError(f"input {pattern!r}: the output folder {own} is inside it; {_APART}")
+            if (
+                own is not None
+                and Path(pattern).is_dir()
+                and own.is_relative_to(Path(pattern).resolve())
+            ):
+                raise ConfigurationError(
+                    f"input {pattern!r}: the output folder {own} is inside it; {_APART}"
+                )
             try:
                 expanded = _expand(pattern, entry, skipped)
             except _NoMatchError as error:
@@ -108,18 +114,23 @@ def list_inputs(entries: Sequence[InputEntry], output: Path | None = None) -> In
                 continue
             for file in expanded:
                 if isinstance(file.path, Path) and is_own(file.path.parent):
-                    raise ConfigurationError(f"input {pattern!r}: {file.path} is an output of this run; {_APART}")
+                    raise ConfigurationError(
+                        f"input {pattern!r}: {file.path} is an output of this run; {_APART}"
+                    )
                 if file.source in files:
                     raise ConfigurationError(
                         f"input {pattern!r}: {file.path} is named twice (as {file.source!r}); "
                         "give each file once, or different `source` labels"
                     )
                 files[file.source] = file
-    mistakes += _find_unreadable([file.path for file in files.values() if isinstance(file.path, Path)])
+    mistakes += _find_unreadable(
+        [file.path for file in files.values() if isinstance(file.path, Path)]
+    )
     if mistakes:  # all of them at once
         raise type(mistakes[0])("\n".join(map(str, mistakes)))
     found = [
-        SourceFile(each.source, each.path, _list_state(each.path), each.entry, each.folder) for each in files.values()
+        SourceFile(each.source, each.path, _list_state(each.path), each.entry, each.folder)
+        for each in files.values()
     ]
     return Inputs(sorted(found, key=lambda file: file.source.encode()), skipped)
 
@@ -139,7 +150,9 @@ class _Found(NamedTuple):
 
 def _list_state(path: Path | RemoteFile) -> FileState:
     """Return the state of a file, of one in a store as it was listed."""
-    return FileState(path.size, path.version) if isinstance(path, RemoteFile) else observe_file(path)
+    return (
+        FileState(path.size, path.version) if isinstance(path, RemoteFile) else observe_file(path)
+    )
 
 
 def _patterns(entry: InputEntry) -> Sequence[str]:
@@ -166,8 +179,14 @@ def _expand(pattern: str, entry: InputEntry, skipped: Counter[str]) -> list[_Fou
         return False
 
     if (url := as_url(pattern)) is not None:
-        remote = [(name, file) for name, file in remote_files(url, entry) if file.url == url or is_read(name)]
-        return [_Found(_source_name(entry, os.fsencode(name)), file, entry) for name, file in remote]
+        remote = [
+            (name, file)
+            for name, file in remote_files(url, entry)
+            if file.url == url or is_read(name)
+        ]
+        return [
+            _Found(_source_name(entry, os.fsencode(name)), file, entry) for name, file in remote
+        ]
     if Path(pattern).is_dir():
         root = Path(pattern)
         paths = _files_of(Path(pattern))
@@ -198,7 +217,9 @@ def _find_unreadable(paths: Sequence[Path]) -> Iterator[ClozelineError]:
         except OSError as error:
             broken.setdefault(error.strerror or str(error), []).append(path)
     for reason, some in broken.items():
-        yield StorageError(f"input {join_names(some)}: cannot be read ({reason}); repair or remove what is named here")
+        yield StorageError(
+            f"input {join_names(some)}: cannot be read ({reason}); repair or remove what is named here"
+        )
     if special:
         yield ConfigurationError(
             f"input {join_names(special)}: expected a file or folder, got a device, pipe or socket; remove it"
@@ -229,10 +250,13 @@ def _walk(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[tuple[Path, li
     try:
         with os.scandir(folder) as scan:
             children = sorted(
-                (child for child in scan if child.name[0] != "."), key=lambda each: os.fsencode(each.name)
+                (child for child in scan if child.name[0] != "."),
+                key=lambda each: os.fsencode(each.name),
             )
     except OSError as error:
-        raise StorageError(f"input folder {folder}: cannot be read ({error.strerror or error})") from error
+        raise StorageError(
+            f"input folder {folder}: cannot be read ({error.strerror or error})"
+        ) from error
     yield folder, [folder / child.name for child in children if not child.is_dir()]
     for child in children:
         if child.is_dir():
@@ -259,9 +283,18 @@ def _matches(pattern: str) -> list[Path]:
         folders = {folder for folder, _ in _walk(root)}
         files = [path for path in files if path.parent in folders]
     if not files:
-        brackets = next((part for part in Path(pattern).parts if "[" in part and root.joinpath(part).is_dir()), None)
-        hint = f"; the folder {brackets} is written {glob.escape(brackets)} in a pattern" if brackets else ""
-        raise _NoMatchError(f"input {pattern!r}: no such file, and no file matches it as a pattern{hint}")
+        brackets = next(
+            (part for part in Path(pattern).parts if "[" in part and root.joinpath(part).is_dir()),
+            None,
+        )
+        hint = (
+            f"; the folder {brackets} is written {glob.escape(brackets)} in a pattern"
+            if brackets
+            else ""
+        )
+        raise _NoMatchError(
+            f"input {pattern!r}: no such file, and no file matches it as a pattern{hint}"
+        )
     return files
 
 
@@ -272,7 +305,9 @@ def _root(pattern: str) -> Path:
 
 def join_names(files: Sequence[Path | RemoteFile]) -> str:
     """Return the names of files for a message, and after the first ten how many more there are."""
-    return ", ".join(map(str, files[:_NAMED])) + (f" and {len(files) - _NAMED:,} more" if files[_NAMED:] else "")
+    return ", ".join(map(str, files[:_NAMED])) + (
+        f" and {len(files) - _NAMED:,} more" if files[_NAMED:] else ""
+    )
 
 
 def observe_file(path: Path | RemoteFile) -> FileState:
@@ -280,7 +315,9 @@ def observe_file(path: Path | RemoteFile) -> FileState:
     if isinstance(path, RemoteFile):
         return FileState(*path.observe())
     facts = path.stat()
-    return FileState(facts.st_size, facts.st_mtime_ns, facts.st_ino if _keeps_inodes(facts.st_dev) else 0)
+    return FileState(
+        facts.st_size, facts.st_mtime_ns, facts.st_ino if _keeps_inodes(facts.st_dev) else 0
+    )
 
 
 def require_unchanged(states: Mapping[Path, FileState]) -> None:
@@ -296,8 +333,13 @@ def _keeps_inodes(device: int) -> bool:
     if not _MOUNTS.exists():
         return True
     name = f"{os.major(device)}:{os.minor(device)}"
-    mounts = [line.partition(" - ") for line in _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()]
-    return not any(before.split()[2] == name and after.startswith("fuse") for before, _, after in mounts)
+    mounts = [
+        line.partition(" - ")
+        for line in _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
+    ]
+    return not any(
+        before.split()[2] == name and after.startswith("fuse") for before, _, after in mounts
+    )
 
 
 def ends_hash(path: Path, size: int) -> str:

@@ -86,6 +86,8 @@ def _has_died(holder: Path) -> bool:
     """Return whether the holder was a process of this machine that has ended."""
     facts = read_json(holder) or {}
     try:
-        return facts["host"] == platform.node() and not still_runs(int(facts["pid"]), float(facts["start"]))
+        return facts["host"] == platform.node() and not still_runs(
+            int(facts["pid"]), float(facts["start"])
+        )
     except (KeyError, ValueError, TypeError):
         return False

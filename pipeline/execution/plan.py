@@ -91,7 +91,9 @@ class Plan:
     @cached_property
     def units(self) -> tuple[tuple[PlannedRange, ...], ...]:
         """The ranges of each unit."""
-        return tuple(tuple(group) for _, group in groupby(self.ranges, lambda planned: planned.unit))
+        return tuple(
+            tuple(group) for _, group in groupby(self.ranges, lambda planned: planned.unit)
+        )
 
     @cached_property
     def digest(self) -> str:
@@ -185,7 +187,9 @@ def _check_kinds(unknown: Sequence[SourceFile]) -> None:
     )
 
 
-def _check_options(recipe: Recipe, files: Sequence[SourceFile], inputs: Sequence[Mapping[str, Any]]) -> None:
+def _check_options(
+    recipe: Recipe, files: Sequence[SourceFile], inputs: Sequence[Mapping[str, Any]]
+) -> None:
     """Refuse options that no reader of an entry has."""
     readers_of: dict[int, set[str]] = {}
     for file, facts in zip(files, inputs, strict=True):
@@ -200,7 +204,9 @@ def _check_options(recipe: Recipe, files: Sequence[SourceFile], inputs: Sequence
             raise ConfigurationError(f"input {entry.path!r}: {error}") from error
 
 
-def _cut(files: Sequence[SourceFile], inputs: Sequence[Mapping[str, Any]], unit_bytes: int) -> Iterator[PlannedRange]:
+def _cut(
+    files: Sequence[SourceFile], inputs: Sequence[Mapping[str, Any]], unit_bytes: int
+) -> Iterator[PlannedRange]:
     """Yield the ranges of the files; consecutive files that are not cut share a unit of `unit_bytes` or less."""
     unit = -1
     room = _NONE
@@ -213,11 +219,21 @@ def _cut(files: Sequence[SourceFile], inputs: Sequence[Mapping[str, Any]], unit_
             room = max(_NONE, room - (end - start))
             reader = facts["reader"]
             yield PlannedRange(
-                unit, file.source, file.entry.source, reader, start, end, file.entry, file.path, file.state
+                unit,
+                file.source,
+                file.entry.source,
+                reader,
+                start,
+                end,
+                file.entry,
+                file.path,
+                file.state,
             )
 
 
-def _find_changes(recipe: Recipe, saved: Plan, files: Sequence[SourceFile], *, verify: bool) -> list[str]:
+def _find_changes(
+    recipe: Recipe, saved: Plan, files: Sequence[SourceFile], *, verify: bool
+) -> list[str]:
     """Return the names of inputs that are new, missing or have changed content.
 
     A file of the same size and time, or version in its store, is taken as unchanged. Of a local one with another time
@@ -241,9 +257,15 @@ def _find_changes(recipe: Recipe, saved: Plan, files: Sequence[SourceFile], *, v
         for part, digest in record.inputs.items():
             name, _, bounds = part.rpartition(" ")
             was_read.add(part)
-            if name in doubtful and range_hash(doubtful[name], *map(int, bounds.split("-"))) != digest:
+            if (
+                name in doubtful
+                and range_hash(doubtful[name], *map(int, bounds.split("-"))) != digest
+            ):
                 changed.add(name)
-    parts = ((planned.source, range_name(planned.source, planned.start, planned.end)) for planned in saved.ranges)
+    parts = (
+        (planned.source, range_name(planned.source, planned.start, planned.end))
+        for planned in saved.ranges
+    )
     unread = {source for source, part in parts if part not in was_read}
     for name in doubtful.keys() & unread:
         state = saved.states[name]
@@ -261,7 +283,9 @@ def read_plan(path: Path) -> dict[str, Any]:
 
     OSError if it cannot be read, ValueError if it is damaged, NewerFormatError if a newer version wrote it.
     """
-    content: dict[str, object] = unseal(parse_json(path.read_text(encoding="utf-8")), path, PLAN_FORMAT)
+    content: dict[str, object] = unseal(
+        parse_json(path.read_text(encoding="utf-8")), path, PLAN_FORMAT
+    )
     return content
 
 
@@ -289,7 +313,9 @@ def freeze_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
     plan, and every stage is done again.
     """
     if not recipe.input:
-        raise ConfigurationError("no input: add input=FILE (path, glob, list), or `input:` to the recipe")
+        raise ConfigurationError(
+            "no input: add input=FILE (path, glob, list), or `input:` to the recipe"
+        )
     plan = load_plan(recipe, verify=verify)
     saved = saved_plan(recipe)
     if saved is None or saved.as_json() != plan.as_json():

@@ -36,7 +36,9 @@ class Progress:
         clock: seconds.
     """
 
-    def __init__(self, detail: Detail = "usual", clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, detail: Detail = "usual", clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.console: Console = Terminal(stderr=True, quiet=detail == "quiet")
         self._detail = detail
         self._clock = clock
@@ -57,7 +59,9 @@ class Progress:
                 )
                 live.update(task, completed=total)
         else:
-            self.console.print(f"{title}: {total:,} unit{'s' if total > 1 else ''}", highlight=False)
+            self.console.print(
+                f"{title}: {total:,} unit{'s' if total > 1 else ''}", highlight=False
+            )
             yield self._lines(title, total)
 
     def _lines(self, title: str, total: int) -> Callable[[int], None]:
@@ -68,11 +72,17 @@ class Progress:
         def show(done: int) -> None:
             nonlocal last, before
             now = self._clock()
-            due = done > before if self._detail == "verbose" else now - last >= _MINUTE and done < total
+            due = (
+                done > before
+                if self._detail == "verbose"
+                else now - last >= _MINUTE and done < total
+            )
             if due:
                 last = now
                 before = done
-                line = f"{title}: {done:,}/{total:,} units  {speed_text(done, total, now - started)}"
+                line = (
+                    f"{title}: {done:,}/{total:,} units  {speed_text(done, total, now - started)}"
+                )
                 self.console.print(line.rstrip(), highlight=False)
 
         return show
@@ -99,7 +109,9 @@ def speed_text(done: int, total: int, seconds: float) -> str:
     return shown + (f"  {time_left((total - done) / rate)}" if done < total else "")
 
 
-def done_counter(folder: Path, names: set[str], clock: Callable[[], float] = time.monotonic) -> Callable[[], int]:
+def done_counter(
+    folder: Path, names: set[str], clock: Callable[[], float] = time.monotonic
+) -> Callable[[], int]:
     """Return a function that counts which of the named records there are, as of the last listing, one a second."""
     total = len(names)
     due = -float("inf")
@@ -127,7 +139,9 @@ def accounting_lines(summaries: Sequence[StageSummary], columns: int = LOG_COLUM
         name = f"{summary.name} (earlier)" if summary.skipped else summary.name
         rows.append((name, summary.row, duration(summary.seconds), size_text(summary.bytes)))
         rows += [(f"  {label}", part, "", "") for label, part in summary.row.parts]
-    amounts_of_rows = [(row.amount_in, row.amount_out, row.cut_share, *cost) for _, row, *cost in rows]
+    amounts_of_rows = [
+        (row.amount_in, row.amount_out, row.cut_share, *cost) for _, row, *cost in rows
+    ]
     cells = [("in", "out", "cut", "time", "bytes"), *amounts_of_rows]
     columns = max(_NARROWEST, columns)
     widths = _column_widths(cells, columns)
@@ -136,9 +150,13 @@ def accounting_lines(summaries: Sequence[StageSummary], columns: int = LOG_COLUM
     for (name, row, *_), amounts in zip(rows, cells[1:], strict=True):
         lines += _align(name, amounts, first, widths)
         for noun, reasons in row.iter_reasons():
-            together = ", ".join(reason.replace(" ", "\xa0") for reason in reasons)  # counts stay with their reasons
+            together = ", ".join(
+                reason.replace(" ", "\xa0") for reason in reasons
+            )  # counts stay with their reasons
             text = f"dropped ({noun}s): {together}" if noun else f"noticed: {together}"
-            lines += [line.replace("\xa0", " ") for line in wrap_text(text, columns, _INDENT, 2 * _INDENT)]
+            lines += [
+                line.replace("\xa0", " ") for line in wrap_text(text, columns, _INDENT, 2 * _INDENT)
+            ]
         if any(row.cut.values()):
             lines += wrap_text(_describe_cut(row), columns, _INDENT, 2 * _INDENT)
         for note in row.notes:
@@ -155,9 +173,14 @@ def _describe_cut(row: Row) -> str:
 
 def _column_widths(rows: Sequence[Sequence[str]], columns: int) -> list[int]:
     """Return the widths of the cells' columns, the widest ones narrowed until the names have room beside them."""
-    widths = [max(cell_len(line) for cell in column for line in cell.split("\n")) for column in zip(*rows, strict=True)]
+    widths = [
+        max(cell_len(line) for cell in column for line in cell.split("\n"))
+        for column in zip(*rows, strict=True)
+    ]
     room = columns - _NAME - 2 * len(widths)
-    fitting = (most for most in range(room, 2, -1) if sum(min(width, most) for width in widths) <= room)
+    fitting = (
+        most for most in range(room, 2, -1) if sum(min(width, most) for width in widths) <= room
+    )
     most = next(fitting, 2)
     return [min(width, most) for width in widths]
 
@@ -172,7 +195,9 @@ def _align(name: str, cells: Sequence[str], first: int, widths: Sequence[int]) -
         for cell, width in zip(cells, widths, strict=True)
     ]
     for parts in zip_longest(*wrapped, fillvalue=""):
-        shown = [pad_text(part, width, right=True) for part, width in zip(parts, widths, strict=True)]
+        shown = [
+            pad_text(part, width, right=True) for part, width in zip(parts, widths, strict=True)
+        ]
         yield "  ".join([pad_text(name, first), *shown]).rstrip()
         name = ""
 

@@ -28,7 +28,15 @@ from clozeline.pipeline.execution.report import earlier_report, write_run_report
 from clozeline.pipeline.execution.runner import WORK_IS_DONE, StageRun, run_recipe, stage_runs
 from clozeline.pipeline.execution.stages import StageSummary, check_recipe, stages_of
 from clozeline.pipeline.recipe import Recipe, load_default_recipe, load_recipe
-from clozeline.pipeline.registries import EXECUTORS, EXTRACTORS, FILTERS, GROUPINGS, LANGUAGES, OBJECTIVES, READERS
+from clozeline.pipeline.registries import (
+    EXECUTORS,
+    EXTRACTORS,
+    FILTERS,
+    GROUPINGS,
+    LANGUAGES,
+    OBJECTIVES,
+    READERS,
+)
 from clozeline.process import python_command
 from clozeline.reporting import Reporting
 from clozeline.terminal import Terminal, size_text
@@ -50,7 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words and words[0] in all_stages():
         return run_stage(words[0], words[1:])
-    return run_command(lambda: _parse_and_run("python -m pipeline", "Run every stage of a recipe.", None, words))
+    return run_command(
+        lambda: _parse_and_run("python -m pipeline", "Run every stage of a recipe.", None, words)
+    )
 
 
 def run_stage(stage: str, arguments: Sequence[str]) -> int:
@@ -60,27 +70,52 @@ def run_stage(stage: str, arguments: Sequence[str]) -> int:
     return run_command(lambda: _parse_and_run(program, description, stage, arguments))
 
 
-def _parse_and_run(program: str, description: str, stage: str | None, arguments: Sequence[str]) -> int:
+def _parse_and_run(
+    program: str, description: str, stage: str | None, arguments: Sequence[str]
+) -> int:
     parser = Parser(prog=program_name(program), description=description, add_help=False)
-    parser.add_argument("-h", "--help", action="store_true", help="show this, and every key of a recipe")
-    parser.add_argument("--config", metavar="FILE", help="the recipe: a YAML file, or recipe:NAME for one of ours")
-    parser.add_argument("--verify", action="store_true", help="hash inputs and finished files before units are skipped")
-    parser.add_argument("--dry-run", action="store_true", help="show the units that would run, and do nothing")
-    parser.add_argument("--detach", action="store_true", help="submit the driver itself as a job of Slurm, and return")
+    parser.add_argument(
+        "-h", "--help", action="store_true", help="show this, and every key of a recipe"
+    )
+    parser.add_argument(
+        "--config", metavar="FILE", help="the recipe: a YAML file, or recipe:NAME for one of ours"
+    )
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="hash inputs and finished files before units are skipped",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show the units that would run, and do nothing"
+    )
+    parser.add_argument(
+        "--detach",
+        action="store_true",
+        help="submit the driver itself as a job of Slurm, and return",
+    )
     add_detail_options(
         parser,
         "print errors alone, without progress and table",
         "print a line whenever units finish, not once a minute",
     )
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="for example input=FILES output=DIR")
+    parser.add_argument(
+        "overrides", nargs="*", metavar="key=value", help="for example input=FILES output=DIR"
+    )
     options = parser.parse_intermixed_args(arguments)
     if options.help:
         parser.print_help()
         order = {name: index for index, name in enumerate(all_stages())}
-        print_keys(sorted(keys_of(Recipe, _ALGORITHMS), key=lambda key: order.get(key[0].partition(".")[0], -1)))
+        print_keys(
+            sorted(
+                keys_of(Recipe, _ALGORITHMS),
+                key=lambda key: order.get(key[0].partition(".")[0], -1),
+            )
+        )
         return 0
     if options.config is not None:
-        recipe = load_recipe(config_file(options.config, "pipeline.yaml"), options.overrides, is_own=True)
+        recipe = load_recipe(
+            config_file(options.config, "pipeline.yaml"), options.overrides, is_own=True
+        )
     elif stage is not None:
         recipe, note = load_default_recipe(stage, options.overrides)
         if options.detail != "quiet":
@@ -94,13 +129,17 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
     if options.dry_run:
         return _dry_run(recipe, stage)
     if options.detach:
-        return _detach(recipe, [stage or "pipeline", *(word for word in arguments if word != "--detach")])
+        return _detach(
+            recipe, [stage or "pipeline", *(word for word in arguments if word != "--detach")]
+        )
     return _run(recipe, stage, options.detail, verify=options.verify)
 
 
 def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> int:
     """Run the stages, or one of them, print the table and write the report."""
-    earlier_report(recipe.output_folder / "report.json")  # one of a newer version ends the start here
+    earlier_report(
+        recipe.output_folder / "report.json"
+    )  # one of a newer version ends the start here
     summaries: list[StageSummary] = []
     reports = Reporting(WORK_IS_DONE, passed=(ClozelineError, OSError))
     if detail != "quiet" and (note := missing_note()):
@@ -124,7 +163,9 @@ def _detach(recipe: Recipe, words: Sequence[str]) -> int:
     """Submit this command as a job, after what can be wrong before its start."""
     executor = recipe.executor.chosen().build(recipe.executor)
     if not hasattr(executor, "detach"):
-        raise ConfigurationError(f"--detach: expected executor.name=slurm, got {recipe.executor.name}")
+        raise ConfigurationError(
+            f"--detach: expected executor.name=slurm, got {recipe.executor.name}"
+        )
     load_plan(recipe)
     job, log = executor.detach(recipe.output_folder, python_command("-m", "clozeline", *words))
     _show(f"Slurm job {job} runs the pipeline; what it prints: {log}")
@@ -136,17 +177,23 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
     """Show what a start would do, without writing anything."""
     plan = load_plan(recipe)
     executor = recipe.executor
-    _show(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
+    _show(
+        f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}"
+    )
     if plan.skipped:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(plan.skipped.items()))
         _show(f"files that are skipped by their names: {kinds}")
     at_once = "" if executor.workers is None else f", {executor.workers} at a time"
     _show(f"executor: {executor.name}, tasks of a pass: {executor.tasks}{at_once}")
-    _show(f"input: {size_text(plan.bytes)}; free space: {size_text(free_bytes(recipe.output_folder))}")
+    _show(
+        f"input: {size_text(plan.bytes)}; free space: {size_text(free_bytes(recipe.output_folder))}"
+    )
     runs = stage_runs(recipe, plan, verify=False)
     for name in stages_of(recipe):
         run: StageRun[Any] | None = None
-        with suppress(StorageError):  # its passes depend on files that an earlier stage must still write
+        with suppress(
+            StorageError
+        ):  # its passes depend on files that an earlier stage must still write
             run = next(runs, None)
         if only in (None, name):
             _show(f"{name}: {_to_do(run)}")
@@ -161,8 +208,13 @@ def _to_do(run: StageRun[Any] | None) -> str:
     """Return the units that a stage would make."""
     if run is None:
         return "follows from the stages before it"
-    named = [(runner.work, units) for runner, units in zip(run.runners, run.missing(), strict=False)]
-    return ", ".join(f"{work.name}: {len(units)} of {work.units} units" for work, units in named) or "complete"
+    named = [
+        (runner.work, units) for runner, units in zip(run.runners, run.missing(), strict=False)
+    ]
+    return (
+        ", ".join(f"{work.name}: {len(units)} of {work.units} units" for work, units in named)
+        or "complete"
+    )
 
 
 def _show(text: str) -> None:

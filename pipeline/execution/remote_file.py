@@ -16,11 +16,17 @@ from clozeline.configuration.redaction import remember
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.recipe import InputEntry
-from clozeline.pipeline.shards.file_system import ObjectMissingError, ObjectRefusedError, ObjectTooShortError
+from clozeline.pipeline.shards.file_system import (
+    ObjectMissingError,
+    ObjectRefusedError,
+    ObjectTooShortError,
+)
 from clozeline.pipeline.shards.store import ObjectFacts, RemoteStore
 
 _REQUEST: Final = 1 << 20  # bytes of a request
-_SMALL: Final = 1 << 16  # those of the first one after a jump, and of one behind the range of a unit
+_SMALL: Final = (
+    1 << 16
+)  # those of the first one after a jump, and of one behind the range of a unit
 END_BYTES: Final = 1 << 16
 """Bytes at both ends of a file whose hash tells a change where nothing else does."""
 
@@ -80,7 +86,9 @@ class RemoteFile:
             return _open_store(self.url, self.store).read(self.url, (start, end))
         except ObjectTooShortError as error:
             if self.observe() != ObjectFacts(self.size, self.version):
-                raise StorageError(f"{self.url}: changed while it was read: run again later") from error
+                raise StorageError(
+                    f"{self.url}: changed while it was read: run again later"
+                ) from error
             raise
 
 
@@ -99,7 +107,9 @@ class _RawFile(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size}[whence]
+        self._at = (
+            offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size}[whence]
+        )
         self._follows = False
         return self._at
 
@@ -133,7 +143,9 @@ def remote_files(url: str, entry: InputEntry) -> Iterator[tuple[str, RemoteFile]
     store = _open_store(url, options)
     path = url.partition("?")[0] if store.is_web else url
     if not _file_name(url):
-        raise ConfigurationError(f"input {url}: expected a file or a pattern, got a folder; write {url}**/*.jsonl")
+        raise ConfigurationError(
+            f"input {url}: expected a file or a pattern, got a folder; write {url}**/*.jsonl"
+        )
     try:
         facts = _observe(store, url)
         yield _file_name(url), RemoteFile(url, facts.size, facts.version, options)
@@ -145,7 +157,11 @@ def remote_files(url: str, entry: InputEntry) -> Iterator[tuple[str, RemoteFile]
     parts = path.split("/")
     root = "/".join(takewhile(lambda part: not has_magic(part), parts[:-1]))
     matches = store.matches(root, path[len(root) + 1 :])
-    names = [name for name in sorted(matches) if not any(part.startswith(".") for part in name.split("/"))]
+    names = [
+        name
+        for name in sorted(matches)
+        if not any(part.startswith(".") for part in name.split("/"))
+    ]
     if not names:
         raise ConfigurationError(f"input {url}: no file matches this pattern")
     for name in names:
@@ -177,7 +193,9 @@ _stores: dict[str, RemoteStore] = {}
 def _open_store(url: str, options: StoreOptions) -> RemoteStore:
     """Return the reader of a store; each process has one."""
     root = "/".join(url.split("/")[:3])
-    key = json.dumps([root, options.retries, options.timeout_s, options.fsspec], sort_keys=True, default=str)
+    key = json.dumps(
+        [root, options.retries, options.timeout_s, options.fsspec], sort_keys=True, default=str
+    )
     if key not in _stores:
         _stores[key] = RemoteStore(url, options)
     return _stores[key]

@@ -21,7 +21,12 @@ from clozeline.pipeline.execution.equations import Row
 from clozeline.pipeline.execution.plan import PLAN_STAGE, read_plan
 from clozeline.pipeline.execution.stages import Stage, amount, stage_of
 from clozeline.pipeline.execution.unit_record import C, UnitRecord
-from clozeline.pipeline.ingest.documents.files import Rejection, read_batches, read_malformed, read_rejects
+from clozeline.pipeline.ingest.documents.files import (
+    Rejection,
+    read_batches,
+    read_malformed,
+    read_rejects,
+)
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards import Manifest
 from clozeline.recorded_file import RecordedFile, find_file
@@ -58,7 +63,9 @@ _LISTED: Final = 50
 _MADE: Final = {"encode": "tokens", "corrupt": "examples", "tasks": "examples"}
 
 
-def write_stage_report(stage: Stage[Any, C], counts: C, records: Sequence[UnitRecord], seconds: float) -> None:
+def write_stage_report(
+    stage: Stage[Any, C], counts: C, records: Sequence[UnitRecord], seconds: float
+) -> None:
     """Write `report.json` of a stage from its records, with what decided its output."""
     size = sum(file["bytes"] for record in records for file in record.outputs.values())
     decided = {
@@ -117,30 +124,47 @@ def write_run_report(recipe: Recipe, names: Sequence[str]) -> Path:
     """
     path = recipe.output_folder / "report.html"
     summary = recipe.output_folder / "report.json"
-    stages = [stage_of(recipe, name) for name in names if (recipe.folder(name) / "report.json").is_file()]
+    stages = [
+        stage_of(recipe, name) for name in names if (recipe.folder(name) / "report.json").is_file()
+    ]
     reports = {
-        stage.name: read_report(stage.folder / "report.json", f"run `clozeline {stage.name}` again, which writes it")
+        stage.name: read_report(
+            stage.folder / "report.json", f"run `clozeline {stage.name}` again, which writes it"
+        )
         for stage in stages
     }
     known = earlier_report(summary).get("stages", {})
     if not path.exists() or any(known.get(name) != report for name, report in reports.items()):
-        publish_text(path, page("Clozeline · what happened to every document", _iter_parts(stages, reports)))
+        publish_text(
+            path, page("Clozeline · what happened to every document", _iter_parts(stages, reports))
+        )
         publish_json(summary, seal({"format": REPORT_FORMAT, "stages": reports}))
     return path
 
 
 def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator[str]:
     plan = stages[0].recipe.folder(PLAN_STAGE) / "plan.json"
-    inputs = read_plan(plan)["inputs"] if plan.exists() else []  # none where another run wrote the documents
+    inputs = (
+        read_plan(plan)["inputs"] if plan.exists() else []
+    )  # none where another run wrote the documents
     rows = {stage.name: stage.explained_row(reports[stage.name]["counts"]) for stage in stages}
     yield lead(_outcome(stages, rows, reports))
-    yield table(["stage", "in", "out", "cut", "units", "written", "time"], _iter_amounts(rows, reports))
+    yield table(
+        ["stage", "in", "out", "cut", "units", "written", "time"], _iter_amounts(rows, reports)
+    )
     notes = [(name, note) for name, row in rows.items() for note in row.notes]
     yield section("Worth knowing", table(["stage", ""], notes) if notes else "")
-    cut = (bars(f"{name} · characters cut", largest(row.cut), row.characters) for name, row in rows.items())
+    cut = (
+        bars(f"{name} · characters cut", largest(row.cut), row.characters)
+        for name, row in rows.items()
+    )
     reasons = (_iter_reasons(name, row) for name, row in rows.items())
-    yield section("Dropped, and why", grid(*cut, *(figure for figures in reasons for figure in figures)))
-    suites = [suite for report in reports.values() for suite in report["counts"].get("suites", {}).items()]
+    yield section(
+        "Dropped, and why", grid(*cut, *(figure for figures in reasons for figure in figures))
+    )
+    suites = [
+        suite for report in reports.values() for suite in report["counts"].get("suites", {}).items()
+    ]
     if suites:
         rows_of_suites = [(name, *counts.values()) for name, counts in sorted(suites)]
         yield section("Contamination", table(["evaluation suite", *suites[0][1]], rows_of_suites))
@@ -154,15 +178,21 @@ def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator
         drops += _iter_drops(stage.folder, reports[stage.name]["counts"], documents)
         documents = stage.folder / "documents"
     if documents is not None:
-        kept = grid(*(quote(text, origin) for text, origin in _sample_kept(_sample_files(documents))))
+        kept = grid(
+            *(quote(text, origin) for text, origin in _sample_kept(_sample_files(documents)))
+        )
     yield section("Some of what is kept", kept)
     for stage in stages:
         yield from (section(title, content) for title, content in stage.page_sections())
     yield section("Some of what is dropped", *drops)
     yield section("Inputs and sets", *_iter_files(inputs, stages))
     for name, report in reports.items():
-        yield collapsible(f"All counts of {name}", table(["count", ""], sorted(_leaves(report["counts"]))))
-    yield collapsible("Recipe", listing((stages[-1].folder / "config.yaml").read_text(encoding="utf-8")))
+        yield collapsible(
+            f"All counts of {name}", table(["count", ""], sorted(_leaves(report["counts"])))
+        )
+    yield collapsible(
+        "Recipe", listing((stages[-1].folder / "config.yaml").read_text(encoding="utf-8"))
+    )
     yield f"<p class=muted>Clozeline {version('clozeline')}</p>"
 
 
@@ -183,13 +213,18 @@ def _outcome(stages: Sequence[Stage[Any, Any]], rows: Mapping[str, Row], reports
         left = f"{kept:,} of {total:,} characters are left ({100 * kept / max(1, total):.1f} %), in {left}"
     else:
         left = f"{left} are left"
-    most = max(((size, f"{name} · {step}") for name, row in cutting for step, size in row.cut.items()), default=None)
+    most = max(
+        ((size, f"{name} · {step}") for name, row in cutting for step, size in row.cut.items()),
+        default=None,
+    )
     sentences = [left + (f", as {made}." if made else ".")]
     if most is not None and most[0] > 0:
         sentences.append(f"{most[1]} took most: {most[0]:,} characters.")
     for name, row in rows.items():
         for noun, reasons in row.left_out if name == "group" else ():
-            sentences += [f"{count:,} {noun}s are {reason}." for reason, count in reasons.items() if count]
+            sentences += [
+                f"{count:,} {noun}s are {reason}." for reason, count in reasons.items() if count
+            ]
     return " ".join(sentences)
 
 
@@ -229,7 +264,10 @@ def _language_table(reports: Reports) -> str:
     texts = encode.get("text_by_language", {})
     tokens: Mapping[str, int] = encode.get("tokens_by_language", {})
     rows = []
-    for name in sorted({*documents, *tokens}, key=lambda name: (-tokens.get(name, 0), -documents.get(name, 0), name)):
+    for name in sorted(
+        {*documents, *tokens},
+        key=lambda name: (-tokens.get(name, 0), -documents.get(name, 0), name),
+    ):
         text = texts.get(name, {"words": 0, "characters": 0})
         own = tokens.get(name, 0)
         lengths = f"{own / max(1, text['words']):.2f}", f"{text['characters'] / max(1, own):.2f}"
@@ -245,7 +283,12 @@ def _iter_unknown(reports: Reports) -> Iterator[str]:
         languages = []
         for language, text in sorted(counts.get("unknown_text", {}).items()):
             share = text["unknown_characters"] / max(1, text["characters"])
-            amounts = text["unknown_characters"], text["characters"], f"{100 * share:.3g} %", text["unknown_tokens"]
+            amounts = (
+                text["unknown_characters"],
+                text["characters"],
+                f"{100 * share:.3g} %",
+                text["unknown_tokens"],
+            )
             languages.append((f"{name} · {language}", *amounts))
         examples = counts.get("unknown_examples", {})
         reasons = [
@@ -261,8 +304,13 @@ def _iter_drops(folder: Path, counts: Mapping[str, Any], earlier: Path | None) -
     """Yield texts of rejected documents for each reason, and where malformed records are."""
     files = _sample_files(folder / "rejects")
     for reason, samples in sorted(_sample_rejects(files, earlier).items()):
-        title = f"{folder.name} · {reason} · documents: {counts.get('rejected', {}).get(reason, 0):,}"
-        texts = (quote(text or "The text was not kept: see clean.keep_text.", origin) for text, origin in samples)
+        title = (
+            f"{folder.name} · {reason} · documents: {counts.get('rejected', {}).get(reason, 0):,}"
+        )
+        texts = (
+            quote(text or "The text was not kept: see clean.keep_text.", origin)
+            for text, origin in samples
+        )
         yield collapsible(title, grid(*texts))
     malformed: dict[str, list[Rejection]] = {}
     for record in (record for file in files for record in read_malformed(file)):
@@ -273,15 +321,22 @@ def _iter_drops(folder: Path, counts: Mapping[str, Any], earlier: Path | None) -
         yield collapsible(title, table(["source", "offset", "what is wrong"], rows))
 
 
-def _iter_files(inputs: Sequence[Mapping[str, Any]], stages: Sequence[Stage[Any, Any]]) -> Iterator[str]:
+def _iter_files(
+    inputs: Sequence[Mapping[str, Any]], stages: Sequence[Stage[Any, Any]]
+) -> Iterator[str]:
     """Yield tables of inputs, and of shard sets with what each was made from."""
     rows = [(file["source"], file["reader"], size_text(file["bytes"])) for file in inputs[:_LISTED]]
     if others := inputs[_LISTED:]:
-        rows.append((f"{len(others):,} others", "", size_text(sum(file["bytes"] for file in others))))
+        rows.append(
+            (f"{len(others):,} others", "", size_text(sum(file["bytes"] for file in others)))
+        )
     if rows:
         yield f"<h3>Inputs</h3>{table(['source', 'reader', 'size'], rows)}"
     paths = [path for stage in stages for path in sorted(stage.folder.rglob("manifest.json"))]
-    manifests = {path.parent.relative_to(stages[0].folder.parent).as_posix(): Manifest.load(path) for path in paths}
+    manifests = {
+        path.parent.relative_to(stages[0].folder.parent).as_posix(): Manifest.load(path)
+        for path in paths
+    }
     by_digest = {manifest.digest: name for name, manifest in manifests.items()}
     sets = []
     for name, manifest in manifests.items():
@@ -290,7 +345,15 @@ def _iter_files(inputs: Sequence[Mapping[str, Any]], stages: Sequence[Stage[Any,
         amounts = (totals.samples, totals.tokens, totals.shards, size_text(totals.bytes))
         sets.append((name, *amounts, manifest.checksum[:16], ", ".join(parents)))
     if sets:
-        header = ["set", "rows", "tokens", "shards", "size", "checksum of the manifest", "made from"]
+        header = [
+            "set",
+            "rows",
+            "tokens",
+            "shards",
+            "size",
+            "checksum of the manifest",
+            "made from",
+        ]
         yield f"<h3>Shard sets</h3>{table(header, sets)}"
 
 
@@ -316,7 +379,9 @@ def _sample_kept(files: Sequence[RecordedFile]) -> list[tuple[str, str]]:
     return [_find_document(files[number], uid) for uid, number in heapq.nsmallest(_TEXTS, uids)]
 
 
-def _sample_rejects(files: Sequence[RecordedFile], earlier: Path | None) -> dict[str, list[tuple[str, str]]]:
+def _sample_rejects(
+    files: Sequence[RecordedFile], earlier: Path | None
+) -> dict[str, list[tuple[str, str]]]:
     """Return text, "" where none is known, and origin of some rejected documents for each reason.
 
     `earlier` is the folder of the documents that the stage read, which hold the texts that rejections leave out.
@@ -325,7 +390,9 @@ def _sample_rejects(files: Sequence[RecordedFile], earlier: Path | None) -> dict
     for number, file in enumerate(files):
         for reject in read_rejects(file):
             entries = chosen.setdefault(reject.reason, [])
-            entries.append((reject.sample_text is None and earlier is None, reject.uid, number, reject))
+            entries.append(
+                (reject.sample_text is None and earlier is None, reject.uid, number, reject)
+            )
             entries.sort(key=lambda entry: entry[:3])
             del entries[_TEXTS:]
     samples: dict[str, list[tuple[str, str]]] = {}
@@ -335,7 +402,11 @@ def _sample_rejects(files: Sequence[RecordedFile], earlier: Path | None) -> dict
             name = files[number].path.name
             if not text and earlier is not None and (earlier / name).exists():
                 text, _ = _find_document(_find_part(earlier, name), uid)
-            told = (f"{reject.source} at {reject.offset:,}", f"{reject.n_chars:,} characters", reject.detail)
+            told = (
+                f"{reject.source} at {reject.offset:,}",
+                f"{reject.n_chars:,} characters",
+                reject.detail,
+            )
             samples.setdefault(reason, []).append((_cut(text), " · ".join(filter(None, told))))
     return samples
 

@@ -6,7 +6,12 @@ from typing import Final, TypeAlias
 from clozeline.pipeline.execution.equations import Equation
 from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts, require_equal
 from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.ingest.documents.files import Rejection, read_documents, write_documents, write_rejects
+from clozeline.pipeline.ingest.documents.files import (
+    Rejection,
+    read_documents,
+    write_documents,
+    write_rejects,
+)
 from clozeline.recorded_file import RecordedFile
 
 Decision: TypeAlias = Callable[[int, Document], Document | Rejection]
@@ -25,11 +30,15 @@ class RewriteCounts(Counts, total=False):
 
     rejected: dict[str, int]  # dropped documents, by reason
     characters_in: int
-    cut: dict[str, int]  # characters of dropped documents, by reason, and those cut out of others, as `edited`
+    cut: dict[
+        str, int
+    ]  # characters of dropped documents, by reason, and those cut out of others, as `edited`
     characters_out: int
 
 
-def rewrite_part(output: Output, unit: int, source: RecordedFile, decide: Decision) -> RewriteCounts:
+def rewrite_part(
+    output: Output, unit: int, source: RecordedFile, decide: Decision
+) -> RewriteCounts:
     """Write what `decide` leaves of the documents of a part, in their order, and the rejections."""
     counts: RewriteCounts = {
         "documents_in": 0,
@@ -47,7 +56,10 @@ def rewrite_part(output: Output, unit: int, source: RecordedFile, decide: Decisi
             add_counts(counts, {"documents_in": 1, "characters_in": document.characters})
             if isinstance(left, Rejection):
                 rejections.append(left)
-                add_counts(counts, {"rejected": {left.reason: 1}, "cut": {left.reason: document.characters}})
+                add_counts(
+                    counts,
+                    {"rejected": {left.reason: 1}, "cut": {left.reason: document.characters}},
+                )
             else:
                 if edited := document.characters - left.characters:
                     add_counts(counts, {"cut": {"edited": edited}})
@@ -60,5 +72,7 @@ def rewrite_part(output: Output, unit: int, source: RecordedFile, decide: Decisi
         rejected = write_rejects(path, rejections)
     where = f"{output.folder.name}: part {unit}"
     require_equal(where, "documents_out", counts["documents_out"], "documents written", kept)
-    require_equal(where, "rejected", sum(counts["rejected"].values()), "rejections written", rejected)
+    require_equal(
+        where, "rejected", sum(counts["rejected"].values()), "rejections written", rejected
+    )
     return counts

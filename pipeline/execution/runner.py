@@ -18,7 +18,14 @@ from clozeline.pipeline.execution.output_lock import one_at_a_time
 from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, freeze_plan, load_plan
 from clozeline.pipeline.execution.progress import Progress, done_counter
 from clozeline.pipeline.execution.report import earlier_report, write_stage_report
-from clozeline.pipeline.execution.stages import Stage, StageSummary, UnitRunner, stage_key, stage_of, stages_of
+from clozeline.pipeline.execution.stages import (
+    Stage,
+    StageSummary,
+    UnitRunner,
+    stage_key,
+    stage_of,
+    stages_of,
+)
 from clozeline.pipeline.execution.unit_record import (
     DOCUMENTS_FOLDER,
     LOGS,
@@ -35,14 +42,21 @@ from clozeline.pipeline.recipe import ExecutorConfig, Recipe, recipe_text
 from clozeline.pipeline.shards.quarantine import QUARANTINE
 from clozeline.reporting import Reporting
 
-WORK_IS_DONE: Final = "what the stages made is complete; this is a mistake in Clozeline: please report this line"
+WORK_IS_DONE: Final = (
+    "what the stages made is complete; this is a mistake in Clozeline: please report this line"
+)
 """What is said where a summary of finished work fails."""
 # Files of a stage's folder that records do not list.
 _OWN_FILES: Final = ("config.yaml", "plan.json", "report.json")
 
 
 def run_recipe(
-    recipe: Recipe, only: str | None, progress: Progress, summaries: list[StageSummary], *, verify: bool = False
+    recipe: Recipe,
+    only: str | None,
+    progress: Progress,
+    summaries: list[StageSummary],
+    *,
+    verify: bool = False,
 ) -> None:
     """Run all stages of a recipe, or one (`only`) whose earlier stages are complete.
 
@@ -51,7 +65,9 @@ def run_recipe(
     """
     names = stages_of(recipe)
     if only is not None and only not in names:
-        raise ConfigurationError(f"the recipe has no '{only}' key; its stages are: {', '.join(names)}")
+        raise ConfigurationError(
+            f"the recipe has no '{only}' key; its stages are: {', '.join(names)}"
+        )
     with one_at_a_time(recipe.output_folder, progress.waiting):
         if only in (None, PLAN_STAGE) and PLAN_STAGE in names:
             plan = freeze_plan(recipe, verify=verify)
@@ -94,7 +110,9 @@ def stage_runs(recipe: Recipe, plan: Plan, *, verify: bool) -> Iterator["StageRu
         upstream = run.digest(upstream)
 
 
-def _check_handover(provided: Mapping[str, tuple[str, int]], stage: Stage[Any, Any], counts: Counts) -> None:
+def _check_handover(
+    provided: Mapping[str, tuple[str, int]], stage: Stage[Any, Any], counts: Counts
+) -> None:
     """Check that a stage consumed what the nearest earlier stage provided."""
     for consumed in stage.consumes(counts):
         if consumed.name in provided:
@@ -129,7 +147,9 @@ def _complete(folder: Path) -> Iterator[None]:
     try:
         yield
     except IntegrityError as error:
-        raise IntegrityError(f"{error}; to make the stage again, remove {folder} and run the same command") from error
+        raise IntegrityError(
+            f"{error}; to make the stage again, remove {folder} and run the same command"
+        ) from error
 
 
 class StageRun(Generic[C]):
@@ -146,9 +166,19 @@ class StageRun(Generic[C]):
 
         Only the process that holds the output's lock may rely on them.
         """
-        found = {(record.pass_name, record.unit): record for record in read_records(self.stage.folder)}
-        own = [(runner, (runner.work.name, unit)) for runner in self.runners for unit in range(runner.work.units)]
-        return {unit: found[unit] for runner, unit in own if unit in found and found[unit].key == runner.key}
+        found = {
+            (record.pass_name, record.unit): record for record in read_records(self.stage.folder)
+        }
+        own = [
+            (runner, (runner.work.name, unit))
+            for runner in self.runners
+            for unit in range(runner.work.units)
+        ]
+        return {
+            unit: found[unit]
+            for runner, unit in own
+            if unit in found and found[unit].key == runner.key
+        }
 
     def missing(self) -> list[list[int]]:
         """Return the units to be made, per pass; an empty list when the stage is complete.
@@ -167,7 +197,14 @@ class StageRun(Generic[C]):
     def gap(self) -> str:
         """Return what the first missing unit lacks; "" when the stage is complete."""
         missing = zip(self.runners, self.missing(), strict=False)
-        return next((self._gap(runner, units[0], False) for runner, units in reversed(list(missing)) if units), "")
+        return next(
+            (
+                self._gap(runner, units[0], False)
+                for runner, units in reversed(list(missing))
+                if units
+            ),
+            "",
+        )
 
     def _gap(self, runner: UnitRunner, unit: int, temporary: bool) -> str:
         record = self.records.get((runner.work.name, unit))
@@ -180,12 +217,19 @@ class StageRun(Generic[C]):
     def finished(self) -> Iterator[UnitRecord]:
         """Yield the records of finished units of all passes, in order."""
         for runner in self.runners:
-            of_pass = (self.records.get((runner.work.name, unit)) for unit in range(runner.work.units))
-            yield from (record for record in of_pass if record is not None and record.status == "ok")
+            of_pass = (
+                self.records.get((runner.work.name, unit)) for unit in range(runner.work.units)
+            )
+            yield from (
+                record for record in of_pass if record is not None and record.status == "ok"
+            )
 
     def bytes(self) -> int:
         """Return the bytes of all outputs that later stages read: the documents of a stage that writes some."""
-        return sum(record.bytes(DOCUMENTS_FOLDER * self.stage.writes_documents) for record in self.finished())
+        return sum(
+            record.bytes(DOCUMENTS_FOLDER * self.stage.writes_documents)
+            for record in self.finished()
+        )
 
     def counts(self) -> C:
         """Return the sums over all records."""
@@ -222,14 +266,22 @@ class StageRun(Generic[C]):
         """Remove what no record lists: output of an earlier configuration must not mix with the new."""
         folder = self.stage.folder
         listed = {folder / relative for record in self.finished() for relative in record.outputs}
-        listed |= {UnitRecord.path(folder, *unit) for unit in self.records} | {folder / name for name in _OWN_FILES}
+        listed |= {UnitRecord.path(folder, *unit) for unit in self.records} | {
+            folder / name for name in _OWN_FILES
+        }
         for path in folder.rglob("*"):
-            if path.relative_to(folder).parts[0] not in (LOGS, TEMPORARY) and path not in listed and path.is_file():
+            if (
+                path.relative_to(folder).parts[0] not in (LOGS, TEMPORARY)
+                and path not in listed
+                and path.is_file()
+            ):
                 path.unlink()
                 if path.name == QUARANTINE:
                     progress.report(f"{path} is removed: what it speaks of is made again")
 
-    def _run_pass(self, runner: UnitRunner, units: Sequence[int], progress: Progress, before: int) -> None:
+    def _run_pass(
+        self, runner: UnitRunner, units: Sequence[int], progress: Progress, before: int
+    ) -> None:
         """Run units of a pass, and read their records; PartialFailureError where some failed."""
         folder = self.stage.folder
         name = runner.work.name
@@ -241,7 +293,14 @@ class StageRun(Generic[C]):
         with progress.bar(title, len(units)) as bar:
             count_done = done_counter(folder / "records", {path.name for path in paths.values()})
             read = before * len(units) // max(1, runner.work.units)
-            run_units(runner, units, self.stage.recipe.executor, lambda: bar(count_done()), progress.report, read)
+            run_units(
+                runner,
+                units,
+                self.stage.recipe.executor,
+                lambda: bar(count_done()),
+                progress.report,
+                read,
+            )
         for unit, path in paths.items():
             record = UnitRecord.read(path)
             if record is None or record.key != runner.key:
@@ -250,7 +309,11 @@ class StageRun(Generic[C]):
                     "see that all machines run the same version of Clozeline, then run the same command again"
                 )
             self.records[name, unit] = record
-        if failed := [self.records[name, unit] for unit in units if self.records[name, unit].status == "failed"]:
+        if failed := [
+            self.records[name, unit]
+            for unit in units
+            if self.records[name, unit].status == "failed"
+        ]:
             raise self._failure(failed)
 
     def _failure(self, failed: Sequence[UnitRecord]) -> PartialFailureError:
@@ -260,7 +323,9 @@ class StageRun(Generic[C]):
             lines.append(f"... and {len(failed) - 5} more failed units")
         if traced := next((record for record in failed if record.trace), None):
             where = UnitRecord.path(self.stage.folder, traced.pass_name, traced.unit)
-            lines.append(f"this is a mistake in Clozeline: please report it with the traceback in {where}")
+            lines.append(
+                f"this is a mistake in Clozeline: please report it with the traceback in {where}"
+            )
         error = PartialFailureError("\n".join(dict.fromkeys(lines)))
         codes = {record.exit_code for record in failed}
         if len(codes) == 1:
@@ -318,5 +383,10 @@ def run_units(
         fruitless = 0 if began or len(lost) < len(remaining) else fruitless + 1
         for unit in lost:
             if executor.final or deaths[unit] > config.retries or fruitless > config.retries:
-                step.give_up(unit, ends.get(deal.task_of(unit), "its worker process died (killed, or out of memory)"))
+                step.give_up(
+                    unit,
+                    ends.get(
+                        deal.task_of(unit), "its worker process died (killed, or out of memory)"
+                    ),
+                )
         remaining = [unit for unit in lost if not step.has_result(unit)]

@@ -69,7 +69,9 @@ class PieceFile:
         try:
             self._file = self._path.open("rb")
         except OSError as error:
-            reason = "missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
+            reason = (
+                "missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
+            )
             raise StorageError(
                 f"{self._path}: {reason}; delete {folder / TEMPORARY} and run the stage again, which makes it again"
             ) from error
@@ -93,7 +95,9 @@ class PieceFile:
         """Return a piece after comparing it with its hash."""
         if number >= self._count:
             raise self._damage_error(f"{self._count} pieces")
-        offset, length, expected = _ROW.unpack(self._read(_ROW.size, self._index + number * _ROW.size))
+        offset, length, expected = _ROW.unpack(
+            self._read(_ROW.size, self._index + number * _ROW.size)
+        )
         if offset + length > self._index:
             raise self._damage_error(f"the index of piece {number}")
         content = self._read(length, offset)
@@ -150,7 +154,9 @@ class Shuffle:
     def read(self, folder: Path, destination: int) -> Iterator[bytes]:
         """Yield the pieces for a destination, in the order of the sources."""
         for number in range(self.bundles or self.sources):
-            with PieceFile(folder, self.bundle(number) if self.bundles else self.file(number)) as file:
+            with PieceFile(
+                folder, self.bundle(number) if self.bundles else self.file(number)
+            ) as file:
                 yield from self.pieces(file, destination)
 
     def pieces(self, file: PieceFile, destination: int) -> Iterator[bytes]:
@@ -180,7 +186,10 @@ class Bundles(Pass[Counts]):
         shuffle = self.shuffle
         members = range(unit * _GROUP, min(shuffle.sources, (unit + 1) * _GROUP))
         with _write(output, shuffle.bundle(unit)) as writer, ExitStack() as stack:
-            files = [stack.enter_context(PieceFile(output.folder, shuffle.file(member))) for member in members]
+            files = [
+                stack.enter_context(PieceFile(output.folder, shuffle.file(member)))
+                for member in members
+            ]
             for destination in range(shuffle.destinations):
                 writer.add(piece for file in files for piece in shuffle.pieces(file, destination))
         return {}

@@ -17,12 +17,25 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from clozeline import plugins
 from clozeline.configuration.config import config_digest, to_plain
-from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError, StorageError, message_text
+from clozeline.errors import (
+    ClozelineError,
+    ConfigurationError,
+    PartialFailureError,
+    StorageError,
+    message_text,
+)
 from clozeline.files import open_unlinked
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.equations import Equation, Row
 from clozeline.pipeline.execution.plan import Plan, load_plan
-from clozeline.pipeline.execution.unit_record import LOGS, C, Counts, Output, UnitRecord, unit_marker
+from clozeline.pipeline.execution.unit_record import (
+    LOGS,
+    C,
+    Counts,
+    Output,
+    UnitRecord,
+    unit_marker,
+)
 from clozeline.pipeline.recipe import Recipe, part_of_stage
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.registry import component_types
@@ -230,7 +243,9 @@ def check_recipe(recipe: Recipe) -> None:
         if not recipe.has(key)
     ]
     if not names:
-        mistakes.append(f"the recipe has no stage: give the key of at least one of {', '.join(all_stages())}")
+        mistakes.append(
+            f"the recipe has no stage: give the key of at least one of {', '.join(all_stages())}"
+        )
     if not mistakes:  # a stage may look at the keys that it needs
         for name in names:
             try:
@@ -255,7 +270,9 @@ def documents_folder(recipe: Recipe, before: str) -> Path:
     for name in reversed(names[: names.index(before)]):
         if recipe.has(name) and _class_of(name).writes_documents:
             return recipe.folder(name)
-    raise ConfigurationError(f"'{before}' needs documents, but the recipe has no earlier stage that writes them")
+    raise ConfigurationError(
+        f"'{before}' needs documents, but the recipe has no earlier stage that writes them"
+    )
 
 
 def document_stages() -> list[str]:
@@ -268,7 +285,9 @@ def last_documents(output: Path) -> Path:
     for name in reversed(document_stages()):
         if any((folder := output / name / "documents").glob("*.arrow")):
             return folder
-    raise ConfigurationError(f"{output}: expected the documents of a pipeline, got none; run the pipeline again")
+    raise ConfigurationError(
+        f"{output}: expected the documents of a pipeline, got none; run the pipeline again"
+    )
 
 
 def tokenizer_stage(recipe: Recipe) -> Stage[Any, Any]:
@@ -281,7 +300,9 @@ def tokenizer_stage(recipe: Recipe) -> Stage[Any, Any]:
             remedy = f"set the other one to null, such as {chosen[0]}=null"
         else:
             remedy = "`train_tokenizer: {}` trains one with the defaults, tokenizer.path=FOLDER reads yours"
-        raise ConfigurationError(f"expected one of the keys {keys}, got {' and '.join(chosen) or 'none'}: {remedy}")
+        raise ConfigurationError(
+            f"expected one of the keys {keys}, got {' and '.join(chosen) or 'none'}: {remedy}"
+        )
     return stage_of(recipe, chosen[0])
 
 
@@ -334,13 +355,17 @@ class UnitRunner:
         except Exception as error:
             self._fail(unit, message_text(repr(error)), 1, message_text(traceback.format_exc()))
         else:
-            record = UnitRecord(self.work.name, unit, self.key, "ok", counts, output.files, inputs=output.inputs)
+            record = UnitRecord(
+                self.work.name, unit, self.key, "ok", counts, output.files, inputs=output.inputs
+            )
             record.save(folder)
         with suppress(OSError):
             marker.unlink()
 
     def _fail(self, unit: int, message: str, exit_code: int, trace: str = "") -> None:
-        record = UnitRecord(self.work.name, unit, self.key, "failed", {}, {}, message, exit_code, trace)
+        record = UnitRecord(
+            self.work.name, unit, self.key, "failed", {}, {}, message, exit_code, trace
+        )
         record.save(self.stage.folder)
 
     def has_result(self, unit: int) -> bool:

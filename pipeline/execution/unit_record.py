@@ -66,7 +66,10 @@ class Output:
         """Yield a temporary path; on success it is published as `relative` below the stage's folder."""
         with publish(self.folder / relative) as temporary:
             yield temporary
-            self.files[relative] = {"bytes": temporary.stat().st_size, "xxh3_128": file_hash(temporary)}
+            self.files[relative] = {
+                "bytes": temporary.stat().st_size,
+                "xxh3_128": file_hash(temporary),
+            }
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,11 @@ class UnitRecord:
             record = UnitRecord(**unseal(parse_json(path.read_text(encoding="utf-8")), path))
         except (OSError, ValueError, TypeError, AttributeError):
             return None
-        return record if path == UnitRecord.path(path.parents[1], record.pass_name, record.unit) else None
+        return (
+            record
+            if path == UnitRecord.path(path.parents[1], record.pass_name, record.unit)
+            else None
+        )
 
     @staticmethod
     def load(folder: Path, pass_name: str, unit: int) -> UnitRecord | None:
@@ -109,7 +116,9 @@ class UnitRecord:
 
     def bytes(self, prefix: str = "") -> int:
         """Return the bytes of the published outputs whose names begin with `prefix`, without intermediates."""
-        kept = (name for name in self.outputs if name.startswith(prefix) and not _is_intermediate(name))
+        kept = (
+            name for name in self.outputs if name.startswith(prefix) and not _is_intermediate(name)
+        )
         return sum(self.outputs[name]["bytes"] for name in kept)
 
     def gap(self, folder: Path, *, temporary: bool, verify: bool = False) -> str:

@@ -42,12 +42,19 @@ def place_key(uid: bytes, copy: int, seed: int) -> int:
     return order_key(uid + bytes([copy]), "group", seed)
 
 
-def _read(tokens: Path, shards: Sequence[int], seed: int, is_in_shard: Callable[[bytes], bool]) -> Rows:
+def _read(
+    tokens: Path, shards: Sequence[int], seed: int, is_in_shard: Callable[[bytes], bool]
+) -> Rows:
     token_set = open_shards(tokens)
     parts = []
     for block in np.flatnonzero(np.isin(token_set.index.shard, shards)).tolist():
         rows = token_set.read_block(block)
-        parts.append(pick(rows, np.flatnonzero([is_in_shard(uid.tobytes()) for uid in rows.fixed["document_uid"]])))
+        parts.append(
+            pick(
+                rows,
+                np.flatnonzero([is_in_shard(uid.tobytes()) for uid in rows.fixed["document_uid"]]),
+            )
+        )
     if not parts:
         fixed: dict[str, NDArray[Any]] = {
             "document_uid": np.empty((0, 16), np.uint8),
@@ -70,7 +77,8 @@ def with_copies(documents: Rows, copies: Int64, seed: int) -> Rows:
     copy = np.arange(len(rows)) - np.repeat(offsets_of(copies)[:-1], copies)
     uids = documents.fixed["document_uid"]
     keys = [
-        place_key(uids[row].tobytes(), number, seed) for row, number in zip(rows.tolist(), copy.tolist(), strict=True)
+        place_key(uids[row].tobytes(), number, seed)
+        for row, number in zip(rows.tolist(), copy.tolist(), strict=True)
     ]
     order = np.argsort(np.array(keys, dtype=np.uint64), kind="stable")
     picked = pick(documents, rows[order])
@@ -79,9 +87,13 @@ def with_copies(documents: Rows, copies: Int64, seed: int) -> Rows:
 
 def pick(documents: Rows, chosen: NDArray[np.intp]) -> Rows:
     """Return chosen documents, joined slice by slice: an index per token would take four times their memory."""
-    fixed = {name: documents.fixed[name][chosen] for name in ("document_uid", "language", "source_group")}
+    fixed = {
+        name: documents.fixed[name][chosen] for name in ("document_uid", "language", "source_group")
+    }
     columns = {}
     for name in (*_COLUMNS, *(name for name in _FURTHER if name in documents.columns)):
         column = documents.columns[name]
-        columns[name] = Ragged.from_lists([column[row] for row in chosen.tolist()], column.values.dtype)
+        columns[name] = Ragged.from_lists(
+            [column[row] for row in chosen.tolist()], column.values.dtype
+        )
     return Rows(fixed, columns)

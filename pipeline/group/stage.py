@@ -12,7 +12,14 @@ from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError, TokenizerMissingError
 from clozeline.pipeline.block_options import BlockRows, Compression
 from clozeline.pipeline.execution.equations import EACH, Equation, Row
-from clozeline.pipeline.execution.stages import Consumed, Pass, Stage, Versioned, amount, tokenizer_stage
+from clozeline.pipeline.execution.stages import (
+    Consumed,
+    Pass,
+    Stage,
+    Versioned,
+    amount,
+    tokenizer_stage,
+)
 from clozeline.pipeline.execution.unit_record import (
     Counts,
     Output,
@@ -109,7 +116,9 @@ def sample_sets(entries: Sequence[Any], vocabulary: Vocabulary) -> tuple[SampleS
         objective = entry.build(vocabulary)
         minima.setdefault(objective.grouping, []).append(objective.minimum)
     sets = [
-        SampleSet(spec, MinimumRow(min(row.tokens for row in rows), min(row.sentences for row in rows)))
+        SampleSet(
+            spec, MinimumRow(min(row.tokens for row in rows), min(row.sentences for row in rows))
+        )
         for spec, rows in minima.items()
     ]
     labels = sorted(made.label for made in sets)
@@ -134,7 +143,9 @@ class GroupShards(Pass[GroupCounts]):
     name: str = "main"
 
     def run(self, unit: int, output: Output) -> GroupCounts:
-        check_files(self.tokens, "manifest-000000", "manifest.json")  # it holds the hashes of all other files
+        check_files(
+            self.tokens, "manifest-000000", "manifest.json"
+        )  # it holds the hashes of all other files
         split, shard, shards = self.splits.of_unit(unit)
         fraction = self.splits.fraction
         if split == "train":
@@ -143,11 +154,17 @@ class GroupShards(Pass[GroupCounts]):
             documents = heldout_documents(self.tokens, shard, shards, fraction, self.seed)
         manifest = Manifest.load(self.tokens)
         vocabulary = vocabulary_of(self.tokens / "manifest.json", manifest.tokenizer.fingerprint)
-        counts: GroupCounts = {"documents": {split: len(documents)}, "read": {split: _read_counts(documents)}}
+        counts: GroupCounts = {
+            "documents": {split: len(documents)},
+            "read": {split: _read_counts(documents)},
+        }
         if split == "train" and self.balance is not None:
             factors = CopyFactors.read(find_file(self.balance, "000000", FACTORS_FILE), self.seed)
             copies = factors.of_rows(documents, manifest.languages, manifest.source_groups)
-            counts["copies"] = {**_read_counts(documents, copies), "left_out": int((copies == 0).sum())}
+            counts["copies"] = {
+                **_read_counts(documents, copies),
+                "left_out": int((copies == 0).sum()),
+            }
             documents = with_copies(documents, copies, self.seed)
         for sample_set in self.sets:
             grouping = build_grouping(sample_set.spec, vocabulary)
@@ -157,17 +174,32 @@ class GroupShards(Pass[GroupCounts]):
             rows = grouped.rows
             lengths = grouped.rows.columns["ids"].lengths
             info = writer.write_shard(output, shard, _by_uid(rows, writer.block_rows))
-            set_counts = {**grouped.counts, "samples": len(rows), "tokens": grouped.counts["tokens_in_samples"]}
+            set_counts = {
+                **grouped.counts,
+                "samples": len(rows),
+                "tokens": grouped.counts["tokens_in_samples"],
+            }
             in_language = np.bincount(rows.fixed["language"], lengths)
-            by_language = {manifest.languages[code]: int(in_language[code]) for code in np.flatnonzero(in_language)}
+            by_language = {
+                manifest.languages[code]: int(in_language[code])
+                for code in np.flatnonzero(in_language)
+            }
             counted = len(rows), sum(by_language.values())
-            require_written(f"group {writer.path}: shard {shard}", counted, (info.rows, info.tokens))
+            require_written(
+                f"group {writer.path}: shard {shard}", counted, (info.rows, info.tokens)
+            )
             add_counts(
-                counts, {**set_counts, "sets": {sample_set.label: {split: {**set_counts, "by_language": by_language}}}}
+                counts,
+                {
+                    **set_counts,
+                    "sets": {sample_set.label: {split: {**set_counts, "by_language": by_language}}},
+                },
             )
         return counts
 
-    def writer(self, sample_set: SampleSet, split: str, shards: int, vocabulary: Vocabulary) -> SetWriter:
+    def writer(
+        self, sample_set: SampleSet, split: str, shards: int, vocabulary: Vocabulary
+    ) -> SetWriter:
         """Return the writer of one split of a sample set."""
         has_words = WORD_STARTS.name in Manifest.load(self.tokens).roles
         features = build_grouping(sample_set.spec, vocabulary).columns_of(words=has_words)
@@ -187,7 +219,9 @@ class GroupShards(Pass[GroupCounts]):
 def _read_counts(documents: Rows, copies: Int64 | int = 1) -> ReadCounts:
     """Count so many copies of each document, and the tokens of both sides of pairs."""
     columns = [documents.columns.get(name) for name in ("token_ids", "target_ids")]
-    tokens, targets = (0 if column is None else int((copies * column.lengths).sum()) for column in columns)
+    tokens, targets = (
+        0 if column is None else int((copies * column.lengths).sum()) for column in columns
+    )
     number = int(np.broadcast_to(copies, len(documents)).sum())
     return {"documents": number, "tokens": tokens, "target_tokens": targets}
 
@@ -227,7 +261,9 @@ class GroupManifests(Pass[GroupCounts]):
                 self._write(sample_set, split, shards, set_counts, output)
         return {}
 
-    def _write(self, sample_set: SampleSet, split: str, shards: int, set_counts: SetCounts, output: Output) -> None:
+    def _write(
+        self, sample_set: SampleSet, split: str, shards: int, set_counts: SetCounts, output: Output
+    ) -> None:
         work = self.shards
         tokens = Manifest.load(work.tokens)
         vocabulary = vocabulary_of(work.tokens / "manifest.json", tokens.tokenizer.fingerprint)
@@ -242,7 +278,10 @@ class GroupManifests(Pass[GroupCounts]):
             kind="samples",
             seed=work.seed,
             tokenizer=tokens.tokenizer.model_dump(),
-            totals={"tokens_by_language": set_counts["by_language"], "skipped": set_counts["tokens_dropped"]},
+            totals={
+                "tokens_by_language": set_counts["by_language"],
+                "skipped": set_counts["tokens_dropped"],
+            },
             grouping={"name": entry.pop("name"), "options": entry},
             languages=tokens.languages,
             parents=parents,
@@ -259,9 +298,13 @@ class GroupManifests(Pass[GroupCounts]):
 
 _SETS: Final = ("sets", EACH, EACH)
 """Names above the counts of a set: its label and split."""
-_TOKENS: Final = Equation(["tokens_in"], ["tokens_in_samples", "tokens_dropped"], unit="token", within=_SETS)
+_TOKENS: Final = Equation(
+    ["tokens_in"], ["tokens_in_samples", "tokens_dropped"], unit="token", within=_SETS
+)
 """Each token is in a row of each set, or dropped for a reason."""
-_LANGUAGES: Final = Equation(["by_language", "target_tokens"], ["tokens_in_samples", "separators"], within=_SETS)
+_LANGUAGES: Final = Equation(
+    ["by_language", "target_tokens"], ["tokens_in_samples", "separators"], within=_SETS
+)
 
 
 class GroupStage(Stage[GroupConfig, GroupCounts]):
@@ -315,7 +358,9 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         """Return a hash of the groupings' versions and of the sets, which follow from the objectives."""
         facts = []
         for made, grouping in zip(self.sets, self.algorithms(), strict=True):
-            facts.append((made.label, made.minimum.tokens, made.minimum.sentences, grouping.VERSION))
+            facts.append(
+                (made.label, made.minimum.tokens, made.minimum.sentences, grouping.VERSION)
+            )
         return hash64(repr(facts))
 
     def passes(self) -> Sequence[Pass[GroupCounts]]:
@@ -336,10 +381,18 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
     def row(self, counts: GroupCounts) -> Row:
         """Show documents, and for each set its input tokens, its samples and their tokens."""
         total = sum(counts["documents"].values())
-        without = {"without a copy in training": counts["copies"]["left_out"] if "copies" in counts else 0}
+        without = {
+            "without a copy in training": counts["copies"]["left_out"] if "copies" in counts else 0
+        }
         sets = tuple((label, _set_row(splits)) for label, splits in counts["sets"].items())
         left_out = (("document", without),)
-        return Row(amount(total, "document"), amount(len(sets), "set"), left_out, sets, totals={"document": total})
+        return Row(
+            amount(total, "document"),
+            amount(len(sets), "set"),
+            left_out,
+            sets,
+            totals={"document": total},
+        )
 
     def ruling_key(self, reason: str) -> str:
         return "balance"
@@ -356,13 +409,20 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
             f"{what} of {label}/{split}": amount
             for label, splits in counts.get("sets", {}).items()
             for split, part in splits.items()
-            for what, amount in (("samples", part["samples"]), ("tokens", sum(part["by_language"].values())))
+            for what, amount in (
+                ("samples", part["samples"]),
+                ("tokens", sum(part["by_language"].values())),
+            )
         }
 
     def check(self, counts: GroupCounts, *, complete: bool = True) -> None:
         """Check also that each set takes all tokens that were read, or those of all copies."""
         super().check(counts, complete=complete)
-        sets = [(label, *item) for label, splits in counts.get("sets", {}).items() for item in splits.items()]
+        sets = [
+            (label, *item)
+            for label, splits in counts.get("sets", {}).items()
+            for item in splits.items()
+        ]
         for label, split, set_counts in sets:
             where = f"group {label}/{split}"
             tokens_in = set_counts["tokens_in"]
@@ -373,7 +433,11 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
                 documents = counts["copies"] if copied else counts["read"][split]
                 total = documents["tokens"] + pairs * documents["target_tokens"]
                 require_equal(
-                    where, "tokens_in", tokens_in, f"tokens of the {'copies' if copied else 'documents'}", total
+                    where,
+                    "tokens_in",
+                    tokens_in,
+                    f"tokens of the {'copies' if copied else 'documents'}",
+                    total,
                 )
 
 

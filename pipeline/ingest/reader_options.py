@@ -21,7 +21,9 @@ def options_of(reader: str, values: Mapping[str, object]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key in known and value is not None}
 
 
-def check_options(values: Mapping[str, object], readers: Iterable[str] | None, keys: Collection[str] = ()) -> None:
+def check_options(
+    values: Mapping[str, object], readers: Iterable[str] | None, keys: Collection[str] = ()
+) -> None:
     """Check the reader options of an input; ConfigurationError if no reader has one, or a value is wrong for a reader.
 
     An option that holds a default is always right, because resolved recipes may list every option for every input.
@@ -35,12 +37,20 @@ def check_options(values: Mapping[str, object], readers: Iterable[str] | None, k
     every = [_options(reader) for reader in READERS.available()]
     for key in sorted(values.keys() - known):
         value = values[key]
-        if value is None or any(key in options and options[key].default == value for options in every):
+        if value is None or any(
+            key in options and options[key].default == value for options in every
+        ):
             continue
         every_key = sorted({*known, *keys})
         near = difflib.get_close_matches(key, every_key, n=1)
         spelled = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(every_key)}"
-        whose = "no reader has it" if readers is None else f"not an option of the reader {', '.join(possible)}"
-        raise ConfigurationError(f"unknown key '{key}' ({whose}); {translate_key(key, every_key) or spelled}")
+        whose = (
+            "no reader has it"
+            if readers is None
+            else f"not an option of the reader {', '.join(possible)}"
+        )
+        raise ConfigurationError(
+            f"unknown key '{key}' ({whose}); {translate_key(key, every_key) or spelled}"
+        )
     for reader in possible if readers is not None else ():
         validate(READERS.load_class(reader).Options, options_of(reader, values), f"reader {reader}")

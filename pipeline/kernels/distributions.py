@@ -56,7 +56,9 @@ def reciprocal_thresholds(longest: int) -> UInt64:
 def _length_thresholds(weights: list[Fraction]) -> UInt64:
     total = sum(weights)
     below = [Fraction(0), *accumulate(weights[:-1])]
-    return np.array([int(weight * 2**32 / total) for weight in below if weight < total], dtype=np.uint64)
+    return np.array(
+        [int(weight * 2**32 / total) for weight in below if weight < total], dtype=np.uint64
+    )
 
 
 def frequency_thresholds(counts: NDArray[np.integer[Any]]) -> UInt64:

@@ -78,7 +78,9 @@ def runs_of(words: Sequence[str], ngram: int) -> list[str]:
     if total < CHARACTERS_PER_WORD * FEWEST_WORDS:
         return []
     ends = np.searchsorted(before, before[:-1] + min(CHARACTERS_PER_WORD * ngram, total))
-    return [" ".join(words[start:end]) for start, end in enumerate(ends.tolist()) if end <= len(words)]
+    return [
+        " ".join(words[start:end]) for start, end in enumerate(ends.tolist()) if end <= len(words)
+    ]
 
 
 def build_index(items: Iterable[tuple[str, Sequence[str]]], ngram: int) -> NgramIndex:
@@ -92,9 +94,15 @@ def build_index(items: Iterable[tuple[str, Sequence[str]]], ngram: int) -> Ngram
     hashes = np.empty(len(words), np.uint64)
     word_hashes = WordHashes()
     for size, chosen in _sizes(words, ngram):
-        digests = (word_hashes.digests(run)[: 8 * size] for run, own in zip(entries, chosen, strict=True) if own)
+        digests = (
+            word_hashes.digests(run)[: 8 * size]
+            for run, own in zip(entries, chosen, strict=True)
+            if own
+        )
         hashes[chosen] = ngram_hashes(hashes_of(b"".join(digests)), size)[::size]
-    runs, names = (pa.array(column, pa.large_utf8()) for column in (entries.keys(), entries.values()))
+    runs, names = (
+        pa.array(column, pa.large_utf8()) for column in (entries.keys(), entries.values())
+    )
     return NgramIndex(ngram, runs, names, words, hashes)
 
 
@@ -106,7 +114,9 @@ def _sizes(words: NDArray[np.uint16], ngram: int) -> list[tuple[int, NDArray[np.
 def write_index(path: Path, index: NgramIndex) -> None:
     """Write an index as an Arrow file with a row for each entry."""
     schema = _SCHEMA.with_metadata({"ngram": str(index.ngram)})
-    batch = pa.record_batch([index.runs, index.items, pa.array(index.words), pa.array(index.hashes)], schema=schema)
+    batch = pa.record_batch(
+        [index.runs, index.items, pa.array(index.words), pa.array(index.hashes)], schema=schema
+    )
     with path.open("wb") as file, pa.ipc.new_file(file, schema) as writer:
         writer.write_batch(batch)
 
@@ -116,7 +126,9 @@ def open_index(file: RecordedFile) -> NgramIndex:
     """Map an index, after comparing it with its recorded hash; it is kept until another is opened."""
     with pa.ipc.open_file(file.buffer()) as reader:
         runs, names, words, hashes = reader.get_batch(0).columns
-        return NgramIndex(int(reader.schema.metadata[b"ngram"]), runs, names, words.to_numpy(), hashes.to_numpy())
+        return NgramIndex(
+            int(reader.schema.metadata[b"ngram"]), runs, names, words.to_numpy(), hashes.to_numpy()
+        )
 
 
 class Matcher:

@@ -24,7 +24,10 @@ class IdSet:
         if not 1 <= len(self._runs) <= 4:
             return self._bitmap.take(ids)
         # one comparison a run: unsigned ids below `start` wrap to large ones
-        inside = ((ids - ids.dtype.type(start) if start else ids) < stop - start for start, stop in self._runs)
+        inside = (
+            (ids - ids.dtype.type(start) if start else ids) < stop - start
+            for start, stop in self._runs
+        )
         return functools.reduce(np.logical_or, inside)
 
     def contains_any(self, ids: NDArray[np.generic]) -> bool:
@@ -68,7 +71,9 @@ def add_special_tokens(ids: Ragged, head: int | None, tail: int | None) -> Ragge
     if not positions:
         return Ragged(content.copy(), offsets)
     tokens = np.array([id_ for id_ in (head, tail) if id_ is not None], dtype=content.dtype)
-    return Ragged(insert_at(content, np.concatenate(positions), np.repeat(tokens, len(ids))), offsets)
+    return Ragged(
+        insert_at(content, np.concatenate(positions), np.repeat(tokens, len(ids))), offsets
+    )
 
 
 def span_mask(total: int, starts: Int64, lengths: Int64) -> NDArray[np.bool_]:

@@ -43,13 +43,17 @@ def largest_remainders(weights: Sequence[float | Fraction], total: int) -> tuple
 
     Example: `largest_remainders([2, 2, 1, 1], 10)` is (3, 3, 2, 2): the exact shares are 10/3, 10/3, 5/3, 5/3.
     """
-    exact = [weight if isinstance(weight, Fraction) else _decimal_fraction(weight) for weight in weights]
+    exact = [
+        weight if isinstance(weight, Fraction) else _decimal_fraction(weight) for weight in weights
+    ]
     if not exact or min(exact) <= 0:
         raise ValueError(f"expected weights above 0, got {list(weights)}")
     counts, remainders = zip(*(divmod(weight * total, sum(exact)) for weight in exact), strict=True)
     by_remainder = sorted(range(len(exact)), key=lambda index: remainders[index], reverse=True)
     rounded_up = set(by_remainder[: total - sum(counts)])
-    return tuple(int(count_at_rate) + (index in rounded_up) for index, count_at_rate in enumerate(counts))
+    return tuple(
+        int(count_at_rate) + (index in rounded_up) for index, count_at_rate in enumerate(counts)
+    )
 
 
 def _decimal_fraction(weight: float) -> Fraction:
@@ -96,7 +100,9 @@ def shares_to_keep(weights: Sequence[Fraction], examples: Sequence[int]) -> tupl
     Example: `kept_shares([Fraction(1), Fraction(1)], [100, 400])` is (1000000, 250000).
     """
     per_example = [weight / number for weight, number in zip(weights, examples, strict=True)]
-    return tuple(max(1, int(rate * MILLION / max(per_example) + Fraction(1, 2))) for rate in per_example)
+    return tuple(
+        max(1, int(rate * MILLION / max(per_example) + Fraction(1, 2))) for rate in per_example
+    )
 
 
 def _must_convert(convert: Callable[[float], int]) -> AfterValidator:

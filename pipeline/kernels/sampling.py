@@ -101,7 +101,11 @@ def choose(keys: UInt64, candidates: Int64, counts: Int64, stream: int = POSITIO
 
 
 def choose_weighted(
-    keys: UInt64, ids: Ragged, mean_times: NDArray[np.float64], counts: Int64, stream: int = POSITIONS
+    keys: UInt64,
+    ids: Ragged,
+    mean_times: NDArray[np.float64],
+    counts: Int64,
+    stream: int = POSITIONS,
 ) -> Ragged:
     """Choose for each row `counts[i]` of its candidates without replacement, by weight; ascending (uint16).
 
@@ -162,7 +166,11 @@ def _take_smallest(counts: Int64, batches: Iterator[tuple[Any, UInt64]]) -> Ragg
 
 
 def _write_rows(
-    values: NDArray[Any], offsets: Int64, rows: Any, picked: NDArray[Any], inside: Bool | None = None
+    values: NDArray[Any],
+    offsets: Int64,
+    rows: Any,
+    picked: NDArray[Any],
+    inside: Bool | None = None,
 ) -> None:
     if inside is None and isinstance(rows, slice):
         values[offsets[rows.start] : offsets[rows.stop]] = picked.reshape(-1)
@@ -184,7 +192,9 @@ def permute(keys: UInt64, counts: Int64, stream: int) -> Ragged:
         if (counts[rows] == indices.shape[1]).all():
             _write_rows(values, offsets, rows, indices)
         else:
-            _write_rows(values, offsets, rows, indices, np.arange(indices.shape[1]) < counts[rows][:, None])
+            _write_rows(
+                values, offsets, rows, indices, np.arange(indices.shape[1]) < counts[rows][:, None]
+            )
     return Ragged(values, offsets)
 
 

@@ -4,7 +4,13 @@ import numpy as np
 
 from clozeline.arrays import Int64, UInt64
 from clozeline.pipeline.kernels.distributions import inverse_cdf
-from clozeline.pipeline.kernels.sampling import draw, exclusive_cumsum, list_indices, offsets_of, rows_of
+from clozeline.pipeline.kernels.sampling import (
+    draw,
+    exclusive_cumsum,
+    list_indices,
+    offsets_of,
+    rows_of,
+)
 from clozeline.pipeline.rows import Ragged
 from clozeline.seeding import LENGTHS
 
@@ -47,7 +53,9 @@ def limit_spans(lengths: Ragged, limit: Int64) -> Ragged:
     # add every span from the limit on to the last span that is allowed
     offsets = offsets_of(np.minimum(kept.lengths, limit))
     span = np.minimum(list_indices(kept.lengths), (limit - 1)[rows_of(kept)])
-    sums = np.bincount(span + offsets[rows_of(kept)], kept.values, minlength=offsets[-1]).astype(np.int64)
+    sums = np.bincount(span + offsets[rows_of(kept)], kept.values, minlength=offsets[-1]).astype(
+        np.int64
+    )
     return Ragged(sums, offsets)
 
 

@@ -9,7 +9,14 @@ from numpy.typing import NDArray
 from clozeline.arrays import Bool, Int64, UInt64
 from clozeline.pipeline.kernels.distributions import inverse_cdf
 from clozeline.pipeline.kernels.ragged import IdSet, span_positions
-from clozeline.pipeline.kernels.sampling import draw, exclusive_cumsum, list_indices, offsets_of, permute, skip_bits
+from clozeline.pipeline.kernels.sampling import (
+    draw,
+    exclusive_cumsum,
+    list_indices,
+    offsets_of,
+    permute,
+    skip_bits,
+)
 from clozeline.pipeline.rows import Ragged
 from clozeline.seeding import LENGTHS, POSITIONS
 
@@ -69,7 +76,9 @@ def split_long_words(words: RowWords, longest: Int64) -> RowWords:
     first = offsets_of(sizes)
     starts = words.starts[parent] + list_indices(sizes)
     lengths = np.where(too_long, 1, words.lengths)[parent]
-    return RowWords(starts, lengths, first[words.run_ends[parent]], first[words.offsets], words.tokens)
+    return RowWords(
+        starts, lengths, first[words.run_ends[parent]], first[words.offsets], words.tokens
+    )
 
 
 def choose_words(
@@ -134,7 +143,9 @@ def choose_words(
     return Ragged(flat_positions, np.searchsorted(flat_positions, ids.offsets))
 
 
-def _take_prefix(words: RowWords, queue: Int64, taken: Bool, remaining: Int64, positions: Int64) -> None:
+def _take_prefix(
+    words: RowWords, queue: Int64, taken: Bool, remaining: Int64, positions: Int64
+) -> None:
     """Take single words while the next one fits; updates `taken`, `remaining` and `positions`."""
     sizes = words.lengths[queue]
     counts = np.diff(words.offsets)
@@ -145,7 +156,9 @@ def _take_prefix(words: RowWords, queue: Int64, taken: Bool, remaining: Int64, p
     positions += np.bincount(row, minlength=len(counts))
 
 
-def _next_fitting(words: RowWords, queue: Int64, taken: Bool, remaining: Int64, positions: Int64, ends: Int64) -> Int64:
+def _next_fitting(
+    words: RowWords, queue: Int64, taken: Bool, remaining: Int64, positions: Int64, ends: Int64
+) -> Int64:
     """Return the index in the queue, from `positions` on, of the next word that fits; `ends` if there is none."""
     counts = ends - positions
     index = np.repeat(positions, counts) + list_indices(counts)
@@ -160,7 +173,9 @@ def _next_fitting(words: RowWords, queue: Int64, taken: Bool, remaining: Int64, 
     return result
 
 
-def _take_span(words: RowWords, taken: Bool, first: Int64, longest: Int64, remaining: Int64) -> Int64:
+def _take_span(
+    words: RowWords, taken: Bool, first: Int64, longest: Int64, remaining: Int64
+) -> Int64:
     """Take up to `longest` words from `first` on; return how many tokens they have."""
     # word [rows, longest]: the candidates, clipped to valid indices
     step = np.arange(int(longest.max(initial=1)))

@@ -43,9 +43,13 @@ class ColumnSpec:
 
     def __post_init__(self) -> None:
         if self.dtype not in get_args(Dtype) or (self.kind == "list" and self.dtype == "binary16"):
-            raise IntegrityError(f"column {self.name}: no shard column is a {self.kind} of {self.dtype}")
+            raise IntegrityError(
+                f"column {self.name}: no shard column is a {self.kind} of {self.dtype}"
+            )
         if (self.role is None) == (self.kind == "list"):
-            raise IntegrityError(f"column {self.name}: a list has a role, a fixed column has none, got {self.role}")
+            raise IntegrityError(
+                f"column {self.name}: a list has a role, a fixed column has none, got {self.role}"
+            )
 
     @property
     def width(self) -> int:
@@ -60,13 +64,19 @@ class ColumnSpec:
 
     def plain(self) -> dict[str, Any]:
         """Return the arguments of `parse`, as manifests hold them."""
-        plain: dict[str, object] = {"name": self.name, "arrow_type": self.arrow_type, "description": self.description}
+        plain: dict[str, object] = {
+            "name": self.name,
+            "arrow_type": self.arrow_type,
+            "description": self.description,
+        }
         if self.role is not None:
             plain["role"] = {key: value for key, value in asdict(self.role).items() if value}
         return plain
 
     @staticmethod
-    def parse(name: str, arrow_type: str, description: str, role: Mapping[str, Any] | None = None) -> ColumnSpec:
+    def parse(
+        name: str, arrow_type: str, description: str, role: Mapping[str, Any] | None = None
+    ) -> ColumnSpec:
         """Return the column with this `arrow_type` and role.
 
         Raises:
@@ -75,7 +85,9 @@ class ColumnSpec:
             ValueError: there is no such use.
         """
         if not all(isinstance(value, str) for value in (name, arrow_type, description)):
-            raise TypeError(f"column {name}: expected texts, got {arrow_type!r} and {description!r}")
+            raise TypeError(
+                f"column {name}: expected texts, got {arrow_type!r} and {description!r}"
+            )
         if (found := _TYPES.get(arrow_type)) is None:
             message = f"unknown type '{arrow_type}', known ones look like uint64 or list<uint16>"
             raise IntegrityError(f"column {name}: {message}")
@@ -92,7 +104,9 @@ _TYPES: Final[dict[str, tuple[Dtype, Kind]]] = {
 
 def base_columns() -> list[ColumnSpec]:
     """Return the fixed columns that every sample and example row has."""
-    return [ColumnSpec(name, dtype, "fixed", _FIXED_TEXT[name]) for name, dtype in FIXED_COLUMNS.items()]  # type: ignore[arg-type]
+    return [
+        ColumnSpec(name, dtype, "fixed", _FIXED_TEXT[name]) for name, dtype in FIXED_COLUMNS.items()
+    ]  # type: ignore[arg-type]
 
 
 _FIXED_TEXT: Final = {
@@ -110,7 +124,10 @@ def feature_columns(features: Iterable[Feature], vocab_size: int) -> list[Column
     """List columns for declared features; `ids` becomes uint16 up to 65,536 entries, else uint32."""
     ids: Dtype = "uint16" if vocab_size <= 65536 else "uint32"
     typed = [(feature, ids if feature.dtype == "ids" else feature.dtype) for feature in features]
-    return [ColumnSpec(each.name, dtype, "list", each.description, each.stored_role) for each, dtype in typed]
+    return [
+        ColumnSpec(each.name, dtype, "list", each.description, each.stored_role)
+        for each, dtype in typed
+    ]
 
 
 def holds_ids(spec: ColumnSpec) -> bool:
@@ -122,10 +139,14 @@ def block_bytes(columns: Sequence[ColumnSpec], rows: int, values: Sequence[int])
     """Return the bytes of a block after decompression; `values` counts the values of each list column."""
     fixed = sum(rows * spec.width for spec in columns if spec.kind == "fixed")
     lists = [spec for spec in columns if spec.kind == "list"]
-    return fixed + sum(4 * (rows + 1) + n * spec.width for spec, n in zip(lists, values, strict=True))
+    return fixed + sum(
+        4 * (rows + 1) + n * spec.width for spec, n in zip(lists, values, strict=True)
+    )
 
 
-def arrow_schema(columns: Sequence[ColumnSpec], metadata: Mapping[str, str] | None = None) -> pa.Schema:
+def arrow_schema(
+    columns: Sequence[ColumnSpec], metadata: Mapping[str, str] | None = None
+) -> pa.Schema:
     """Return the schema, without nulls, dictionaries or extension types; a list's values are a field named `item`."""
     fields = []
     for spec in columns:
@@ -143,18 +164,24 @@ def to_batch(rows: Rows, columns: Sequence[ColumnSpec], schema: pa.Schema) -> pa
     if have != want:
         missing = sorted(want - have) or "none"
         extra = sorted(have - want) or "none"
-        raise IntegrityError(f"rows do not match the declared columns: missing {missing}, not declared {extra}")
+        raise IntegrityError(
+            f"rows do not match the declared columns: missing {missing}, not declared {extra}"
+        )
     arrays = []
     count = len(rows)
     for spec, field in zip(columns, schema, strict=True):
         if spec.kind == "list":
             ragged = rows.columns[spec.name]
             if len(ragged) != count:
-                raise IntegrityError(f"column {spec.name}: expected {count} lists, got {len(ragged)}")
+                raise IntegrityError(
+                    f"column {spec.name}: expected {count} lists, got {len(ragged)}"
+                )
             first = int(ragged.offsets[0])
             last = int(ragged.offsets[-1])
             if last - first > _LIST_LIMIT:
-                raise IntegrityError(f"column {spec.name}: {last - first} values in one block; use smaller blocks")
+                raise IntegrityError(
+                    f"column {spec.name}: {last - first} values in one block; use smaller blocks"
+                )
             values = pa.array(_fitting(ragged.values[first:last], spec.dtype, spec.name))
             offsets = pa.array((ragged.offsets - first).astype(np.int32))
             arrays.append(pa.ListArray.from_arrays(offsets, values, type=field.type))
@@ -182,13 +209,18 @@ def _fitting(values: NDArray[np.generic], dtype: str, name: str) -> NDArray[np.g
         low = int(values.min())
         high = int(values.max())
         if values.dtype.kind not in "iu" or low < 0 or high > highest:
-            raise IntegrityError(f"column {name}: values must lie in 0..{highest}, got {low}..{high} ({values.dtype})")
+            raise IntegrityError(
+                f"column {name}: values must lie in 0..{highest}, got {low}..{high} ({values.dtype})"
+            )
     return values.astype(dtype)
 
 
 def cut(rows: Rows, start: int, stop: int) -> Rows:
     """Return rows `start .. stop`, as views."""
-    columns = {name: Ragged(column.values, column.offsets[start : stop + 1]) for name, column in rows.columns.items()}
+    columns = {
+        name: Ragged(column.values, column.offsets[start : stop + 1])
+        for name, column in rows.columns.items()
+    }
     return Rows({name: column[start:stop] for name, column in rows.fixed.items()}, columns)
 
 
@@ -202,7 +234,9 @@ class DamagedBlock(IntegrityError):
     """The bytes of a block contradict its index entry or the manifest; `block` is its number in the file `shard`."""
 
     def __init__(self, shard: Path | str, block: int, expected: str, got: str) -> None:
-        super().__init__(f"{shard}: block {block}: expected {expected}, got {got}; {repair_of(shard)}")
+        super().__init__(
+            f"{shard}: block {block}: expected {expected}, got {got}; {repair_of(shard)}"
+        )
         self.shard = str(shard)
         self.block = block
         self.expected = expected
@@ -247,8 +281,14 @@ def decode(
         header = _read_header(message.metadata.to_pybytes())
         found = (len(header[1]), len(header[2]))
         needed = len(columns) + sum(spec.kind == "list" for spec in columns)
-        if found != (needed, 2 * needed):  # a bitmap of nulls and one other buffer for columns and lists of values
-            raise BlockError(f"the {len(columns)} columns of the manifest", f"{found[0]} nodes, {found[1]} buffers")
+        if found != (
+            needed,
+            2 * needed,
+        ):  # a bitmap of nulls and one other buffer for columns and lists of values
+            raise BlockError(
+                f"the {len(columns)} columns of the manifest",
+                f"{found[0]} nodes, {found[1]} buffers",
+            )
         batch = _Buffers(header, memoryview(message.body), max_bytes)
         for spec in columns:
             wanted = only is None or spec.name in only
@@ -264,8 +304,12 @@ def decode(
             count = batch.next_array(spec.name)
             data = batch.next_buffer(count * spec.width, wanted)
             if wanted:
-                values = np.frombuffer(data, spec.dtype, count) if count else np.empty(0, spec.dtype)
-                lists[spec.name] = _to_lists(spec.name, np.frombuffer(offsets, np.int32, rows + 1), values)
+                values = (
+                    np.frombuffer(data, spec.dtype, count) if count else np.empty(0, spec.dtype)
+                )
+                lists[spec.name] = _to_lists(
+                    spec.name, np.frombuffer(offsets, np.int32, rows + 1), values
+                )
     except (pa.ArrowException, struct.error, IndexError, ValueError, EOFError, OSError) as error:
         raise BlockError("a record batch", f"unreadable bytes ({error})") from error
     return Rows(fixed, lists)
@@ -296,13 +340,18 @@ class _Buffers:
         """Return the next buffer, of `size` bytes, decompressed; the stored bytes of one that is not wanted."""
         self._taken += size
         if self._taken > self._max_bytes:
-            raise BlockError(f"at most {self._max_bytes} bytes after decompression", f"{self._taken} or more")
+            raise BlockError(
+                f"at most {self._max_bytes} bytes after decompression", f"{self._taken} or more"
+            )
         return self._take(next(self._buffers), size, wanted)
 
     def _take(self, place: list[int], size: int, wanted: bool = True) -> object:
         offset, length = place
         if offset < 0 or length < 0 or offset + length > len(self._body):
-            raise BlockError(f"buffers inside a body of {len(self._body)} bytes", f"one at {offset} of {length} bytes")
+            raise BlockError(
+                f"buffers inside a body of {len(self._body)} bytes",
+                f"one at {offset} of {length} bytes",
+            )
         stored = self._body[offset : offset + length]
         claimed = length
         if framed := self._compressed and length > 0:
@@ -313,7 +362,11 @@ class _Buffers:
         if not size <= claimed <= size + _PADDING * (size > 0):
             raise BlockError(f"a buffer of {size} bytes", f"one that claims {claimed}")
         # memory of Arrow's pool, which keeps what is freed: fresh pages cost more than decompressing into them
-        return memoryview(_ZSTD.decompress(stored, claimed)).toreadonly() if framed and wanted else stored
+        return (
+            memoryview(_ZSTD.decompress(stored, claimed)).toreadonly()
+            if framed and wanted
+            else stored
+        )
 
 
 def _to_lists(name: str, offsets: NDArray[np.int32], values: NDArray[np.generic]) -> Ragged:
@@ -321,7 +374,9 @@ def _to_lists(name: str, offsets: NDArray[np.int32], values: NDArray[np.generic]
     bounds = offsets.astype(np.int64)
     rows = len(offsets) - 1
     equal = equal_offsets(rows, int(bounds[1])) if rows else bounds
-    bounds = equal if np.array_equal(bounds, equal) else bounds  # readers know this array of equally long lists
+    bounds = (
+        equal if np.array_equal(bounds, equal) else bounds
+    )  # readers know this array of equally long lists
     if bounds[0] != 0 or bounds[-1] != len(values) or (np.diff(bounds) < 0).any():
         raise BlockError(f"offsets of {name} that rise from 0 to {len(values)}", "others")
     return Ragged(values, bounds)
@@ -362,5 +417,7 @@ def _pairs(raw: bytes, position: int) -> list[list[int]]:
     """Return the entries of a vector of structs of two int64."""
     vector = _pointer(raw, position)
     count = struct.unpack_from("<I", raw, vector)[0]
-    pairs: list[list[int]] = np.frombuffer(raw, "<i8", 2 * count, vector + 4).reshape(-1, 2).tolist()
+    pairs: list[list[int]] = (
+        np.frombuffer(raw, "<i8", 2 * count, vector + 4).reshape(-1, 2).tolist()
+    )
     return pairs

@@ -44,7 +44,9 @@ class JoinedShards(ShardSet):
             _refuse_other_rows(shards, own)
         names = [spec.name for part in (shards, *columns) for spec in part.columns]
         if twice := {name for name in names if names.count(name) > 1}:
-            raise ConfigurationError(f"{columns[-1].path}: {min(twice)} is a column of another set here: leave one out")
+            raise ConfigurationError(
+                f"{columns[-1].path}: {min(twice)} is a column of another set here: leave one out"
+            )
         parts = [part.manifest for part in (shards, *columns)]
         changes: dict[str, object] = {
             "columns": tuple(column for part in parts for column in part.columns),
@@ -52,7 +54,13 @@ class JoinedShards(ShardSet):
         }
         # not `model_copy`, which would carry over cached properties
         manifest = Manifest.model_construct(**{**dict(shards.manifest), **changes})
-        super().__init__(shards.path, manifest, shards.index, shards._files, _join_quarantines([shards, *columns]))
+        super().__init__(
+            shards.path,
+            manifest,
+            shards.index,
+            shards._files,
+            _join_quarantines([shards, *columns]),
+        )
         self.rows = shards
         self.column_sets = tuple(columns)
 
@@ -107,7 +115,9 @@ def _refuse_other_rows(shards: ShardSet, own: ShardSet) -> None:
             "other labels than those that the columns belong to; name the example set"
         )
     if theirs.kind != "columns":
-        raise ConfigurationError(f"{own.path}: expected a column set, as `clozeline teach` writes, got {theirs.kind}")
+        raise ConfigurationError(
+            f"{own.path}: expected a column set, as `clozeline teach` writes, got {theirs.kind}"
+        )
     parents = [parent for parent in theirs.parents if parent.role == ROWS]
     if [parent.digest for parent in parents] != [shards.digest]:
         of = ", ".join(f"{parent.name} (digest {parent.digest[:16]})" for parent in parents)
@@ -121,7 +131,9 @@ def _refuse_other_rows(shards: ShardSet, own: ShardSet) -> None:
             f"{part.variants} variants, {part.totals.samples} rows in {part.totals.blocks} blocks"
             for part in (theirs, ours)
         ]
-        raise ConfigurationError(f"{own.path}: {counts[0]}, {shards.path} has {counts[1]}: make the columns again")
+        raise ConfigurationError(
+            f"{own.path}: {counts[0]}, {shards.path} has {counts[1]}: make the columns again"
+        )
 
 
 def _join_quarantines(parts: Sequence[ShardSet]) -> Quarantine:
@@ -159,16 +171,29 @@ _TABLE_ROWS: Final = 1 << 16
 
 _TEXT: Final = (
     Feature("token_ids", "ids", IDS, "the document's tokens"),
-    Feature("sentence_starts", "uint32", Role("start", "token_ids"), "tokens at which sentences begin, first 0"),
+    Feature(
+        "sentence_starts",
+        "uint32",
+        Role("start", "token_ids"),
+        "tokens at which sentences begin, first 0",
+    ),
 )
 _OTHER_SIDE: Final = (
-    Feature("target_ids", "ids", IDS, "tokens of the other side of a pair; none where there is no other side"),
+    Feature(
+        "target_ids",
+        "ids",
+        IDS,
+        "tokens of the other side of a pair; none where there is no other side",
+    ),
     Feature("target_language", "uint8", Role("row", below="languages"), "code of its language"),
 )
 
 
 WORD_STARTS: Final = Feature(
-    "word_starts", "uint32", Role("start", "token_ids"), "tokens at which words begin, where segmenters found them"
+    "word_starts",
+    "uint32",
+    Role("start", "token_ids"),
+    "tokens at which words begin, where segmenters found them",
 )
 
 
@@ -177,7 +202,12 @@ def token_columns(vocab_size: int, *, pairs: bool = False, words: bool = False) 
     columns = [
         ColumnSpec("document_uid", "binary16", "fixed", "the document"),
         ColumnSpec("language", "uint8", "fixed", "code; names stand in the manifest"),
-        ColumnSpec("source_group", "uint16", "fixed", "code of the input's label; names stand in the manifest"),
+        ColumnSpec(
+            "source_group",
+            "uint16",
+            "fixed",
+            "code of the input's label; names stand in the manifest",
+        ),
     ]
     features = (*_TEXT, *(_OTHER_SIDE if pairs else ()), *((WORD_STARTS,) if words else ()))
     return [*columns, *feature_columns(features, vocab_size)]
@@ -195,7 +225,9 @@ def find_token_counts(manifest_path: Path) -> NDArray[np.uint64] | None:
         if path.is_file():
             content = find_file(path.parent, "manifest-000000", path.name).buffer()
             try:
-                counts: NDArray[np.uint64] = pa.ipc.open_file(content).read_all()["count"].to_numpy()
+                counts: NDArray[np.uint64] = (
+                    pa.ipc.open_file(content).read_all()["count"].to_numpy()
+                )
             except (pa.ArrowException, KeyError) as error:
                 raise IntegrityError(
                     f"{path}: not the token counts of a corpus ({error}); {repair_of(path)}"
@@ -212,7 +244,9 @@ def document_table(path: Path) -> RecordedFile:
 def write_table(path: Path, table: pa.Table, schema: pa.Schema) -> int:
     """Write a plain Arrow file, zstd buffers, and return its number of rows; the bytes depend only on the rows."""
     plain = table.cast(schema)
-    options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=3), use_threads=False)
+    options = pa.ipc.IpcWriteOptions(
+        compression=pa.Codec("zstd", compression_level=3), use_threads=False
+    )
     with path.open("wb") as file, pa.ipc.new_file(file, schema, options=options) as writer:
         writer.write_table(plain, max_chunksize=_TABLE_ROWS)
     return int(plain.num_rows)

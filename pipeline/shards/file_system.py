@@ -51,14 +51,25 @@ def open_file_system(url: str, options: Mapping[str, Any]) -> Any:
     options = dict(options)
     try:
         system = fsspec.get_filesystem_class(scheme)
-        if scheme in WEB:  # bytes as they are stored, also where a server says that they are compressed
-            client = {"auto_decompress": False, "headers": {"Accept-Encoding": "identity"}, "trust_env": True}
+        if (
+            scheme in WEB
+        ):  # bytes as they are stored, also where a server says that they are compressed
+            client = {
+                "auto_decompress": False,
+                "headers": {"Accept-Encoding": "identity"},
+                "trust_env": True,
+            }
             client |= {"middlewares": (_check_answer,), **options.get("client_kwargs", {})}
             options |= {"encoded": True, "client_kwargs": client}
         elif scheme in _S3:  # `RemoteStore` alone tries again
-            options["config_kwargs"] = {"retries": {"total_max_attempts": 1}, **options.get("config_kwargs", {})}
+            options["config_kwargs"] = {
+                "retries": {"total_max_attempts": 1},
+                **options.get("config_kwargs", {}),
+            }
             options["session"] = _checked_session(options.get("profile"))
-        opened = system(**{**system._get_kwargs_from_urls(url), **options, "skip_instance_cache": True})
+        opened = system(
+            **{**system._get_kwargs_from_urls(url), **options, "skip_instance_cache": True}
+        )
     except Exception as error:  # a missing package, or its own errors for credentials and options
         raise ConfigurationError(f"{url}: no reader for this kind of store: {error}") from error
     if scheme in _S3:
@@ -103,7 +114,11 @@ def _check_range(asked: str, status: int, headers: Mapping[str, str]) -> None:
     """Raise unless the body of an answer begins at the first byte that was asked for, and does not end later."""
     if not (wanted := _RANGE.match(asked)) or status not in (200, 206):
         return
-    said = headers.get("Content-Range", "") if status == 206 else f"bytes 0-{headers.get('Content-Length', '')}"
+    said = (
+        headers.get("Content-Range", "")
+        if status == 206
+        else f"bytes 0-{headers.get('Content-Length', '')}"
+    )
     given = _RANGE.match(said)
     if given and given[1] == wanted[1] and int(given[2]) <= int(wanted[2]) + (status == 200):
         return
@@ -124,7 +139,9 @@ def answer_of(error: BaseException) -> AnswerError:
             said = response.get("Error", {})
             answer = response["ResponseMetadata"]
             words = ": ".join(filter(None, (said.get("Code"), said.get("Message"))))
-            return AnswerError(answer.get("HTTPStatusCode", 0), words, _seconds(answer.get("HTTPHeaders", {})))
+            return AnswerError(
+                answer.get("HTTPStatusCode", 0), words, _seconds(answer.get("HTTPHeaders", {}))
+            )
         cause = cause.__cause__ or cause.__context__
     return AnswerError()
 
@@ -135,9 +152,13 @@ def final_error(url: str, error: Exception, status: int, words: str) -> StorageE
         return None
     if status == 416:
         return ObjectTooShortError(f"{url}: it ends before the range: {words}")
-    if status in (404, 410) or (isinstance(error, FileNotFoundError) and isinstance(error.__cause__, KeyError | None)):
+    if status in (404, 410) or (
+        isinstance(error, FileNotFoundError) and isinstance(error.__cause__, KeyError | None)
+    ):
         return ObjectMissingError(f"{url}: there is no such object")
-    if isinstance(error, PermissionError) or (400 <= status < 500 and status not in (408, 425, 429)):
+    if isinstance(error, PermissionError) or (
+        400 <= status < 500 and status not in (408, 425, 429)
+    ):
         return ObjectRefusedError(f"{url}: the store refuses: {words}")
     return None
 

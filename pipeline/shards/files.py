@@ -55,7 +55,9 @@ class SetFiles:
         """Read exactly a range of a file."""
         memory = memoryview(pa.allocate_buffer(part[1] - part[0]))
         filled = 0
-        descriptor = os.open(self.where(name), os.O_RDONLY | os.O_NONBLOCK)  # opening a pipe would wait for its writer
+        descriptor = os.open(
+            self.where(name), os.O_RDONLY | os.O_NONBLOCK
+        )  # opening a pipe would wait for its writer
         try:
             while filled < len(memory):  # a network file system may give less than the file has
                 got = os.preadv(descriptor, [memory[filled:]], part[0] + filled)
@@ -74,8 +76,15 @@ class SetFiles:
         """List sizes in bytes of all files in some folders, of about `files`; None where this cannot be."""
         sizes: dict[str, int] = {}
         for folder in folders:
-            with suppress(FileNotFoundError, NotADirectoryError), os.scandir(self.where(folder)) as entries:
-                sizes |= {_join(folder, entry.name): entry.stat().st_size for entry in entries if entry.is_file()}
+            with (
+                suppress(FileNotFoundError, NotADirectoryError),
+                os.scandir(self.where(folder)) as entries,
+            ):
+                sizes |= {
+                    _join(folder, entry.name): entry.stat().st_size
+                    for entry in entries
+                    if entry.is_file()
+                }
         return sizes
 
     def stats(self) -> dict[str, float]:
@@ -125,7 +134,11 @@ class RemoteFiles(SetFiles):
         return sizes
 
     def stats(self) -> dict[str, float]:
-        return {"requests": self._store.requests, "retries": self._store.retries, "fetched_bytes": self._store.bytes}
+        return {
+            "requests": self._store.requests,
+            "retries": self._store.retries,
+            "fetched_bytes": self._store.bytes,
+        }
 
     def release(self) -> None:
         self._store.close()

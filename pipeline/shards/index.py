@@ -14,7 +14,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.shards.block import BlockError, ColumnSpec, Dtype, arrow_schema, decode, to_batch
+from clozeline.pipeline.shards.block import (
+    BlockError,
+    ColumnSpec,
+    Dtype,
+    arrow_schema,
+    decode,
+    to_batch,
+)
 from clozeline.pipeline.shards.manifest import Manifest, ManifestError
 from clozeline.repair import repair_of
 
@@ -59,13 +66,21 @@ class BlockIndex:
 
 def write_index(path: Path, shards: Sequence[Sequence[Block]]) -> None:
     """Write the blocks of each shard, uncompressed."""
-    blocks = [(number, index, block) for number, shard in enumerate(shards) for index, block in enumerate(shard)]
+    blocks = [
+        (number, index, block)
+        for number, shard in enumerate(shards)
+        for index, block in enumerate(shard)
+    ]
     if any(block.length >= _LENGTH_LIMIT for _, _, block in blocks):
         raise ManifestError(f"{path}: a block of 4 GiB or more; write smaller blocks")
-    numbers = [(number, index, block.offset, block.length, block.rows) for number, index, block in blocks]
+    numbers = [
+        (number, index, block.offset, block.length, block.rows) for number, index, block in blocks
+    ]
     columns = np.array(numbers, np.int64).reshape(-1, 5).T
     fixed: dict[str, NDArray[Any]] = dict(zip(_TYPES, columns, strict=False))
-    fixed["xxh3"] = np.frombuffer(b"".join(block.xxh3 for _, _, block in blocks), np.uint8).reshape(-1, 16)
+    fixed["xxh3"] = np.frombuffer(b"".join(block.xxh3 for _, _, block in blocks), np.uint8).reshape(
+        -1, 16
+    )
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, _SCHEMA) as writer:
         writer.write_batch(to_batch(Rows(fixed), _COLUMNS, _SCHEMA))
 
@@ -75,14 +90,20 @@ def parse_index(where: str, raw: bytes | memoryview, manifest: Manifest) -> Bloc
     named = manifest.index
     blocks = manifest.totals.blocks
     if len(raw) != named.bytes:
-        raise ManifestError(f"{where}: expected {named.bytes} bytes, got {len(raw)}; {repair_of(where)}")
+        raise ManifestError(
+            f"{where}: expected {named.bytes} bytes, got {len(raw)}; {repair_of(where)}"
+        )
     if (digest := hashlib.sha256(raw).hexdigest()) != named.sha256:
-        raise ManifestError(f"{where}: expected SHA-256 {named.sha256}, got {digest}; {repair_of(where)}")
+        raise ManifestError(
+            f"{where}: expected SHA-256 {named.sha256}, got {digest}; {repair_of(where)}"
+        )
     try:
         index = _parse(raw, blocks)
         _compare(index, manifest)
     except BlockError as error:
-        raise ManifestError(f"{where}: not an index of {blocks} blocks: {error}; {repair_of(where)}") from error
+        raise ManifestError(
+            f"{where}: not an index of {blocks} blocks: {error}; {repair_of(where)}"
+        ) from error
     return index
 
 
@@ -100,14 +121,17 @@ def _parse(raw: bytes | memoryview, blocks: int) -> BlockIndex:
     if blocks == 0:  # Arrow omits the row count of an empty batch, and `decode` demands it
         plain = {spec.name: np.empty(0, spec.dtype) for spec in _COLUMNS[:-1]}
         return BlockIndex(**plain, xxh3=np.empty((0, 16), np.uint8))
-    return BlockIndex(**decode(memoryview(raw)[stream.tell() :], _COLUMNS, blocks, blocks * _ENTRY).fixed)
+    return BlockIndex(
+        **decode(memoryview(raw)[stream.tell() :], _COLUMNS, blocks, blocks * _ENTRY).fixed
+    )
 
 
 def _compare(index: BlockIndex, manifest: Manifest) -> None:
     """Raise BlockError unless the index describes exactly the shards and rows that the manifest lists."""
     shards = manifest.shards
     counts, rows, sizes = (
-        np.array([getattr(shard, name) for shard in shards], np.int64) for name in ("blocks", "rows", "bytes")
+        np.array([getattr(shard, name) for shard in shards], np.int64)
+        for name in ("blocks", "rows", "bytes")
     )
     ordered = np.repeat(np.arange(len(shards)), counts)
     numbers = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -115,7 +139,11 @@ def _compare(index: BlockIndex, manifest: Manifest) -> None:
         raise BlockError(f"the blocks of {len(shards)} shards in order", "others")
     together = ordered[1:] == ordered[:-1]
     full = np.append(together, False)[: len(index)]  # all but the last block of each shard
-    wrong = (index.rows < 1) | (index.rows > manifest.block_rows) | (full & (index.rows != manifest.block_rows))
+    wrong = (
+        (index.rows < 1)
+        | (index.rows > manifest.block_rows)
+        | (full & (index.rows != manifest.block_rows))
+    )
     if wrong.any():
         number = int(np.flatnonzero(wrong)[0])
         raise BlockError(f"{manifest.block_rows} rows in block {number}", f"{index.rows[number]}")

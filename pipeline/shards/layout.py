@@ -40,11 +40,15 @@ def auto_block_rows(row_bytes: float) -> int:
     return next((rows for rows in _BLOCK_ROWS if rows * row_bytes <= _BLOCK_BYTES), _BLOCK_ROWS[-1])
 
 
-def block_rows_of(block_rows: BlockRows, features: Iterable[Feature], length: int, id_bytes: int) -> int:
+def block_rows_of(
+    block_rows: BlockRows, features: Iterable[Feature], length: int, id_bytes: int
+) -> int:
     """Return the rows of a block; `auto` counts rows of `length` tokens, so it depends on the configuration alone."""
     if block_rows != "auto":
         return block_rows
-    fixed = sum(16 if dtype == "binary16" else np.dtype(dtype).itemsize for dtype in FIXED_COLUMNS.values())
+    fixed = sum(
+        16 if dtype == "binary16" else np.dtype(dtype).itemsize for dtype in FIXED_COLUMNS.values()
+    )
     ids = sum(feature.dtype == "ids" for feature in features)
     return auto_block_rows(fixed + ids * length * id_bytes)
 

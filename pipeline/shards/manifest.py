@@ -12,7 +12,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, SerializerFunctionWrapHandler, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    FailFast,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+)
 from pydantic.functional_serializers import PlainSerializer, model_serializer
 from pydantic.functional_validators import AfterValidator, PlainValidator, model_validator
 
@@ -44,15 +51,21 @@ class ManifestError(IntegrityError):
 
 def read_regular(path: Path, limit: int) -> bytes:
     """Read a regular file of at most `limit` bytes: a device may have no end, a pipe may never give a byte."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opening a pipe would wait for its writer
+    descriptor = os.open(
+        path, os.O_RDONLY | os.O_NONBLOCK
+    )  # opening a pipe would wait for its writer
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             types = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
             found = types.get(stat.S_IFMT(status.st_mode), "device")
-            raise ManifestError(f"{path}: expected a regular file, got a {found}; {repair_of(path)}")
+            raise ManifestError(
+                f"{path}: expected a regular file, got a {found}; {repair_of(path)}"
+            )
         if status.st_size > limit:
-            raise ManifestError(f"{path}: {status.st_size} bytes, at most {limit} are read; {repair_of(path)}")
+            raise ManifestError(
+                f"{path}: {status.st_size} bytes, at most {limit} are read; {repair_of(path)}"
+            )
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             content = file.read(status.st_size + 1)
     finally:
@@ -65,7 +78,9 @@ def read_regular(path: Path, limit: int) -> bytes:
 def check_entries(where: Path | str, raw: bytes, limit: int) -> None:
     """Check that JSON has at most `limit` entries in its lists and mappings, before any of them takes memory."""
     if (entries := raw.count(b",")) > limit:  # commas in strings count too
-        raise ManifestError(f"{where}: about {entries} entries, at most {limit} are read; {repair_of(where)}")
+        raise ManifestError(
+            f"{where}: about {entries} entries, at most {limit} are read; {repair_of(where)}"
+        )
 
 
 def _check_path(path: str) -> str:
@@ -134,7 +149,9 @@ class TokenizerFacts(Strict):
     def _ids_exist(self) -> TokenizerFacts:
         for token in (*self.special_ids.values(), *self.sentinels):
             if not 0 <= token < self.vocab_size:
-                raise ValueError(f"special id {token} is not below the vocabulary's {self.vocab_size}")
+                raise ValueError(
+                    f"special id {token} is not below the vocabulary's {self.vocab_size}"
+                )
         return self
 
 
@@ -145,7 +162,9 @@ def _parse_column(plain: Any) -> ColumnSpec:
         raise ValueError(str(error)) from error
 
 
-_Column: TypeAlias = Annotated[ColumnSpec, PlainValidator(_parse_column), PlainSerializer(ColumnSpec.plain)]
+_Column: TypeAlias = Annotated[
+    ColumnSpec, PlainValidator(_parse_column), PlainSerializer(ColumnSpec.plain)
+]
 
 
 class CompressionFacts(Strict):
@@ -236,21 +255,36 @@ class Manifest(Strict):
         if len({column.name for column in self.columns}) < len(self.columns):
             raise ValueError("columns: a column is listed twice")
         if (self.objective is None) == (self.kind == "examples"):
-            raise ValueError(f"a set of {self.kind} has {'no' if self.objective else 'an'} objective")
+            raise ValueError(
+                f"a set of {self.kind} has {'no' if self.objective else 'an'} objective"
+            )
         fixed = list(FIXED_COLUMNS.items())
         have = [(spec.name, spec.dtype) for spec in self.columns[: len(fixed)]]
         if self.kind in ("samples", "examples") and have != fixed:
             raise ValueError(f"the first columns of {self.kind} are {', '.join(FIXED_COLUMNS)}")
         for name, role in self.roles.items() if self.kind != "columns" else ():
             if role.of and role.of not in self.roles:
-                raise ValueError(f"columns: {name} is the {role}, and there is no list column {role.of}")
+                raise ValueError(
+                    f"columns: {name} is the {role}, and there is no list column {role.of}"
+                )
         start = self.objective.frame.decoder_start if self.objective else None
         if isinstance(start, int) and not 0 <= start < self.tokenizer.vocab_size:
-            raise ValueError(f"decoder_start {start} is not below the vocabulary's {self.tokenizer.vocab_size}")
-        sums = {key: sum(getattr(shard, key) for shard in self.shards) for key in ("rows", "blocks", "bytes")}
-        totals = {"rows": self.totals.samples, "blocks": self.totals.blocks, "bytes": self.totals.bytes}
+            raise ValueError(
+                f"decoder_start {start} is not below the vocabulary's {self.tokenizer.vocab_size}"
+            )
+        sums = {
+            key: sum(getattr(shard, key) for shard in self.shards)
+            for key in ("rows", "blocks", "bytes")
+        }
+        totals = {
+            "rows": self.totals.samples,
+            "blocks": self.totals.blocks,
+            "bytes": self.totals.bytes,
+        }
         if sums != totals or len(self.shards) != self.totals.shards:
-            raise ValueError(f"{len(self.shards)} shards have {sums}, totals say {self.totals.shards} with {totals}")
+            raise ValueError(
+                f"{len(self.shards)} shards have {sums}, totals say {self.totals.shards} with {totals}"
+            )
         if len({shard.path for shard in self.shards}) != len(self.shards):
             raise ValueError(f"{len(self.shards)} shards are listed, one twice")
         return self
@@ -264,9 +298,20 @@ class Manifest(Strict):
     def digest(self) -> str:
         """SHA-256 (hex) of the content that must not change during a run: without time, code, executor and paths."""
         facts = self.model_dump(mode="json")
-        keys = ("format", "kind", "grouping", "objective", "variants", "tokenizer", "columns", "block_rows")
+        keys = (
+            "format",
+            "kind",
+            "grouping",
+            "objective",
+            "variants",
+            "tokenizer",
+            "columns",
+            "block_rows",
+        )
         parts: dict[str, object] = {key: facts[key] for key in keys}
-        parts["counts"] = [facts["totals"][key] for key in ("samples", "tokens", "blocks", "shards")]
+        parts["counts"] = [
+            facts["totals"][key] for key in ("samples", "tokens", "blocks", "shards")
+        ]
         parts["shards"] = [shard.sha256 for shard in self.shards]
         parts["index"] = self.index.sha256
         return canonical_sha256(parts)
@@ -322,7 +367,9 @@ def _instead(path: Path) -> str:
     folder = path.parent
     if path.name != "manifest.json":
         return ""
-    if sets := sorted(str(path.parent) for depth in ("*", "*/*") for path in folder.glob(f"{depth}/manifest.json")):
+    if sets := sorted(
+        str(path.parent) for depth in ("*", "*/*") for path in folder.glob(f"{depth}/manifest.json")
+    ):
         return f"; there are sets in {', '.join(sets[:3])}{', ...' if len(sets) > 3 else ''}"
     if any(folder.glob("shard-*")):
         return "; it is written last: wait until this set is finished"
@@ -338,7 +385,9 @@ def _how_to_make(texts: Path) -> str:
 
 def canonical_sha256(value: Any) -> str:
     """Return the SHA-256 (hex) of the value as canonical JSON."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()
 
 
 def manifest_text(plain: Mapping[str, object]) -> str:

@@ -9,7 +9,13 @@ from typing import Annotated, Any, Final
 from pydantic import FailFast, TypeAdapter
 
 from clozeline.files import parse_json, publish_json
-from clozeline.pipeline.shards.manifest import Manifest, ManifestError, Strict, check_entries, first_problem
+from clozeline.pipeline.shards.manifest import (
+    Manifest,
+    ManifestError,
+    Strict,
+    check_entries,
+    first_problem,
+)
 from clozeline.sealed_json import seal, unseal
 
 QUARANTINE: Final = "quarantine.json"

@@ -63,12 +63,18 @@ def open_shards(
     part = (0, manifest.index.bytes)
     expected = bytes.fromhex(manifest.index.sha256)
     if files.is_remote:
-        raw = files.read_hashed(name, part, lambda content: hashlib.sha256(content).digest(), expected)
+        raw = files.read_hashed(
+            name, part, lambda content: hashlib.sha256(content).digest(), expected
+        )
     else:
         raw = files.read_whole(name, manifest.index.bytes)
     index = parse_index(files.where(name), raw, manifest)
     overlay = files.read_optional(QUARANTINE, SIZE_LIMIT)
-    quarantine = Quarantine() if overlay is None else read_quarantine(files.where(QUARANTINE), overlay, manifest)
+    quarantine = (
+        Quarantine()
+        if overlay is None
+        else read_quarantine(files.where(QUARANTINE), overlay, manifest)
+    )
     shards = ShardSet(path, manifest, index, files, quarantine)
     if check_files:
         shards.check_files()
@@ -89,7 +95,12 @@ class ShardSet:
     """the block that `shards[i]` read last, and its rows"""
 
     def __init__(
-        self, path: Path, manifest: Manifest, index: BlockIndex, files: SetFiles, quarantine: Quarantine
+        self,
+        path: Path,
+        manifest: Manifest,
+        index: BlockIndex,
+        files: SetFiles,
+        quarantine: Quarantine,
     ) -> None:
         self.path = path
         """The manifest; of a remote set, its place for messages."""
@@ -158,7 +169,10 @@ class ShardSet:
         }
         if manifest.objective is not None:
             sizes["objective"] = manifest.objective.label
-        columns = table(["column", "type", "meaning"], [(s.name, s.arrow_type, s.description) for s in self.columns])
+        columns = table(
+            ["column", "type", "meaning"],
+            [(s.name, s.arrow_type, s.description) for s in self.columns],
+        )
         return fragment(f"shard set {manifest.name}", [facts(sizes), columns])
 
     @property
@@ -173,7 +187,9 @@ class ShardSet:
     @cached_property
     def optional_shards(self) -> frozenset[int]:
         """Shards whose blocks are all in quarantine: their files may be missing."""
-        counts = np.bincount(self.index.shard[sorted(self.quarantined)], minlength=len(self.manifest.shards))
+        counts = np.bincount(
+            self.index.shard[sorted(self.quarantined)], minlength=len(self.manifest.shards)
+        )
         shards = enumerate(self.manifest.shards)
         return frozenset(number for number, shard in shards if 0 < shard.blocks == counts[number])
 
@@ -194,7 +210,9 @@ class ShardSet:
             if size is None:
                 message = "the manifest names this shard, but there is no such file"
                 raise ManifestError(f"{where}: {message}: {repair_of(where)}")
-            raise ManifestError(f"{where}: expected {shard.bytes} bytes, got {size}; {repair_of(where)}")
+            raise ManifestError(
+                f"{where}: expected {shard.bytes} bytes, got {size}; {repair_of(where)}"
+            )
 
     def shard_path(self, shard: int) -> Path:
         return self.path.parent / self.manifest.shards[shard].path
@@ -230,10 +248,14 @@ class ShardSet:
             stored = self._files.read_hashed(name, part, xxhash.xxh3_128_digest, expected)
             if (digest := xxhash.xxh3_128_digest(stored)) != expected:
                 raise BlockError(f"xxh3-128 {expected.hex()}", digest.hex())
-            rows = decode(stored, self.columns, int(entry.rows[block]), self.manifest.max_block_bytes, columns)
+            rows = decode(
+                stored, self.columns, int(entry.rows[block]), self.manifest.max_block_bytes, columns
+            )
             self._check_ids(rows)
         except BlockError as error:
-            raise DamagedBlock(self._files.where(name), number, error.expected, error.got) from error
+            raise DamagedBlock(
+                self._files.where(name), number, error.expected, error.got
+            ) from error
         except (OSError, ObjectTooShortError) as error:
             if getattr(error, "errno", None) in _PROCESS_ERRORS:
                 raise
@@ -248,7 +270,11 @@ class ShardSet:
         size = self.manifest.tokenizer.vocab_size
         for name in rows.columns.keys() & self._id_columns:
             values = rows.columns[name].values
-            if len(values) and np.iinfo(values.dtype).max >= size and (highest := int(values.max())) >= size:
+            if (
+                len(values)
+                and np.iinfo(values.dtype).max >= size
+                and (highest := int(values.max())) >= size
+            ):
                 raise BlockError(f"ids below the vocabulary's {size} in {name}", f"{highest}")
 
     def verify_shard(self, shard: int) -> None:
@@ -259,4 +285,6 @@ class ShardSet:
             digest.update(self._files.read(facts.path, (start, min(facts.bytes, start + _PIECE))))
         if (actual := digest.hexdigest()) != facts.sha256:
             where = self._files.where(facts.path)
-            raise ManifestError(f"{where}: expected SHA-256 {facts.sha256}, got {actual}; {repair_of(where)}")
+            raise ManifestError(
+                f"{where}: expected SHA-256 {facts.sha256}, got {actual}; {repair_of(where)}"
+            )

@@ -74,7 +74,10 @@ class ObjectFacts(NamedTuple):
 def facts_of(info: Mapping[str, Any]) -> ObjectFacts:
     """Return the facts of an entry as fsspec's file systems describe it."""
     version = next((value for name in _VERSIONS if (value := info.get(name))), "")
-    return ObjectFacts(int(info["size"] or 0), version.isoformat() if isinstance(version, datetime) else str(version))
+    return ObjectFacts(
+        int(info["size"] or 0),
+        version.isoformat() if isinstance(version, datetime) else str(version),
+    )
 
 
 def as_url(path: Path | str) -> str | None:
@@ -129,12 +132,16 @@ class RemoteStore:
         try:
             info = self._ask(url, "info")
         except ObjectRefusedError:
-            self._ask(url, "cat_file", start=0, end=1)  # S3 answers to HEAD without a word: let it say why
+            self._ask(
+                url, "cat_file", start=0, end=1
+            )  # S3 answers to HEAD without a word: let it say why
             raise
         if info["type"] != "file":
             raise ObjectMissingError(f"{url}: there is no such object, but a folder")
         if info["size"] is None:
-            raise StorageError(f"{url}: the server does not say how long the file is; download it, and give its path")
+            raise StorageError(
+                f"{url}: the server does not say how long the file is; download it, and give its path"
+            )
         return facts_of(info)
 
     def sizes(self, url: str, expected: int) -> dict[str, int] | None:
@@ -146,7 +153,11 @@ class RemoteStore:
             entries = self._ask(url, "ls", requests=1 + expected // _NAMES_A_REQUEST, detail=True)
         except ObjectMissingError:
             return {}
-        return {entry["name"].rsplit("/", 1)[-1]: int(entry["size"]) for entry in entries if entry["type"] == "file"}
+        return {
+            entry["name"].rsplit("/", 1)[-1]: int(entry["size"])
+            for entry in entries
+            if entry["type"] == "file"
+        }
 
     def matches(self, folder: str, pattern: str) -> dict[str, ObjectFacts]:
         """Return the objects below a folder whose names match, by name; ConfigurationError where the store cannot list.
@@ -165,12 +176,20 @@ class RemoteStore:
         system = self._system()
         system.invalidate_cache()
         root = path.removesuffix(pattern)
-        anywhere = glob_translate(path).replace("(?:.+/)?", "(?:.*/)?")  # `**` is a folder without name, too
+        anywhere = glob_translate(path).replace(
+            "(?:.+/)?", "(?:.*/)?"
+        )  # `**` is a folder without name, too
         match = re.compile(anywhere).match
         entries = self._ask(folder, "find", requests=_LISTING_REQUESTS, detail=True)
-        listed = {key: facts_of(info) for key, info in entries.items() if info["type"] == "file" and match(key)}
+        listed = {
+            key: facts_of(info)
+            for key, info in entries.items()
+            if info["type"] == "file" and match(key)
+        }
         first = next(iter(listed), None)
-        if first is not None and facts_of(system.info(first)) != listed[first]:  # other versions in lists
+        if (
+            first is not None and facts_of(system.info(first)) != listed[first]
+        ):  # other versions in lists
             listed = {key: facts_of(system.info(key)) for key in listed}
         return {key.removeprefix(root): facts for key, facts in listed.items()}
 
@@ -179,13 +198,19 @@ class RemoteStore:
         size = path.stat().st_size
         system = self._system()
         try:
-            self._retry(url, lambda: system.makedirs(system._parent(self._path(url)), exist_ok=True))
+            self._retry(
+                url, lambda: system.makedirs(system._parent(self._path(url)), exist_ok=True)
+            )
             requests = 1 + size // LARGEST_REQUEST
-            self._retry(url, lambda: system.put_file(str(path), self._path(url), **self._deadline(requests)))
+            self._retry(
+                url, lambda: system.put_file(str(path), self._path(url), **self._deadline(requests))
+            )
         except StorageError as error:
             raise StorageError(f"{url}: cannot be written ({error.__cause__ or error})") from error
         if (stored := self.facts(url).size) != size:
-            raise StorageError(f"{url}: expected {size} bytes after writing it, got {stored}; write it again")
+            raise StorageError(
+                f"{url}: expected {size} bytes after writing it, got {stored}; write it again"
+            )
 
     def remove(self, url: str) -> None:
         """Remove an object."""
@@ -214,11 +239,15 @@ class RemoteStore:
         """Return the option of the time in which file systems with a loop of their own must answer."""
         return {"timeout": requests * self.options.timeout_s} if self._system().async_impl else {}
 
-    def _ask(self, url: str, method: str, *, requests: int = 1, limit: int | None = None, **options: Any) -> Any:
+    def _ask(
+        self, url: str, method: str, *, requests: int = 1, limit: int | None = None, **options: Any
+    ) -> Any:
         """Call a method of the file system, with retries; an answer of more than `limit` bytes is not taken."""
 
         def request() -> object:
-            answer = getattr(self._system(), method)(self._path(url), **options, **self._deadline(requests))
+            answer = getattr(self._system(), method)(
+                self._path(url), **options, **self._deadline(requests)
+            )
             if limit is not None and len(answer) > limit:
                 raise StorageError(f"expected at most {limit} bytes, got {len(answer)}")
             if limit and not answer:
@@ -240,7 +269,9 @@ class RemoteStore:
                 return request()
             except Exception as error:  # packages of stores have errors of their own
                 answer = answer_of(error)
-                cause = error.__cause__ or error  # fsspec says that no file was found, whatever ended its request
+                cause = (
+                    error.__cause__ or error
+                )  # fsspec says that no file was found, whatever ended its request
                 words = redact_text(answer.words) or f"{type(cause).__name__}: {cause}".rstrip(": ")
                 if (final := final_error(url, error, answer.status, words)) is not None:
                     raise final from error
@@ -250,7 +281,9 @@ class RemoteStore:
                             f"{url}: the store asks to wait {seconds:.0f} s ({words}), of {_LONGEST_WAIT_S:.0f} s that "
                             f"a request may wait {left:.0f} are left; run again later"
                         ) from error
-                    _LOG.warning("%s: the store asks to wait %.0f s (%s)", redact_text(url), seconds, words)
+                    _LOG.warning(
+                        "%s: the store asks to wait %.0f s (%s)", redact_text(url), seconds, words
+                    )
                     waited += seconds
                     time.sleep(seconds)
                 elif attempt < self.options.retries:
@@ -258,5 +291,9 @@ class RemoteStore:
                 elif isinstance(error, ObjectTooShortError):
                     raise
                 else:
-                    raise StorageError(f"{url}: cannot be read after {attempt + 1} tries: {words}") from error
-            time.sleep(random.uniform(0, min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(attempt, 99))))
+                    raise StorageError(
+                        f"{url}: cannot be read after {attempt + 1} tries: {words}"
+                    ) from error
+            time.sleep(
+                random.uniform(0, min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(attempt, 99)))
+            )

@@ -74,18 +74,27 @@ class ShardInfo:
     def to_json(self) -> dict[str, object]:
         """Return plain data with a checksum; blocks as [offset, length, rows, hex digest]."""
         record = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        record["blocks"] = [[block.offset, block.length, block.rows, block.xxh3.hex()] for block in self.blocks]
+        record["blocks"] = [
+            [block.offset, block.length, block.rows, block.xxh3.hex()] for block in self.blocks
+        ]
         return seal(record)
 
     @staticmethod
-    def from_json(record: Mapping[str, object], where: Path | str = "the record of a shard") -> ShardInfo:
+    def from_json(
+        record: Mapping[str, object], where: Path | str = "the record of a shard"
+    ) -> ShardInfo:
         """Return the shard that `to_json` described; `where` is its file, for messages."""
         try:
             facts = unseal(record, where)
-            blocks = tuple(Block(at, size, rows, bytes.fromhex(digest)) for at, size, rows, digest in facts["blocks"])
+            blocks = tuple(
+                Block(at, size, rows, bytes.fromhex(digest))
+                for at, size, rows, digest in facts["blocks"]
+            )
             return ShardInfo(**{**facts, "blocks": blocks})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise IntegrityError(f"not the record of a shard ({error}): {str(record)[:200]}") from error
+            raise IntegrityError(
+                f"not the record of a shard ({error}): {str(record)[:200]}"
+            ) from error
 
 
 def write_shard(
@@ -137,9 +146,14 @@ def write_shard(
             largest = max(largest, block_bytes(columns, len(rows), list(values.values())))
 
     with path.open("w+b") as file:
-        ranges = (_write_arrow if container == "arrow" else _write_tar)(file, batches(), schema, options)
+        ranges = (_write_arrow if container == "arrow" else _write_tar)(
+            file, batches(), schema, options
+        )
         file.flush()
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as stored, memoryview(stored) as content:
+        with (
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as stored,
+            memoryview(stored) as content,
+        ):
             size = len(content)
             sha256 = hashlib.sha256(content).hexdigest()
             hashes = [xxhash.xxh3_128_digest(content[start:end]) for start, end in ranges]
@@ -147,11 +161,16 @@ def write_shard(
         Block(start, end - start, rows, digest)
         for (start, end), rows, digest in zip(ranges, counts, hashes, strict=True)
     )
-    return ShardInfo(name or path.name, size, sha256, sum(counts), written, tokens, longest, largest)
+    return ShardInfo(
+        name or path.name, size, sha256, sum(counts), written, tokens, longest, largest
+    )
 
 
 def _write_arrow(
-    file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema, options: pa.ipc.IpcWriteOptions
+    file: IO[bytes],
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    options: pa.ipc.IpcWriteOptions,
 ) -> list[tuple[int, int]]:
     """Write an Arrow IPC file whose record batches are the blocks; return the byte range of each."""
     start = _first_message(schema)
@@ -164,7 +183,10 @@ def _write_arrow(
 
 
 def _write_tar(
-    file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema, options: pa.ipc.IpcWriteOptions
+    file: IO[bytes],
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    options: pa.ipc.IpcWriteOptions,
 ) -> list[tuple[int, int]]:
     """Write a WebDataset archive (USTAR) whose members are the blocks, each an Arrow IPC file with one batch.
 
@@ -179,7 +201,9 @@ def _write_tar(
             entry = tarfile.TarInfo(f"{number:08d}.arrow")
             entry.size = member.tell()
             if entry.size >= _MEMBER_LIMIT or number >= _BLOCKS_LIMIT:
-                raise IntegrityError(f"tar member {number} of {entry.size} bytes: write smaller blocks or shards")
+                raise IntegrityError(
+                    f"tar member {number} of {entry.size} bytes: write smaller blocks or shards"
+                )
             data = file.tell() + tarfile.BLOCKSIZE  # after the header of the member
             member.seek(0)
             archive.addfile(entry, member)
@@ -236,7 +260,9 @@ class SetWriter:
     block_rows: int
     container: Literal["arrow", "tar"] = "arrow"
     compression: Compression = field(default_factory=Compression)
-    metadata: Mapping[str, str] = field(default_factory=dict)  # for people who open a shard without its manifest
+    metadata: Mapping[str, str] = field(
+        default_factory=dict
+    )  # for people who open a shard without its manifest
 
     def __post_init__(self) -> None:
         if self.shards > SHARD_LIMIT:
@@ -260,7 +286,14 @@ class SetWriter:
         """Return the writer of a set of sample or example rows with up to `length` content tokens."""
         columns = [*base_columns(), *feature_columns(features, vocabulary.size)]
         rows = block_rows_of(block_rows, features, length, np.dtype(vocabulary.id_dtype).itemsize)
-        return cls(path, shards, columns, rows, metadata={**metadata, "tokenizer": vocabulary.fingerprint}, **options)
+        return cls(
+            path,
+            shards,
+            columns,
+            rows,
+            metadata={**metadata, "tokenizer": vocabulary.fingerprint},
+            **options,
+        )
 
     def write_shard(self, output: Outputs, shard: int, rows: Iterable[Rows] | Rows) -> ShardInfo:
         """Write a shard, and its metadata as an intermediate file."""
@@ -299,13 +332,17 @@ class SetWriter:
             path = output.folder / self._info(shard)
             name = shard_name(shard, self.shards, self.container)
             try:
-                infos.append(ShardInfo.from_json(parse_json(path.read_text(encoding="utf-8")), path))
+                infos.append(
+                    ShardInfo.from_json(parse_json(path.read_text(encoding="utf-8")), path)
+                )
             except FileNotFoundError as error:
                 raise StorageError(f"{path}: missing; {repair_of(path)}") from error
             except (OSError, ValueError, IntegrityError) as error:
                 raise IntegrityError(f"{path}: damaged ({error}); {repair_of(path)}") from error
             if (got := infos[-1].path) != name:
-                raise IntegrityError(f"{path}: expected the facts of {name}, got those of {got}; {repair_of(path)}")
+                raise IntegrityError(
+                    f"{path}: expected the facts of {name}, got those of {got}; {repair_of(path)}"
+                )
         return write_manifest(
             output.folder / self.path,
             columns=self.columns,
@@ -378,19 +415,27 @@ def write_manifest(
         "container": container,
         "compression": {"codec": codec, "level": level if codec == "zstd" else None},
         "totals": {**(totals or {}), **counted},
-        "index": {"path": "index.arrow", "sha256": hashlib.sha256(raw).hexdigest(), "bytes": len(raw)},
+        "index": {
+            "path": "index.arrow",
+            "sha256": hashlib.sha256(raw).hexdigest(),
+            "bytes": len(raw),
+        },
         "shards": listed,
         "code": {"package_version": version("clozeline")},
     }
     try:
         manifest = Manifest.model_validate_json(json.dumps(facts, allow_nan=False))
     except ValueError as error:
-        raise ManifestError(f"{folder}: refusing to write this manifest: {first_problem(error)}") from error
+        raise ManifestError(
+            f"{folder}: refusing to write this manifest: {first_problem(error)}"
+        ) from error
     plain = manifest.model_dump(mode="json", exclude={"checksum"})
     plain["checksum"] = canonical_sha256(plain)
     text = manifest_text(plain).encode()
     if len(text) > SIZE_LIMIT:
-        raise ManifestError(f"{folder}: refusing to write a manifest of {len(text)} bytes, {SIZE_LIMIT} are read")
+        raise ManifestError(
+            f"{folder}: refusing to write a manifest of {len(text)} bytes, {SIZE_LIMIT} are read"
+        )
     check_entries(folder / "manifest.json", text, ENTRY_LIMIT)
     with output.file(str(prefix / "manifest.json")) as path:
         path.write_bytes(text)

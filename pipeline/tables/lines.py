@@ -19,7 +19,9 @@ from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
 _BOM: Final = "\ufeff"
 
 
-def text_lines(path: Path, limits: Limits, encoding: str = "utf-8") -> Iterator[tuple[int, str | Rejected]]:
+def text_lines(
+    path: Path, limits: Limits, encoding: str = "utf-8"
+) -> Iterator[tuple[int, str | Rejected]]:
     r"""Yield the index and the text of each line of a plain or compressed file, without `\n` or `\r\n`."""
     # after damage the line numbers are unknown: do not resume
     lines = ByteLines(path, 0, path.stat().st_size, limits, resume=False)
@@ -48,7 +50,9 @@ def read_list(path: Path, form: NormalForm = "prose") -> list[str]:
     texts = []
     for index, line in text_lines(path, Limits()):
         if isinstance(line, Rejected):
-            raise ConfigurationError(f"{path}, line {index + 1}: expected a text, got {line.explanation}: correct it")
+            raise ConfigurationError(
+                f"{path}, line {index + 1}: expected a text, got {line.explanation}: correct it"
+            )
         texts.append(normalize_field(form, line))
     return [text for text in texts if text.strip()]
 
@@ -94,9 +98,13 @@ def read_whole_json(path: Path, limits: Limits) -> Any:
     """Return the data of a JSON file; ConfigurationError if it is damaged, too large or not one JSON value."""
     text = read_whole_text(path, replace(limits, record_bytes=limits.decompressed_bytes))
     if isinstance(text, Rejected):
-        raise ConfigurationError(f"{path}: cannot be read ({text.explanation}): copy the file again")
+        raise ConfigurationError(
+            f"{path}: cannot be read ({text.explanation}): copy the file again"
+        )
     try:
         return parse_json(text)
     except ValueError as error:
         several = ": it holds JSON lines" if str(error).startswith("Extra data") else ""
-        raise ConfigurationError(f"{path}: expected one JSON value, got none ({error}){several}") from error
+        raise ConfigurationError(
+            f"{path}: expected one JSON value, got none ({error}){several}"
+        ) from error

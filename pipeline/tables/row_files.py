@@ -49,10 +49,16 @@ class RowFile:
 
     def require(self, *names: str, keys: str = "tasks.reader.") -> None:
         """Raise ConfigurationError if a column is missing; a dotted path is looked up in every row."""
-        missing = [name for name in names if name not in self.names and name.partition(".")[0] not in self.names]
+        missing = [
+            name
+            for name in names
+            if name not in self.names and name.partition(".")[0] not in self.names
+        ]
         if missing:
             header = (
-                "" if self.layout.startswith("json") else f"; {keys}columns=[...] are those of a file without header"
+                ""
+                if self.layout.startswith("json")
+                else f"; {keys}columns=[...] are those of a file without header"
             )
             raise ConfigurationError(
                 f"{self.path}: expected the columns {', '.join(names)}, got {', '.join(self.names)[:200]} without "
@@ -100,11 +106,17 @@ def open_table(
     format_ = _detect_format(path, limits, delimiter, default)
     kind = READERS.load_class(format_)
     assert issubclass(kind, RowReader), "as `is_table` says"
-    given = {"delimiter": delimiter, "columns": [*(columns or ())] or None, "text_key": next(iter(columns or ()), None)}
+    given = {
+        "delimiter": delimiter,
+        "columns": [*(columns or ())] or None,
+        "text_key": next(iter(columns or ()), None),
+    }
     known = kind.Options.__dataclass_fields__
     if why := explain_double(columns or ()):
         raise ConfigurationError(f"{path}: {why}")
-    options = kind.Options(**{key: value for key, value in given.items() if value is not None and key in known})
+    options = kind.Options(
+        **{key: value for key, value in given.items() if value is not None and key in known}
+    )
     paths = parts_of(path)
     class_names = dict[str, tuple[str, ...]]()
     reader = kind(options, limits).keep_rows()
@@ -139,7 +151,9 @@ def read_rows(path: Path, form: NormalForm = "prose") -> Iterator[tuple[str, Row
         if not isinstance(row, Rejected):
             yield where, normalize_row(form, row)
         elif row.reason != "blank_line":
-            raise IntegrityError(f"{where}: {row.explanation}; correct it, for no item may be missed")
+            raise IntegrityError(
+                f"{where}: {row.explanation}; correct it, for no item may be missed"
+            )
 
 
 def normalize_row(form: NormalForm, value: Any) -> Any:

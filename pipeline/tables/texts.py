@@ -63,7 +63,9 @@ def named_texts(source: Path | KeyedTexts, form: NormalForm = "prose") -> Iterat
     for file in files_of(source.path if isinstance(source, KeyedTexts) else source):
         name = detect(file)[0]
         if name not in READERS.available():
-            raise ConfigurationError(f"{file}: no reader reads its texts: {suggest_tool(file) or 'unpack it'}")
+            raise ConfigurationError(
+                f"{file}: no reader reads its texts: {suggest_tool(file) or 'unpack it'}"
+            )
         check_options(keys, [name])
         reader = READERS.resolve({"name": name, **options_of(name, keys)}).build(Limits())
         for number, item in enumerate(reader.read(file, 0, file.stat().st_size), 1):
@@ -72,10 +74,16 @@ def named_texts(source: Path | KeyedTexts, form: NormalForm = "prose") -> Iterat
                     yield f"{file.name}:{number}", ""
                 elif item.group == "malformed":
                     why = item.detail or item.lacks or item.reason.replace("_", " ")
-                    raise IntegrityError(f"{file}, record {number}: expected a text, got {why}; correct the record")
+                    raise IntegrityError(
+                        f"{file}, record {number}: expected a text, got {why}; correct the record"
+                    )
                 continue
             if item.markup or item.target_text is not None:
-                found = "a page" if item.markup else "a pair; name the columns in a first line, one of them text"
+                found = (
+                    "a page"
+                    if item.markup
+                    else "a pair; name the columns in a first line, one of them text"
+                )
                 raise IntegrityError(f"{file}, record {number}: expected a text, got {found}")
             yield (
                 file.name if isinstance(reader, WholeFile) else f"{file.name}:{number}",

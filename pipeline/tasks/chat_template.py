@@ -70,7 +70,9 @@ class Rendering:
         chat = chats.mark_control_tokens(chat, control)
         (text,), spans = write([chat], return_assistant_tokens_mask=marked)
         if len(text) > (most := _ROOM + _GROWTH * sum(len(content) for _, content in messages)):
-            raise ValueError(f"the template writes {len(text):,} characters, expected {most:,} at most")
+            raise ValueError(
+                f"the template writes {len(text):,} characters, expected {most:,} at most"
+            )
         if marked:
             return {"text": text, "spans": spans[0], "marked": True}
         answers = []
@@ -79,21 +81,32 @@ class Rendering:
                 (before,), _ = write([chat[:number]], add_generation_prompt=True)
                 (after,), _ = write([chat[: number + 1]])
                 if not (after.startswith(before) and text.startswith(after)):
-                    return {"refused": "no_prefix", "detail": f"message {number + 1} changes the text before it"}
+                    return {
+                        "refused": "no_prefix",
+                        "detail": f"message {number + 1} changes the text before it",
+                    }
                 answers.append((len(before), len(after)))
         return {"text": text, "spans": answers, "marked": False}
 
 
-def render_dialogues(rendering: Rendering, dialogues: Sequence[Sequence[Message]]) -> list[dict[str, object]]:
+def render_dialogues(
+    rendering: Rendering, dialogues: Sequence[Sequence[Message]]
+) -> list[dict[str, object]]:
     """Return what `Rendering.render` returns of each dialogue; ConfigurationError if the template ends its process."""
     lines = "".join(f"{json.dumps(value)}\n" for value in (asdict(rendering), *dialogues))
     code = f"from {__name__} import serve; serve()"
-    child = run_child(python_command("-c", code), limits=Limits(), input=lines.encode(), stderr=None)
+    child = run_child(
+        python_command("-c", code), limits=Limits(), input=lines.encode(), stderr=None
+    )
     answers = [json.loads(line) for line in child.stdout.split(b"\n")[:-1]]
     if len(answers) < len(dialogues):
         status = child.returncode
         content = dialogues[len(answers)][0][1]
-        reason = f"used {rendering.cpu_s:g} s of CPU time" if status == -signal.SIGPROF else "ended its process"
+        reason = (
+            f"used {rendering.cpu_s:g} s of CPU time"
+            if status == -signal.SIGPROF
+            else "ended its process"
+        )
         raise ConfigurationError(
             f"tasks.reader.template: the chat template {reason} ({status}) at the dialogue that begins with "
             f"{content[:60]!r}: correct the template, or give one for each role"
@@ -112,7 +125,9 @@ def serve() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # the default action of SIGPROF ends the process even inside a product of huge integers
-    signal.setitimer(signal.ITIMER_PROF, rendering.cpu_s + rendering.message_s * sum(map(len, dialogues)))
+    signal.setitimer(
+        signal.ITIMER_PROF, rendering.cpu_s + rendering.message_s * sum(map(len, dialogues))
+    )
     for messages in dialogues:
         try:
             answer = rendering.render(messages)
@@ -122,7 +137,9 @@ def serve() -> None:
         sys.stdout.flush()
 
 
-def write_dialogues(items: Iterable[TaskItem | Rejected], tokenizer: Tokenizer) -> Iterable[TaskItem | Rejected]:
+def write_dialogues(
+    items: Iterable[TaskItem | Rejected], tokenizer: Tokenizer
+) -> Iterable[TaskItem | Rejected]:
     """Return the dialogues with the parts that the chat template of the tokenizer's folder gives them.
 
     Rejected dialogues: `template`, it raises an error or writes too much; `no_prefix`, it marks no answers, and an
@@ -134,12 +151,17 @@ def write_dialogues(items: Iterable[TaskItem | Rejected], tokenizer: Tokenizer) 
     specials = special_ids(tokenizer)
     template, variables = read_chat_template(tokenizer)
     if "strftime_now" in template:
-        _LOG.warning("tasks.reader.template: the chat template writes the date: rows of another day are others")
+        _LOG.warning(
+            "tasks.reader.template: the chat template writes the date: rows of another day are others"
+        )
     encoder = _ChatEncoder(tokenizer, specials)
     rows = list(items)
     dialogues = [item.messages for item in rows if isinstance(item, Dialogue)]
     answers = iter(render_dialogues(Rendering(template, variables, list(specials)), dialogues))
-    return (_write(item, next(answers), encoder) if isinstance(item, Dialogue) else item for item in rows)
+    return (
+        _write(item, next(answers), encoder) if isinstance(item, Dialogue) else item
+        for item in rows
+    )
 
 
 def read_chat_template(tokenizer: Tokenizer) -> tuple[str, dict[str, str]]:
@@ -149,15 +171,28 @@ def read_chat_template(tokenizer: Tokenizer) -> tuple[str, dict[str, str]]:
         ConfigurationError: the folder has no chat template, or several without a default.
     """
     vocabulary = tokenizer.vocabulary
-    variables = {f"{role}_token": tokenizer.piece(token) for role, token in vocabulary.specials.items()}
-    for folder in () if vocabulary.folder is None else (vocabulary.folder / "source", vocabulary.folder):
-        config, of_map = (_read_object(folder / name) for name in ("tokenizer_config.json", "special_tokens_map.json"))
+    variables = {
+        f"{role}_token": tokenizer.piece(token) for role, token in vocabulary.specials.items()
+    }
+    for folder in (
+        () if vocabulary.folder is None else (vocabulary.folder / "source", vocabulary.folder)
+    ):
+        config, of_map = (
+            _read_object(folder / name)
+            for name in ("tokenizer_config.json", "special_tokens_map.json")
+        )
         template = _read_text(folder / "chat_template.jinja") or config.get("chat_template")
         if isinstance(template, list):  # several by name
-            template = next((entry.get("template") for entry in template if entry.get("name") == "default"), None)
+            template = next(
+                (entry.get("template") for entry in template if entry.get("name") == "default"),
+                None,
+            )
         if isinstance(template, str):
             # transformers reads the map only next to older configurations
-            for name, token in {**config, **({} if "added_tokens_decoder" in config else of_map)}.items():
+            for name, token in {
+                **config,
+                **({} if "added_tokens_decoder" in config else of_map),
+            }.items():
                 if name.removesuffix("_token") in SPECIALS:
                     variables[name] = token["content"] if isinstance(token, dict) else token
             return template, {name: token for name, token in variables.items() if token is not None}
@@ -203,11 +238,15 @@ class _ChatEncoder:
 
     def __init__(self, tokenizer: object, specials: dict[str, int]) -> None:
         if not isinstance(tokenizer, TokenizerJson):
-            raise ConfigurationError("tasks.reader.template: chat needs a published tokenizer with a tokenizer.json")
+            raise ConfigurationError(
+                "tasks.reader.template: chat needs a published tokenizer with a tokenizer.json"
+            )
         names = any_of(specials)
         self._names = re.compile(f"{_START}({names}){_END}|[{_START}{_END}]|({names})")
         self._specials = specials
-        self._library = tokenizer.rename_specials({token: _private(token) for token in specials.values()})
+        self._library = tokenizer.rename_specials(
+            {token: _private(token) for token in specials.values()}
+        )
         self._ids = np.arange(self._library.get_vocab_size() + 1)
         for token in specials.values():
             self._ids[self._library.token_to_id(_private(token))] = token
@@ -234,7 +273,11 @@ class _ChatEncoder:
         edges = [*np.flatnonzero(np.diff(has_loss, prepend=~has_loss[:1])).tolist(), len(ids)]
         cuts = [0, *starts[edges[1:-1]].tolist(), len(text)]
         return [
-            Part(_PRIVATE.sub("", text[cut:stop]), bool(has_loss[begin]), tuple(ids[begin:end].tolist()))
+            Part(
+                _PRIVATE.sub("", text[cut:stop]),
+                bool(has_loss[begin]),
+                tuple(ids[begin:end].tolist()),
+            )
             for (begin, end), (cut, stop) in zip(pairwise(edges), pairwise(cuts), strict=True)
         ]
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:  # help lists the keys without numpy
     from clozeline.pipeline.tasks.readers import TaskReader
     from clozeline.pipeline.vocabulary import Vocabulary
 
-FrameName: TypeAlias = Literal["bert", "roberta", "t5", "t5_encoder", "bart", "gpt", "gpt1", "llama"]
+FrameName: TypeAlias = Literal[
+    "bert", "roberta", "t5", "t5_encoder", "bart", "gpt", "gpt1", "llama"
+]
 
 
 @config_class
@@ -64,7 +66,9 @@ class TasksConfig:
 
     def __post_init__(self) -> None:
         if "train" in self.carve or sum(self.carve.values()) >= 1:
-            raise ValueError(f"carve: expected splits other than train with shares below 1 in all, got {self.carve}")
+            raise ValueError(
+                f"carve: expected splits other than train with shares below 1 in all, got {self.carve}"
+            )
 
     def build_reader(self, limits: Limits) -> TaskReader:
         """Return the reader, whose texts are in the stored form."""

@@ -21,7 +21,9 @@ from clozeline.pipeline.tasks.readers import (
 from clozeline.seeding import hash64
 
 _SPLITS: Final = ("train", "dev", "test")
-_NAME: Final = re.compile(r"(?:^|.*_)((?:train|dev|test|validation|valid|val)(?:_matched|_mismatched)?)(?:_v[0-9]+)?")
+_NAME: Final = re.compile(
+    r"(?:^|.*_)((?:train|dev|test|validation|valid|val)(?:_matched|_mismatched)?)(?:_v[0-9]+)?"
+)
 _DEV: Final = re.compile(r"validation|valid|val")
 """Other names of dev."""
 _LABEL: Final = re.compile(
@@ -66,15 +68,22 @@ def split_files(
     others: list[SourceFile] = []
     kept = [file for file in files if not reader.has_parts or _is_first_part(file.path.name)]
     if reader.in_folders:
-        first = {_folder_of(file): file for file in sorted(kept, key=lambda file: file.source, reverse=True)}
-        kept = [file for file in kept if (folder := _folder_of(file)) is None or first[folder] is file]
+        first = {
+            _folder_of(file): file
+            for file in sorted(kept, key=lambda file: file.source, reverse=True)
+        }
+        kept = [
+            file for file in kept if (folder := _folder_of(file)) is None or first[folder] is file
+        ]
     for file in sorted(kept, key=lambda file: (len(file.path.name), file.source)):
         split = _split_of(file, reader)
         if split is None:
             others.append(file)
         elif split not in splits:
             splits[split] = file
-        elif len(splits[split].path.name) < len(file.path.name) and file.entry is splits[split].entry:
+        elif (
+            len(splits[split].path.name) < len(file.path.name) and file.entry is splits[split].entry
+        ):
             others.append(file)
         else:
             raise ConfigurationError(
@@ -87,7 +96,11 @@ def split_files(
             f"tasks: expected files named train, dev or test (train.tsv), got {names or 'none'}; name them by "
             "input='[{path: FILE, source: train}, {path: FILE, source: dev}]'; to take dev from a single file: "
             "input='[{path: FILE, source: train}]' tasks.carve='{dev: 0.2}'"
-            + (", or name folders train, dev and test, with folders of .txt files in them" if reader.in_folders else "")
+            + (
+                ", or name folders train, dev and test, with folders of .txt files in them"
+                if reader.in_folders
+                else ""
+            )
         )
     return dict(sorted(splits.items())), tuple(others)
 
@@ -111,7 +124,13 @@ def _split_of(file: SourceFile, reader: TaskReader | type[TaskReader]) -> str | 
         return file.entry.source
     path = PurePosixPath(file.source)
     part = PART.fullmatch(path.name)
-    name = path.name.partition(".")[0] if part is None else path.parent.name if part["name"] == "data" else part["name"]
+    name = (
+        path.name.partition(".")[0]
+        if part is None
+        else path.parent.name
+        if part["name"] == "data"
+        else part["name"]
+    )
     if reader.in_folders and (folder := _folder_of(file)) is not None:
         name = folder.name
     if name in reader.split_names:
@@ -126,7 +145,9 @@ def _is_first_part(name: str) -> bool:
     return name not in _DESCRIPTIONS and (part is None or int(part["part"]) == 0)
 
 
-def split_by_group(items: Sequence[TaskItem | Rejected], shares: Mapping[str, float], own: str, seed: int) -> list[str]:
+def split_by_group(
+    items: Sequence[TaskItem | Rejected], shares: Mapping[str, float], own: str, seed: int
+) -> list[str]:
     """Return the split of each row: one of `shares`, or `own` for the rest.
 
     Rows of one document stay together. In files without document names, rows that share a text do, transitively:
@@ -139,7 +160,11 @@ def split_by_group(items: Sequence[TaskItem | Rejected], shares: Mapping[str, fl
         if isinstance(item, Rejected):
             keys.append([])
         else:
-            keys.append([f"document {item.group}"] if item.group is not None else [*map(_text_key, item.overlap_texts)])
+            keys.append(
+                [f"document {item.group}"]
+                if item.group is not None
+                else [*map(_text_key, item.overlap_texts)]
+            )
     # union-find over documents and texts; the smallest key is the root of its group
     for row in keys:
         for key in row:
@@ -148,10 +173,14 @@ def split_by_group(items: Sequence[TaskItem | Rejected], shares: Mapping[str, fl
     return [_draw_split(_root(parents, row[0]), shares, own, seed) if row else own for row in keys]
 
 
-def exclude_overlaps(items: Iterable[TaskItem | Rejected], known: Set[str]) -> list[TaskItem | Rejected]:
+def exclude_overlaps(
+    items: Iterable[TaskItem | Rejected], known: Set[str]
+) -> list[TaskItem | Rejected]:
     """Reject rows, as `excluded`, that share a document or a text with rows whose `keys_of` are `known`; return all."""
     return [
-        item if isinstance(item, Rejected) or known.isdisjoint(overlap_keys(item)) else Rejected("excluded", item.index)
+        item
+        if isinstance(item, Rejected) or known.isdisjoint(overlap_keys(item))
+        else Rejected("excluded", item.index)
         for item in items
     ]
 
@@ -206,13 +235,17 @@ def check_rows(items: Sequence[TaskItem | Rejected], training: Set[str] | None) 
     for item in rows:
         match item:  # rows with a single correct label
             case LabeledText():
-                labels[tuple(" ".join(text.split()) for text in item.texts)][item.label, item.target, item.classes] += 1
+                labels[tuple(" ".join(text.split()) for text in item.texts)][
+                    item.label, item.target, item.classes
+                ] += 1
             case TaggedWords():
                 labels[item.words][item.tags] += 1
             case Choices():
                 labels[item.context, item.choices][item.right] += 1
     if labels:
-        flaws["contradicting"] = sum(counts.total() for counts in labels.values() if len(counts) > 1)
+        flaws["contradicting"] = sum(
+            counts.total() for counts in labels.values() if len(counts) > 1
+        )
     ids = [item.key for item in rows if isinstance(item, Question)]
     if ids:
         flaws["repeated_id"] = len(ids) - len(set(ids))

@@ -18,7 +18,12 @@ from clozeline.pipeline.execution.inputs import (
     source_files,
 )
 from clozeline.pipeline.execution.stages import Pass, Stage, amount, tokenizer_stage
-from clozeline.pipeline.execution.unit_record import Output, add_counts, require_written, total_counts
+from clozeline.pipeline.execution.unit_record import (
+    Output,
+    add_counts,
+    require_written,
+    total_counts,
+)
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.registries import TASK_ROWS
@@ -50,7 +55,15 @@ _VERSION: Final = 5
 _LOG: Final = logging.getLogger(__name__)
 _DETAILS: Final = 3
 """Different rejected rows that an error message shows."""
-_TOTALS: Final = ("rows_in", "examples", "windows", "refused", "tokens", "truncated", "truncated_tokens")
+_TOTALS: Final = (
+    "rows_in",
+    "examples",
+    "windows",
+    "refused",
+    "tokens",
+    "truncated",
+    "truncated_tokens",
+)
 """Counts that are also summed over the splits."""
 
 
@@ -111,8 +124,14 @@ class TaskSets(Pass[TaskCounts]):
         row_type = rows_of(facts.head, form.frame.architecture)
         builder = row_type(facts, form, self.open_tokenizer(), self.corpus, source.source)
         read = self.read(source, reader)
-        training = [] if is_training else [other for other in self.sources if _is_training(other.split)]
-        learned = keys_of(item for other in training for item in self.read(other, reader)) if training else None
+        training = (
+            [] if is_training else [other for other in self.sources if _is_training(other.split)]
+        )
+        learned = (
+            keys_of(item for other in training for item in self.read(other, reader))
+            if training
+            else None
+        )
         if config.disjoint and learned is not None:
             read = exclude_overlaps(read, learned)
         notes = check_rows(read, learned)
@@ -123,7 +142,9 @@ class TaskSets(Pass[TaskCounts]):
             switcher = read_switcher(config.code_switch, self.limits, self.seed, "tasks")
             items = code_switch(items, switcher, facts)
         unknown = UnknownText(builder.tokenizer)
-        rows = builder.rows(reader.complete(items, builder.tokenizer), partial(unknown.add, self.language))
+        rows = builder.rows(
+            reader.complete(items, builder.tokenizer), partial(unknown.add, self.language)
+        )
         counts = builder.counts
         details = _details(builder.rejected, reader.unit)
         add_counts(counts, {"notes": notes})
@@ -139,23 +160,35 @@ class TaskSets(Pass[TaskCounts]):
                 _LOG.warning("tasks: %s: rejected rows: %s", source.path, "; ".join(details))
             writer = row_type.writer(facts, source.split, form, builder.tokenizer.vocabulary)
             info = writer.write_shard(output, 0, rows)
-            require_written(f"tasks {source.split}", (counts["examples"], counts["tokens"]), (info.rows, info.tokens))
-        elif counts["refused"].keys() != {"no_label"}:  # some have labels, and were rejected for another reason
-            reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts["refused"].items())
+            require_written(
+                f"tasks {source.split}",
+                (counts["examples"], counts["tokens"]),
+                (info.rows, info.tokens),
+            )
+        elif counts["refused"].keys() != {
+            "no_label"
+        }:  # some have labels, and were rejected for another reason
+            reasons = ", ".join(
+                f"{count:,} {reason}" for reason, count in counts["refused"].items()
+            )
             if not reasons and self.config.carve:
-                reasons = (
-                    f"none of its rows fell into {source.split}; raise its share in tasks.carve, or give a file of it"
-                )
+                reasons = f"none of its rows fell into {source.split}; raise its share in tasks.carve, or give a file of it"
             shown = "; ".join([reasons or "it has no rows", *details])
             raise ConfigurationError(f"{source.path}: no row of it is an example: {shown}")
         else:
-            _LOG.warning("tasks: %s has no labels (%s), so no set is made of it", source.path, file.layout)
+            _LOG.warning(
+                "tasks: %s has no labels (%s), so no set is made of it", source.path, file.layout
+            )
         sums: TaskCounts = {"splits": {source.split: {**counts, "layout": {file.layout: 1}}}}
         if unit == 0 and self.others:
             _LOG.warning("tasks: not read, no split by its name: %s", ", ".join(self.others))
             sums["files_left"] = dict.fromkeys(self.others, 1)
         return add_counts(
-            sums, cast(TaskCounts, {key: counts[key] for key in (*_TOTALS, *UNKNOWN_COUNTS) if key in counts})
+            sums,
+            cast(
+                TaskCounts,
+                {key: counts[key] for key in (*_TOTALS, *UNKNOWN_COUNTS) if key in counts},
+            ),
         )
 
     def read(self, source: SplitSource, reader: TaskReader) -> list[TaskItem | Rejected]:
@@ -199,20 +232,27 @@ class TaskManifests(Pass[TaskCounts]):
                 self._write(source, splits[source.split], tokenizer, output)
         return {}
 
-    def _write(self, source: SplitSource, counts: SplitCounts, tokenizer: Tokenizer, output: Output) -> None:
+    def _write(
+        self, source: SplitSource, counts: SplitCounts, tokenizer: Tokenizer, output: Output
+    ) -> None:
         work = self.sets
         vocabulary = tokenizer.vocabulary
         config = self.sets.config
         facts = task_facts(config, config.build_reader(work.limits))
         frame = work.form.frame
-        writer = rows_of(facts.head, work.form.frame.architecture).writer(facts, source.split, work.form, vocabulary)
+        writer = rows_of(facts.head, work.form.frame.architecture).writer(
+            facts, source.split, work.form, vocabulary
+        )
         manifest = writer.write_manifest(
             output,
             name=f"{facts.name}/{source.split}",
             kind="examples",
             seed=work.seed,
             tokenizer=tokenizer_facts(work.tokenizer, vocabulary),
-            totals={"tokens_by_language": {work.language: counts["tokens"]}, "skipped": counts["refused"]},
+            totals={
+                "tokens_by_language": {work.language: counts["tokens"]},
+                "skipped": counts["refused"],
+            },
             objective={
                 "name": TASK,
                 "label": facts.name,
@@ -227,7 +267,13 @@ class TaskManifests(Pass[TaskCounts]):
                 "frame": frame.facts(vocabulary),
             },
             languages=[work.language],
-            parents=[{"name": work.tokenizer.parent.name, "digest": vocabulary.fingerprint, "role": "tokenizer"}],
+            parents=[
+                {
+                    "name": work.tokenizer.parent.name,
+                    "digest": vocabulary.fingerprint,
+                    "role": "tokenizer",
+                }
+            ],
             config={
                 "reader": config.reader.plain(),
                 "source": source.source,
@@ -242,12 +288,18 @@ class TaskManifests(Pass[TaskCounts]):
             },
         )
         written = manifest.totals.samples, manifest.totals.tokens
-        require_written(f"tasks {source.split}: manifest", (counts["examples"], counts["tokens"]), written)
+        require_written(
+            f"tasks {source.split}: manifest", (counts["examples"], counts["tokens"]), written
+        )
 
 
-def _missing_classes(splits: Mapping[str, SplitCounts], of_training: Iterable[str]) -> Iterator[str]:
+def _missing_classes(
+    splits: Mapping[str, SplitCounts], of_training: Iterable[str]
+) -> Iterator[str]:
     """Yield a line for each split of the training file that lacks a class which another split has."""
-    known = {label for counts in splits.values() for label, count in counts["labels"].items() if count}
+    known = {
+        label for counts in splits.values() for label, count in counts["labels"].items() if count
+    }
     for split in of_training:
         counts = splits.get(split)
         if counts is None or not counts["examples"]:
@@ -269,7 +321,9 @@ def _details(items: Iterable[Rejected], unit: str) -> list[str]:
     return [f"{unit} {number}: {detail}" for detail, number in list(details.items())[:_DETAILS]]
 
 
-_ROWS: Final = Equation(["rows_in", "windows"], ["examples", "refused"], unit="row", within=("splits", EACH))
+_ROWS: Final = Equation(
+    ["rows_in", "windows"], ["examples", "refused"], unit="row", within=("splits", EACH)
+)
 """Each row, or window of one, became an example or was rejected for a reason."""
 
 
@@ -284,7 +338,9 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
     def _files(self) -> tuple[dict[str, SourceFile], tuple[SourceFile, ...]]:
         """The file of each split, and the other files."""
         if not self.recipe.input:
-            raise ConfigurationError("tasks: no input: add input=FOLDER with files named train, dev and test")
+            raise ConfigurationError(
+                "tasks: no input: add input=FOLDER with files named train, dev and test"
+            )
         reader = self.config.build_reader(self.recipe.limits)
         return split_files(source_files(self.recipe.input, self.recipe.output), reader)
 
@@ -292,7 +348,9 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
     def _complete_config(self) -> TasksConfig:
         """The configuration with the options of the reader that the files determine, such as the classes."""
         reader = self.config.build_reader(self.recipe.limits)
-        options = reader.complete_options({split: file.local_path for split, file in self._files[0].items()})
+        options = reader.complete_options(
+            {split: file.local_path for split, file in self._files[0].items()}
+        )
         return replace(self.config, reader=replace(self.config.reader, options=options))
 
     def mistakes(self) -> Iterator[str]:
@@ -320,7 +378,9 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         if config.both_orders and not ordered:
             yield f"tasks.both_orders: expected pairs with one class or a score, got the task {facts.name}: remove it"
         if rows.for_architecture(frame.architecture) is None:
-            fit = [name for name, other in FRAMES.items() if rows.for_architecture(other.architecture)]
+            fit = [
+                name for name, other in FRAMES.items() if rows.for_architecture(other.architecture)
+            ]
             yield (
                 f"tasks.frame: the task is for the head {head}, {self.config.frame} frames rows of an "
                 f"{frame.architecture}: expected {', '.join(fit)}"
@@ -347,11 +407,15 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         splits = self._files[0]
         switch = self.config.code_switch
         reader = self.config.build_reader(self.recipe.limits)
-        hashes = {f"{split} {file.source}": file_hash(file.local_path) for split, file in splits.items()}
+        hashes = {
+            f"{split} {file.source}": file_hash(file.local_path) for split, file in splits.items()
+        }
         dictionaries = [] if switch is None else switch.dictionaries
         for split, file in splits.items():
             if others := reader.open(file.local_path).others:
-                hashes[f"{split}: {len(others)} further files"] = f"{hash64(*map(file_hash, others)):016x}"
+                hashes[f"{split}: {len(others)} further files"] = (
+                    f"{hash64(*map(file_hash, others)):016x}"
+                )
         return hashes | {str(path): file_hash(path) for path in dictionaries if path.is_file()}
 
     def passes(self) -> Sequence[Pass[TaskCounts]]:
@@ -365,7 +429,9 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         sources = tuple(SplitSource(split, file.source, file.local_path) for split, file in files)
         languages = {entry.language or "und" for entry in recipe.input}
         if len(languages) > 1:
-            raise ConfigurationError(f"tasks: expected one language of all inputs, got {', '.join(sorted(languages))}")
+            raise ConfigurationError(
+                f"tasks: expected one language of all inputs, got {', '.join(sorted(languages))}"
+            )
         sets = TaskSets(
             len(sources),
             sources,
@@ -387,10 +453,18 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
 
 
 def _row(counts: SplitCounts) -> Row:
-    windows = f"\n{counts['windows']:,} of them further windows of a row" if counts["windows"] else ""
+    windows = (
+        f"\n{counts['windows']:,} of them further windows of a row" if counts["windows"] else ""
+    )
     notes = counts.get("notes", {})
     shown = [f"{notes[name]:,} {name.replace('_', ' ')}" for name in SHOWN_NOTES if notes.get(name)]
-    out = "\n".join((f"{amount(counts['examples'], 'example')}{windows}", f"{counts['tokens']:,} tokens", *shown))
+    out = "\n".join(
+        (
+            f"{amount(counts['examples'], 'example')}{windows}",
+            f"{counts['tokens']:,} tokens",
+            *shown,
+        )
+    )
     cut = {f"cut off {amount(counts['truncated'], 'example')}": counts["truncated_tokens"]}
     row = Row.of(counts, [_ROWS], amount(counts["rows_in"], "row"), out)
     unknown = ("unknown character", counts.get("unknown_reasons", {}))

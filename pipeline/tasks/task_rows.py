@@ -24,8 +24,12 @@ Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 Item = TypeVar("Item", bound=TaskItem)
 
 INPUT_IDS: Final = Feature("input_ids", "ids", IDS, "framed text, or pair of texts")
-SEGMENT_STARTS: Final = Feature("segment_starts", "uint16", STARTS, "starts of the texts' segments, first 0")
-RECORD: Final = Feature("record", "uint8", UNDO, "what scores are computed from: JSON in UTF-8, which no model reads")
+SEGMENT_STARTS: Final = Feature(
+    "segment_starts", "uint16", STARTS, "starts of the texts' segments, first 0"
+)
+RECORD: Final = Feature(
+    "record", "uint8", UNDO, "what scores are computed from: JSON in UTF-8, which no model reads"
+)
 _BATCH: Final = 1024
 """Rows encoded at a time."""
 
@@ -66,7 +70,9 @@ class TaskCounts(SplitCounts, Counts, total=False):
 
 def record_bytes(record: Mapping[str, object]) -> NDArray[np.uint8]:
     """Encode the column `record`."""
-    return np.frombuffer(json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode(), np.uint8)
+    return np.frombuffer(
+        json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode(), np.uint8
+    )
 
 
 def record_of(rows: Rows, row: int) -> dict[str, Any]:
@@ -114,7 +120,9 @@ class Frame:
         """
         if self.architecture != "decoder" or "pad" not in specials:
             return self
-        return replace(self, tail=tuple(role for role in self.tail if specials.get(role) != specials["pad"]))
+        return replace(
+            self, tail=tuple(role for role in self.tail if specials.get(role) != specials["pad"])
+        )
 
     def facts(self, vocabulary: Vocabulary) -> dict[str, Any]:
         """Return the properties of the rows that a manifest records."""
@@ -124,10 +132,14 @@ class Frame:
             return {}
         return {"decoder_start": int(self.ids((self.decoder_start,), vocabulary)[0])}
 
-    def row(self, texts: Sequence[NDArray[np.generic]], vocabulary: Vocabulary, max_length: int) -> FramedRow:
+    def row(
+        self, texts: Sequence[NDArray[np.generic]], vocabulary: Vocabulary, max_length: int
+    ) -> FramedRow:
         """Return the row of one text or a pair, truncated to `max_length` tokens."""
         kept = truncate_lengths([len(text) for text in texts], max_length - self.length(len(texts)))
-        head, between, tail = (self.ids(roles, vocabulary) for roles in (self.head, self.between, self.tail))
+        head, between, tail = (
+            self.ids(roles, vocabulary) for roles in (self.head, self.between, self.tail)
+        )
         parts = [head, texts[0][: kept[0]]]
         starts = [0]
         if len(texts) > 1:
@@ -148,7 +160,9 @@ FRAMES: Final[dict[str, Frame]] = {
     "roberta": Frame("encoder", ("cls",), ("sep", "sep"), ("sep",), segments=False),
     "t5": Frame("encoder_decoder", (), ("eos",), ("eos",), segments=False, decoder_start="pad"),
     "t5_encoder": Frame("encoder", (), ("eos",), ("eos",), segments=False),
-    "bart": Frame("encoder_decoder", ("bos",), ("eos", "eos"), ("eos",), segments=False, decoder_start="eos"),
+    "bart": Frame(
+        "encoder_decoder", ("bos",), ("eos", "eos"), ("eos",), segments=False, decoder_start="eos"
+    ),
     "gpt": Frame("decoder", (), ("eos",), ("eos",), segments=False),
     "gpt1": Frame("decoder", ("bos",), ("sep",), ("cls",), segments=False),
     "llama": Frame("decoder", ("bos",), ("eos",), ("eos",), segments=False),
@@ -225,8 +239,12 @@ class TaskRows(ABC, Generic[Item]):
     generated: ClassVar[bool] = False
     """a decoder learns to write the end of its rows"""
 
-    def __init__(self, facts: TaskFacts, form: Form, tokenizer: Tokenizer, corpus: str, source: str) -> None:
-        frame = form.frame if self.generated else form.frame.without_pad(tokenizer.vocabulary.specials)
+    def __init__(
+        self, facts: TaskFacts, form: Form, tokenizer: Tokenizer, corpus: str, source: str
+    ) -> None:
+        frame = (
+            form.frame if self.generated else form.frame.without_pad(tokenizer.vocabulary.specials)
+        )
         self.facts = facts
         self.form = replace(form, frame=frame)
         self.tokenizer = tokenizer
@@ -238,7 +256,15 @@ class TaskRows(ABC, Generic[Item]):
         self.truncated_inputs: dict[int, int] = {}
         """tokens that no example of an item holds, by index of the item, for items that lost some"""
         self.counts = SplitCounts(
-            rows_in=0, examples=0, windows=0, refused={}, tokens=0, truncated=0, truncated_tokens=0, labels={}, notes={}
+            rows_in=0,
+            examples=0,
+            windows=0,
+            refused={},
+            tokens=0,
+            truncated=0,
+            truncated_tokens=0,
+            labels={},
+            notes={},
         )
 
     @classmethod
@@ -251,7 +277,9 @@ class TaskRows(ABC, Generic[Item]):
         """Return the writer of the set of one split."""
         length = form.max_length * cls.per_token * (1 + facts.both_orders)
         path = f"{facts.name}/{split}"
-        return SetWriter.of_rows(path, 1, cls.features(facts, form.frame), vocabulary, length, "auto", {"task": path})
+        return SetWriter.of_rows(
+            path, 1, cls.features(facts, form.frame), vocabulary, length, "auto", {"task": path}
+        )
 
     @classmethod
     @abstractmethod
@@ -270,7 +298,11 @@ class TaskRows(ABC, Generic[Item]):
         """Return the ids of one text or a pair with special tokens, truncated to `max_length`."""
         return self.form.frame.row(texts, self.tokenizer.vocabulary, self.form.max_length)
 
-    def rows(self, items: Iterable[Item | Rejected], observe: Callable[[str, Encoding], None] | None = None) -> Rows:
+    def rows(
+        self,
+        items: Iterable[Item | Rejected],
+        observe: Callable[[str, Encoding], None] | None = None,
+    ) -> Rows:
         """Return all rows, shuffled by a hash of their uids so that no block holds a single class.
 
         `observe` is called with each text that is encoded and its tokens.
@@ -286,7 +318,12 @@ class TaskRows(ABC, Generic[Item]):
         while batch := list(islice(remaining, _BATCH)):
             add_counts(self.counts, {"rows_in": len(batch)})
             # encode each distinct text of the batch once
-            texts = [text for item in batch if not isinstance(item, Rejected) for text in self.texts(item)]
+            texts = [
+                text
+                for item in batch
+                if not isinstance(item, Rejected)
+                for text in self.texts(item)
+            ]
             texts = list(dict.fromkeys(texts))
             encodings = dict(zip(texts, self.tokenizer.encode(texts), strict=True))
             if observe is not None:
@@ -302,11 +339,16 @@ class TaskRows(ABC, Generic[Item]):
                     self.unbuilt[item.index] = examples
                     add_counts(self.counts, {"refused": {examples: 1}})
                     continue
-                lost = sum(each.cut if each.input_cut is None else each.input_cut for each in examples)
+                lost = sum(
+                    each.cut if each.input_cut is None else each.input_cut for each in examples
+                )
                 if lost:
                     self.truncated_inputs[item.index] = lost
                 for example in examples:
-                    counts: dict[str, object] = {"examples": 1, "tokens": len(example.columns["input_ids"])}
+                    counts: dict[str, object] = {
+                        "examples": 1,
+                        "tokens": len(example.columns["input_ids"]),
+                    }
                     counts |= {"labels": dict(example.labels), "notes": dict(example.notes)}
                     if example.cut:
                         counts |= {"truncated": 1, "truncated_tokens": example.cut}
@@ -332,5 +374,7 @@ class TaskRows(ABC, Generic[Item]):
         columns = {}
         for feature in self.features(self.facts, self.form.frame):
             dtype = self.tokenizer.vocabulary.id_dtype if feature.dtype == "ids" else feature.dtype
-            columns[feature.name] = Ragged.from_lists([row.columns[feature.name] for row in rows], dtype)
+            columns[feature.name] = Ragged.from_lists(
+                [row.columns[feature.name] for row in rows], dtype
+            )
         return Rows(fixed, columns)

@@ -32,29 +32,43 @@ def pair_facts(facts: TaskFacts, alike: float | str | None) -> TaskFacts:
         expected = f"one of {', '.join(facts.labels)}"
         fits = _class_name(alike) in facts.labels
         made = replace(made, metrics=("spearman", "pearson"))
-    elif facts.head == "regression" and facts.texts == 2:  # without a threshold, no score is too low
+    elif (
+        facts.head == "regression" and facts.texts == 2
+    ):  # without a threshold, no score is too low
         expected = f"a number above {facts.low:g} and up to {facts.high:g}, or null"
         fits = alike is None or (isinstance(alike, float) and facts.low < alike <= facts.high)
         made = replace(facts, head="similarity", alike=alike if isinstance(alike, float) else None)
     else:
         raise ConfigurationError(f"tasks.similarity: the task {facts.name} has no pairs of texts")
     if not fits:
-        raise ConfigurationError(f"tasks.similarity.alike: expected {expected} of the task {facts.name}, got {alike}")
+        raise ConfigurationError(
+            f"tasks.similarity.alike: expected {expected} of the task {facts.name}, got {alike}"
+        )
     return made
 
 
-def to_pair(item: TaskItem | Rejected, facts: TaskFacts, alike: float | str | None) -> LabeledText | Rejected:
+def to_pair(
+    item: TaskItem | Rejected, facts: TaskFacts, alike: float | str | None
+) -> LabeledText | Rejected:
     """Return an item of a task as a pair with a score: its own, or 1 for a positive and 0 for a negative pair."""
     if isinstance(item, SourceTarget):
         return LabeledText((item.source, item.targets[0]), None, 1.0, item.index, item.group)
     if isinstance(item, LabeledText):
-        names = {facts.labels[index] for index in (item.classes or (item.label,)) if index is not None}
-        return replace(item, label=None, target=float(_class_name(alike) in names)) if item.target is None else item
+        names = {
+            facts.labels[index] for index in (item.classes or (item.label,)) if index is not None
+        }
+        return (
+            replace(item, label=None, target=float(_class_name(alike) in names))
+            if item.target is None
+            else item
+        )
     return Rejected(item.reason if isinstance(item, Rejected) else "no_pair", item.index)
 
 
 def _class_name(alike: float | str | None) -> str:
-    return f"{alike:g}" if isinstance(alike, float) else str(alike)  # MRPC's paraphrases have class 1
+    return (
+        f"{alike:g}" if isinstance(alike, float) else str(alike)
+    )  # MRPC's paraphrases have class 1
 
 
 def reject_negative(item: TaskItem | Rejected, facts: TaskFacts) -> TaskItem | Rejected:
@@ -84,8 +98,13 @@ def code_switch(
         if isinstance(item, Rejected) or not switcher.chooses(item.index):
             yield item
         elif isinstance(item, TaggedWords):
-            words = [switcher.translate(item.index, *pair).split() for pair in enumerate(item.words)]
-            labels = [expand_label(facts.labels[tag], len(new)) for tag, new in zip(item.tags, words, strict=True)]
+            words = [
+                switcher.translate(item.index, *pair).split() for pair in enumerate(item.words)
+            ]
+            labels = [
+                expand_label(facts.labels[tag], len(new))
+                for tag, new in zip(item.tags, words, strict=True)
+            ]
             yield replace(
                 item,
                 words=tuple(word for new in words for word in new),

@@ -48,7 +48,9 @@ class WordSwitcher:
         """Return the word at position `number` of a row, or its translation."""
         if self._uniform("word", index, number) >= self.config.word_rate:
             return word
-        dictionary = self.dictionaries[int(self._uniform("language", index, number) * len(self.dictionaries))]
+        dictionary = self.dictionaries[
+            int(self._uniform("language", index, number) * len(self.dictionaries))
+        ]
         if (choice := dictionary.get(word.lower())) is None:
             return word
         new = choice[int(self._uniform("translation", index, number) * len(choice))]

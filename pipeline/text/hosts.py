@@ -46,7 +46,9 @@ def host_of(url: str | None) -> str | None:
 
 def ascii_url(url: str) -> str:
     """Return a URL, also one without scheme, with its host in ASCII form."""
-    return _NAME.sub(lambda match: f"{match[1] or ''}{match[2] or ''}{ascii_host(match[3])}", url, count=1)
+    return _NAME.sub(
+        lambda match: f"{match[1] or ''}{match[2] or ''}{ascii_host(match[3])}", url, count=1
+    )
 
 
 def parent_domains(host: str) -> list[str]:

@@ -32,14 +32,22 @@ _CAPITALS: Final = str.maketrans(ascii_lowercase, ascii_uppercase)
 _BLANK_BEFORE_NEWLINE: Final = re.compile(r"\n(?<=[^\S\n]\n)")
 
 _BASIC: Final = (range(0x80, 0x10000),)
-_ASTRAL: Final = (range(0x10000, 0x20000), range(0xE0000, 0xE0200))  # no mark is outside of these planes
+_ASTRAL: Final = (
+    range(0x10000, 0x20000),
+    range(0xE0000, 0xE0200),
+)  # no mark is outside of these planes
 
 
 def _characters(category: str, planes: tuple[range, ...]) -> str:
     """Return the body of a character class: all code points of a Unicode category."""
-    points = [point for plane in planes for point in plane if unicodedata.category(chr(point)) == category]
+    points = [
+        point for plane in planes for point in plane if unicodedata.category(chr(point)) == category
+    ]
     # consecutive code points have the same difference to their index
-    runs = [[point for _, point in run] for _, run in groupby(enumerate(points), lambda item: item[1] - item[0])]
+    runs = [
+        [point for _, point in run]
+        for _, run in groupby(enumerate(points), lambda item: item[1] - item[0])
+    ]
     return "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in runs)
 
 
@@ -128,7 +136,9 @@ def _normalize_characters(text: str, changes: Changes) -> str:
         text, changes["line_ends"] = _LINE_END.subn("\n", text)
         changes["line_ends"] += text.count("\u2029")
         text, changes["control_characters"] = _CONTROL.subn("", text.replace("\u2029", "\n\n"))
-        text, changes["invisible_characters"] = _INVISIBLE.subn("", _replace_surrogates(text, changes))
+        text, changes["invisible_characters"] = _INVISIBLE.subn(
+            "", _replace_surrogates(text, changes)
+        )
     # after dropping controls, which can bring a letter and its accent together
     text = _compose(text, changes)
     if "\u200b" in text:
@@ -145,7 +155,9 @@ def normalize_field(form: NormalForm, text: str) -> str:
     """
     if text.isascii() and not _RARE.search(text):
         return text
-    return (_normalize_characters if form in ("prose", "sequence") else _FORMS[form])(text, Counter())
+    return (_normalize_characters if form in ("prose", "sequence") else _FORMS[form])(
+        text, Counter()
+    )
 
 
 def _normalize_prose(text: str, changes: Changes) -> str:
@@ -200,7 +212,9 @@ def _compose(text: str, changes: Changes) -> str:
     if composed is not text and composed != text:
         shorter = len(text) - len(composed)
         # a sign that has another one as its only form, such as the Angstrom sign, is as long as that one
-        changes["composed_characters"] += shorter if shorter > 0 else sum(map(operator.ne, text, composed))
+        changes["composed_characters"] += (
+            shorter if shorter > 0 else sum(map(operator.ne, text, composed))
+        )
     return composed
 
 
@@ -212,7 +226,9 @@ _FORMS: Final[Mapping[NormalForm, Callable[[str, Changes], str]]] = {
 }
 
 
-_WIDE_MARKS: Final = re.compile("[\u3000-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65]")
+_WIDE_MARKS: Final = re.compile(
+    "[\u3000-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65]"
+)
 
 
 CHARACTERS_PER_WORD: Final = 3
@@ -247,7 +263,10 @@ def count_words(text: str) -> int:
 
 def is_written_without_blanks(character: str) -> bool:
     """Return whether a character is one of a script without blanks between words, or a mark of Chinese or Japanese."""
-    return bool(character) and (_NO_BLANKS.match(character) or _WIDE_MARKS.match(character)) is not None
+    return (
+        bool(character)
+        and (_NO_BLANKS.match(character) or _WIDE_MARKS.match(character)) is not None
+    )
 
 
 def _keep_zero_width_spaces(spaces: re.Match[str]) -> str:
@@ -257,8 +276,15 @@ def _keep_zero_width_spaces(spaces: re.Match[str]) -> str:
     end = spaces.end()
     before = text[start - 1 : start]
     after = text[end : end + 1]
-    inside = before and after and unicodedata.category(before)[0] in "LM" and unicodedata.category(after)[0] == "L"
-    return "" if inside and not _NO_BLANKS.match(before) and not _NO_BLANKS.match(after) else spaces[0]
+    inside = (
+        before
+        and after
+        and unicodedata.category(before)[0] in "LM"
+        and unicodedata.category(after)[0] == "L"
+    )
+    return (
+        "" if inside and not _NO_BLANKS.match(before) and not _NO_BLANKS.match(after) else spaces[0]
+    )
 
 
 def join_lines(lines: Sequence[str]) -> str:
@@ -269,7 +295,12 @@ def join_lines(lines: Sequence[str]) -> str:
 
 def is_unspaced(character: str) -> bool:
     """Return whether a character is a letter or spacing mark of a script without spaces between words."""
-    return _ALONE.fullmatch(character) is not None and unicodedata.category(character) in ("Lo", "Lm", "Nl", "Mc")
+    return _ALONE.fullmatch(character) is not None and unicodedata.category(character) in (
+        "Lo",
+        "Lm",
+        "Nl",
+        "Mc",
+    )
 
 
 def choose_form(text: str) -> MatchForm:
@@ -291,7 +322,8 @@ def match_words(text: str, form: MatchForm = "words") -> list[str]:
         folded = unicodedata.normalize("NFD", text.casefold())
         if _VIETNAMESE.search(folded):
             folded = " ".join(
-                token if _VIETNAMESE.search(token) else _OPTIONAL_MARKS.sub("", token) for token in folded.split()
+                token if _VIETNAMESE.search(token) else _OPTIONAL_MARKS.sub("", token)
+                for token in folded.split()
             )
         else:
             folded = _OPTIONAL_MARKS.sub("", folded)

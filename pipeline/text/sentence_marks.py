@@ -34,7 +34,9 @@ _IS_MARK: Final = re.compile(f"(?!{BURMESE_COMMA})[…{SENTENCE_TERMINAL}{OTHER_
 
 def is_sentence_mark(character: str, language: str) -> bool:
     """Return whether a character ends sentences of a language, given by its ISO 639-1 code."""
-    return _IS_MARK.match(character) is not None or (character == GREEK_QUESTION and language == "el")
+    return _IS_MARK.match(character) is not None or (
+        character == GREEK_QUESTION and language == "el"
+    )
 
 
 def ends_sentence(line: str, language: str) -> bool:
@@ -45,4 +47,8 @@ def ends_sentence(line: str, language: str) -> bool:
     end = line.rstrip(CLOSING_QUOTES + " \u00a0\u202f\u200b")
     if not end:
         return False
-    return is_sentence_mark(end[-1], language) or end.endswith(DOUBLE_BLANK) or _NO_MARKS.match(end[-1]) is not None
+    return (
+        is_sentence_mark(end[-1], language)
+        or end.endswith(DOUBLE_BLANK)
+        or _NO_MARKS.match(end[-1]) is not None
+    )

@@ -165,7 +165,9 @@ class TextStatistics:
             if len(near) < 2:
                 repeats = _Repeats(at[:0], groups[:0])
             else:
-                kept, repeated = _group_repeats(groups[near] * (self.token_count + 1) + groups[near + 1])
+                kept, repeated = _group_repeats(
+                    groups[near] * (self.token_count + 1) + groups[near + 1]
+                )
                 repeats = _Repeats(at[near[kept]], repeated)
         self._repeats[n] = repeats
         return repeats

@@ -33,7 +33,9 @@ _UPPER: Final = "A-ZÀ-ÖØ-ÞΑ-ΩА-Я"
 _LETTER: Final = "[^\\W\\d_]"
 _AFTER_WORD: Final = f"(?:(?<={_LETTER})|(?<=[0-9]))"
 
-_PREFIX: Final = re.compile(f"\\.\\.+|\\+(?![0-9])|(?:US|C|A)\\$|[§%=—–{_CURRENCY}{_MARKS}{_QUOTES}{_ICONS}]")
+_PREFIX: Final = re.compile(
+    f"\\.\\.+|\\+(?![0-9])|(?:US|C|A)\\$|[§%=—–{_CURRENCY}{_MARKS}{_QUOTES}{_ICONS}]"
+)
 _SUFFIX: Final = re.compile(
     f"(?:\\.\\.+|[—–{_MARKS}{_QUOTES}{_ICONS}]|['’][sS]|(?<=[0-9])(?:[+{_CURRENCY}]|[kcm]?m[²³]?|[kmµ]?g|km/h|[kMGT]B|[%KMT])"
     f"|(?<=[0-9{_LOWER}%²+\\-{_MARKS}{_QUOTES}])\\.|(?<=[{_UPPER}][{_UPPER}])\\.)$"
@@ -54,12 +56,8 @@ _ABBREVIATION_WORDS: Final = (
     "'s ’d ’ll ’re ’s a. b. c. d. e. f. g. h. i. j. k. l. m. n. o. p. q. r. s. t. u. v. w. x. y. z. ä. ö. ü."
 )
 _ABBREVIATIONS: Final = frozenset(_ABBREVIATION_WORDS.split())
-_BEFORE_NOT: Final = (
-    "ai|are|ca|could|dare|did|do|does|had|has|have|is|may|might|must|need|ought|sha|should|was|were|wo|would"
-)
-_BEFORE_APOSTROPHE: Final = (
-    "could|he|how|i|it|let|might|must|she|should|that|there|they|this|we|what|when|where|who|why|would|you"
-)
+_BEFORE_NOT: Final = "ai|are|ca|could|dare|did|do|does|had|has|have|is|may|might|must|need|ought|sha|should|was|were|wo|would"
+_BEFORE_APOSTROPHE: Final = "could|he|how|i|it|let|might|must|she|should|that|there|they|this|we|what|when|where|who|why|would|you"
 _CONTRACTION: Final = re.compile(
     f"((?:{_BEFORE_NOT})(?=n['’]t)|(?:{_BEFORE_APOSTROPHE})(?=['’]))(n?['’](?:d|ll|m|re|s|t|ve))(['’]ve)?|(can)(not)",
     re.IGNORECASE,
@@ -118,7 +116,9 @@ class TokenTable(dict[str, tuple[int, ...]]):
                 self.lengths = np.concatenate((self.lengths, np.zeros_like(self.lengths)))
                 self.sizes = np.concatenate((self.sizes, np.zeros_like(self.sizes)))
                 self.letters = np.concatenate((self.letters, np.zeros_like(self.letters)))
-                self.word_counts = np.concatenate((self.word_counts, np.zeros_like(self.word_counts)))
+                self.word_counts = np.concatenate(
+                    (self.word_counts, np.zeros_like(self.word_counts))
+                )
                 self.has_letter = np.concatenate((self.has_letter, np.zeros_like(self.has_letter)))
             self.tokens.append(token)
             self.lengths[number] = len(token)
@@ -127,7 +127,9 @@ class TokenTable(dict[str, tuple[int, ...]]):
                 self.sizes[number] = len(token) + _count_syllables(token)
                 self.letters[number] = _count_letters(token)
                 self.word_counts[number] = count_words(token)
-                self.has_letter[number] = token[0].isalpha() or _ANY_LETTER.search(token) is not None
+                self.has_letter[number] = (
+                    token[0].isalpha() or _ANY_LETTER.search(token) is not None
+                )
         return number
 
 

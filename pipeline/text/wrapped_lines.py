@@ -104,7 +104,11 @@ def join_lines_of(lines: Sequence[str]) -> str:
     """Return the lines of one paragraph as one line, without the indent and the marks of quotations of all but one."""
     parts = [lines[0].rstrip()]
     for line in lines[1:]:
-        text = _QUOTED.sub("", line.strip(), count=1).strip() if line.lstrip().startswith(">") else line.strip()
+        text = (
+            _QUOTED.sub("", line.strip(), count=1).strip()
+            if line.lstrip().startswith(">")
+            else line.strip()
+        )
         parts.append(text if _touch(parts[-1], text) else f" {text}")
     return "".join(parts)
 
@@ -112,7 +116,9 @@ def join_lines_of(lines: Sequence[str]) -> str:
 def unwrap(text: str) -> str:
     """Return a text with each hard-wrapped paragraph as one line."""
     lines = text.split("\n")
-    return "\n".join(join_lines_of([lines[number] for number in group]) for group in group_lines(lines))
+    return "\n".join(
+        join_lines_of([lines[number] for number in group]) for group in group_lines(lines)
+    )
 
 
 def _touch(left: str, right: str) -> bool:
@@ -128,7 +134,11 @@ def _find_joined(lines: Sequence[str], measure: Width) -> set[int]:
     """Return the numbers of the lines that continue the paragraph of the line before."""
     blocks = [block for block in _iter_blocks(lines, measure) if len(block.lines) > 1]
     widths = [(_width_of(block), block) for block in blocks]
-    seeds = [(width, block) for width, block in widths if _is_wrapped(block, width, _FEWEST_BREAKS, is_alone=True)]
+    seeds = [
+        (width, block)
+        for width, block in widths
+        if _is_wrapped(block, width, _FEWEST_BREAKS, is_alone=True)
+    ]
     if not seeds and blocks:
         # paragraphs of two or three lines: all together
         width = max(width for width, _ in widths)
@@ -140,7 +150,10 @@ def _find_joined(lines: Sequence[str], measure: Width) -> set[int]:
     if not seeds:
         return set()
     usual = median_low([width for width, block in seeds for _ in block.lines])
-    if usual < _NARROW and sum(_count_forced(block, width) for width, block in seeds) < _BREAKS_IF_NARROW:
+    if (
+        usual < _NARROW
+        and sum(_count_forced(block, width) for width, block in seeds) < _BREAKS_IF_NARROW
+    ):
         return set()
     wrapped = {block.first: width for width, block in seeds}
     joined = set[int]()
@@ -190,7 +203,9 @@ def _is_forced(line: _Line, following: _Line, width: int) -> bool:
     """Return whether the first word of the next line would not have fitted."""
     word = following.text.split(maxsplit=1)[0] if following.text else ""
     if is_written_without_blanks(word[:1]):
-        word = word[:2]  # any character may begin a line, but for marks, which go to the line before
+        word = word[
+            :2
+        ]  # any character may begin a line, but for marks, which go to the line before
     return line.columns + 1 + len(word) > width - width // _SLACK
 
 
@@ -207,7 +222,9 @@ def _is_boundary(block: _Block, number: int, width: int) -> bool:
     following = block.lines[number + 1] if number + 1 < len(block.lines) else None
     hangs = following is not None and following.indent > line.indent
     if line.indent > before.indent and (following is None or following.indent < line.indent):
-        return not _MARKER.match(before.text)  # an item of two lines; else the first line of a paragraph
+        return not _MARKER.match(
+            before.text
+        )  # an item of two lines; else the first line of a paragraph
     if _MARKER.match(line.text):
         if hangs or not _is_forced(before, line, width):
             return True
@@ -224,7 +241,12 @@ def _count_forced(block: _Block, width: int) -> int:
 
 
 def _is_wrapped(
-    block: _Block, width: int, fewest: int, *, is_alone: bool, ends: frozenset[int] | set[int] = frozenset()
+    block: _Block,
+    width: int,
+    fewest: int,
+    *,
+    is_alone: bool,
+    ends: frozenset[int] | set[int] = frozenset(),
 ) -> bool:
     """Return whether a block is prose whose breaks the width forced.
 
@@ -282,7 +304,9 @@ def _continues(lines: Sequence[_Line], forced: Sequence[int]) -> bool:
     lower = sum(start.isalpha() and not (has_cases and start.isupper()) for start in starts)
     firsts = {lines[number].text.split(maxsplit=1)[0] for number in forced}
     return (
-        marked <= _MARKED_SHARE * len(forced) and lower >= _LOWER_SHARE * len(forced) and 4 * len(firsts) > len(forced)
+        marked <= _MARKED_SHARE * len(forced)
+        and lower >= _LOWER_SHARE * len(forced)
+        and 4 * len(firsts) > len(forced)
     )
 
 

@@ -75,7 +75,8 @@ class UnknownText:
             "unknown_text": self.by_language,
             "unknown_reasons": {reason.value: number for reason, number in self._reasons.items()},
             "unknown_examples": {
-                reason.value: dict(examples.most_common(_EXAMPLES)) for reason, examples in self._examples.items()
+                reason.value: dict(examples.most_common(_EXAMPLES))
+                for reason, examples in self._examples.items()
             },
         }
 
@@ -121,7 +122,10 @@ class UnknownShares:
         tokens = self.total("unknown_tokens")
         amounts = f"{tokens:,} token{'s' * (tokens != 1)} for {characters:,} character{'s' * (characters != 1)}"
         shares = self.language_shares()
-        shown = [f"{language} {percent(share)}" for language, share in list(shares.items())[:_SHOWN_LANGUAGES]]
+        shown = [
+            f"{language} {percent(share)}"
+            for language, share in list(shares.items())[:_SHOWN_LANGUAGES]
+        ]
         rest = len(shares) - len(shown)
         languages = ", ".join(shown) + (f" and {rest} more" if rest else "")
         return f"unknown: {amounts} ({percent(self.share)}): {languages}"
@@ -134,7 +138,9 @@ class UnknownShares:
         """Yield a sentence for each reason, the one with most characters first: what is unknown, and the ways out."""
         for name, characters in sorted(self.reasons.items(), key=lambda item: (-item[1], item[0])):
             reason = UnknownReason(name)
-            named = sorted(self.examples.get(name, {}).items(), key=lambda item: (-item[1], item[0]))
+            named = sorted(
+                self.examples.get(name, {}).items(), key=lambda item: (-item[1], item[0])
+            )
             most = _EXAMPLES if reason is UnknownReason.LETTERS else _WORDS
             shown = " ".join(example for example, _ in named[:most])
             yield f"{name} ({characters:,} characters), such as {shown}: {_WAYS_OUT[reason]}"

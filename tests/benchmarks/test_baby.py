@@ -23,11 +23,17 @@ def test_kneser_ney_by_hand():
 def test_a_tie_is_wrong_and_paradigms_weigh_the_same():
     pairs = [Pair("good", "bad", paradigm, "p") for paradigm in ("x", "x", "x", "y")]
     found = accuracies(pairs, np.array([2, 1, 1, 1, 0, 1, 5, 4], float))
-    assert found == {"mean": pytest.approx(2 / 3), "ties": 1, "paradigms": {"x": pytest.approx(1 / 3), "y": 1.0}}
+    assert found == {
+        "mean": pytest.approx(2 / 3),
+        "ties": 1,
+        "paradigms": {"x": pytest.approx(1 / 3), "y": 1.0},
+    }
 
 
 def test_the_curve_shows_each_point_and_control():
     shown = curve([(1e5, 0.5), (3.02e7, 0.6)], {"5-gram": 0.515})
-    assert all(text in shown for text in ("100k words 50.0", "30.2M words 60.0", "5-gram 51.5")), shown
+    assert all(text in shown for text in ("100k words 50.0", "30.2M words 60.0", "5-gram 51.5")), (
+        shown
+    )
     assert shown.count("<circle") == 2
     assert [name_of(words) for words in (2e6, 81e3)] == ["2M", "81k"]

@@ -19,7 +19,17 @@ from tests.model.small_models import FAMILIES, batch_for, built, only
 @pytest.mark.slow
 def test_every_experiment_runs_in_small(tmp_path):
     output = tmp_path / "gpu.jsonl"
-    command = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu", "--warm", "0", "--steps", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.gpu",
+        "--device",
+        "cpu",
+        "--warm",
+        "0",
+        "--steps",
+        "2",
+    ]
     subprocess.run([*command, "--minutes", "60", "--output", str(output)], cwd=gpu.ROOT, check=True)
     lines = [json.loads(line) for line in output.read_text().splitlines()]
     assert [line["name"] for line in lines if line["tiny"]] == list(gpu.experiments())

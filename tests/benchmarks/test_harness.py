@@ -17,4 +17,6 @@ def test_whatever_benchmarks_import_from_the_project_is_there():
                 module = import_module(node.module)
                 for one in node.names:
                     place = f"{path}:{node.lineno} {node.module} has no {one.name}"
-                    assert hasattr(module, one.name) or find_spec(f"{node.module}.{one.name}"), place
+                    assert hasattr(module, one.name) or find_spec(f"{node.module}.{one.name}"), (
+                        place
+                    )

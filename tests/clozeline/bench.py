@@ -37,7 +37,12 @@ _opened = None
 
 
 def _note(event, arguments):
-    if event == "open" and _opened is not None and isinstance(arguments[0], str) and "w" not in (arguments[1] or ""):
+    if (
+        event == "open"
+        and _opened is not None
+        and isinstance(arguments[0], str)
+        and "w" not in (arguments[1] or "")
+    ):
         _opened.append(Path(arguments[0]))
 
 
@@ -55,14 +60,18 @@ def reading():
     real = RecordedFile.buffer
     _opened = []
     found = _opened
-    with mock.patch.object(RecordedFile, "buffer", lambda self: (found.append(self.path), real(self))[1]):
+    with mock.patch.object(
+        RecordedFile, "buffer", lambda self: (found.append(self.path), real(self))[1]
+    ):
         yield found
     _opened = None
 
 
 SET, TASK_SET = "corpus1/corrupt/masked_lm/train", "task1/out/tasks/sst2/train"
 HERE = "/proc/self/cwd"
-_STAGES = miniature.RECIPE[: miniature.RECIPE.index("corrupt:")].replace("group:", "balance: {}\ngroup:")
+_STAGES = miniature.RECIPE[: miniature.RECIPE.index("corrupt:")].replace(
+    "group:", "balance: {}\ngroup:"
+)
 _MASKED = "{name: masked_lm, max_length: 64, block_rows: 16}"
 _TASK_FILE = "{path: task1/files/train.tsv, reader: {name: glue, task: sst2}}"
 _TUNING = (
@@ -90,9 +99,15 @@ def write_inputs(folder):
     """Write everything that the lines of the bench need and no command makes."""
     # texts and recipes of the pipeline
     miniature.write_corpus(folder / "crawl", 25)
-    plain = _STAGES.replace("dedup:", f"decontaminate: {{against: [items1.txt, {_TASK_FILE}]}}\ndedup:")
-    miniature.write_recipe(folder, f"{plain}corrupt: [{_MASKED}, {{name: causal_lm, max_length: 64}}]\n")
-    (folder / "items1.txt").write_text(" ".join(miniature.text(9, 15).split()[7:40]) + "\n", encoding="utf-8")
+    plain = _STAGES.replace(
+        "dedup:", f"decontaminate: {{against: [items1.txt, {_TASK_FILE}]}}\ndedup:"
+    )
+    miniature.write_recipe(
+        folder, f"{plain}corrupt: [{_MASKED}, {{name: causal_lm, max_length: 64}}]\n"
+    )
+    (folder / "items1.txt").write_text(
+        " ".join(miniature.text(9, 15).split()[7:40]) + "\n", encoding="utf-8"
+    )
     task_files.write_task(folder / "task1" / "files")
     task_files.write_vocabulary(folder / "task1" / "words")
     task_files.write_recipe(folder / "task1")
@@ -104,13 +119,17 @@ def write_inputs(folder):
         "checkpoint__every": 1,
     }
     for name, changes in _TRAININGS.items():
-        (folder / name).write_text(yaml.safe_dump(plain_config(**{**usual, **changes})), encoding="utf-8")
+        (folder / name).write_text(
+            yaml.safe_dump(plain_config(**{**usual, **changes})), encoding="utf-8"
+        )
     # small files of some tools
     shutil.copy(HOME / "configs" / "prompts" / "polarity_cloze.yaml", folder / "prompt.yaml")
     (folder / "texts.txt").write_text("a text\n", encoding="utf-8")
     (folder / "words.txt").write_text("immunology " * 30, encoding="utf-8")
     for name in ("first", "second"):
-        (folder / f"{name}.yaml").write_text(yaml.safe_dump({"name": name, "shards": TASK_SET}), encoding="utf-8")
+        (folder / f"{name}.yaml").write_text(
+            yaml.safe_dump({"name": name, "shards": TASK_SET}), encoding="utf-8"
+        )
     (folder / "tuning").mkdir()
     shutil.copy(folder / "task1" / "recipe.yaml", folder / "tuning" / "pipeline.yaml")
     (folder / "tuning" / "train.yaml").write_text(_TUNING, encoding="utf-8")
@@ -124,11 +143,19 @@ def write_inputs(folder):
 # before any limit on files: its first import makes a semaphore, which is a file, and warns if it cannot
 import_module("sklearn.base")
 
-_SECTIONS = (Path(__file__).parent / "command_lines.txt").read_text(encoding="utf-8").split("\n\n# ")[1:]
+_SECTIONS = (
+    (Path(__file__).parent / "command_lines.txt").read_text(encoding="utf-8").split("\n\n# ")[1:]
+)
 MADE, READERS, STARTERS = (section.splitlines()[1:] for section in _SECTIONS)
 COMMANDS = {name: command for group in commands().values() for name, command in group.items()}
-STAGES = {COMMANDS[line.split()[0]].stage or "": line for line in READERS if COMMANDS[line.split()[0]].stage}
-AGAIN = {name: f"rm {line.rpartition('=')[2]}/{name}/records; {line}" for name, line in STAGES.items()}
+STAGES = {
+    COMMANDS[line.split()[0]].stage or "": line
+    for line in READERS
+    if COMMANDS[line.split()[0]].stage
+}
+AGAIN = {
+    name: f"rm {line.rpartition('=')[2]}/{name}/records; {line}" for name, line in STAGES.items()
+}
 """Stages that lost the records of their units, so that they are done again."""
 LINES = {line.split()[0]: line for line in reversed([*STARTERS, *READERS])}
 """A line of each command."""
@@ -160,7 +187,9 @@ def call(action, words, folder, limit, out=None):
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, usual)
         files = {os.path.relpath(os.path.realpath(path), folder.resolve()) for path in opened}
-    return Answer(code, out.getvalue(), error.getvalue()), {file for file in files if not file.startswith("..")}
+    return Answer(code, out.getvalue(), error.getvalue()), {
+        file for file in files if not file.startswith("..")
+    }
 
 
 def train(world, words, folder, limit):
@@ -194,7 +223,9 @@ class Bench:
             answer = bench.answer(line)
             assert answer.code == 0, (line, answer)
         last = open_shards(folder / SET).manifest.shards[-1]
-        publish_quarantine(folder / SET, [{"shard": last.path, "block": last.blocks - 1, "reason": "a test"}])
+        publish_quarantine(
+            folder / SET, [{"shard": last.path, "block": last.blocks - 1, "reason": "a test"}]
+        )
         with contextlib.chdir(folder):
             for seed in (0, 1):
                 score_run(Path("task1/run"), "train", Path(f"scored1/scores/seed-{seed}.json"))
@@ -208,9 +239,17 @@ class Bench:
         stages = [*STAGES]
         name = line.split()[0]
         stage = COMMANDS[line.split()[0]].stage
-        doomed = stages[stages.index(stage) :] if stage else ["."] if name in ("pipeline", "train") else []
+        doomed = (
+            stages[stages.index(stage) :]
+            if stage
+            else ["."]
+            if name in ("pipeline", "train")
+            else []
+        )
         for folder in doomed:
-            shutil.rmtree(self.folder / re.findall(r"output=(\S+)", line)[0] / folder, ignore_errors=True)
+            shutil.rmtree(
+                self.folder / re.findall(r"output=(\S+)", line)[0] / folder, ignore_errors=True
+            )
 
     def start(self, line, limit=UNLIMITED, out=None):
         """Run a line, of which no file may grow beyond `limit` bytes; return also the files that it opened."""
@@ -221,9 +260,17 @@ class Bench:
         if name == "train" and "--dry-run" not in words:
             return self.ranks.run(train, words, self.folder, limit)[0]
         # imported before the disk fills: a library warns where it can write nothing
-        module = import_module("clozeline.train.command" if name == "train" else COMMANDS[name].module)
+        module = import_module(
+            "clozeline.train.command" if name == "train" else COMMANDS[name].module
+        )
         stage = COMMANDS[name].stage
-        return call(partial(module.run_stage, stage) if stage else module.main, words, self.folder, limit, out)
+        return call(
+            partial(module.run_stage, stage) if stage else module.main,
+            words,
+            self.folder,
+            limit,
+            out,
+        )
 
     def answer(self, line, limit=UNLIMITED, out=None):
         return self.start(line, limit, out)[0]

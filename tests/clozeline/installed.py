@@ -13,5 +13,11 @@ def installed(*words, cwd):
     """Run `clozeline WORDS`, without what the tests put in the environment for imports."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     return subprocess.run(
-        [SCRIPT, *words], cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=1800
+        [SCRIPT, *words],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1800,
     )

@@ -5,7 +5,17 @@ import math
 import pytest
 import torch
 
-from clozeline.columns import FIELDS, IGNORED, LABEL_INDEX, PLACES, STARTS, UNDO, BatchField, Feature, Role
+from clozeline.columns import (
+    FIELDS,
+    IGNORED,
+    LABEL_INDEX,
+    PLACES,
+    STARTS,
+    UNDO,
+    BatchField,
+    Feature,
+    Role,
+)
 from clozeline.errors import ConfigurationError
 from clozeline.model.compilation.host_shapes import pad_labels
 
@@ -15,12 +25,20 @@ def fields_of(role, dtype="uint8", name="mine"):
 
 
 def test_tensors_follow_from_the_role():
-    assert fields_of(Role("row", head="h", below=3)) == (BatchField("mine", "row", filler=IGNORED, below=3),)
+    assert fields_of(Role("row", head="h", below=3)) == (
+        BatchField("mine", "row", filler=IGNORED, below=3),
+    )
     assert fields_of(Role("row")) == (BatchField("mine", "row"),)
-    assert fields_of(Role("row", head="h"), "float32") == (BatchField("mine", "row", "float32", math.nan),)
+    assert fields_of(Role("row", head="h"), "float32") == (
+        BatchField("mine", "row", "float32", math.nan),
+    )
     assert fields_of(Role("weight"), "float32") == (BatchField("mine", "row", "float32", 1),)
     ids, lengths = fields_of(Role("ids", head="h"), "ids")
-    assert (ids.per, ids.below, lengths) == ("text", "vocabulary", BatchField("lengths_mine", "row", of="mine"))
+    assert (ids.per, ids.below, lengths) == (
+        "text",
+        "vocabulary",
+        BatchField("lengths_mine", "row", of="mine"),
+    )
     assert fields_of(UNDO) == ()
     (start,), (position,) = fields_of(STARTS), fields_of(PLACES)
     assert (start.per, position.per, position.below) == ("token", "entry", "tokens")
@@ -39,7 +57,9 @@ def test_tensors_follow_from_the_role():
 def test_an_entry_for_each_entry_of_another_column(of, per):
     (field,) = fields_of(Role("label", of, head="h", below=5))
     assert field == BatchField("mine", per, filler=IGNORED, below=5, of=of)
-    assert fields_of(Role("label", of, head="h"), "float32")[0].filler == 0, "a factor or a number of a label"
+    assert fields_of(Role("label", of, head="h"), "float32")[0].filler == 0, (
+        "a factor or a number of a label"
+    )
 
 
 def test_a_column_of_the_same_set_may_hold_the_positions_or_starts():
@@ -52,14 +72,21 @@ def test_a_column_of_the_same_set_may_hold_the_positions_or_starts():
     "name", ["label_index", "lengths", "row_weight", "decoder_lengths", "sample_words", "hidden_b"]
 )
 def test_names_of_tensors_that_batches_make_are_refused(name):
-    with pytest.raises(ConfigurationError, match=f"column {name}: batches make a tensor of this name.*another name"):
+    with pytest.raises(
+        ConfigurationError, match=f"column {name}: batches make a tensor of this name.*another name"
+    ):
         Feature(name, "uint8", Role("row", head="mine"), "taken")
     assert Feature(name, "uint8", UNDO, "no tensor").name == name
 
 
-@pytest.mark.parametrize("name", ["label_positions", "label_ids", "document_starts", "tags", "choice", "target_ids"])
+@pytest.mark.parametrize(
+    "name", ["label_positions", "label_ids", "document_starts", "tags", "choice", "target_ids"]
+)
 def test_a_column_of_ours_with_another_role_is_refused(name):
-    with pytest.raises(ConfigurationError, match=rf"column {name}: expected the role .*, got weight; give the column"):
+    with pytest.raises(
+        ConfigurationError,
+        match=rf"column {name}: expected the role .*, got weight; give the column",
+    ):
         Feature(name, "float32", Role("weight"), "taken")
 
 

@@ -42,8 +42,16 @@ def raising(error):
             "error: out/a: Permission denied; change its permissions, or choose another folder\n",
         ),
         (OSError("odd"), 74, "error: odd\n"),
-        (Stopped(), 75, "interrupted: finished units are kept, run the same command again to continue\n"),
-        (KeyboardInterrupt(), 130, "interrupted: finished units are kept, run the same command again to continue\n"),
+        (
+            Stopped(),
+            75,
+            "interrupted: finished units are kept, run the same command again to continue\n",
+        ),
+        (
+            KeyboardInterrupt(),
+            130,
+            "interrupted: finished units are kept, run the same command again to continue\n",
+        ),
     ],
 )
 def test_what_a_user_can_correct_is_one_line(error, code, message, capsys):
@@ -110,7 +118,9 @@ def test_no_line_is_longer_than_a_terminal_and_no_word_is_lost(words):
     assert all(len(line) <= LOG_COLUMNS or len(line.split()) <= 2 for line in wrapped.splitlines())
 
 
-@pytest.mark.parametrize("command", [["pipeline", "--config", "recipe:demo"], ["train", "--config"], ["new"]])
+@pytest.mark.parametrize(
+    "command", [["pipeline", "--config", "recipe:demo"], ["train", "--config"], ["new"]]
+)
 def test_a_word_that_is_not_utf8_is_refused_in_one_sentence(command):
     """The path of a file whose name is in another encoding: Python gives its bytes as surrogates."""
     words = [sys.executable, "-m", "clozeline", *command, b"input=caf\xe9.jsonl"]
@@ -160,7 +170,11 @@ def test_work_goes_on_and_keeps_its_exit_code(tmp_path, way):
 
 
 def test_a_terminal_without_the_character_shows_its_code(tmp_path):
-    environment = {"PYTHONIOENCODING": "latin-1", "PYTHONPATH": ":".join(sys.path), "PATH": "/usr/bin:/bin"}
+    environment = {
+        "PYTHONIOENCODING": "latin-1",
+        "PYTHONPATH": ":".join(sys.path),
+        "PATH": "/usr/bin:/bin",
+    }
     command = [sys.executable, "-c", WORK, str(tmp_path / "out")]
     done = subprocess.run(command, env=environment, capture_output=True, check=False)
     assert done.returncode == 3, done.stderr
@@ -182,14 +196,18 @@ raise SystemExit(run_command(work, prints=True))
 """
 
 
-@pytest.mark.parametrize(("way", "code"), [("no reader", 141), ("full disk", 74), ("closed terminal", 74)])
+@pytest.mark.parametrize(
+    ("way", "code"), [("no reader", 141), ("full disk", 74), ("closed terminal", 74)]
+)
 def test_a_result_that_cannot_be_printed_is_no_success(way, code):
     assert exit_code(way, [sys.executable, "-c", RESULT, "print"]) == code
 
 
 def test_a_pipe_of_the_work_that_breaks_is_an_error():
     """`BrokenPipeError` alone does not say that the reader of the output has gone."""
-    done = subprocess.run([sys.executable, "-c", RESULT, "work"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", RESULT, "work"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 74
     assert done.stderr.startswith("error: ")
 

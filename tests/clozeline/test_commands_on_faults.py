@@ -25,7 +25,9 @@ SECONDS = ("train", "finetune", "forgetting", "self-train", "study")
 FIRST_WRITES = {"study": "study study --output=new", "finetune": "finetune --compare scored1"}
 """Instead of lines that start the pipeline, of which no process starts where no temporary file can be made."""
 
-_PROGRESS = re.compile(r"^[\w ·-]+: (?:\d+ units?|done in [\d.]+ s|already complete)\n", re.MULTILINE)
+_PROGRESS = re.compile(
+    r"^[\w ·-]+: (?:\d+ units?|done in [\d.]+ s|already complete)\n", re.MULTILINE
+)
 
 
 @pytest.fixture
@@ -57,7 +59,9 @@ def one_message(answer, *codes):
     return message
 
 
-@pytest.mark.parametrize("limit", [0, *(pytest.param(size, marks=pytest.mark.slow) for size in (300, 3000, 30_000))])
+@pytest.mark.parametrize(
+    "limit", [0, *(pytest.param(size, marks=pytest.mark.slow) for size in (300, 3000, 30_000))]
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_full_disk(bench, name, limit):
     """One message that names the file; what was there is as it was, and no torn file has a final name."""
@@ -70,13 +74,19 @@ def test_a_full_disk(bench, name, limit):
     writes = "output=" in line or " new" in line or "=new" in line
     if writes and (limit == 0 or answer.code == 74):
         said = one_message(answer, 74)
-        assert "File too large" in said or "ended with exit code 74" in said  # of a step, which said why
+        assert (
+            "File too large" in said or "ended with exit code 74" in said
+        )  # of a step, which said why
         assert re.search(r"\b(\w+1|new)\b|/tmp/", said), "the name of a folder"
     else:
         assert answer.code in (0, 1), answer
     after = tree(bench.folder)
     # those of a run speak of its last start: a stage that ran alone removes a page that does not
-    reports = {path for path in before if path.endswith(("/report.json", "/report.html")) and limit and writes}
+    reports = {
+        path
+        for path in before
+        if path.endswith(("/report.json", "/report.html")) and limit and writes
+    }
     kept = {*before} - reports
     assert {path: after.get(path) for path in kept} == {path: before[path] for path in kept}
     for path in reports & {*after}:
@@ -110,7 +120,9 @@ def test_an_input_that_vanished(bench, name):
     line = line_of(name)
     words = [word.strip("[]") for word in shlex.split(line)[1:] if "output=" not in word]
     patterns = [pattern for word in words for pattern in word.rpartition("=")[2].split(",")]
-    inputs = [pattern for pattern in patterns if "/" not in pattern[:1] and [*bench.folder.glob(pattern)]]
+    inputs = [
+        pattern for pattern in patterns if "/" not in pattern[:1] and [*bench.folder.glob(pattern)]
+    ]
     assert inputs
     bench.undo(line)
     for pattern in inputs[:1] if name in SECONDS else inputs:

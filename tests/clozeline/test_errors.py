@@ -33,18 +33,30 @@ CODES = {
 def test_each_error_has_its_exit_code():
     assert {name: getattr(errors, name).exit_code for name in CODES} == CODES
     assert len({WATCHDOG, STOPPED, 64, 65, 74, 76, 77}) == 7
-    kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__]
+    kinds = [
+        kind
+        for _, kind in inspect.getmembers(errors, inspect.isclass)
+        if kind.__module__ == errors.__name__
+    ]
     assert all(issubclass(kind, ClozelineError) for kind in kinds)
     assert PeerError("rank 3: no space", 74).exit_code == 74
 
 
 @pytest.mark.parametrize(
-    "error", [ConfigurationError("expected a, got b"), NewerFormatError("a"), StateMismatch("lanes", 8, [4])], ids=repr
+    "error",
+    [
+        ConfigurationError("expected a, got b"),
+        NewerFormatError("a"),
+        StateMismatch("lanes", 8, [4]),
+    ],
+    ids=repr,
 )
 def test_errors_cross_processes(error):
     crossed = pickle.loads(pickle.dumps(error))
     assert (type(crossed), str(crossed), vars(crossed)) == (type(error), str(error), vars(error))
-    assert not isinstance(error, StateMismatch) or "lanes was saved as 8, this run has [4]" in str(error)
+    assert not isinstance(error, StateMismatch) or "lanes was saved as 8, this run has [4]" in str(
+        error
+    )
 
 
 def test_a_password_in_a_message_is_not_shown():
@@ -80,5 +92,9 @@ def test_a_long_value_is_cut_and_the_rest_of_a_message_stays(value):
 
 def test_a_message_as_we_write_them_is_not_cut():
     said = "the row's 1,000 tokens of 'input_ids' exceed the set's " * 12
-    for text in (said, "\n".join([said] * 20), "expected [1, 2, 3], got {'a': 'b'} in /tmp/" + "x/" * 70):
+    for text in (
+        said,
+        "\n".join([said] * 20),
+        "expected [1, 2, 3], got {'a': 'b'} in /tmp/" + "x/" * 70,
+    ):
         assert message_text(text) == text

@@ -13,7 +13,16 @@ import xxhash
 
 from clozeline import files
 from clozeline.errors import StorageError
-from clozeline.files import file_hash, lock, process_start, publish, publish_json, replacing, still_runs, sweep
+from clozeline.files import (
+    file_hash,
+    lock,
+    process_start,
+    publish,
+    publish_json,
+    replacing,
+    still_runs,
+    sweep,
+)
 
 
 def test_publish_leaves_nothing_behind_on_error(tmp_path):
@@ -29,7 +38,10 @@ def test_publish_leaves_nothing_behind_on_error(tmp_path):
     content = (tmp_path / "b.json").read_bytes()
     assert content.index(b'"a"') < content.index(b'"b"')
     assert file_hash(tmp_path / "b.json") == xxhash.xxh3_128_hexdigest(content)
-    with pytest.raises(StorageError, match=r"cannot write .*/b\.json/page: "), publish(tmp_path / "b.json" / "page"):
+    with (
+        pytest.raises(StorageError, match=r"cannot write .*/b\.json/page: "),
+        publish(tmp_path / "b.json" / "page"),
+    ):
         pass
 
 
@@ -41,12 +53,16 @@ def test_a_replaced_file_is_the_old_one_until_it_is_the_new_one(tmp_path, monkey
     path.write_text("old")
     monkeypatch.setattr(files, "sync", lambda what: events.append(("sync", what == tmp_path)))
     real = Path.replace
-    monkeypatch.setattr(Path, "replace", lambda self, to: (events.append(("rename", to == path)), real(self, to))[1])
+    monkeypatch.setattr(
+        Path, "replace", lambda self, to: (events.append(("rename", to == path)), real(self, to))[1]
+    )
     with replacing(path, durable=durable) as temporary:
         temporary.write_text("new")
         assert path.read_text() == "old"
     assert path.read_text() == "new"
-    assert events == ([("sync", False), ("rename", True), ("sync", True)] if durable else [("rename", True)])
+    assert events == (
+        [("sync", False), ("rename", True), ("sync", True)] if durable else [("rename", True)]
+    )
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -72,14 +88,19 @@ def test_sweep_removes_what_the_dead_left_and_nothing_else(tmp_path):
             path.touch()
         os.utime(old, (0, 0))
         sweep(tmp_path)
-        assert {path for path in (temporary, left, elsewhere, old) if path.exists()} == {temporary, elsewhere}
+        assert {path for path in (temporary, left, elsewhere, old) if path.exists()} == {
+            temporary,
+            elsewhere,
+        }
 
 
 def set_clock(proc, seconds, monkeypatch):
     """Show this process as the kernel does after the clock was set: the time of the machine's start has moved."""
     boot = int(psutil.boot_time())
     (proc / str(os.getpid())).mkdir(parents=True)
-    (proc / "stat").write_text(Path("/proc/stat").read_text().replace(f"btime {boot}", f"btime {boot + seconds}"))
+    (proc / "stat").write_text(
+        Path("/proc/stat").read_text().replace(f"btime {boot}", f"btime {boot + seconds}")
+    )
     (proc / str(os.getpid()) / "stat").write_text(Path("/proc/self/stat").read_text())
     monkeypatch.setattr(psutil, "PROCFS_PATH", str(proc))
 
@@ -95,7 +116,10 @@ def test_one_process_holds_a_lock_until_it_ends(tmp_path):
     code = "import sys\nfrom clozeline.files import lock\nfile = open(sys.argv[1], 'a')\n"
     code += "print(lock(file), flush=True)\ninput()"
     other = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path / ".lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, str(tmp_path / ".lock")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert other.stdout.readline() == "True\n"
     with (tmp_path / ".lock").open("a") as file:
@@ -108,17 +132,25 @@ def test_one_process_holds_a_lock_until_it_ends(tmp_path):
     ("number", "way_out"),
     [
         (errno.ENOSPC, "No space left on device; free some space, then run the same command again"),
-        (errno.EROFS, "Read-only file system; make it writable, or choose another folder with output=DIR"),
+        (
+            errno.EROFS,
+            "Read-only file system; make it writable, or choose another folder with output=DIR",
+        ),
         (errno.ENOTDIR, "Not a directory; a file is where a folder must be"),
         (errno.EIO, "Input/output error; run the same command again"),
     ],
 )
 def test_a_file_that_cannot_be_written_is_named_with_the_way_out(tmp_path, number, way_out):
-    with pytest.raises(StorageError, match=f"cannot write .*/a.json: {way_out}"), publish(tmp_path / "a.json"):
+    with (
+        pytest.raises(StorageError, match=f"cannot write .*/a.json: {way_out}"),
+        publish(tmp_path / "a.json"),
+    ):
         raise OSError(number, os.strerror(number))
 
 
-@pytest.mark.parametrize(("code", "raised"), [(errno.ENOSYS, False), (errno.ENOLCK, False), (errno.EBADF, True)])
+@pytest.mark.parametrize(
+    ("code", "raised"), [(errno.ENOSYS, False), (errno.ENOLCK, False), (errno.EBADF, True)]
+)
 def test_a_disk_without_locks_locks_everything(tmp_path, monkeypatch, code, raised):
     def refuse(*_):
         raise OSError(code, os.strerror(code))

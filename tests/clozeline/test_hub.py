@@ -40,26 +40,48 @@ class Hub:
         if self.down:
             return 503, {}, b"down for maintenance"
         if self.tokens and authorization.removeprefix("Bearer ") not in self.tokens:
-            return 401, {"X-Error-Code": "RepoNotFound", "X-Error-Message": "Repository not found"}, b""
+            return (
+                401,
+                {"X-Error-Code": "RepoNotFound", "X-Error-Message": "Repository not found"},
+                b"",
+            )
         words = path.split("?")[0].removeprefix("/api/models").strip("/").split("/")
         if len(words) < 4:  # what the package asks of its own accord
             return 404, {}, b""
         name, kind, revision, rest = "/".join(words[:2]), *words[2:4], "/".join(words[4:])
         folder = self.folders.get(name)
         if folder is None:
-            return 404, {"X-Error-Code": "RepoNotFound", "X-Error-Message": "Repository not found"}, b""
+            return (
+                404,
+                {"X-Error-Code": "RepoNotFound", "X-Error-Message": "Repository not found"},
+                b"",
+            )
         if name in self.gated:
-            return 403, {"X-Error-Code": "GatedRepo", "X-Error-Message": "Access is restricted"}, b""
+            return (
+                403,
+                {"X-Error-Code": "GatedRepo", "X-Error-Message": "Access is restricted"},
+                b"",
+            )
         commit = COMMITS.get(revision, revision)
         if commit not in COMMITS.values():
-            return 404, {"X-Error-Code": "RevisionNotFound", "X-Error-Message": "Invalid rev id"}, b""
-        files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+            return (
+                404,
+                {"X-Error-Code": "RevisionNotFound", "X-Error-Message": "Invalid rev id"},
+                b"",
+            )
+        files = {
+            path.relative_to(folder).as_posix(): path
+            for path in sorted(folder.rglob("*"))
+            if path.is_file()
+        }
         if kind == "resolve":
             return self._file(files[rest], commit)
         if kind == "revision":
             plain = {"id": name, "sha": commit, "siblings": [{"rfilename": file} for file in files]}
         else:
-            digests = {file: sha256(path.read_bytes()).hexdigest()[:40] for file, path in files.items()}
+            digests = {
+                file: sha256(path.read_bytes()).hexdigest()[:40] for file, path in files.items()
+            }
             plain = [
                 {"type": "file", "path": file, "size": path.stat().st_size, "oid": digests[file]}
                 for file, path in files.items()
@@ -81,7 +103,9 @@ def serving(folders, tokens=()):
     hub = Hub(folders, tokens)
 
     def answer(request):
-        status, headers, body = hub.answer(request.command, request.path, request.headers.get("Authorization", ""))
+        status, headers, body = hub.answer(
+            request.command, request.path, request.headers.get("Authorization", "")
+        )
         request.send_response(status)
         for key, value in {**headers, "Content-Length": str(len(body))}.items():
             request.send_header(key, value)
@@ -102,9 +126,19 @@ def published(tmp_path_factory):
     folder = tmp_path_factory.mktemp("published")
     config = transformers.GPT2Config(vocab_size=8, n_embd=8, n_layer=1, n_head=2, n_positions=16)
     transformers.GPT2LMHeadModel(config).save_pretrained(folder, max_shard_size="1KB")
-    tokenizer = Tokenizer(models.WordLevel({word: token for token, word in enumerate("abcdefgh")}, unk_token="h"))
-    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="g").save_pretrained(folder)
-    for name in ("pytorch_model.bin", "README.md", "model.fp16.safetensors", "onnx/spiece.model", "training.pt"):
+    tokenizer = Tokenizer(
+        models.WordLevel({word: token for token, word in enumerate("abcdefgh")}, unk_token="h")
+    )
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="g").save_pretrained(
+        folder
+    )
+    for name in (
+        "pytorch_model.bin",
+        "README.md",
+        "model.fp16.safetensors",
+        "onnx/spiece.model",
+        "training.pt",
+    ):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(b"not for us")
     return folder
@@ -136,7 +170,11 @@ def test_configuration_tokenizer_and_safetensors_are_downloaded_once(hub, publis
     assert len(parts_of(published)) > 1
     for _ in range(2):
         assert fetch_folder("hf://org/tiny") == folder
-        assert sorted(path.name for path in folder.iterdir()) == sorted({*hub.downloaded()}) == sorted(wanted)
+        assert (
+            sorted(path.name for path in folder.iterdir())
+            == sorted({*hub.downloaded()})
+            == sorted(wanted)
+        )
     assert all((folder / name).read_bytes() == (published / name).read_bytes() for name in wanted)
     assert len(hub.downloaded()) == len(wanted)
 
@@ -161,21 +199,36 @@ def test_without_a_hub_the_cache_is_read(hub, how, monkeypatch, published):
     hub.down = how == "down"
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", how == "offline")
     assert fetch_folder("hf://org/tiny", weights=False) == tokenizer
-    with pytest.raises(StorageError, match=r"lacks files.*give its path"):  # the weights were never downloaded
+    with pytest.raises(
+        StorageError, match=r"lacks files.*give its path"
+    ):  # the weights were never downloaded
         fetch_folder("hf://org/tiny")
 
 
 @pytest.mark.parametrize(
     "name",
-    ["hf://", "hf://tiny", "hf:/org/tiny", "hf://org/tiny/config.json", "hf://org/ti ny", "hf://org/tiny@", "hf:org/x"],
+    [
+        "hf://",
+        "hf://tiny",
+        "hf:/org/tiny",
+        "hf://org/tiny/config.json",
+        "hf://org/ti ny",
+        "hf://org/tiny@",
+        "hf:org/x",
+    ],
 )
 def test_a_malformed_name_is_refused(name):
-    with pytest.raises(ConfigurationError, match="expected hf://org/name, or hf://org/name@revision"):
+    with pytest.raises(
+        ConfigurationError, match="expected hf://org/name, or hf://org/name@revision"
+    ):
         fetch_folder(name)
 
 
 def test_what_the_hub_does_not_have_is_named(hub):
-    with pytest.raises(ConfigurationError, match="has no model org/other for you to read: correct the name, or accept"):
+    with pytest.raises(
+        ConfigurationError,
+        match="has no model org/other for you to read: correct the name, or accept",
+    ):
         fetch_folder("hf://org/other")
     with pytest.raises(ConfigurationError, match="org/tiny has no revision v9: expected a branch"):
         fetch_folder("hf://org/tiny@v9")
@@ -190,13 +243,17 @@ def test_pickled_weights_are_refused_by_name(hub, tmp_path):
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "config.json").write_text("{}")
     (tmp_path / "old" / "pytorch_model.bin").write_bytes(b"never sent")
-    with pytest.raises(ConfigurationError, match=r"got config\.json, pytorch_model\.bin: other formats, pickled"):
+    with pytest.raises(
+        ConfigurationError, match=r"got config\.json, pytorch_model\.bin: other formats, pickled"
+    ):
         fetch_folder("hf://org/old")
     assert hub.downloaded() == []
 
 
 @pytest.mark.slow
-def test_the_command_imports_a_private_model_and_keeps_the_token_to_itself(published, monkeypatch, tmp_path):
+def test_the_command_imports_a_private_model_and_keeps_the_token_to_itself(
+    published, monkeypatch, tmp_path
+):
     monkeypatch.delenv("HF_TOKEN", raising=False)
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)  # set where a test of this process exported
     monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
@@ -209,7 +266,9 @@ def test_the_command_imports_a_private_model_and_keeps_the_token_to_itself(publi
         monkeypatch.setenv("HF_TOKEN", TOKEN)
         done = installed(*words, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-        assert all(authorization == f"Bearer {TOKEN}" for _, path, authorization in hub.requests[-1:])
+        assert all(
+            authorization == f"Bearer {TOKEN}" for _, path, authorization in hub.requests[-1:]
+        )
     record = json.loads((tmp_path / "imported" / "model.json").read_text())
     facts = json.loads((tmp_path / "imported" / "tokenizer" / "published.json").read_text())
     assert record["source"] == facts["source"] == f"hf://org/tiny@{COMMITS['main']}"

@@ -56,7 +56,9 @@ _CACHES = (tokenize_documents._tokenizer, tokenizer_stage._import, ngram_index.o
 
 
 def _edit(change):
-    return lambda path, draw: path.write_bytes(change(content, draw)) if (content := path.read_bytes()) else None
+    return lambda path, draw: (
+        path.write_bytes(change(content, draw)) if (content := path.read_bytes()) else None
+    )
 
 
 def _replace(make):
@@ -73,7 +75,9 @@ def _change_digit(content, draw):
     """Change one digit: the damage that a text most likely survives."""
     digits = [match.start() for match in re.finditer(rb"[0-9]", content)] or [0]
     offset = digits[draw % len(digits)]
-    return content[:offset] + b"%d" % ((content[offset] - 47 + draw % 8) % 10) + content[offset + 1 :]
+    return (
+        content[:offset] + b"%d" % ((content[offset] - 47 + draw % 8) % 10) + content[offset + 1 :]
+    )
 
 
 def _swap(path, draw):
@@ -88,7 +92,9 @@ DAMAGES = {
     "empty": _edit(lambda content, draw: b""),
     "longer": _edit(lambda content, draw: content + b"\0x"),
     "not UTF-8": _edit(lambda content, draw: b"\xff\xfe" + content[2:]),
-    "another type": _edit(lambda content, draw: (b"[1]\n", b"null\n", b"{}\n", b"7\n", b"[" * 9999)[draw % 5]),
+    "another type": _edit(
+        lambda content, draw: (b"[1]\n", b"null\n", b"{}\n", b"7\n", b"[" * 9999)[draw % 5]
+    ),
     "swap": _swap,
     "deleted": _replace(lambda path: None),
     "a folder": _replace(Path.mkdir),
@@ -142,7 +148,11 @@ def judge(result, good, file):
     if "Traceback" in error or "please report" in error:
         return f"a traceback: {error[-400:]}"
     if answer.code in (0, 1):
-        files = {other: content for other, content in result.files.items() if f"{other} is removed" not in error}
+        files = {
+            other: content
+            for other, content in result.files.items()
+            if f"{other} is removed" not in error
+        }
         if (answer.code, result.words, files) == (good.answer.code, good.words, good.files):
             return ""
         usual = {*good.answer.out.splitlines(), *good.answer.error.splitlines()}
@@ -150,7 +160,11 @@ def judge(result, good, file):
         name = Path(file).name
         step = Path(file).parent.name
         told = (name, "none: no evaluation", *([step] if step.startswith("step-") else []))
-        return "" if any(words in new for words in told) else f"another result without a word: {new[-300:]}"
+        return (
+            ""
+            if any(words in new for words in told)
+            else f"another result without a word: {new[-300:]}"
+        )
     if answer.code not in REFUSALS:
         return f"exit code {answer.code}: {error[-300:]}"
     if file not in error and _folder(file) not in error:
@@ -185,7 +199,17 @@ def _learned(line):
 def kind_of(file):
     """Return the kind of a file: its name with N for numbers, below the folder that says what it is."""
     path = Path(re.sub(r"[0-9]+", "N", file))
-    shown = {"records", "documents", "rejects", "clusters", "tokenizer", "heldout", "scores", "exportedN", "importedN"}
+    shown = {
+        "records",
+        "documents",
+        "rejects",
+        "clusters",
+        "tokenizer",
+        "heldout",
+        "scores",
+        "exportedN",
+        "importedN",
+    }
     return "/".join([*[part for part in path.parts[:-1] if part in shown][-1:], path.name])
 
 
@@ -193,7 +217,9 @@ def stamps(root):
     """Return mode, size and time of all files below a folder; of folders the mode alone."""
     status = {path.relative_to(root).as_posix(): path.lstat() for path in root.rglob("*")}
     return {
-        name: (of.st_mode,) if stat.S_ISDIR(of.st_mode) else (of.st_mode, of.st_size, of.st_mtime_ns)
+        name: (of.st_mode,)
+        if stat.S_ISDIR(of.st_mode)
+        else (of.st_mode, of.st_size, of.st_mtime_ns)
         for name, of in status.items()
     }
 
@@ -211,7 +237,9 @@ class Hunt:
     def changed(self):
         """Return the paths that differ from the whole bench, folders before what they hold."""
         now = stamps(self.folder)
-        return sorted(name for name in {*now, *self._stamps} if now.get(name) != self._stamps.get(name))
+        return sorted(
+            name for name in {*now, *self._stamps} if now.get(name) != self._stamps.get(name)
+        )
 
     def restore(self):
         """Make the copy like the whole bench, times included."""
@@ -232,8 +260,15 @@ class Hunt:
             cache.cache_clear()
         alone = " executor.workers=1" if "recipe.yaml" in line else ""
         answer, opened = self.bench.start(line + alone)
-        pairs = {file: (content_of(self.folder / file), content_of(self.whole / file)) for file in self.changed()}
-        files = {file: seen for file, (new, old) in pairs.items() if new != old and (seen := comparable(file, new))}
+        pairs = {
+            file: (content_of(self.folder / file), content_of(self.whole / file))
+            for file in self.changed()
+        }
+        files = {
+            file: seen
+            for file, (new, old) in pairs.items()
+            if new != old and (seen := comparable(file, new))
+        }
         speaks = "--dry-run" in line or not ("recipe.yaml" in line or line.startswith("train"))
         return Result(answer, files, _TIMES.sub("", answer.out) if speaks else ""), opened
 
@@ -247,7 +282,11 @@ class Hunt:
             assert result.answer.code == 0, (line, result.answer)
             # libraries open some files where that is not seen
             folders = {_folder(file) for file in opened & self._stamps.keys()}
-            near = {file for file in self._stamps if _folder(file) in folders and file.endswith(_OWN_FORM)}
+            near = {
+                file
+                for file in self._stamps
+                if _folder(file) in folders and file.endswith(_OWN_FORM)
+            }
             lost = line.rpartition("; ")[0].removeprefix("rm ")
             files = [file for file in sorted(opened | near) if not file.startswith(f"{lost}/")]
             self._good[line] = result, [file for file in files if (self.whole / file).is_file()]
@@ -262,7 +301,10 @@ class Hunt:
             for files in by_kind.values():
                 for damage in DAMAGES:
                     file = files[hash64(line, damage) % len(files)]
-                    meant = any(damage in damages and re.search(pattern, file) for pattern, damages in MEANT.items())
+                    meant = any(
+                        damage in damages and re.search(pattern, file)
+                        for pattern, damages in MEANT.items()
+                    )
                     if not meant and not _COPIED.search(f"{line} {file}"):
                         yield Case(line, file, damage)
 
@@ -275,7 +317,9 @@ class Hunt:
             damaged = content_of(path)
             result, _ = self._start(case.line)
             if content_of(path) == damaged:  # it was left as it was: neither run has a result there
-                good, result = (one._replace(files={**one.files, case.file: None}) for one in (good, result))
+                good, result = (
+                    one._replace(files={**one.files, case.file: None}) for one in (good, result)
+                )
         finally:
             self.restore()
         return judge(result, good, case.file)

@@ -47,18 +47,34 @@ def subclass_of(base):
 
 OF_RUNS = {
     "head": ("model.heads.masked_lm:MaskedLM", {"model__heads": {"{}": 1.0}}),
-    "head_with_keys": ("model.heads.classification:Classification", {"model__heads": {"{}": {"labels": ["a", "b"]}}}),
+    "head_with_keys": (
+        "model.heads.classification:Classification",
+        {"model__heads": {"{}": {"labels": ["a", "b"]}}},
+    ),
     "family": ("model.families.encoder:Encoder", {"model__family": "{}"}),
     "adapter": ("model.adapters.lora:Lora", {"model__adapter": "{}", "model__init_from": "folder"}),
-    "optimizer": ("train.optim.optimizers.adamw:AdamW", {"optimizer": {"name": "{}", "learning_rate": 0.1}}),
+    "optimizer": (
+        "train.optim.optimizers.adamw:AdamW",
+        {"optimizer": {"name": "{}", "learning_rate": 0.1}},
+    ),
     "schedule": ("train.optim.schedules.linear:Linear", {"schedule": "{}"}),
     "regularizer": (
         "train.optim.regularizers.l2_sp:L2Sp",
-        {"regularizer": "{}", "model__init_from": "folder", "optimizer": {"name": "adamw", "weight_decay": 0}},
+        {
+            "regularizer": "{}",
+            "model__init_from": "folder",
+            "optimizer": {"name": "adamw", "weight_decay": 0},
+        },
     ),
-    "pruning": ("model.compression.pruning.magnitude:Magnitude", {"prune": {"name": "{}", "sparsity": 0.5}}),
+    "pruning": (
+        "model.compression.pruning.magnitude:Magnitude",
+        {"prune": {"name": "{}", "sparsity": 0.5}},
+    ),
     "hook": ("train.hooks.average:Average", {"hooks": ["{}"]}),
-    "loss": ("model.compression.distillation.losses.scores:Scores", {"distil": {"teacher": "t", "losses": ["{}"]}}),
+    "loss": (
+        "model.compression.distillation.losses.scores:Scores",
+        {"distil": {"teacher": "t", "losses": ["{}"]}},
+    ),
     "objective": ("pipeline.corrupt.objectives.masked_lm:MaskedLM", {"data__corrupt": "{}"}),
     "objective_of_phase": (
         "pipeline.corrupt.objectives.masked_lm:MaskedLM",
@@ -105,7 +121,9 @@ def test_a_text_that_looks_like_a_name_is_none(module_of):
 def test_the_code_is_that_of_the_class_wherever_its_name_leads(module_of):
     """A package that imports the class, and a base class in another module of it."""
     base = module_of("mylib.base", subclass_of("train.optim.schedules.linear:Linear"))
-    file = module_of("mylib.schedules", "from mylib.base import Mine\n\n\nclass Falling(Mine):\n    pass\n")
+    file = module_of(
+        "mylib.schedules", "from mylib.base import Mine\n\n\nclass Falling(Mine):\n    pass\n"
+    )
     module_of("mylib.names", "from mylib.schedules import Falling\n")
     config = tiny(schedule="mylib.names:Falling")
     found = [frozen(config)]
@@ -129,9 +147,21 @@ OF_STAGES = {
             "input": [{"path": "x.txt", "source": "web"}],
         },
     ),
-    "extractor": ("clean", "pipeline.clean.extractors.resiliparse:Resiliparse", {"clean": {"extractor": "{}"}}),
-    "language": ("clean", "pipeline.clean.languages.py3langid:Py3langid", {"clean": {"language": "{}"}}),
-    "reader": ("clean", "pipeline.ingest.readers.jsonl:Jsonl", {"clean": {}, "input": [{"path": "x", "reader": "{}"}]}),
+    "extractor": (
+        "clean",
+        "pipeline.clean.extractors.resiliparse:Resiliparse",
+        {"clean": {"extractor": "{}"}},
+    ),
+    "language": (
+        "clean",
+        "pipeline.clean.languages.py3langid:Py3langid",
+        {"clean": {"language": "{}"}},
+    ),
+    "reader": (
+        "clean",
+        "pipeline.ingest.readers.jsonl:Jsonl",
+        {"clean": {}, "input": [{"path": "x", "reader": "{}"}]},
+    ),
     "reader_of_tasks": ("tasks", "pipeline.tasks.readers.squad:Squad", {"tasks": {"reader": "{}"}}),
     "sentences": ("encode", "pipeline.text.sentences.lines:Lines", {"encode": {"sentences": "{}"}}),
     "words": ("encode", "pipeline.text.words.given:Given", {"encode": {"words": {"en": "{}"}}}),
@@ -155,8 +185,13 @@ def test_a_stage_tells_other_code_of_every_kind(module_of, monkeypatch, kind):
     if isinstance(keys.get("corrupt"), str):
         keys["corrupt"] = [{"name": keys["corrupt"]}]
     stage = stage_of(validate(Recipe, {"corpus": "c", "output": "out", **keys}, "test"), stage_name)
-    entries = [SimpleNamespace(reader=one.reader or "text", source_group=one.source) for one in stage.recipe.input]
-    stage.plan = SimpleNamespace(ranges=entries or [SimpleNamespace(reader="text", source_group="default")])
+    entries = [
+        SimpleNamespace(reader=one.reader or "text", source_group=one.source)
+        for one in stage.recipe.input
+    ]
+    stage.plan = SimpleNamespace(
+        ranges=entries or [SimpleNamespace(reader="text", source_group="default")]
+    )
     stage.sets = [SimpleNamespace(spec=SimpleNamespace(name=name))]
     monkeypatch.setattr(type(stage), "version", lambda _: 1)
     monkeypatch.setattr(type(stage), "files", lambda _: {})
@@ -169,7 +204,9 @@ def test_a_stage_tells_other_code_of_every_kind(module_of, monkeypatch, kind):
 def test_evaluation_files_have_readers_too(module_of):
     file = module_of("mine_items", subclass_of("pipeline.tasks.readers.squad:Squad"))
     keys = {"decontaminate": {"against": [{"path": "dev.json", "reader": "mine_items:Mine"}]}}
-    stage = stages.stage_of(validate(Recipe, {"corpus": "c", "output": "out", **keys}, "test"), "decontaminate")
+    stage = stages.stage_of(
+        validate(Recipe, {"corpus": "c", "output": "out", **keys}, "test"), "decontaminate"
+    )
     before = plugins.digests(stage.algorithms())
     assert before.keys() == {"mine_items:Mine"}
     file.write_text(file.read_text() + EDIT)
@@ -181,7 +218,11 @@ def names_allowed():
 
 
 NAMED = {f"run {kind}": (base, changes) for kind, (base, changes) in OF_RUNS.items()}
-NAMED |= {f"stage {kind}": (base, keys) for kind, (_, base, keys) in OF_STAGES.items() if kind != "grouping"}
+NAMED |= {
+    f"stage {kind}": (base, keys)
+    for kind, (_, base, keys) in OF_STAGES.items()
+    if kind != "grouping"
+}
 NAMED["evaluation_items"] = (
     "pipeline.tasks.readers.squad:Squad",
     {"decontaminate": {"against": [{"path": "dev.json", "reader": "{}"}]}},
@@ -209,7 +250,11 @@ def test_each_key_that_names_an_algorithm_allows_its_import(tmp_path, monkeypatc
     monkeypatch.setenv(plugins.VARIABLE, "")
     with pytest.raises(ConfigurationError, match=f"put CLOZELINE_IMPORT={name}:Mine"):
         load_config(schema, file)
-    words = [f"{key.replace('__', '.')}={json.dumps(value)}" for key, value in keys.items() if name in str(value)]
+    words = [
+        f"{key.replace('__', '.')}={json.dumps(value)}"
+        for key, value in keys.items()
+        if name in str(value)
+    ]
     load_config(schema, file, words)
     assert names_allowed() == [f"{name}:Mine"]
     monkeypatch.setenv(plugins.VARIABLE, "")
@@ -236,6 +281,16 @@ def test_a_text_that_looks_like_a_name_allows_nothing(tmp_path, monkeypatch, mod
 
 def test_words_name_algorithms_in_lists_and_in_options_of_others(monkeypatch):
     monkeypatch.setenv(plugins.VARIABLE, "")
-    allow_words(Recipe, ["corrupt.0.name=a.b:C", "clean.filters=[d:E, {name: f:G}]", "clean.sources.web.extractor=h:I"])
-    allow_words(Recipe, ["corrupt=[{name: composition, steps: [{name: j:K}], label: l:M}]", "input.reader=n:O"])
+    allow_words(
+        Recipe,
+        [
+            "corrupt.0.name=a.b:C",
+            "clean.filters=[d:E, {name: f:G}]",
+            "clean.sources.web.extractor=h:I",
+        ],
+    )
+    allow_words(
+        Recipe,
+        ["corrupt=[{name: composition, steps: [{name: j:K}], label: l:M}]", "input.reader=n:O"],
+    )
     assert names_allowed() == ["a.b:C", "d:E", "f:G", "h:I", "j:K", "n:O"]

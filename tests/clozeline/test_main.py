@@ -40,13 +40,20 @@ def test_help_lists_all(tmp_path):
 
 def test_answers_of_the_command_itself(tmp_path):
     """It passes on the exit code of a command, as the installed script does."""
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "version"
+    ]
     no_such = "error: no command 'inspect-shards'; did you mean 'inspect-shard'?\n"
     for words, code, out, error in (
         (["--version"], 0, f"clozeline {version}\n", ""),
         (["where", "train/main.py"], 0, f"{ROOT / 'train' / 'main.py'}\n", ""),
         (["where"], 0, f"{ROOT}\n", ""),
-        (["where", "recipe:tasks/cola"], 0, f"{ROOT / 'configs' / 'recipes' / 'tasks' / 'cola.yaml'}\n", ""),
+        (
+            ["where", "recipe:tasks/cola"],
+            0,
+            f"{ROOT / 'configs' / 'recipes' / 'tasks' / 'cola.yaml'}\n",
+            "",
+        ),
         (["where", "no/such/file"], 64, "", "no/such/file"),
         (["inspect-shards"], 64, "", no_such),
         (["pipeline", "--config", "recipe:demo"], 64, "", "no output folder"),
@@ -56,8 +63,12 @@ def test_answers_of_the_command_itself(tmp_path):
         assert error in done.stderr
 
 
-@pytest.mark.parametrize("words", [["where", "train/main.py"], ["clean", "--config", "recipe:nothing"]])
+@pytest.mark.parametrize(
+    "words", [["where", "train/main.py"], ["clean", "--config", "recipe:nothing"]]
+)
 def test_modules_of_the_user_do_not_hide_ours(tmp_path, words):
     for name in ("pipeline", "model", "train", "tools"):
-        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')\n", encoding="utf-8")
+        (tmp_path / f"{name}.py").write_text(
+            "raise SystemExit('the wrong module')\n", encoding="utf-8"
+        )
     assert "the wrong module" not in clozeline(*words, cwd=tmp_path).stderr

@@ -25,7 +25,9 @@ def start_with_package(world, folder, config, words, compiled=False):
     """Start a run of which a folder of the user has the package; `aot_eager` compiles the same graphs, and fast."""
     originals = engine.compile_layers, engine.compile_heads
     sys.path.insert(0, str(folder))
-    os.environ[plugins.VARIABLE] = "mylab.training"  # as the command allows it for a file of the user
+    os.environ[plugins.VARIABLE] = (
+        "mylab.training"  # as the command allows it for a file of the user
+    )
     if compiled:
         engine.compile_layers = partial(engine.compile_layers, backend="aot_eager")
         engine.compile_heads = partial(engine.compile_heads, backend="aot_eager")
@@ -47,7 +49,10 @@ def made(tmp_path_factory):
     command = command_in(folder)
     shutil.copytree(MYLAB / "mylab", folder / "mylab")
     done = command(
-        "pipeline", "--config", "own.yaml", "corrupt=[{name: mylab.algorithms:GradedTokens, max_length: 32}]"
+        "pipeline",
+        "--config",
+        "own.yaml",
+        "corrupt=[{name: mylab.algorithms:GradedTokens, max_length: 32}]",
     )
     assert done.returncode == 0, done.stderr
     return folder, command
@@ -58,12 +63,18 @@ def run(made, two_ranks):
     """Train on two ranks below the folder; return the folder of the run, or the refusal of the first rank."""
     folder, _ = made
     shards = folder / "own/corrupt/graded_tokens/train/manifest.json"
-    changes = {"model__heads": {"masked_lm": 1.0, HEAD: OPTIONS}, "model__position": {"maximum": 64}, **NO_DROPOUT}
+    changes = {
+        "model__heads": {"masked_lm": 1.0, HEAD: OPTIONS},
+        "model__position": {"maximum": 64},
+        **NO_DROPOUT,
+    }
     config = write_config(folder / "train.yaml", shards, folder / "run", **changes)
 
     def train(name, *words, compiled=False):
         words = [f"output={folder / name}", "checkpoint.every=2", *words]
-        (code, message), *others = two_ranks.run(start_with_package, folder, config, words, compiled)
+        (code, message), *others = two_ranks.run(
+            start_with_package, folder, config, words, compiled
+        )
         assert [other for other, _ in others] == [code]
         return folder / name if code == 0 else f"{code} {message}"
 
@@ -78,7 +89,9 @@ def test_its_columns_are_stored_with_their_roles_and_valid(made):
     for row in shards:
         assert len(row["rarity"]) == len(row["label_positions"])
         assert row["rarest"].tolist() == [max(row["rarity"])]
-    checked = command("validate-shards", "own/corrupt/graded_tokens/train", CLOZELINE_IMPORT="mylab.algorithms")
+    checked = command(
+        "validate-shards", "own/corrupt/graded_tokens/train", CLOZELINE_IMPORT="mylab.algorithms"
+    )
     assert checked.returncode == 0, checked.stderr
 
 
@@ -95,10 +108,14 @@ def test_a_run_resumes_as_if_it_had_not_stopped_unless_the_code_changed(made, ru
     folder, command = made
     run("stopped", "steps=2")
     assert logged(run("stopped", "steps=4")) == logged(run("straight", "steps=4"))
-    exported = command("export-model", "stopped", "exported", "parts=encoder", CLOZELINE_IMPORT="mylab.training")
+    exported = command(
+        "export-model", "stopped", "exported", "parts=encoder", CLOZELINE_IMPORT="mylab.training"
+    )
     assert exported.returncode == 0, exported.stderr
     table = load_file(folder / "exported/model.safetensors")["embeddings.word_embeddings.weight"]
-    assert torch.equal(table[: len(table)], saved(folder / "stopped")["family.tokens.weight"][: len(table)])
+    assert torch.equal(
+        table[: len(table)], saved(folder / "stopped")["family.tokens.weight"][: len(table)]
+    )
     # another comment is other code, of which nobody knows that it computes the same
     with (folder / "mylab/training.py").open("a") as file:
         file.write("# edited\n")

@@ -15,7 +15,11 @@ from tests.pipeline.miniature import write_corpus
 
 ROOT = Path(__file__).parents[2]
 MYLAB = ROOT / "docs" / "mylab"
-TRAIN = ["steps=2", "schedule.warmup=0", *(f"model.{key}" for key in ("dim=8", "layers=1", "ffn_dim=8"))]
+TRAIN = [
+    "steps=2",
+    "schedule.warmup=0",
+    *(f"model.{key}" for key in ("dim=8", "layers=1", "ffn_dim=8")),
+]
 
 
 def command_in(folder):
@@ -26,11 +30,16 @@ def command_in(folder):
         "output": "own",
         "input": "texts",
         "heldout": {"fraction": 0.2},
-        "clean": {"filters": [{"name": "mylab.algorithms:Shouting", "share": 0.3}], "language": None},
+        "clean": {
+            "filters": [{"name": "mylab.algorithms:Shouting", "share": 0.3}],
+            "language": None,
+        },
         "corrupt": [{"name": "mylab.algorithms:RareTokens", "mask_rate": 0.2}],
     }
     (folder / "own.yaml").write_text(yaml.safe_dump(recipe))
-    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "CLOZELINE_IMPORT")}
+    environment = {
+        k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "CLOZELINE_IMPORT")
+    }
 
     def run(*words, **variables):
         words = [sys.executable, "-P", "-m", "clozeline", *words]
@@ -68,7 +77,10 @@ def made(tmp_path_factory):
 def test_a_module_of_ones_own_is_recorded_and_a_part_of_the_digest(made):
     folder, command = made
     assert "mylab.algorithms:RareTokens" in (folder / "own/corrupt/config.yaml").read_text()
-    assert '"mylab.algorithms:RareTokens"' in (folder / "own/corrupt/rare_tokens/train/manifest.json").read_text()
+    assert (
+        '"mylab.algorithms:RareTokens"'
+        in (folder / "own/corrupt/rare_tokens/train/manifest.json").read_text()
+    )
     assert stages_to_do(command("pipeline", "--config", "own.yaml", "--dry-run")) == set()
     # another comment is another source, of which nobody knows that it computes the same
     with (folder / "mylab/algorithms.py").open("a") as file:
@@ -81,7 +93,12 @@ def test_tasks_of_a_cluster_find_it_in_the_folder_of_the_driver(made, monkeypatc
     folder, command = made
     cluster = install(folder / "cluster", monkeypatch)
     options = "{partition: cpu, driver_bytes: 0, poll_s: 0.01}"
-    words = ("output=there", "executor.name=slurm", f"executor.options={options}", "executor.tasks=2")
+    words = (
+        "output=there",
+        "executor.name=slurm",
+        f"executor.options={options}",
+        "executor.tasks=2",
+    )
     (folder / "yaml.py").write_text("raise SystemExit('a file among the data was imported')\n")
     try:
         done = command(
@@ -99,13 +116,20 @@ def test_tasks_of_a_cluster_find_it_in_the_folder_of_the_driver(made, monkeypatc
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the extra `ray` is not installed")
+@pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason="the extra `ray` is not installed"
+)
 def test_actors_of_a_cluster_find_it_behind_the_installed_modules(made):
     folder, command = made
     (folder / "yaml.py").write_text("raise SystemExit('a file among the data was imported')\n")
     try:
         options = "{mem_per_cpu_gb: 0.25}"
-        words = ("output=actors", "executor.name=ray", f"executor.options={options}", "executor.tasks=2")
+        words = (
+            "output=actors",
+            "executor.name=ray",
+            f"executor.options={options}",
+            "executor.tasks=2",
+        )
         done = command("clean", "--config", "own.yaml", *words)
     finally:
         (folder / "yaml.py").unlink()
@@ -131,20 +155,46 @@ def test_an_installed_package_is_used_from_texts_to_export(tmp_path):
     package = tmp_path / "package"
     shutil.copytree(MYLAB, package)
     with (package / "pyproject.toml").open("a") as file:
-        file.write('[project.entry-points."clozeline.objectives"]\nrare_tokens = "mylab.algorithms:RareTokens"\n')
+        file.write(
+            '[project.entry-points."clozeline.objectives"]\nrare_tokens = "mylab.algorithms:RareTokens"\n'
+        )
         file.write('[project.entry-points."clozeline.heads"]\nfocal = "mylab.training:Focal"\n')
-        file.write('[project.entry-points."clozeline.optimizers"]\nradam = "mylab.training:RAdam"\n')
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(tmp_path / "site"), str(package)]
+        file.write(
+            '[project.entry-points."clozeline.optimizers"]\nradam = "mylab.training:RAdam"\n'
+        )
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-deps",
+        "--target",
+        str(tmp_path / "site"),
+        str(package),
+    ]
     subprocess.run(pip, check=True)
     path = {"PYTHONPATH": f"{ROOT}:{tmp_path / 'site'}"}
-    words = ["corrupt=[{name: rare_tokens, mask_rate: 0.2}]", "clean.filters=[{name: shouting, share: 0.3}]"]
+    words = [
+        "corrupt=[{name: rare_tokens, mask_rate: 0.2}]",
+        "clean.filters=[{name: shouting, share: 0.3}]",
+    ]
     made = command("pipeline", "--config", "own.yaml", *words, **path)
     assert made.returncode == 0, made.stderr
     (tmp_path / "few.txt").write_text("The sea was calm.\n")
     manifest = "data.shards=own/corrupt/rare_tokens/train/manifest.json"
     optimizer = "optimizer={name: radam, learning_rate: 0.001}"
     for step in (
-        ["train", "--config", "recipe:demo", "output=run", "model.attention_heads=2", manifest, optimizer, *TRAIN],
+        [
+            "train",
+            "--config",
+            "recipe:demo",
+            "output=run",
+            "model.attention_heads=2",
+            manifest,
+            optimizer,
+            *TRAIN,
+        ],
         ["fill-mask", "run", "text=the <mask> of"],
         ["evaluate", "run", "perplexity=few.txt"],
         ["export-model", "run", "exported"],
@@ -154,5 +204,7 @@ def test_an_installed_package_is_used_from_texts_to_export(tmp_path):
         assert done.returncode == 0, done.stderr
     shown = command("show", "rare_tokens", "The sea was calm and the boat went out.", **path)
     assert "labels" in shown.stdout
-    assert "optimizer.learning_rate (name: adamw" in command("train", "--help", **path).stdout.replace("\n", "")
+    assert "optimizer.learning_rate (name: adamw" in command(
+        "train", "--help", **path
+    ).stdout.replace("\n", "")
     assert "radam" in command("train", "--help", **path).stdout

@@ -17,8 +17,20 @@ def traps(tmp_path, monkeypatch):
     """The current folder, with files that leave a mark when they are imported instead of an installed module."""
     here = tmp_path / "data"
     here.mkdir()
-    for module in ("json", "yaml", "struct", "signal", "pickle", "psutil", "numpy", "transformers", "resource"):
-        (here / f"{module}.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'a').write({module!r} + ' ')\n")
+    for module in (
+        "json",
+        "yaml",
+        "struct",
+        "signal",
+        "pickle",
+        "psutil",
+        "numpy",
+        "transformers",
+        "resource",
+    ):
+        (here / f"{module}.py").write_text(
+            f"open({str(tmp_path / 'imported')!r}, 'a').write({module!r} + ' ')\n"
+        )
     monkeypatch.chdir(here)
     monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
     yield here
@@ -53,7 +65,9 @@ if __name__ == "__main__":
     with child_context({method!r}).Pool(1) as pool:
         print(pool.map(sum_of_squares, [3]))
 """
-    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False
+    )
     assert done.stdout == "['9']\n", done.stderr
 
 
@@ -62,7 +76,9 @@ def test_a_child_may_use_no_more_than_its_limits():
     assert grown.returncode == 1
     assert b"MemoryError" in grown.stderr
     endless = "import time; time.sleep(0.2)\nwhile True: pass"
-    assert run_child(python_command("-c", endless), limits=Limits(cpu_s=1)).returncode == -24, "SIGXCPU"
+    assert run_child(python_command("-c", endless), limits=Limits(cpu_s=1)).returncode == -24, (
+        "SIGXCPU"
+    )
     assert run_child(python_command("-c", "bytearray(2**28)"), limits=Limits()).returncode == 0
 
 
@@ -79,14 +95,19 @@ def test_a_child_reads_and_answers():
 # Commands, in a folder with files that have the names of modules -----------------------------------------------------
 
 SENTENCES = [
-    f"Boat number {n} of {n * n} went out to the {n % 7}th island that was {n % 5} miles away." for n in range(60)
+    f"Boat number {n} of {n * n} went out to the {n % 7}th island that was {n % 5} miles away."
+    for n in range(60)
 ]
 PAGE = "<html><body><article><p>" + " ".join(SENTENCES) + "</p></article></body></html>"
 
 
 def typed(*words, **variables):
-    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "CLOZELINE_IMPORT")}
-    return subprocess.run(words, env=environment | variables, capture_output=True, text=True, check=False, timeout=300)
+    environment = {
+        k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "CLOZELINE_IMPORT")
+    }
+    return subprocess.run(
+        words, env=environment | variables, capture_output=True, text=True, check=False, timeout=300
+    )
 
 
 @pytest.mark.parametrize(

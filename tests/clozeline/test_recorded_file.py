@@ -21,7 +21,10 @@ def test_what_is_sealed_is_found_again_in_any_order_of_keys():
 @pytest.mark.parametrize("key", ["a", "b", "c", "checksum"])
 def test_every_changed_or_missing_value_is_noticed(key):
     sealed = seal(CONTENT)
-    for changed in ({**sealed, key: "other"}, {name: value for name, value in sealed.items() if name != key}):
+    for changed in (
+        {**sealed, key: "other"},
+        {name: value for name, value in sealed.items() if name != key},
+    ):
         with pytest.raises(ValueError, match="checksum: expected"):
             unseal(changed, "here")
 
@@ -30,7 +33,8 @@ def test_a_newer_format_is_told_from_a_changed_one():
     newer = seal({**CONTENT, "format": 3})
     assert unseal(newer, "here", 3)["format"] == 3
     with pytest.raises(
-        NewerFormatError, match="here: format 3 of a newer version, this version reads format 2: install a newer"
+        NewerFormatError,
+        match="here: format 3 of a newer version, this version reads format 2: install a newer",
     ):
         unseal(newer, "here", 2)
     with pytest.raises(ValueError, match="checksum: expected"):
@@ -67,7 +71,9 @@ def test_one_changed_bit_is_refused(stage, place):
     content = bytearray((stage / NAME).read_bytes())
     content[place] ^= 4
     (stage / NAME).write_bytes(content)
-    with pytest.raises(IntegrityError, match=r"documents/000003\.arrow: expected xxh3 .*clozeline clean --verify"):
+    with pytest.raises(
+        IntegrityError, match=r"documents/000003\.arrow: expected xxh3 .*clozeline clean --verify"
+    ):
         find_file(stage, "000003", NAME).buffer()
     with pytest.raises(IntegrityError):
         check_files(stage, "000003", "documents/")

@@ -57,7 +57,11 @@ class Splitters:
 
 
 def test_defaults_are_algorithms_of_which_help_needs_only_the_names():
-    assert [default for _, _, default, _ in describe(Splitters)] == ["lines", '["regex", "lines"]', '["nowhere"]']
+    assert [default for _, _, default, _ in describe(Splitters)] == [
+        "lines",
+        '["regex", "lines"]',
+        '["nowhere"]',
+    ]
     lines, regex = (SENTENCES.resolve(name) for name in ("lines", "regex"))
     with pytest.raises(ConfigurationError, match="no 'nowhere' in pipeline/text/sentences"):
         Splitters()

@@ -74,9 +74,22 @@ def test_mypy_checks_the_signatures_of_algorithms_and_their_callers(tmp_path):
     package.mkdir()
     (package / "__init__.py").touch()
     (package / "algorithms.py").write_text(MODULE)
-    expected = {number for number, line in enumerate(MODULE.split("\n"), 1) if line.endswith("# BAD")}
-    words = [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", "--hide-error-context", "-p", "mylab"]
+    expected = {
+        number for number, line in enumerate(MODULE.split("\n"), 1) if line.endswith("# BAD")
+    }
+    words = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--config-file",
+        "pyproject.toml",
+        "--hide-error-context",
+        "-p",
+        "mylab",
+    ]
     environment = {**os.environ, "MYPYPATH": str(tmp_path)}
-    found = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     lines = re.findall(r"algorithms\.py:(\d+): error", found.stdout)
     assert {int(line) for line in lines} == expected, found.stdout + found.stderr

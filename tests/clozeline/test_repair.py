@@ -17,9 +17,15 @@ from clozeline.tools.shards.validate_shards import validate
 from tests.matrices import mark_slow_after
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
-COMMAND = re.compile(r"run `clozeline (\w+) (--verify [^`]+)`, which makes it again, or copy it again")
+COMMAND = re.compile(
+    r"run `clozeline (\w+) (--verify [^`]+)`, which makes it again, or copy it again"
+)
 SETS = ("encode", "group/*/train", "corrupt/masked_lm/train", "corrupt/masked_lm/heldout")
-FILES = [f"{folder}/{name}" for folder in SETS for name in ("manifest.json", "index.arrow", "*shard-00000*.arrow")]
+FILES = [
+    f"{folder}/{name}"
+    for folder in SETS
+    for name in ("manifest.json", "index.arrow", "*shard-00000*.arrow")
+]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +58,9 @@ def damage(path, kind):
         path.write_bytes(content[: draw % len(content)])
     else:
         place, bit = divmod(draw % (8 * len(content)), 8)
-        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
+        path.write_bytes(
+            content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :]
+        )
 
 
 @pytest.mark.parametrize("kind", mark_slow_after(1, ["flip", "truncate", "delete"]))
@@ -61,7 +69,10 @@ def test_the_command_in_a_message_repairs(finished, pattern, kind):
     path = next(path for path in sorted(finished.glob(pattern)) if path.stat().st_size > 1000)
     whole = path.read_bytes()
     damage(path, kind)
-    unmade = (kind, path.name) == ("delete", "manifest.json")  # a set without one may be one that is being written
+    unmade = (kind, path.name) == (
+        "delete",
+        "manifest.json",
+    )  # a set without one may be one that is being written
     said = f"{path}; {repair_of(path)}" if unmade else message(path)
     assert str(path) in said
     stage, words = COMMAND.search(said.replace("\n", " ")).groups()
@@ -70,7 +81,9 @@ def test_the_command_in_a_message_repairs(finished, pattern, kind):
 
 
 def test_a_file_of_no_run_is_copied(tmp_path):
-    assert repair_of(tmp_path / "shard.arrow") == "copy it again, or make it again where it was made"
+    assert (
+        repair_of(tmp_path / "shard.arrow") == "copy it again, or make it again where it was made"
+    )
     assert repair_of("https://host.example/set/shard.arrow").startswith("copy it again")
     (tmp_path / "model.json").touch()
     assert "import the model again" in repair_of(tmp_path / "tokenizer" / "vocabulary.json")

@@ -30,7 +30,12 @@ def slow_mix(x):
     return x ^ (x >> 31)
 
 
-@given(st.lists(words64, min_size=1, max_size=5), st.integers(0, 8), st.integers(0, 40), st.integers(0, 2**63))
+@given(
+    st.lists(words64, min_size=1, max_size=5),
+    st.integers(0, 8),
+    st.integers(0, 40),
+    st.integers(0, 2**63),
+)
 def test_words_of_rows_equal_plain_integers(uids, stream, index, seed):
     variants = np.arange(len(uids), dtype=np.uint16) % 2
     keys = kernel_keys(seed, "label", np.array(uids, np.uint64), variants)
@@ -59,7 +64,9 @@ def test_hashes_are_stable():
 def test_parts_of_draws_equal_plain_integers(word, bound):
     assert int(mix(np.array([word], np.uint64))[0]) == slow_mix(word)
     assert int(below(np.array([word >> 32], np.uint64), bound)[0]) == (word >> 32) * bound >> 32
-    assert int(reverse_bits(np.array([word >> 48], np.uint16))[0]) == int(f"{word >> 48:016b}"[::-1], 2)
+    assert int(reverse_bits(np.array([word >> 48], np.uint16))[0]) == int(
+        f"{word >> 48:016b}"[::-1], 2
+    )
 
 
 def test_stratified_words_are_uniform_and_even_over_variants():

@@ -27,7 +27,9 @@ def start(*words, cwd):
     """Start the command in a process; return its exit code, its errors, and the modules that it imported."""
     command = [sys.executable, "-c", _LISTING, *words]
     environment = os.environ | {"COLUMNS": "120"}
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
     return done.returncode, done.stderr, set(done.stdout.rpartition("\nmodules ")[2].split())
 
 

@@ -15,7 +15,15 @@ from rich.cells import cell_len
 
 from clozeline.command import run_command
 from clozeline.errors import ConfigurationError
-from clozeline.terminal import Terminal, align_rows, duration, pad_text, size_text, time_left, wrap_text
+from clozeline.terminal import (
+    Terminal,
+    align_rows,
+    duration,
+    pad_text,
+    size_text,
+    time_left,
+    wrap_text,
+)
 
 HOSTILE = "\x1b]0;owned\x07\x9b2J\r\u202ecod\u2066\x7f\x00"
 SHOWN = "\\x1b]0;owned\\x07\\x9b2J\\r\\u202ecod\\u2066\\x7f\\x00"
@@ -66,8 +74,13 @@ def fail(error):
 )
 def test_no_control_character_reaches_a_terminal(action, monkeypatch):
     written = on_a_terminal(action, monkeypatch)
-    assert {letter for letter in written if unicodedata.category(letter) in ("Cc", "Cf")} <= {"\n", "\t"}
-    assert SHOWN.replace("\\x07", "").replace("\\r", "") in written.replace("\\x07", "").replace("\\r", "")
+    assert {letter for letter in written if unicodedata.category(letter) in ("Cc", "Cf")} <= {
+        "\n",
+        "\t",
+    }
+    assert SHOWN.replace("\\x07", "").replace("\\r", "") in written.replace("\\x07", "").replace(
+        "\\r", ""
+    )
     assert "b\n" in written, "lines stay lines"
 
 
@@ -76,17 +89,31 @@ def test_scripts_styles_and_pipes_stay(monkeypatch, capsys):
     text = "می\u200cخواهم 👩\u200d👧 \u200fאב\u200e e\u0301"
     assert text in on_a_terminal(lambda: print(text), monkeypatch)
     file = io.StringIO()
-    Terminal(file=file, force_terminal=True, color_system="standard").print("[bold]a[/bold]\x1b", highlight=False)
+    Terminal(file=file, force_terminal=True, color_system="standard").print(
+        "[bold]a[/bold]\x1b", highlight=False
+    )
     assert file.getvalue() == "\x1b[1ma\x1b[0m\\x1b\n"
     run_command(lambda: (print(HOSTILE, end=""), 0)[1])
     assert capsys.readouterr().out == HOSTILE
 
 
 def test_durations_and_sizes_are_in_the_units_of_people():
-    shown = {0.04: "0.0 s", 59.94: "59.9 s", 110: "1 min 50 s", 3599.4: "59 min 59 s", 7380: "2 h 3 min"}
+    shown = {
+        0.04: "0.0 s",
+        59.94: "59.9 s",
+        110: "1 min 50 s",
+        3599.4: "59 min 59 s",
+        7380: "2 h 3 min",
+    }
     assert {seconds: duration(seconds) for seconds in shown} == shown
     assert time_left(2940) == "0:49:00 left"
-    shown = {0: "0 bytes", 999: "999 bytes", 1000: "1.0 KB", 7_340_000_000: "7.3 GB", 2.5e16: "25000.0 TB"}
+    shown = {
+        0: "0 bytes",
+        999: "999 bytes",
+        1000: "1.0 KB",
+        7_340_000_000: "7.3 GB",
+        2.5e16: "25000.0 TB",
+    }
     assert {size: size_text(size) for size in shown} == shown
 
 

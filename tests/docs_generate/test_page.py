@@ -30,7 +30,9 @@ def test_the_page_is_current():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_section_has_examples_features_and_options(name):
-    assert name in SECTIONS[1::2], f"docs/objectives.md has no section {name}: `make objectives` writes it"
+    assert name in SECTIONS[1::2], (
+        f"docs/objectives.md has no section {name}: `make objectives` writes it"
+    )
     section = SECTIONS[SECTIONS.index(name) + 1]
     assert section.count("```text\n") == len(cases_of(name))
     assert re.search(r"\*Papers:\* arXiv \d{4}\.\d{5}", section)
@@ -39,7 +41,9 @@ def test_a_section_has_examples_features_and_options(name):
     (block,) = re.findall(r"```yaml\n(.*?)```", section, flags=re.DOTALL)
     (entry,) = validate(CorruptConfig, yaml.safe_load(block), name)
     assert entry.objective.options == OBJECTIVES.resolve(name).options
-    assert {*entry.objective.type.Options.__pydantic_fields__} == {*yaml.safe_load(block)[0]} - {"name"}
+    assert {*entry.objective.type.Options.__pydantic_fields__} == {*yaml.safe_load(block)[0]} - {
+        "name"
+    }
     assert training_rows(name), "what trains on it"
 
 
@@ -49,10 +53,30 @@ def test_a_section_has_examples_features_and_options(name):
         ("README.md", "start.md", "[a](docs/models.md#export)", "[a](models.md#export)"),
         ("README.md", "start.md", "[a](CONTRIBUTING.md)", "[a](contributing.md)"),
         ("README.md", "start.md", "![a](docs/pictures/flow.svg)", "![a](pictures/flow.svg)"),
-        ("docs/README.md", "README.md", "[a](../README.md#your-own-texts)", "[a](start.md#your-own-texts)"),
-        ("docs/README.md", "README.md", "[a](decisions)", "[a](decisions/0001-keyed-randomness.md)"),
-        ("docs/generation.md", "generation.md", "[the cache](../model/layers/cache.py)", "the cache"),
-        ("docs/models.md", "models.md", "[a](absent.md) [b](#here) [c](https://x.org/docs/models.md)", None),
+        (
+            "docs/README.md",
+            "README.md",
+            "[a](../README.md#your-own-texts)",
+            "[a](start.md#your-own-texts)",
+        ),
+        (
+            "docs/README.md",
+            "README.md",
+            "[a](decisions)",
+            "[a](decisions/0001-keyed-randomness.md)",
+        ),
+        (
+            "docs/generation.md",
+            "generation.md",
+            "[the cache](../model/layers/cache.py)",
+            "the cache",
+        ),
+        (
+            "docs/models.md",
+            "models.md",
+            "[a](absent.md) [b](#here) [c](https://x.org/docs/models.md)",
+            None,
+        ),
         ("README.md", "start.md", "```python\nx = [a](docs)\n```", None),
     ],
 )
@@ -61,9 +85,13 @@ def test_a_link_of_a_checkout_becomes_one_of_the_site(file, page, link, expected
 
 
 def test_every_page_is_in_the_navigation():
-    listed = re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("nav:")[2])
+    listed = re.findall(
+        r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("nav:")[2]
+    )
     pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
-    assert sorted(listed) == sorted([*pages, "start.md", "contributing.md", "changelog.md", "api.md"])
+    assert sorted(listed) == sorted(
+        [*pages, "start.md", "contributing.md", "changelog.md", "api.md"]
+    )
 
 
 def test_the_public_names_exist_and_have_docstrings():

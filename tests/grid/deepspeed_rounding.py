@@ -35,5 +35,9 @@ def add_module_by_module(model):
             return gradient
 
     for module in model.modules():
-        module.register_forward_hook(lambda _module, _inputs, output: apply_to_tensors_only(Same.apply, output))
-        module.register_forward_pre_hook(lambda _module, inputs: apply_to_tensors_only(Same.apply, inputs))
+        module.register_forward_hook(
+            lambda _module, _inputs, output: apply_to_tensors_only(Same.apply, output)
+        )
+        module.register_forward_pre_hook(
+            lambda _module, inputs: apply_to_tensors_only(Same.apply, inputs)
+        )

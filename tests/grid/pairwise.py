@@ -40,7 +40,9 @@ def pairs_of(row):
 
 def is_forbidden(row, forbidden):
     """Return whether a row, also an incomplete one, has all settings of a forbidden combination."""
-    return any(all(key in row and row[key] in values for key, values in rule.items()) for rule in forbidden)
+    return any(
+        all(key in row and row[key] in values for key, values in rule.items()) for rule in forbidden
+    )
 
 
 def fill(row, factors, forbidden, draw):
@@ -49,7 +51,9 @@ def fill(row, factors, forbidden, draw):
         return None
     for factor in draw.sample(list(factors), len(factors)):
         if factor not in row:
-            allowed = [one for one in factors[factor] if not is_forbidden({**row, factor: one}, forbidden)]
+            allowed = [
+                one for one in factors[factor] if not is_forbidden({**row, factor: one}, forbidden)
+            ]
             if not allowed:
                 return None
             row[factor] = draw.choice(allowed)

@@ -95,7 +95,9 @@ def starting_model(plain):
             for name in named.keys() & weights.keys():
                 named[name].copy_(weights[name])
     if model.adapter_in_use is not None:  # some start from the weights of the model
-        model.adapters[model.adapter_in_use].initialize_from(model.family, plain["vocabulary"], seed)
+        model.adapters[model.adapter_in_use].initialize_from(
+            model.family, plain["vocabulary"], seed
+        )
         for name, p in named.items():
             p.requires_grad_(name in fresh)
     for name, p in named.items():
@@ -108,7 +110,9 @@ def model_config(plain):
     from clozeline.configuration.config import validate
     from clozeline.model.configuration.model_config import ModelConfig
 
-    return validate(ModelConfig, {key: value for key, value in plain.items() if key != "init_from"}, "model")
+    return validate(
+        ModelConfig, {key: value for key, value in plain.items() if key != "init_from"}, "model"
+    )
 
 
 def option(plain, hook, key):
@@ -123,7 +127,11 @@ def saved_weights(run, key="weight"):
     found = StoredCheckpoint.find(Path(run))
     index = found.index
     reader = CheckpointReader(found.folder, index)
-    return {name: reader.parameter(key, name) for name, record in index.parameters.items() if key in record.keys}
+    return {
+        name: reader.parameter(key, name)
+        for name, record in index.parameters.items()
+        if key in record.keys
+    }
 
 
 def teacher_of(plain):
@@ -143,13 +151,23 @@ def global_batches(data, ranks, micro_batch):
     from clozeline.pipeline.shards import open_shards
     from clozeline.train.data.stream.stream import Stream
 
-    shared = {"seed": data["seed"], "global_batch": data["global_batch"], "lanes": data["lanes"], "io_threads": 0}
+    shared = {
+        "seed": data["seed"],
+        "global_batch": data["global_batch"],
+        "lanes": data["lanes"],
+        "io_threads": 0,
+    }
     shards = open_shards(Path(data["shards"]))
-    streams = [Stream(shards, rank=rank, world_size=ranks, micro_batch=micro_batch, **shared) for rank in range(ranks)]
+    streams = [
+        Stream(shards, rank=rank, world_size=ranks, micro_batch=micro_batch, **shared)
+        for rank in range(ranks)
+    ]
     while True:
         step = []
         least = data.get("batch_tokens") or 0
-        while not step or sum(real_tokens(batch) for of_ranks in step for batch in of_ranks) < least:
+        while (
+            not step or sum(real_tokens(batch) for of_ranks in step for batch in of_ranks) < least
+        ):
             of_ranks = zip(*(stream.next_step() for stream in streams), strict=True)
             step += [[batch.tensors for batch in batches] for batches in of_ranks]
         yield step
@@ -184,7 +202,12 @@ def counters(plain):
     def pairs(batch):
         return int(((batch["sentence_label"] != IGNORED) & (batch["row_weight"] > 0)).sum())
 
-    found = {"masked_lm": labels, "sentence": pairs, "distil/scores": labels, "distil/states": real_tokens}
+    found = {
+        "masked_lm": labels,
+        "sentence": pairs,
+        "distil/scores": labels,
+        "distil/states": real_tokens,
+    }
     return {name: found[name] for name in loss_weights(plain)}
 
 
@@ -195,7 +218,9 @@ def by_row(plain):
 
 def loss_weights(plain):
     heads = plain["model"]["heads"].items()
-    found = {name: float(head["weight"] if isinstance(head, dict) else head) for name, head in heads}
+    found = {
+        name: float(head["weight"] if isinstance(head, dict) else head) for name, head in heads
+    }
     losses = plain["distil"]["losses"] if "distil" in plain else []
     return {**found, **{f"distil/{loss['name']}": loss["weight"] for loss in losses}}
 
@@ -211,13 +236,17 @@ def all_losses(model, teacher, plain, batch):
         teacher.family(batch)
     # states of the student's layers and the teacher's that are twice as high, a mean over features
     mask = real(batch).float()
-    squares = [(states[layer].float() - theirs[2 * layer].float()).square().mean(-1) for layer in (1, 2)]
+    squares = [
+        (states[layer].float() - theirs[2 * layer].float()).square().mean(-1) for layer in (1, 2)
+    ]
     # Kullback-Leibler divergence at the labels
     options = plain["distil"]["losses"][0]
     index = batch["label_index"]
     temperature = options["temperature"]
     scores = teacher.heads["masked_lm"].logits(theirs[-1].flatten(0, 1)[index])
-    ours, wanted = ((logits.float() / temperature).log_softmax(-1) for logits in (states[3], scores))
+    ours, wanted = (
+        (logits.float() / temperature).log_softmax(-1) for logits in (states[3], scores)
+    )
     rows = index // batch["input_ids"].shape[1]
     weights = ((batch["label_ids"] != IGNORED) & (batch["row_weight"][rows] > 0)).float()
     weights = weights / labels_by_row(batch)[rows].clamp(min=1) if by_row(plain) else weights
@@ -239,7 +268,9 @@ class recorded_states:
 
     def __enter__(self):
         self.hooks = [
-            module.register_forward_hook(lambda _module, _inputs, output: self.states.append(output))
+            module.register_forward_hook(
+                lambda _module, _inputs, output: self.states.append(output)
+            )
             for module in self.modules
         ]
         return self.states
@@ -264,15 +295,22 @@ def gradients_of(model, teacher, plain, micro_batches):
     means = dict.fromkeys(counts, 0.0)
     for batch in every:
         losses = all_losses(model, teacher, plain, batch)
-        weighted = [share * weight * losses[name] / counts[name] for name, weight in loss_weights(plain).items()]
+        weighted = [
+            share * weight * losses[name] / counts[name]
+            for name, weight in loss_weights(plain).items()
+        ]
         torch.stack(weighted).sum().backward()  # type: ignore[no-untyped-call]
         for name, p in trained.items():
             parts[name].append(torch.zeros_like(p) if p.grad is None else p.grad)
             p.grad = None
         for name, loss in losses.items():
             means[name] += float(loss.detach()) / counts[name]
-    by_rank = {name: torch.stack(own).unflatten(0, (len(micro_batches), -1)) for name, own in parts.items()}
-    return means, {name: add_over_ranks(own, plain["zero"]["stage"]) for name, own in by_rank.items()}
+    by_rank = {
+        name: torch.stack(own).unflatten(0, (len(micro_batches), -1)) for name, own in parts.items()
+    }
+    return means, {
+        name: add_over_ranks(own, plain["zero"]["stage"]) for name, own in by_rank.items()
+    }
 
 
 # ---- the update ----
@@ -286,7 +324,11 @@ def multiplier(schedule, step):
     if step <= warmup:
         return float(step / warmup)
     left = (end - step) / (end - warmup)
-    return float(final + (1 - final) * (left if schedule["name"] == "linear" else (1 - math.cos(math.pi * left)) / 2))
+    return float(
+        final
+        + (1 - final)
+        * (left if schedule["name"] == "linear" else (1 - math.cos(math.pi * left)) / 2)
+    )
 
 
 def is_embedding(name):
@@ -310,7 +352,9 @@ class Trainer:
         self.fresh = fresh
         self.options = plain["optimizer"]
         self.regularizer = plain.get("regularizer")
-        self.anchors = {name: master.clone() * (name not in fresh) for name, master in masters.items()}
+        self.anchors = {
+            name: master.clone() * (name not in fresh) for name, master in masters.items()
+        }
         self.states = {name: {} for name in masters}
         self.depths = {name: depth_of(name, plain["model"]["layers"]) for name in masters}
 
@@ -339,7 +383,11 @@ class Trainer:
         return norm
 
     def strength(self, name):
-        return 0.0 if self.regularizer is None else self.regularizer["beta" if name in self.fresh else "alpha"]
+        return (
+            0.0
+            if self.regularizer is None
+            else self.regularizer["beta" if name in self.fresh else "alpha"]
+        )
 
     def rule(self, name):
         matrix = self.masters[name].dim() == 2 and ".layers." in name and not name.endswith(".rows")
@@ -354,7 +402,9 @@ def adamw(o, state, w, g, rate, decay):
     mean = first * state.get("mean", 0.0) + (1 - first) * g
     square = second * state.get("square", 0.0) + (1 - second) * g * g
     state |= {"t": t, "mean": mean, "square": square}
-    w.mul_(1 - rate * decay).sub_(rate * (mean / (1 - first**t)) / ((square / (1 - second**t)).sqrt() + o["eps"]))
+    w.mul_(1 - rate * decay).sub_(
+        rate * (mean / (1 - first**t)) / ((square / (1 - second**t)).sqrt() + o["eps"])
+    )
 
 
 def muon_adamw(o, state, w, g, rate, decay):
@@ -382,7 +432,9 @@ def adafactor(o, state, w, g, rate, decay):
     if w.dim() == 2:
         for key, axis in (("rows", 1), ("columns", 0)):
             state[key] = kept * state.get(key, 0.0) + (1 - kept) * g.square().mean(axis)
-        square = state["rows"][:, None] * state["columns"] / state["rows"].mean().clamp(min=o["eps"])
+        square = (
+            state["rows"][:, None] * state["columns"] / state["rows"].mean().clamp(min=o["eps"])
+        )
     else:
         square = state["square"] = kept * state.get("square", 0.0) + (1 - kept) * g.square()
     x = g / square.sqrt().clamp(min=o["eps"])

@@ -74,7 +74,13 @@ rows = cache(lambda: covering_rows(FACTORS, FORBIDDEN, COUNT, seed=3))
 OPTIMIZERS = {
     "adamw": {"learning_rate": 0.01, "betas": [0.9, 0.98], "eps": 1e-5},
     "adafactor": {"learning_rate": 0.1, "eps": 1e-5},
-    "muon": {"learning_rate": 0.01, "iterate_in": "fp32", "adam_rate": 0.5, "eps": 1e-5, "momentum": 0.9},
+    "muon": {
+        "learning_rate": 0.01,
+        "iterate_in": "fp32",
+        "adam_rate": 0.5,
+        "eps": 1e-5,
+        "momentum": 0.9,
+    },
     "nt_asgd": {"learning_rate": 0.5},
 }
 ADAPTERS = {
@@ -126,11 +132,16 @@ def plain_of(row, folder, output, order=0):
         plain["model"]["adapter"] = {"name": adapter, **ADAPTERS[adapter]}
     if pulls:
         plain["regularizer"] = {"name": "l2_sp", "alpha": 0.1 / rate, "beta": 0.025 / rate}
-    plain["hooks"] = [] if row["average"] is None else [{"name": "average", "decay": row["average"]}]
+    plain["hooks"] = (
+        [] if row["average"] is None else [{"name": "average", "decay": row["average"]}]
+    )
     plain["hooks"] += [{"name": "unfreezing", "every": 2}] if row["freezing"] == "by depth" else []
     plain |= {"freeze": ["embeddings"]} if row["freezing"] == "embeddings" else {}
     if row["distillation"]:
-        losses = [{"name": "scores", "temperature": 2.0, "weight": 1.5}, {"name": "states", "weight": 0.5}]
+        losses = [
+            {"name": "scores", "temperature": 2.0, "weight": 1.5},
+            {"name": "states", "weight": 0.5},
+        ]
         plain["distil"] = {"teacher": str(folder / "teacher"), "losses": losses}
     return plain
 
@@ -147,7 +158,9 @@ def rows_of_set(first_uid, count):
     """Rows of a masked LM, two of three with a class."""
     rows = masked_rows(first_uid, count)
     classes = [np.array([n % 2] if n % 3 else [], np.uint8) for n in range(count)]
-    return Rows(rows.fixed, {**rows.columns, "sentence_label": Ragged.from_lists(classes, np.uint8)})
+    return Rows(
+        rows.fixed, {**rows.columns, "sentence_label": Ragged.from_lists(classes, np.uint8)}
+    )
 
 
 def write_sets(folder):
@@ -216,7 +229,9 @@ def outcome_of(output):
 
 def largest_differences(found, expected, rate):
     """Return the largest relative differences; those of the weights of a parameter relative to how far they moved."""
-    assert [losses.keys() for losses in found.losses] == [losses.keys() for losses in expected.losses]
+    assert [losses.keys() for losses in found.losses] == [
+        losses.keys() for losses in expected.losses
+    ]
     steps = zip(found.losses, expected.losses, strict=True)
     compared = {
         "loss": [(mine[name], theirs[name]) for mine, theirs in steps for name in theirs],
@@ -230,7 +245,9 @@ def largest_differences(found, expected, rate):
         assert mine.keys() == theirs.keys()
         names = [name for name in mine if not name.endswith(WITHOUT_GRADIENT)]
         wrong = np.array([np.linalg.norm(mine[name] - theirs[name]) for name in names] or [0.0])
-        moved = np.array([np.linalg.norm(theirs[name] - expected.initial[name]) for name in names] or [1.0])
+        moved = np.array(
+            [np.linalg.norm(theirs[name] - expected.initial[name]) for name in names] or [1.0]
+        )
         # a movement near the rounding of gradients is none
         moved += 0.03 * rate * np.sqrt([theirs[name].size for name in names] or [1])
         worst[key] = float((wrong / moved).max())
@@ -242,7 +259,9 @@ def test_all_pairs_meet():
     found = set().union(*map(pairs_of, rows()))
     draw = random.Random(1)
     for one, other in combinations(FACTORS, 2):
-        for pair in product(((one, value) for value in FACTORS[one]), ((other, value) for value in FACTORS[other])):
+        for pair in product(
+            ((one, value) for value in FACTORS[one]), ((other, value) for value in FACTORS[other])
+        ):
             possible = any(fill(dict(pair), FACTORS, FORBIDDEN, draw) for _ in range(200))
             assert (pair in found) == possible, pair
     assert not any(is_forbidden(row, FORBIDDEN) for row in rows())
@@ -256,7 +275,9 @@ def test_a_run_is_a_plain_loop(folder, tmp_path, one_rank, two_ranks, number):
         start(two_ranks if row["ranks"] == 2 else one_rank, plain)
         more = {"vocabulary": VOCABULARY, "teacher_layers": TEACHER_LAYERS}
         (expected,) = one_rank.run(plain_loop, {**plain, **more}, row["ranks"])
-        worst = largest_differences(outcome_of(Path(plain["output"])), expected, plain["optimizer"]["learning_rate"])
+        worst = largest_differences(
+            outcome_of(Path(plain["output"])), expected, plain["optimizer"]["learning_rate"]
+        )
         print(number, order, {k: f"{v:.1e}" for k, v in worst.items()}, row)
         wrong = {name: one for name, one in worst.items() if one > ALLOWED[name]}
         if not wrong:

@@ -67,7 +67,9 @@ def digest_of_model(plain, tensors=None):
         return REFUSED
     weights = model.loss_weights
     digest = Digest()
-    torch.autograd.backward(sum(weights[name] * loss.total / loss.count for name, loss in losses.items()))
+    torch.autograd.backward(
+        sum(weights[name] * loss.total / loss.count for name, loss in losses.items())
+    )
     for name, loss in losses.items():
         digest.add(name, loss.total)
     for name, parameter in model.named_parameters():

@@ -1,7 +1,11 @@
 """A value for each key of heads and adapters that is not its default, and what must stand next to it to be read."""
 
 HIDDEN = {"hidden": "tanh"}
-SIZES = {"classification": {"classes": 3}, "tagging": {"classes": 3}, "similarity": {"group_size": 3}}
+SIZES = {
+    "classification": {"classes": 3},
+    "tagging": {"classes": 3},
+    "similarity": {"group_size": 3},
+}
 """Keys without which a head cannot be built."""
 
 HEAD_VALUES = {

@@ -12,28 +12,48 @@ ENCODER = {
 DECODER = ENCODER | {"family": "decoder", "type_vocab_size": 0, "heads": {"lm": 1.0}}
 BOTH = DECODER | {"family": "encoder_decoder"}
 RECURRENT = {"layers": 2, "cell_dim": 10}
-LONGROPE = {"kind": "longrope", "factor": 4.0, "short_factor": [1.0, 1.5, 2.0], "long_factor": [1.0, 3.0, 4.0]}
+LONGROPE = {
+    "kind": "longrope",
+    "factor": 4.0,
+    "short_factor": [1.0, 1.5, 2.0],
+    "long_factor": [1.0, 3.0, 4.0],
+}
 
 BASES = {
     "bert": ENCODER | {"norm_place": "post", "final_norm": False, "emb_norm": True},
-    "albert": ENCODER | {"share": {"groups": 1}, "emb_dim": 12, "position": {"kind": "learned", "offset": 2}},
+    "albert": ENCODER
+    | {"share": {"groups": 1}, "emb_dim": 12, "position": {"kind": "learned", "offset": 2}},
     "modernbert": ENCODER
-    | {"position": {"kind": "rope"}, "local": {"window": 2, "global_every": 2}, "first_norm": False},
+    | {
+        "position": {"kind": "rope"},
+        "local": {"window": 2, "global_every": 2},
+        "first_norm": False,
+    },
     "encoder with t5's positions": ENCODER | {"position": {"kind": "t5"}, "tied": False},
     "encoder with sinusoids": ENCODER | {"position": {"kind": "sinusoidal"}},
     "encoder without positions": ENCODER | {"position": {"kind": "none"}, "init": {"scheme": "t5"}},
-    "deberta": ENCODER | {"norm_place": "post", "position": {"kind": "none", "disentangled": {"max_distance": 5}}},
+    "deberta": ENCODER
+    | {"norm_place": "post", "position": {"kind": "none", "disentangled": {"max_distance": 5}}},
     "deberta v2": ENCODER
     | {
         "norm_place": "post",
         "position": {
             "kind": "none",
-            "disentangled": {"max_distance": 8, "buckets": 4, "convolution": 3, "shared_projections": True},
+            "disentangled": {
+                "max_distance": 8,
+                "buckets": 4,
+                "convolution": 3,
+                "shared_projections": True,
+            },
         },
     },
     "mask decoder": ENCODER
-    | {"norm_place": "post", "position": {"kind": "none", "disentangled": {"max_distance": 5, "mask_decoder": 2}}},
-    "universal": ENCODER | {"layers": 5, "share": {"groups": 1, "universal": {"epsilon": 1e-5}}, "init": {"std": 0.4}},
+    | {
+        "norm_place": "post",
+        "position": {"kind": "none", "disentangled": {"max_distance": 5, "mask_decoder": 2}},
+    },
+    "universal": ENCODER
+    | {"layers": 5, "share": {"groups": 1, "universal": {"epsilon": 1e-5}}, "init": {"std": 0.4}},
     "universal, every step": ENCODER | {"share": {"groups": 1, "universal": {"epsilon": None}}},
     "mobilebert": ENCODER
     | {
@@ -83,27 +103,49 @@ BASES = {
         "bias": {"qkv": False, "out": False, "ffn": False},
         "position": {"kind": "rope"},
     },
-    "listed layers": DECODER | {"local": {"window": 1, "layer_types": ["full_attention", "sliding_attention"]}},
+    "listed layers": DECODER
+    | {"local": {"window": 1, "layer_types": ["full_attention", "sliding_attention"]}},
     "phi": DECODER
-    | {"parallel": "one_norm", "position": {"kind": "rope", "partial_rotary_factor": 0.7}, "heads": {"lm": 1.0}},
+    | {
+        "parallel": "one_norm",
+        "position": {"kind": "rope", "partial_rotary_factor": 0.7},
+        "heads": {"lm": 1.0},
+    },
     "llama 3": DECODER
-    | {"position": {"kind": "rope", "scaling": {"kind": "llama3", "factor": 4.0, "original_maximum": 8}}},
+    | {
+        "position": {
+            "kind": "rope",
+            "scaling": {"kind": "llama3", "factor": 4.0, "original_maximum": 8},
+        }
+    },
     "yarn": DECODER
     | {
         "head_dim": 16,
-        "position": {"kind": "rope", "scaling": {"kind": "yarn", "factor": 4.0, "original_maximum": 64}},
+        "position": {
+            "kind": "rope",
+            "scaling": {"kind": "yarn", "factor": 4.0, "original_maximum": 64},
+        },
     },
     "yarn of two factors": DECODER
     | {
         "head_dim": 16,
         "position": {
             "kind": "rope",
-            "scaling": {"kind": "yarn", "factor": 4.0, "original_maximum": 64, "mscale": 1.5, "mscale_all_dim": 0.5},
+            "scaling": {
+                "kind": "yarn",
+                "factor": 4.0,
+                "original_maximum": 64,
+                "mscale": 1.5,
+                "mscale_all_dim": 0.5,
+            },
         },
     },
-    "longrope, long rows": DECODER | {"position": {"kind": "rope", "scaling": LONGROPE | {"original_maximum": 8}}},
-    "longrope, short rows": DECODER | {"position": {"kind": "rope", "scaling": LONGROPE | {"original_maximum": 64}}},
-    "bart": BOTH | {"norm_place": "post", "emb_norm": True, "final_norm": False, "position": {"offset": 2}},
+    "longrope, long rows": DECODER
+    | {"position": {"kind": "rope", "scaling": LONGROPE | {"original_maximum": 8}}},
+    "longrope, short rows": DECODER
+    | {"position": {"kind": "rope", "scaling": LONGROPE | {"original_maximum": 64}}},
+    "bart": BOTH
+    | {"norm_place": "post", "emb_norm": True, "final_norm": False, "position": {"offset": 2}},
     "t5": BOTH
     | {
         "norm": "rms",
@@ -116,8 +158,14 @@ BASES = {
     },
     "shared stacks": BOTH | {"share": {"stacks": True}},
     "narrow decoder": BOTH
-    | {"tied": False, "decoder_dim": 16, "decoder_attention_heads": 2, "connector": {"hidden_dim": 10}},
-    "awd_lstm": RECURRENT | {"family": "awd_lstm", "dim": 24, "layers": 3, "heads": {"regularized_lm": 1.0}},
+    | {
+        "tied": False,
+        "decoder_dim": 16,
+        "decoder_attention_heads": 2,
+        "connector": {"hidden_dim": 10},
+    },
+    "awd_lstm": RECURRENT
+    | {"family": "awd_lstm", "dim": 24, "layers": 3, "heads": {"regularized_lm": 1.0}},
     "elmo": RECURRENT
     | {
         "family": "elmo",

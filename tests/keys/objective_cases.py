@@ -8,7 +8,9 @@ ALWAYS = {"mixture": {"parts": PARTS}, "text_to_text": {"tasks": [{"source": "ga
 FURTHER = {"causal_lm": [{"architecture": "encoder", "grouping": "document"}]}
 """Options of which a key needs several."""
 
-ALWAYS_REFUSED = {"corrective_lm.cross_documents": "a crop joins documents; the key is of all objectives over rows"}
+ALWAYS_REFUSED = {
+    "corrective_lm.cross_documents": "a crop joins documents; the key is of all objectives over rows"
+}
 
 VARIED = ("grouping", "architecture", "attention")
 """Keys that decide which others are read: each of their values is a base of its own."""

@@ -36,7 +36,9 @@ def silent_keys(name):
     unchanged = digest_of_model(base)
     assert unchanged != REFUSED
     own = {
-        key.partition(".")[2]: values for key, values in FAMILY_VALUES.items() if key.startswith(f"{base['family']}.")
+        key.partition(".")[2]: values
+        for key, values in FAMILY_VALUES.items()
+        if key.startswith(f"{base['family']}.")
     }
     for key, values in {**VALUES, **own}.items():
         for value in values:
@@ -48,7 +50,9 @@ def silent_keys(name):
 
 @pytest.mark.parametrize("name", mark_slow_but(["bert"], BASES))
 def test_every_key_of_a_model_changes_a_bit_or_is_refused(name):
-    assert [*silent_keys(name)] == [], "refuse the key where it is validated, or name the reason in NEUTRAL"
+    assert [*silent_keys(name)] == [], (
+        "refuse the key where it is validated, or name the reason in NEUTRAL"
+    )
 
 
 def is_shown(key, value, name):
@@ -64,12 +68,17 @@ def is_shown(key, value, name):
 def test_every_key_changes_a_bit_in_some_model(key):
     """A key that every model refuses would be of no use."""
     family, _, own = key.partition(".") if key in FAMILY_VALUES else ("", "", key)
-    of_family = [name for name, base in BASES.items() if base["family"] == (family or base["family"])]
+    of_family = [
+        name for name, base in BASES.items() if base["family"] == (family or base["family"])
+    ]
     values = FAMILY_VALUES[key] if family else VALUES[key]
     assert any(is_shown(own, value, name) for name in of_family for value in values)
 
 
-BODY = {key: value for key, value in ENCODER.items() if key != "heads"} | {"tied": False, "dropout": {"hidden": 0.1}}
+BODY = {key: value for key, value in ENCODER.items() if key != "heads"} | {
+    "tied": False,
+    "dropout": {"hidden": 0.1},
+}
 
 
 def effects_of_head_keys(name):
@@ -78,7 +87,9 @@ def effects_of_head_keys(name):
     for key, value in HEAD_VALUES.items():
         read_with = READ_WITH.get(f"{name}.{key}", READ_WITH.get(key, {}))
         for beside in [sizes] if not read_with else [sizes, {**sizes, **read_with}]:
-            unchanged, changed = (head_digest(name, BODY, options) for options in (beside, {**beside, key: value}))
+            unchanged, changed = (
+                head_digest(name, BODY, options) for options in (beside, {**beside, key: value})
+            )
             if unchanged != REFUSED and changed != REFUSED:
                 yield key, changed != unchanged
 
@@ -86,8 +97,12 @@ def effects_of_head_keys(name):
 @contract(HEADS, slow=lambda name: name not in ("similarity", "lm"))
 def test_every_key_of_heads_changes_a_bit_or_is_refused(name):
     effects = [*effects_of_head_keys(name)]
-    silent = {key for key, has_effect in effects if not has_effect and f"{name}.{key}" not in HEAD_NEUTRAL}
-    assert silent <= HEAD_NEUTRAL.keys(), "refuse the key where it is validated, or name the reason in HEAD_NEUTRAL"
+    silent = {
+        key for key, has_effect in effects if not has_effect and f"{name}.{key}" not in HEAD_NEUTRAL
+    }
+    assert silent <= HEAD_NEUTRAL.keys(), (
+        "refuse the key where it is validated, or name the reason in HEAD_NEUTRAL"
+    )
     read = {key.partition(".")[2] for key in head_keys() if key.startswith(f"{name}.")}
     assert read - {key for key, has_effect in effects if has_effect} <= HEAD_NEUTRAL.keys()
 

@@ -57,7 +57,12 @@ def digest_of(entry):
     except (ConfigurationError, ValueError):
         return REFUSED
     objective = case.objective
-    declared = [asdict(objective.frame), objective.architecture, objective.heads, asdict(objective.grouping)]
+    declared = [
+        asdict(objective.frame),
+        objective.architecture,
+        objective.heads,
+        asdict(objective.grouping),
+    ]
     digest = hashlib.sha256(json.dumps(declared, default=str).encode() + skips.tobytes())
     for column, ragged in sorted(examples.columns.items()):
         digest.update(column.encode() + ragged.values.tobytes() + ragged.offsets.tobytes())
@@ -77,7 +82,9 @@ def test_every_key_has_a_value_or_a_reason(name):
 
 
 def test_every_reason_is_of_a_key():
-    assert {*VALUES, *NEUTRAL} <= {key for name in OBJECTIVES.available() for key in values_of(name)}
+    assert {*VALUES, *NEUTRAL} <= {
+        key for name in OBJECTIVES.available() for key in values_of(name)
+    }
 
 
 @contract(OBJECTIVES, slow=lambda name: name != "masked_encoder_decoder")
@@ -89,7 +96,9 @@ def test_every_key_of_an_objective_changes_a_bit_or_is_refused(name):
         for key in values.keys() - NEUTRAL.keys():
             for value in values[key]:
                 found = digest_of(with_keys(base, {key: value}))
-                assert found != unchanged or base.get(key) == value, f"{key}={value} changes nothing in {base}"
+                assert found != unchanged or base.get(key) == value, (
+                    f"{key}={value} changes nothing in {base}"
+                )
                 seen |= {key} if found not in (unchanged, REFUSED) else set()
     refused = {key for key in values if f"{name}.{key}" in ALWAYS_REFUSED}
     assert values.keys() - NEUTRAL.keys() - seen == refused, "keys that every base refuses"

@@ -34,7 +34,9 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def base(folder, one_rank):
     """A run to start from, and to learn from."""
-    plain = plain_config(data__shards=str(folder / "sets" / "train" / "manifest.json"), output=str(folder / "base"))
+    plain = plain_config(
+        data__shards=str(folder / "sets" / "train" / "manifest.json"), output=str(folder / "base")
+    )
     config = folder / "base.yaml"
     config.write_text(yaml.safe_dump(plain | BASE | {"steps": 1, "seed": 3}), encoding="utf-8")
     assert one_rank.run(start, config) == [(0, "")]
@@ -45,7 +47,9 @@ def result_of(output):
     digest = hashlib.sha256()
     for line in (output / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
-        kept = {key: record.get(key) for key in ("step", "losses", "gradient_norm", "learning_rate")}
+        kept = {
+            key: record.get(key) for key in ("step", "losses", "gradient_norm", "learning_rate")
+        }
         heldout = {name: one["losses"] for name, one in record.get("heldout", {}).items()}
         digest.update(json.dumps([kept, heldout], sort_keys=True).encode())
     names = sorted(path.name for path in (output / "checkpoints").iterdir() if path.is_dir())
@@ -69,7 +73,9 @@ def run_with(folder, pool, changes):
         config.write_text(text, encoding="utf-8")
         ((code, message),) = pool.run(start, config)
         assert code in (0, 64), message
-        kept.write_text(json.dumps([REFUSED if code else result_of(output), message]), encoding="utf-8")
+        kept.write_text(
+            json.dumps([REFUSED if code else result_of(output), message]), encoding="utf-8"
+        )
     return json.loads(kept.read_text(encoding="utf-8"))
 
 
@@ -88,7 +94,9 @@ def test_every_key_of_a_training_changes_a_bit_or_is_refused(folder, one_rank, k
     assert changed not in (unchanged, REFUSED), message
     if read_with and not reason:
         alone, _ = run_with(folder, one_rank, {key: value})
-        assert alone != run_with(folder, one_rank, {})[0], "refuse the key without those that must stand next to it"
+        assert alone != run_with(folder, one_rank, {})[0], (
+            "refuse the key without those that must stand next to it"
+        )
 
 
 OF_ALGORITHMS = [
@@ -110,7 +118,9 @@ def test_every_key_of_what_a_training_chooses_has_an_entry():
 @pytest.mark.slow
 @pytest.mark.usefixtures("base")
 @pytest.mark.parametrize(("package", "chooser", "name", "key"), OF_ALGORITHMS)
-def test_every_key_of_what_a_training_chooses_changes_a_bit(folder, one_rank, package, chooser, name, key):
+def test_every_key_of_what_a_training_chooses_changes_a_bit(
+    folder, one_rank, package, chooser, name, key
+):
     options, entries = ALGORITHMS[package, chooser][name]
     value, read_with, _ = entries[key]
 

@@ -17,7 +17,12 @@ ALGORITHMS = {
         "muon": (
             {"iterate_in": "fp32"},
             RATES
-            | {"momentum": Key(0.5), "iterate_in": Key("bf16"), "adjust": Key("original"), "adam_rate": Key(3.0)}
+            | {
+                "momentum": Key(0.5),
+                "iterate_in": Key("bf16"),
+                "adjust": Key("original"),
+                "adam_rate": Key(3.0),
+            }
             | {"eps": Key(1e-3)},
         ),
         "nt_asgd": (
@@ -26,13 +31,25 @@ ALGORITHMS = {
         ),
     },
     ("train.optim.schedules", "schedule"): {
-        "constant": ({"warmup": 1}, {"warmup": Key(3), "steps": Neutral("a constant rate has no end: what it bounds")}),
+        "constant": (
+            {"warmup": 1},
+            {"warmup": Key(3), "steps": Neutral("a constant rate has no end: what it bounds")},
+        ),
         "cosine": ({"warmup": 1}, BOUNDS | {"final": Key(0.5)}),
         "cosine_restarts": (
             {"warmup": 1, "period": 1},
-            {"warmup": Key(3), "steps": Key(2), "period": Key(3), "growth": Key(1), "final": Key(0.5)},
+            {
+                "warmup": Key(3),
+                "steps": Key(2),
+                "period": Key(3),
+                "growth": Key(1),
+                "final": Key(0.5),
+            },
         ),
-        "inverse_sqrt": ({"warmup": 1}, {"warmup": Key(3), "steps": Neutral("the rate falls without an end")}),
+        "inverse_sqrt": (
+            {"warmup": 1},
+            {"warmup": Key(3), "steps": Neutral("the rate falls without an end")},
+        ),
         "linear": ({"warmup": 1}, BOUNDS | {"final": Key(0.5)}),
         "polynomial": ({"warmup": 1}, BOUNDS | {"power": Key(2.0), "final": Key(0.5)}),
         "slanted_triangular": ({"steps": 4}, BOUNDS | {"rise": Key(0.5), "ratio": Key(4.0)}),
@@ -44,33 +61,64 @@ ALGORITHMS = {
         ),
     },
     ("train.optim.regularizers", "regularizer"): {
-        "ewc": ({}, dict.fromkeys(("fisher", "strength"), Neutral("needs a file of clozeline fisher: its tests"))),
+        "ewc": (
+            {},
+            dict.fromkeys(
+                ("fisher", "strength"), Neutral("needs a file of clozeline fisher: its tests")
+            ),
+        ),
         "l2_sp": (
             {},
-            {"alpha": Key(0.9), "beta": Neutral("of weights that the first model lacks: tests of l2_sp")},
+            {
+                "alpha": Key(0.9),
+                "beta": Neutral("of weights that the first model lacks: tests of l2_sp"),
+            },
         ),
     },
     ("train.hooks", "hooks"): {
-        "average": ({}, {"decay": Neutral("of averages that stand next to the weights: tests of averages")}),
+        "average": (
+            {},
+            {"decay": Neutral("of averages that stand next to the weights: tests of averages")},
+        ),
         "gradient_noise": ({}, {}),
         "layer_statistics": ({}, {}),
         "unfreezing": ({"every": 1}, {"every": Key(2)}),
     },
     ("model.compression.pruning", "prune"): {
         "layer_drop": ({"p": 0.3}, {"p": Key(0.7)}),
-        "lottery": ({"every": 1, "rounds": 1}, LAYERS | {"sparsity": Key(0.4), "rounds": Key(2), "every": Key(2)}),
+        "lottery": (
+            {"every": 1, "rounds": 1},
+            LAYERS | {"sparsity": Key(0.4), "rounds": Key(2), "every": Key(2)},
+        ),
         "magnitude": (
             {"sparsity": 0.8, "every": 1, "end": 3},
             MASKS | {"sparsity": Key(0.5), "scope": Key("global")},
         ),
         "movement": (
             {"keep": 0.3, "end": 3},
-            MASKS | {"keep": Key(0.5), "mode": SOFT, "threshold": SOFT, "penalty": SOFT, "learning_rate": SOFT},
+            MASKS
+            | {
+                "keep": Key(0.5),
+                "mode": SOFT,
+                "threshold": SOFT,
+                "penalty": SOFT,
+                "learning_rate": SOFT,
+            },
         ),
         "tokens": (
             {"rule": "retention"},
             dict.fromkeys(
-                ("rule", "weight", "harden", "learning_rate", "positions", "last", "temperature", "shares"), OF_TOKENS
+                (
+                    "rule",
+                    "weight",
+                    "harden",
+                    "learning_rate",
+                    "positions",
+                    "last",
+                    "temperature",
+                    "shares",
+                ),
+                OF_TOKENS,
             ),
         ),
     },
@@ -78,11 +126,17 @@ ALGORITHMS = {
         "attention": ({}, WEIGHT | {"layers": Key({1: 2})}),
         "cosine": ({}, WEIGHT),
         "embeddings": ({}, WEIGHT),
-        "relations": ({}, WEIGHT | {"of": Key(["keys"]), "relation_heads": Key(1), "teacher_layer": Key(1)}),
+        "relations": (
+            {},
+            WEIGHT | {"of": Key(["keys"]), "relation_heads": Key(1), "teacher_layer": Key(1)},
+        ),
         "scores": (
             {},
             WEIGHT
-            | {"temperature": Key(3.0), "head": Neutral("the head of several: tests of distillation")}
+            | {
+                "temperature": Key(3.0),
+                "head": Neutral("the head of several: tests of distillation"),
+            }
             | {"how": Neutral("of stored scores: tests of distillation")},
         ),
         "states": ({}, WEIGHT | {"layers": Key({1: 2})}),

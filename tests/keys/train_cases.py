@@ -46,7 +46,9 @@ ENTRIES = {
     "checkpoint.keep_best": Key(True, {"checkpoint.every": 1, "checkpoint.keep_last": 1}),
     "checkpoint.keep_every": Key(2, {"checkpoint.every": 1, "checkpoint.keep_last": 1}, KEPT),
     "checkpoint.keep_last": Key(1, {"checkpoint.every": 1}, KEPT),
-    "checkpoint.tokens_per_word": Key(4.0, {"checkpoint.at": ["100 words"], "checkpoint.tokens_per_word": 1.0}),
+    "checkpoint.tokens_per_word": Key(
+        4.0, {"checkpoint.at": ["100 words"], "checkpoint.tokens_per_word": 1.0}
+    ),
     "collective_timeout_s": SPEED,
     "compile": SPEED,
     "data.batch_tokens": Key(200),
@@ -61,7 +63,9 @@ ENTRIES = {
     "data.lanes": Key(2),
     "data.length_buckets": Key(True),
     "data.max_damaged_fraction": Neutral("of damaged sets: tests of damage"),
-    "data.max_lanes": Key(2, {"data.lanes": None}, "the bound of a default, for which lanes stands"),
+    "data.max_lanes": Key(
+        2, {"data.lanes": None}, "the bound of a default, for which lanes stands"
+    ),
     "data.memory_bytes": SPEED,
     "data.micro_batch": Key(4),
     "data.phases.corrupt.label": SAMPLES,

@@ -23,7 +23,9 @@ def assert_gradients_close(found, expected, within=1e-6):
     assert scale > 0
     for name, gradient in expected.items():
         error = (found[name] - gradient).abs().max().item()
-        assert error <= within * scale, f"{name} differs by {error:.1e}, the largest entry of all is {scale:.1e}"
+        assert error <= within * scale, (
+            f"{name} differs by {error:.1e}, the largest entry of all is {scale:.1e}"
+        )
 
 
 def gradients(model):
@@ -39,4 +41,6 @@ class ComputesInFloat64(TorchFunctionMode):
             return torch.float64 if value is torch.float32 else value
 
         function = torch.Tensor.double if function is torch.Tensor.float else function
-        return function(*map(widen, given), **{name: widen(value) for name, value in (named or {}).items()})
+        return function(
+            *map(widen, given), **{name: widen(value) for name, value in (named or {}).items()}
+        )

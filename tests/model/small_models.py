@@ -40,10 +40,16 @@ def small_config(family, /, **changes):
     """
     kind = registries.FAMILIES.load_class(family)
     sizes = {"dim": 24, "layers": 2, "attention_heads": 4, "ffn_dim": 40}
-    required = {field.name for field in dataclasses.fields(kind.Options) if field.default is dataclasses.MISSING}
+    required = {
+        field.name
+        for field in dataclasses.fields(kind.Options)
+        if field.default is dataclasses.MISSING
+    }
     keys = {"family": family} | {key: size for key, size in sizes.items() if key in required}
     usual = declared("clozeline.model.families", kind.architecture, "SMALL", {})
-    return kind.Options(**(keys | declared("clozeline.model.families", family, "SMALL", usual) | changes))
+    return kind.Options(
+        **(keys | declared("clozeline.model.families", family, "SMALL", usual) | changes)
+    )
 
 
 def batch_for(family, seed=0, rows=4, columns=11, labels=True, lengths=None):
@@ -59,7 +65,9 @@ def batch_for(family, seed=0, rows=4, columns=11, labels=True, lengths=None):
     if registries.FAMILIES.load_class(family).architecture == "encoder_decoder":
         labeled = columns - 2
         tensors |= draw_rows(draw, rows, labeled, lengths.clamp(max=labeled), DECODER_TEXT)
-    index = torch.tensor([row * labeled + place for row in range(rows) for place in (0, 2)] if labels else [])
+    index = torch.tensor(
+        [row * labeled + place for row in range(rows) for place in (0, 2)] if labels else []
+    )
     tensors["label_index"] = index.long()
     tensors["label_ids"] = torch.randint(1, VOCABULARY, (len(index),), generator=draw)
     tensors["row_weight"] = torch.ones(rows)
@@ -99,11 +107,15 @@ def weighted_batch():
     """Causal rows, masked rows with weight m / k and count m, a filler row, and a row without labels."""
     tensors = batch_for("encoder", lengths=[11, 11, 9, 8, 10, 11])
     places = [range(10), (1, 4), (0, 2, 5), (3,), (), (0, 7, 8, 9)]
-    tensors["label_index"] = torch.tensor([row * 11 + place for row, of in enumerate(places) for place in of])
+    tensors["label_index"] = torch.tensor(
+        [row * 11 + place for row, of in enumerate(places) for place in of]
+    )
     tensors["label_ids"] = torch.arange(len(tensors["label_index"])) % VOCABULARY
     counts = torch.tensor([10, 10, 8, 8, 7, 10])
     weights = [10 / 10, 10 / 2, 8 / 3, 8 / 1, 0, 10 / 4]
-    tensors["label_weight"] = torch.tensor([weight for weight, of in zip(weights, places, strict=True) for _ in of])
+    tensors["label_weight"] = torch.tensor(
+        [weight for weight, of in zip(weights, places, strict=True) for _ in of]
+    )
     attention = torch.tensor([1, 0, 0, 0, 1, 0])
     prefix = torch.zeros(6, dtype=torch.int64)
     tensors |= {"label_count": counts, "attention": attention, "prefix_length": prefix}

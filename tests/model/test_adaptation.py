@@ -15,14 +15,19 @@ def test_parameters_that_train_beside_the_adapter_are_named():
     head = [name for name, _ in network.named_parameters() if name.startswith("heads.")]
     freeze_base(network, head)
     trained = {name for name, parameter in network.named_parameters() if parameter.requires_grad}
-    assert trained == {*head, *(f"adapters.own.{name}" for name, _ in network.find_adapter("own").named_parameters())}
+    assert trained == {
+        *head,
+        *(f"adapters.own.{name}" for name, _ in network.find_adapter("own").named_parameters()),
+    }
 
 
 def test_weights_of_another_adapter_are_refused():
     network = built("encoder")
     add_adapter(network, "small", {"name": "lora", "rank": 2})
     add_adapter(network, "large", {"name": "lora", "rank": 3})
-    with pytest.raises(WeightsError, match=r"expected shape \[2, 24\], got \[3, 24\] \(8 parameters differ\)"):
+    with pytest.raises(
+        WeightsError, match=r"expected shape \[2, 24\], got \[3, 24\] \(8 parameters differ\)"
+    ):
         fill_adapter(network, "small", dict(network.find_adapter("large").named_parameters()))
     weights = dict(network.find_adapter("small").named_parameters())
     del weights[max(weights)]

@@ -26,7 +26,11 @@ def test_bf16_is_near_fp32(family, autocast):
     """Of a model with a generator its own loss: rounding may change the tokens that it draws for the other heads."""
     network = built(family).eval()
     tensors = batch_for(family)
-    own = [name for name, head in network.heads.items() if head.target in network.family.generator_targets]
+    own = [
+        name
+        for name, head in network.heads.items()
+        if head.target in network.family.generator_targets
+    ]
     expected = {name: loss.total.item() for name, loss in network(tensors).items()}
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         found = (network if autocast else network.bfloat16())(tensors)

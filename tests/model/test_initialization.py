@@ -21,10 +21,14 @@ from tests.model.small_models import SPELLINGS, VOCABULARY, small_config
 @contract(FAMILIES, "family")
 def test_a_weight_depends_on_its_name_and_not_on_what_is_built_beside_it(family):
     """One more layer, and torch's own generator in another state: the others keep their bits."""
-    few = build_model(small_config(family, layers=2), 37, {"pad": 0}, SPELLINGS, seed=3).state_dict()
+    few = build_model(
+        small_config(family, layers=2), 37, {"pad": 0}, SPELLINGS, seed=3
+    ).state_dict()
     torch.manual_seed(99)
     torch.rand(5)
-    more = build_model(small_config(family, layers=3), 37, {"pad": 0}, SPELLINGS, seed=3).state_dict()
+    more = build_model(
+        small_config(family, layers=3), 37, {"pad": 0}, SPELLINGS, seed=3
+    ).state_dict()
     alike = [name for name in few if few[name].shape == more[name].shape]
     same = [name for name in alike if torch.equal(few[name], more[name])]
     assert len(alike) > len(few) / 2
@@ -49,10 +53,14 @@ def test_t5_initialisation_of_a_decoder_of_another_width():
     sizes = {"dim": 64, "decoder_dim": 400, "connector": {}, "tied": False, "head_dim": 32}
     found, _ = deviations("encoder_decoder", **sizes)
     for stack, width in (("encoder", 64), ("decoder", 400)):
-        assert found[f"family.{stack}.layers.0.attention.body.key.weight"] == pytest.approx(width**-0.5, rel=0.05)
+        assert found[f"family.{stack}.layers.0.attention.body.key.weight"] == pytest.approx(
+            width**-0.5, rel=0.05
+        )
         query = found[f"family.{stack}.layers.0.attention.body.query.weight"]
         assert query == pytest.approx((width * 32) ** -0.5, rel=0.05)
-    assert found["family.decoder.layers.0.cross.body.key.weight"] == pytest.approx(400**-0.5, rel=0.05)
+    assert found["family.decoder.layers.0.cross.body.key.weight"] == pytest.approx(
+        400**-0.5, rel=0.05
+    )
     assert found["family.connector.leave.weight"] == pytest.approx(64**-0.5, rel=0.05)
     assert found["heads.lm.projection.weight"] == pytest.approx(400**-0.5, rel=0.05)
 
@@ -64,7 +72,8 @@ def test_a_parameter_without_a_law_is_an_error_that_says_what_to_do():
             self.gain = nn.Parameter(torch.ones(3))
 
     with pytest.raises(
-        NotImplementedError, match=r"Scale: no distribution .* parameter gain; declare it in a method `initial_w"
+        NotImplementedError,
+        match=r"Scale: no distribution .* parameter gain; declare it in a method `initial_w",
     ):
         initial_distributions(Scale(), small_config("encoder"))
 
@@ -89,7 +98,11 @@ def wide_normal(std, tables=None):
 
 def residual(depth, cut=1.0):
     """GPT-2 (Radford et al. 2019 §2.3): projections into the residual stream by 1 / sqrt(2 x layers)."""
-    into = ("attention.body.out.weight", "feed_forward.body.down.weight", "masked_lm.transform.weight")
+    into = (
+        "attention.body.out.weight",
+        "feed_forward.body.down.weight",
+        "masked_lm.transform.weight",
+    )
     return lambda name, model: 0.02 * cut * ((2 * depth) ** -0.5 if name.endswith(into) else 1.0)
 
 
@@ -135,9 +148,18 @@ TABLES = ("tokens.weight", "position.table.weight", "types.weight", "languages.w
 CUT = 0.8796  # the deviation of a normal distribution that is cut off at two of its own
 EXPECTED = {
     **dict.fromkeys((name for name in all_sizes() if name.startswith("t5_")), t5),
-    **{f"gpt2_{size}": residual(layers) for size, layers in (("small", 12), ("medium", 24), ("large", 36), ("xl", 48))},
-    **{f"gpt3_{size}": residual(layers) for size, layers in (("125m", 12), ("350m", 24), ("760m", 24))},
-    **{f"gpt3_{size}": residual(layers) for size, layers in (("2_7b", 32), ("6_7b", 32), ("175b", 96))},
+    **{
+        f"gpt2_{size}": residual(layers)
+        for size, layers in (("small", 12), ("medium", 24), ("large", 36), ("xl", 48))
+    },
+    **{
+        f"gpt3_{size}": residual(layers)
+        for size, layers in (("125m", 12), ("350m", 24), ("760m", 24))
+    },
+    **{
+        f"gpt3_{size}": residual(layers)
+        for size, layers in (("2_7b", 32), ("6_7b", 32), ("175b", 96))
+    },
     "modernbert_base": residual(22, CUT),
     "modernbert_large": residual(28, CUT),
     "xlm_en_2048": wide_normal(0.02, 2048**-0.5),
@@ -154,7 +176,8 @@ NAMES = sorted(all_sizes())
 
 
 @pytest.mark.parametrize(
-    "name", mark_slow_but([name for name in NAMES if name in EXPECTED or name.endswith("base")], NAMES)
+    "name",
+    mark_slow_but([name for name in NAMES if name in EXPECTED or name.endswith("base")], NAMES),
 )
 def test_moments_of_presets(name):
     """Each law of a preset, drawn into 6,144 places: mean, deviation, and for vectors the constant."""
@@ -165,7 +188,9 @@ def test_moments_of_presets(name):
         values = torch.empty(6144)
         law(values, generator_for(0, parameter))
         if model.get_parameter(parameter).ndim == 1 and not parameter.endswith(DRAWN_VECTORS):
-            assert values.view(4, -1)[:, [0, -1]].tolist() == [[value] * 2 for value in vector(parameter)], parameter
+            assert values.view(4, -1)[:, [0, -1]].tolist() == [
+                [value] * 2 for value in vector(parameter)
+            ], parameter
             continue
         assert values.std().item() == pytest.approx(expected(parameter, model), rel=0.05), parameter
         assert abs(values.mean().item()) < 5 * expected(parameter, model) / 6144**0.5, parameter

@@ -45,7 +45,9 @@ def test_scores_of_chunks_add_up_and_are_not_kept(name, weights, cap):
         results.append((loss, [parameter.grad for parameter in network.parameters()], largest[0]))
     (whole, gradients, all_scores), (parts, others, kept) = results
     assert parts.item() == pytest.approx(whole.item(), rel=1e-6)
-    assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(gradients, others, strict=True))
+    assert all(
+        torch.allclose(one, other, atol=1e-6) for one, other in zip(gradients, others, strict=True)
+    )
     assert all_scores == len(tensors["label_ids"]) == 14
     assert kept == 0
 
@@ -56,17 +58,23 @@ def test_the_loss_is_a_weighted_sum_over_the_declared_count():
     loss = only(network(tensors))
     logits = network.logits(tensors)["masked_lm"].flatten(0, 1).double()
     by_hand = 0.0
-    for index, label, weight in zip(*(tensors[f"label_{name}"] for name in ("index", "ids", "weight")), strict=True):
+    for index, label, weight in zip(
+        *(tensors[f"label_{name}"] for name in ("index", "ids", "weight")), strict=True
+    ):
         if index // 11 != 3:
             by_hand -= (weight * logits[index].log_softmax(-1)[label]).item()
     assert loss.total.item() == pytest.approx(by_hand, rel=1e-6)
-    assert loss.count == 10 + 10 + 8 + 10, "neither the filler row nor the row without labels counts"
+    assert loss.count == 10 + 10 + 8 + 10, (
+        "neither the filler row nor the row without labels counts"
+    )
 
 
 @pytest.mark.parametrize("normalize", ["label", "row"])
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_any_split_of_a_mixed_batch_adds_up(normalize, size):
-    network = built("encoder", type_vocab_size=0, heads={"masked_lm": {"normalize": normalize}}).eval()
+    network = built(
+        "encoder", type_vocab_size=0, heads={"masked_lm": {"normalize": normalize}}
+    ).eval()
     tensors = weighted_batch()
     if normalize == "row":
         del tensors["label_weight"], tensors["label_count"]
@@ -110,7 +118,11 @@ def test_labels_are_counted_weighed_and_put_back_as_a_loop_does():
     }
     real = [[label for label in of.values() if label != IGNORED] for of in labels]
     counted = [bool(of) and weight != 0 for of, weight in zip(real, weights, strict=True)]
-    assert count_labels(tensors).item() == sum(len(of) for of, has in zip(real, counted, strict=True) if has) == 3
+    assert (
+        count_labels(tensors).item()
+        == sum(len(of) for of, has in zip(real, counted, strict=True) if has)
+        == 3
+    )
     declared = tensors | {"label_count": torch.tensor([11, 22, 33, 44, 55])}
     assert count_labels(declared).item() == 11 + 55
     assert label_ids_with_loss(tensors).tolist() == [7, 5, 6]
@@ -121,12 +133,16 @@ def test_labels_are_counted_weighed_and_put_back_as_a_loop_does():
     for at, label in zip(index, ids, strict=True):
         original[at] = original[at] if label == IGNORED else label
     assert original_ids(tensors).flatten().tolist() == original
-    inside = [[has and at < length for at in range(4)] for has, length in zip(counted, lengths, strict=True)]
+    inside = [
+        [has and at < length for at in range(4)]
+        for has, length in zip(counted, lengths, strict=True)
+    ]
     assert real_positions(tensors).tolist() == inside
     assert real_index(tensors).tolist() == [at for at in range(20) if inside[at // 4][at % 4]]
     rows = torch.arange(10).view(5, 2)
     assert row_labels({"label": rows, "row_weight": tensors["row_weight"]}).tolist() == [
-        [IGNORED] * 2 if weight == 0 else of for weight, of in zip(weights, rows.tolist(), strict=True)
+        [IGNORED] * 2 if weight == 0 else of
+        for weight, of in zip(weights, rows.tolist(), strict=True)
     ]
 
 

@@ -12,7 +12,9 @@ from tests.model.small_models import SPELLINGS, batch_for, small_config
 
 STEPS = 4
 SHARED = {"layers": 3, "share": ShareConfig(groups=1, stacks=True)}
-RELATIVE = PositionConfig(kind="none", disentangled=DisentangledConfig(max_distance=4, convolution=3, mask_decoder=2))
+RELATIVE = PositionConfig(
+    kind="none", disentangled=DisentangledConfig(max_distance=4, convolution=3, mask_decoder=2)
+)
 CASES = {
     "encoder": ("encoder", {}),
     "decoder": ("decoder", {}),

@@ -25,7 +25,11 @@ def page(number, body=SENTENCES):
 
 def http(body, *headers, status="200 OK", content_type="text/html; charset=utf-8"):
     """A response; `content_type` None leaves the header out."""
-    lines = [f"HTTP/1.1 {status}", *headers, *([f"Content-Type: {content_type}"] if content_type else [])]
+    lines = [
+        f"HTTP/1.1 {status}",
+        *headers,
+        *([f"Content-Type: {content_type}"] if content_type else []),
+    ]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
@@ -36,7 +40,9 @@ def record(payload, url="http://example.org/", kind="response", **fields):
         "WARC-Record-ID": "<urn:uuid:00000000-0000-0000-0000-000000000001>",
         "WARC-Date": "2024-05-06T07:08:09Z",
         "WARC-Target-URI": url,
-        "Content-Type": "application/http; msgtype=response" if kind == "response" else "text/plain",
+        "Content-Type": "application/http; msgtype=response"
+        if kind == "response"
+        else "text/plain",
         "Content-Length": str(len(payload)),
     }
     headers |= {name.replace("_", "-"): value for name, value in fields.items()}

@@ -20,7 +20,9 @@ def vocabulary(size=400, sentinels=SENTINELS):
     special[:FIRST_CONTENT] = True
     modes = {mode: first + SENTINELS + index for index, mode in enumerate("RSX")}
     word_start = np.arange(size) % 3 == 0
-    return Vocabulary(size, specials, tuple(range(first, first + sentinels)), modes, special, word_start, "f" * 64)
+    return Vocabulary(
+        size, specials, tuple(range(first, first + sentinels)), modes, special, word_start, "f" * 64
+    )
 
 
 WORDS = vocabulary(1000)
@@ -48,7 +50,11 @@ def samples(lengths, words=WORDS, *, seed=0, sentences=None, specials=0.0, unkno
         ids.append(row)
         most = max(1, length)
         count = min(most, sentences or 1 + random.randint(0, 1 + most // 4))
-        starts.append(np.concatenate(([0], 1 + np.sort(random.permutation(most - 1)[: count - 1]))) if length else [])
+        starts.append(
+            np.concatenate(([0], 1 + np.sort(random.permutation(most - 1)[: count - 1])))
+            if length
+            else []
+        )
         documents.append(starts[-1][::3])
     columns = {
         "ids": Ragged.from_lists(ids, words.id_dtype),
@@ -68,7 +74,10 @@ def pair_columns(lengths, words, seed):
     random = np.random.RandomState([seed, 1])
     sizes = [min(max(0, n - 1), max(1, n - 1 - random.randint(0, 1 + n // 4))) for n in lengths]
     partners = [random.randint(FIRST_CONTENT, words.size, size) for size in sizes]
-    targets = [random.randint(FIRST_CONTENT, words.size, random.randint(1, 21) if n else 0) for n in lengths]
+    targets = [
+        random.randint(FIRST_CONTENT, words.size, random.randint(1, 21) if n else 0)
+        for n in lengths
+    ]
     return {
         "partner_ids": Ragged.from_lists(partners, words.id_dtype),
         "partner_document_uid": Ragged.from_lists([[255] * 16] * len(lengths), np.uint8),

@@ -19,4 +19,6 @@ def chi_square_is_plausible(observed, expected, degrees, scale=1.0):
 
 def within_sigmas(hits, trials, probability, sigmas=5):
     """Return whether a count of hits is binomial with this probability."""
-    return abs(hits / trials - probability) <= sigmas * math.sqrt(probability * (1 - probability) / trials)
+    return abs(hits / trials - probability) <= sigmas * math.sqrt(
+        probability * (1 - probability) / trials
+    )

@@ -165,11 +165,26 @@ def text(seed, sentences=8):
 def write_corpus(folder, documents=120):
     """Three JSON-lines files with good documents, copies, near-copies, broken lines and rejects."""
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps({"text": text(i, 6 + i % 20), "url": f"http://x.example/{i}"}) for i in range(documents)]
-    lines += [lines[3], json.dumps({"text": text(5, 11).replace(".", " indeed.", 1)}), '{"text": ""}', "{broken", "[1]"]
-    lines += [json.dumps({"text": "too short"}), json.dumps({"text": text(900, 400)}), json.dumps({"title": "no text"})]
+    lines = [
+        json.dumps({"text": text(i, 6 + i % 20), "url": f"http://x.example/{i}"})
+        for i in range(documents)
+    ]
+    lines += [
+        lines[3],
+        json.dumps({"text": text(5, 11).replace(".", " indeed.", 1)}),
+        '{"text": ""}',
+        "{broken",
+        "[1]",
+    ]
+    lines += [
+        json.dumps({"text": "too short"}),
+        json.dumps({"text": text(900, 400)}),
+        json.dumps({"title": "no text"}),
+    ]
     for part in range(3):
-        (folder / f"part{part}.jsonl").write_text("\n".join(lines[part::3]) + "\n", encoding="utf-8")
+        (folder / f"part{part}.jsonl").write_text(
+            "\n".join(lines[part::3]) + "\n", encoding="utf-8"
+        )
     return folder / "*.jsonl"
 
 
@@ -236,13 +251,17 @@ def write_complete(folder):
     rows = [text(700 + number, 9) for number in range(6)]
     # two documents share a line, two a span of sentences, two a part of a long sentence
     rows[:2] = [f"{row}\n\n{sentence(800, 0)}" for row in rows[:2]]
-    rows[2:4] = [f"{row} {' '.join(sentence(801, place) for place in range(4))}" for row in rows[2:4]]
+    rows[2:4] = [
+        f"{row} {' '.join(sentence(801, place) for place in range(4))}" for row in rows[2:4]
+    ]
     long = " ".join(sentence(802, place).lower().strip(".") for place in range(12))
     rows[4:] = [f"{row[:-1]} {long} {row}" for row in rows[4:]]
     lines = "".join(json.dumps({"text": row}) + "\n" for row in rows)
     (folder / "crawl" / "repeats.jsonl").write_text(lines, encoding="utf-8")
     pairs = [f"{sentence(number, 0)}\t{german(number)}" for number in range(PAIRS)]
-    (folder / "pairs.tsv").write_text("\n".join([*pairs, pairs[0], "half a pair"]) + "\n", encoding="utf-8")
+    (folder / "pairs.tsv").write_text(
+        "\n".join([*pairs, pairs[0], "half a pair"]) + "\n", encoding="utf-8"
+    )
     leaked = [" ".join(text(number, 6 + number % 20).split()[8:30]) for number in (4, 9, 23)]
     (folder / "items.txt").write_text("\n".join(leaked) + "\n", encoding="utf-8")
     return ["--config", str(write_recipe(folder, COMPLETE.replace("FOLDER", str(folder))))]

@@ -23,7 +23,9 @@ def slow_masks(row, key, ppm, vocabulary, exponent=0):
     k = max(1, floor(Fraction(len(places) * ppm, 10**6) + Fraction(1, 2)))
     if exponent:
         tokens = [row[place] for place in places]
-        positions = sorted(places[index] for index in earliest(key, tokens, vocabulary, exponent)[:k])
+        positions = sorted(
+            places[index] for index in earliest(key, tokens, vocabulary, exponent)[:k]
+        )
         return masked_by_hand(key, row, positions, vocabulary)
     positions = sorted(places[index] for index in smallest(key, POSITIONS, len(places), k))
     return masked_by_hand(key, row, positions, vocabulary)
@@ -54,6 +56,11 @@ def window(sentences, vocabulary, copies=1, *, partner=(), target=(), **fixed):
         "target_ids": (target, vocabulary.id_dtype),
         "target_language": ([1], np.uint8),
     }
-    found = {name: Ragged.from_lists([values] * copies, dtype) for name, (values, dtype) in columns.items()}
+    found = {
+        name: Ragged.from_lists([values] * copies, dtype)
+        for name, (values, dtype) in columns.items()
+    }
     base = fixed_columns(np.full(copies, 12345, np.uint64))
-    return Rows({**base, **{name: np.full(copies, value, np.uint8) for name, value in fixed.items()}}, found)
+    return Rows(
+        {**base, **{name: np.full(copies, value, np.uint8) for name, value in fixed.items()}}, found
+    )

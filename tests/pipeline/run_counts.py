@@ -22,12 +22,20 @@ from clozeline.tools.shards.validation.shard_set import check_shard_set
 def check_run(output):
     """Compare all counts of a run's stages; return the number of comparisons per stage."""
     run = read_report(output / "report.json", "")["stages"]
-    stages = {name: read_report(output / name / "report.json", "") for name in all_stages() if name in run}
+    stages = {
+        name: read_report(output / name / "report.json", "") for name in all_stages() if name in run
+    }
     assert run == stages
     compared = dict.fromkeys(stages, 0)
     before = {}
     for name, report in stages.items():
-        for check in (_check_records, _check_documents, _check_clusters, _check_tokens, _check_sets):
+        for check in (
+            _check_records,
+            _check_documents,
+            _check_clusters,
+            _check_tokens,
+            _check_sets,
+        ):
             for what, value, expected in check(output / name, report, before):
                 assert value == expected, f"{output / name}: {what}"
                 compared[name] += 1
@@ -50,7 +58,10 @@ def _check_records(folder, report, before):
     counts = report["counts"]
     yield "report", (counts, report["units"], report["bytes"]), (total, len(records), size)
     parts = {}
-    for splits in (*counts.get("sets", counts.get("objectives", {})).values(), counts.get("splits", {})):
+    for splits in (
+        *counts.get("sets", counts.get("objectives", {})).values(),
+        counts.get("splits", {}),
+    ):
         for part in splits.values():
             add_counts(parts, part)
     for key in parts.keys() & counts.keys():
@@ -68,12 +79,24 @@ def _check_records(folder, report, before):
 def _check_documents(folder, report, before):
     counts = report["counts"]
     if (folder / "documents").is_dir():
-        texts = [document for file in _arrow_files(folder / "documents") for document in read_documents(file)]
+        texts = [
+            document
+            for file in _arrow_files(folder / "documents")
+            for document in read_documents(file)
+        ]
         yield "documents_out", counts["documents_out"], len(texts)
         yield "characters_out", counts["characters_out"], sum(text.characters for text in texts)
-        yield "n_chars", [document.n_chars for document in texts], [len(document.text) for document in texts]
+        yield (
+            "n_chars",
+            [document.n_chars for document in texts],
+            [len(document.text) for document in texts],
+        )
         if "languages" in counts:
-            yield "languages", _nonzero(counts["languages"]), dict(Counter(document.language for document in texts))
+            yield (
+                "languages",
+                _nonzero(counts["languages"]),
+                dict(Counter(document.language for document in texts)),
+            )
     if (folder / "rejects").is_dir():
         files = _arrow_files(folder / "rejects")
         reasons = Counter(row.reason for file in files for row in read_rejects(file))
@@ -96,7 +119,11 @@ def _check_tokens(folder, report, before):
     counts = report["counts"]
     if (vocabulary := folder / "tokenizer" / "vocabulary.json").is_file():
         parts = ("size",) if "size" in counts["vocabulary"] else ("published", "added")
-        yield "vocabulary", sum(counts["vocabulary"][part] for part in parts), Vocabulary.load(vocabulary).size
+        yield (
+            "vocabulary",
+            sum(counts["vocabulary"][part] for part in parts),
+            Vocabulary.load(vocabulary).size,
+        )
     if "sentences" in counts:
         blocks = [*_blocks(open_shards(folder / "manifest.json"))]
         found = sum(len(block.columns["sentence_starts"].values) for block in blocks)
@@ -133,7 +160,10 @@ def _check_sets(folder, report, before):
         others = of_set.get("target_tokens", 0) if rows == "samples" else 0
         tokens = of_set["tokens"] + of_set.get("separators", 0) - others
         yield str(manifest), (of_set[rows], tokens), (findings.rows, findings.tokens)
-        for key, amounts in (("language", totals.tokens_by_language), ("source", totals.tokens_by_source)):
+        for key, amounts in (
+            ("language", totals.tokens_by_language),
+            ("source", totals.tokens_by_source),
+        ):
             if (name := f"by_{key}") in of_set or (name := f"tokens_{name}") in of_set:
                 yield f"{manifest}: {name}", of_set[name], amounts
         if rows == "examples" and grouping is not None and "sets" in before:

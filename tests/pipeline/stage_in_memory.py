@@ -21,17 +21,29 @@ class StageResult:
     counts: Any
 
     def documents(self):
-        return [row for path in sorted((self.folder / "documents").iterdir()) for row in read_documents(path)]
+        return [
+            row
+            for path in sorted((self.folder / "documents").iterdir())
+            for row in read_documents(path)
+        ]
 
     def rejected(self):
-        return [row for path in sorted((self.folder / "rejects").iterdir()) for row in read_rejects(path)]
+        return [
+            row
+            for path in sorted((self.folder / "rejects").iterdir())
+            for row in read_rejects(path)
+        ]
 
     def json(self, name):
         return json.loads((self.folder / name).read_text(encoding="utf-8"))
 
     def published(self, pattern):
         """Return the content of each file, intermediates apart."""
-        files = [path for path in self.folder.rglob(pattern) if path.is_file() and "tmp" not in path.parts]
+        files = [
+            path
+            for path in self.folder.rglob(pattern)
+            if path.is_file() and "tmp" not in path.parts
+        ]
         return {path.relative_to(self.folder).as_posix(): path.read_bytes() for path in files}
 
 
@@ -44,7 +56,12 @@ def run_in_memory(root, name, parts, config, *, shards=1, reverse=False):
     (root / "clean" / "plan.json").write_text(json.dumps(seal(plan)))
     for number, part in enumerate(parts):
         write_documents(root / "clean" / "documents" / f"{number:06d}.arrow", part)
-    keys = {"corpus": "c", "output": str(root), "clean": {"language": None, "filters": []}, name: config}
+    keys = {
+        "corpus": "c",
+        "output": str(root),
+        "clean": {"language": None, "filters": []},
+        name: config,
+    }
     recipe = validate(Recipe, keys, "test")
     stage = stage_of(recipe, name)
     total = {}

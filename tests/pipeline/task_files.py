@@ -5,7 +5,23 @@ import json
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.shards import open_shards
 
-WORDS = ("a", "film", "good", "bad", "very", "not", "truly", "plot", "with", "no", "heart", "fine", "dull", "one", ".")
+WORDS = (
+    "a",
+    "film",
+    "good",
+    "bad",
+    "very",
+    "not",
+    "truly",
+    "plot",
+    "with",
+    "no",
+    "heart",
+    "fine",
+    "dull",
+    "one",
+    ".",
+)
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
@@ -13,7 +29,9 @@ def write_vocabulary(folder, *, further=(), last=()):
     """A WordPiece vocabulary of whole words; every other word is [UNK]."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "vocab.txt"
-    path.write_text("".join(f"{piece}\n" for piece in (*SPECIALS, *further, *WORDS, *last)), encoding="utf-8")
+    path.write_text(
+        "".join(f"{piece}\n" for piece in (*SPECIALS, *further, *WORDS, *last)), encoding="utf-8"
+    )
     return path
 
 
@@ -52,7 +70,12 @@ def write_recipe_of(folder, reader, **options):
 
 def run(folder, vocabulary, *words):
     """Run the recipe of a folder over its files; return the folder of the sets."""
-    given = [f"input={folder / 'files'}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}", *words]
+    given = [
+        f"input={folder / 'files'}",
+        f"tokenizer.path={vocabulary}",
+        f"output={folder / 'out'}",
+        *words,
+    ]
     assert main(["--config", str(folder / "recipe.yaml"), *given]) == 0
     (train,) = (folder / "out" / "tasks").glob("*/train")
     return train.parent
@@ -61,7 +84,9 @@ def run(folder, vocabulary, *words):
 def write_lines(folder, rows, train):
     folder.mkdir(parents=True, exist_ok=True)
     for name, part in (("train", rows[:train]), ("dev", rows[train:])):
-        (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in part), encoding="utf-8")
+        (folder / f"{name}.jsonl").write_text(
+            "".join(f"{json.dumps(row)}\n" for row in part), encoding="utf-8"
+        )
 
 
 def make_sets(folder, *words, train=60, dev=21):
@@ -94,7 +119,9 @@ def write_tagged(folder, *, train=60, dev=21):
             before = ""
             for place in range(3 + number % 4):
                 word = WORDS[(number * 7 + place * (1 + number % 3)) % len(WORDS)]
-                inside = word in ("film", "plot") or (word == "heart" and before in ("film", "plot"))
+                inside = word in ("film", "plot") or (
+                    word == "heart" and before in ("film", "plot")
+                )
                 lines.append(f"{word} {'I-X' if inside else 'O'}")
                 before = word
             lines.append("")
@@ -114,7 +141,9 @@ def write_questions(folder, *, train=60, dev=21):
     for name, first, count in (("train", 0, train), ("dev", train, dev)):
         articles = []
         for number in range(first, first + count):
-            words = [WORDS[(number * 5 + place * 3) % len(WORDS)] for place in range(6 + number % 5)]
+            words = [
+                WORDS[(number * 5 + place * 3) % len(WORDS)] for place in range(6 + number % 5)
+            ]
             words = [word for word in words if word not in ("very", ".")]
             words[number % 4 : number % 4] = ["very"]
             before = " ".join(words[: number % 4 + 1]) + " "
@@ -122,7 +151,9 @@ def write_questions(folder, *, train=60, dev=21):
             asked = {"id": f"q{number}", "question": "one film", "answers": [answer]}
             paragraph = {"context": " ".join(words), "qas": [asked]}
             articles.append({"title": f"article {number}", "paragraphs": [paragraph]})
-        (folder / f"{name}.json").write_text(json.dumps({"version": "1.1", "data": articles}), encoding="utf-8")
+        (folder / f"{name}.json").write_text(
+            json.dumps({"version": "1.1", "data": articles}), encoding="utf-8"
+        )
     return folder
 
 
@@ -164,10 +195,21 @@ def make_chat_sets(folder, *words):
     for pair in zip(texts[::2], texts[1::2], strict=True):
         order = pair if len(rows) % 2 else pair[::-1]
         turns = [(("user", text), ("assistant", ("dull", "fine")[label])) for text, label in order]
-        rows.append({"messages": [{"role": role, "content": content} for turn in turns for role, content in turn]})
+        rows.append(
+            {
+                "messages": [
+                    {"role": role, "content": content} for turn in turns for role, content in turn
+                ]
+            }
+        )
     write_lines(folder / "files", rows, 30)
     template = "{user: '{content}', assistant: '. {content}{eos}'}"
-    write_recipe_of(folder, f"{{name: instructions, task: toy, template: {template}}}", frame="gpt", max_length=32)
+    write_recipe_of(
+        folder,
+        f"{{name: instructions, task: toy, template: {template}}}",
+        frame="gpt",
+        max_length=32,
+    )
     return run(folder, write_vocabulary(folder, further=["[EOS]"]), *words)
 
 
@@ -180,7 +222,10 @@ def make_labeled_sets(folder, reader, *words, train=120, dev=40):
 
 def labeled_row(number):
     """A text with the classes that its words name, of which there may be none, one of them, and a number."""
-    words = [WORDS[(number * 7 + place * (1 + number % 4)) % len(WORDS)] for place in range(3 + number % 4)]
+    words = [
+        WORDS[(number * 7 + place * (1 + number % 4)) % len(WORDS)]
+        for place in range(3 + number % 4)
+    ]
     tags = sorted({"good", "bad", "film"}.intersection(words))
     return {
         "text": " ".join(words),

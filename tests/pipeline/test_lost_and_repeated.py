@@ -53,15 +53,25 @@ PLACES = {
     "a line that is compared": Place("dedup", "dedup.repeats:read_rows", call="lines-hashes"),
     "a span to remove": Place("dedup", "dedup.repeats:read_rows", call="spans-drops"),
     "a document of dedup": Place("dedup", "execution.rewritten_documents:read_documents"),
-    "a document that dedup writes": Place("dedup", "execution.rewritten_documents:write_documents", 1),
-    "a rejection that dedup writes": Place("dedup", "execution.rewritten_documents:write_rejects", 1),
+    "a document that dedup writes": Place(
+        "dedup", "execution.rewritten_documents:write_documents", 1
+    ),
+    "a rejection that dedup writes": Place(
+        "dedup", "execution.rewritten_documents:write_rejects", 1
+    ),
     "an evaluation item": Place("decontaminate", "decontaminate.stage:read_items"),
     "documents that are looked up": Place("decontaminate", "decontaminate.stage:read_batches"),
     "a match that is found": Place("decontaminate", "decontaminate.stage:read_matches"),
-    "documents of the tokenizer's sample": Place("train_tokenizer", "tokenize.train.stage:choose_sample", 0),
+    "documents of the tokenizer's sample": Place(
+        "train_tokenizer", "tokenize.train.stage:choose_sample", 0
+    ),
     "a text of the tokenizer's sample": Place("train_tokenizer", "tokenize.train.sample:_read"),
-    "a document before it is encoded": Place("encode", "tokenize.encode.tokenize_documents:read_documents"),
-    "a document that is encoded": Place("encode", "tokenize.encode.tokenize_documents:token_documents"),
+    "a document before it is encoded": Place(
+        "encode", "tokenize.encode.tokenize_documents:read_documents"
+    ),
+    "a document that is encoded": Place(
+        "encode", "tokenize.encode.tokenize_documents:token_documents"
+    ),
     "a run of a shard": Place("encode", "tokenize.encode.merge_runs:read_range"),
     "a row of a token shard": Place("encode", "shards.writer:write_shard", 1),
     "a token shard in the manifest": Place("encode", "shards.writer:write_manifest", "shards"),
@@ -126,7 +136,11 @@ class Sabotage:
         chosen = [0, *range(len(items))] if self.twice else [*range(1, len(items))]
         if isinstance(items, Rows | pa.RecordBatch | pa.Table):
             return items.take(np.array(chosen, dtype=np.intp))
-        return items[chosen] if isinstance(items, np.ndarray) else type(items)(items[one] for one in chosen)
+        return (
+            items[chosen]
+            if isinstance(items, np.ndarray)
+            else type(items)(items[one] for one in chosen)
+        )
 
     def _passed(self, items):
         for number, item in enumerate(items):

@@ -14,7 +14,13 @@ def recipe(**keys):
 
 @pytest.mark.parametrize(
     "source",
-    ["a.jsonl", ["a.jsonl"], {"path": "a.jsonl"}, [{"path": "a.jsonl"}], {"path": "a.jsonl", "source": "default"}],
+    [
+        "a.jsonl",
+        ["a.jsonl"],
+        {"path": "a.jsonl"},
+        [{"path": "a.jsonl"}],
+        {"path": "a.jsonl", "source": "default"},
+    ],
 )
 def test_an_input_is_a_path_an_entry_or_a_list(source):
     assert recipe(input=source).input == recipe(input="a.jsonl").input
@@ -22,7 +28,10 @@ def test_an_input_is_a_path_an_entry_or_a_list(source):
 
 def test_options_of_readers_are_beside_the_keys_of_an_input():
     entries = recipe(
-        input=[{"path": "a", "text_key": "body"}, {"path": "b", "reader": "tsv", "columns": ["text"]}]
+        input=[
+            {"path": "a", "text_key": "body"},
+            {"path": "b", "reader": "tsv", "columns": ["text"]},
+        ]
     ).input
     assert [entry.options for entry in entries] == [{"text_key": "body"}, {"columns": ["text"]}]
     with pytest.raises(ConfigurationError, match=r"input\.0.*'txt_key'.*did you mean 'text_key'"):
@@ -30,7 +39,12 @@ def test_options_of_readers_are_beside_the_keys_of_an_input():
 
 
 def test_a_recipe_is_its_plain_data_again():
-    given = recipe(input=[{"path": "a", "text_key": "body"}], clean={"filters": []}, dedup={"near": None}, plan={})
+    given = recipe(
+        input=[{"path": "a", "text_key": "body"}],
+        clean={"filters": []},
+        dedup={"near": None},
+        plan={},
+    )
     plain = to_plain(given)
     assert validate(Recipe, plain, "again") == given
     assert plain["input"][0]["text_key"] == "body"
@@ -39,7 +53,9 @@ def test_a_recipe_is_its_plain_data_again():
 
 def test_every_stage_has_its_key():
     assert {"clean", "corrupt"} < set(all_stages()) < set(to_plain(recipe()))
-    with pytest.raises(ConfigurationError, match=r"unknown key 'clean.filtres'; did you mean 'clean.filters'"):
+    with pytest.raises(
+        ConfigurationError, match=r"unknown key 'clean.filtres'; did you mean 'clean.filters'"
+    ):
         recipe(clean={"filtres": []})
     with pytest.raises(ConfigurationError, match="unknown key 'cleen'; did you mean 'clean'"):
         recipe(cleen={})

@@ -40,8 +40,14 @@ def test_a_matrix_is_taken_without_a_copy():
 
 
 def test_rows_keep_fixed_and_list_columns_together():
-    rows = Rows({"uid": np.array([7, 8, 9])}, {"ids": Ragged.from_lists([[1], [], [2, 3]], np.uint16)})
-    assert [(int(row.fixed["uid"]), row["ids"].tolist()) for row in rows] == [(7, [1]), (8, []), (9, [2, 3])]
+    rows = Rows(
+        {"uid": np.array([7, 8, 9])}, {"ids": Ragged.from_lists([[1], [], [2, 3]], np.uint16)}
+    )
+    assert [(int(row.fixed["uid"]), row["ids"].tolist()) for row in rows] == [
+        (7, [1]),
+        (8, []),
+        (9, [2, 3]),
+    ]
     moved = rows.take(np.array([2, 0]))
     assert moved.fixed["uid"].tolist() == [9, 7]
     assert plain(moved.columns["ids"]) == [[2, 3], [1]]
@@ -52,7 +58,10 @@ def test_rows_keep_fixed_and_list_columns_together():
 
 
 def test_rows_and_row_say_what_they_hold():
-    fixed = {"uid": np.array([10, 11], np.uint64), "document_uid": np.arange(32, dtype=np.uint8).reshape(2, 16)}
+    fixed = {
+        "uid": np.array([10, 11], np.uint64),
+        "document_uid": np.arange(32, dtype=np.uint8).reshape(2, 16),
+    }
     rows = Rows(fixed, {"input_ids": Ragged.from_lists([[5, 6, 7], list(range(40))], np.uint16)})
     assert repr(rows) == "Rows(2 rows: input_ids uint16 [43], uid, document_uid)"
     assert repr(rows.row(0)) == "Row(sample 000000000000000a: input_ids uint16 [3])"

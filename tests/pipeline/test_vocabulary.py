@@ -29,7 +29,12 @@ def test_a_vocabulary_is_read_as_it_was_saved(tmp_path, ends):
     assert (found.ends_word == saved.ends_word).all()
     assert (found.word_end is not None) == (found.byte_piece is not None) == bool(ends)
     assert not ends or found.byte_piece.tolist() == bitmap.tolist()
-    assert (found.size, found.specials, found.sentinels, found.fingerprint) == (21, saved.specials, (20,), "ab" * 32)
+    assert (found.size, found.specials, found.sentinels, found.fingerprint) == (
+        21,
+        saved.specials,
+        (20,),
+        "ab" * 32,
+    )
     assert found.folder == tmp_path
     (tmp_path / "vocabulary.json").write_text("{}")
     with pytest.raises(IntegrityError, match="not a vocabulary written by train_tokenizer"):
@@ -55,23 +60,35 @@ def test_random_replacement_draws_from_ids_that_occur():
     """Without counts, or where nothing was counted: from characters, and only where there are none from bytes."""
     bytes_ = replace(vocabulary(), byte_piece=np.arange(21) >= 5)
     assert bytes_.replaceable.tolist() == [2, 3, 4]
-    assert replace(vocabulary(), byte_piece=np.ones(21, np.bool_)).replaceable.tolist() == list(range(2, 20))
+    assert replace(vocabulary(), byte_piece=np.ones(21, np.bool_)).replaceable.tolist() == list(
+        range(2, 20)
+    )
     counts = np.isin(np.arange(21), [0, 3, 7, 20]).astype(np.uint64)
     for words in (vocabulary(), bytes_):
-        assert replace(words, token_counts=counts).replaceable.tolist() == [3, 7], "a byte that occurs is drawn"
+        assert replace(words, token_counts=counts).replaceable.tolist() == [3, 7], (
+            "a byte that occurs is drawn"
+        )
     assert replace(bytes_, token_counts=np.zeros(21, np.uint64)).replaceable.tolist() == [2, 3, 4]
 
 
 def test_an_absent_special_is_named_with_what_there_is():
     assert vocabulary().id_of("mask", "masked_lm") == 1
-    with pytest.raises(ConfigurationError, match=r"token 'cls', the tokenizer has: mask, pad; `tokenizer\.add: true`"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"token 'cls', the tokenizer has: mask, pad; `tokenizer\.add: true`",
+    ):
         vocabulary().id_of("cls", "masked_lm")
 
 
-@pytest.mark.parametrize("field", ["special", "word_start", "word_end", "byte_piece", "token_counts"])
+@pytest.mark.parametrize(
+    "field", ["special", "word_start", "word_end", "byte_piece", "token_counts"]
+)
 def test_bitmaps_and_counts_have_one_place_an_id(field):
     with pytest.raises(IntegrityError, match="20"):
-        replace(vocabulary(), **{field: np.zeros(20, np.uint64 if field == "token_counts" else np.bool_)})
+        replace(
+            vocabulary(),
+            **{field: np.zeros(20, np.uint64 if field == "token_counts" else np.bool_)},
+        )
 
 
 def test_an_unknown_token_is_content_unless_its_id_has_another_role_too():

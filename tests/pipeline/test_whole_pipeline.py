@@ -22,7 +22,9 @@ from tests.pipeline.miniature import PAIRS, STAGES, german, sentence
 
 
 def bytes_of(output):
-    return {f"{stage}/{name}": data for stage in STAGES for name, data in tree(output / stage).items()}
+    return {
+        f"{stage}/{name}": data for stage in STAGES for name, data in tree(output / stage).items()
+    }
 
 
 def test_both_sides_of_pairs_are_in_the_token_set_and_its_counts(complete):
@@ -38,8 +40,12 @@ def test_both_sides_of_pairs_are_in_the_token_set_and_its_counts(complete):
     wanted = {sentence(number, 0): (german(number), ["de"]) for number in range(PAIRS)}
     assert {text: found[text] for text in wanted} == wanted
     assert sum(pair == ("", []) for pair in found.values()) == len(found) - len(wanted) > 20
-    train = np.flatnonzero([not is_heldout(uid.tobytes(), 0.3, 7) for uid in rows.fixed["document_uid"]])
-    sides = np.concatenate([rows.columns[name].take(train).values for name in ("token_ids", "target_ids")])
+    train = np.flatnonzero(
+        [not is_heldout(uid.tobytes(), 0.3, 7) for uid in rows.fixed["document_uid"]]
+    )
+    sides = np.concatenate(
+        [rows.columns[name].take(train).values for name in ("token_ids", "target_ids")]
+    )
     counts = find_token_counts(output / "encode" / "manifest.json")
     assert counts.tolist() == np.bincount(sides, minlength=len(counts)).tolist()
 
@@ -57,12 +63,21 @@ def test_a_rerun_skips_everything_and_a_changed_key_redoes_what_follows(complete
 def test_stage_by_stage_in_two_tasks_gives_the_bytes_of_one_run(complete, tmp_path, unit_bytes):
     """Units of another size have other records; the shards that training reads stay."""
     arguments, reference = complete
-    words = [*arguments, f"output={tmp_path}", f"plan.unit_bytes={unit_bytes}", "executor={tasks: 2, workers: 1}"]
+    words = [
+        *arguments,
+        f"output={tmp_path}",
+        f"plan.unit_bytes={unit_bytes}",
+        "executor={tasks: 2, workers: 1}",
+    ]
     for stage in STAGES:
         assert run_stage(stage, words) == 0
     mine = bytes_of(tmp_path)
     theirs = bytes_of(reference)
-    shards = [name for name in theirs if name.startswith(("encode/", "group/", "corrupt/")) and name.endswith(".arrow")]
+    shards = [
+        name
+        for name in theirs
+        if name.startswith(("encode/", "group/", "corrupt/")) and name.endswith(".arrow")
+    ]
     compared = theirs if unit_bytes == 8192 else shards
     assert [name for name in compared if mine.get(name) != theirs[name]] == []
 
@@ -101,7 +116,9 @@ class Fault:
         replace = Path.replace
         sync = files.sync
         monkeypatch.setattr(
-            Path, "replace", lambda path, target: self._counted("killed", lambda: replace(path, target))
+            Path,
+            "replace",
+            lambda path, target: self._counted("killed", lambda: replace(path, target)),
         )
         monkeypatch.setattr(files, "sync", lambda path: self._counted("full", lambda: sync(path)))
 
@@ -109,7 +126,9 @@ class Fault:
         if kind == self.kind:
             self.seen += 1
             if self.seen == self.at:
-                raise Killed if kind == "killed" else OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                raise (
+                    Killed if kind == "killed" else OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                )
         return action()
 
     def arm(self, at):
@@ -135,13 +154,17 @@ def test_runs_that_end_at_ever_later_publications_end_with_the_same_bytes(
         if code == 0:
             break
         assert code == (74 if kind == "full" else None), said
-        assert kind == "killed" or ("No space left on device; free some space" in said and str(tmp_path) in said)
+        assert kind == "killed" or (
+            "No space left on device; free some space" in said and str(tmp_path) in said
+        )
     assert at > 40
     assert bytes_of(tmp_path / "out") == bytes_of(complete[1])
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_stage_without_its_folder_or_its_input_says_the_way_out(complete, tmp_path, capsys, stage):
+def test_a_stage_without_its_folder_or_its_input_says_the_way_out(
+    complete, tmp_path, capsys, stage
+):
     arguments, reference = complete
     output = Path(shutil.copytree(reference, tmp_path / "out"))
     words = [*arguments, f"output={output}"]
@@ -155,12 +178,17 @@ def test_a_stage_without_its_folder_or_its_input_says_the_way_out(complete, tmp_
     (output / stage).unlink()
     if stage == STAGES[0]:
         return
-    before = {"encode": "decontaminate", "group": "encode"}.get(stage, STAGES[STAGES.index(stage) - 1])
+    before = {"encode": "decontaminate", "group": "encode"}.get(
+        stage, STAGES[STAGES.index(stage) - 1]
+    )
     target = min(path for path in (output / before).rglob("*.arrow") if path.is_file())
     target.unlink()
     assert run_stage(stage, words) == 64
     said = capsys.readouterr().err
-    assert f"'{stage}' needs '{before}', which is not complete ({target} is missing): run `clozeline " in said
+    assert (
+        f"'{stage}' needs '{before}', which is not complete ({target} is missing): run `clozeline "
+        in said
+    )
     assert main(words) == 0
     assert bytes_of(output) == bytes_of(reference)
 
@@ -168,7 +196,11 @@ def test_a_stage_without_its_folder_or_its_input_says_the_way_out(complete, tmp_
 def test_no_name_of_a_pipeline_is_written_through_a_link(complete, tmp_path, capsys):
     """At each name that a run writes, another run finds a link to a file of somebody who may write to the folder."""
     arguments, reference = complete
-    names = [path.relative_to(reference) for path in reference.rglob("*") if path.is_file() and path.name != ".lock"]
+    names = [
+        path.relative_to(reference)
+        for path in reference.rglob("*")
+        if path.is_file() and path.name != ".lock"
+    ]
     assert len(names) > 40
     victims = {}
     for number, name in enumerate(names):
@@ -178,8 +210,14 @@ def test_no_name_of_a_pipeline_is_written_through_a_link(complete, tmp_path, cap
         victims[link].write_text("mine", encoding="utf-8")
         link.symlink_to(victims[link])
     code = main([*arguments, f"output={tmp_path / 'out'}"])
-    assert [str(link) for link, victim in victims.items() if victim.read_text(encoding="utf-8") != "mine"] == []
-    assert code == 0 or [link for link in victims if link.is_symlink()], "links are replaced, or they are refused"
+    assert [
+        str(link)
+        for link, victim in victims.items()
+        if victim.read_text(encoding="utf-8") != "mine"
+    ] == []
+    assert code == 0 or [link for link in victims if link.is_symlink()], (
+        "links are replaced, or they are refused"
+    )
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / ".lock").symlink_to(tmp_path / "victim 0")
     assert main([*arguments, f"output={tmp_path / 'other'}"]) == 74

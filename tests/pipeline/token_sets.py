@@ -10,7 +10,12 @@ from clozeline.pipeline.execution.unit_record import Output, UnitRecord, add_cou
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import open_shards, write_manifest, write_shard
-from clozeline.pipeline.shards.column_set import TOKEN_COUNTS_FILE, TOKEN_COUNTS_SCHEMA, token_columns, write_table
+from clozeline.pipeline.shards.column_set import (
+    TOKEN_COUNTS_FILE,
+    TOKEN_COUNTS_SCHEMA,
+    token_columns,
+    write_table,
+)
 from clozeline.seeding import order_key
 from tests.pipeline.corruption_cases import FIRST_CONTENT, vocabulary
 
@@ -24,7 +29,9 @@ def write_token_set(out, lengths, shards=2, seed=1, sentence=7, words=WORDS):
     return rows
 
 
-def write_rows(out, rows, shards, seed=1, words=WORDS, languages=("en", "de"), source_groups=("default",)):
+def write_rows(
+    out, rows, shards, seed=1, words=WORDS, languages=("en", "de"), source_groups=("default",)
+):
     tokenizer = out / "train_tokenizer" / "tokenizer"
     tokenizer.mkdir(parents=True)
     words.save(tokenizer / "vocabulary.json")
@@ -36,7 +43,11 @@ def write_rows(out, rows, shards, seed=1, words=WORDS, languages=("en", "de"), s
         name = f"shard-{shard:05d}-of-{shards:05d}.arrow"
         mine = np.array([(key * shards) >> 64 == shard for key in keys], np.bool_)
         with output.file(name) as path:
-            infos.append(write_shard(path, rows.take(np.flatnonzero(mine)), columns, block_rows=16, name=name))
+            infos.append(
+                write_shard(
+                    path, rows.take(np.flatnonzero(mine)), columns, block_rows=16, name=name
+                )
+            )
     facts = {"name": "byte_bpe", "fingerprint": words.fingerprint, "vocab_size": words.size}
     write_manifest(
         out / "encode",
@@ -57,7 +68,10 @@ def write_rows(out, rows, shards, seed=1, words=WORDS, languages=("en", "de"), s
 
 def write_counts(out, counts):
     """The counts of ids as `encode` leaves them."""
-    table = pa.table([pa.array(np.arange(len(counts)), pa.uint32()), pa.array(counts)], schema=TOKEN_COUNTS_SCHEMA)
+    table = pa.table(
+        [pa.array(np.arange(len(counts)), pa.uint32()), pa.array(counts)],
+        schema=TOKEN_COUNTS_SCHEMA,
+    )
     write_table(out / "encode" / TOKEN_COUNTS_FILE, table, TOKEN_COUNTS_SCHEMA)
 
 
@@ -74,12 +88,18 @@ def token_documents(lengths, seed, sentence, words=WORDS):
     }
     ids = [random.randint(FIRST_CONTENT, words.size, lengths[document]) for document in order]
     # Every fifth document has no other side.
-    targets = [one[::-1][: 1 + len(one) // 2] if document % 5 else [] for document, one in enumerate(ids)]
+    targets = [
+        one[::-1][: 1 + len(one) // 2] if document % 5 else [] for document, one in enumerate(ids)
+    ]
     columns = {
         "token_ids": Ragged.from_lists(ids, words.id_dtype),
-        "sentence_starts": Ragged.from_lists([range(0, len(one), sentence) for one in ids], np.uint32),
+        "sentence_starts": Ragged.from_lists(
+            [range(0, len(one), sentence) for one in ids], np.uint32
+        ),
         "target_ids": Ragged.from_lists(targets, words.id_dtype),
-        "target_language": Ragged.from_lists([[1] if len(one) else [] for one in targets], np.uint8),
+        "target_language": Ragged.from_lists(
+            [[1] if len(one) else [] for one in targets], np.uint8
+        ),
     }
     return Rows(fixed, columns), [keys[document] for document in order]
 

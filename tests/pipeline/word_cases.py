@@ -43,7 +43,11 @@ def slow_words(ids, vocabulary, starts=None):
         if vocabulary.special[token]:
             run = run + 1
             inside = False
-        elif inside and not vocabulary.word_start[token] and not (ends is not None and ends[ids[place - 1]]):
+        elif (
+            inside
+            and not vocabulary.word_start[token]
+            and not (ends is not None and ends[ids[place - 1]])
+        ):
             found[-1] = found[-1]._replace(length=found[-1].length + 1)
         else:
             found.append(Word(place, 1, run))
@@ -59,7 +63,11 @@ def slow_take(key, row, budget, thresholds=(0,)):
     units = []
     for word in row:
         cut = word.length > budget
-        units += [Word(word.start + token, 1, word.run) for token in range(word.length)] if cut else [word]
+        units += (
+            [Word(word.start + token, 1, word.run) for token in range(word.length)]
+            if cut
+            else [word]
+        )
     order = smallest(key, POSITIONS, len(units), len(units))
     lengths = drawn(key, LENGTHS, len(units))
     taken = set()
@@ -106,5 +114,11 @@ def slow_roles(key, ids, leaders, vocabulary):
         role = ((rolls[leader] >> 32) * 10**6) >> 32
         low = rolls[label] & 0xFFFFFFFF
         random = int(vocabulary.replaceable[(low * len(vocabulary.replaceable)) >> 32])
-        found.append(vocabulary.specials["mask"] if role < 800_000 else random if role < 900_000 else ids[label])
+        found.append(
+            vocabulary.specials["mask"]
+            if role < 800_000
+            else random
+            if role < 900_000
+            else ids[label]
+        )
     return found

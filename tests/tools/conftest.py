@@ -30,7 +30,9 @@ def encoder(shard_sets, tmp_path_factory):
 def decoder(shard_sets, tmp_path_factory):
     """The same of a causal LM."""
     run = tmp_path_factory.mktemp("decoder")
-    write_run(run, shard_sets, [3], 1, "causal_lm", model__family="decoder", model__heads={"lm": 1.0})
+    write_run(
+        run, shard_sets, [3], 1, "causal_lm", model__family="decoder", model__heads={"lm": 1.0}
+    )
     return run, TrainedModel.open(run)
 
 
@@ -52,7 +54,15 @@ def runs(tmp_path_factory):
         make, head, options = TASKS[name]
         manifest = make(folder) / "train" / "manifest.json"
         family = {"model__family": "encoder_decoder"} if head == "lm" else {}
-        write_run_on(folder / "run", manifest, [3], 1, model__heads={head: options}, model__init={"std": 0.5}, **family)
+        write_run_on(
+            folder / "run",
+            manifest,
+            [3],
+            1,
+            model__heads={head: options},
+            model__init={"std": 0.5},
+            **family,
+        )
         return folder
 
     return run_of

@@ -20,7 +20,10 @@ def rewrite(output, label, change):
     folder.mkdir(parents=True)
     infos = []
     for number, facts in enumerate(manifest.shards):
-        blocks = [change(int(b), shards.read_block(int(b))) for b in np.flatnonzero(shards.index.shard == number)]
+        blocks = [
+            change(int(b), shards.read_block(int(b)))
+            for b in np.flatnonzero(shards.index.shard == number)
+        ]
         infos.append(
             write_shard(
                 folder / facts.path,
@@ -32,7 +35,10 @@ def rewrite(output, label, change):
             )
         )
     plain = manifest.model_dump(mode="json")
-    kept = {key: plain[key] for key in ("objective", "grouping", "variants", "languages", "parents", "config")}
+    kept = {
+        key: plain[key]
+        for key in ("objective", "grouping", "variants", "languages", "parents", "config")
+    }
     write_manifest(
         folder,
         name=manifest.name,

@@ -79,16 +79,31 @@ def build(output, count=30, shards=2, block_rows=16, labels=()):
     part = output / "clean" / "documents" / "000000.arrow"
     part.parent.mkdir(parents=True)
     write_documents(part, documents(count))
-    unit = {"unit": 0, "source": "crawl/page.warc.gz", "source_group": "crawl", "reader": "warc", "start": 0, "end": 1}
-    plan_file.write_text(json.dumps(seal({"format": 1, "shards": shards, "inputs": [], "units": [unit], "states": {}})))
+    unit = {
+        "unit": 0,
+        "source": "crawl/page.warc.gz",
+        "source_group": "crawl",
+        "reader": "warc",
+        "start": 0,
+        "end": 1,
+    }
+    plan_file.write_text(
+        json.dumps(
+            seal({"format": 1, "shards": shards, "inputs": [], "units": [unit], "states": {}})
+        )
+    )
     plain = yaml.safe_load(RECIPE.replace("block_rows: 16", f"block_rows: {block_rows}"))
     known = set(OBJECTIVES.available())
     plain["corrupt"] = [entry for entry in plain["corrupt"] if entry["name"] in known]
     plain["corrupt"] = [
-        entry for entry in plain["corrupt"] if entry.get("label", entry["name"]) in labels or not labels
+        entry
+        for entry in plain["corrupt"]
+        if entry.get("label", entry["name"]) in labels or not labels
     ]
     recipe = validate(Recipe, {**plain, "output": str(output)}, "test")
-    object.__setattr__(recipe, "clean", True)  # that the recipe has the stage is all that the others look at
+    object.__setattr__(
+        recipe, "clean", True
+    )  # that the recipe has the stage is all that the others look at
     for name in ("train_tokenizer", "encode", "group", "corrupt"):
         stage = stage_of(recipe, name)
         for work in stage.passes():

@@ -48,9 +48,17 @@ def test_each_command_runs_as_a_script(script, tmp_path):
 
 def test_a_script_prints_what_its_command_prints(tmp_path):
     folder = str(toy_set(tmp_path / "set", [3, 2]).path)
-    script = [sys.executable, str(ROOT / "tools" / "shards" / "inspect_shard.py"), folder, "sample=4"]
+    script = [
+        sys.executable,
+        str(ROOT / "tools" / "shards" / "inspect_shard.py"),
+        folder,
+        "sample=4",
+    ]
     command = [sys.executable, "-m", "clozeline", "inspect-shard", folder, "sample=4"]
-    printed = [subprocess.run(words, cwd=tmp_path, capture_output=True, text=True) for words in (script, command)]
+    printed = [
+        subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+        for words in (script, command)
+    ]
     assert [each.returncode for each in printed] == [0, 0]
     assert printed[0].stdout == printed[1].stdout
     assert "row 4" in printed[0].stdout
@@ -129,5 +137,6 @@ def test_sets_with_few_rows_or_none_are_no_mistake(tmp_path, sizes, capsys):
         assert command_module(name).main([folder, *arguments]) == 0
     assert len(open_shards(tmp_path / "tar", verify="shard")) == sum(sizes)
     assert (
-        capsys.readouterr().err == f"note: no tokenizer above {folder}: ids are shown; tokenizer=DIR names its folder\n"
+        capsys.readouterr().err
+        == f"note: no tokenizer above {folder}: ids are shown; tokenizer=DIR names its folder\n"
     )

@@ -28,7 +28,12 @@ def test_tensors_that_share_memory_are_written_apart(tmp_path):
 
 
 def test_sizes_are_words():
-    assert [byte_count(text) for text in ("4096", "3KB", "200MB", "5GB")] == [4096, 3000, 2 * 10**8, 5 * 10**9]
+    assert [byte_count(text) for text in ("4096", "3KB", "200MB", "5GB")] == [
+        4096,
+        3000,
+        2 * 10**8,
+        5 * 10**9,
+    ]
     for text in ("", "0", "5 GB", "1.5GB", "5gb"):
         with pytest.raises(argparse.ArgumentTypeError, match="5GB, 200MB or 4096, got"):
             byte_count(text)
@@ -50,11 +55,18 @@ def test_transformers_and_our_importer_read_the_parts(tmp_path):
     assert len(files) > 2
     assert files == sorted(set(index["weight_map"].values()))
     assert files[0] == f"model-00001-of-{len(files):05}.safetensors"
-    assert index["metadata"]["total_size"] == sum(tensor.nbytes for tensor in export.tensors.values())
-    assert all(sum(tensor.nbytes for tensor in load_file(folder / file).values()) <= 6000 for file in files)
+    assert index["metadata"]["total_size"] == sum(
+        tensor.nbytes for tensor in export.tensors.values()
+    )
+    assert all(
+        sum(tensor.nbytes for tensor in load_file(folder / file).values()) <= 6000 for file in files
+    )
     model, report = transformers.BertForMaskedLM.from_pretrained(folder, output_loading_info=True)
     assert not any(report.values())
-    assert all(torch.equal(tensor, model.state_dict()[name]) for name, tensor in theirs.state_dict().items())
+    assert all(
+        torch.equal(tensor, model.state_dict()[name])
+        for name, tensor in theirs.state_dict().items()
+    )
     again = read_checkpoint(folder)
     assert len(again.files) == len(files)
     first = read_checkpoint(tmp_path / "in")

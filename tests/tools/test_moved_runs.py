@@ -69,9 +69,12 @@ def test_what_needs_no_rows_needs_no_sets(moved, capsys):
     encoder = str(moved / "masked_lm")
     decoder = str(moved / "causal_lm")
     Path("text.txt").write_text("The cat is on the page.\n", encoding="utf-8")
-    Path("rows.jsonl").write_text('{"text": "a good film"}\n{"text": "a bad one"}\n', encoding="utf-8")
+    Path("rows.jsonl").write_text(
+        '{"text": "a good film"}\n{"text": "a bad one"}\n', encoding="utf-8"
+    )
     Path("template.yaml").write_text(
-        "example: '{text} it was{label}'\nlabels: {positive: [' good'], negative: [' bad']}\n", encoding="utf-8"
+        "example: '{text} it was{label}'\nlabels: {positive: [' good'], negative: [' bad']}\n",
+        encoding="utf-8",
     )
     calls = [
         (fill_mask.main, [encoder, "--text", SENTENCE]),

@@ -45,14 +45,19 @@ def check_status(run, code, before):
     if code in SILENT and status.state == "running":
         assert status.ended, "nothing says that it runs"
     elif code not in SILENT:
-        assert (status.state, said["exit_code"]) == ({0: "done", STOPPED: "stopped"}.get(code, "failed"), code)
+        assert (status.state, said["exit_code"]) == (
+            {0: "done", STOPPED: "stopped"}.get(code, "failed"),
+            code,
+        )
         assert ("error" in said) == (status.state == "failed")
     named = None if status.checkpoint is None else int(status.checkpoint.removeprefix("step-"))
     records = [record["step"] for record in read_lines(run / "metrics.jsonl")]
     last = records[-1] if records else 0
     if code in SILENT:  # between a save or a record and what status.json says of it
         assert named is None or named in whole
-        assert (named or 0) <= status.step <= last, "at most a second before the record, and not before the save"
+        assert (named or 0) <= status.step <= last, (
+            "at most a second before the record, and not before the save"
+        )
     else:
         assert named == max(whole, default=None)
         assert status.step == last

@@ -29,7 +29,9 @@ def write_divergent_set(folder, weights, rounds=4):
         of_labels[first : first + BLOCK] = weight
     counts = np.array([len(content.columns["label_ids"][row]) for row in range(rows)], np.uint16)
     values = {"label_weight": of_labels, "label_count": counts}
-    single = {name: Ragged.from_lists(of_rows[:, None], of_rows.dtype) for name, of_rows in values.items()}
+    single = {
+        name: Ragged.from_lists(of_rows[:, None], of_rows.dtype) for name, of_rows in values.items()
+    }
     content = Rows(content.fixed, {**content.columns, **single})
     facts = {**objective("encoder"), "heads": ["masked_lm"]}
     options = {"objective": facts, "tokenizer": TOKENIZER, "block_rows": BLOCK, "name": NAME}

@@ -14,7 +14,10 @@ from tests.train.synthetic import plain_config
 
 WORDS = 40
 FIRST_WORD = 10
-TOKENIZER = shard_sets.TOKENIZER | {"vocab_size": FIRST_WORD + WORDS, "special_ids": {"pad": 0, "mask": 3}}
+TOKENIZER = shard_sets.TOKENIZER | {
+    "vocab_size": FIRST_WORD + WORDS,
+    "special_ids": {"pad": 0, "mask": 3},
+}
 COLUMNS = (
     IDS,
     list_column("label_positions"),
@@ -41,7 +44,9 @@ def masked_rows(first_uid, count):
         positions.append(places)
     lists = {"input_ids": inputs, "label_positions": positions, "label_ids": labels}
     uids = np.arange(first_uid, first_uid + count)
-    return Rows(fixed(uids), {name: Ragged.from_lists(rows, np.uint16) for name, rows in lists.items()})
+    return Rows(
+        fixed(uids), {name: Ragged.from_lists(rows, np.uint16) for name, rows in lists.items()}
+    )
 
 
 def write_masked_sets(folder, *, rows=240, heldout=45, heldout_shards=1, name="toy", **options):
@@ -51,9 +56,15 @@ def write_masked_sets(folder, *, rows=240, heldout=45, heldout_shards=1, name="t
     shared |= options
     half = rows // 2
     write_set(
-        folder / "train", [masked_rows(1, half), masked_rows(10_000, rows - half)], name=f"{name}/train", **shared
+        folder / "train",
+        [masked_rows(1, half), masked_rows(10_000, rows - half)],
+        name=f"{name}/train",
+        **shared,
     )
-    of_shards = [masked_rows(20_000 + 1_000 * shard, heldout // heldout_shards) for shard in range(heldout_shards)]
+    of_shards = [
+        masked_rows(20_000 + 1_000 * shard, heldout // heldout_shards)
+        for shard in range(heldout_shards)
+    ]
     write_set(folder / "heldout", of_shards, name=f"{name}/heldout", **shared)
     return folder / "train" / "manifest.json"
 

@@ -33,7 +33,9 @@ def counting_samples(seed, rows):
     def texts(sizes):
         starts = random.randint(0, NUMBERS, len(sizes))
         strides = random.randint(1, 3, len(sizes))
-        lists = [(s + d * np.arange(n)) % NUMBERS for s, d, n in zip(starts, strides, sizes, strict=True)]
+        lists = [
+            (s + d * np.arange(n)) % NUMBERS for s, d, n in zip(starts, strides, sizes, strict=True)
+        ]
         return Ragged.from_lists([FIRST_CONTENT + one for one in lists], WORDS.id_dtype)
 
     ids = texts(lengths)
@@ -54,7 +56,11 @@ def counting_samples(seed, rows):
 def write_objective_sets(folder, name, rows=240, heldout=45, **options):
     """Write train and held-out sets of an objective below `folder`; return the training manifest's path."""
     keys = {field.name for field in fields(OBJECTIVES.load_class(name).Options)}
-    entry = {"name": name} | {key: 64 for key in ("max_length", "input_length") if key in keys} | options
+    entry = (
+        {"name": name}
+        | {key: 64 for key in ("max_length", "input_length") if key in keys}
+        | options
+    )
     chosen = OBJECTIVES.resolve(entry)
     objective = build_objective(entry, WORDS)
     facts = {
@@ -65,9 +71,18 @@ def write_objective_sets(folder, name, rows=240, heldout=45, **options):
         "heads": list(objective.heads),
         "frame": asdict(objective.frame),
     }
-    own = {"fingerprint": WORDS.fingerprint, "vocab_size": WORDS.size, "special_ids": dict(WORDS.specials)}
+    own = {
+        "fingerprint": WORDS.fingerprint,
+        "vocab_size": WORDS.size,
+        "special_ids": dict(WORDS.specials),
+    }
     tokenizer = TOKENIZER | own
-    shared = {"objective": facts, "tokenizer": tokenizer, "languages": ("de", "en"), "block_rows": 16}
+    shared = {
+        "objective": facts,
+        "tokenizer": tokenizer,
+        "languages": ("de", "en"),
+        "block_rows": 16,
+    }
     shared["columns"] = feature_columns(objective.features, WORDS.size)
     for seed, (split, count) in enumerate({"train": rows, "heldout": heldout}.items()):
         samples = counting_samples(seed, count)

@@ -23,7 +23,11 @@ def steps(output):
 
 def evaluations(output, name="heldout"):
     """The results of its evaluations on a held-out set."""
-    return [record["heldout"][name] for record in read_lines(output / "metrics.jsonl") if "heldout" in record]
+    return [
+        record["heldout"][name]
+        for record in read_lines(output / "metrics.jsonl")
+        if "heldout" in record
+    ]
 
 
 def logged(output):
@@ -40,4 +44,8 @@ def saved(output, step=None):
 
 
 def contents(folder):
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }

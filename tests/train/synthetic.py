@@ -33,7 +33,13 @@ def plain_config(**changes):
             "position": {"maximum": 16},
             "dropout": {"hidden": 0.1, "attention": 0.1, "embedding": 0.1},
         },
-        "data": {"shards": "nowhere", "global_batch": 8, "micro_batch": 2, "lanes": 4, "io_threads": 1},
+        "data": {
+            "shards": "nowhere",
+            "global_batch": 8,
+            "micro_batch": 2,
+            "lanes": 4,
+            "io_threads": 1,
+        },
         "optimizer": {"name": "adamw", "learning_rate": 0.003, "weight_decay": 0.1},
         "schedule": {"name": "linear", "warmup": 2, "steps": 8},
         "zero": {"stage": 1, "bucket": 100_000},
@@ -73,7 +79,10 @@ def random_rows(step, rows, first, total):
     ids = generator.integers(0, VOCABULARY, (total, LENGTH))
     lengths = generator.integers(4, LENGTH + 1, total)
     counts = generator.integers(1, 8, total)
-    places = [np.sort(generator.permutation(length)[:count]) for length, count in zip(lengths, counts, strict=True)]
+    places = [
+        np.sort(generator.permutation(length)[:count])
+        for length, count in zip(lengths, counts, strict=True)
+    ]
     labels = [generator.integers(0, VOCABULARY, len(place)) for place in places]
     mine = range(first, first + rows)
     index = np.concatenate([places[row] + (row - first) * LENGTH for row in mine])
@@ -101,7 +110,10 @@ class RandomSource:
         share = data.global_batch // self.world.size
         firsts = range(self.world.rank * share, (self.world.rank + 1) * share, data.micro_batch)
         return [
-            RandomBatch(random_rows(self.step, data.micro_batch, first, data.global_batch), self.step * share)
+            RandomBatch(
+                random_rows(self.step, data.micro_batch, first, data.global_batch),
+                self.step * share,
+            )
             for first in firsts
         ]
 
@@ -135,21 +147,29 @@ def train_steps(engine, first, last, kind=RandomSource):
 
 def global_loss(result, counts, world):
     totals = world.total([float(total) for total in result.sums.values()])
-    return sum(total / counts[head] for head, total in zip(result.sums, totals, strict=True) if counts[head])
+    return sum(
+        total / counts[head]
+        for head, total in zip(result.sums, totals, strict=True)
+        if counts[head]
+    )
 
 
 def store(directory, world, **options):
     """Checkpoints of a directory; reports are kept in `.reports`."""
     config = tiny(**{f"checkpoint__{key}": value for key, value in options.items()}).checkpoint
     reports = []
-    found = Checkpoints(directory, config, world, lambda event, **fields: reports.append({"event": event, **fields}))
+    found = Checkpoints(
+        directory, config, world, lambda event, **fields: reports.append({"event": event, **fields})
+    )
     found.reports = reports
     found.prepare()
     return found
 
 
 def save(engine, directory, step):
-    assert store(directory, engine.world).save(engine, TrainState(step=step, samples=step * 8, skipped=engine.skipped))
+    assert store(directory, engine.world).save(
+        engine, TrainState(step=step, samples=step * 8, skipped=engine.skipped)
+    )
 
 
 def resume(engine, directory):

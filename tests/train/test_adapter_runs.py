@@ -27,7 +27,9 @@ def adapter(name):
 def base(tmp_path_factory, one_rank, shards):
     """A folder with a trained run, `base`, and the configuration of it."""
     folder = tmp_path_factory.mktemp("adapters")
-    config = write_config(folder / "train.yaml", shards, folder / "base", evaluate__max_rows=0, **POSITIONS)
+    config = write_config(
+        folder / "train.yaml", shards, folder / "base", evaluate__max_rows=0, **POSITIONS
+    )
     assert one_rank.run(start, config, ["steps=3"]) == [(0, "")]
     return folder
 
@@ -54,7 +56,9 @@ def test_a_run_saves_its_adapter_alone_and_resumes_to_the_bit(base, one_rank, na
     assert weights.keys() == saved(parts).keys()
     assert all(torch.equal(tensor, saved(parts)[own]) for own, tensor in weights.items())
     assert all(own.startswith(f"adapters.{name}.") for own in weights)
-    changed = [own for own, tensor in saved(parts, 2).items() if not torch.equal(tensor, weights[own])]
+    changed = [
+        own for own, tensor in saved(parts, 2).items() if not torch.equal(tensor, weights[own])
+    ]
     assert sorted(changed) == sorted(weights)
     index = Index.read(steps_in(whole / "checkpoints")[-1])
     assert len(index.state["base"]) == 32

@@ -35,13 +35,28 @@ def environment():
 
 def typed(*words, timeout=300):
     return subprocess.run(
-        words, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=timeout, check=False
+        words,
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
     )
 
 
 def deepspeed(*words):
     port = ["--master_port", str(free_port())]
-    return [sys.executable, str(BIN / "deepspeed"), "-q", *port, "--num_accelerators", "2", "train/main.py", *words]
+    return [
+        sys.executable,
+        str(BIN / "deepspeed"),
+        "-q",
+        *port,
+        "--num_accelerators",
+        "2",
+        "train/main.py",
+        *words,
+    ]
 
 
 def test_what_is_printed_is_whole_in_a_file():
@@ -53,11 +68,15 @@ def bits(output):
 
 
 def test_one_rank_and_the_launcher_take_the_same_file(tmp_path, shards):
-    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "one", steps=3, model__dropout={})
+    config = write_config(
+        tmp_path / "train.yaml", shards, tmp_path / "one", steps=3, model__dropout={}
+    )
     alone = run_ranks(1, faulty.train_normally, "--config", str(config), folder=tmp_path)
     assert (alone.codes, alone.errors) == ([0], [""])
     two = typed(
-        "env", "CLOZELINE_NATIVE=0", *deepspeed("--config", str(config), f"output={tmp_path / 'two'}", "zero.stage=2")
+        "env",
+        "CLOZELINE_NATIVE=0",
+        *deepspeed("--config", str(config), f"output={tmp_path / 'two'}", "zero.stage=2"),
     )
     assert two.returncode == 0, two.stderr
     assert "deprecated" not in two.stderr
@@ -78,7 +97,9 @@ def test_quiet_prints_nothing_and_verbose_every_record_in_80_columns(tmp_path, s
         f"step {step}" for step in range(1, 5)
     ]
     assert max(len(line) for line in lines if "report.html" not in line) <= 80
-    wrong = run_ranks(1, faulty.train_normally, "--config", config, "--quiet", "stepz=4", folder=tmp_path)
+    wrong = run_ranks(
+        1, faulty.train_normally, "--config", config, "--quiet", "stepz=4", folder=tmp_path
+    )
     assert wrong.codes == [64]
     assert "stepz" in wrong.errors[0], "errors are never quiet"
 
@@ -146,7 +167,8 @@ def test_every_key_has_a_meaning():
 def test_dry_run_says_what_a_run_costs_and_writes_nothing(capsys, tmp_path, shards):
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
     code, text, error = called(
-        capsys, ["--config", str(config), "--dry-run", "--local_rank=0", "steps=60", "schedule.steps=60"]
+        capsys,
+        ["--config", str(config), "--dry-run", "--local_rank=0", "steps=60", "schedule.steps=60"],
     )
     assert (code, error) == (0, "")
     assert "8,628 parameters" in text
@@ -172,7 +194,10 @@ def test_dry_run_says_what_a_run_costs_and_writes_nothing(capsys, tmp_path, shar
     ],
 )
 def test_mistakes_end_in_one_message(capsys, tmp_path, shards, words, code, message):
-    names = {"CONFIG": write_config(tmp_path / "train.yaml", shards, tmp_path / "run"), "FILE": tmp_path / "file"}
+    names = {
+        "CONFIG": write_config(tmp_path / "train.yaml", shards, tmp_path / "run"),
+        "FILE": tmp_path / "file",
+    }
     (tmp_path / "file").write_text("")
     if "data.shards=FLIPPED" in words:
         names["FLIPPED"] = write_masked_sets(tmp_path / "sets")
@@ -193,7 +218,11 @@ def test_interrupt_during_the_imports_is_one_line(tmp_path, monkeypatch, name, c
     """A signal while `train.command` is imported: a module in its stead sends it."""
     package = tmp_path / "clozeline"
     tree = ROOT / "clozeline"
-    ground = [path.relative_to(tree) for pattern in ("*.py", "configuration/*.py") for path in tree.glob(pattern)]
+    ground = [
+        path.relative_to(tree)
+        for pattern in ("*.py", "configuration/*.py")
+        for path in tree.glob(pattern)
+    ]
     for file in (
         *ground,
         "train/__init__.py",
@@ -213,12 +242,20 @@ def test_interrupt_during_the_imports_is_one_line(tmp_path, monkeypatch, name, c
 
 @pytest.mark.parametrize(
     ("joined", "rank", "local", "prints"),
-    [(False, "8", "0", True), (False, "8", "1", False), (True, "8", "0", False), (True, "0", "0", True)],
+    [
+        (False, "8", "0", True),
+        (False, "8", "1", False),
+        (True, "8", "0", False),
+        (True, "0", "0", True),
+    ],
 )
 def test_an_error_of_all_ranks_is_printed_once(monkeypatch, joined, rank, local, prints):
     """By each machine before the ranks have joined, and by the first rank afterwards."""
     monkeypatch.setattr(command, "_has_joined", lambda: joined)
-    assert command._explain(ConfigurationError("wrong"), rank, local) == (64, "wrong" if prints else "")
+    assert command._explain(ConfigurationError("wrong"), rank, local) == (
+        64,
+        "wrong" if prints else "",
+    )
     assert command._explain(AloneError("alone"), rank, local) == (71, "alone")
 
 
@@ -226,10 +263,18 @@ def test_an_error_of_all_ranks_is_printed_once(monkeypatch, joined, rank, local,
 def test_a_rank_that_waits_in_vain_says_where(tmp_path, shards):
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", collective_timeout_s=2)
     port = free_port()
-    variables = {"RANK": 1, "LOCAL_RANK": 1, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    variables = {
+        "RANK": 1,
+        "LOCAL_RANK": 1,
+        "WORLD_SIZE": 2,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+    }
     assigned = [f"{key}={value}" for key, value in variables.items()]
     done = typed("env", *assigned, sys.executable, "train/main.py", "--config", str(config))
     assert done.returncode == 71, done.stderr
-    found = f"rank 1 of 2 on {socket.gethostname()} did not meet the others at 127.0.0.1:{port} in 2 s"
+    found = (
+        f"rank 1 of 2 on {socket.gethostname()} did not meet the others at 127.0.0.1:{port} in 2 s"
+    )
     assert found in done.stderr
     assert not (tmp_path / "run").exists()

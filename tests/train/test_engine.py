@@ -58,7 +58,11 @@ def label_free(world, config):
             if (world.rank, index) in empty:
                 none = {name: batch.tensors[name][:0] for name in ("label_index", "label_ids")}
                 batches[index] = RandomBatch({**batch.tensors, **none})
-        counts = {"masked_lm": world.total([sum(engine.heads["masked_lm"].count(b.tensors) for b in batches)])[0]}
+        counts = {
+            "masked_lm": world.total(
+                [sum(engine.heads["masked_lm"].count(b.tensors) for b in batches)]
+            )[0]
+        }
         result = engine.step(batches, counts, 1, 0.0)
         results.append((global_loss(result, counts, world), result.gradient_norm, result.skipped))
     engine.close()
@@ -85,14 +89,25 @@ def after_a_skip(world, config, at):
         engine.skipped += 1
     else:
         at %= config.data.global_batch // config.data.micro_batch // world.size
-        backward = iter([math.nan if at == index and world.rank == world.size - 1 else 1.0 for index in range(8)])
-        bias = next(p for name, p in engine.model.named_parameters() if name.endswith("projection.bias"))
+        backward = iter(
+            [
+                math.nan if at == index and world.rank == world.size - 1 else 1.0
+                for index in range(8)
+            ]
+        )
+        bias = next(
+            p for name, p in engine.model.named_parameters() if name.endswith("projection.bias")
+        )
         hook = bias.register_hook(lambda gradient: gradient * next(backward))
         assert train_steps(engine, 3, 3)[0][1] == "inf"
         hook.remove()
     found = train_steps(engine, 4, 6)
     pieces = sorted(fragments(engine, owned=False), key=lambda piece: (piece.name, piece.start))
-    states = [(piece.name, key, value.tolist()) for piece in pieces for key, value in piece.tensors.items()]
+    states = [
+        (piece.name, key, value.tolist())
+        for piece in pieces
+        for key, value in piece.tensors.items()
+    ]
     engine.close()
     return [found, states]
 
@@ -100,7 +115,13 @@ def after_a_skip(world, config, at):
 @pytest.mark.parametrize(
     ("ranks", "stage", "precision", "offload"),
     mark_slow_after(
-        2, [(1, 0, "fp32", "none"), (2, 2, "bf16", "optimizer"), (1, 2, "bf16", "optimizer"), (1, 3, "bf16", "none")]
+        2,
+        [
+            (1, 0, "fp32", "none"),
+            (2, 2, "bf16", "optimizer"),
+            (1, 2, "bf16", "optimizer"),
+            (1, 3, "bf16", "none"),
+        ],
     ),
 )
 def test_steps_after_a_skip_are_those_without_it(request, ranks, stage, precision, offload):
@@ -117,7 +138,9 @@ def test_steps_after_a_skip_are_those_without_it(request, ranks, stage, precisio
 def unused_weights(world, config):
     """Two steps of a model with weights that no batch reads; what they are then."""
     weights = torch.nn.Parameter(torch.ones(2, 3))
-    engine = build(config, world, prepare=lambda model: model.family.register_parameter("unused", weights))
+    engine = build(
+        config, world, prepare=lambda model: model.family.register_parameter("unused", weights)
+    )
     train_steps(engine, 1, 2)
     engine.close()
     return weights.tolist()

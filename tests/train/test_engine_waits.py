@@ -22,8 +22,12 @@ class Reads(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         depends = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape} & set(func.tags)
-        if func is torch.ops.aten.index.Tensor:  # the size depends on values of masks, not of indices
-            depends = any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in args[1])
+        if (
+            func is torch.ops.aten.index.Tensor
+        ):  # the size depends on values of masks, not of indices
+            depends = any(
+                index is not None and index.dtype in (torch.bool, torch.uint8) for index in args[1]
+            )
         if depends:
             self.notes.append("read")
         return func(*args, **(kwargs or {}))
@@ -48,9 +52,13 @@ def waits(world, config):
     train_steps(engine, 1, 1)
     batch = next_global_batch(RandomSource(config, world, 1), engine.counted, world, StopRequest())
     # as on a GPU, where properties of batches are computed before they are copied, and not again
-    inputs = {id(one): add_host_shapes(dict(one.tensors), 16, frozenset()) for one in batch.micro_batches}
+    inputs = {
+        id(one): add_host_shapes(dict(one.tensors), 16, frozenset()) for one in batch.micro_batches
+    }
     engine.inputs = lambda batch, step: inputs[id(batch)]
-    engine.optimizer.register_step_pre_hook(lambda *_: notes.append("update") if "update" not in notes else None)
+    engine.optimizer.register_step_pre_hook(
+        lambda *_: notes.append("update") if "update" not in notes else None
+    )
     no_second = patch("clozeline.model.build.add_host_shapes", lambda tensors, *_: tensors)
     with Reads(notes), patch.object(torch.cpu, "Event", NotedEvent), no_second:
         engine.step(batch.micro_batches, batch.counts, 2, 1e-3)
@@ -58,7 +66,9 @@ def waits(world, config):
     return notes
 
 
-@pytest.mark.parametrize(("stage", "precision"), mark_slow_but([(0, "fp32"), (1, "bf16"), (3, "fp32")], STAGES))
+@pytest.mark.parametrize(
+    ("stage", "precision"), mark_slow_but([(0, "fp32"), (1, "bf16"), (3, "fp32")], STAGES)
+)
 def test_a_step_waits_for_the_device_once(one_rank, two_ranks, stage, precision):
     """Before the update, so that the host prepares the next step while the device still does this one.
 

@@ -44,8 +44,12 @@ def straight(two_ranks, tmp_path_factory, shards):
     return found
 
 
-@pytest.mark.parametrize(("look", "every"), mark_slow_after(1, [(EVERY, None), (EVERY + PASSES - 1, 4)]))
-def test_a_stop_in_an_evaluation_ends_it_on_all_ranks(two_ranks, tmp_path, shards, straight, look, every):
+@pytest.mark.parametrize(
+    ("look", "every"), mark_slow_after(1, [(EVERY, None), (EVERY + PASSES - 1, 4)])
+)
+def test_a_stop_in_an_evaluation_ends_it_on_all_ranks(
+    two_ranks, tmp_path, shards, straight, look, every
+):
     """The next start makes up for it to the same bits, saved before or not."""
     changes = {"evaluate__every": EVERY, "checkpoint__every": every}
     config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", **changes)
@@ -64,11 +68,16 @@ def test_a_corrupt_heldout_block_ends_all_ranks(two_ranks, tmp_path):
     config = write_config(tmp_path / "a.yaml", path, tmp_path / "run", steps=1)
     results = two_ranks.run(start, config, [])
     assert [code for code, _ in results] == [65, 65]
-    assert all(f"{heldout.shard_path(0).name}: block 1: expected xxh3-128" in message for _, message in results)
+    assert all(
+        f"{heldout.shard_path(0).name}: block 1: expected xxh3-128" in message
+        for _, message in results
+    )
     assert (tmp_path / "run" / "checkpoints" / "latest").read_text() == "step-00000001\n"
 
 
-@pytest.mark.parametrize(("rows", "batches"), [(None, 6), (45, 6), (1000, 6), (41, 6), (40, 5), (9, 2), (1, 1)])
+@pytest.mark.parametrize(
+    ("rows", "batches"), [(None, 6), (45, 6), (1000, 6), (41, 6), (40, 5), (9, 2), (1, 1)]
+)
 def test_rows_are_whole_batches(rows, batches):
     assert batches_of_pass(45, 8, rows) == batches
 
@@ -83,22 +92,36 @@ def test_a_part_of_the_heldout_set_is_the_same_everywhere(two_ranks, one_rank, t
     shares = np.unique(labels, return_counts=True)[1] / len(labels)
     found = []
     for name, ranks in (("one", one_rank), ("two", two_ranks)):
-        config = write_config(tmp_path / f"{name}.yaml", shards, tmp_path / name, steps=2, model__dropout={})
+        config = write_config(
+            tmp_path / f"{name}.yaml", shards, tmp_path / name, steps=2, model__dropout={}
+        )
         assert ranks.run(start, config, ["evaluate.every=1", "evaluate.max_rows=9"])[0][0] == 0
         found += evaluations(tmp_path / name)
     assert [evaluation["labels"] for evaluation in found] == [len(labels)] * 4
     entropy = -float((shares * np.log(shares)).sum())
     assert [evaluation["unigram_entropy"] for evaluation in found] == pytest.approx([entropy] * 4)
-    assert [evaluation["majorities"]["masked_lm"] for evaluation in found] == pytest.approx([shares.max()] * 4)
+    assert [evaluation["majorities"]["masked_lm"] for evaluation in found] == pytest.approx(
+        [shares.max()] * 4
+    )
     assert found[1]["loss"] == pytest.approx(found[3]["loss"], abs=2e-6)
 
 
 def test_the_unit_of_a_loss_is_what_weighs_alike_in_it():
     label, by_row, token, row = (
         SimpleNamespace(unit=unit, options=SimpleNamespace(unit=averaged))
-        for unit, averaged in (("label", "label"), ("label", "row"), ("token", "label"), ("row", "label"))
+        for unit, averaged in (
+            ("label", "label"),
+            ("label", "row"),
+            ("token", "label"),
+            ("row", "label"),
+        )
     )
-    cases = ([label], "labels"), ([by_row, row], "rows"), ([token], "tokens"), ([label, row], "predictions")
+    cases = (
+        ([label], "labels"),
+        ([by_row, row], "rows"),
+        ([token], "tokens"),
+        ([label, row], "predictions"),
+    )
     for heads, unit in cases:
         assert _unit(heads) == unit
 
@@ -107,7 +130,9 @@ def test_the_dry_run_counts_evaluations(tmp_path, shards, capsys):
     """Two of 16 rows and the end's; their operations are a third of those of as many rows trained on."""
 
     def told(*overrides):
-        config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", steps=5, schedule__steps=5)
+        config = write_config(
+            tmp_path / "a.yaml", shards, tmp_path / "run", steps=5, schedule__steps=5
+        )
         assert dry_run(load_config(TrainConfig, config, list(overrides))) == 0
         text = capsys.readouterr().out
         return text, float(text.split("arithmetic ")[1].split()[0])
@@ -117,7 +142,9 @@ def test_the_dry_run_counts_evaluations(tmp_path, shards, capsys):
     text, both = told("evaluate.max_rows=9", "evaluate.every=2")
     assert "held-out   16 rows in each of 3 evaluations" in text
     assert both == pytest.approx(trained * (1 + 3 * 16 / 3 / (5 * 8)), rel=0.05)
-    assert len({said.split(" operations, ")[1].split()[0] for said in (without, text)}) == 1, "of training alone"
+    assert len({said.split(" operations, ")[1].split()[0] for said in (without, text)}) == 1, (
+        "of training alone"
+    )
     assert "48 rows in each of 1 evaluations" in told()[0]
     assert "trained on" not in text
     assert "same is also trained on" in told(f"data.heldout={{same: {shards}}}")[0]

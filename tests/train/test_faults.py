@@ -48,7 +48,11 @@ def test_rank_that_dies(tmp_path, shards, straight):
     assert "Traceback" not in finished.errors[0]
     assert valid(tmp_path) == [2, 4]
     status = json.loads((tmp_path / "run" / "status.json").read_text())
-    assert (status["state"], status["exit_code"], status["checkpoint"]) == ("failed", 71, "step-00000004")
+    assert (status["state"], status["exit_code"], status["checkpoint"]) == (
+        "failed",
+        71,
+        "step-00000004",
+    )
     assert go(tmp_path, shards, faulty.train_normally).codes == [0, 0]
     assert logged(tmp_path) == straight
 
@@ -57,7 +61,12 @@ def test_rank_that_dies(tmp_path, shards, straight):
 @pytest.mark.parametrize("stage", [0, 2, 3])
 def test_a_rank_that_is_stopped_is_waited_for_no_longer_than_the_limit(tmp_path, shards, stage):
     """As by SIGSTOP, or on a machine without memory: DeepSpeed reduces gradients in a group of its own."""
-    settings = {"zero__stage": stage, "checkpoint__every": 2, "collective_timeout_s": 5, "watchdog_s": 0}
+    settings = {
+        "zero__stage": stage,
+        "checkpoint__every": 2,
+        "collective_timeout_s": 5,
+        "watchdog_s": 0,
+    }
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", **settings)
     ranks = Ranks(2, faulty.fault_in_step, ("SIGSTOP", 6, 1, "--config", str(config)), tmp_path)
     other, stopped = ranks.processes

@@ -30,7 +30,9 @@ def test_guesses_are_the_most_probable_tokens_at_labels(tmp_path, name):
     family, heads = CASES[name]
     shards = write_objective_sets(tmp_path / "sets", name)
     changes = {"model__family": family, "model__heads": heads, "model__position__maximum": 96}
-    config = load_config(TrainConfig, write_config(tmp_path / "a.yaml", shards, tmp_path / "run", **changes), [])
+    config = load_config(
+        TrainConfig, write_config(tmp_path / "a.yaml", shards, tmp_path / "run", **changes), []
+    )
     train = open_datasets(config).train
     model = build_random_model(config, train).eval()
     batch = {**next(iter(open_stream(train, micro_batch=8).next_step())).tensors}
@@ -46,9 +48,15 @@ def test_guesses_are_the_most_probable_tokens_at_labels(tmp_path, name):
     for row, found in enumerate(rows):
         assert found["tokens"] == batch["input_ids"][row, : int(batch["lengths"][row])].tolist()
         pairs = zip(batch["label_index"].tolist(), batch["label_ids"].tolist(), strict=True)
-        expected = [(at % width, label, flat[at].argmax(), shares[at]) for at, label in pairs if at // width == row]
+        expected = [
+            (at % width, label, flat[at].argmax(), shares[at])
+            for at, label in pairs
+            if at // width == row
+        ]
         assert [entry[:3] for entry in found["labels"]] == [[*entry[:3]] for entry in expected]
-        assert [entry[3] for entry in found["labels"]] == pytest.approx([entry[3] for entry in expected], abs=1e-5)
+        assert [entry[3] for entry in found["labels"]] == pytest.approx(
+            [entry[3] for entry in expected], abs=1e-5
+        )
         assert ("continued" in found) == (family == "decoder")
 
 
@@ -68,7 +76,9 @@ def test_rows_are_shown_up_to_96_tokens_and_48_labels():
     engine = SimpleNamespace(model=network, config=tiny(), world=SimpleNamespace(device="cpu"))
     first, second = sample_guesses(engine, tensors)
     assert first["tokens"] == tensors["input_ids"][0, :96].tolist()
-    assert [entry[0] for entry in first["labels"]] == [place for place in places if place < 96 and place != 6]
+    assert [entry[0] for entry in first["labels"]] == [
+        place for place in places if place < 96 and place != 6
+    ]
     assert ([entry[0] for entry in second["labels"]], second["form"]) == ([5], "masked")
     tensors["row_weight"][0] = 0
     assert [row["labels"] for row in sample_guesses(engine, tensors)] == [second["labels"]]

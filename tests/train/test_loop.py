@@ -75,7 +75,15 @@ def test_a_step_is_saved_before_it_is_evaluated(monkeypatch):
     found = run_of(monkeypatch, steps=3, checkpoint__every=2, evaluate__every=2)
     state = train(found.run, START)
     one_evaluation = ["evaluate", "score 2.5"]
-    assert found.log == ["step 1", "step 2", "save 2", *one_evaluation, "step 3", "save 3", *one_evaluation]
+    assert found.log == [
+        "step 1",
+        "step 2",
+        "save 2",
+        *one_evaluation,
+        "step 3",
+        "save 3",
+        *one_evaluation,
+    ]
     assert (state.step, state.samples, state.heldout_loss) == (3, 24, 2.5)
 
 
@@ -96,7 +104,11 @@ def test_the_end_is_saved_until_it_works(monkeypatch):
     """A save in the middle may fail; the next one is due at its own step."""
     found = run_of(monkeypatch, saves="--+", steps=4, checkpoint__every=3)
     train(found.run, START)
-    assert [entry for entry in found.log if entry.startswith("save")] == ["save 3", "save 4", "save 4"]
+    assert [entry for entry in found.log if entry.startswith("save")] == [
+        "save 3",
+        "save 4",
+        "save 4",
+    ]
 
 
 def test_a_resumed_run_makes_up_for_its_evaluation(monkeypatch):
@@ -124,11 +136,18 @@ def test_a_run_that_cannot_return_ends_and_says_why(monkeypatch, change, state, 
     found.run.checkpoints.find_earlier = lambda before, back: asked.append((before, back))
     with pytest.raises(DivergedError, match=message):
         train(found.run, replace(START, step=7, skipped_rows=(SkippedRows(2, 16, 24),), **state))
-    assert asked == ([(7, 1)] if "no checkpoint" in message else []), "from before step 7, whose weights gave nothing"
+    assert asked == ([(7, 1)] if "no checkpoint" in message else []), (
+        "from before step 7, whose weights gave nothing"
+    )
     if asked:  # one that is killed or ended there tries again, and then does a step that may work
         with pytest.raises(DivergedError, match="step 11: 4 gradients in a row"):
-            train(found.run, replace(START, step=10, skipped_in_a_row=3, skipped_rows=(SkippedRows(7, 56, 64),)))
-        assert asked[1:] == [(8, 1), (8, 1)], "step 7 was returned to before, and its weights did work then"
+            train(
+                found.run,
+                replace(START, step=10, skipped_in_a_row=3, skipped_rows=(SkippedRows(7, 56, 64),)),
+            )
+        assert asked[1:] == [(8, 1), (8, 1)], (
+            "step 7 was returned to before, and its weights did work then"
+        )
 
 
 EARLY = {"metric": "heldout/loss", "patience": 2}
@@ -153,7 +172,9 @@ def test_a_run_ends_early_and_every_evaluated_step_was_saved(monkeypatch):
     again = run_of(monkeypatch, steps=200, evaluate__every=2, early_stop=EARLY)
     assert train(again.run, state) == state
     assert again.log == []
-    patient = run_of(monkeypatch, losses=[1.0], steps=10, evaluate__every=2, early_stop={**EARLY, "patience": 3})
+    patient = run_of(
+        monkeypatch, losses=[1.0], steps=10, evaluate__every=2, early_stop={**EARLY, "patience": 3}
+    )
     assert train(patient.run, state).best == Best("heldout/loss", 1.0, 10, 0)
 
 
@@ -169,10 +190,18 @@ def test_steps_that_reach_a_number_of_tokens_are_saved(monkeypatch, at, done, sa
     """A step has 4 x 33 tokens: 132, 264, 396, 528; the last step is saved in any case."""
     per_word = 2.0 if any("words" in entry for entry in at) else None
     found = run_of(
-        monkeypatch, steps=4, checkpoint__every=None, checkpoint__at=at, checkpoint__tokens_per_word=per_word
+        monkeypatch,
+        steps=4,
+        checkpoint__every=None,
+        checkpoint__at=at,
+        checkpoint__tokens_per_word=per_word,
     )
-    assert train(found.run, TrainState(step=done, samples=8 * done, tokens=132 * done)).tokens == 528
-    assert [entry for entry in found.log if entry.startswith("save")] == [f"save {step}" for step in saves]
+    assert (
+        train(found.run, TrainState(step=done, samples=8 * done, tokens=132 * done)).tokens == 528
+    )
+    assert [entry for entry in found.log if entry.startswith("save")] == [
+        f"save {step}" for step in saves
+    ]
 
 
 class Clock:
@@ -202,7 +231,11 @@ def test_saves_by_time_come_after_a_minute_and_then_take_two_per_cent(monkeypatc
     found.run.engine.step = slow_step
     found.run.checkpoints.save = slow_save
     train(replace(found.run, heldout=[]), START)
-    assert [entry for entry in found.log if entry.startswith("save")] == ["save 3", "save 9", "save 14"]
+    assert [entry for entry in found.log if entry.startswith("save")] == [
+        "save 3",
+        "save 9",
+        "save 14",
+    ]
 
 
 def test_other_ranks_never_ask(monkeypatch):

@@ -12,21 +12,39 @@ from tests.train.objective_sets import GENERATOR, MASKED, XLNET, write_objective
 from tests.train.runs import start
 
 # options of the objective, keys of the model, and losses of the model itself
-Case = namedtuple("Case", "objective family heads options model losses", defaults=({}, {}, frozenset()))
+Case = namedtuple(
+    "Case", "objective family heads options model losses", defaults=({}, {}, frozenset())
+)
 PAIRS = {"temperature": 1.0, "group_size": 4, "negatives": "both"}
 CASES = {
-    "nsp": Case("next_sentence_prediction", "encoder", {**MASKED, "sentence": 1.0}, model={"type_vocab_size": 2}),
+    "nsp": Case(
+        "next_sentence_prediction",
+        "encoder",
+        {**MASKED, "sentence": 1.0},
+        model={"type_vocab_size": 2},
+    ),
     "sbo": Case("span_boundary", "encoder", {**MASKED, "span_boundary": 1.0}),
-    "clm": Case("corrective_lm", "encoder", {"corrective": 1.0, "similarity": PAIRS}, {"replacement": "shuffle"}),
+    "clm": Case(
+        "corrective_lm",
+        "encoder",
+        {"corrective": 1.0, "similarity": PAIRS},
+        {"replacement": "shuffle"},
+    ),
     "generator": Case("masked_lm", "replaced_tokens", {**MASKED, "token": 50.0}, model=GENERATOR),
     "ponder": Case(
         "masked_lm",
         "encoder",
         MASKED,
         losses=frozenset({"ponder"}),
-        model={"layers": 3, "share": {"groups": 1, "universal": {"epsilon": 0.2, "ponder": 0.1}}, "init": {"std": 0.5}},
+        model={
+            "layers": 3,
+            "share": {"groups": 1, "universal": {"epsilon": 0.2, "ponder": 0.1}},
+            "init": {"std": 0.5},
+        },
     ),
-    "plm": Case("permuted_lm", "xlnet", {"masked_lm": {"transform": False}}, {"frame": "xlnet"}, XLNET),
+    "plm": Case(
+        "permuted_lm", "xlnet", {"masked_lm": {"transform": False}}, {"frame": "xlnet"}, XLNET
+    ),
 }
 
 
@@ -47,32 +65,49 @@ def test_ranks_and_micro_batches_change_nothing(one_rank, two_ranks, tmp_path, n
         model__dim=32,
         model__ffn_dim=64,
         model__dropout={},
-        **{f"model__{key}": value for key, value in ({"position": {"maximum": 64}} | case.model).items()},
+        **{
+            f"model__{key}": value
+            for key, value in ({"position": {"maximum": 64}} | case.model).items()
+        },
         data__global_batch=16,
         steps=3,
         evaluate__every=3,
     )
     (alone,) = one_rank.run(learn, config, str(tmp_path / "one"), ["data.micro_batch=16"])
-    together, _ = two_ranks.run(learn, config, str(tmp_path / "two"), ["data.micro_batch=4", "zero.stage=2"])
+    together, _ = two_ranks.run(
+        learn, config, str(tmp_path / "two"), ["data.micro_batch=4", "zero.stage=2"]
+    )
     steps = [[record for record in records if "losses" in record] for records in (alone, together)]
     assert len(steps[0]) == 3
     for mine, theirs in zip(*steps, strict=True):
         assert theirs["losses"].keys() == case.heads.keys() | case.losses
         assert theirs["losses"] == pytest.approx(mine["losses"], rel=1e-5)
         assert theirs["gradient_norm"] == pytest.approx(mine["gradient_norm"], rel=1e-4)
-        assert theirs.get("figures", {}) == pytest.approx(mine.get("figures", {}), rel=1e-5 if case.losses else 1e-12)
+        assert theirs.get("figures", {}) == pytest.approx(
+            mine.get("figures", {}), rel=1e-5 if case.losses else 1e-12
+        )
         assert theirs["tokens"] == mine["tokens"]
     ours, others = (records[-1]["heldout"]["heldout"] for records in (alone, together))
     assert others["losses"] == pytest.approx(ours["losses"], rel=1e-5)
     judging = case.heads.keys() & {"token", "corrective"}
-    figures = {f"{head}/{of}": ours["figures"][f"{head}/{of}"] for head in judging for of in ("accuracy", "replaced")}
+    figures = {
+        f"{head}/{of}": ours["figures"][f"{head}/{of}"]
+        for head in judging
+        for of in ("accuracy", "replaced")
+    }
     assert all(0 < share < 1 for share in figures.values())
     if case.losses:
         taken = ours["figures"]["ponder/steps"]
         first = steps[0][0]
         assert 1 < taken < 3
         assert taken < ours["figures"]["ponder"] <= taken + 1
-        assert first["total"] == pytest.approx(first["loss"] + 0.1 * first["losses"]["ponder"], rel=1e-12)
-        assert ours["total"] == pytest.approx(ours["loss"] + 0.1 * ours["figures"]["ponder"], rel=1e-12)
-    assert others.get("figures", {}) == pytest.approx(ours.get("figures", {}), rel=1e-5 if case.losses else 1e-12)
+        assert first["total"] == pytest.approx(
+            first["loss"] + 0.1 * first["losses"]["ponder"], rel=1e-12
+        )
+        assert ours["total"] == pytest.approx(
+            ours["loss"] + 0.1 * ours["figures"]["ponder"], rel=1e-12
+        )
+    assert others.get("figures", {}) == pytest.approx(
+        ours.get("figures", {}), rel=1e-5 if case.losses else 1e-12
+    )
     assert others["labels"] == ours["labels"]

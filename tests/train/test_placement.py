@@ -23,7 +23,9 @@ CASES = {
     "xlnet": {},
     "replaced_tokens": {"embedding_sharing": "disentangled"},
 }
-RELATIVE = PositionConfig(kind="none", disentangled=DisentangledConfig(max_distance=4, convolution=3, mask_decoder=2))
+RELATIVE = PositionConfig(
+    kind="none", disentangled=DisentangledConfig(max_distance=4, convolution=3, mask_decoder=2)
+)
 
 
 def configs():
@@ -42,14 +44,18 @@ def compared(world):
             for placement in (WHOLE, placement_of(replace(config, model=model), world))
         )
         differing = []
-        for (label, one), (_, other) in zip(whole.named_parameters(), parts.named_parameters(), strict=True):
+        for (label, one), (_, other) in zip(
+            whole.named_parameters(), parts.named_parameters(), strict=True
+        ):
             assert one.shape == full_shape(other)
             with load_deepspeed().zero.GatheredParameters([other]):
                 if not torch.equal(one.to(other.dtype), other):
                     differing.append(label)
         assert whole.parameters_by_part == parts.parameters_by_part
         assert whole.flops(9, 4) == parts.flops(9, 4)
-        here = sum(parameter.ds_tensor.numel() + parameter.numel() for parameter in parts.parameters())
+        here = sum(
+            parameter.ds_tensor.numel() + parameter.numel() for parameter in parts.parameters()
+        )
         found[name] = differing, here / whole.num_parameters()
     torch.nn.functional.linear = linear
     return found

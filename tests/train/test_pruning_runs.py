@@ -27,7 +27,12 @@ def folder(tmp_path_factory, one_rank, shards):
 
 
 def words(folder, output, *others):
-    return [f"output={folder / output}", f"model.init_from={folder / 'dense'}", "evaluate.max_rows=32", *others]
+    return [
+        f"output={folder / output}",
+        f"model.init_from={folder / 'dense'}",
+        "evaluate.max_rows=32",
+        *others,
+    ]
 
 
 @pytest.mark.parametrize("name", WAYS)

@@ -15,9 +15,9 @@ def trained(one_rank, tmp_path_factory, shards):
     """A run of four steps with two checkpoints, and its configuration."""
     folder = tmp_path_factory.mktemp("trained")
     changes = {"checkpoint__every": 2, "checkpoint__keep_last": 9}
-    assert one_rank.run(start, write_config(folder / "train.yaml", shards, folder / "run", **changes), ["steps=4"]) == [
-        (0, "")
-    ]
+    assert one_rank.run(
+        start, write_config(folder / "train.yaml", shards, folder / "run", **changes), ["steps=4"]
+    ) == [(0, "")]
     return folder
 
 
@@ -54,7 +54,10 @@ def test_checkpoints_that_are_all_damaged(two_ranks, folder):
     assert found.startswith("64 ")
     assert "is not empty" in found
     assert (
-        two_ranks.run(start, folder / "train.yaml", [f"output={folder / 'new'}", "resume=never", "steps=1"])[0][0] == 0
+        two_ranks.run(
+            start, folder / "train.yaml", [f"output={folder / 'new'}", "resume=never", "steps=1"]
+        )[0][0]
+        == 0
     )
 
 

@@ -62,11 +62,17 @@ def learned(output):
     return records, (last.scalars, {name: record.xxh3_128 for name, record in last.files.items()})
 
 
-@pytest.mark.parametrize(("stage", "more"), mark_slow_but([(0, "")], [(0, ""), (2, "checkpoint.asynchronous=true")]))
-def test_a_rollback_equals_a_run_that_never_read_the_rows(two_ranks, tmp_path, poisoned, stage, more):
+@pytest.mark.parametrize(
+    ("stage", "more"), mark_slow_but([(0, "")], [(0, ""), (2, "checkpoint.asynchronous=true")])
+)
+def test_a_rollback_equals_a_run_that_never_read_the_rows(
+    two_ranks, tmp_path, poisoned, stage, more
+):
     words = [f"zero.stage={stage}", *filter(None, [more])]
     paths = [tmp_path / name for name in ("diverged", "never")]
-    configs = [write_config(path.with_suffix(".yaml"), poisoned, path, **SETTINGS) for path in paths]
+    configs = [
+        write_config(path.with_suffix(".yaml"), poisoned, path, **SETTINGS) for path in paths
+    ]
     extra = ["on_divergence={}"]
     assert two_ranks.run(start, configs[0], [*words, *extra]) == [(0, "")] * 2
     assert two_ranks.run(never_read, configs[1], START, STOP, words) == [(0, "")] * 2
@@ -79,7 +85,12 @@ def test_a_rollback_equals_a_run_that_never_read_the_rows(two_ranks, tmp_path, p
     assert ratio == pytest.approx(20), "operations of 20 steps"
     # what the run says of it
     (told,) = events(paths[0], "rollback")
-    assert (told["step"], told["checkpoint"], told["rows"], told["number"]) == (14, f"step-{BACK:08d}", 64, 1)
+    assert (told["step"], told["checkpoint"], told["rows"], told["number"]) == (
+        14,
+        f"step-{BACK:08d}",
+        64,
+        1,
+    )
     state = TrainState.read(Index.read(paths[0] / "checkpoints" / "step-00000020").state)
     assert (state.skipped_rows, state.rollbacks) == ((SkippedRows(BACK, START, STOP),), 1)
     assert (state.samples, state.rows) == (20 * 8 + STOP - START, 20 * 8)
@@ -116,13 +127,18 @@ def test_ruined_weights_are_not_gone_back_to_and_tools_know_the_rows(one_rank, t
     13.
     """
     shards = write_divergent_set(tmp_path / "set", {})
-    phases = [{"shards": str(shards), "until_samples": 64}, {"shards": str(shards), "global_batch": 16}]
+    phases = [
+        {"shards": str(shards), "until_samples": 64},
+        {"shards": str(shards), "global_batch": 16},
+    ]
     paths = [tmp_path / name for name in ("ruined", "never")]
     changes = {**SETTINGS, "gradient_clipping": 0.0, "max_consecutive_skips": 3, "log__every": 3}
     changes |= {"data__phases": phases, "data__shards": None}
     configs = [write_config(path.with_suffix(".yaml"), shards, path, **changes) for path in paths]
     rows = tmp_path / "rows.json"
-    assert one_rank.run(explode, configs[0], 56, ["on_divergence={}", "steps=13"], rows) == [(0, "")]
+    assert one_rank.run(explode, configs[0], 56, ["on_divergence={}", "steps=13"], rows) == [
+        (0, "")
+    ]
     read = json.loads(rows.read_text())
     assert one_rank.run(explode, configs[0], 56, ["on_divergence={}"], rows) == [(0, "")]
     read |= json.loads(rows.read_text())
@@ -132,10 +148,17 @@ def test_ruined_weights_are_not_gone_back_to_and_tools_know_the_rows(one_rank, t
     feed = open_feed(Namespace(run=paths[0], words=[], seed=None, global_batch=None, lanes=None))
     for step in range(1, 21):
         visits = feed.batch(feed.samples(step))
-        assert sorted([visit.source, *(visit.stored or ())] for visit in visits) == sorted(read[str(step)])
+        assert sorted([visit.source, *(visit.stored or ())] for visit in visits) == sorted(
+            read[str(step)]
+        )
         assert feed.state(feed.samples(step)) == "read"
         assert {feed.step(visit.position * 4) for visit in visits} == {step}
-    assert [feed.state(samples) for samples in (40, 48, 96, 112)] == ["read", "skipped", "skipped", "read"]
+    assert [feed.state(samples) for samples in (40, 48, 96, 112)] == [
+        "read",
+        "skipped",
+        "skipped",
+        "read",
+    ]
     assert feed.step(96) == 11, "the step that read it, and was taken back"
 
 
@@ -145,7 +168,9 @@ def test_the_same_rows_again_equal_a_run_without_the_fault(one_rank, tmp_path):
     changes = {**SETTINGS, "gradient_clipping": 0.0, "max_consecutive_skips": 3}
     configs = [write_config(path.with_suffix(".yaml"), shards, path, **changes) for path in paths]
     words = ["on_divergence={skip_rows: false}"]
-    assert one_rank.run(explode, configs[0], 56, words, None, 1) == [(0, "")], "step 8, as by a fault of the hardware"
+    assert one_rank.run(explode, configs[0], 56, words, None, 1) == [(0, "")], (
+        "step 8, as by a fault of the hardware"
+    )
     assert one_rank.run(start, configs[1], []) == [(0, "")]
     assert learned(paths[0]) == learned(paths[1])
     assert [event["then"] for event in events(paths[0], "rollback")] == ["come again"]
@@ -161,7 +186,12 @@ def test_spikes_of_the_loss_are_a_divergence(one_rank, tmp_path):
     """
     shards = write_divergent_set(tmp_path / "set", {5: 1e3}, rounds=10)
     paths = [tmp_path / name for name in ("spiked", "never")]
-    changes = {"steps": 52, "schedule__steps": 52, "checkpoint__every": 4, "checkpoint__keep_last": 4}
+    changes = {
+        "steps": 52,
+        "schedule__steps": 52,
+        "checkpoint__every": 4,
+        "checkpoint__keep_last": 4,
+    }
     changes |= {"max_consecutive_skips": 4}
     configs = [write_config(path.with_suffix(".yaml"), shards, path, **changes) for path in paths]
     words = ["on_divergence={spikes: 3}"]
@@ -198,13 +228,16 @@ KILLS = [("checkpoint.json", 8), (".tmp-old-step-00000014", 1)]
 @pytest.mark.parametrize(("point", "occurrence"), mark_slow_but([], KILLS))
 def test_a_kill_in_a_rollback_costs_no_bit(tmp_path, poisoned, straight, point, occurrence):
     """Seven saves come before it, and it removes the steps 14, 12, 10 and 8."""
-    assert go(tmp_path, poisoned, faulty.kill_at_replace, point, occurrence, "after").codes == [-signal.SIGKILL]
+    assert go(tmp_path, poisoned, faulty.kill_at_replace, point, occurrence, "after").codes == [
+        -signal.SIGKILL
+    ]
     again = go(tmp_path, poisoned, faulty.train_normally)
     assert again.codes == [0], again.errors
     assert learned(tmp_path / "run") == learned(straight)
     names = [path.name for path in steps_in(straight / "checkpoints")]
     assert [path.name for path in steps_in(tmp_path / "run" / "checkpoints")] == names
     states = [
-        TrainState.read(Index.read(path / "checkpoints" / names[-1]).state) for path in (tmp_path / "run", straight)
+        TrainState.read(Index.read(path / "checkpoints" / names[-1]).state)
+        for path in (tmp_path / "run", straight)
     ]
     assert states[0] == states[1]

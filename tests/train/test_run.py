@@ -46,7 +46,9 @@ def start(world, config, overrides, stop_after=0):
 def test_stopped_and_started_again_equals_straight(two_ranks, tmp_path, shards):
     """A SIGTERM to one rank after step 5; the same command again ends with every logged bit of the straight run."""
     paths = [tmp_path / name for name in ("straight", "stopped")]
-    configs = [write_config(path.with_suffix(".yaml"), shards, path, zero__stage=1) for path in paths]
+    configs = [
+        write_config(path.with_suffix(".yaml"), shards, path, zero__stage=1) for path in paths
+    ]
     assert two_ranks.run(start, configs[0], []) == [(0, "")] * 2
     assert two_ranks.run(start, configs[1], [], 5) == [(75, "")] * 2
     assert json.loads((paths[1] / "status.json").read_text())["state"] == "stopped"
@@ -74,17 +76,32 @@ def test_steps_without_a_rate_are_refused(one_rank, tmp_path, shards):
     other = ["steps=6", "checkpoint.allow_changed=[schedule]", "schedule.name=constant"]
     assert one_rank.run(start, config, other) == [(0, "")]
     assert steps(tmp_path / "run")[-1]["learning_rate"] == 0.003
-    ((code, message),) = one_rank.run(start, config, [f"output={tmp_path / 'new'}", "schedule.steps=7", "steps=8"])
+    ((code, message),) = one_rank.run(
+        start, config, [f"output={tmp_path / 'new'}", "schedule.steps=7", "steps=8"]
+    )
     assert code == 64
     assert "set schedule.steps=8" in message
 
 
 def test_record_of_a_step(two_ranks, tmp_path, shards):
-    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=2, log__tensorboard=True)
+    config = write_config(
+        tmp_path / "train.yaml", shards, tmp_path / "run", steps=2, log__tensorboard=True
+    )
     two_ranks.run(start, config, ["checkpoint.every=1"])
     first, second, evaluated = read_lines(tmp_path / "run" / "metrics.jsonl")
     assert set(first) == {
-        *("step", "samples", "epoch", "time", "loss", "losses", "total", "learning_rate", "gradient_norm", "skipped"),
+        *(
+            "step",
+            "samples",
+            "epoch",
+            "time",
+            "loss",
+            "losses",
+            "total",
+            "learning_rate",
+            "gradient_norm",
+            "skipped",
+        ),
         *("tokens", "labels", "tokens_per_s", "samples_per_s", "step_ms", "memory_bytes", "stream"),
         *("flops", "padded_tokens_per_s", "mfu", "cpu_s"),
     }
@@ -104,7 +121,9 @@ def test_record_of_a_step(two_ranks, tmp_path, shards):
     (guesses,) = events(tmp_path / "run", "guesses")
     assert (guesses["step"], len(guesses["sets"]["heldout"])) == (2, 2), "of the first micro-batch"
     memory = events(tmp_path / "run", "memory")[0]["ranks"]
-    assert [sorted(rank) for rank in memory] == [["gradients", "optimizer", "resident", "weights"]] * 2
+    assert [sorted(rank) for rank in memory] == [
+        ["gradients", "optimizer", "resident", "weights"]
+    ] * 2
     assert list((tmp_path / "run" / "tensorboard").glob("events.out.*"))
     assert (tmp_path / "run" / "report.html").exists()
     state = Index.read(tmp_path / "run" / "checkpoints" / "step-00000002").state
@@ -120,7 +139,9 @@ def test_a_heldout_set_of_another_tokenizer_is_refused(one_rank, tmp_path, shard
 
 
 def test_diverged_run_ends_with_its_own_code(one_rank, tmp_path, shards):
-    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=40, schedule__steps=40)
+    config = write_config(
+        tmp_path / "train.yaml", shards, tmp_path / "run", steps=40, schedule__steps=40
+    )
     words = ["optimizer.learning_rate=1e30", "max_consecutive_skips=3", "gradient_clipping=0"]
     ((code, message),) = one_rank.run(start, config, words)
     assert code == 76
@@ -132,10 +153,20 @@ def test_diverged_run_ends_with_its_own_code(one_rank, tmp_path, shards):
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_the_best_evaluated_step_is_kept_whatever_else_is_saved(two_ranks, tmp_path, shards, asynchronous):
+def test_the_best_evaluated_step_is_kept_whatever_else_is_saved(
+    two_ranks, tmp_path, shards, asynchronous
+):
     """Saves at 5, 10, evaluations at 3, 6, 9, and a rate that soon spoils the model; a stop changes nothing."""
-    changes = {"steps": 11, "schedule": {"name": "constant"}, "optimizer__learning_rate": 0.1, "zero__stage": 1}
-    changes |= {"evaluate": {"every": 3}, "checkpoint": {"every": 5, "keep_last": 1, "keep_best": True}}
+    changes = {
+        "steps": 11,
+        "schedule": {"name": "constant"},
+        "optimizer__learning_rate": 0.1,
+        "zero__stage": 1,
+    }
+    changes |= {
+        "evaluate": {"every": 3},
+        "checkpoint": {"every": 5, "keep_last": 1, "keep_best": True},
+    }
     changes["checkpoint"]["asynchronous"] = asynchronous
     for name, stop_after in (("straight", 0), ("stopped", 7)):
         output = tmp_path / name
@@ -151,7 +182,10 @@ def test_the_best_evaluated_step_is_kept_whatever_else_is_saved(two_ranks, tmp_p
         assert set(losses) == {3, 6, 9, 11}
         best = min(losses, key=losses.get)
         assert best in (3, 6, 9), "no step that is saved for another reason"
-        assert {path.name for path in (output / "checkpoints").glob("step-*")} == {f"step-{best:08d}", "step-00000011"}
+        assert {path.name for path in (output / "checkpoints").glob("step-*")} == {
+            f"step-{best:08d}",
+            "step-00000011",
+        }
         state = Index.read(output / "checkpoints" / f"step-{best:08d}").state
         assert state["heldout_loss"] == losses[best]
 
@@ -166,7 +200,9 @@ def start_with_pace(world, config, least):
         save_pace.LEAST_SECONDS, save_pace.LARGEST_SHARE = 60.0, 0.02
 
 
-def test_saves_by_time_are_those_of_the_first_rank_and_change_no_result(two_ranks, tmp_path, shards):
+def test_saves_by_time_are_those_of_the_first_rank_and_change_no_result(
+    two_ranks, tmp_path, shards
+):
     logs = []
     steps_saved = []
     for name, least in (("often", 0.0), ("never", 1e9)):

@@ -10,7 +10,12 @@ from tests.train import faulty
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.runs import steps
 
-SECRETS = {"secret": "s3cr3t/Value+1", "key": "AKIAEXAMPLEKEY", "token": "tok-987654", "password": "pass word 1"}
+SECRETS = {
+    "secret": "s3cr3t/Value+1",
+    "key": "AKIAEXAMPLEKEY",
+    "token": "tok-987654",
+    "password": "pass word 1",
+}
 NESTED = "nested-hush-5"
 USER_PASSWORD = "url%2Dpassw0rd"
 HIDDEN = [*SECRETS.values(), NESTED, USER_PASSWORD, "url-passw0rd"]
@@ -27,7 +32,9 @@ def test_no_file_and_no_line_of_a_run_holds_a_secret(tmp_path, capsys):
 
     def train(code, *overrides):
         nonlocal said
-        finished = run_ranks(1, faulty.train_normally, "--config", str(config), *overrides, folder=logs)
+        finished = run_ranks(
+            1, faulty.train_normally, "--config", str(config), *overrides, folder=logs
+        )
         said += "".join((*finished.outputs, *finished.errors))
         assert finished.codes == [code], finished.errors
 

@@ -15,7 +15,10 @@ def norms(world, config, weights):
     """The gradient norm of one batch, with each of the weights."""
     engine = build(config, world)
     batch = next_global_batch(RandomSource(config, world), engine.heads, world, StopRequest())
-    found = [engine.step(batch.micro_batches, batch.counts, 1, 0.0, weight=weight).gradient_norm for weight in weights]
+    found = [
+        engine.step(batch.micro_batches, batch.counts, 1, 0.0, weight=weight).gradient_norm
+        for weight in weights
+    ]
     engine.close()
     return found
 
@@ -37,7 +40,12 @@ def run_of(one_rank, folder, rows, **changes):
 
 def test_a_row_weighs_at_most_twice_as_much_as_in_a_full_batch(one_rank, tmp_path):
     """One row of 16: its gradient is an eighth of that of a mean over it alone."""
-    unclipped = {"steps": 2, "schedule__steps": 2, "optimizer__learning_rate": 1e-30, "model__dropout": {}}
+    unclipped = {
+        "steps": 2,
+        "schedule__steps": 2,
+        "optimizer__learning_rate": 1e-30,
+        "model__dropout": {},
+    }
     short = run_of(one_rank, tmp_path / "short", BATCH + 1, **unclipped)
     # a pass of one row alone: 16 rows of batch 1, of which the seventeenth is read in the same order
     alone = run_of(
@@ -51,7 +59,9 @@ def test_a_row_weighs_at_most_twice_as_much_as_in_a_full_batch(one_rank, tmp_pat
     )
     last = steps(short)[1]
     same = [one for one in steps(alone) if one["loss"] == pytest.approx(last["loss"], rel=1e-6)]
-    assert [one["gradient_norm"] for one in same] == [pytest.approx(8 * last["gradient_norm"], rel=1e-4)]
+    assert [one["gradient_norm"] for one in same] == [
+        pytest.approx(8 * last["gradient_norm"], rel=1e-4)
+    ]
 
 
 def test_a_short_batch_is_no_alarm(one_rank, tmp_path):

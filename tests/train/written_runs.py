@@ -10,7 +10,12 @@ from clozeline.files import file_hash
 from clozeline.model.build import build_model
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.pipeline.shards import open_shards
-from clozeline.train.checkpoint.stored_checkpoint import FileRecord, Index, ParameterRecord, part_name
+from clozeline.train.checkpoint.stored_checkpoint import (
+    FileRecord,
+    Index,
+    ParameterRecord,
+    part_name,
+)
 from clozeline.train.checkpoint.trained_model import TrainedModel, read_config
 from clozeline.train.data.sets.recorded_sets import record_sets
 from clozeline.train.data.stream.phases import open_phases
@@ -34,7 +39,11 @@ def write_run(run, shard_sets, steps, parts, label="masked_lm", **changes):
 
 def write_run_on(run, manifest, steps, parts, **changes):
     """The same, of a run that any set was made for."""
-    settings = {"data__shards": str(manifest), "output": str(run), "model__position": {"maximum": 64}}
+    settings = {
+        "data__shards": str(manifest),
+        "output": str(run),
+        "model__position": {"maximum": 64},
+    }
     plain = plain_config(**settings | changes)
     run.mkdir(parents=True, exist_ok=True)
     (run / "config.yaml").write_text(yaml.safe_dump(plain))
@@ -60,7 +69,10 @@ def write_run_on(run, manifest, steps, parts, **changes):
         for part, content in enumerate(tensors):
             save_file(content, folder / part_name(part))
         names = [part_name(part) for part in range(parts)]
-        files = {name: FileRecord((folder / name).stat().st_size, file_hash(folder / name)) for name in names}
+        files = {
+            name: FileRecord((folder / name).stat().st_size, file_hash(folder / name))
+            for name in names
+        }
         Index({"step": step, "samples": 8 * step}, {}, records, [], files).write(folder)
         (folder.parent / "latest").write_text(f"{folder.name}\n")
     return model
@@ -69,4 +81,6 @@ def write_run_on(run, manifest, steps, parts, **changes):
 def opened(model, folder, sets):
     """A model in memory as the opened model of a folder with its tokenizer."""
     weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
-    return TrainedModel(folder, Checkpoint(model.config, model.vocab_size, weights, {}, None, ()), sets)
+    return TrainedModel(
+        folder, Checkpoint(model.config, model.vocab_size, weights, {}, None, ()), sets
+    )

@@ -23,7 +23,14 @@ from clozeline.report.html_page import grid, page, section, table
 from clozeline.report.recorded_series import read_points
 from clozeline.terminal import Terminal, duration, size_text
 from clozeline.tools.command import Arguments, plural, run_as_script, run_tool, some_path
-from clozeline.train.logs.curves import RecordedRun, curves, group_by_task, last_heldout, read_run, results
+from clozeline.train.logs.curves import (
+    RecordedRun,
+    curves,
+    group_by_task,
+    last_heldout,
+    read_run,
+    results,
+)
 from clozeline.train.logs.display import heldout_title
 from clozeline.train.logs.journal import read_status
 from clozeline.train.logs.json_lines import records, step_records
@@ -42,7 +49,9 @@ def figures_of(run: RecordedRun) -> dict[str, float]:
     figures = _heldout_figures(run)
     if isinstance(last.get("loss"), float):
         figures["training loss"] = last["loss"]
-    figures |= {key: last[key] for key in ("step", "samples", "tokens", "seconds", "flops") if key in last}
+    figures |= {
+        key: last[key] for key in ("step", "samples", "tokens", "seconds", "flops") if key in last
+    }
     for title, keys in (
         ("tokens/s, median", ("tokens_per_s",)),
         ("padded tokens/s, median", ("padded_tokens_per_s",)),
@@ -64,12 +73,16 @@ def _heldout_figures(run: RecordedRun) -> dict[str, float]:
         losses = {
             record["step"]: loss
             for record in run.records
-            if isinstance(loss := results(record).get(name, {}).get("loss"), float) and math.isfinite(loss)
+            if isinstance(loss := results(record).get(name, {}).get("loss"), float)
+            and math.isfinite(loss)
         }
         title = heldout_title(name)
         if losses:
             best = min(losses, key=lambda step: (losses[step], step))
-            figures |= {f"{title} loss, last": losses[max(losses)], f"{title} loss, best": losses[best]}
+            figures |= {
+                f"{title} loss, last": losses[max(losses)],
+                f"{title} loss, best": losses[best],
+            }
             figures[f"{title} loss, step of the best"] = best
         if result["unigram_entropy"]:
             figures[f"{title} unigram entropy"] = result["unigram_entropy"]
@@ -83,7 +96,9 @@ def _values(records: Sequence[Mapping[str, Any]], *keys: str) -> list[float]:
 def config_differences(configs: Sequence[Mapping[str, object]]) -> dict[str, list[str]]:
     """Return the dotted keys whose values differ, each with its value in every configuration."""
     flat = [flatten(dict(config)) for config in configs]
-    values_by_key = {key: [str(config.get(key, _ABSENT)) for config in flat] for config in flat for key in config}
+    values_by_key = {
+        key: [str(config.get(key, _ABSENT)) for config in flat] for config in flat for key in config
+    }
     return {
         key: values
         for key, values in values_by_key.items()
@@ -110,7 +125,9 @@ def _note_tasks(runs: Sequence[RecordedRun]) -> str:
     groups = group_by_task(runs)
     if len(groups) == 1:
         return ""
-    of_tasks = [f"{', '.join(run.name for run in of)}: {task or 'not known'}" for task, of in groups.items()]
+    of_tasks = [
+        f"{', '.join(run.name for run in of)}: {task or 'not known'}" for task, of in groups.items()
+    ]
     return (
         "losses of different objectives or tokenizers cannot be compared, so each has charts of its own "
         f"({'; '.join(of_tasks)})"
@@ -122,7 +139,10 @@ def _shorten(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
     more = len(rows) - _MOST_ROWS
     if more <= 0:
         return rows
-    return [*rows[:_MOST_ROWS], [f"and {more:,} more: html=FILE or --json", *("" for _ in rows[0][1:])]]
+    return [
+        *rows[:_MOST_ROWS],
+        [f"and {more:,} more: html=FILE or --json", *("" for _ in rows[0][1:])],
+    ]
 
 
 def _short_names(paths: Sequence[Path]) -> list[str]:
@@ -153,13 +173,19 @@ def _format_figure(title: str, value: float | None) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
-    parser.add_argument("runs", type=some_path, nargs="+", metavar="RUN", help="a run directory of train/main.py")
-    parser.add_argument("--html", type=some_path, metavar="FILE", help="also write a page with the curves")
+    parser.add_argument(
+        "runs", type=some_path, nargs="+", metavar="RUN", help="a run directory of train/main.py"
+    )
+    parser.add_argument(
+        "--html", type=some_path, metavar="FILE", help="also write a page with the curves"
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON alone")
 
     def action(options: argparse.Namespace) -> None:
         if len(options.runs) > SHADES:
-            raise ConfigurationError(f"RUN: expected at most {SHADES} runs, which a chart can tell apart, got more")
+            raise ConfigurationError(
+                f"RUN: expected at most {SHADES} runs, which a chart can tell apart, got more"
+            )
         names = _short_names(options.runs)
         configs = []
         for path in options.runs:
@@ -168,16 +194,27 @@ def main(arguments: Sequence[str]) -> int:
             sys.stderr.writelines(message_text(f"note: {note}\n") for note in _notes(path))
         runs = [read_run(path, name) for path, name in zip(options.runs, names, strict=True)]
         figures = [figures_of(run) for run in runs]
-        states = ["not known" if (status := read_status(path)) is None else status.text for path in options.runs]
+        states = [
+            "not known" if (status := read_status(path)) is None else status.text
+            for path in options.runs
+        ]
         keys = config_differences(configs)
         titles = list(dict.fromkeys(title for of_run in figures for title in of_run))
-        rows = [[title, *(_format_figure(title, of_run.get(title)) for of_run in figures)] for title in titles]
+        rows = [
+            [title, *(_format_figure(title, of_run.get(title)) for of_run in figures)]
+            for title in titles
+        ]
         heading = [["state", *states]]
         if any(run.task for run in runs):
             heading.append(["losses of", *(run.task for run in runs)])
         sheets = [("Figures", [*heading, *rows])]
         if len(names) > 1:
-            sheets.append(("Configuration: keys that differ", [[key, *values] for key, values in keys.items()]))
+            sheets.append(
+                (
+                    "Configuration: keys that differ",
+                    [[key, *values] for key, values in keys.items()],
+                )
+            )
         if note := _note_tasks(runs):
             sys.stderr.write(message_text(f"note: {note}\n"))
         if options.html is not None:
@@ -185,11 +222,19 @@ def main(arguments: Sequence[str]) -> int:
             title = f"Runs {', '.join(names)}" if len(names) > 1 else f"Run {names[0]}"
             publish_text(options.html, page(title, [parts[0], grid(*curves(runs)), *parts[1:]]))
         if options.json:
-            run_list = [{"name": name, "figures": of_run} for name, of_run in zip(names, figures, strict=True)]
+            run_list = [
+                {"name": name, "figures": of_run}
+                for name, of_run in zip(names, figures, strict=True)
+            ]
             print(json.dumps({"runs": run_list, "differences": keys}, indent=1))
             return
-        shown = (Sheet(title, ("", *names), tuple(tuple(row) for row in _shorten(rows))) for title, rows in sheets)
-        print_view(View(f"{plural(len(names), 'run')}: {', '.join(names)}", tuple(shown)), Terminal())
+        shown = (
+            Sheet(title, ("", *names), tuple(tuple(row) for row in _shorten(rows)))
+            for title, rows in sheets
+        )
+        print_view(
+            View(f"{plural(len(names), 'run')}: {', '.join(names)}", tuple(shown)), Terminal()
+        )
         if options.html is not None:
             print(f"page: {options.html}")
 

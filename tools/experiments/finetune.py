@@ -41,7 +41,11 @@ from clozeline.tools.command import (
     split_settings,
 )
 from clozeline.tools.experiments.multirun import finetuning_scores
-from clozeline.tools.experiments.multirun.finetuning_plan import FinetuningPlan, plan_finetuning, tell_time
+from clozeline.tools.experiments.multirun.finetuning_plan import (
+    FinetuningPlan,
+    plan_finetuning,
+    tell_time,
+)
 from clozeline.tools.experiments.multirun.runner import (
     Training,
     check_training,
@@ -72,7 +76,9 @@ class FinetuneOptions:
     """file with the rows to score; null: a share of `train`, by tasks.carve='{dev: 0.2}'"""
     pseudo: Path | None = None
     """file with more training rows, such as those labeled by clozeline pseudo-label"""
-    tests: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$")], Path] = field(default_factory=dict)
+    tests: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$")], Path] = field(
+        default_factory=dict
+    )
     """more files to score the runs on, by name: {de: FILE, fr: FILE}"""
     seeds: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
     """number of runs, with the seeds 0, 1, ...; can be increased later. auto: 5 up to 1,000 training rows, 3 up to
@@ -88,9 +94,13 @@ class FinetuneOptions:
     def check_dev(self, overrides: Sequence[str]) -> None:
         """Raise ConfigurationError without rows to score, or if a search would read them."""
         if self.dev is None and not any(word.startswith("tasks.carve=") for word in overrides):
-            raise ConfigurationError("dev: expected a file with rows to score, or tasks.carve='{dev: 0.2}', got none")
+            raise ConfigurationError(
+                "dev: expected a file with rows to score, or tasks.carve='{dev: 0.2}', got none"
+            )
         if self.dev is None and self.search:
-            raise ConfigurationError("search: needs rows that it does not choose by: give them as a file, dev=FILE")
+            raise ConfigurationError(
+                "search: needs rows that it does not choose by: give them as a file, dev=FILE"
+            )
 
 
 def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> FinetuningPlan:
@@ -102,23 +112,46 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
     output = options.output.resolve()
     own = Path(options.task)  # the user's folder, or one of our recipes
     recipes = {
-        kind: (own / kind if own.is_dir() else config_file(f"recipe:tasks/{options.task}", kind)).resolve()
+        kind: (
+            own / kind if own.is_dir() else config_file(f"recipe:tasks/{options.task}", kind)
+        ).resolve()
         for kind in ("pipeline.yaml", "train.yaml")
     }
     # what identifies the runs of the folder
-    facts = {"body": str(body.resolve()), "overrides": list(overrides)} | settings_facts(options, "output", "seeds")
+    facts = {"body": str(body.resolve()), "overrides": list(overrides)} | settings_facts(
+        options, "output", "seeds"
+    )
     require_same_facts(output / "finetune.json", facts)
     stage_words = [word for word in overrides if word.startswith(("tasks.", "tokenizer."))]
     training_words = [word for word in overrides if word not in stage_words]
-    train_files = {"train": options.train} | ({} if options.pseudo is None else {"train_pseudo": options.pseudo})
-    scored_files = {"dev": options.dev} | {f"test_{name}": file for name, file in options.tests.items()}
+    train_files = {"train": options.train} | (
+        {} if options.pseudo is None else {"train_pseudo": options.pseudo}
+    )
+    scored_files = {"dev": options.dev} | {
+        f"test_{name}": file for name, file in options.tests.items()
+    }
 
     def make_sets(folder: Path, splits: Mapping[str, Path | None], *more: str) -> str:
         """Make the sets of files by split; return the `data.shards` of the training."""
-        given = [f"{{path: {file.resolve()}, source: {split}}}" for split, file in splits.items() if file is not None]
+        given = [
+            f"{{path: {file.resolve()}, source: {split}}}"
+            for split, file in splits.items()
+            if file is not None
+        ]
         files = f"[{', '.join(given)}]"
-        stage: list[str | Path] = ["python", "-m", "clozeline.pipeline", "--config", recipes["pipeline.yaml"]]
-        stage += [f"input={files}", f"tokenizer.path={body.resolve()}", f"output={folder / 'sets'}", *stage_words]
+        stage: list[str | Path] = [
+            "python",
+            "-m",
+            "clozeline.pipeline",
+            "--config",
+            recipes["pipeline.yaml"],
+        ]
+        stage += [
+            f"input={files}",
+            f"tokenizer.path={body.resolve()}",
+            f"output={folder / 'sets'}",
+            *stage_words,
+        ]
         run_step(*stage, *more, accelerator=None)
         (train,) = sorted((folder / "sets" / "tasks").glob("*/train"))
         sets = [str(train.with_name(split)) for split in train_files]
@@ -126,24 +159,40 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
 
     def words_of(shards: str, seed: int) -> list[str]:
         """Return the words of a training, without its output."""
-        words = [f"model.init_from={body.resolve()}", f"data.shards={shards}", f"seed={seed}", f"data.seed={seed}"]
+        words = [
+            f"model.init_from={body.resolve()}",
+            f"data.shards={shards}",
+            f"seed={seed}",
+            f"data.seed={seed}",
+        ]
         return [*words, *_PARTS[options.begin], *training_words]
 
     if not any(output.glob("seed-*")):
         for chosen in combinations(options.search):
-            check_training(recipes["train.yaml"], [*words_of("sets", 0), *chosen, f"output={output / 'seed-0'}"])
+            check_training(
+                recipes["train.yaml"],
+                [*words_of("sets", 0), *chosen, f"output={output / 'seed-0'}"],
+            )
     stage_words = [*frame_words(body, recipes["pipeline.yaml"], stage_words), *stage_words]
     shards = make_sets(output, {**train_files, **scored_files})
     record_folder_facts(output / "finetune.json", facts)
     if options.search:
         folder = output / "search"
         part = make_sets(folder, train_files, f"tasks.carve={{dev: {options.search_share}}}")
-        chosen, lines = choose_words(folder, recipes["train.yaml"], words_of(part, 0), options.search)
+        chosen, lines = choose_words(
+            folder, recipes["train.yaml"], words_of(part, 0), options.search
+        )
         print(*lines, sep="\n")
         training_words += chosen
-    sets = [path.parent / split for path in (output / "sets" / "tasks").glob("*/train") for split in train_files]
+    sets = [
+        path.parent / split
+        for path in (output / "sets" / "tasks").glob("*/train")
+        for split in train_files
+    ]
     given = None if options.seeds == "auto" else options.seeds
-    plan = plan_finetuning(recipes["train.yaml"], [*words_of(shards, 0), f"output={output / 'seed-0'}"], sets, given)
+    plan = plan_finetuning(
+        recipes["train.yaml"], [*words_of(shards, 0), f"output={output / 'seed-0'}"], sets, given
+    )
     print(plan.line, flush=True)
     for seed in range(plan.seeds):
         run = output / f"seed-{seed}"
@@ -170,13 +219,21 @@ def frame_words(body: Path, recipe: Path, given: Sequence[str]) -> list[str]:
     if architecture == "decoder":
         return ["tasks.frame=gpt1", "tokenizer.add=true"]
     has_distances = model.get("position", {}).get("kind") == "t5"
-    return [f"tasks.frame={'t5' if has_distances else 'bart'}"] if architecture == "encoder_decoder" else []
+    return (
+        [f"tasks.frame={'t5' if has_distances else 'bart'}"]
+        if architecture == "encoder_decoder"
+        else []
+    )
 
 
-def _results(folder: Path, run: Path, splits: Iterable[str], seed: int) -> dict[Path, Callable[[Path], None]]:
+def _results(
+    folder: Path, run: Path, splits: Iterable[str], seed: int
+) -> dict[Path, Callable[[Path], None]]:
     """Return the files of a run's scores on some splits, each with the function that writes it."""
     return {
-        finetuning_scores.scores_path(folder, split, seed): partial(finetuning_scores.score_run, run, split)
+        finetuning_scores.scores_path(folder, split, seed): partial(
+            finetuning_scores.score_run, run, split
+        )
         for split in splits
     }
 
@@ -215,18 +272,25 @@ def choose_words(
     for number, chosen in enumerate(tried):
         folder = output / f"run-{number}"
         results = _results(folder, folder / "run", ["dev"], 0)
-        trainings.append(Training(config, results, overrides=[*words, *chosen, f"output={folder / 'run'}"]))
+        trainings.append(
+            Training(config, results, overrides=[*words, *chosen, f"output={folder / 'run'}"])
+        )
         scored.append(folder)
     collect_all(trainings)
     runs = [finetuning_scores.read_scored(folder)[0] for folder in scored]
     metric = runs[0].facts.metrics[0]
     scores = [run.scores["metrics"][metric] for run in runs]
     best = max(range(len(tried)), key=lambda number: (scores[number], -number))
-    publish_json(output / "choice.json", {"metric": metric, "scores": scores, "tried": tried, "chosen": tried[best]})
+    publish_json(
+        output / "choice.json",
+        {"metric": metric, "scores": scores, "tried": tried, "chosen": tried[best]},
+    )
     return tried[best], [*_table(metric, tried, scores, best)]
 
 
-def _table(metric: str, tried: Sequence[Sequence[str]], scores: Sequence[float], best: int) -> Iterator[str]:
+def _table(
+    metric: str, tried: Sequence[Sequence[str]], scores: Sequence[float], best: int
+) -> Iterator[str]:
     yield f"{metric} on a part of the training rows, one run each"
     for number, (words, score) in enumerate(zip(tried, scores, strict=True)):
         yield f"  {score:.4f}  {' '.join(words)}{'  <- chosen' if number == best else ''}"
@@ -234,33 +298,56 @@ def _table(metric: str, tried: Sequence[Sequence[str]], scores: Sequence[float],
 
 def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
-    parser.add_argument("body", type=model_path, nargs="?", metavar="BODY", help="a run, or a folder with a model")
-    add_settings(parser, FinetuneOptions, help_text="settings, listed below, and keys of the training")
+    parser.add_argument(
+        "body", type=model_path, nargs="?", metavar="BODY", help="a run, or a folder with a model"
+    )
+    add_settings(
+        parser, FinetuneOptions, help_text="settings, listed below, and keys of the training"
+    )
     asked = {
         "compare": "an output of this tool, to compare with others; may be repeated",
         "matrix": "an output of this tool, to show by its tests; may be repeated",
         "average": "an output of this tool, a task each, to average; may be repeated",
     }
     for name, meaning in asked.items():
-        parser.add_argument(f"--{name}", action="extend", type=some_path, nargs="+", metavar="DIR", help=meaning)
+        parser.add_argument(
+            f"--{name}", action="extend", type=some_path, nargs="+", metavar="DIR", help=meaning
+        )
 
     def action(options: argparse.Namespace) -> None:
-        tables = ((options.average, finetuning_scores.average_lines), (options.matrix, finetuning_scores.matrix_lines))
+        tables = (
+            (options.average, finetuning_scores.average_lines),
+            (options.matrix, finetuning_scores.matrix_lines),
+        )
         for folders, lines in tables:
             if folders is not None:
-                print(*lines([(str(folder), finetuning_scores.read_by_split(folder)) for folder in folders]), sep="\n")
+                print(
+                    *lines(
+                        [
+                            (str(folder), finetuning_scores.read_by_split(folder))
+                            for folder in folders
+                        ]
+                    ),
+                    sep="\n",
+                )
                 return
         folders = options.compare
         plan = None
         if folders is None:
             if options.body is None:
-                raise ConfigurationError("expected BODY and key=value words, or compare=DIR compare=DIR; see --help")
+                raise ConfigurationError(
+                    "expected BODY and key=value words, or compare=DIR compare=DIR; see --help"
+                )
             chosen, overrides = split_settings(FinetuneOptions, options.overrides)
             plan = finetune(options.body, chosen, overrides)
             folders = [chosen.output]
         by_split = [(str(folder), finetuning_scores.read_by_split(folder)) for folder in folders]
         groups = [(name, splits["dev"]) for name, splits in by_split]
-        print(*finetuning_scores.table_lines(groups), *finetuning_scores.comparison_lines(groups), sep="\n")
+        print(
+            *finetuning_scores.table_lines(groups),
+            *finetuning_scores.comparison_lines(groups),
+            sep="\n",
+        )
         if any(len(splits) > 1 for _, splits in by_split):
             print(*finetuning_scores.matrix_lines(by_split), sep="\n")
         if plan is not None:

@@ -20,7 +20,11 @@ from clozeline.tools.command import (
     split_settings,
 )
 from clozeline.tools.experiments.multirun.runner import record_folder_facts, settings_facts
-from clozeline.tools.experiments.multirun.task_sequence import ForgettingOptions, summary, summary_lines
+from clozeline.tools.experiments.multirun.task_sequence import (
+    ForgettingOptions,
+    summary,
+    summary_lines,
+)
 
 
 def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> list[str]:
@@ -35,27 +39,44 @@ def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> l
     for method in options.method:
         sequence.check(method)
     settings = settings_facts(options, "tasks", "method", "output", "seeds")
-    facts = {"run": str(run.resolve()), "tasks": [task.plain() for task in tasks], "words": list(words)} | settings
+    facts = {
+        "run": str(run.resolve()),
+        "tasks": [task.plain() for task in tasks],
+        "words": list(words),
+    } | settings
     record_folder_facts(options.output / "words.json", facts)
     seeds = range(options.seeds)
-    matrices = {method: [sequence.learn(method, seed) for seed in seeds] for method in options.method}
+    matrices = {
+        method: [sequence.learn(method, seed) for seed in seeds] for method in options.method
+    }
     stages = ["before", *(f"after {task.name}" for task in tasks[options.learned :])]
     learned = [max(0, number - options.learned + 1) for number in range(len(tasks))]
     names = [task.name for task in tasks]
     kinds = sequence.kinds(options.method[0])
     methods_summary = summary(matrices, names, learned, [kind == "accuracy" for kind in kinds])
-    content = {"tasks": names, "kinds": kinds, "stages": stages, "learned": learned, "methods": methods_summary}
+    content = {
+        "tasks": names,
+        "kinds": kinds,
+        "stages": stages,
+        "learned": learned,
+        "methods": methods_summary,
+    }
     publish_json(options.output / "forgetting.json", content)
     return [*summary_lines(methods_summary, names, stages, kinds)]
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
-    parser.add_argument("run", type=model_path, metavar="RUN", help="a run directory of train/main.py")
+    parser.add_argument(
+        "run", type=model_path, metavar="RUN", help="a run directory of train/main.py"
+    )
     add_settings(parser, ForgettingOptions, help_text="settings below, and keys of the training")
 
     def action(options: argparse.Namespace) -> None:
-        print(*forgetting(options.run, *split_settings(ForgettingOptions, options.overrides)), sep="\n")
+        print(
+            *forgetting(options.run, *split_settings(ForgettingOptions, options.overrides)),
+            sep="\n",
+        )
 
     return run_tool(parser, arguments, action)
 

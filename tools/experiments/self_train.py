@@ -19,7 +19,13 @@ from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, read_json
 from clozeline.pipeline.tables import read_list
-from clozeline.tools.command import IntermixedArguments, model_path, run_as_script, run_tool, split_settings
+from clozeline.tools.command import (
+    IntermixedArguments,
+    model_path,
+    run_as_script,
+    run_tool,
+    split_settings,
+)
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune
 from clozeline.tools.experiments.multirun.finetuning_scores import read_scored
 from clozeline.tools.experiments.multirun.runner import record_folder_facts, settings_facts
@@ -92,10 +98,13 @@ def self_train(body: Path, options: SelfTrainOptions, overrides: Sequence[str]) 
     """Run the rounds that are missing, record each in rounds.json, and return all."""
     output = options.output.resolve()
     if not options.unlabeled.is_file():
-        raise ConfigurationError(f"unlabeled: {options.unlabeled}: no such file; give one with texts")
+        raise ConfigurationError(
+            f"unlabeled: {options.unlabeled}: no such file; give one with texts"
+        )
     settings = settings_facts(options, "output", "rounds", "patience")
     record_folder_facts(
-        output / "self-train.json", {"body": str(body.resolve()), "overrides": list(overrides)} | settings
+        output / "self-train.json",
+        {"body": str(body.resolve()), "overrides": list(overrides)} | settings,
     )
     rounds: list[Round] = []
     while not rounds or reason_to_stop(rounds, options.rounds, options.patience) is None:
@@ -103,13 +112,22 @@ def self_train(body: Path, options: SelfTrainOptions, overrides: Sequence[str]) 
         before = output / f"round-{len(rounds) - 1}"
         labels = _label(before / "seed-0", folder, options) if rounds else None
         student = FinetuneOptions(
-            task=options.task, train=options.train, dev=options.dev, output=folder, pseudo=labels, seeds=1
+            task=options.task,
+            train=options.train,
+            dev=options.dev,
+            output=folder,
+            pseudo=labels,
+            seeds=1,
         )
         finetune(body, student, overrides)
         metrics = dict(read_scored(folder)[0].scores["metrics"])
         rows = _rows_of(labels)
         earlier = _rows_of(labels and before / labels.name)
-        changed = ((rows - earlier) + (earlier - rows)).total() / (rows | earlier).total() if earlier else None
+        changed = (
+            ((rows - earlier) + (earlier - rows)).total() / (rows | earlier).total()
+            if earlier
+            else None
+        )
         rounds.append(Round(rows.total(), changed, metrics))
         publish_json(output / "rounds.json", [one._asdict() for one in rounds])
     return rounds
@@ -121,7 +139,10 @@ def _label(teacher: Path, folder: Path, options: SelfTrainOptions) -> Path:
     if read_json(path.with_name(f"{path.name}.json")) is None:
         path.parent.mkdir(parents=True, exist_ok=True)
         chosen = PseudoLabelOptions(
-            input=options.unlabeled, output=path, threshold=options.threshold, per_class=options.per_class
+            input=options.unlabeled,
+            output=path,
+            threshold=options.threshold,
+            per_class=options.per_class,
         )
         pseudo_label(teacher, chosen)
     return path
@@ -146,9 +167,13 @@ def table_lines(rounds: Sequence[Round], reason: str) -> Iterator[str]:
 
 def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
-    parser.add_argument("body", type=model_path, metavar="BODY", help="a run, or a folder with a model")
+    parser.add_argument(
+        "body", type=model_path, metavar="BODY", help="a run, or a folder with a model"
+    )
     own = "task, train, unlabeled, dev, output, rounds, patience, threshold, per_class"
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help=f"{own}, and keys of the trainings")
+    parser.add_argument(
+        "overrides", nargs="*", metavar="key=value", help=f"{own}, and keys of the trainings"
+    )
 
     def action(options: argparse.Namespace) -> None:
         chosen, overrides = split_settings(SelfTrainOptions, options.overrides)

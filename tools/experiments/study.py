@@ -30,7 +30,11 @@ from clozeline.report.charts import SHADES
 from clozeline.report.html_page import grid, listing, page, section
 from clozeline.tools.command import Arguments, positive, run_as_script, run_tool, some_path
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune
-from clozeline.tools.experiments.multirun.finetuning_scores import matrix_lines, read_by_split, table_lines
+from clozeline.tools.experiments.multirun.finetuning_scores import (
+    matrix_lines,
+    read_by_split,
+    table_lines,
+)
 from clozeline.tools.experiments.multirun.runner import Training, collect_all
 from clozeline.tools.experiments.multirun.study_plan import (
     Study,
@@ -46,11 +50,18 @@ from clozeline.tools.experiments.multirun.study_scores import (
     step_lines,
     write_scores,
 )
-from clozeline.tools.experiments.multirun.study_sets import count_documents, make_all_sets, measured_sets, named_files
+from clozeline.tools.experiments.multirun.study_sets import (
+    count_documents,
+    make_all_sets,
+    measured_sets,
+    named_files,
+)
 from clozeline.train.logs.curves import heldout_losses, read_run
 
 
-def _fine_tune(study: Study, names: Iterable[str], output: Path, labeled: Mapping[str, str]) -> list[str]:
+def _fine_tune(
+    study: Study, names: Iterable[str], output: Path, labeled: Mapping[str, str]
+) -> list[str]:
     """Fine-tune the first run of each variant, and return a table for each fine-tuning of the study."""
     if study.finetune and not {"train", "dev"} <= labeled.keys():
         return ["fine-tuned: none; give labeled=train=FILE and labeled=dev=FILE"]
@@ -59,7 +70,9 @@ def _fine_tune(study: Study, names: Iterable[str], output: Path, labeled: Mappin
     for label, tuning in study.finetune.items():
         folders = {}
         for name, begin in product(names, tuning.begin):
-            folders[f"{label}, {name} from {begin}"] = folder = output / "finetuned" / f"{label}-{name}-{begin}"
+            folders[f"{label}, {name} from {begin}"] = folder = (
+                output / "finetuned" / f"{label}-{name}-{begin}"
+            )
             source: dict[str, Any] = {"from": begin}
             tests = {split: file for split, file in files.items() if split not in ("train", "dev")}
             chosen = FinetuneOptions(
@@ -73,7 +86,10 @@ def _fine_tune(study: Study, names: Iterable[str], output: Path, labeled: Mappin
             )
             finetune(output / f"runs/{name}-0", chosen, tuning.words)
         groups = [(shown, read_by_split(folder)) for shown, folder in folders.items()]
-        lines += [*table_lines([(shown, by_split["dev"]) for shown, by_split in groups]), *matrix_lines(groups)]
+        lines += [
+            *table_lines([(shown, by_split["dev"]) for shown, by_split in groups]),
+            *matrix_lines(groups),
+        ]
     return lines
 
 
@@ -88,7 +104,11 @@ def _run_study(options: argparse.Namespace) -> None:
     folders = make_all_sets(folder, output, variants, options.input, named_files(options.heldout))
     own_pipelines = have_own_pipelines(variants)
     output_of_first = next(iter(folders.values())).parent
-    test = None if options.pairs is None else PairTest.read(options.pairs, last_documents(output_of_first))
+    test = (
+        None
+        if options.pairs is None
+        else PairTest.read(options.pairs, last_documents(output_of_first))
+    )
     files = {name: [output / f"scores/{name}-{seed}.json" for seed in seeds] for name in variants}
     required = "losses" if test is None else "pairs"
     trainings = []
@@ -107,7 +127,9 @@ def _run_study(options: argparse.Namespace) -> None:
                 print(f"{name}, seed {seed}: {sum(plan.steps):,} steps, {plan.total:.3g} FLOPs")
             measure = partial(write_scores, variant, plan, test, texts)
             config = output / "configs" / f"{name}-{seed}.yaml"
-            trainings.append(Training(config, {scores: measure}, keys=plan.config, is_complete=is_complete))
+            trainings.append(
+                Training(config, {scores: measure}, keys=plan.config, is_complete=is_complete)
+            )
     if options.dry_run:
         return
     # train and measure every variant with every seed
@@ -116,13 +138,20 @@ def _run_study(options: argparse.Namespace) -> None:
     # table, and the curves of the first seed: as many runs per chart as there are colors
     lines = [*loss_lines(study, runs), *pair_lines(runs)]
     if own_pipelines:
-        lines += step_lines(variants, runs, {name: count_documents(folders[name].parent) for name in variants})
+        lines += step_lines(
+            variants, runs, {name: count_documents(folders[name].parent) for name in variants}
+        )
         example = output / "runs" / f"{next(iter(variants))}-0"
-        lines.append(f"documents behind the loss of a step: clozeline explain-batch run={example} step=N")
+        lines.append(
+            f"documents behind the loss of a step: clozeline explain-batch run={example} step=N"
+        )
     lines += _fine_tune(study, variants, output, named_files(options.labeled))
     first = [read_run(output / f"runs/{name}-0", name) for name in variants]
     charted = [first[start : start + SHADES] for start in range(0, len(first), SHADES)]
-    charts = [section(", ".join(run.name for run in some), grid(*heldout_losses(some, "flops"))) for some in charted]
+    charts = [
+        section(", ".join(run.name for run in some), grid(*heldout_losses(some, "flops")))
+        for some in charted
+    ]
     text = "".join(f"{line}\n" for line in lines)
     publish_text(output / "study.txt", text)
     publish_text(output / "study.html", page(study.title, [listing("\n".join(lines)), *charts]))
@@ -132,12 +161,24 @@ def _run_study(options: argparse.Namespace) -> None:
 def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
     parser.add_argument(
-        "study", type=some_path, metavar="STUDY", help="folder of a study, such as configs/studies/hybrid"
+        "study",
+        type=some_path,
+        metavar="STUDY",
+        help="folder of a study, such as configs/studies/hybrid",
     )
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder of sets, runs and scores")
-    parser.add_argument("--input", metavar="FILES", help="texts, as the pipeline takes them; default: the demo's pages")
     parser.add_argument(
-        "--pairs", type=Path, metavar="FILES", help="minimal pairs, in BLiMP's format or as good and bad; default: none"
+        "--output", type=Path, required=True, metavar="DIR", help="folder of sets, runs and scores"
+    )
+    parser.add_argument(
+        "--input",
+        metavar="FILES",
+        help="texts, as the pipeline takes them; default: the demo's pages",
+    )
+    parser.add_argument(
+        "--pairs",
+        type=Path,
+        metavar="FILES",
+        help="minimal pairs, in BLiMP's format or as good and bad; default: none",
     )
     parser.add_argument(
         "--heldout",
@@ -147,13 +188,25 @@ def main(arguments: Sequence[str]) -> int:
         help="files of a measure, where variants change the pipeline",
     )
     parser.add_argument(
-        "--texts", action="append", default=[], metavar="NAME=FILES", help="texts to measure in bits per byte"
+        "--texts",
+        action="append",
+        default=[],
+        metavar="NAME=FILES",
+        help="texts to measure in bits per byte",
     )
     parser.add_argument(
-        "--labeled", action="append", default=[], metavar="SPLIT=FILE", help="labeled rows: train, dev, and other tests"
+        "--labeled",
+        action="append",
+        default=[],
+        metavar="SPLIT=FILE",
+        help="labeled rows: train, dev, and other tests",
     )
-    parser.add_argument("--dry-run", action="store_true", help="make the sets, and print the steps of each run")
-    parser.add_argument("--flops", type=float, help="FLOPs of each run; default: those of study.yaml")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="make the sets, and print the steps of each run"
+    )
+    parser.add_argument(
+        "--flops", type=float, help="FLOPs of each run; default: those of study.yaml"
+    )
     parser.add_argument("--seeds", type=positive, help="runs per variant; default: study.yaml's")
     return run_tool(parser, arguments, _run_study)
 

@@ -13,8 +13,20 @@ import torch
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError
-from clozeline.tools.command import Arguments, model_path, natural, positive, run_as_script, run_tool
-from clozeline.tools.models.export.verification import Logits, import_transformers, logits_of, refusals_of
+from clozeline.tools.command import (
+    Arguments,
+    model_path,
+    natural,
+    positive,
+    run_as_script,
+    run_tool,
+)
+from clozeline.tools.models.export.verification import (
+    Logits,
+    import_transformers,
+    logits_of,
+    refusals_of,
+)
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.startup.export_plan import exported_form
 
@@ -30,7 +42,9 @@ def largest_difference(first: Logits, second: Logits, ids: Tensor) -> float:
             "exports drop the rows that pad a vocabulary, so compare two exports, or the run with its export"
         )
     if not widths[0]:
-        raise ConfigurationError("the models have no heads with scores: name a class with a head under architectures")
+        raise ConfigurationError(
+            "the models have no heads with scores: name a class with a head under architectures"
+        )
     return max(float((a - b).abs().max()) for a, b in zip(*sides, strict=True))
 
 
@@ -44,11 +58,17 @@ def _run_transformers(folder: Path) -> tuple[Logits, int]:
     """Return a function that computes a model's logits with transformers; local files only, no remote code."""
     transformers = import_transformers("--theirs")
     with refusals_of(folder):
-        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        config = transformers.AutoConfig.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
         architecture = getattr(transformers, (config.architectures or ["none"])[0], None)
         if architecture is None:
-            raise ConfigurationError(f"{folder}: config.json names no class of transformers under architectures")
-        model: Any = architecture.from_pretrained(folder, local_files_only=True, dtype=torch.float32).eval()
+            raise ConfigurationError(
+                f"{folder}: config.json names no class of transformers under architectures"
+            )
+        model: Any = architecture.from_pretrained(
+            folder, local_files_only=True, dtype=torch.float32
+        ).eval()
         rows = int(config.get_text_config().vocab_size)
 
     def logits(ids: Tensor) -> list[Tensor]:
@@ -81,7 +101,9 @@ def _compare(options: argparse.Namespace) -> int:
             tokenizer = source.tokenizer
     for text in options.text:
         if tokenizer is None:
-            raise ConfigurationError("text: neither model comes with a tokenizer of ours; import one with its model")
+            raise ConfigurationError(
+                "text: neither model comes with a tokenizer of ours; import one with its model"
+            )
         inputs[f"text {text!r:.40}"] = torch.tensor([tokenizer.encode([text])[0].ids.tolist()])
     largest = 0.0
     for name, ids_given in inputs.items():
@@ -94,14 +116,30 @@ def _compare(options: argparse.Namespace) -> int:
 def main(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code: 65 where the models differ by more than `close`."""
     parser = Arguments(__doc__)
-    parser.add_argument("first", type=model_path, metavar="DIR_A", help="run, or folder with a model")
-    parser.add_argument("second", type=model_path, metavar="DIR_B", help="the model to compare it with")
-    parser.add_argument("--theirs", action="store_true", help="run folders for transformers by transformers")
-    parser.add_argument("--text", action="append", default=[], help="also compare on a text; may be repeated")
-    parser.add_argument("--rows", type=positive, default=4, metavar="N", help="rows of random ids (%(default)s)")
-    parser.add_argument("--length", type=positive, default=12, metavar="N", help="ids per row (%(default)s)")
-    parser.add_argument("--seed", type=natural, default=0, metavar="N", help="seed of the random ids (%(default)s)")
-    parser.add_argument("--close", type=float, default=1e-4, help="largest difference allowed (%(default)s)")
+    parser.add_argument(
+        "first", type=model_path, metavar="DIR_A", help="run, or folder with a model"
+    )
+    parser.add_argument(
+        "second", type=model_path, metavar="DIR_B", help="the model to compare it with"
+    )
+    parser.add_argument(
+        "--theirs", action="store_true", help="run folders for transformers by transformers"
+    )
+    parser.add_argument(
+        "--text", action="append", default=[], help="also compare on a text; may be repeated"
+    )
+    parser.add_argument(
+        "--rows", type=positive, default=4, metavar="N", help="rows of random ids (%(default)s)"
+    )
+    parser.add_argument(
+        "--length", type=positive, default=12, metavar="N", help="ids per row (%(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=natural, default=0, metavar="N", help="seed of the random ids (%(default)s)"
+    )
+    parser.add_argument(
+        "--close", type=float, default=1e-4, help="largest difference allowed (%(default)s)"
+    )
     return run_tool(parser, arguments, _compare, prints=True)
 
 

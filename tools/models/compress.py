@@ -38,8 +38,17 @@ from clozeline.tools.command import (
     split_settings,
 )
 from clozeline.tools.model_folder import write_imported
-from clozeline.tools.models.compression.comparison import MeasureOptions, Row, measure_row, table_lines
-from clozeline.tools.models.compression.written_models import model_folder, write_compressed, write_record
+from clozeline.tools.models.compression.comparison import (
+    MeasureOptions,
+    Row,
+    measure_row,
+    table_lines,
+)
+from clozeline.tools.models.compression.written_models import (
+    model_folder,
+    write_compressed,
+    write_record,
+)
 from clozeline.tools.models.export.torchao_format import integers_of_class
 from clozeline.tools.models.export_model import export_quantized
 from clozeline.tools.runs.data.run_sets import open_first_set
@@ -82,7 +91,9 @@ def _write_smaller(source: Path, options: CompressOptions, method: Method) -> li
     run = TrainedModel.open(source, quantized=False)
     dense = exported_form(run)
     if dense.absent:
-        raise ConfigurationError(f"{source}: holds a body without a head, which no tool reads; fine-tune it first")
+        raise ConfigurationError(
+            f"{source}: holds a body without a head, which no tool reads; fine-tune it first"
+        )
     with model_folder(options.output, source, run.tokenizer_folder):
         compressed = method.compress(dense, _calibration(run, method, options))
         write_record(options.output, run, options.method, method, compressed.lines)
@@ -90,15 +101,25 @@ def _write_smaller(source: Path, options: CompressOptions, method: Method) -> li
             write_compressed(run, options.output, compressed.checkpoint, options.method)
         else:
             _write_integers(run, dense, options.output, compressed.checkpoint, method.quantization)
-    sys.stdout.write("".join(f"{line}\n" for line in (f"{options.output}: {options.method}", *compressed.lines)))
+    sys.stdout.write(
+        "".join(f"{line}\n" for line in (f"{options.output}: {options.method}", *compressed.lines))
+    )
     is_run = run.config is not None and method.quantization is None
     smaller = replace(compressed.checkpoint, files=() if is_run else (options.output / WEIGHTS,))
-    after = replace(run, checkpoint=smaller) if is_run else TrainedModel(options.output, smaller, run.recorded)
+    after = (
+        replace(run, checkpoint=smaller)
+        if is_run
+        else TrainedModel(options.output, smaller, run.recorded)
+    )
     return [replace(run, checkpoint=dense), after]
 
 
 def _write_integers(
-    run: TrainedModel, dense: Checkpoint, output: Path, smaller: Checkpoint, quantization: Quantization
+    run: TrainedModel,
+    dense: Checkpoint,
+    output: Path,
+    smaller: Checkpoint,
+    quantization: Quantization,
 ) -> None:
     """Write a folder that transformers loads; in our format, if no class of it holds the model."""
     try:
@@ -113,7 +134,9 @@ def _write_integers(
 
 def _calibration(run: TrainedModel, method: Method, options: CompressOptions) -> list[Batch]:
     """Return the calibration rows that a method reads, a batch each."""
-    if not (method.calibrates and options.rows and (options.data is not None or run.config is not None)):
+    if not (
+        method.calibrates and options.rows and (options.data is not None or run.config is not None)
+    ):
         return []
     if options.data is not None:
         shards = open_shards(options.data)
@@ -139,16 +162,22 @@ def main(arguments: Sequence[str]) -> int:
     several = "the table of several models, the first is the dense one"
     parser.add_argument("--compare", action="store_true", help=several)
     options: list[Any] = [METHODS.load_class(name).Options for name in METHODS.available()]
-    add_settings(parser, CompressOptions, *options, help_text="RUN_OR_DIR, and settings, listed below")
+    add_settings(
+        parser, CompressOptions, *options, help_text="RUN_OR_DIR, and settings, listed below"
+    )
 
     def action(parsed: argparse.Namespace) -> None:
         words = [word for word in parsed.overrides if re.match(r"[a-z_]+(\.[a-z_]+)*=", word)]
         folders = [model_path(word) for word in parsed.overrides if word not in words]
         count = len(folders)
         if parsed.compare and count < 2:
-            raise ConfigurationError(f"--compare: expected the dense model and others, got {count} folders")
+            raise ConfigurationError(
+                f"--compare: expected the dense model and others, got {count} folders"
+            )
         if not parsed.compare and count != 1:
-            raise ConfigurationError(f"expected one run or model folder, got {count}; several need --compare")
+            raise ConfigurationError(
+                f"expected one run or model folder, got {count}; several need --compare"
+            )
         rows = compare(folders, words) if parsed.compare else [compress(folders[0], words)]
         sys.stdout.write("".join(f"{line}\n" for line in table_lines(rows)))
 

@@ -16,7 +16,14 @@ from clozeline.files import publish_json, publish_text
 from clozeline.model.adapters import Adapter
 from clozeline.model.checkpoints import Checkpoint, build_checkpoint, export_adapter, fit_to_class
 from clozeline.model.registries import HEADS
-from clozeline.tools.command import Arguments, model_path, natural, run_as_script, run_tool, some_path
+from clozeline.tools.command import (
+    Arguments,
+    model_path,
+    natural,
+    run_as_script,
+    run_tool,
+    some_path,
+)
 from clozeline.tools.model_folder import require_empty, write_tensors
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.checkpoint import StepChoice
@@ -62,7 +69,9 @@ def _open_adapted(folder: Path, step: StepChoice = None) -> _Adapted:
     run = TrainedModel.open(folder, step, quantized=False)
     checkpoint = with_row_length(run.checkpoint, run.recorded) if run.config else run.checkpoint
     if checkpoint.config.adapter is None:
-        raise ConfigurationError(f"{folder}: holds no adapter: export the model with clozeline export-model")
+        raise ConfigurationError(
+            f"{folder}: holds no adapter: export the model with clozeline export-model"
+        )
     model = build_checkpoint(checkpoint)
     (adapter,) = model.adapters.values()
     config = replace(checkpoint.config, adapter=None)
@@ -82,10 +91,14 @@ def _open_adapted(folder: Path, step: StepChoice = None) -> _Adapted:
 def _export(options: argparse.Namespace) -> None:
     require_empty(options.output)
     adapted = _open_adapted(options.run, options.step)
-    original, key_map = fit_to_class(adapted.original, options.type or adapted.original.model_type, body_alone=True)
+    original, key_map = fit_to_class(
+        adapted.original, options.type or adapted.original.model_type, body_alone=True
+    )
     config = original.config
     ids = original.token_ids
-    export = export_adapter(adapted.base, adapted.adapter, adapted.trained, model_type=key_map.model_type)
+    export = export_adapter(
+        adapted.base, adapted.adapter, adapted.trained, model_type=key_map.model_type
+    )
     options.output.mkdir(parents=True, exist_ok=True)
     write_tensors(options.output / "adapter_model.safetensors", export.tensors, export.metadata)
     # keys of config.json that the class with the run's head needs in addition to those of the base
@@ -101,7 +114,8 @@ def _export(options: argparse.Namespace) -> None:
         title=" ".join(options.output.name.split()),
         kind=kind,
         parameters=parameters,
-        base=options.base or ("that of the import" if adapted.source is None else adapted.source.name),
+        base=options.base
+        or ("that of the import" if adapted.source is None else adapted.source.name),
         path=options.base or "path/to/the/base",
         loader=export.loader,
         keys="".join(f", {key}={value!r}" for key, value in keys.items()),
@@ -123,13 +137,22 @@ def _export(options: argparse.Namespace) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
-    parser.add_argument("run", type=model_path, metavar="RUN", help="run with an adapter, or an imported one")
+    parser.add_argument(
+        "run", type=model_path, metavar="RUN", help="run with an adapter, or an imported one"
+    )
     parser.add_argument("output", type=some_path, metavar="DIR", help="new folder")
     parser.add_argument(
-        "--base", default="", metavar="NAME", help="folder or name of the base, for adapter_config.json"
+        "--base",
+        default="",
+        metavar="NAME",
+        help="folder or name of the base, for adapter_config.json",
     )
-    parser.add_argument("--type", metavar="TYPE", help="model type of transformers (default: that of the base)")
-    parser.add_argument("--step", type=natural, metavar="N", help="the checkpoint of step N (the newest whole one)")
+    parser.add_argument(
+        "--type", metavar="TYPE", help="model type of transformers (default: that of the base)"
+    )
+    parser.add_argument(
+        "--step", type=natural, metavar="N", help="the checkpoint of step N (the newest whole one)"
+    )
     return run_tool(parser, arguments, _export)
 
 

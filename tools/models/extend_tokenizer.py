@@ -63,7 +63,9 @@ def extend_tokenizer(model: Path, options: ExtendOptions) -> str:
     """Write the extended tokenizer, and return a line about it."""
     source = own_tokenizer(model)
     if source is None:
-        raise ConfigurationError(f"{model}: expected a run, an imported model, or one of our tokenizers")
+        raise ConfigurationError(
+            f"{model}: expected a run, an imported model, or one of our tokenizers"
+        )
     tokenizer: Any = load_tokenizer(source.folder)
     if not hasattr(tokenizer, "extend"):
         raise ConfigurationError(
@@ -79,12 +81,16 @@ def extend_tokenizer(model: Path, options: ExtendOptions) -> str:
         output.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as temporary:
             written = Path(temporary) / output.name
-            spelled = tokenizer.extend((), Path(temporary) / "letters", letters) if letters else tokenizer
+            spelled = (
+                tokenizer.extend((), Path(temporary) / "letters", letters) if letters else tokenizer
+            )
             cuts = {word: spelled.cut(word) for word in counts}
             splittable = Counter({word: count for word, count in counts.items() if cuts[word]})
             merges = learn_merges(spelled, splittable, cuts, options, options.pieces - len(letters))
             if not merges and not letters:
-                raise ConfigurationError(f"{options.input}: no two pieces are neighbors {options.min_frequency} times")
+                raise ConfigurationError(
+                    f"{options.input}: no two pieces are neighbors {options.min_frequency} times"
+                )
             larger = spelled.extend(merges, written)
             save_tokenizer(larger, source.kind, written)
             if (source.folder / SOURCE).is_dir():
@@ -99,7 +105,9 @@ def extend_tokenizer(model: Path, options: ExtendOptions) -> str:
     words = {word: count for word, count in counts.items() if tokenizer.cut(word)}
     if words:
         both = (tokenizer, larger)
-        tokens = [sum(len(each.cut(word)) * count for word, count in words.items()) for each in both]
+        tokens = [
+            sum(len(each.cut(word)) * count for word, count in words.items()) for each in both
+        ]
         before, now = (number / sum(words.values()) for number in tokens)
         lines[0] += f"; tokens a word {before:.3f} before, {now:.3f} now"
     return "\n".join([*lines, *_describe_unknown(tokenizer, larger, options)])
@@ -132,7 +140,11 @@ def _describe_unknown(before: Any, now: Any, options: ExtendOptions) -> Iterator
 
 
 def learn_merges(
-    tokenizer: Any, words: Counter[str], cuts: Mapping[str, Sequence[str]], options: ExtendOptions, most: int
+    tokenizer: Any,
+    words: Counter[str],
+    cuts: Mapping[str, Sequence[str]],
+    options: ExtendOptions,
+    most: int,
 ) -> list[tuple[str, str]]:
     """Return at most `most` merges of neighboring pieces that make new ones, learned by the `tokenizers` library.
 
@@ -144,11 +156,14 @@ def learn_merges(
     trainer = trainers.BpeTrainer(
         vocab_size=len(pieces) + most, min_frequency=options.min_frequency, show_progress=False
     )
-    model.train_from_iterator(("".join(map(letters.__getitem__, cuts[word])) for word in words.elements()), trainer)
+    model.train_from_iterator(
+        ("".join(map(letters.__getitem__, cuts[word])) for word in words.elements()), trainer
+    )
     made: dict[str, tuple[str, str]] = {}
     for pair in json.loads(model.to_str())["model"]["merges"]:
         left, right = (
-            reduce(tokenizer.join_pieces, (pieces[ord(letter) - 0x10000] for letter in side)) for side in pair
+            reduce(tokenizer.join_pieces, (pieces[ord(letter) - 0x10000] for letter in side))
+            for side in pair
         )
         made.setdefault(tokenizer.join_pieces(left, right), (left, right))
     known = {tokenizer.piece(token) for token in range(tokenizer.vocabulary.size)}
@@ -157,7 +172,9 @@ def learn_merges(
 
 def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
-    parser.add_argument("model", type=some_path, metavar="MODEL", help="a run, an imported model, or a tokenizer")
+    parser.add_argument(
+        "model", type=some_path, metavar="MODEL", help="a run, an imported model, or a tokenizer"
+    )
     add_settings(parser, ExtendOptions)
 
     def action(options: argparse.Namespace) -> None:

@@ -36,13 +36,19 @@ def _import(options: argparse.Namespace) -> None:
         with tempfile.TemporaryDirectory() as probe:  # a damaged tokenizer leaves no files
             import_tokenizer(base.tokenizer_folder, Path(probe) / TOKENIZER)
         for path in sorted(path for path in base.tokenizer_folder.rglob("*") if path.is_file()):
-            with publish(options.output / TOKENIZER / path.relative_to(base.tokenizer_folder)) as temporary:
+            with publish(
+                options.output / TOKENIZER / path.relative_to(base.tokenizer_folder)
+            ) as temporary:
                 shutil.copyfile(path, temporary)
     options.output.mkdir(parents=True, exist_ok=True)
     write_imported(options.output, checkpoint, options.source)
     adapter = checkpoint.config.adapter
     assert adapter is not None
-    count = sum(tensor.numel() for name, tensor in checkpoint.tensors.items() if name.startswith("adapters."))
+    count = sum(
+        tensor.numel()
+        for name, tensor in checkpoint.tensors.items()
+        if name.startswith("adapters.")
+    )
     print(f"{options.output}: {adapter.name}, {count:,} parameters, on {options.base}")
     if checkpoint.trained:
         print(f"  with the trained head {', '.join(checkpoint.config.heads)}")
@@ -52,10 +58,16 @@ def _import(options: argparse.Namespace) -> None:
 def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
     parser.add_argument("source", type=model_path, metavar="DIR", help="folder that peft saved")
-    parser.add_argument("base", type=model_path, metavar="BASE", help="model that the adapter was trained on")
+    parser.add_argument(
+        "base", type=model_path, metavar="BASE", help="model that the adapter was trained on"
+    )
     parser.add_argument("output", type=some_path, metavar="OUTPUT", help="new folder")
-    parser.add_argument("--type", metavar="TYPE", help="model type of transformers (default: that of the base)")
-    parser.add_argument("--no-tokenizer", action="store_true", help="import adapter and model alone")
+    parser.add_argument(
+        "--type", metavar="TYPE", help="model type of transformers (default: that of the base)"
+    )
+    parser.add_argument(
+        "--no-tokenizer", action="store_true", help="import adapter and model alone"
+    )
     return run_tool(parser, arguments, _import)
 
 

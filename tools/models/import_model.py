@@ -29,10 +29,16 @@ def _import(options: argparse.Namespace) -> None:
     folder = options.output
     require_empty(folder)
     if (source / MODEL).is_file():
-        raise ConfigurationError(f"{source}: holds {MODEL}, it has been imported already: use it as it is")
+        raise ConfigurationError(
+            f"{source}: holds {MODEL}, it has been imported already: use it as it is"
+        )
     checkpoint = read_checkpoint(source, strict=options.strict)
     rows = checkpoint.vocab_size
-    tokenizer = "without a tokenizer" if options.no_tokenizer else add_tokenizer(source, folder / TOKENIZER, rows)
+    tokenizer = (
+        "without a tokenizer"
+        if options.no_tokenizer
+        else add_tokenizer(source, folder / TOKENIZER, rows)
+    )
     write_imported(folder, checkpoint, source)
     count = sum(tensor.numel() for tensor in checkpoint.tensors.values())
     kind = checkpoint.model_type
@@ -43,7 +49,9 @@ def _import(options: argparse.Namespace) -> None:
 
 def add_tokenizer(source: Path, folder: Path, rows: int) -> str:
     """Import the tokenizer of a published model with so many rows, if it has one; return the line that tells so."""
-    if not any(os.path.lexists(source / name) for name in _TOKENIZERS) and not any(source.glob("*.model")):
+    if not any(os.path.lexists(source / name) for name in _TOKENIZERS) and not any(
+        source.glob("*.model")
+    ):
         return f"without a tokenizer: {source} holds none of {', '.join(_TOKENIZERS)}, *.model"
     with tempfile.TemporaryDirectory() as probe:  # a refused tokenizer leaves no files
         size = import_tokenizer(source, Path(probe) / folder.name).vocabulary.size
@@ -60,11 +68,16 @@ def add_tokenizer(source: Path, folder: Path, rows: int) -> str:
 def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
     parser.add_argument(
-        "source", type=model_path, metavar="DIR_IN", help="folder with config.json and weights, or hf://org/name"
+        "source",
+        type=model_path,
+        metavar="DIR_IN",
+        help="folder with config.json and weights, or hf://org/name",
     )
     parser.add_argument("output", type=some_path, metavar="DIR_OUT", help="new folder")
     parser.add_argument("--no-tokenizer", action="store_true", help="import the model alone")
-    parser.add_argument("--strict", action="store_true", help="refuse heads that the model type does not have")
+    parser.add_argument(
+        "--strict", action="store_true", help="refuse heads that the model type does not have"
+    )
     return run_tool(parser, arguments, _import)
 
 

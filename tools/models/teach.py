@@ -74,19 +74,32 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
 
     shards = open_shards(options.data.shards)
     teacher = open_teacher(run, None, shards, "RUN")
-    stored = plan_scores(teacher, shards, options.head, options.k, options.how, options.temperature, options.seed)
+    stored = plan_scores(
+        teacher, shards, options.head, options.k, options.how, options.temperature, options.seed
+    )
     del teacher  # each process opens its own
     plan = {"set": shards.digest, **stored.to_config()}
-    with one_at_a_time(options.output, lambda: print("output: waiting for another process", file=sys.stderr)):
-        present = open_shards(options.output).manifest if (options.output / "manifest.json").exists() else None
+    with one_at_a_time(
+        options.output, lambda: print("output: waiting for another process", file=sys.stderr)
+    ):
+        present = (
+            open_shards(options.output).manifest
+            if (options.output / "manifest.json").exists()
+            else None
+        )
         _refuse_other_plan(options.output, present, plan)
         if present is not None:
             shutil.rmtree(options.output / "tmp", ignore_errors=True)
             return present
         sweep(options.output)
         publish_json(options.output / _PLAN, plan)
-        for shard in write_shards(Task(run, options.data.shards, options.output, stored), shards, options.processes):
-            print(f"shard {shard + 1} of {plural(len(shards.manifest.shards), 'shard')}", file=sys.stderr)
+        for shard in write_shards(
+            Task(run, options.data.shards, options.output, stored), shards, options.processes
+        ):
+            print(
+                f"shard {shard + 1} of {plural(len(shards.manifest.shards), 'shard')}",
+                file=sys.stderr,
+            )
         parent = {"name": shards.manifest.name, "digest": shards.digest, "role": ROWS}
         manifest = writer_of(shards, stored).write_manifest(
             Output(options.output),

@@ -49,14 +49,18 @@ class LanguageFigures:
     """ids that occur and are not special"""
 
 
-def measure(tokenizer: Tokenizer, texts: Iterable[tuple[str, str]]) -> tuple[dict[str, LanguageFigures], UnknownText]:
+def measure(
+    tokenizer: Tokenizer, texts: Iterable[tuple[str, str]]
+) -> tuple[dict[str, LanguageFigures], UnknownText]:
     """Encode pairs of language and text; return the counts per language, and those of unknown text."""
     vocabulary = tokenizer.vocabulary
     by_language = dict[str, LanguageFigures]()
     unknown = UnknownText(tokenizer)
     remaining = iter(texts)
     while batch := list(islice(remaining, _BATCH_TEXTS)):
-        for (language, text), encoding in zip(batch, tokenizer.encode([text for _, text in batch]), strict=True):
+        for (language, text), encoding in zip(
+            batch, tokenizer.encode([text for _, text in batch]), strict=True
+        ):
             figures = by_language.setdefault(language, LanguageFigures())
             figures.texts += 1
             figures.words += len(text.split())
@@ -84,7 +88,9 @@ def _read_texts(stage: Path) -> Iterator[tuple[str, str]]:
                 yield document.target_language or "und", document.target_text
 
 
-def _build_tables(tokenizer: Tokenizer, by_language: dict[str, LanguageFigures], unknown: UnknownText) -> list[Sheet]:
+def _build_tables(
+    tokenizer: Tokenizer, by_language: dict[str, LanguageFigures], unknown: UnknownText
+) -> list[Sheet]:
     usable = int((~tokenizer.vocabulary.special).sum())
     lines = []
     for language, row in sorted(by_language.items(), key=lambda item: (-item[1].tokens, item[0])):
@@ -109,9 +115,15 @@ def _build_tables(tokenizer: Tokenizer, by_language: dict[str, LanguageFigures],
 def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
     parser.add_argument(
-        "tokenizer", type=some_path, help="folder of a tokenizer, such as OUTPUT/train_tokenizer/tokenizer"
+        "tokenizer",
+        type=some_path,
+        help="folder of a tokenizer, such as OUTPUT/train_tokenizer/tokenizer",
     )
-    parser.add_argument("stage", type=some_path, help="folder of a stage that writes documents, such as OUTPUT/dedup")
+    parser.add_argument(
+        "stage",
+        type=some_path,
+        help="folder of a stage that writes documents, such as OUTPUT/dedup",
+    )
 
     def action(options: argparse.Namespace) -> None:
         tokenizer = load_tokenizer(options.tokenizer)

@@ -30,7 +30,14 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
 from clozeline.pipeline.tables import KeyedTexts
 from clozeline.pipeline.text.normal_form import NormalForm
-from clozeline.tools.command import IntermixedArguments, add_settings, model_path, run_as_script, run_tool, settings_of
+from clozeline.tools.command import (
+    IntermixedArguments,
+    add_settings,
+    model_path,
+    run_as_script,
+    run_tool,
+    settings_of,
+)
 from clozeline.tools.runs.data.model_command import CheckpointChoice
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.evaluation.early_exits import ExitOptions
@@ -138,7 +145,12 @@ class SuiteOptions(Scored):
 
     def scores(self, trained: TrainedModel) -> Scores:
         """Return the scores of the items."""
-        from clozeline.tools.runs.evaluation import last_word_prediction, lm_eval_tasks, masked_facts, minimal_pairs
+        from clozeline.tools.runs.evaluation import (
+            last_word_prediction,
+            lm_eval_tasks,
+            masked_facts,
+            minimal_pairs,
+        )
 
         if self.suite == "lm_eval":
             scores = lm_eval_tasks.task_scores(trained, self.tasks, self.input, self.normalize)
@@ -150,7 +162,9 @@ class SuiteOptions(Scored):
             scores = masked_facts.score(trained, self.input, self.candidates, self.normalize)
             lines = masked_facts.fact_lines
         else:
-            scores = minimal_pairs.score(trained, self.input, self.pairs, self.baseline, self.score, self.normalize)
+            scores = minimal_pairs.score(
+                trained, self.input, self.pairs, self.baseline, self.score, self.normalize
+            )
             scores = {"suite": self.suite, **scores}
             lines = minimal_pairs.pair_lines
             if self.suite != "blimp":
@@ -180,11 +194,18 @@ _MODES: Final = {"perplexity": PerplexityOptions, "suite": SuiteOptions, "probe"
 
 
 def score_task(
-    run: Path, options: EvaluateOptions, world: World | None = None, set_paths: SetPaths | None = None
+    run: Path,
+    options: EvaluateOptions,
+    world: World | None = None,
+    set_paths: SetPaths | None = None,
 ) -> tuple[str, list[str]]:
     """Return the scores of a run on its task as JSON text, and lines about its errors; write its predictions."""
     from clozeline.tools.runs.evaluation.answer_threshold import store_threshold
-    from clozeline.tools.runs.evaluation.error_analysis import answered_records, error_lines, record_lines
+    from clozeline.tools.runs.evaluation.error_analysis import (
+        answered_records,
+        error_lines,
+        record_lines,
+    )
     from clozeline.tools.runs.evaluation.scores import scores_of, to_json
     from clozeline.tools.runs.evaluation.task_run import open_task_run, set_rows
     from clozeline.train.task_heads._task_head import merge_shares
@@ -194,7 +215,9 @@ def score_task(
     rows = set_rows(opened.shards)
     answer = opened.answer
     if options.tune and not opened.facts.unanswerable:
-        raise ConfigurationError(f"tune: {opened.facts.name} has no questions without answers, remove the key")
+        raise ConfigurationError(
+            f"tune: {opened.facts.name} has no questions without answers, remove the key"
+        )
     rank, size = (0, 1) if world is None else (world.rank, world.size)
     share = answer.predict(opened.task, rows, rank, size)
     shares = [share] if world is None else world.gather(share)
@@ -208,14 +231,18 @@ def score_task(
         if options.tune:
             threshold, f1 = answer.choose_threshold(rows, predicted)
             store_threshold(
-                run, threshold, {"checkpoint": opened.trained.digest, "set": opened.shards.digest, "f1": f1}
+                run,
+                threshold,
+                {"checkpoint": opened.trained.digest, "set": opened.shards.digest, "f1": f1},
             )
             opened = replace(opened, threshold=threshold)
         lines: list[str] = []
         if options.predictions is not None or options.errors:
             records = answered_records(opened, rows, predicted)
             if options.predictions is not None:
-                publish_text(options.predictions, "".join(f"{line}\n" for line in record_lines(records)))
+                publish_text(
+                    options.predictions, "".join(f"{line}\n" for line in record_lines(records))
+                )
             if options.errors:
                 lines = list(error_lines(answer, records))
         result = to_json({**scores_of(opened, rows, predicted), **used}), lines
@@ -232,7 +259,9 @@ def training_lines(run: Path, step: int) -> list[str]:
     return diagnose_run(replace(read_config(run), output=run))
 
 
-def evaluate_mode(run: Path, options: PerplexityOptions | SuiteOptions | ProbeOptions) -> tuple[str, Iterator[str]]:
+def evaluate_mode(
+    run: Path, options: PerplexityOptions | SuiteOptions | ProbeOptions
+) -> tuple[str, Iterator[str]]:
     """Return the scores of a run on texts as JSON text and as lines."""
     from clozeline.tools.runs.evaluation.scores import to_json
 
@@ -241,7 +270,9 @@ def evaluate_mode(run: Path, options: PerplexityOptions | SuiteOptions | ProbeOp
     return to_json({**trained.provenance, **scores}), lines
 
 
-def score_heldout(run: Path, options: EvaluateOptions, set_paths: SetPaths) -> tuple[str, list[str]]:
+def score_heldout(
+    run: Path, options: EvaluateOptions, set_paths: SetPaths
+) -> tuple[str, list[str]]:
     """Return the losses of a run that is trained on texts as JSON text and as lines, with what its training says."""
     from clozeline.tools.runs.evaluation.heldout_losses import heldout_lines, heldout_losses
     from clozeline.tools.runs.evaluation.scores import to_json
@@ -258,7 +289,9 @@ def score_heldout(run: Path, options: EvaluateOptions, set_paths: SetPaths) -> t
 
 def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
-    parser.add_argument("run", type=model_path, metavar="RUN", help="a run directory of train/main.py")
+    parser.add_argument(
+        "run", type=model_path, metavar="RUN", help="a run directory of train/main.py"
+    )
     schemas = (EvaluateOptions, *_MODES.values())
     add_settings(parser, *schemas, help_text=f"settings, listed below; {SET_PATHS_HELP}")
     parser.add_argument("--json", action="store_true", help="print the JSON alone")
@@ -266,7 +299,11 @@ def main(arguments: Sequence[str]) -> int:
 
     def action(options: argparse.Namespace) -> None:
         set_paths, words = split_set_paths(options.overrides)
-        modes = [schema for key, schema in _MODES.items() if any(word.startswith(f"{key}=") for word in words)]
+        modes = [
+            schema
+            for key, schema in _MODES.items()
+            if any(word.startswith(f"{key}=") for word in words)
+        ]
         schema: type[Any] = modes[0] if modes else EvaluateOptions
         chosen = settings_of(schema, words)
         from clozeline.tools.runs.evaluation.heldout_losses import is_trained_on_texts
@@ -276,7 +313,9 @@ def main(arguments: Sequence[str]) -> int:
 
         if not isinstance(chosen, EvaluateOptions):
             if set_paths != SetPaths():
-                raise ConfigurationError("data.shards, data.heldout: are read to score a task; remove them")
+                raise ConfigurationError(
+                    "data.shards, data.heldout: are read to score a task; remove them"
+                )
             text, shown = evaluate_mode(options.run, chosen)
             write_scores(text, chosen.output, None if options.json else shown)
             return
@@ -289,7 +328,11 @@ def main(arguments: Sequence[str]) -> int:
         text, errors = score_task(options.run, chosen, world, set_paths)
         if world is None or world.rank == 0:
             scores = json.loads(text)
-            lines = None if options.json else [*lines_of(scores), *errors, *training_lines(options.run, scores["step"])]
+            lines = (
+                None
+                if options.json
+                else [*lines_of(scores), *errors, *training_lines(options.run, scores["step"])]
+            )
             write_scores(text, chosen.output, lines)
         if world is not None:
             world.shutdown()

@@ -20,7 +20,13 @@ from clozeline.pipeline.tables import files_of, named_texts
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.command import plural, run_as_script
 from clozeline.tools.runs.data.model_command import CheckpointChoice, run_model_tool
-from clozeline.tools.runs.inference.feature_files import MANIFEST, Extraction, Pool, Precision, write_features
+from clozeline.tools.runs.inference.feature_files import (
+    MANIFEST,
+    Extraction,
+    Pool,
+    Precision,
+    write_features,
+)
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 
@@ -50,7 +56,9 @@ def extract(run: Path, options: ExtractOptions) -> str:
     from clozeline.model.checkpoints import fill_absent_heads  # imports torch
 
     if (options.output / MANIFEST).exists():
-        raise ConfigurationError(f"output: {options.output} holds something already ({MANIFEST}); choose a new folder")
+        raise ConfigurationError(
+            f"output: {options.output} holds something already ({MANIFEST}); choose a new folder"
+        )
     hashes = {path.name: file_hash(path) for path in files_of(options.input)}
     opened = TrainedModel.open(run, options.step)
     trained = replace(opened, checkpoint=fill_absent_heads(opened.checkpoint))
@@ -63,7 +71,12 @@ def extract(run: Path, options: ExtractOptions) -> str:
     chosen = Extraction(str(options.layer), options.pool, options.precision, length)
     objective = trained.objectives[0]
     manifest = write_features(
-        options.output, trained, objective, named_texts(options.input, options.normalize), chosen, facts
+        options.output,
+        trained,
+        objective,
+        named_texts(options.input, options.normalize),
+        chosen,
+        facts,
     )
     rows = plural(manifest["rows"], "vector")
     text_count = plural(manifest["texts"], "text")
@@ -74,7 +87,9 @@ def extract(run: Path, options: ExtractOptions) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    return run_model_tool(__doc__, arguments, ExtractOptions, lambda run, options, _: print(extract(run, options)))
+    return run_model_tool(
+        __doc__, arguments, ExtractOptions, lambda run, options, _: print(extract(run, options))
+    )
 
 
 if __name__ == "__main__":

@@ -50,13 +50,19 @@ def guesses(trained: TrainedModel, ids: NDArray[Any], position: int, top: int) -
     """Return the most probable tokens at the masked position of a row with its special tokens."""
     from clozeline.model.scoring.masked import logits_at_masks
 
-    ((logits,),) = logits_at_masks(trained.model, [ids.tolist()], [[position]], previous=trained.predicts_next)
+    ((logits,),) = logits_at_masks(
+        trained.model, [ids.tolist()], [[position]], previous=trained.predicts_next
+    )
     best = logits.softmax(-1).topk(top)
     pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-    return [Guess(trained.tokenizer.decode_part([token]), probability) for token, probability in pairs]
+    return [
+        Guess(trained.tokenizer.decode_part([token]), probability) for token, probability in pairs
+    ]
 
 
-def iterate_masked_words(trained: TrainedModel, shards: ShardSet, max_rows: int) -> Iterator[tuple[NDArray[Any], int]]:
+def iterate_masked_words(
+    trained: TrainedModel, shards: ShardSet, max_rows: int
+) -> Iterator[tuple[NDArray[Any], int]]:
     """Yield held-out rows with their original tokens, and the position of a single-token word near the middle.
 
     The rows are spread evenly over a set of masked examples.
@@ -89,20 +95,32 @@ def iterate_masked_words(trained: TrainedModel, shards: ShardSet, max_rows: int)
 
 
 def _show(
-    console: Terminal, trained: TrainedModel, ids: NDArray[Any], position: int, top: int, *, answer: bool
+    console: Terminal,
+    trained: TrainedModel,
+    ids: NDArray[Any],
+    position: int,
+    top: int,
+    *,
+    answer: bool,
 ) -> None:
     tokenizer = trained.tokenizer
     masked = ids.copy()
     masked[position] = tokenizer.vocabulary.id_of("mask", "fill_mask")
     left = _decode_line(tokenizer, ids[max(1, position - SHOWN) : position])
     right = _decode_line(tokenizer, ids[position + 1 : min(len(ids) - 1, position + 1 + SHOWN)])
-    console.print(f"{escape(left.rstrip())} [bold]____[/bold]{escape(right)}", highlight=False, soft_wrap=True)
+    console.print(
+        f"{escape(left.rstrip())} [bold]____[/bold]{escape(right)}", highlight=False, soft_wrap=True
+    )
     best = [
         (guess.text.strip() or ("⏎" if "\n" in guess.text else "␣"), guess.probability)
         for guess in guesses(trained, masked, position, top)
     ]
     listed = "  ".join(f"{escape(piece)} {probability:.2f}" for piece, probability in best)
-    word = f"hidden: [green]{escape(tokenizer.decode_part([int(ids[position])]).strip())}[/green]   " if answer else ""
+    word = (
+        f"hidden: [green]{escape(tokenizer.decode_part([int(ids[position])]).strip())}[/green]   "
+        if answer
+        else ""
+    )
     console.print(f"    {word}guesses: {listed}", highlight=False, soft_wrap=True)
 
 
@@ -112,9 +130,12 @@ def _show_fillings(console: Terminal, trained: TrainedModel, text: str, width: i
     decoding = Decoding(mode="unmask", width=width)
     for filling in fill_text(trained, text, decoding, width):
         shown = "".join(
-            f"[bold]{escape(part)}[/bold]" if new else escape(part) for part, new in parts_of(trained, filling)
+            f"[bold]{escape(part)}[/bold]" if new else escape(part)
+            for part, new in parts_of(trained, filling)
         )
-        console.print(f"{shown.strip()} [dim]({filling.score:.3f})[/dim]", highlight=False, soft_wrap=True)
+        console.print(
+            f"{shown.strip()} [dim]({filling.score:.3f})[/dim]", highlight=False, soft_wrap=True
+        )
 
 
 def _decode_line(tokenizer: Tokenizer, ids: NDArray[Any]) -> str:
@@ -126,8 +147,12 @@ def _fill(options: argparse.Namespace) -> None:
     console = Terminal()
     set_paths, words = run_sets.split_set_paths(options.overrides)
     if unknown := [word for word in words if "=" in word.split(" ")[0]]:
-        raise ConfigurationError(f"argument {unknown[0]!r}: expected data.shards=MANIFEST or data.heldout=MANIFEST")
-    texts = [normalize_field("prose", text) for text in (*options.text, *words)]  # as `generate` takes its text
+        raise ConfigurationError(
+            f"argument {unknown[0]!r}: expected data.shards=MANIFEST or data.heldout=MANIFEST"
+        )
+    texts = [
+        normalize_field("prose", text) for text in (*options.text, *words)
+    ]  # as `generate` takes its text
     trained = TrainedModel.open(options.run, options.step)
     from clozeline.tools.runs.inference.masked_text import encode_masked_text
 
@@ -135,7 +160,9 @@ def _fill(options: argparse.Namespace) -> None:
         what = f"it has {', '.join(trained.model.heads)}"
         if any(head.target == "lm" for head in trained.model.heads.values()):
             what = f"it predicts the next token: clozeline generate {options.run} 'a text'"
-        raise ConfigurationError(f"{options.run}: expected a model that fills masks (a head masked_lm), {what}")
+        raise ConfigurationError(
+            f"{options.run}: expected a model that fills masks (a head masked_lm), {what}"
+        )
     for text in texts:
         ids, positions = encode_masked_text(trained, text)
         if len(positions) == 1:
@@ -143,7 +170,9 @@ def _fill(options: argparse.Namespace) -> None:
         else:
             _show_fillings(console, trained, text, options.beam)
     if options.heldout:
-        for ids, position in iterate_masked_words(trained, _open_heldout_set(trained, set_paths), options.heldout):
+        for ids, position in iterate_masked_words(
+            trained, _open_heldout_set(trained, set_paths), options.heldout
+        ):
             _show(console, trained, ids, position, options.top, answer=True)
 
 
@@ -170,15 +199,29 @@ def _open_heldout_set(trained: TrainedModel, set_paths: run_sets.SetPaths) -> Sh
 
 def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
-    parser.add_argument("run", type=model_path, metavar="RUN", help="a run directory of train/main.py")
-    parser.add_argument("--text", action="append", default=[], help="a sentence with <mask>s; may be repeated")
-    parser.add_argument("--beam", type=positive, default=1, metavar="W", help="fillings of several masks (%(default)s)")
+    parser.add_argument(
+        "run", type=model_path, metavar="RUN", help="a run directory of train/main.py"
+    )
+    parser.add_argument(
+        "--text", action="append", default=[], help="a sentence with <mask>s; may be repeated"
+    )
+    parser.add_argument(
+        "--beam",
+        type=positive,
+        default=1,
+        metavar="W",
+        help="fillings of several masks (%(default)s)",
+    )
     step_help = "step of the checkpoint; best: the one with the lowest held-out loss (the newest complete one)"
     parser.add_argument("--step", type=checkpoint_step, metavar="N", help=step_help)
-    parser.add_argument("--heldout", type=natural, default=0, metavar="N", help="mask one word in each of N rows")
+    parser.add_argument(
+        "--heldout", type=natural, default=0, metavar="N", help="mask one word in each of N rows"
+    )
     words_help = f"sentences with <mask>s, as with --text; {run_sets.SET_PATHS_HELP}"
     parser.add_argument("overrides", nargs="*", metavar="TEXT", help=words_help)
-    parser.add_argument("--top", type=positive, default=5, metavar="N", help="predictions to show (%(default)s)")
+    parser.add_argument(
+        "--top", type=positive, default=5, metavar="N", help="predictions to show (%(default)s)"
+    )
     return run_tool(parser, arguments, _fill, prints=True)
 
 

@@ -43,11 +43,17 @@ class FisherOptions(CheckpointChoice):
 def _estimate(run: Path, chosen: FisherOptions, sets: SetPaths) -> None:
     trained = TrainedModel.open(run, chosen.step)
     from clozeline.tools.model_folder import write_tensors
-    from clozeline.tools.runs.inference.fisher_information import diagonal_fisher, draw_rows, require_drawable_labels
+    from clozeline.tools.runs.inference.fisher_information import (
+        diagonal_fisher,
+        draw_rows,
+        require_drawable_labels,
+    )
 
     model = trained.model
     if SAMPLE_WORDS.name in model.reads:
-        raise ConfigurationError(f"{run}: its inputs are sampled in training; use a run without a generator")
+        raise ConfigurationError(
+            f"{run}: its inputs are sampled in training; use a run without a generator"
+        )
     if not chosen.empirical:
         require_drawable_labels(model.heads)
     if chosen.data is None:
@@ -60,10 +66,18 @@ def _estimate(run: Path, chosen: FisherOptions, sets: SetPaths) -> None:
     weights = dict(model.named_parameters())
     tensors = {f"fisher/{name}": values for name, values in fisher.items()}
     tensors |= {f"weight/{name}": weights[name].detach() for name in fisher}
-    metadata = {"step": trained.step, "rows": min(chosen.rows, len(shards)), "empirical": chosen.empirical}
+    metadata = {
+        "step": trained.step,
+        "rows": min(chosen.rows, len(shards)),
+        "empirical": chosen.empirical,
+    }
     write_tensors(chosen.output, tensors, {"fisher": json.dumps(metadata)})
-    mean = sum(float(values.sum()) for values in fisher.values()) / sum(values.numel() for values in fisher.values())
-    sys.stdout.write(f"{chosen.output}: {metadata['rows']} rows at step {trained.step}, mean {mean:.3g}\n")
+    mean = sum(float(values.sum()) for values in fisher.values()) / sum(
+        values.numel() for values in fisher.values()
+    )
+    sys.stdout.write(
+        f"{chosen.output}: {metadata['rows']} rows at step {trained.step}, mean {mean:.3g}\n"
+    )
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -14,20 +14,37 @@ from rich.markup import escape
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.terminal import Terminal
-from clozeline.tools.command import Arguments, add_settings, model_path, run_as_script, run_tool, settings_of
-from clozeline.tools.runs.inference.generation import Settings, blank_after, continuations, find_end_ids, text_of
+from clozeline.tools.command import (
+    Arguments,
+    add_settings,
+    model_path,
+    run_as_script,
+    run_tool,
+    settings_of,
+)
+from clozeline.tools.runs.inference.generation import (
+    Settings,
+    blank_after,
+    continuations,
+    find_end_ids,
+    text_of,
+)
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 
 def _run(options: argparse.Namespace) -> None:
     settings = settings_of(Settings, options.overrides)
-    if settings.samples > 1 and not (settings.is_random or settings.width or settings.mode == "beam"):
+    if settings.samples > 1 and not (
+        settings.is_random or settings.width or settings.mode == "beam"
+    ):
         way_out = "set mode=sample, mode=beam, or with mode=unmask a temperature or width"
         raise ConfigurationError(f"samples: greedy continuations are all the same; {way_out}")
     from clozeline.model.generation.beam import WIDTH
 
     if not settings.is_random and settings.samples > (width := settings.width or WIDTH):
-        raise ConfigurationError(f"samples: a beam of width {width} has as many continuations, got {settings.samples}")
+        raise ConfigurationError(
+            f"samples: a beam of width {width} has as many continuations, got {settings.samples}"
+        )
     trained = TrainedModel.open(options.run, settings.step)
     console = Terminal()
     if settings.mode == "unmask":
@@ -42,13 +59,19 @@ def _run(options: argparse.Namespace) -> None:
     ends = find_end_ids(trained.tokenizer)
     if ends - {trained.tokenizer.vocabulary.specials.get("eos")}:
         pieces = ", ".join(trained.tokenizer.piece(token) for token in sorted(ends))
-        console.print(f"[dim]ends at {escape(pieces)}, by the publisher's files[/dim]", highlight=False)
-    prompt = options.text if settings.allowed is None else options.text.rstrip()  # blanks belong to the allowed texts
+        console.print(
+            f"[dim]ends at {escape(pieces)}, by the publisher's files[/dim]", highlight=False
+        )
+    prompt = (
+        options.text if settings.allowed is None else options.text.rstrip()
+    )  # blanks belong to the allowed texts
     prompt += blank_after(trained.tokenizer, prompt)
     for continuation in continuations(trained, options.text, settings):
         text = escape(text_of(trained.tokenizer, continuation, settings.stop))
         before = "" if trained.model.family.architecture == "encoder_decoder" else escape(prompt)
-        line = f"[dim]{before}[/dim]{text} [dim]({continuation.stop}, {continuation.score:.3f})[/dim]"
+        line = (
+            f"[dim]{before}[/dim]{text} [dim]({continuation.stop}, {continuation.score:.3f})[/dim]"
+        )
         console.print(line, highlight=False, soft_wrap=True)
 
 
@@ -63,7 +86,9 @@ def _unmask(console: Terminal, trained: TrainedModel, text: str, settings: Setti
 
 def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
-    parser.add_argument("run", type=model_path, metavar="RUN", help="a run directory of train/main.py")
+    parser.add_argument(
+        "run", type=model_path, metavar="RUN", help="a run directory of train/main.py"
+    )
     parser.add_argument("text", metavar="TEXT", help="the text to continue, or to answer")
     add_settings(parser, Settings, Decoding)
     return run_tool(parser, arguments, _run, prints=True)

@@ -18,7 +18,13 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.tools.command import IntermixedArguments, run_as_script, run_tool, settings_of, some_path
+from clozeline.tools.command import (
+    IntermixedArguments,
+    run_as_script,
+    run_tool,
+    settings_of,
+    some_path,
+)
 
 if TYPE_CHECKING:
     from clozeline.tools.runs.inference.feature_files import Features
@@ -49,7 +55,9 @@ def find_neighbors(features: Features, options: NeighborOptions) -> list[dict[st
     lengths = np.linalg.norm(vectors, axis=1)
     # cosine to the query [rows], 0 for zero vectors
     products = vectors @ vectors[query]
-    cosines = np.divide(products, lengths * lengths[query], out=np.zeros(count), where=lengths * lengths[query] > 0)
+    cosines = np.divide(
+        products, lengths * lengths[query], out=np.zeros(count), where=lengths * lengths[query] > 0
+    )
     uids = np.array(features.uids)
     texts = np.array(features.texts)
     offered = uids != uids[query]
@@ -61,13 +69,25 @@ def find_neighbors(features: Features, options: NeighborOptions) -> list[dict[st
 
 
 def _describe_row(features: Features, row: int) -> dict[str, Any]:
-    return {"row": row, "uid": features.uids[row], "position": features.positions[row], "text": features.texts[row]}
+    return {
+        "row": row,
+        "uid": features.uids[row],
+        "position": features.positions[row],
+        "text": features.texts[row],
+    }
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
-    parser.add_argument("features", type=some_path, metavar="FEATURES", help="an output of clozeline extract-features")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="query=ROW top=N same=true")
+    parser.add_argument(
+        "features",
+        type=some_path,
+        metavar="FEATURES",
+        help="an output of clozeline extract-features",
+    )
+    parser.add_argument(
+        "overrides", nargs="*", metavar="key=value", help="query=ROW top=N same=true"
+    )
     parser.add_argument("--json", action="store_true", help="print the JSON alone")
 
     def action(options: argparse.Namespace) -> None:
@@ -78,11 +98,15 @@ def main(arguments: Sequence[str]) -> int:
         nearest = find_neighbors(features, chosen)
         query = _describe_row(features, chosen.query)
         if options.json:
-            sys.stdout.write(json.dumps({"query": query, "neighbors": nearest}, ensure_ascii=False) + "\n")
+            sys.stdout.write(
+                json.dumps({"query": query, "neighbors": nearest}, ensure_ascii=False) + "\n"
+            )
             return
         for cosine, row in (("query", query), *((f"{row['cosine']:.4f}", row) for row in nearest)):
             text = row["text"] if len(row["text"]) <= _SHOWN else row["text"][: _SHOWN - 3] + "..."
-            sys.stdout.write(f"{cosine:>7}  row {row['row']:,}  {row['uid']} at {row['position']}  {text!r}\n")
+            sys.stdout.write(
+                f"{cosine:>7}  row {row['row']:,}  {row['uid']} at {row['position']}  {text!r}\n"
+            )
 
     return run_tool(parser, arguments, action, prints=True)
 

@@ -34,7 +34,13 @@ from clozeline.tools.runs.inference.prediction_files import (
     check_output,
     write_output,
 )
-from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, Item, build_rows, read_unlabeled, task_reader
+from clozeline.tools.runs.inference.unlabeled_rows import (
+    InputColumns,
+    Item,
+    build_rows,
+    read_unlabeled,
+    task_reader,
+)
 
 if TYPE_CHECKING:
     from clozeline.train.task_heads._task_head import Record
@@ -86,13 +92,19 @@ def predict(run: Path, options: PredictOptions, sets: SetPaths | None = None) ->
         prediction by reason.
     """
     if not options.input.is_file():
-        raise ConfigurationError(f"input: {options.input}: no such file; give one with rows to predict")
+        raise ConfigurationError(
+            f"input: {options.input}: no such file; give one with rows to predict"
+        )
     opened = open_task_run(run, "train", step=options.step, set_paths=sets)
     check_output(options.output, options.layout, opened.answer)
     keys = {name: names for name in _KEYS if (names := getattr(options, name))}
     columns = InputColumns(keys, options.id, options.delimiter, options.columns)
     reader = task_reader(opened.train.manifest)
-    plain = {name: value for name, value in to_plain(options).items() if name not in ("input", "output", "step")}
+    plain = {
+        name: value
+        for name, value in to_plain(options).items()
+        if name not in ("input", "output", "step")
+    }
     facts = {"checkpoint": opened.trained.digest, "input": file_hash(options.input), **plain}
     number = 0
     first = 0
@@ -116,12 +128,17 @@ def predict(run: Path, options: PredictOptions, sets: SetPaths | None = None) ->
     return counts
 
 
-def _records_of(opened: TaskRun, reader: TaskReader, group: Sequence[Item], first: int) -> list[Record]:
+def _records_of(
+    opened: TaskRun, reader: TaskReader, group: Sequence[Item], first: int
+) -> list[Record]:
     """Return the records of some rows in their order; rows without a prediction say why."""
     items = [item for item, _ in group]
     answer = opened.answer
     rows, uids, missing, truncated = build_rows(opened, reader, items)
-    records = {number: {"rejected": reason, **answer.empty(items[number])} for number, reason in missing.items()}
+    records = {
+        number: {"rejected": reason, **answer.empty(items[number])}
+        for number, reason in missing.items()
+    }
     if len(rows):
         for row, record in answer.records(opened.task, rows, answer.predict(opened.task, rows)):
             records[uids[rows.fixed["document_uid"][row].tobytes()]] = record

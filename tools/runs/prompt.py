@@ -17,7 +17,14 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish_text
 from clozeline.pipeline.text.normal_form import NormalForm
-from clozeline.tools.command import IntermixedArguments, add_settings, model_path, run_as_script, run_tool, settings_of
+from clozeline.tools.command import (
+    IntermixedArguments,
+    add_settings,
+    model_path,
+    run_as_script,
+    run_tool,
+    settings_of,
+)
 from clozeline.tools.runs.data.model_command import CheckpointChoice
 from clozeline.tools.runs.evaluation.scores import to_json, write_scores
 from clozeline.tools.runs.inference.generation import read_allowed
@@ -77,11 +84,15 @@ def prompt_run(run: Path, options: PromptOptions) -> tuple[dict[str, object], li
     if options.answers is not None:
         template = limit_answers(template, read_allowed(options.answers, options.normalize))
     elif not template.labels:
-        raise ConfigurationError(f"{options.template}: has no labels; add them, or name the answers: answers=FILE")
+        raise ConfigurationError(
+            f"{options.template}: has no labels; add them, or name the answers: answers=FILE"
+        )
     shots = template.shots if options.shots is None else options.shots
     selection = options.shot_selection or template.shot_selection
     if shots and options.train is None:
-        raise ConfigurationError(f"shots={shots}: expected train=FILE, labeled rows to take demonstrations from")
+        raise ConfigurationError(
+            f"shots={shots}: expected train=FILE, labeled rows to take demonstrations from"
+        )
     rows = read_rows(options.input, template, options.normalize, labeled=False)
     pool = PromptRows([], rows.refused - rows.refused)
     if options.train is not None:
@@ -111,7 +122,9 @@ def prompt_run(run: Path, options: PromptOptions) -> tuple[dict[str, object], li
 
 def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
-    parser.add_argument("run", type=model_path, metavar="RUN", help="a run directory of train/main.py")
+    parser.add_argument(
+        "run", type=model_path, metavar="RUN", help="a run directory of train/main.py"
+    )
     add_settings(parser, PromptOptions)
     parser.add_argument("--json", action="store_true", help="print the JSON alone")
 

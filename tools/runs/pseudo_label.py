@@ -26,7 +26,12 @@ from clozeline.tools.command import plural, run_as_script
 from clozeline.tools.runs.data.model_command import CheckpointChoice, run_model_tool
 from clozeline.tools.runs.data.run_sets import SetPaths
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
-from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, build_rows, read_unlabeled, task_reader
+from clozeline.tools.runs.inference.unlabeled_rows import (
+    InputColumns,
+    build_rows,
+    read_unlabeled,
+    task_reader,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +59,26 @@ class PseudoLabelOptions(CheckpointChoice):
     """maximum rows per class, or per combination of classes, the most probable ones; default: all"""
 
 
-def pseudo_label(run: Path, options: PseudoLabelOptions, sets: SetPaths | None = None) -> dict[str, Any]:
+def pseudo_label(
+    run: Path, options: PseudoLabelOptions, sets: SetPaths | None = None
+) -> dict[str, Any]:
     """Write the labeled rows, and return the counts that FILE.json gets."""
     if not options.input.is_file():
         raise ConfigurationError(f"input: {options.input}: no such file; give one with texts")
     opened = open_task_run(run, "train", step=options.step, set_paths=sets)
     if not opened.answer.pseudo_labels:
-        raise ConfigurationError(f"{run}: expected a run that classifies texts, got one with a head {opened.head}")
+        raise ConfigurationError(
+            f"{run}: expected a run that classifies texts, got one with a head {opened.head}"
+        )
     reader = task_reader(opened.train.manifest)
-    items = [item for item, _ in read_unlabeled(options.input, opened.answer, reader, InputColumns())]
+    items = [
+        item for item, _ in read_unlabeled(options.input, opened.answer, reader, InputColumns())
+    ]
     judged, missing = label_texts(opened, reader, items)
     if not judged:
-        raise ConfigurationError(f"input: {options.input}: expected texts, got none: {dict(missing)}")
+        raise ConfigurationError(
+            f"input: {options.input}: expected texts, got none: {dict(missing)}"
+        )
     kept, dropped = select(judged, options.threshold, options.per_class)
     if not kept:
         raise ConfigurationError(
@@ -86,7 +99,9 @@ def pseudo_label(run: Path, options: PseudoLabelOptions, sets: SetPaths | None =
         "rows_in": len(items),
         "skipped": {**missing, **dropped},
         "rows_out": len(kept),
-        "labeled": {names[label]: number for label, number in sorted(Counter(_classes_in(kept)).items())},
+        "labeled": {
+            names[label]: number for label, number in sorted(Counter(_classes_in(kept)).items())
+        },
     }
     publish_json(options.output.with_name(f"{options.output.name}.json"), facts)
     return facts
@@ -106,7 +121,11 @@ def label_texts(
 
 
 def _with_label(row: LabeledByModel) -> LabeledText:
-    own = {"label": row.label} if isinstance(row.label, int) else {"label": None, "classes": row.label}
+    own = (
+        {"label": row.label}
+        if isinstance(row.label, int)
+        else {"label": None, "classes": row.label}
+    )
     return replace(row.item, target=None, **own)
 
 
@@ -134,14 +153,18 @@ def select(
         by_class[row.label].append(row)
     kept = [row for rows in by_class.values() for row in rows[:per_class]]
     counts = {"below_threshold": len(judged) - len(sure), "beyond_per_class": len(sure) - len(kept)}
-    return sorted(kept, key=lambda row: row.item.index), {name: count for name, count in counts.items() if count}
+    return sorted(kept, key=lambda row: row.item.index), {
+        name: count for name, count in counts.items() if count
+    }
 
 
 def main(arguments: Sequence[str]) -> int:
     def action(run: Path, options: PseudoLabelOptions, sets: SetPaths) -> None:
         facts = pseudo_label(run, options, sets)
         per_label = ", ".join(f"{name} {number:,}" for name, number in facts["labeled"].items())
-        skipped = ", ".join(f"{name} {number:,}" for name, number in facts["skipped"].items()) or "none"
+        skipped = (
+            ", ".join(f"{name} {number:,}" for name, number in facts["skipped"].items()) or "none"
+        )
         sys.stdout.write(
             f"{options.output}: {plural(facts['rows_out'], 'row')} of {facts['rows_in']:,} "
             f"labeled ({per_label}); not written: {skipped}\n"

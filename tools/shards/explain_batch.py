@@ -19,19 +19,42 @@ from clozeline.pipeline.corrupt.preview.view import Pieces
 from clozeline.pipeline.rows import Row, Rows
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from clozeline.pipeline.tasks.readers import facts_of
-from clozeline.tools.command import IntermixedArguments, natural, positive, run_as_script, run_tool, some_path
+from clozeline.tools.command import (
+    IntermixedArguments,
+    natural,
+    positive,
+    run_as_script,
+    run_tool,
+    some_path,
+)
 from clozeline.tools.runs.data.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
 from clozeline.tools.shards.provenance import row_origins
 from clozeline.tools.shards.provenance.document_table import TOKENIZER_HELP, find_pieces
 from clozeline.tools.shards.viewer.sheets import describe_answer
 from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER
 
-_TOLD: Final = ("place", "lane", "set", "epoch", "document", "source", "source_offset", "url", "others", "partner")
+_TOLD: Final = (
+    "place",
+    "lane",
+    "set",
+    "epoch",
+    "document",
+    "source",
+    "source_offset",
+    "url",
+    "others",
+    "partner",
+)
 """facts that are not shown in a line of their own"""
 
 
 def explain(
-    feed: Feed, samples: int, *, lane: int | None = None, tokens: int = 64, tokenizer: Path | None = None
+    feed: Feed,
+    samples: int,
+    *,
+    lane: int | None = None,
+    tokens: int = 64,
+    tokenizer: Path | None = None,
 ) -> list[dict[str, object]]:
     """Return the rows of the global batch at a stream position as plain data; a filler row has no sample.
 
@@ -39,12 +62,18 @@ def explain(
     """
     if lane is not None and lane >= feed.lanes:
         raise ConfigurationError(f"lane={lane}: expected a lane below {feed.lanes}")
-    visits = [(position, visit) for position, visit in enumerate(feed.batch(samples)) if lane in (None, visit.lane)]
+    visits = [
+        (position, visit)
+        for position, visit in enumerate(feed.batch(samples))
+        if lane in (None, visit.lane)
+    ]
     facts_by_position: dict[int, dict[str, object]] = {}
     for source, shards in enumerate(feed.sets):
         of_set = [(position, visit) for position, visit in visits if visit.source == source]
         # rows of this set, their documents, and the epoch's corruption
-        stored, unread = _read_rows(shards, {visit.stored for _, visit in of_set if visit.stored}, skip=feed.skip)
+        stored, unread = _read_rows(
+            shards, {visit.stored for _, visit in of_set if visit.stored}, skip=feed.skip
+        )
         documents = row_origins.documents_of(shards, stored)
         partners = row_origins.partners_of(shards, stored)
         pieces = find_pieces(shards, tokenizer)
@@ -58,14 +87,20 @@ def explain(
                 facts |= row_origins.storage_location(shards, *visit.stored)
             if visit.stored in stored:
                 row, skipped = read_row(stored[visit.stored], visit.epoch)
-                facts |= _describe_row(row, documents[visit.stored]) | partners.get(visit.stored, {})
+                facts |= _describe_row(row, documents[visit.stored]) | partners.get(
+                    visit.stored, {}
+                )
                 numbers = {
                     name: row.columns[name]
                     for name, role in roles.items()
                     if role.use in ("row", "undo") and len(row.columns.get(name, ())) == 1
                 }
                 single = {name: values[0].item() for name, values in numbers.items()}
-                shown = {**single, **describe_answer(task, row), **dict(_decode_texts(row, roles, pieces, tokens))}
+                shown = {
+                    **single,
+                    **describe_answer(task, row),
+                    **dict(_decode_texts(row, roles, pieces, tokens)),
+                }
                 facts |= {"filler": skipped} if skipped else shown
             elif visit.stored:
                 facts["filler"] = unread[visit.stored[0]]
@@ -128,7 +163,9 @@ def _describe_row(row: Row, documents: list[dict[str, object]]) -> dict[str, Any
     }
 
 
-def _decode_texts(row: Row, roles: Mapping[str, Role], pieces: Pieces | None, limit: int) -> Iterator[tuple[str, str]]:
+def _decode_texts(
+    row: Row, roles: Mapping[str, Role], pieces: Pieces | None, limit: int
+) -> Iterator[tuple[str, str]]:
     for name, role in roles.items():
         if role.below == "vocabulary" and name in row.columns:
             ids = row.columns[name][:limit].tolist()
@@ -148,18 +185,33 @@ def _format_row(facts: dict[str, Any]) -> Iterator[str]:
     documents = [("document", facts)] if "document" in facts else []
     documents += [("then document", other) for other in facts.get("others", ())]
     documents += [("partner document", facts["partner"])] if "partner" in facts else []
-    shown = [(name, f"{each['document']}{row_origins.describe_origin(each)}") for name, each in documents]
-    for name, value in (*shown, *((name, value) for name, value in facts.items() if name not in _TOLD)):
+    shown = [
+        (name, f"{each['document']}{row_origins.describe_origin(each)}") for name, each in documents
+    ]
+    for name, value in (
+        *shown,
+        *((name, value) for name, value in facts.items() if name not in _TOLD),
+    ):
         yield f"       {name}: {value}"
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
     add_feed_arguments(parser)
-    parser.add_argument("--samples", type=natural, metavar="N", help="the batch that starts after N samples")
-    parser.add_argument("--step", type=positive, metavar="N", help="the batch of training step N, counted from 1")
+    parser.add_argument(
+        "--samples", type=natural, metavar="N", help="the batch that starts after N samples"
+    )
+    parser.add_argument(
+        "--step", type=positive, metavar="N", help="the batch of training step N, counted from 1"
+    )
     parser.add_argument("--lane", type=natural, metavar="L", help="only rows of this lane")
-    parser.add_argument("--tokens", type=positive, default=64, metavar="N", help="tokens shown per text (%(default)s)")
+    parser.add_argument(
+        "--tokens",
+        type=positive,
+        default=64,
+        metavar="N",
+        help="tokens shown per text (%(default)s)",
+    )
     parser.add_argument("--tokenizer", type=some_path, metavar="DIR", help=TOKENIZER_HELP)
     parser.add_argument("--json", action="store_true", help="print one JSON object per row")
 
@@ -168,8 +220,12 @@ def main(arguments: Sequence[str]) -> int:
         if (options.samples is None) == (options.step is None):
             raise ConfigurationError("expected samples=N or step=N, one of them; see --help")
         samples: int = options.samples if options.step is None else feed.samples(options.step)
-        recorded = None if options.run is None else options.run / TOKENIZER_FOLDER  # else looked for above the sets
-        tokenizer = options.tokenizer or (recorded if recorded is not None and recorded.is_dir() else None)
+        recorded = (
+            None if options.run is None else options.run / TOKENIZER_FOLDER
+        )  # else looked for above the sets
+        tokenizer = options.tokenizer or (
+            recorded if recorded is not None and recorded.is_dir() else None
+        )
         rows = explain(feed, samples, lane=options.lane, tokens=options.tokens, tokenizer=tokenizer)
         if not options.json:
             names = " + ".join(feed.reading.names(feed.reading.stretch(samples // feed.lanes)))
@@ -178,7 +234,11 @@ def main(arguments: Sequence[str]) -> int:
             until = f"samples {samples:,} to {samples + feed.rows(samples):,}"
             print(f"{names}: {until}{number}{STATES[feed.state(samples)]}")
         for facts in rows:
-            print(json.dumps(facts, ensure_ascii=False) if options.json else "\n".join(_format_row(facts)))
+            print(
+                json.dumps(facts, ensure_ascii=False)
+                if options.json
+                else "\n".join(_format_row(facts))
+            )
 
     return run_tool(parser, arguments, action, prints=True)
 

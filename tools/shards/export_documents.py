@@ -47,9 +47,15 @@ class ExportOptions:
 
 def _write_lines(source: Path, target: Path) -> int:
     rows = 0
-    with target.open("wb") as file, zstandard.ZstdCompressor(_LEVEL).stream_writer(file, closefd=False) as stream:
+    with (
+        target.open("wb") as file,
+        zstandard.ZstdCompressor(_LEVEL).stream_writer(file, closefd=False) as stream,
+    ):
         for batch in read_batches(source, tuple(DOCUMENT_SCHEMA.names)):
-            lines = (json.dumps(_plain(row), sort_keys=True, ensure_ascii=False) for row in batch.to_pylist())
+            lines = (
+                json.dumps(_plain(row), sort_keys=True, ensure_ascii=False)
+                for row in batch.to_pylist()
+            )
             stream.write("".join(f"{line}\n" for line in lines).encode())
             rows += batch.num_rows
     return rows
@@ -76,9 +82,13 @@ def _write_parquet(source: Path, target: Path) -> int:
         ]
     )
     rows = 0
-    with parquet.ParquetWriter(target, plain, compression="zstd", compression_level=_LEVEL) as writer:
+    with parquet.ParquetWriter(
+        target, plain, compression="zstd", compression_level=_LEVEL
+    ) as writer:
         for batch in read_batches(source, tuple(DOCUMENT_SCHEMA.names)):
-            columns = [column.cast(field.type) for column, field in zip(batch.columns, plain, strict=True)]
+            columns = [
+                column.cast(field.type) for column, field in zip(batch.columns, plain, strict=True)
+            ]
             writer.write_table(pa.table(columns, schema=plain))
             rows += batch.num_rows
     return rows
@@ -113,12 +123,16 @@ def export_documents(folder: Path, options: ExportOptions) -> tuple[int, int]:
 def _run(options: argparse.Namespace) -> None:
     chosen = settings_of(ExportOptions, options.overrides)
     documents, files = export_documents(options.folder, chosen)
-    sys.stdout.write(f"{chosen.output}: {plural(documents, 'document')} in {plural(files, 'file')}\n")
+    sys.stdout.write(
+        f"{chosen.output}: {plural(documents, 'document')} in {plural(files, 'file')}\n"
+    )
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
-    parser.add_argument("folder", type=some_path, metavar="STAGE", help="folder of a stage, or its `documents`")
+    parser.add_argument(
+        "folder", type=some_path, metavar="STAGE", help="folder of a stage, or its `documents`"
+    )
     add_settings(parser, ExportOptions)
     return run_tool(parser, arguments, _run)
 

@@ -48,7 +48,9 @@ def export(path: Path, output: Path, form: str, file_rows: int = 10_000) -> dict
     manifest = shards.manifest
     quarantined = len(shards) - len(rows)
     if not len(rows):
-        raise ConfigurationError(f"{shards.path}: expected rows, got none, and {quarantined:,} in quarantine")
+        raise ConfigurationError(
+            f"{shards.path}: expected rows, got none, and {quarantined:,} in quarantine"
+        )
     with new_folder(output) as folder:
         _WRITERS[form](rows, folder)
         files = sorted(file for file in folder.rglob("*") if file.is_file())
@@ -63,7 +65,10 @@ def export(path: Path, output: Path, form: str, file_rows: int = 10_000) -> dict
             "source_groups": list(manifest.source_groups),
             "tokenizer": manifest.tokenizer.model_dump(mode="json"),
             "files": {
-                str(file.relative_to(folder)): {"bytes": file.stat().st_size, "xxh3_128": file_hash(file)}
+                str(file.relative_to(folder)): {
+                    "bytes": file.stat().st_size,
+                    "xxh3_128": file_hash(file),
+                }
                 for file in files
             },
         }
@@ -73,10 +78,19 @@ def export(path: Path, output: Path, form: str, file_rows: int = 10_000) -> dict
 
 def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
-    parser.add_argument("manifest", type=some_path, metavar="SET", help="manifest.json of a shard set, or its folder")
+    parser.add_argument(
+        "manifest",
+        type=some_path,
+        metavar="SET",
+        help="manifest.json of a shard set, or its folder",
+    )
     parser.add_argument("--output", type=some_path, required=True, metavar="DIR", help="new folder")
-    parser.add_argument("--format", required=True, choices=_WRITERS, metavar="FORMAT", help=", ".join(_WRITERS))
-    parser.add_argument("--rows", type=positive, default=10_000, metavar="N", help="rows per file (%(default)s)")
+    parser.add_argument(
+        "--format", required=True, choices=_WRITERS, metavar="FORMAT", help=", ".join(_WRITERS)
+    )
+    parser.add_argument(
+        "--rows", type=positive, default=10_000, metavar="N", help="rows per file (%(default)s)"
+    )
 
     def action(options: argparse.Namespace) -> None:
         content = export(options.manifest, options.output, options.format, options.rows)
@@ -84,7 +98,9 @@ def main(arguments: Sequence[str]) -> int:
         quarantined = content["rows_in_quarantine"]
         dropped = f"; {quarantined:,} in quarantine dropped" if quarantined else ""
         files = plural(len(content["files"]), "file")
-        print(f"{options.output}: {plural(content['rows'], 'row')} in {files}, {size:,} bytes{dropped}")
+        print(
+            f"{options.output}: {plural(content['rows'], 'row')} in {files}, {size:,} bytes{dropped}"
+        )
 
     return run_tool(parser, arguments, action)
 

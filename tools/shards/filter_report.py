@@ -61,14 +61,18 @@ class Reason:
     above: list[Neighbor] = field(default_factory=list)  # kept ones
 
 
-def _keep_nearest(heap: list[Neighbor], most: int, value: float, threshold: float, *facts: Any) -> None:
+def _keep_nearest(
+    heap: list[Neighbor], most: int, value: float, threshold: float, *facts: Any
+) -> None:
     """Add a document, given its uid, value, origin and text, and drop the farthest beyond `most`."""
     heapq.heappush(heap, Neighbor(-abs(value - threshold) / (abs(threshold) or 1), *facts))
     if len(heap) > most:
         heapq.heappop(heap)
 
 
-def collect_reasons(out: Path, recipe: Recipe, most: int, documents: int) -> tuple[dict[str, Reason], int]:
+def collect_reasons(
+    out: Path, recipe: Recipe, most: int, documents: int
+) -> tuple[dict[str, Reason], int]:
     """Return the reasons for which documents were rejected, and the number of kept documents that were measured."""
     folder = out / "clean"
     config = recipe.config_of("clean")
@@ -80,22 +84,46 @@ def collect_reasons(out: Path, recipe: Recipe, most: int, documents: int) -> tup
             reason = reasons.setdefault(row.reason, Reason("clean"))
             reason.rejected += 1
             if (match := _DETAIL.search(row.detail)) is not None:
-                facts = row.uid, row.detail, row.url or f"{row.source} at {row.offset:,}", row.sample_text or ""
+                facts = (
+                    row.uid,
+                    row.detail,
+                    row.url or f"{row.source} at {row.offset:,}",
+                    row.sample_text or "",
+                )
                 _keep_nearest(reason.below, most, float(match[1]), float(match[3]), *facts)
     measured = {
-        source: [cast(ThresholdFilter, chosen.build()) for chosen in listed if issubclass(chosen.type, ThresholdFilter)]
+        source: [
+            cast(ThresholdFilter, chosen.build())
+            for chosen in listed
+            if issubclass(chosen.type, ThresholdFilter)
+        ]
         for source, listed in filters.items()
     }
-    languages = {name: source.language for name, source in config.sources.items() if source.language != "same"}
+    languages = {
+        name: source.language
+        for name, source in config.sources.items()
+        if source.language != "same"
+    }
     count = 0
     for part in parts:
-        for document in islice(read_documents(documents_of(folder, part)), -(-documents // len(parts))):
+        for document in islice(
+            read_documents(documents_of(folder, part)), -(-documents // len(parts))
+        ):
             count += 1
             origin = document.url or f"{document.source} at {document.offset:,}"
             steps = measured.get(document.source_group, measured[None])
             language = languages.get(document.source_group, config.language)
             for name, value, threshold, shown in _measure(document, steps, language):
-                _keep_nearest(reasons[name].above, most, value, threshold, document.uid, shown, origin, document.text)
+                _keep_nearest(
+                    reasons[name].above,
+                    most,
+                    value,
+                    threshold,
+                    document.uid,
+                    shown,
+                    origin,
+                    document.text,
+                )
     return reasons, count
 
 
@@ -107,7 +135,12 @@ def _measure(
         score = document.language_score
         least, key = language.options.least_score(document.language, document.n_chars)
         if score >= least:
-            yield "language_score", score, least, f"{document.language} {score:.3f} >= {least:.3f} by {key}"
+            yield (
+                "language_score",
+                score,
+                least,
+                f"{document.language} {score:.3f} >= {least:.3f} by {key}",
+            )
     statistics = TextStatistics(document.text)
     for step in steps:
         for name, value, minimum, maximum, shown in step.measure(document, statistics):
@@ -120,7 +153,11 @@ def collect_malformed(out: Path, most: int) -> tuple[Mapping[str, int], dict[str
     """Return the malformed records of `clean` by reason: their number, and the first `most` that it lists."""
     folder = out / "clean"
     first: dict[str, list[Rejection]] = {}
-    for record in (record for part in _find_parts(folder) for record in read_malformed(_rejects_of(folder, part))):
+    for record in (
+        record
+        for part in _find_parts(folder)
+        for record in read_malformed(_rejects_of(folder, part))
+    ):
         listed = first.setdefault(record.reason, [])
         if len(listed) < most:
             listed.append(record)
@@ -140,7 +177,9 @@ def _find_parts(folder: Path) -> list[int]:
     for part, record in found.items():
         if record is None:
             path = UnitRecord.path(folder, "main", part)
-            raise IntegrityError(f"{path}: the record of a unit is missing or damaged; {repair_of(path)}")
+            raise IntegrityError(
+                f"{path}: the record of a unit is missing or damaged; {repair_of(path)}"
+            )
     return [part for part, record in found.items() if record is not None and record.status == "ok"]
 
 
@@ -159,20 +198,31 @@ def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> View
     )
     sheets = [Sheet("Rejected documents", ("reason", "documents", "decided by"), rows)]
     for name, facts in reasons.items():
-        sides = [("rejected", neighbor) for neighbor in sorted(facts.below)]  # the nearest last, next to the kept ones
+        sides = [
+            ("rejected", neighbor) for neighbor in sorted(facts.below)
+        ]  # the nearest last, next to the kept ones
         sides += [("kept", neighbor) for neighbor in sorted(facts.above, reverse=True)]
         if facts.rejected and sides:
-            lines = tuple((side, each.shown, each.origin, _start(each.text)) for side, each in sides)
-            sheets.append(Sheet(f"{facts.decided_by}: {name}", ("", "value", "document", "text"), lines))
+            lines = tuple(
+                (side, each.shown, each.origin, _start(each.text)) for side, each in sides
+            )
+            sheets.append(
+                Sheet(f"{facts.decided_by}: {name}", ("", "value", "document", "text"), lines)
+            )
     summary = f"{plural(total.total(), 'document')} rejected, {plural(measured, 'kept document')} measured"
     return View(f"{out}: {summary}", tuple(sheets))
 
 
-def malformed_sheets(counts: Mapping[str, int], first: Mapping[str, Sequence[Rejection]]) -> Iterator[Sheet]:
+def malformed_sheets(
+    counts: Mapping[str, int], first: Mapping[str, Sequence[Rejection]]
+) -> Iterator[Sheet]:
     """Yield a table of the malformed records of each reason, with their file and offset (or row)."""
     for reason, records in sorted(first.items()):
         title = f"malformed: {reason}, {len(records):,} of {plural(counts.get(reason, len(records)), 'record')}"
-        rows = tuple((f"{each.source} at {each.offset:,}", f"{each.length:,}", each.detail) for each in records)
+        rows = tuple(
+            (f"{each.source} at {each.offset:,}", f"{each.length:,}", each.detail)
+            for each in records
+        )
         yield Sheet(title, ("record", "bytes", "what is wrong"), rows)
 
 
@@ -184,7 +234,9 @@ def _start(text: str) -> str:
 def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
     parser.add_argument("out", type=some_path, help="output folder of a pipeline run")
-    parser.add_argument("--most", type=positive, default=3, metavar="N", help="documents on each side (%(default)s)")
+    parser.add_argument(
+        "--most", type=positive, default=3, metavar="N", help="documents on each side (%(default)s)"
+    )
     parser.add_argument(
         "--documents",
         type=positive,
@@ -197,11 +249,18 @@ def main(arguments: Sequence[str]) -> int:
     def action(options: argparse.Namespace) -> None:
         path = options.out / "clean" / "config.yaml"
         if not path.is_file():
-            raise ConfigurationError(f"{options.out}: expected the output folder of a pipeline run, got no {path}")
+            raise ConfigurationError(
+                f"{options.out}: expected the output folder of a pipeline run, got no {path}"
+            )
         with reading_run(path):
             recipe = load_recipe(path)
-        view = report_view(options.out, *collect_reasons(options.out, recipe, options.most, options.documents))
-        view = replace(view, parts=(*view.parts, *malformed_sheets(*collect_malformed(options.out, options.most))))
+        view = report_view(
+            options.out, *collect_reasons(options.out, recipe, options.most, options.documents)
+        )
+        view = replace(
+            view,
+            parts=(*view.parts, *malformed_sheets(*collect_malformed(options.out, options.most))),
+        )
         show_view(view, options.html)
 
     return run_tool(parser, arguments, action, prints=True)

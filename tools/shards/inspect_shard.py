@@ -19,11 +19,21 @@ from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.tools.command import Arguments, natural, positive, run_as_script, run_tool, some_path
 from clozeline.tools.shards.provenance.document_table import TOKENIZER_HELP, find_pieces, id_pieces
-from clozeline.tools.shards.viewer.sheets import column_sheet, describe_answer, origin_sheet, score_sheets, set_sheet
+from clozeline.tools.shards.viewer.sheets import (
+    column_sheet,
+    describe_answer,
+    origin_sheet,
+    score_sheets,
+    set_sheet,
+)
 
 
 def view_of(
-    path: Path | str, sample: int = 0, tokenizer: Path | None = None, limit: int = 1024, columns: Path | None = None
+    path: Path | str,
+    sample: int = 0,
+    tokenizer: Path | None = None,
+    limit: int = 1024,
+    columns: Path | None = None,
 ) -> View:
     """Return the view of one row of a set or shard; without a tokenizer (see `find_pieces`), ids are shown.
 
@@ -43,7 +53,11 @@ def view_of(
     answer = describe_answer(task, row)
     answers = [Sheet("what the row asks for", (), tuple(answer.items()))] if answer else []
     manifest = shards.manifest
-    sheets = (origin_sheet(shards, block, in_block, row), set_sheet(manifest), column_sheet(manifest, row))
+    sheets = (
+        origin_sheet(shards, block, in_block, row),
+        set_sheet(manifest),
+        column_sheet(manifest, row),
+    )
     title = f"{manifest.name} · row {first + sample} of {len(shards):,}"
     shown = row_parts(pieces, row, manifest.roles)
     return View(title, (*shown, *score_sheets(pieces, row, shards), *restored, *answers, *sheets))
@@ -57,7 +71,9 @@ def _open(path: Path) -> tuple[ShardSet, int, int]:
     names = [shard.path for shard in shards.manifest.shards]
     if path.name not in names:
         some = ", ".join(names[:3])
-        raise ConfigurationError(f"{path}: the manifest next to it names no such shard; it has {some} …")
+        raise ConfigurationError(
+            f"{path}: the manifest next to it names no such shard; it has {some} …"
+        )
     number = names.index(path.name)
     first = sum(shard.rows for shard in shards.manifest.shards[:number])
     return shards, first, shards.manifest.shards[number].rows
@@ -66,7 +82,9 @@ def _open(path: Path) -> tuple[ShardSet, int, int]:
 def _restore(facts: ObjectiveFacts, row: Row, pieces: Pieces) -> Parts:
     """Return the original that the objective recovers from a row, or why it cannot."""
     try:
-        original = build_objective({"name": facts.name, **facts.options}, pieces.vocabulary, facts.label).uncorrupt(row)
+        original = build_objective(
+            {"name": facts.name, **facts.options}, pieces.vocabulary, facts.label
+        ).uncorrupt(row)
         return [pieces.passage("restored by the objective", original)]
     except (ClozelineError, ValueError) as error:
         return [Sheet("restored by the objective", (), (("not possible", str(error)),))]
@@ -74,16 +92,31 @@ def _restore(facts: ObjectiveFacts, row: Row, pieces: Pieces) -> Parts:
 
 def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
-    parser.add_argument("path", type=some_path, metavar="SHARD_OR_MANIFEST", help="a shard, a manifest, or its folder")
-    parser.add_argument("--sample", type=natural, default=0, metavar="N", help="row, counted from 0 (%(default)s)")
+    parser.add_argument(
+        "path",
+        type=some_path,
+        metavar="SHARD_OR_MANIFEST",
+        help="a shard, a manifest, or its folder",
+    )
+    parser.add_argument(
+        "--sample", type=natural, default=0, metavar="N", help="row, counted from 0 (%(default)s)"
+    )
     scores = "a column set of it, with scores of a teacher"
     parser.add_argument("--columns", type=some_path, metavar="SET", help=scores)
     parser.add_argument("--html", type=some_path, metavar="FILE", help="also write a web page")
     parser.add_argument("--tokenizer", type=some_path, metavar="DIR", help=TOKENIZER_HELP)
-    parser.add_argument("--tokens", type=positive, default=1024, metavar="N", help="tokens per passage (%(default)s)")
+    parser.add_argument(
+        "--tokens",
+        type=positive,
+        default=1024,
+        metavar="N",
+        help="tokens per passage (%(default)s)",
+    )
 
     def action(options: argparse.Namespace) -> None:
-        view = view_of(options.path, options.sample, options.tokenizer, options.tokens, options.columns)
+        view = view_of(
+            options.path, options.sample, options.tokenizer, options.tokens, options.columns
+        )
         show_view(view, options.html)
 
     return run_tool(parser, arguments, action, prints=True)

@@ -12,7 +12,12 @@ from typing import Any, TypeAlias
 
 from clozeline.pipeline.shards import DamagedBlock, Manifest, open_shards
 from clozeline.pipeline.shards.manifest import manifest_path
-from clozeline.pipeline.shards.quarantine import QUARANTINE, entries_of, publish_quarantine, read_quarantine
+from clozeline.pipeline.shards.quarantine import (
+    QUARANTINE,
+    entries_of,
+    publish_quarantine,
+    read_quarantine,
+)
 from clozeline.tools.command import Arguments, plural, run_as_script, run_tool, some_path
 from clozeline.tools.shards.rewriting.output_folder import local_folder
 
@@ -29,7 +34,9 @@ def put_in_quarantine(path: Path) -> tuple[Entries, Entries]:
         raw = overlay.read_bytes()
         read_quarantine(str(overlay), raw, manifest)
         before = entries_of(str(overlay), raw)
-    new = _list_missing_shards(path.parent, manifest, {(entry["shard"], entry["block"]) for entry in before})
+    new = _list_missing_shards(
+        path.parent, manifest, {(entry["shard"], entry["block"]) for entry in before}
+    )
     if new:  # the set cannot be opened without these entries
         publish_quarantine(path.parent, before + new)
     shards = open_shards(path)
@@ -53,7 +60,11 @@ def _list_missing_shards(folder: Path, manifest: Manifest, known: set[tuple[str,
         path = folder / facts.path
         size = path.stat().st_size if path.is_file() else None
         if size != facts.bytes:
-            reason = "the shard is missing" if size is None else f"the shard has {size} bytes, expected {facts.bytes}"
+            reason = (
+                "the shard is missing"
+                if size is None
+                else f"the shard has {size} bytes, expected {facts.bytes}"
+            )
             blocks = [block for block in range(facts.blocks) if (facts.path, block) not in known]
             entries += [{"shard": facts.path, "block": block, "reason": reason} for block in blocks]
     return entries
@@ -61,13 +72,17 @@ def _list_missing_shards(folder: Path, manifest: Manifest, known: set[tuple[str,
 
 def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
-    parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
+    parser.add_argument(
+        "manifest", type=some_path, help="manifest.json of a shard set, or its folder"
+    )
 
     def action(options: argparse.Namespace) -> None:
         before, new = put_in_quarantine(options.manifest)
         for entry in new:
             print(f"{entry['shard']}: block {entry['block']}: {entry['reason']}")
-        print(f"{options.manifest}: {plural(len(new), 'block')} put in quarantine, {len(before):,} were there before")
+        print(
+            f"{options.manifest}: {plural(len(new), 'block')} put in quarantine, {len(before):,} were there before"
+        )
 
     return run_tool(parser, arguments, action)
 

@@ -14,7 +14,14 @@ from typing import Any, Final
 import pyarrow as pa
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.shards import Manifest, ShardInfo, ShardSet, open_shards, write_manifest, write_shard
+from clozeline.pipeline.shards import (
+    Manifest,
+    ShardInfo,
+    ShardSet,
+    open_shards,
+    write_manifest,
+    write_shard,
+)
 from clozeline.pipeline.shards.column_set import TOKEN_COUNTS_FILE
 from clozeline.pipeline.shards.quarantine import QUARANTINE, entries_of, publish_quarantine
 from clozeline.tools.command import Arguments, plural, positive, run_as_script, run_tool, some_path
@@ -52,8 +59,14 @@ def repack(
     """Write a set in another format, whose values are those of the old one where None; return the new manifest."""
     old = source.manifest
     metadata = _schema_metadata(source)
-    layout: dict[str, Any] = {"container": container or old.container, "codec": codec or old.compression.codec}
-    layout |= {"level": level or old.compression.level or 3, "block_rows": block_rows or old.block_rows}
+    layout: dict[str, Any] = {
+        "container": container or old.container,
+        "codec": codec or old.compression.codec,
+    }
+    layout |= {
+        "level": level or old.compression.level or 3,
+        "block_rows": block_rows or old.block_rows,
+    }
     if layout["block_rows"] > _MAX_ROWS:
         raise ConfigurationError(f"block_rows={block_rows}: expected at most {_MAX_ROWS}")
     if layout["codec"] == "none" and level is not None:
@@ -64,7 +77,8 @@ def repack(
             f"quarantine, of {old.block_rows} rows each; omit the option"
         )
     new_names = {
-        number: str(Path(facts.path).with_suffix(f".{layout['container']}")) for number, facts in enumerate(old.shards)
+        number: str(Path(facts.path).with_suffix(f".{layout['container']}"))
+        for number, facts in enumerate(old.shards)
     }
     # document tables and token counts
     patterns = ("documents-*.arrow", TOKEN_COUNTS_FILE) if old.kind == "tokens" else ()
@@ -72,10 +86,16 @@ def repack(
     infos: list[ShardInfo] = []
     with new_files(output) as target:
         for shard, name in new_names.items():
-            source.verify_shard(shard)  # block hashes do not cover the schema, which is copied as well
+            source.verify_shard(
+                shard
+            )  # block hashes do not cover the schema, which is copied as well
             with target.file(name) as temporary:
                 blocks = (source.read_block(block) for block in blocks_of(source, shard))
-                infos.append(write_shard(temporary, blocks, source.columns, metadata=metadata, name=name, **layout))
+                infos.append(
+                    write_shard(
+                        temporary, blocks, source.columns, metadata=metadata, name=name, **layout
+                    )
+                )
         for extra in extras:
             with target.file(extra.name) as temporary:
                 shutil.copyfile(extra, temporary)
@@ -85,14 +105,25 @@ def repack(
             numbers = {facts.path: number for number, facts in enumerate(old.shards)}
             path = source.path.parent / QUARANTINE
             entries = entries_of(str(path), path.read_bytes())
-            publish_quarantine(output, [{**entry, "shard": new_names[numbers[entry["shard"]]]} for entry in entries])
+            publish_quarantine(
+                output,
+                [{**entry, "shard": new_names[numbers[entry["shard"]]]} for entry in entries],
+            )
             target.files[QUARANTINE] = {}
-        totals = old.totals.model_dump(include={"tokens_by_language", "tokens_by_source", "skipped"})
+        totals = old.totals.model_dump(
+            include={"tokens_by_language", "tokens_by_source", "skipped"}
+        )
         parents = [parent.model_dump() for parent in old.parents]
         parents.append({"name": old.name, "digest": old.digest, "role": "repacked"})
         plain = old.model_dump(mode="json")
-        fields = {key: plain[key] for key in _COPIED_FIELDS} | {"name": old.name, "totals": totals, "parents": parents}
-        return write_manifest(output, columns=source.columns, shards=infos, output=target, **layout, **fields)
+        fields = {key: plain[key] for key in _COPIED_FIELDS} | {
+            "name": old.name,
+            "totals": totals,
+            "parents": parents,
+        }
+        return write_manifest(
+            output, columns=source.columns, shards=infos, output=target, **layout, **fields
+        )
 
 
 def _schema_metadata(source: ShardSet) -> dict[str, str]:
@@ -110,23 +141,41 @@ def _schema_metadata(source: ShardSet) -> dict[str, str]:
 
 def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
-    parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
-    parser.add_argument("--output", type=some_path, required=True, metavar="DIR", help="folder of the new set")
+    parser.add_argument(
+        "manifest", type=some_path, help="manifest.json of a shard set, or its folder"
+    )
+    parser.add_argument(
+        "--output", type=some_path, required=True, metavar="DIR", help="folder of the new set"
+    )
     parser.add_argument("--container", choices=("arrow", "tar"), help="default: unchanged")
-    parser.add_argument("--codec", choices=("none", "zstd"), help="buffer compression; default: unchanged")
-    parser.add_argument("--level", type=int, choices=range(1, 20), metavar="1..19", help="zstd level")
-    parser.add_argument("--block-rows", type=positive, metavar="N", help="rows per block; default: unchanged")
+    parser.add_argument(
+        "--codec", choices=("none", "zstd"), help="buffer compression; default: unchanged"
+    )
+    parser.add_argument(
+        "--level", type=int, choices=range(1, 20), metavar="1..19", help="zstd level"
+    )
+    parser.add_argument(
+        "--block-rows", type=positive, metavar="N", help="rows per block; default: unchanged"
+    )
 
     def action(options: argparse.Namespace) -> None:
         source = open_shards(local_folder(options.manifest))
-        layout = {name: getattr(options, name) for name in ("container", "codec", "level", "block_rows")}
+        layout = {
+            name: getattr(options, name) for name in ("container", "codec", "level", "block_rows")
+        }
         old = source.manifest
         new = repack(source, options.output, **layout)
-        codec = new.compression.codec if new.compression.level is None else f"zstd {new.compression.level}"
+        codec = (
+            new.compression.codec
+            if new.compression.level is None
+            else f"zstd {new.compression.level}"
+        )
         same = (
             "the stream is the same"
             if new.block_rows == old.block_rows
-            else (f"blocks of {new.block_rows:,} rows instead of {old.block_rows:,} give the stream another order")
+            else (
+                f"blocks of {new.block_rows:,} rows instead of {old.block_rows:,} give the stream another order"
+            )
         )
         counts = f"{plural(new.totals.samples, 'row')} in {plural(new.totals.blocks, 'block')} of"
         sizes = f"{old.totals.bytes:,} → {new.totals.bytes:,} bytes ({new.container}, {codec})"

@@ -16,20 +16,27 @@ from clozeline.tools.shards.provenance.set_statistics import Cells, tables, tall
 
 def _format(row: Cells) -> tuple[str, ...]:
     return tuple(
-        cell if isinstance(cell, str) else f"{cell:,}" if isinstance(cell, int) else f"{cell:,.2f}" for cell in row
+        cell if isinstance(cell, str) else f"{cell:,}" if isinstance(cell, int) else f"{cell:,.2f}"
+        for cell in row
     )
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
-    parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
+    parser.add_argument(
+        "manifest", type=some_path, help="manifest.json of a shard set, or its folder"
+    )
     parser.add_argument("--tokenizer", type=some_path, metavar="DIR", help=TOKENIZER_HELP)
-    parser.add_argument("--html", type=some_path, metavar="FILE", help="also write a page with the tables")
+    parser.add_argument(
+        "--html", type=some_path, metavar="FILE", help="also write a page with the tables"
+    )
 
     def action(options: argparse.Namespace) -> None:
         shards = open_shards(options.manifest)
         found = tables(shards, tally(shards), find_pieces(shards, options.tokenizer))
-        sheets = tuple(Sheet(table.title, table.header, tuple(map(_format, table.rows))) for table in found)
+        sheets = tuple(
+            Sheet(table.title, table.header, tuple(map(_format, table.rows))) for table in found
+        )
         show_view(View(f"{shards.manifest.name} · contents", sheets), options.html)
 
     return run_tool(parser, arguments, action, prints=True)

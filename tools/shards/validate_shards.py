@@ -19,7 +19,11 @@ from pathlib import Path
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import Arguments, run_as_script, run_tool, some_path
-from clozeline.tools.shards.provenance.document_table import TOKENIZER_HELP, vocabulary_for, vocabulary_of_manifest
+from clozeline.tools.shards.provenance.document_table import (
+    TOKENIZER_HELP,
+    vocabulary_for,
+    vocabulary_of_manifest,
+)
 from clozeline.tools.shards.validation.round_trip import RoundTrip, check_origin
 from clozeline.tools.shards.validation.shard_set import ComparedScores, check_shard_set
 
@@ -53,21 +57,26 @@ class Validation:
         if self.kind == "columns":
             compared = "" if self.scores is None else f"; {self.scores.describe()}"
             return f"OK: {self.name} (columns): {self.rows:,} rows in {blocks}{compared}"
-        line = (
-            f"OK: {self.name} ({self.kind}, {self.container}): {self.rows:,} rows, {self.tokens:,} tokens in {blocks}"
-        )
+        line = f"OK: {self.name} ({self.kind}, {self.container}): {self.rows:,} rows, {self.tokens:,} tokens in {blocks}"
         if self.without_tokenizer:
-            unrestored = f" and no example was restored ({self.unrestored})" if self.unrestored else ""
+            unrestored = (
+                f" and no example was restored ({self.unrestored})" if self.unrestored else ""
+            )
             unchecked = f"the manifest was not compared with it{unrestored}"
             line = f"{line}; its tokenizer is not above it, so {unchecked}: give its folder with tokenizer=DIR"
         if self.restored is None:
             return line
         speed = self.restored_tokens / max(self.seconds, 1e-9)
-        return f"{line}; {self.restored:,} examples restored to their samples, {speed:,.0f} tokens/s"
+        return (
+            f"{line}; {self.restored:,} examples restored to their samples, {speed:,.0f} tokens/s"
+        )
 
 
 def validate(
-    path: Path, against: Path | None = None, tokenizer: Path | None = None, teacher: Path | None = None
+    path: Path,
+    against: Path | None = None,
+    tokenizer: Path | None = None,
+    teacher: Path | None = None,
 ) -> Validation:
     """Check a set; return what was checked.
 
@@ -78,13 +87,17 @@ def validate(
     shards = open_shards(path)
     of_columns = shards.manifest.kind == "columns"
     if teacher is not None and not (of_columns and against is not None):
-        raise ConfigurationError(f"teacher: {path}: expected a column set, and against=SET with its rows")
+        raise ConfigurationError(
+            f"teacher: {path}: expected a column set, and against=SET with its rows"
+        )
     vocabulary = None
     round_trip = None
     scores = None
     unrestored = ""
     if of_columns and against is not None:
-        from clozeline.tools.shards.validation.stored_scores import compare_stored_scores  # torch, only here
+        from clozeline.tools.shards.validation.stored_scores import (
+            compare_stored_scores,
+        )  # torch, only here
 
         scores = compare_stored_scores(shards, open_shards(against), teacher)
     if not of_columns:
@@ -96,7 +109,9 @@ def validate(
             with contextlib.suppress(ConfigurationError):  # none above the samples either
                 vocabulary = vocabulary_for(shards, against)
         try:
-            round_trip = RoundTrip(shards, samples, vocabulary or vocabulary_of_manifest(shards.manifest.tokenizer))
+            round_trip = RoundTrip(
+                shards, samples, vocabulary or vocabulary_of_manifest(shards.manifest.tokenizer)
+            )
         except ConfigurationError as error:  # for example mode tokens, which no manifest lists
             if vocabulary is not None:
                 raise
@@ -125,13 +140,19 @@ def validate(
 
 def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
-    parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
-    against = "the sample set that the examples were made from; of a column set, the set of its rows"
+    parser.add_argument(
+        "manifest", type=some_path, help="manifest.json of a shard set, or its folder"
+    )
+    against = (
+        "the sample set that the examples were made from; of a column set, the set of its rows"
+    )
     parser.add_argument("--against", type=some_path, metavar="MANIFEST", help=against)
     again = "of a column set: the run or model folder that scored it, to compute a sample of blocks again"
     parser.add_argument("--teacher", type=some_path, metavar="RUN", help=again)
     parser.add_argument("--tokenizer", type=some_path, metavar="FOLDER", help=TOKENIZER_HELP)
-    parser.add_argument("--json", action="store_true", help="print what was checked as a JSON object")
+    parser.add_argument(
+        "--json", action="store_true", help="print what was checked as a JSON object"
+    )
 
     def action(options: argparse.Namespace) -> None:
         found = validate(options.manifest, options.against, options.tokenizer, options.teacher)

@@ -13,9 +13,20 @@ from typing import Any, Final, TypeAlias
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet
-from clozeline.tools.command import IntermixedArguments, natural, plural, positive, run_as_script, run_tool
+from clozeline.tools.command import (
+    IntermixedArguments,
+    natural,
+    plural,
+    positive,
+    run_as_script,
+    run_tool,
+)
 from clozeline.tools.runs.data.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
-from clozeline.tools.shards.provenance.document_table import documents_at, find_documents, rejections_at
+from clozeline.tools.shards.provenance.document_table import (
+    documents_at,
+    find_documents,
+    rejections_at,
+)
 from clozeline.tools.shards.provenance.row_origins import describe_origin, storage_location
 from clozeline.tools.shards.provenance.row_search import StoredRow, find_document_rows, find_rows
 
@@ -34,7 +45,9 @@ def _distinct_sets(feed: Feed) -> list[tuple[int, ShardSet]]:
 
 def document_rows(feed: Feed, uids: Sequence[bytes]) -> tuple[list[FoundRow], str]:
     """Return the rows in all sets with text of some documents, and a text that names undecidable rows."""
-    per_set = [(source, *find_document_rows(shards, uids)) for source, shards in _distinct_sets(feed)]
+    per_set = [
+        (source, *find_document_rows(shards, uids)) for source, shards in _distinct_sets(feed)
+    ]
     rows = [(source, row) for source, stored, _ in per_set for row in stored]
     return rows, ", ".join(dict.fromkeys(undecided for _, _, undecided in per_set if undecided))
 
@@ -52,9 +65,20 @@ def visits(
             if visit is None or variant not in (None, variant_read):
                 continue
             samples = feed.batch_start(visit)
-            facts = {"sample": f"{row.uid:016x}", "variant": variant_read, "set": shards.manifest.name}
-            facts |= storage_location(shards, row.block, row.row) | {"epoch": visit.epoch, "lane": visit.lane}
-            facts |= {"samples": samples, "step": feed.step(samples), "place": feed.index_in_batch(visit)}
+            facts = {
+                "sample": f"{row.uid:016x}",
+                "variant": variant_read,
+                "set": shards.manifest.name,
+            }
+            facts |= storage_location(shards, row.block, row.row) | {
+                "epoch": visit.epoch,
+                "lane": visit.lane,
+            }
+            facts |= {
+                "samples": samples,
+                "step": feed.step(samples),
+                "place": feed.index_in_batch(visit),
+            }
             if feed.taken is not None:
                 facts["state"] = feed.state(samples)
                 facts["seen"] = facts["state"] == "read"
@@ -74,14 +98,18 @@ def _format_readings(feed: Feed, readings: Sequence[dict[str, Any]]) -> Iterator
 
 
 def _summarize(
-    documents: dict[bytes, dict[str, object] | None], readings: Sequence[dict[str, object]], undecided: str
+    documents: dict[bytes, dict[str, object] | None],
+    readings: Sequence[dict[str, object]],
+    undecided: str,
 ) -> Iterator[str]:
     for uid, line in documents.items():
         yield f"document {uid.hex()}{describe_origin(line or {})}"
     samples = len({(reading["set"], reading["sample"]) for reading in readings})
     counts = Counter(reading.get("state") for reading in readings)
     states = ", ".join(
-        f"{counts[state]:,} {text.removeprefix(', ')}" for state, text in STATES.items() if text and counts[state]
+        f"{counts[state]:,} {text.removeprefix(', ')}"
+        for state, text in STATES.items()
+        if text and counts[state]
     )
     yield f"{plural(samples, 'sample')}, {plural(len(readings), 'reading')}{': ' if states else ''}{states}"
     if undecided:
@@ -101,16 +129,22 @@ def _parse_uid(text: str) -> int | bytes:
     return number if len(digits) <= _SAMPLE_DIGITS else bytes.fromhex(digits)
 
 
-def _look_up_documents(options: argparse.Namespace, feed: Feed) -> dict[bytes, dict[str, object] | None]:
+def _look_up_documents(
+    options: argparse.Namespace, feed: Feed
+) -> dict[bytes, dict[str, object] | None]:
     documents: dict[bytes, dict[str, object] | None] = {}
     for shards in feed.sets:
         if options.url is None:
-            documents |= {options.uid: None} | find_documents(shards.path, [options.uid]) | documents
+            documents |= (
+                {options.uid: None} | find_documents(shards.path, [options.uid]) | documents
+            )
         else:
             documents |= documents_at(shards.path, options.url)
     if not documents:
         dropped = [row for shards in feed.sets for row in rejections_at(shards.path, options.url)]
-        reasons = dict.fromkeys(f"{row.stage} dropped it: {row.reason} {row.detail}".strip() for row in dropped)
+        reasons = dict.fromkeys(
+            f"{row.stage} dropped it: {row.reason} {row.detail}".strip() for row in dropped
+        )
         raise ConfigurationError(
             f"url={options.url}: {'; '.join(reasons)}"
             if reasons
@@ -123,13 +157,19 @@ def _look_up_documents(options: argparse.Namespace, feed: Feed) -> dict[bytes, d
 def _not_found_error(
     options: argparse.Namespace, feed: Feed, rows: Sequence[FoundRow], epochs: Sequence[range]
 ) -> ConfigurationError:
-    uid = f"{options.uid:016x}" if isinstance(options.uid, int) else options.uid and options.uid.hex()
+    uid = (
+        f"{options.uid:016x}" if isinstance(options.uid, int) else options.uid and options.uid.hex()
+    )
     request = f"url={options.url}" if options.uid is None else f"uid={uid}"
     sets = _set_paths(feed)
     if rows:
-        what = "none of its rows" if options.variant is None else f"no variant {options.variant} of it"
+        what = (
+            "none of its rows" if options.variant is None else f"no variant {options.variant} of it"
+        )
         last = max(searched.stop for searched in epochs) - 1
-        return ConfigurationError(f"{request}: {what} is read in epochs {options.epoch} to {last} of {sets}")
+        return ConfigurationError(
+            f"{request}: {what} is read in epochs {options.epoch} to {last} of {sets}"
+        )
     quarantined = sum(len(shards.quarantined) for shards in feed.sets)
     missing = (
         f"no such sample in {sets}"
@@ -139,7 +179,9 @@ def _not_found_error(
             "are in no set"
         )
     )
-    not_searched = f"; {plural(quarantined, 'block')} in quarantine not searched" if quarantined else ""
+    not_searched = (
+        f"; {plural(quarantined, 'block')} in quarantine not searched" if quarantined else ""
+    )
     return ConfigurationError(f"{request}: {missing}{not_searched}")
 
 
@@ -151,11 +193,26 @@ def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
     add_feed_arguments(parser)
     asked = parser.add_mutually_exclusive_group(required=True)
-    asked.add_argument("--uid", type=_parse_uid, help="hexadecimal uid of a sample (16 digits) or of a document (32)")
-    asked.add_argument("--url", help="URL of a document; a trailing * matches every URL that starts so")
-    parser.add_argument("--variant", type=natural, metavar="V", help="only this variant of the samples")
-    parser.add_argument("--epoch", type=natural, default=0, metavar="E", help="first epoch (%(default)s)")
-    parser.add_argument("--epochs", type=positive, metavar="N", help="how many; default: to the end of the run, else 1")
+    asked.add_argument(
+        "--uid",
+        type=_parse_uid,
+        help="hexadecimal uid of a sample (16 digits) or of a document (32)",
+    )
+    asked.add_argument(
+        "--url", help="URL of a document; a trailing * matches every URL that starts so"
+    )
+    parser.add_argument(
+        "--variant", type=natural, metavar="V", help="only this variant of the samples"
+    )
+    parser.add_argument(
+        "--epoch", type=natural, default=0, metavar="E", help="first epoch (%(default)s)"
+    )
+    parser.add_argument(
+        "--epochs",
+        type=positive,
+        metavar="N",
+        help="how many; default: to the end of the run, else 1",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object per reading")
 
     def action(options: argparse.Namespace) -> None:
@@ -170,7 +227,11 @@ def main(arguments: Sequence[str]) -> int:
         documents = {} if isinstance(options.uid, int) else _look_up_documents(options, feed)
         rows, undecided = document_rows(feed, list(documents)) if documents else ([], "")
         if not documents:
-            rows = [(source, row) for source, shards in _distinct_sets(feed) for row in find_rows(shards, options.uid)]
+            rows = [
+                (source, row)
+                for source, shards in _distinct_sets(feed)
+                for row in find_rows(shards, options.uid)
+            ]
         readings = visits(feed, rows, epochs, options.variant)
         if not readings:
             raise _not_found_error(options, feed, rows, epochs)

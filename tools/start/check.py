@@ -39,7 +39,9 @@ def find_registries(name: str, chosen: str | None = None) -> list[Registry[objec
     """
     known = ", ".join(_REGISTRIES)
     if chosen is not None and chosen not in _REGISTRIES:
-        raise ConfigurationError(f"registry: expected one that has a contract ({known}), got '{chosen}'")
+        raise ConfigurationError(
+            f"registry: expected one that has a contract ({known}), got '{chosen}'"
+        )
     if chosen is not None:
         return [_REGISTRIES[chosen]]
     if plugins.is_custom(name):
@@ -48,11 +50,15 @@ def find_registries(name: str, chosen: str | None = None) -> list[Registry[objec
     else:
         found = [registry for registry in _REGISTRIES.values() if name in registry.available()]
     if not found:
-        raise ConfigurationError(f"{name}: expected an algorithm of a registry that has a contract: {known}")
+        raise ConfigurationError(
+            f"{name}: expected an algorithm of a registry that has a contract: {known}"
+        )
     return found
 
 
-def check_algorithm(registry: Registry[object], name: str, words: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+def check_algorithm(
+    registry: Registry[object], name: str, words: Sequence[str] = ()
+) -> Iterator[tuple[str, str]]:
     """Yield the promises of a registry, each with what breaks it; "" if it is kept.
 
     Args:
@@ -91,10 +97,16 @@ def check_algorithm(registry: Registry[object], name: str, words: Sequence[str] 
 def main(arguments: Sequence[str]) -> int:
     """Print the promises; return 65 if one is broken."""
     parser = IntermixedArguments(__doc__)
-    parser.add_argument("algorithm", metavar="ALGORITHM", help="module:Class, or the name of an algorithm")
+    parser.add_argument(
+        "algorithm", metavar="ALGORITHM", help="module:Class, or the name of an algorithm"
+    )
     known = ", ".join(_REGISTRIES)
-    parser.add_argument("--registry", metavar="NAME", help=f"one of {known}; default: each that has the algorithm")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="options of the algorithm")
+    parser.add_argument(
+        "--registry", metavar="NAME", help=f"one of {known}; default: each that has the algorithm"
+    )
+    parser.add_argument(
+        "overrides", nargs="*", metavar="key=value", help="options of the algorithm"
+    )
 
     def action(options: argparse.Namespace) -> int:
         broken = 0

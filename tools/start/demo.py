@@ -32,11 +32,15 @@ SENTENCES: Final = (
 
 def heldout_lines(run: Path) -> list[str]:
     """Return the last held-out loss of a run, next to the unigram entropy: the best loss without any context."""
-    (last,) = [line["heldout"] for line in read_lines(run / "metrics.jsonl") if line.get("heldout")][-1].values()
+    (last,) = [
+        line["heldout"] for line in read_lines(run / "metrics.jsonl") if line.get("heldout")
+    ][-1].values()
     loss = last["loss"]
     entropy = last["unigram_entropy"]
     used = (
-        "the model uses context, not only word frequencies" if loss < entropy else "it has not learned to use context"
+        "the model uses context, not only word frequencies"
+        if loss < entropy
+        else "it has not learned to use context"
     )
     return [
         f"held-out loss                      {loss:.4f} nats",
@@ -64,45 +68,80 @@ def compare_guesses(run: Path, exported: Path, texts: Sequence[str]) -> float:
         ours = [(guess.text, guess.probability) for guess in guesses(trained, ids, position, 5)]
         answers = fill(text.replace("<mask>", fill.tokenizer.mask_token), top_k=5)
         # decoded by our tokenizer: transformers' own text of a piece has WordPiece's ##
-        theirs = [(trained.tokenizer.decode_part([answer["token"]]), answer["score"]) for answer in answers]
+        theirs = [
+            (trained.tokenizer.decode_part([answer["token"]]), answer["score"])
+            for answer in answers
+        ]
         print(text)
         for name, found in (("ours:", ours), ("transformers:", theirs)):
-            print(f"    {name:<13} " + "  ".join(f"{word.strip()} {probability:.4f}" for word, probability in found))
+            print(
+                f"    {name:<13} "
+                + "  ".join(f"{word.strip()} {probability:.4f}" for word, probability in found)
+            )
         differences = [abs(a - b) for (_, a), (_, b) in zip(ours, theirs, strict=True)]
         if [word for word, _ in ours] != [word for word, _ in theirs] or max(differences) > _CLOSE:
-            raise IntegrityError(f"{exported}: transformers makes other predictions for {text!r} than {run}")
+            raise IntegrityError(
+                f"{exported}: transformers makes other predictions for {text!r} than {run}"
+            )
         largest = max(largest, *differences)
     return largest
 
 
 def _demo(options: argparse.Namespace) -> None:
     output = options.output if Path.cwd() == ROOT else options.output.resolve()
-    warc, shards, run, exported = (output / name for name in ("pydoc.warc.gz", "shards", "train", "exported"))
+    warc, shards, run, exported = (
+        output / name for name in ("pydoc.warc.gz", "shards", "train", "exported")
+    )
     print(f"$ cd {ROOT}")  # where all steps run
     write_pages(warc)
     overrides = [f"input={warc}", f"output={shards}", "executor.tasks=2"]
     run_step("clozeline", "pipeline", "--config", RECIPE, *overrides)
-    words = [f"data.shards={shards / 'corrupt/masked_lm/train/manifest.json'}", f"data.heldout={shards / HELDOUT}"]
+    words = [
+        f"data.shards={shards / 'corrupt/masked_lm/train/manifest.json'}",
+        f"data.heldout={shards / HELDOUT}",
+    ]
     words += [f"output={run}", "zero.stage=2"]
-    words += [f"steps={options.steps}", f"schedule.warmup={options.steps // 10}"] if options.steps else []
-    launcher = ["deepspeed", "--num_accelerators", str(RANKS), "--master_port", str(free_port()), "--quiet"]
+    words += (
+        [f"steps={options.steps}", f"schedule.warmup={options.steps // 10}"]
+        if options.steps
+        else []
+    )
+    launcher = [
+        "deepspeed",
+        "--num_accelerators",
+        str(RANKS),
+        "--master_port",
+        str(free_port()),
+        "--quiet",
+    ]
     run_step(*launcher, "train/main.py", "--config", TRAINING, *words)
     print("", *heldout_lines(run), sep="\n")
     run_step("clozeline", "fill-mask", run, "heldout=5", *(f"text={text}" for text in SENTENCES))
     config = exported / "config.json"
-    if not config.exists() or config.stat().st_mtime < (run / "checkpoints" / "latest").stat().st_mtime:
+    if (
+        not config.exists()
+        or config.stat().st_mtime < (run / "checkpoints" / "latest").stat().st_mtime
+    ):
         shutil.rmtree(exported, ignore_errors=True)
         run_step("clozeline", "export-model", run, exported)
     largest = compare_guesses(run, exported, SENTENCES)
-    print(f"→ probabilities differ by {largest:.1g} at most: transformers has the model that was trained here")
-    print(f"\nreport of the data:     {shards / 'report.html'}\nreport of the training: {run / 'report.html'}")
+    print(
+        f"→ probabilities differ by {largest:.1g} at most: transformers has the model that was trained here"
+    )
+    print(
+        f"\nreport of the data:     {shards / 'report.html'}\nreport of the training: {run / 'report.html'}"
+    )
     print(f"model for transformers: {exported}", flush=True)
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
-    parser.add_argument("--output", type=Path, default=Path("runs/demo"), help="folder of all files (%(default)s)")
-    parser.add_argument("--steps", type=positive, help="training steps (default: the configuration's)")
+    parser.add_argument(
+        "--output", type=Path, default=Path("runs/demo"), help="folder of all files (%(default)s)"
+    )
+    parser.add_argument(
+        "--steps", type=positive, help="training steps (default: the configuration's)"
+    )
     return run_tool(parser, arguments, _demo)
 
 

@@ -41,33 +41,64 @@ class Finding(NamedTuple):
 def examine(output: Path) -> Iterator[Finding]:
     """Yield the findings about this machine."""
     yield Finding("Python", platform.python_version())
-    needed = [line for line in importlib.metadata.requires("clozeline") or [] if "extra ==" not in line]
+    needed = [
+        line for line in importlib.metadata.requires("clozeline") or [] if "extra ==" not in line
+    ]
     for name in (re.split(r"[\s<>=!~\[;(]", line)[0] for line in needed):
         try:
             importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            yield Finding(name, "not installed", f"pip install -c constraints.txt {name}", is_missing=True)
+            yield Finding(
+                name, "not installed", f"pip install -c constraints.txt {name}", is_missing=True
+            )
     try:
         import torch
     except (ImportError, OSError) as error:  # a library of its build may be missing
-        yield Finding("torch", f"cannot be imported: {error}", "install it again: pip install torch", is_missing=True)
+        yield Finding(
+            "torch",
+            f"cannot be imported: {error}",
+            "install it again: pip install torch",
+            is_missing=True,
+        )
     else:
         yield Finding("torch", f"{torch.__version__}, {torch.get_num_threads()} threads")
         names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-        slow = "" if names else "training runs on the CPU: minutes for millions of parameters, weeks for BERT"
+        slow = (
+            ""
+            if names
+            else "training runs on the CPU: minutes for millions of parameters, weeks for BERT"
+        )
         yield Finding("GPUs", ", ".join(names) or "none", slow)
     compiler = shutil.which(os.environ.get("CXX", "c++")) or shutil.which("g++")
-    absent = "" if compiler else "DeepSpeed builds operators with it: install g++ (build-essential), or set CXX"
+    absent = (
+        ""
+        if compiler
+        else "DeepSpeed builds operators with it: install g++ (build-essential), or set CXX"
+    )
     yield Finding("C++ compiler", compiler or "none", absent, is_missing=not compiler)
     reason, _, advice = (missing_note() or "in use").partition(": ")
     yield Finding("compiled module", reason, advice)
-    yield Finding("cores", f"{os.cpu_count()}", f"use them all in the pipeline with executor.tasks={os.cpu_count()}")
+    yield Finding(
+        "cores",
+        f"{os.cpu_count()}",
+        f"use them all in the pipeline with executor.tasks={os.cpu_count()}",
+    )
     memory = psutil.virtual_memory().total
-    small = "use small units: plan.unit_bytes=16777216, and executor.workers=1" if memory < 4 * 2**30 else ""
+    small = (
+        "use small units: plan.unit_bytes=16777216, and executor.workers=1"
+        if memory < 4 * 2**30
+        else ""
+    )
     yield Finding("memory", f"{memory / 2**30:.1f} GiB", small)
-    folder = next(folder for folder in (output.absolute(), *output.absolute().parents) if folder.is_dir())
+    folder = next(
+        folder for folder in (output.absolute(), *output.absolute().parents) if folder.is_dir()
+    )
     free = shutil.disk_usage(folder).free
-    low = "a run of the pipeline needs about four times the size of its text" if free < 10 * 2**30 else ""
+    low = (
+        "a run of the pipeline needs about four times the size of its text"
+        if free < 10 * 2**30
+        else ""
+    )
     yield Finding("disk", f"{free / 2**30:.1f} GiB free in {folder}", low)
 
 
@@ -80,7 +111,9 @@ def main(arguments: Sequence[str]) -> int:
         for name, found, advice, _ in findings:
             print(show_controls(f"{name:<16} {found}" + f"\n{'':<16} → {advice}" * bool(advice)))
         if missing := [finding.name for finding in findings if finding.is_missing]:
-            raise ConfigurationError(f"missing: {', '.join(missing)}; the lines above say what to do")
+            raise ConfigurationError(
+                f"missing: {', '.join(missing)}; the lines above say what to do"
+            )
 
     return run_tool(parser, arguments, action, prints=True)
 

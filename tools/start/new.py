@@ -18,7 +18,14 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
 from clozeline.pipeline.execution.stages import check_recipe, tokenizer_stage
 from clozeline.pipeline.recipe import Recipe
-from clozeline.tools.command import IntermixedArguments, add_settings, run_as_script, run_tool, settings_of, some_path
+from clozeline.tools.command import (
+    IntermixedArguments,
+    add_settings,
+    run_as_script,
+    run_tool,
+    settings_of,
+    some_path,
+)
 from clozeline.tools.start.project.kinds import ANY, KINDS, check_kind, choose_kind
 from clozeline.tools.start.project.sample import read_unknown_files_as_text, sample_texts
 from clozeline.tools.start.project.templates import (
@@ -58,7 +65,9 @@ def _answer(question: str, check: Callable[[str], Any], default: str = "") -> An
         print(f"{question}{f' [{default}]' if default else ''}: ", end="", flush=True)
         line = sys.stdin.readline()
         if not line:
-            raise ConfigurationError("no answer; give input=FILES language=CODE model=NAME on the command line")
+            raise ConfigurationError(
+                "no answer; give input=FILES language=CODE model=NAME on the command line"
+            )
         try:
             return check(line.strip() or default)
         except ConfigurationError as error:
@@ -84,13 +93,17 @@ def _choose(settings: ProjectSettings, ask: bool) -> Project:
     elif ask:
         source = _answer("Your texts: a file, a folder or a glob", absolute_input)
     else:
-        raise ConfigurationError("input is missing: give the folder of your texts, such as input=texts")
+        raise ConfigurationError(
+            "input is missing: give the folder of your texts, such as input=texts"
+        )
     kind = check_kind(settings.kind) if settings.kind is not None else _measure_kind(source)
     if KINDS[kind].is_file_of_any_name:
         source = read_unknown_files_as_text(source)
     if KINDS[kind].language is None:
         if settings.language not in {None, ANY}:
-            raise ConfigurationError(f"language={settings.language}: kind={kind} has no language; leave it out")
+            raise ConfigurationError(
+                f"language={settings.language}: kind={kind} has no language; leave it out"
+            )
         language = ANY
     elif settings.language is not None:
         language = check_language(settings.language)
@@ -122,13 +135,17 @@ def write_project(folder: Path, project: Project) -> list[str]:
     folder = folder.expanduser().absolute()
     for name in ("pipeline.yaml", "train.yaml"):
         if (folder / name).exists():
-            raise ConfigurationError(f"{folder / name} exists: name another folder, or remove the file")
+            raise ConfigurationError(
+                f"{folder / name} exists: name another folder, or remove the file"
+            )
     source, kind, language, model, size = project
     text = pipeline_yaml(folder, source, language, model, kind)
     recipe = validate(Recipe, parse_yaml(text), str(folder / "pipeline.yaml"))
     check_recipe(recipe)
     publish_text(folder / "pipeline.yaml", text)
-    publish_text(folder / "train.yaml", train_yaml(folder, model, language, grouping_of(recipe), size))
+    publish_text(
+        folder / "train.yaml", train_yaml(folder, model, language, grouping_of(recipe), size)
+    )
     training: TrainConfig = load_config(TrainConfig, folder / "train.yaml")
     specials = tokenizer_stage(recipe).foreseen_tokenizer().vocabulary.specials
     return plan_of_model(training.model, specials).lines()
@@ -143,14 +160,18 @@ def grouping_of(recipe: Recipe) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
-    parser.add_argument("folder", type=some_path, metavar="DIR", help="folder to write, not the folder of the texts")
+    parser.add_argument(
+        "folder", type=some_path, metavar="DIR", help="folder to write, not the folder of the texts"
+    )
     add_settings(parser, ProjectSettings)
 
     def action(options: argparse.Namespace) -> None:
         settings = settings_of(ProjectSettings, options.overrides)
         for line in write_project(options.folder, _choose(settings, ask=sys.stdin.isatty())):
             print(line)
-        print(f"Read and change both files, then:\n  clozeline pipeline --config {options.folder}/pipeline.yaml")
+        print(
+            f"Read and change both files, then:\n  clozeline pipeline --config {options.folder}/pipeline.yaml"
+        )
         print(f"  clozeline train --config {options.folder}/train.yaml")
 
     return run_tool(parser, arguments, action)

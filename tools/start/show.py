@@ -87,19 +87,36 @@ def _objectives() -> Table:
     for column in ("objective", "meaning"):
         table.add_column(column)
     for name in OBJECTIVES.available():
-        table.add_row(name, inspect.cleandoc(OBJECTIVES.load_class(name).__doc__ or "").partition("\n")[0])
+        table.add_row(
+            name, inspect.cleandoc(OBJECTIVES.load_class(name).__doc__ or "").partition("\n")[0]
+        )
     return table
 
 
 def _parser(arguments: Sequence[str]) -> Arguments:
     """Return the parser; its help also lists the options of the objective among the arguments."""
-    named = [OBJECTIVES.load_class(word).Options for word in arguments if word in OBJECTIVES.available()]
+    named = [
+        OBJECTIVES.load_class(word).Options for word in arguments if word in OBJECTIVES.available()
+    ]
     parser = IntermixedArguments(__doc__)
-    parser.add_argument("objective", nargs="?", metavar="OBJECTIVE", help="name of an objective; none: list them")
-    parser.add_argument("text", nargs="?", metavar="TEXT", help=f"text to corrupt (default: {_TEXT!r})")
+    parser.add_argument(
+        "objective", nargs="?", metavar="OBJECTIVE", help="name of an objective; none: list them"
+    )
+    parser.add_argument(
+        "text", nargs="?", metavar="TEXT", help=f"text to corrupt (default: {_TEXT!r})"
+    )
     parser.add_argument("--html", type=some_path, metavar="FILE", help="also write a web page")
-    parser.add_argument("--picture", type=some_path, metavar="FILE", help="also draw what each position reads, as SVG")
-    parser.add_argument("--aligned", action="store_true", help="print each label below its position, as textbooks do")
+    parser.add_argument(
+        "--picture",
+        type=some_path,
+        metavar="FILE",
+        help="also draw what each position reads, as SVG",
+    )
+    parser.add_argument(
+        "--aligned",
+        action="store_true",
+        help="print each label below its position, as textbooks do",
+    )
     listed = "settings, listed below, and options of the objective, which `clozeline show OBJECTIVE --help` lists"
     add_settings(parser, ShowSettings, *named[:1], help_text=listed)
     return parser
@@ -114,7 +131,9 @@ def main(arguments: Sequence[str]) -> int:
         plugins.allow(options.objective)
         shown = show(options.objective, options.text, options.overrides)
         if options.picture is not None:
-            from clozeline.tools.shards.viewer.attention_picture import draw_attention  # imports torch
+            from clozeline.tools.shards.viewer.attention_picture import (
+                draw_attention,
+            )  # imports torch
 
             publish_text(options.picture, draw_attention(shown))
         if options.aligned:

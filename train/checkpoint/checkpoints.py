@@ -72,7 +72,9 @@ class _Pending:
 class Checkpoints:
     """The checkpoints of a run directory. Every method is called by all ranks together."""
 
-    def __init__(self, directory: Path, config: CheckpointConfig, world: World, report: Report) -> None:
+    def __init__(
+        self, directory: Path, config: CheckpointConfig, world: World, report: Report
+    ) -> None:
         self.directory = directory
         self.config = config
         self.world = world
@@ -113,7 +115,9 @@ class Checkpoints:
         # make room, or fail on all ranks
         final = self.directory / f"step-{state.step:08d}"
         hidden = self.directory / f"{HIDDEN}{final.name}"
-        if problem := self._first_problem(self._make_room(hidden) if self.world.rank == 0 else None):
+        if problem := self._first_problem(
+            self._make_room(hidden) if self.world.rank == 0 else None
+        ):
             return self._report_end(state.step, final, problem)
         # write this rank's part
         try:
@@ -179,12 +183,18 @@ class Checkpoints:
 
     def is_best(self, state: TrainState) -> bool:
         """Return whether `keep_best` asks to save an evaluated step: its held-out loss is below all that are saved."""
-        if not self.config.keep_best or state.heldout_loss is None or not math.isfinite(state.heldout_loss):
+        if (
+            not self.config.keep_best
+            or state.heldout_loss is None
+            or not math.isfinite(state.heldout_loss)
+        ):
             return False
         self.finish()
         lowest = None
         if self.world.rank == 0:
-            earlier = [path for path in steps_in(self.directory) if step_of(path.name) <= state.step]
+            earlier = [
+                path for path in steps_in(self.directory) if step_of(path.name) <= state.step
+            ]
             lowest = find_best(path for path in earlier if path.name not in self._refused)
         lowest = self.world.gather(lowest)[0]
         return lowest is None or state.heldout_loss < lowest[0]
@@ -205,7 +215,11 @@ class Checkpoints:
         if self.world.rank == 0:
             try:
                 if problem is None:
-                    _commit(_assemble(pending, [part for part, _ in gathered if part]), hidden, pending.final)
+                    _commit(
+                        _assemble(pending, [part for part, _ in gathered if part]),
+                        hidden,
+                        pending.final,
+                    )
             except (OSError, CheckpointError) as error:
                 problem = str(error)
             if problem is not None:
@@ -220,7 +234,9 @@ class Checkpoints:
         try:
             remove(hidden)
             previous = max((size_of(path) for path in steps_in(self.directory)), default=0)
-            if self._current and (self._full or shutil.disk_usage(self.directory).free < 1.2 * previous):
+            if self._current and (
+                self._full or shutil.disk_usage(self.directory).free < 1.2 * previous
+            ):
                 self._prune(self._current, max(1, self.config.keep_last - 1))
             if (free := shutil.disk_usage(self.directory).free) < 1.2 * previous:
                 return f"{self.directory}: {free} bytes are free, a checkpoint needs {previous} and a fifth more"
@@ -250,7 +266,9 @@ class Checkpoints:
 
     def find_earlier(self, before: int, back: int) -> StoredCheckpoint | None:
         """Return the checkpoint `back` saves before a step, the oldest one if there are fewer; None without one."""
-        names = [path.name for path in reversed(steps_in(self.directory)) if step_of(path.name) < before]
+        names = [
+            path.name for path in reversed(steps_in(self.directory)) if step_of(path.name) < before
+        ]
         names = self.world.gather(names)[0]
         return choose(self.directory, names[back - 1 :] or names[-1:], self.validate, self._refuse)
 
@@ -296,7 +314,9 @@ def _assemble(pending: _Pending, written: Sequence[Written]) -> Index:
     for name, shape in pending.shapes.items():
         kinds = kinds_of[name]
         if len(kinds) != 1:
-            raise CheckpointError(f"{name}: ranks disagree about its group and states: {sorted(kinds)}")
+            raise CheckpointError(
+                f"{name}: ranks disagree about its group and states: {sorted(kinds)}"
+            )
         ((group, state_keys),) = kinds
         record = ParameterRecord(shape, group, list(state_keys), slices[name])
         if problem := tiling_problem(name, record):
@@ -308,7 +328,13 @@ def _assemble(pending: _Pending, written: Sequence[Written]) -> Index:
         raise CheckpointError(f"ranks disagree about optimizer states: {scalars}")
     files = {part_name(part): from_rank.file for part, from_rank in enumerate(written)}
     return Index(
-        pending.state.plain(), first.scalars, parameters, first.buffers, files, whole=first.whole, hooks=first.hooks
+        pending.state.plain(),
+        first.scalars,
+        parameters,
+        first.buffers,
+        files,
+        whole=first.whole,
+        hooks=first.hooks,
     )
 
 
@@ -354,20 +380,26 @@ def load(engine: Engine, checkpoint: StoredCheckpoint) -> None:
     state = checkpoint.state
     expected = partitions.shapes(engine)
     saved = {name: record.shape for name, record in index.parameters.items()}
-    if differing := sorted(name for name in {*expected, *saved} if expected.get(name) != saved.get(name)):
+    if differing := sorted(
+        name for name in {*expected, *saved} if expected.get(name) != saved.get(name)
+    ):
         name = differing[0]
         raise ConfigurationError(
             f"{directory}: parameter {name} has shape {saved.get(name)} there and {expected.get(name)} in this model "
             f"({len(differing)} parameters differ): the checkpoint belongs to another model"
         )
     if (ours := sorted(partitions.buffers(engine))) != sorted(index.buffers):
-        raise ConfigurationError(f"{directory}: holds buffers {sorted(index.buffers)}, this model has {ours}")
+        raise ConfigurationError(
+            f"{directory}: holds buffers {sorted(index.buffers)}, this model has {ours}"
+        )
     # create optimizer states, then fill the slices of this rank
     reader = CheckpointReader(directory, index)
     others = state.optimizer is not None and state.optimizer != engine.config.optimizer.name
     keys: dict[str, set[str]] = defaultdict(set)
     for record in index.parameters.values():
-        keys[record.group].update(key for key in record.keys if key != WEIGHT and (key in index.hooks or not others))
+        keys[record.group].update(
+            key for key in record.keys if key != WEIGHT and (key in index.hooks or not others)
+        )
     partitions.prepare_states(engine, keys, {} if others else index.scalars, index.hooks)
     with torch.no_grad():
         for piece in partitions.fragments(engine, owned=False):

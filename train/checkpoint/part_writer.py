@@ -62,7 +62,10 @@ def snapshot(engine: Engine, copies: dict[str, Tensor] | None = None) -> Snapsho
         stored = _copy_into(live, copies)
     return Snapshot(
         stored,
-        [(piece.name, piece.group, piece.start, piece.count, sorted(piece.tensors)) for piece in owned],
+        [
+            (piece.name, piece.group, piece.start, piece.count, sorted(piece.tensors))
+            for piece in owned
+        ],
         partitions.scalars(engine),
         sorted(buffers),
         {key: list(tensor.shape) for key, tensor in whole.items()},

@@ -5,14 +5,21 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from clozeline.train.checkpoint.stored_checkpoint import find_best, readable_states, step_of, steps_in
+from clozeline.train.checkpoint.stored_checkpoint import (
+    find_best,
+    readable_states,
+    step_of,
+    steps_in,
+)
 from clozeline.train.configuration.checkpoint import CheckpointConfig
 
 HIDDEN: Final = ".tmp-"
 """Prefix of directories that are being written or removed."""
 
 
-def prune(directory: Path, latest: str, keep_last: int, config: CheckpointConfig, refused: Collection[str]) -> None:
+def prune(
+    directory: Path, latest: str, keep_last: int, config: CheckpointConfig, refused: Collection[str]
+) -> None:
     """Remove all checkpoints except the last k, every n-th, the best, milestones and `latest`.
 
     Later steps stay until the run replaces them; damaged checkpoints, which are `refused`, are not counted.

@@ -73,12 +73,22 @@ class TrainState:
         except ValidationError as error:
             raise CheckpointError(f"checkpoint state: {first_problem(error)}") from error
         if (of_stream := state.stream.get("samples", state.samples)) != state.samples:
-            raise CheckpointError(f"checkpoint state: samples {state.samples} contradict the stream's {of_stream}")
+            raise CheckpointError(
+                f"checkpoint state: samples {state.samples} contradict the stream's {of_stream}"
+            )
         return state
 
     def plain(self) -> dict[str, object]:
         """Return the state as plain data for the index, without empty optional keys."""
-        optional = ("heldout_losses", "best", "base", "distillation", "token_rule", "skipped_rows", "rollbacks")
+        optional = (
+            "heldout_losses",
+            "best",
+            "base",
+            "distillation",
+            "token_rule",
+            "skipped_rows",
+            "rollbacks",
+        )
         absent = [key for key in optional if not getattr(self, key)]
         return {key: value for key, value in asdict(self).items() if key not in absent}
 
@@ -102,8 +112,15 @@ class TrainState:
         if skip_rows:
             samples = self.samples
             skipped = (*skipped, SkippedRows(saved.step, saved.samples, self.samples))
-        moved = replace(self, **{key: getattr(saved, key) for key in _OF_STEP}, samples=samples, skipped_rows=skipped)
-        return replace(moved, stream={**self.stream, "samples": samples}, rollbacks=self.rollbacks + 1)
+        moved = replace(
+            self,
+            **{key: getattr(saved, key) for key in _OF_STEP},
+            samples=samples,
+            skipped_rows=skipped,
+        )
+        return replace(
+            moved, stream={**self.stream, "samples": samples}, rollbacks=self.rollbacks + 1
+        )
 
     @property
     def optimizer(self) -> str | None:
@@ -125,7 +142,8 @@ def find_changes(saved: TrainState, now: TrainState, allowed: Sequence[str]) -> 
     keys = [
         key
         for key in sorted({*pairs[0], *pairs[1]})
-        if pairs[0].get(key) != pairs[1].get(key) and (not key.startswith("code.") or key in pairs[0].keys() & pairs[1])
+        if pairs[0].get(key) != pairs[1].get(key)
+        and (not key.startswith("code.") or key in pairs[0].keys() & pairs[1])
     ]
     return [
         f"{key}: {pairs[0].get(key)!r} in the checkpoint, {pairs[1].get(key)!r} now"

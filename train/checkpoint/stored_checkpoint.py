@@ -24,7 +24,13 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 from safetensors import SafetensorError, safe_open
 
-from clozeline.errors import CheckpointError, ConfigurationError, NewerFormatError, PeerError, message_text
+from clozeline.errors import (
+    CheckpointError,
+    ConfigurationError,
+    NewerFormatError,
+    PeerError,
+    message_text,
+)
 from clozeline.files import file_hash, replacing
 from clozeline.pipeline.shards.manifest import canonical_sha256, first_problem
 from clozeline.sealed_json import refuse_newer
@@ -111,23 +117,39 @@ class Index:
             refuse_newer(path, plain, FORMAT)
             index: Index = TypeAdapter(Index).validate_json(json.dumps(plain))
         except FileNotFoundError as error:
-            raise CheckpointError(f"{path}: missing, so the checkpoint was never committed") from error
-        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            raise CheckpointError(f"{path}: cannot be read as a checkpoint's index ({first_problem(error)})") from error
+            raise CheckpointError(
+                f"{path}: missing, so the checkpoint was never committed"
+            ) from error
+        except (
+            OSError,
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+        ) as error:
+            raise CheckpointError(
+                f"{path}: cannot be read as a checkpoint's index ({first_problem(error)})"
+            ) from error
         if index.format != FORMAT:
-            raise CheckpointError(f"{path}: format {index.format}, this version reads format {FORMAT}")
+            raise CheckpointError(
+                f"{path}: format {index.format}, this version reads format {FORMAT}"
+            )
         return index
 
 
 def _with_checksum(plain: dict[str, object]) -> bytes:
-    return (json.dumps({**plain, "checksum": canonical_sha256(plain)}, separators=(",", ":")) + "\n").encode()
+    return (
+        json.dumps({**plain, "checksum": canonical_sha256(plain)}, separators=(",", ":")) + "\n"
+    ).encode()
 
 
 def steps_in(directory: Path) -> list[Path]:
     """Return the checkpoint folders of a directory by step, valid or not."""
     folders = (path for path in directory.glob("step-*") if path.is_dir())
     return sorted(
-        (path for path in folders if re.fullmatch(r"step-[0-9]{8,}", path.name)), key=lambda path: step_of(path.name)
+        (path for path in folders if re.fullmatch(r"step-[0-9]{8,}", path.name)),
+        key=lambda path: step_of(path.name),
     )
 
 
@@ -194,7 +216,9 @@ class StoredCheckpoint:
         checkpoints = run / "checkpoints"
         folders = {step_of(path.name): path for path in steps_in(checkpoints)}
         if not folders:
-            raise ConfigurationError(f"{run}: expected a run directory with checkpoints; train first, or wait")
+            raise ConfigurationError(
+                f"{run}: expected a run directory with checkpoints; train first, or wait"
+            )
         if step is None:
             newest = find_newest(checkpoints, _note_refused)
             assert newest is not None, "there are checkpoints: one is valid, or that was an error"
@@ -209,11 +233,15 @@ class StoredCheckpoint:
             step = step_of(best[1].name)
         if step not in folders:
             known = ", ".join(map(str, [*folders][-8:]))
-            raise ConfigurationError(f"{checkpoints}: holds no checkpoint of step {step}, only of {known}")
+            raise ConfigurationError(
+                f"{checkpoints}: holds no checkpoint of step {step}, only of {known}"
+            )
         try:
             return StoredCheckpoint.open(folders[step])
         except CheckpointError as error:
-            raise CheckpointError(f"{error}; copy the checkpoint back, or choose another step") from error
+            raise CheckpointError(
+                f"{error}; copy the checkpoint back, or choose another step"
+            ) from error
 
     @property
     def digest(self) -> str:
@@ -228,7 +256,9 @@ class StoredCheckpoint:
         weights = {}
         for name, record in self.index.parameters.items():
             if not name.startswith(_PROJECTIONS):
-                weights[name] = reader.parameter(AVERAGE if AVERAGE in record.keys else WEIGHT, name)
+                weights[name] = reader.parameter(
+                    AVERAGE if AVERAGE in record.keys else WEIGHT, name
+                )
         return weights
 
 
@@ -290,7 +320,10 @@ def choose(
 def find_best(paths: Iterable[Path]) -> tuple[float, Path] | None:
     """Return the lowest held-out loss of some checkpoints and the first that has it; None if none has a finite one."""
     losses = [(state.get("heldout_loss"), path) for path, state in readable_states(paths).items()]
-    return min(((loss, path) for loss, path in losses if loss is not None and math.isfinite(loss)), default=None)
+    return min(
+        ((loss, path) for loss, path in losses if loss is not None and math.isfinite(loss)),
+        default=None,
+    )
 
 
 def readable_states(paths: Iterable[Path]) -> dict[Path, dict[str, Any]]:
@@ -321,9 +354,13 @@ def _check_part(path: Path, record: FileRecord) -> None:
     except OSError as error:
         raise CheckpointError(f"{path}: {error.strerror or error}") from error
     if size != record.bytes:
-        raise CheckpointError(f"{path}: expected {record.bytes} bytes, got {size}: truncated or replaced")
+        raise CheckpointError(
+            f"{path}: expected {record.bytes} bytes, got {size}: truncated or replaced"
+        )
     if digest != record.xxh3_128:
-        raise CheckpointError(f"{path}: expected xxh3-128 {record.xxh3_128}, got {digest}: the file is corrupted")
+        raise CheckpointError(
+            f"{path}: expected xxh3-128 {record.xxh3_128}, got {digest}: the file is corrupted"
+        )
 
 
 class CheckpointReader:
@@ -341,7 +378,9 @@ class CheckpointReader:
 
         record = self.index.parameters.get(name)
         if record is None or key not in record.keys:
-            raise CheckpointError(f"{self.directory}: holds no {key} of parameter {name}; is this another model's?")
+            raise CheckpointError(
+                f"{self.directory}: holds no {key} of parameter {name}; is this another model's?"
+            )
         pieces: list[Tensor] = []
         for part, begin, length in sorted(record.slices, key=lambda piece: piece[1]):
             first = max(start, begin)
@@ -350,7 +389,9 @@ class CheckpointReader:
                 pieces.append(self._tensor(part, f"{key}/{name}")[first - begin : last - begin])
         values = torch.cat(pieces) if pieces else torch.empty(0)
         if values.numel() != count:
-            raise CheckpointError(f"{self.directory}: {key} of {name} lacks elements of {start}..{start + count}")
+            raise CheckpointError(
+                f"{self.directory}: {key} of {name} lacks elements of {start}..{start + count}"
+            )
         return values
 
     def parameter(self, key: str, name: str) -> Tensor:
@@ -366,7 +407,9 @@ class CheckpointReader:
         """Return a persistent buffer, of this shape if one is given."""
         values: Tensor = self._part(0).get_tensor(f"buffer/{name}")
         if shape is not None and list(values.shape) != list(shape):
-            raise CheckpointError(f"{self.directory}: buffer {name} has shape {list(values.shape)}, not {list(shape)}")
+            raise CheckpointError(
+                f"{self.directory}: buffer {name} has shape {list(values.shape)}, not {list(shape)}"
+            )
         return values
 
     def _tensor(self, part: int, key: str) -> Any:

@@ -59,7 +59,9 @@ class TrainedModel:
     """rule by which the model drops tokens; empty: none"""
 
     @staticmethod
-    def open(folder: Path, step: StepChoice = None, *, key: str = "", quantized: bool = True) -> TrainedModel:
+    def open(
+        folder: Path, step: StepChoice = None, *, key: str = "", quantized: bool = True
+    ) -> TrainedModel:
         """Find, verify and read a run, or a folder with a model.
 
         The shard sets of a run are not read, and DeepSpeed is not needed, whichever ZeRO stage wrote the checkpoint.
@@ -77,7 +79,9 @@ class TrainedModel:
             WeightsError: the weights of a model folder are damaged, or of another model.
         """
         folder = folder.expanduser()
-        if step is not None or any((folder / name).exists() for name in ("config.yaml", "checkpoints")):
+        if step is not None or any(
+            (folder / name).exists() for name in ("config.yaml", "checkpoints")
+        ):
             return _open_run(folder, step)
         return _open_folder(folder, key, quantized=quantized)
 
@@ -116,7 +120,9 @@ class TrainedModel:
     @property
     def predicts_next(self) -> bool:
         """Whether a masked token is predicted at the position before it."""
-        return any(recorded.objective.frame.predict_from == "previous" for recorded in self.recorded)
+        return any(
+            recorded.objective.frame.predict_from == "previous" for recorded in self.recorded
+        )
 
     def require_config(self) -> TrainConfig:
         """Return the configuration of the training; ConfigurationError for a model folder."""
@@ -160,7 +166,9 @@ class TrainedModel:
                 return tokenizer_of_run(self.folder, self.recorded[0])
             return None
         beside = self.folder / TOKENIZER_FOLDER
-        return find_imported_tokenizer(self.folder) or (beside if (beside / VOCABULARY_FILE).is_file() else None)
+        return find_imported_tokenizer(self.folder) or (
+            beside if (beside / VOCABULARY_FILE).is_file() else None
+        )
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -168,7 +176,9 @@ class TrainedModel:
         if self.tokenizer_folder is not None:
             return load_tokenizer(self.tokenizer_folder)
         if self.stored is not None:
-            return load_tokenizer(tokenizer_of_run(self.folder, self.recorded[0]))  # raises, and says where it looked
+            return load_tokenizer(
+                tokenizer_of_run(self.folder, self.recorded[0])
+            )  # raises, and says where it looked
         raise ConfigurationError(
             f"{self.folder}: expected a run, or a folder in our format with its tokenizer; import the folder with "
             "clozeline import-model, and give that"
@@ -177,7 +187,11 @@ class TrainedModel:
     def masked_row_ids(self, purpose: str) -> tuple[int, int, int]:
         """Return the ids of [CLS], [SEP] and [MASK] for rows of a masked LM; `purpose` asks for them, for messages."""
         vocabulary = self.tokenizer.vocabulary
-        return vocabulary.id_of("cls", purpose), vocabulary.id_of("sep", purpose), vocabulary.id_of("mask", purpose)
+        return (
+            vocabulary.id_of("cls", purpose),
+            vocabulary.id_of("sep", purpose),
+            vocabulary.id_of("mask", purpose),
+        )
 
     @cached_property
     def model(self) -> Model:
@@ -187,7 +201,9 @@ class TrainedModel:
 
         model = build_checkpoint(self.checkpoint)
         if model.family.reads_characters:
-            model.family.set_token_bytes(token_bytes(self.tokenizer), self.sets[0].tokenizer.special_ids)
+            model.family.set_token_bytes(
+                token_bytes(self.tokenizer), self.sets[0].tokenizer.special_ids
+            )
         return prune_by(model, self.token_rule)
 
     @property
@@ -200,7 +216,12 @@ class TrainedModel:
         limit = self.model.position_limit
         if limit is not None:
             return limit
-        return max([self.model.config.position.maximum, *(recorded.max_length for recorded in self.recorded)])
+        return max(
+            [
+                self.model.config.position.maximum,
+                *(recorded.max_length for recorded in self.recorded),
+            ]
+        )
 
     def row_length(self, asked: int | None, key: str) -> int:
         """Return the most tokens of a row: as `key` asks, by default `max_length`.
@@ -236,10 +257,16 @@ def _open_run(folder: Path, step: StepChoice) -> TrainedModel:
     trained: tuple[str, ...] = ()
     if config.model.adapter is not None:
         # only parameters of heads are trained with an adapter
-        trained = tuple(name for name in stored.index.parameters if not name.startswith("adapters."))
-        weights |= _read_base(stored, config, {name: shapes[name] for name in shapes.keys() - weights})
+        trained = tuple(
+            name for name in stored.index.parameters if not name.startswith("adapters.")
+        )
+        weights |= _read_base(
+            stored, config, {name: shapes[name] for name in shapes.keys() - weights}
+        )
     if shapes != {name: tensor.shape for name, tensor in weights.items()}:
-        raise CheckpointError(f"{stored.folder}: holds another model than {folder / 'config.yaml'} describes")
+        raise CheckpointError(
+            f"{stored.folder}: holds another model than {folder / 'config.yaml'} describes"
+        )
     ids = token_ids(facts, sets[0].objective)
     checkpoint = Checkpoint(config.model, facts.vocab_size, weights, ids, None, (), trained=trained)
     return TrainedModel(folder, checkpoint, sets, config, stored, stored.state.token_rule)
@@ -250,7 +277,9 @@ def _open_folder(folder: Path, key: str, *, quantized: bool) -> TrainedModel:
 
     if not any((folder / name).is_file() for name in (MODEL, IMPORT_RECORD, "config.json")):
         remedy = "give the directory of a run, or one with a model"
-        if runs := sorted(folder.glob("*/checkpoints")) or sorted(folder.glob("*/*/checkpoints")):  # as of finetune
+        if runs := sorted(folder.glob("*/checkpoints")) or sorted(
+            folder.glob("*/*/checkpoints")
+        ):  # as of finetune
             remedy = f"it holds runs: choose one, such as {runs[0].parent}"
         named = f"{key}: " if key else ""
         raise ConfigurationError(f"{named}{folder}: not a run or model directory; {remedy}")
@@ -263,13 +292,17 @@ def token_ids(tokenizer: TokenizerFacts, objective: ObjectiveFacts) -> dict[str,
 
     Where each row has a start of its own, callers of `generate` give it.
     """
-    ids: dict[str, object] = {f"{name}_token_id": number for name, number in tokenizer.special_ids.items()}
+    ids: dict[str, object] = {
+        f"{name}_token_id": number for name, number in tokenizer.special_ids.items()
+    }
     if isinstance(start := objective.frame.decoder_start, int):
         ids["decoder_start_token_id"] = start
     return ids
 
 
-def _read_base(stored: StoredCheckpoint, config: TrainConfig, shapes: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
+def _read_base(
+    stored: StoredCheckpoint, config: TrainConfig, shapes: Mapping[str, Sequence[int]]
+) -> dict[str, Tensor]:
     """Return the weights of the base model under an adapter, as far as the checkpoint lacks them."""
     import torch
 
@@ -296,10 +329,14 @@ def read_config(folder: Path, saved: TrainState | None = None) -> TrainConfig:
     with reading_run(path):
         config: TrainConfig = load_config(TrainConfig, path)
         if saved is not None and saved.frozen:
-            changes = find_changes(saved, replace(saved, frozen=frozen(config)), config.checkpoint.allow_changed)
+            changes = find_changes(
+                saved, replace(saved, frozen=frozen(config)), config.checkpoint.allow_changed
+            )
             for change in changes:
                 if change.startswith("model.") and not change.startswith("model.dropout."):
-                    raise ConfigurationError(f"{path}: not the model of the checkpoint of step {saved.step}: {change}")
+                    raise ConfigurationError(
+                        f"{path}: not the model of the checkpoint of step {saved.step}: {change}"
+                    )
     return config
 
 

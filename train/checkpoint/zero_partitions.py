@@ -36,7 +36,11 @@ class Fragment:
 
 def shapes(engine: Engine) -> dict[str, list[int]]:
     """Return the full shape of each parameter in a checkpoint; the base model of an adapter is not stored."""
-    kept = [(name, p) for name, p in engine.model.named_parameters() if p.requires_grad or _holds_frozen(engine)]
+    kept = [
+        (name, p)
+        for name, p in engine.model.named_parameters()
+        if p.requires_grad or _holds_frozen(engine)
+    ]
     return {name: list(full_shape(p)) for name, p in kept}
 
 
@@ -56,7 +60,11 @@ def buffers(engine: Engine) -> dict[str, Tensor]:
 def whole_states(engine: Engine) -> dict[str, Tensor]:
     """Return the unsliced optimizer states, the same on every rank: `KEY/PARAMETER` → tensor."""
     optimizer = engine.optimizer
-    return dict(sorted(optimizer.whole.items())) if isinstance(optimizer, WholeParameterOptimizer) else {}
+    return (
+        dict(sorted(optimizer.whole.items()))
+        if isinstance(optimizer, WholeParameterOptimizer)
+        else {}
+    )
 
 
 def set_whole_states(engine: Engine, states: Mapping[str, Tensor]) -> None:
@@ -84,7 +92,9 @@ def fragments(engine: Engine, *, owned: bool) -> list[Fragment]:
             if isinstance(value, Tensor) and value.shape == piece.flat.shape:
                 views[key] = piece.of(value)
             elif not isinstance(value, Tensor) or value.numel() != 1:
-                raise CheckpointError(f"optimizer state {key} of {piece.name} has a shape that no checkpoint holds yet")
+                raise CheckpointError(
+                    f"optimizer state {key} of {piece.name} has a shape that no checkpoint holds yet"
+                )
         fragments.append(Fragment(piece.name, piece.group, piece.start, piece.count, views))
     return fragments + list(_frozen(engine, owned=owned))
 
@@ -112,7 +122,9 @@ def _share(slices: list[Segment], rank: int, size: int) -> Iterator[Segment]:
 
 
 def _frozen(engine: Engine, *, owned: bool) -> Iterator[Fragment]:
-    named: list[tuple[str, Any]] = [*engine.model.named_parameters()] if _holds_frozen(engine) else []
+    named: list[tuple[str, Any]] = (
+        [*engine.model.named_parameters()] if _holds_frozen(engine) else []
+    )
     for index, (name, p) in enumerate((name, p) for name, p in named if not p.requires_grad):
         start, elements = engine.zero.share_of(p)
         # at stage 3 each rank has a share of each parameter; at others it writes some parameters
@@ -135,7 +147,9 @@ def scalars(engine: Engine) -> dict[str, dict[str, float]]:
             if not isinstance(value, Tensor) or (value.dim() == 0 and value.shape != flat.shape)
         }
         if scalars.setdefault(group, numbers) != numbers:
-            raise CheckpointError(f"optimizer group {group}: states disagree, {scalars[group]} and {numbers}")
+            raise CheckpointError(
+                f"optimizer group {group}: states disagree, {scalars[group]} and {numbers}"
+            )
     return scalars
 
 
@@ -160,7 +174,8 @@ def prepare_states(
     for hook in engine.hooks:
         hook.of.clear()
     on_device = {
-        group["name"]: bool(group.get("fused") or group.get("capturable")) for group in engine.optimizer.param_groups
+        group["name"]: bool(group.get("fused") or group.get("capturable"))
+        for group in engine.optimizer.param_groups
     }
     for flat, group in engine.zero.flats():
         # scalar states, on the device where the optimizer expects them
@@ -172,7 +187,10 @@ def prepare_states(
         names = set(keys.get(group, ()))
         for hook in engine.hooks:
             hook.create(flat, names.intersection(of_hooks))
-        state |= {key: torch.zeros_like(flat, requires_grad=False) for key in sorted(names.difference(of_hooks))}
+        state |= {
+            key: torch.zeros_like(flat, requires_grad=False)
+            for key in sorted(names.difference(of_hooks))
+        }
         if state:
             engine.optimizer.state[flat] = state
 
@@ -182,7 +200,14 @@ def memory(engine: Engine) -> dict[str, int]:
     weights = storage_sizes(engine.zero.weights())
     optimizer: list[Tensor | None] = [*whole_states(engine).values()]
     for flat, _ in engine.zero.flats():
-        optimizer += [flat, *(value for value in states_of(engine, flat).values() if isinstance(value, Tensor))]
-    states = {address: size for address, size in storage_sizes(optimizer).items() if address not in weights}
+        optimizer += [
+            flat,
+            *(value for value in states_of(engine, flat).values() if isinstance(value, Tensor)),
+        ]
+    states = {
+        address: size
+        for address, size in storage_sizes(optimizer).items()
+        if address not in weights
+    }
     sizes = {"weights": sum(weights.values()), "gradients": engine.zero.gradient_bytes}
     return {**sizes, "optimizer": sum(states.values())}

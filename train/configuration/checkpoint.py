@@ -40,7 +40,9 @@ class CheckpointConfig:
 
     def __post_init__(self) -> None:
         _ = self.milestones
-        if self.tokens_per_word is not None and not any(entry.endswith("words") for entry in self.at):
+        if self.tokens_per_word is not None and not any(
+            entry.endswith("words") for entry in self.at
+        ):
             raise ValueError(
                 "checkpoint.tokens_per_word: has no effect without words in checkpoint.at: remove the key, or give at "
                 "entries such as 10M words"
@@ -58,7 +60,9 @@ def milestone_tokens(entries: Sequence[str], tokens_per_word: float | None) -> l
     for entry in entries:
         matched = _SEEN.fullmatch(entry)
         if matched is None:
-            raise ValueError(f"checkpoint.at: expected entries such as 10M tokens or 1M words, got {entry!r}")
+            raise ValueError(
+                f"checkpoint.at: expected entries such as 10M tokens or 1M words, got {entry!r}"
+            )
         per_word = tokens_per_word if matched[3] == "words" else 1.0
         if per_word is None:
             how = "which clozeline tokenizer-report prints"

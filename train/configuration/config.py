@@ -12,7 +12,14 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from clozeline import plugins
-from clozeline.configuration.config import HOME_EXPANDED, MayChange, config_class, fixed_keys, flatten, to_plain
+from clozeline.configuration.config import (
+    HOME_EXPANDED,
+    MayChange,
+    config_class,
+    fixed_keys,
+    flatten,
+    to_plain,
+)
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import FAMILIES, PruningComponent
@@ -139,24 +146,40 @@ class TrainConfig:
         data = self.data
         rows = self.data.global_batch
         if data.global_batch % data.lane_count:
-            raise ValueError(f"data.lanes: expected a divisor of data.global_batch {rows}, got {data.lane_count}")
+            raise ValueError(
+                f"data.lanes: expected a divisor of data.global_batch {rows}, got {data.lane_count}"
+            )
         if data.global_batch % min(data.micro_batch, rows):
             expected = f"expected a divisor of data.global_batch {rows}, got {data.micro_batch}"
             raise ValueError(f"data.micro_batch: {expected}")
         if data.shares and self.steps == "auto" and self.schedule.options.steps is None:
-            raise ValueError("steps: auto counts passes over data.shards; phases with a share need a number")
+            raise ValueError(
+                "steps: auto counts passes over data.shards; phases with a share need a number"
+            )
         # precision, compilation and ZeRO
         if self.precision == "bf16" and self.zero.stage == 0:
-            raise ValueError("precision: bf16 needs zero.stage 1, 2 or 3, got 0; stage 1 also suits a single process")
+            raise ValueError(
+                "precision: bf16 needs zero.stage 1, 2 or 3, got 0; stage 1 also suits a single process"
+            )
         if self.compile is True and self.zero.stage == 3:
-            raise ValueError("compile: true needs zero.stage 0, 1 or 2: stage 3 gathers parameters inside each layer")
+            raise ValueError(
+                "compile: true needs zero.stage 0, 1 or 2: stage 3 gathers parameters inside each layer"
+            )
         if self.compile is True and not FAMILIES.load_class(self.model.family).compiled:
             why = f"the recurrence of the family {self.model.family} would be one for each length: remove the key"
-            raise ValueError(f"compile: true expects layers that are one graph for rows of any length; {why}")
-        from clozeline.train.optim.optimizers import OptimizerBuilder  # imports torch, as the optimizer has
+            raise ValueError(
+                f"compile: true expects layers that are one graph for rows of any length; {why}"
+            )
+        from clozeline.train.optim.optimizers import (
+            OptimizerBuilder,
+        )  # imports torch, as the optimizer has
 
         kind = self.optimizer.type
-        if self.zero.stage > 0 and kind.statistics != "element" and kind.bind is OptimizerBuilder.bind:
+        if (
+            self.zero.stage > 0
+            and kind.statistics != "element"
+            and kind.bind is OptimizerBuilder.bind
+        ):
             raise ValueError(
                 f"optimizer: {self.optimizer.name} needs statistics of an entire {kind.statistics}, and has no method "
                 "`bind` to find its pieces: set zero.stage=0"
@@ -165,11 +188,15 @@ class TrainConfig:
         if self.evaluate.every is None or self.evaluate.max_rows == 0:
             how = "set evaluate.every to the steps between evaluations, and evaluate.max_rows to more than 0"
             if self.optimizer.type.follows_heldout:
-                raise ValueError(f"evaluate: {self.optimizer.name} follows the held-out loss: {how}")
+                raise ValueError(
+                    f"evaluate: {self.optimizer.name} follows the held-out loss: {how}"
+                )
             if self.early_stop is not None:
                 raise ValueError(f"early_stop: {how}")
             if self.checkpoint.keep_best:
-                raise ValueError(f"checkpoint.keep_best: compares evaluations: {how}; or set it to false")
+                raise ValueError(
+                    f"checkpoint.keep_best: compares evaluations: {how}; or set it to false"
+                )
         if self.profile is not None and self.steps != "auto":
             self.profile.check(self.steps)
         # offload, regularizer, heads, adapter
@@ -185,7 +212,9 @@ class TrainConfig:
         if self.distil is not None:
             steps = self.schedule.options.steps or (self.steps if self.steps != "auto" else 1 << 31)
             compiled = self.compile is True
-            self.distil.check(self.model, compiled=compiled, label_capacity=data.label_capacity, steps=steps)
+            self.distil.check(
+                self.model, compiled=compiled, label_capacity=data.label_capacity, steps=steps
+            )
             if self.distil.progressive is not None and self.freeze:
                 raise ValueError("distil.progressive: freezes layers by itself: remove freeze")
         self._check_hooks()
@@ -197,24 +226,34 @@ class TrainConfig:
                 f"on_divergence: what prune: {self.prune.name} removed stays so: remove one of the two keys"
             )
         if self.optimizer.type.follows_heldout:
-            raise ValueError(f"on_divergence: {self.optimizer.name} cannot stop to average again: remove the key")
+            raise ValueError(
+                f"on_divergence: {self.optimizer.name} cannot stop to average again: remove the key"
+            )
         if rollback.spikes is not None and self.log.spike is None:
-            raise ValueError("on_divergence.spikes: counts spikes of the loss, which log.spike=null does not detect")
+            raise ValueError(
+                "on_divergence.spikes: counts spikes of the loss, which log.spike=null does not detect"
+            )
         if self.checkpoint.every is None:
-            raise ValueError("on_divergence: returns to a checkpoint: expected checkpoint.every, got null")
+            raise ValueError(
+                "on_divergence: returns to a checkpoint: expected checkpoint.every, got null"
+            )
         # a checkpoint from before a divergence is kept until the divergence is noticed: count the saves meanwhile
         steps = max(self.max_consecutive_skips, (rollback.spikes or 0) * self.log.every)
         saves = 0 if self.checkpoint.every == "auto" else steps // self.checkpoint.every
         if (kept := self.checkpoint.keep_last) < (needed := rollback.rollback + 1 + saves):
             why = f"rollback {rollback.rollback}, and {saves} saves in the {steps} steps of a divergence"
-            raise ValueError(f"checkpoint.keep_last: on_divergence needs {needed} or more ({why}), got {kept}")
+            raise ValueError(
+                f"checkpoint.keep_last: on_divergence needs {needed} or more ({why}), got {kept}"
+            )
 
     def _check_hooks(self) -> None:
         """Check the keys that hooks do not work with."""
         names = [hook.name for hook in self.hooks]
         if len(set(names)) < len(names):
             raise ValueError(f"hooks: expected each one once, got {', '.join(names)}")
-        chosen: list[tuple[str, HookComponent | PruningComponent]] = [("hooks", hook) for hook in self.hooks]
+        chosen: list[tuple[str, HookComponent | PruningComponent]] = [
+            ("hooks", hook) for hook in self.hooks
+        ]
         if self.prune is not None:
             chosen.append(("prune", self.prune))
         for hook in self.hooks:
@@ -229,8 +268,14 @@ class TrainConfig:
         kept = self.regularizer
         name = "" if self.regularizer is None else self.regularizer.name
         if kept is not None and self.model.init_from is None:
-            raise ValueError(f"regularizer: {name} needs model.init_from, the model that is to be kept")
-        if kept is not None and kept.type.replaces_decay and (decay := self.optimizer.options.weight_decay):
+            raise ValueError(
+                f"regularizer: {name} needs model.init_from, the model that is to be kept"
+            )
+        if (
+            kept is not None
+            and kept.type.replaces_decay
+            and (decay := self.optimizer.options.weight_decay)
+        ):
             why = f"expected 0 with the regularizer {name}, which has its own decay, got {decay}"
             raise ValueError(f"optimizer.weight_decay: {why}")
         # a head must compare the same groups of rows at every world size and micro-batch
@@ -249,9 +294,13 @@ class TrainConfig:
                 "init_parts: names parts of the model in model.init_from, and there is none: remove the key"
             )
         if self.model.adapter is not None and self.model.init_from is None:
-            raise ValueError("model.adapter: expected model.init_from, a run or a folder with the model to adapt")
+            raise ValueError(
+                "model.adapter: expected model.init_from, a run or a folder with the model to adapt"
+            )
         if self.model.adapter is not None and self.freeze:
-            raise ValueError("freeze: with model.adapter the model is frozen already: remove the key")
+            raise ValueError(
+                "freeze: with model.adapter the model is frozen already: remove the key"
+            )
 
     @property
     def last_step(self) -> int:
@@ -325,7 +374,9 @@ def frozen(config: TrainConfig) -> dict[str, Any]:
     """Return the keys that a resumed run must share with its checkpoint, dotted, with their values."""
     shared = flatten(fixed_keys(config, to_plain(config))) | {"data.lanes": config.data.lane_count}
     shared["hooks"] = [hook.plain() for hook in config.hooks if not hook.type.observes]
-    return shared | {f"code.{name}": digest for name, digest in plugins.digests(_deciding_types(config)).items()}
+    return shared | {
+        f"code.{name}": digest for name, digest in plugins.digests(_deciding_types(config)).items()
+    }
 
 
 def _deciding_types(config: TrainConfig) -> list[type]:
@@ -349,7 +400,9 @@ def with_absolute_paths(value: Any) -> Any:
         if after == before:
             return value
         aliases = {
-            name: field.alias for name, field in getattr(value, "__pydantic_fields__", {}).items() if field.alias
+            name: field.alias
+            for name, field in getattr(value, "__pydantic_fields__", {}).items()
+            if field.alias
         }
         return type(value)(**{aliases.get(name, name): new for name, new in after.items()})
     return value

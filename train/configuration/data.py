@@ -20,7 +20,9 @@ Natural = Annotated[int, Field(ge=0)]
 
 OnlineEntries: TypeAlias = Annotated[
     list[Annotated[NamedObjective, inline_options(NamedObjective)]],
-    BeforeValidator(lambda value: value if isinstance(value, list) else [] if value is None else [value]),
+    BeforeValidator(
+        lambda value: value if isinstance(value, list) else [] if value is None else [value]
+    ),
 ]
 """The configuration's key `data.corrupt`."""
 
@@ -104,7 +106,9 @@ class DataConfig:
 
     folder: MayChange[Annotated[Path, HOME_EXPANDED] | None] = None
     """folder that other keys may refer to: `shards: "${data.folder}/short/train"`"""
-    shards: MayChange[Annotated[TrainingSet | list[TrainingSet] | None, HOME_EXPANDED, _AS_GIVEN]] = None
+    shards: MayChange[
+        Annotated[TrainingSet | list[TrainingSet] | None, HOME_EXPANDED, _AS_GIVEN]
+    ] = None
     """manifest.json of the training set, or its folder; several are mixed; {path: SET, columns: [SET2]} adds columns,
     such as scores of a teacher; this or `phases`"""
     weights: MayChange[list[Annotated[float, Field(gt=0.0)]]] = Field(default_factory=list)
@@ -158,20 +162,26 @@ class DataConfig:
         if (self.shards is None) == (not self.phases):
             remedy = "keep one of them"
             if self.shards is None:
-                remedy = (
-                    "give the sets of a pipeline's output, data.shards=OUTPUT/corrupt/masked_lm/train/manifest.json"
-                )
+                remedy = "give the sets of a pipeline's output, data.shards=OUTPUT/corrupt/masked_lm/train/manifest.json"
             raise ValueError(
                 f"data: expected shards or phases, got {'neither' if self.shards is None else 'both'}: {remedy}"
             )
         if self.weights and self.phases:
-            raise ValueError("data.weights: belong to data.shards; with data.phases, each phase has weights of its own")
+            raise ValueError(
+                "data.weights: belong to data.shards; with data.phases, each phase has weights of its own"
+            )
         if self.phases and self.phases[-1].share is not None:
-            raise ValueError("data.phases: the last phase takes the rest of the steps: remove its share")
+            raise ValueError(
+                "data.phases: the last phase takes the rest of the steps: remove its share"
+            )
         if sum(shares := self.shares) >= 1.0:
-            raise ValueError(f"data.phases: expected shares that leave some steps to the last phase, got {shares}")
+            raise ValueError(
+                f"data.phases: expected shares that leave some steps to the last phase, got {shares}"
+            )
         if shares and self.batch_tokens is not None:
-            raise ValueError("data.batch_tokens: the samples of a share of the steps are not known: use until_samples")
+            raise ValueError(
+                "data.batch_tokens: the samples of a share of the steps are not known: use until_samples"
+            )
 
     @property
     def shares(self) -> list[float]:
@@ -188,7 +198,9 @@ class DataConfig:
             batch = phase.global_batch or self.global_batch
             if phase.share is not None:
                 passed += phase.share * steps
-                phase = replace(phase, share=None, until_samples=samples + (round(passed) - done) * batch)
+                phase = replace(
+                    phase, share=None, until_samples=samples + (round(passed) - done) * batch
+                )
             elif phase.until_samples is not None:
                 passed += (phase.until_samples - samples) / batch
             if phase.until_samples != samples:
@@ -199,7 +211,11 @@ class DataConfig:
 
     def learning_rate_at(self, samples: int) -> float | None:
         """Return the peak learning rate of the phase after `samples` samples; None: the optimizer's."""
-        rest = (phase for phase in self.phases if phase.until_samples is None or phase.until_samples > samples)
+        rest = (
+            phase
+            for phase in self.phases
+            if phase.until_samples is None or phase.until_samples > samples
+        )
         return next((phase.learning_rate for phase in rest), None)
 
     @property

@@ -45,7 +45,9 @@ class DistilConfig:
     def __post_init__(self) -> None:
         names = [loss.name for loss in self.losses]
         if len(set(names)) < len(names) or not names:
-            raise ValueError(f"losses: expected one or more, each once, got {', '.join(names) or 'none'}")
+            raise ValueError(
+                f"losses: expected one or more, each once, got {', '.join(names) or 'none'}"
+            )
 
     @property
     def active(self) -> tuple[LossComponent, ...]:
@@ -57,27 +59,41 @@ class DistilConfig:
         """The run or folder from which layers are copied; None: none are."""
         return None if self.start is None else self.start.source or self.teacher
 
-    def check(self, model: ModelConfig, *, compiled: bool, label_capacity: int | None, steps: int) -> None:
+    def check(
+        self, model: ModelConfig, *, compiled: bool, label_capacity: int | None, steps: int
+    ) -> None:
         """Check that a model can be a student.
 
         Raises:
             ValueError: it cannot; the message names the key.
         """
         if model.family in UNFIT:
-            raise ValueError(f"distil: expected another family than {', '.join(UNFIT)}, got {model.family}: remove it")
+            raise ValueError(
+                f"distil: expected another family than {', '.join(UNFIT)}, got {model.family}: remove it"
+            )
         if model.adapter is not None:
-            raise ValueError("distil: expected a model that is trained entirely, got model.adapter: remove one of them")
+            raise ValueError(
+                "distil: expected a model that is trained entirely, got model.adapter: remove one of them"
+            )
         if self.start is not None and model.init_from is not None:
-            raise ValueError("distil.start: model.init_from gives the initial weights already: remove one of them")
+            raise ValueError(
+                "distil.start: model.init_from gives the initial weights already: remove one of them"
+            )
         if (steps_each := self.progressive) is not None:
             if self.teacher is None:
-                raise ValueError("distil.progressive: compares layers with distil.teacher in memory, got none: add it")
+                raise ValueError(
+                    "distil.progressive: compares layers with distil.teacher in memory, got none: add it"
+                )
             if model.share != ShareConfig():
-                raise ValueError("distil.progressive: model.share gives layers the same weights: remove one of them")
+                raise ValueError(
+                    "distil.progressive: model.share gives layers the same weights: remove one of them"
+                )
             if steps_each * model.layers > steps:
                 expected = f"at most {steps // model.layers} steps for each of {model.layers} layers in {steps} steps"
                 raise ValueError(f"distil.progressive: expected {expected}, got {steps_each}")
         for loss in self.active if compiled else ():
             if loss.type.reads_attention or (not loss.type.live and label_capacity is not None):
                 key = "compile" if loss.type.reads_attention else "data.label_capacity"
-                raise ValueError(f"{key}: distil's loss {loss.name} reads values inside compiled code: remove the key")
+                raise ValueError(
+                    f"{key}: distil's loss {loss.name} reads values inside compiled code: remove the key"
+                )

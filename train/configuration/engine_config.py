@@ -15,7 +15,9 @@ def engine_config(config: TrainConfig, world_size: int, parameters: int) -> dict
     """Return DeepSpeed's configuration of a run; keys with a surprising default are written out."""
     # bucket size in elements
     stage = zero_stage(config, world_size)
-    usual = parameters // 4 if stage == 3 else 2 * parameters  # at stage 3 it takes memory on top of the gradients
+    usual = (
+        parameters // 4 if stage == 3 else 2 * parameters
+    )  # at stage 3 it takes memory on top of the gradients
     bucket = config.zero.bucket or min(500_000_000, max(usual, 1))
     bucket += bucket % 2  # DeepSpeed aligns to two elements, and stops at an odd number
     # at other stages `Zero` clips, without a wait for the device
@@ -33,7 +35,8 @@ def engine_config(config: TrainConfig, world_size: int, parameters: int) -> dict
             "stage": stage,
             "reduce_bucket_size": bucket,
             "allgather_bucket_size": bucket,
-            "overlap_comm": stage > 1,  # at stage 1 only the last backward pass sends: not worth a second bucket
+            "overlap_comm": stage
+            > 1,  # at stage 1 only the last backward pass sends: not worth a second bucket
             "contiguous_gradients": True,
             "round_robin_gradients": False,
             "stage3_param_persistence_threshold": config.zero.persistent,
@@ -45,9 +48,15 @@ def engine_config(config: TrainConfig, world_size: int, parameters: int) -> dict
     if not check:
         settings["zero_optimization"]["compute_grad_norm"] = False
     if config.zero.offload != "none":
-        settings["zero_optimization"]["offload_optimizer"] = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
+        settings["zero_optimization"]["offload_optimizer"] = {
+            "device": "cpu",
+            "pin_memory": torch.cuda.is_available(),
+        }
     if config.zero.offload == "parameters":
-        settings["zero_optimization"]["offload_param"] = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
+        settings["zero_optimization"]["offload_param"] = {
+            "device": "cpu",
+            "pin_memory": torch.cuda.is_available(),
+        }
     if config.precision == "bf16":
         settings["bf16"] = {"enabled": True, "check_grad_overflow": check}
         settings["data_types"] = {"grad_accum_dtype": "fp32"}
@@ -60,7 +69,9 @@ def engine_checks_gradient(config: TrainConfig, world_size: int) -> bool:
     DeepSpeed's check cannot be switched off at stage 1 in bf16, at stage 3 and with `zero.offload`.
     """
     stage = zero_stage(config, world_size)
-    return config.zero.offload == "none" and (stage == 2 or (stage == 1 and config.precision != "bf16"))
+    return config.zero.offload == "none" and (
+        stage == 2 or (stage == 1 and config.precision != "bf16")
+    )
 
 
 def placement_of(config: TrainConfig, world: World) -> Placement:

@@ -39,7 +39,9 @@ class ProfileConfig:
     def check(self, steps: int) -> None:
         """Check that a run of `steps` steps contains all of them."""
         if self.last > steps:
-            where = f"steps {self.first} to {self.last} cannot be profiled in a run of {steps} steps"
+            where = (
+                f"steps {self.first} to {self.last} cannot be profiled in a run of {steps} steps"
+            )
             raise ValueError(f"profile: {where}: lower profile.from, or raise steps")
 
 

@@ -30,7 +30,9 @@ def with_source(value: object) -> Any:
     if isinstance(value, Mapping) and isinstance(size := value.get("size"), str):
         own = {key: part for key, part in value.items() if key != "size"}
         if "family" in own:
-            raise ConfigurationError(f"model: expected size or family, got both; model=size:{size} replaces all keys")
+            raise ConfigurationError(
+                f"model: expected size or family, got both; model=size:{size} replaces all keys"
+            )
         value = merge(ModelConfig, read_size(size.removeprefix("size:")), own)
     if not isinstance(value, Mapping) or not isinstance(value.get("init_from"), str):
         return value
@@ -39,7 +41,9 @@ def with_source(value: object) -> Any:
         return value
     source = Path(value["init_from"]).expanduser()
     if not source.is_dir():
-        raise ConfigurationError(f"model.init_from: {source}: no such folder; expected a run, or a folder with a model")
+        raise ConfigurationError(
+            f"model.init_from: {source}: no such folder; expected a run, or a folder with a model"
+        )
     return {**_plain_model(source), **value}
 
 
@@ -62,14 +66,20 @@ def _plain_model(source: Path) -> dict[str, object]:
 
         checkpoint = read_checkpoint(source)
         config = checkpoint.config
-        plain: dict[str, object] = adapter_of(type(config)).dump_python(config, mode="json", exclude_none=True)
+        plain: dict[str, object] = adapter_of(type(config)).dump_python(
+            config, mode="json", exclude_none=True
+        )
         return {**plain, "vocab_multiple": table_multiple(source, checkpoint.vocab_size)}
     with reading_run(run, "model.init_from: "):
         model = load_config(dict[str, Any], run).get("model")
         if not isinstance(model, dict):
-            raise ConfigurationError(f"{run}: expected the configuration of a run, with the key model")
+            raise ConfigurationError(
+                f"{run}: expected the configuration of a run, with the key model"
+            )
         own = {key: part for key, part in model.items() if key != "init_from"}
-        validate(ModelConfig, own, str(run), "model.")  # name the run's file in errors, not this start
+        validate(
+            ModelConfig, own, str(run), "model."
+        )  # name the run's file in errors, not this start
     return own
 
 

@@ -27,9 +27,13 @@ class ZeroConfig:
     def __post_init__(self) -> None:
         least = {"none": 0, "optimizer": 1, "parameters": 3}[self.offload]
         if self.stage < least:
-            raise ValueError(f"zero.offload: {self.offload} needs zero.stage {least} or more, got {self.stage}")
+            raise ValueError(
+                f"zero.offload: {self.offload} needs zero.stage {least} or more, got {self.stage}"
+            )
 
-    def check_offload(self, optimizer: OptimizerComponent, precision: str, incompatible: Sequence[str]) -> None:
+    def check_offload(
+        self, optimizer: OptimizerComponent, precision: str, incompatible: Sequence[str]
+    ) -> None:
         """Check that offloading was tested with this optimizer, precision and the other keys that are set."""
         if self.offload == "none":
             return
@@ -37,6 +41,10 @@ class ZeroConfig:
             why = f"the update of {optimizer.name} needs more than an element and its own history"
             raise ValueError(f"zero.offload: {why}: choose adamw, or remove the key")
         if incompatible:
-            raise ValueError(f"zero.offload: does not go together with {incompatible[0]}: remove one of the two")
+            raise ValueError(
+                f"zero.offload: does not go together with {incompatible[0]}: remove one of the two"
+            )
         if precision == "bf16" and self.stage == 1:
-            raise ValueError("zero.offload: stage 1 in bf16 would accumulate gradients differently: set zero.stage=2")
+            raise ValueError(
+                "zero.offload: stage 1 in bf16 would accumulate gradients differently: set zero.stage=2"
+            )

@@ -125,7 +125,11 @@ def next_global_batch(
     waited[world.rank] = time.perf_counter() - began
     labels = [count_labels(head, micro_batches) for head in heads.values()]
     flags = [float(stop.reason is not None), float(problem is not None), float(save)]
-    sizes = [count_real_tokens(micro_batches), count_positions(micro_batches), *count_rows(micro_batches)]
+    sizes = [
+        count_real_tokens(micro_batches),
+        count_positions(micro_batches),
+        *count_rows(micro_batches),
+    ]
     totals = world.total([*waited, *flags, *sizes, *labels])
     stops, problems, saves, tokens, padded, real_rows, all_rows, *counts = totals[world.size :]
     if problems:
@@ -197,7 +201,9 @@ def shares(totals: Mapping[str, float], counts: Mapping[str, float]) -> dict[str
     Example: `shares({"lm": 6.0, "lm/right": 1.0}, {"lm": 2.0})` is `{"lm": 3.0, "lm/right": 0.5}`.
     """
     divisors = {name: counts[name if name in counts else name.partition("/")[0]] for name in totals}
-    return {name: total / divisors[name] if divisors[name] else 0.0 for name, total in totals.items()}
+    return {
+        name: total / divisors[name] if divisors[name] else 0.0 for name, total in totals.items()
+    }
 
 
 def count_real_tokens(micro_batches: Iterable[MicroBatch]) -> float:
@@ -208,20 +214,33 @@ def count_real_tokens(micro_batches: Iterable[MicroBatch]) -> float:
         for text in TEXTS:
             if (lengths := batch.tensors.get(text.lengths.name)) is not None:
                 choices = batch.tensors.get("choices")
-                total += float(lengths[weighted if choices is None else weighted.repeat_interleave(choices)].sum())
+                total += float(
+                    lengths[
+                        weighted if choices is None else weighted.repeat_interleave(choices)
+                    ].sum()
+                )
     return total
 
 
 def count_rows(micro_batches: Iterable[MicroBatch]) -> tuple[float, float]:
     """Return the number of rows that have a weight, and of all rows."""
     weights = [batch.tensors["row_weight"] for batch in micro_batches]
-    return float(sum(int((each > 0).sum()) for each in weights)), float(sum(each.numel() for each in weights))
+    return float(sum(int((each > 0).sum()) for each in weights)), float(
+        sum(each.numel() for each in weights)
+    )
 
 
 def count_positions(micro_batches: Iterable[MicroBatch]) -> float:
     """Count positions that the model computes, with padding: both sides, both views."""
     names = [text.ids.name for text in TEXTS]
-    return float(sum(batch.tensors[name].numel() for batch in micro_batches for name in names if name in batch.tensors))
+    return float(
+        sum(
+            batch.tensors[name].numel()
+            for batch in micro_batches
+            for name in names
+            if name in batch.tensors
+        )
+    )
 
 
 _BUFFERS: Final = 2
@@ -260,7 +279,9 @@ class DeviceCopies:
         self._device = device
         self._module = torch.get_device_module(device) if device_module is None else device_module
         self._stream = self._module.Stream(device)
-        self._ring = deque([(torch.empty(0, dtype=torch.uint8), self._module.Event()) for _ in range(_BUFFERS)])
+        self._ring = deque(
+            [(torch.empty(0, dtype=torch.uint8), self._module.Event()) for _ in range(_BUFFERS)]
+        )
 
     def start(self, tensors: Mapping[str, Tensor]) -> DeviceCopy:
         """Start to copy the tensors of a batch; the device goes on with the work that it has."""
@@ -283,7 +304,10 @@ class DeviceCopies:
             copied = self._module.Event()
             copied.record(self._stream)
         self._ring.append((pinned, copied))
-        views = {name: _view(buffer, at, of) for (name, of), at in zip(tensors.items(), offsets, strict=True)}
+        views = {
+            name: _view(buffer, at, of)
+            for (name, of), at in zip(tensors.items(), offsets, strict=True)
+        }
         return DeviceCopy(self._module, buffer, views, copied)
 
 

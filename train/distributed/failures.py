@@ -6,11 +6,23 @@ from typing import Final
 import torch
 from torch.distributed import DistError
 
-from clozeline.errors import PEER_LOST, ClozelineError, ConfigurationError, OutOfMemoryError, StorageError
+from clozeline.errors import (
+    PEER_LOST,
+    ClozelineError,
+    ConfigurationError,
+    OutOfMemoryError,
+    StorageError,
+)
 from clozeline.repair import explain_error
 
 _PEER_GONE: Final = (
-    *("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Read error", "recv error"),
+    *(
+        "Connection closed by peer",
+        "Connection reset by peer",
+        "Broken pipe",
+        "Read error",
+        "recv error",
+    ),
     *("NCCL error", "remote process exited"),
 )
 _PEER_SILENT: Final = "Timed out waiting"
@@ -27,7 +39,9 @@ def explain(error: Exception) -> tuple[int, str]:
     text = str(error)
     if isinstance(error, ClozelineError):
         return error.exit_code, text
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or any(sign in text for sign in _NO_MEMORY):
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or any(
+        sign in text for sign in _NO_MEMORY
+    ):
         first = text.splitlines()[0] if text else type(error).__name__
         return OutOfMemoryError.exit_code, f"out of memory ({first}): {_LESS_MEMORY}"
     if "does not have a deterministic implementation" in text:
@@ -37,7 +51,9 @@ def explain(error: Exception) -> tuple[int, str]:
             "another rank gave no answer within collective_timeout_s: it was stopped, killed, or its machine is "
             "overloaded or away; end what is left of it, then start the same command again"
         )
-    if isinstance(error, DistError) or (isinstance(error, RuntimeError) and any(sign in text for sign in _PEER_GONE)):
+    if isinstance(error, DistError) or (
+        isinstance(error, RuntimeError) and any(sign in text for sign in _PEER_GONE)
+    ):
         return PEER_LOST, "another rank ended; its message says why"
     if isinstance(error, OSError):
         return StorageError.exit_code, explain_error(error)

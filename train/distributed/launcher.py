@@ -16,13 +16,17 @@ def describe_environment(environment: MutableMapping[str, str] = os.environ) -> 
     """Return (rank, world size) of this process before any process group exists, and fill in torch's variables."""
     try:
         fill_environment(environment)
-        rank, size, _, _ = (int(environment[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT"))
+        rank, size, _, _ = (
+            int(environment[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT")
+        )
     except ValueError as error:
         raise ConfigurationError(
             f"environment: RANK, WORLD_SIZE, LOCAL_RANK and MASTER_PORT must be integers ({error})"
         ) from error
     if not 0 <= rank < size:
-        raise ConfigurationError(f"environment: RANK must lie in 0..{size - 1} for WORLD_SIZE={size}, got {rank}")
+        raise ConfigurationError(
+            f"environment: RANK must lie in 0..{size - 1} for WORLD_SIZE={size}, got {rank}"
+        )
     return rank, size
 
 
@@ -34,17 +38,27 @@ def fill_environment(environment: MutableMapping[str, str]) -> None:
     nobody: it has a port of its own, wherever MASTER_ADDR and MASTER_PORT point.
     """
     tasks = environment.get("SLURM_STEP_NUM_TASKS", "1")
-    if "RANK" not in environment and int(tasks) > 1 and environment.get("WORLD_SIZE", tasks) == tasks:
+    if (
+        "RANK" not in environment
+        and int(tasks) > 1
+        and environment.get("WORLD_SIZE", tasks) == tasks
+    ):
         environment.update(RANK=environment["SLURM_PROCID"], WORLD_SIZE=tasks)
         environment["LOCAL_RANK"] = environment.get("SLURM_LOCALID", "0")
-        nodes = environment.get("SLURM_STEP_NODELIST", "127.0.0.1")  # such as `node[003-006,9],login`
+        nodes = environment.get(
+            "SLURM_STEP_NODELIST", "127.0.0.1"
+        )  # such as `node[003-006,9],login`
         environment.setdefault("MASTER_ADDR", re.sub(r"\[(\d+)[^]]*\]", r"\1", nodes).split(",")[0])
-        environment.setdefault("MASTER_PORT", str(_FIRST_PORT + int(environment.get("SLURM_JOB_ID", "0")) % 1000))
+        environment.setdefault(
+            "MASTER_PORT", str(_FIRST_PORT + int(environment.get("SLURM_JOB_ID", "0")) % 1000)
+        )
     if "RANK" not in environment and "WORLD_SIZE" not in environment:
         environment.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0")
     if environment.get("WORLD_SIZE") == "1":
         environment.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
-        environment.pop("TORCHELASTIC_USE_AGENT_STORE", None)  # that of torchrun listens at another port
+        environment.pop(
+            "TORCHELASTIC_USE_AGENT_STORE", None
+        )  # that of torchrun listens at another port
     names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     if missing := [name for name in names if name not in environment]:
         given = ", ".join(f"{name}={environment[name]}" for name in names if name in environment)

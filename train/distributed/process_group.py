@@ -74,7 +74,9 @@ class World:
         if first == self.rank and isinstance(error, ClozelineError):
             raise error
         message, code = problems[first] or ("", 1)
-        raise PeerError(message if first == self.rank else f"rank {first}: {message}", code) from error
+        raise PeerError(
+            message if first == self.rank else f"rank {first}: {message}", code
+        ) from error
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -122,7 +124,9 @@ def load_deepspeed() -> Any:
         from deepspeed.runtime import bf16_optimizer
         from deepspeed.utils import logger
     logger.setLevel("ERROR")
-    compatible_ops["deepspeed_shm_comm"] = False  # only for inference, and would be compiled at the first start
+    compatible_ops["deepspeed_shm_comm"] = (
+        False  # only for inference, and would be compiled at the first start
+    )
     bf16_optimizer.see_memory_usage = lambda *_, **__: None
     return deepspeed
 
@@ -190,7 +194,9 @@ def set_determinism(deterministic: bool) -> None:
         torch.set_deterministic_debug_mode("default")
         return
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.set_deterministic_debug_mode("error")  # with "warn", attention's backward pass stays nondeterministic
+    torch.set_deterministic_debug_mode(
+        "error"
+    )  # with "warn", attention's backward pass stays nondeterministic
     # nothing reads uninitialized memory; filling DeepSpeed's buckets would cost 80 times a small step
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
@@ -205,7 +211,9 @@ def keep_freed_memory(environment: Mapping[str, str] = os.environ) -> bool:
     if any(name in environment for name in _SET_BY_USER):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # macOS and musl have none
-    return mallopt is not None and bool(mallopt(_MMAP_THRESHOLD, _LARGEST) and mallopt(_TRIM_THRESHOLD, _LARGEST))
+    return mallopt is not None and bool(
+        mallopt(_MMAP_THRESHOLD, _LARGEST) and mallopt(_TRIM_THRESHOLD, _LARGEST)
+    )
 
 
 @contextmanager

@@ -21,7 +21,9 @@ INTERRUPTED: Final = 130
 """Exit code after Ctrl-C outside training."""
 _STOPPED: Final = 75
 """`clozeline.errors.STOPPED`, without its import."""
-INTERRUPTED_MESSAGE: Final = "interrupted outside training: what was saved is kept, start the same command again"
+INTERRUPTED_MESSAGE: Final = (
+    "interrupted outside training: what was saved is kept, start the same command again"
+)
 
 _FORWARDED_S = 5.0
 """Launchers forward signals that ranks may have received already: within this time, it is the same request."""

@@ -76,7 +76,11 @@ class MaskingHook(PruningHook):
             if self.of.get(flat, {}).keys() != new.keys():
                 self.of[flat] = new
                 # zeros of the model that the run starts from stay
-                for piece in self._segments(flat) if initialized and MASK in new and not self._method.returns else ():
+                for piece in (
+                    self._segments(flat)
+                    if initialized and MASK in new and not self._method.returns
+                    else ()
+                ):
                     if piece.name not in fresh:
                         piece.of(new[MASK]).copy_(piece.of(flat) != 0)
         self._apply()
@@ -118,10 +122,16 @@ class MaskingHook(PruningHook):
         self._trained.refresh_model()
 
     def _segments(self, *flats: Tensor) -> list[Segment]:
-        return [piece for piece in self._trained.layout.own(*flats) if piece.name in self._method.sizes]
+        return [
+            piece for piece in self._trained.layout.own(*flats) if piece.name in self._method.sizes
+        ]
 
     def _moments(self, flat: Tensor) -> list[Tensor]:
-        return [own for own in self._trained.optimizer.state.get(flat, {}).values() if isinstance(own, Tensor)]
+        return [
+            own
+            for own in self._trained.optimizer.state.get(flat, {}).values()
+            if isinstance(own, Tensor)
+        ]
 
     def _clear(self, flat: Tensor) -> None:
         if (mask := self.of[flat].get(MASK)) is not None:
@@ -131,7 +141,10 @@ class MaskingHook(PruningHook):
 
     @torch.no_grad()
     def _visit(
-        self, call: Callable[[Tensor, Mapping[str, Tensor]], None], optimizer: torch.optim.Optimizer, *_: object
+        self,
+        call: Callable[[Tensor, Mapping[str, Tensor]], None],
+        optimizer: torch.optim.Optimizer,
+        *_: object,
     ) -> None:
         """Call a function for the tensors with masks that an update changes: ZeRO updates one group at a time."""
         for flat in (flat for group in optimizer.param_groups for flat in group["params"]):

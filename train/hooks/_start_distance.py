@@ -17,7 +17,11 @@ class StartDistance(Hook):
     """
 
     turn: ClassVar = 4
-    charts: ClassVar = (RecordedSeries(name="Distance of the weights from model.init_from", keys=("start_distance",)),)
+    charts: ClassVar = (
+        RecordedSeries(
+            name="Distance of the weights from model.init_from", keys=("start_distance",)
+        ),
+    )
     observes: ClassVar = True
 
     def __init__(self, *, by_layer: bool) -> None:
@@ -34,7 +38,9 @@ class StartDistance(Hook):
         flats = list(self._initial)
         layout = self._trained.layout
         self._segments = [segment for segment in layout.own(*flats) if segment.name not in fresh]
-        self._modules = list(dict.fromkeys(module_of(name) for name in layout.shapes(*flats) if name not in fresh))
+        self._modules = list(
+            dict.fromkeys(module_of(name) for name in layout.shapes(*flats) if name not in fresh)
+        )
         indices = [self._modules.index(module_of(segment.name)) for segment in self._segments]
         self._indices = torch.tensor(indices, dtype=torch.int64, device=flats[0].device)
         self._initial = {segment.flat: self._initial[segment.flat] for segment in self._segments}
@@ -44,7 +50,9 @@ class StartDistance(Hook):
             return {}
         # one parameter at a time, for memory; one wait for the device
         norms = [
-            torch.linalg.vector_norm(segment.of(segment.flat.detach()) - segment.of(self._initial[segment.flat]))
+            torch.linalg.vector_norm(
+                segment.of(segment.flat.detach()) - segment.of(self._initial[segment.flat])
+            )
             for segment in self._segments
         ]
         squares = self._indices.new_zeros(len(self._modules), dtype=torch.float64)
@@ -53,6 +61,8 @@ class StartDistance(Hook):
         totals = squares.tolist()
         if self._trained.layout.size > 1:
             totals = self._trained.world.total(totals)
-        distances = {module: total**0.5 for module, total in zip(self._modules, totals, strict=True)}
+        distances = {
+            module: total**0.5 for module, total in zip(self._modules, totals, strict=True)
+        }
         by_layer = {"layer_start_distances": distances} if self._by_layer else {}
         return {"start_distance": sum(totals) ** 0.5, **by_layer}

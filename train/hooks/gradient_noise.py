@@ -43,10 +43,14 @@ class GradientNoise(Hook):
     def check(cls, config: Any) -> None:
         """Refuse steps of a single micro-batch."""
         data = config.data
-        smallest = min(phase.global_batch or data.global_batch for phase in data.all_phases.values())
+        smallest = min(
+            phase.global_batch or data.global_batch for phase in data.all_phases.values()
+        )
         if data.batch_tokens is None and data.micro_batch == smallest:
             expected = f"expected data.micro_batch below the global batch of {smallest} rows, got {data.micro_batch}"
-            raise ValueError(f"hooks: gradient_noise: compares the micro-batches of a step: {expected}")
+            raise ValueError(
+                f"hooks: gradient_noise: compares the micro-batches of a step: {expected}"
+            )
 
     def attach(self, trained: Trained) -> None:
         self._model = trained.model
@@ -77,20 +81,29 @@ class GradientNoise(Hook):
 
     def _label_share(self, batch: Mapping[str, Tensor]) -> float:
         """Return the share of the global batch's labels in a micro-batch, by which its gradient was scaled."""
-        weights = {name: weight for name, weight in self._model.loss_weights.items() if self._counts[name]}
+        weights = {
+            name: weight for name, weight in self._model.loss_weights.items() if self._counts[name]
+        }
         counted = self._model.counted
-        parts = [weight * counted[name].count(batch) / self._counts[name] for name, weight in weights.items()]
+        parts = [
+            weight * counted[name].count(batch) / self._counts[name]
+            for name, weight in weights.items()
+        ]
         return float(sum(parts) / sum(weights.values())) if parts else 0.0
 
     def end(self, step: Step, norm: float) -> Mapping[str, Any]:
         if not step.recorded:
             return {}
-        square, inverse, count = self._world.total([float(self._squares), self._inverse, float(self._count)])
+        square, inverse, count = self._world.total(
+            [float(self._squares), self._inverse, float(self._count)]
+        )
         noise = estimate(square, inverse, count, norm, step.rows)
         return {} if noise is None else {"gradient_noise": noise}
 
 
-def estimate(square: float, inverse: float, count: float, norm: float, rows: int) -> dict[str, float] | None:
+def estimate(
+    square: float, inverse: float, count: float, norm: float, rows: int
+) -> dict[str, float] | None:
     """Return the estimates of a step, tr(Σ) as `trace` and |G|² as `square`; None with a single micro-batch.
 
     Args:

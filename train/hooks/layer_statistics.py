@@ -21,7 +21,9 @@ class LayerStatistics(Hook):
 
     turn: ClassVar = 0
     observes: ClassVar = True
-    conflicts: ClassVar = {LABEL_CAPACITY: "it reads the logits, which a compiled head does not return"}
+    conflicts: ClassVar = {
+        LABEL_CAPACITY: "it reads the logits, which a compiled head does not return"
+    }
 
     def attach(self, trained: Trained) -> None:
         self._trained = trained
@@ -51,13 +53,20 @@ class LayerStatistics(Hook):
             clipping = self._trained.clipping
             scale = max(1.0, (norm + 1e-6) / clipping) if clipping else 1.0
             copies = self._trained.world.size if layout.size == 1 else 1
-            squares = {name: float(square) * scale**2 / copies for name, square in self._squares.items()}
+            squares = {
+                name: float(square) * scale**2 / copies for name, square in self._squares.items()
+            }
         return merge(self._trained.world.gather((squares, logits)))
 
     def _add_squares(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
         if not self._active:
             return
-        for flat in (flat for group in optimizer.param_groups for flat in group["params"] if flat.grad is not None):
+        for flat in (
+            flat
+            for group in optimizer.param_groups
+            for flat in group["params"]
+            if flat.grad is not None
+        ):
             segments = self._trained.layout.own(flat)
             if not segments:
                 continue
@@ -65,7 +74,9 @@ class LayerStatistics(Hook):
             alone = segments[0].count == flat.numel()
             parts = [flat.grad] if alone else [segment.of(flat.grad) for segment in segments]
             # one launch for all norms of a flat
-            for segment, norm in zip(segments, torch._foreach_norm(parts, dtype=torch.float32), strict=True):
+            for segment, norm in zip(
+                segments, torch._foreach_norm(parts, dtype=torch.float32), strict=True
+            ):
                 module = module_of(segment.name)
                 self._squares[module] = self._squares[module] + norm.double().square()
 
@@ -83,7 +94,9 @@ def module_of(name: str) -> str:
     return ".".join(parts[:-1][: 2 if parts[0] == "heads" else 3]) if len(parts) > 2 else name
 
 
-def merge(by_rank: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]) -> dict[str, dict[str, float]]:
+def merge(
+    by_rank: Sequence[tuple[Mapping[str, float], Mapping[str, float]]],
+) -> dict[str, dict[str, float]]:
     """Return the entries of a record; NaN if any rank has NaN.
 
     Args:
@@ -91,6 +104,15 @@ def merge(by_rank: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]) ->
             skipped, and the largest absolute logit over its rows by head.
     """
     heads = dict.fromkeys(head for _, logits in by_rank for head in logits)
-    largest = {head: float(np.max([logits[head] for _, logits in by_rank if head in logits])) for head in heads}
-    norms = {module: sum(squares[module] for squares, _ in by_rank) ** 0.5 for module in by_rank[0][0]}
-    return {key: value for key, value in (("layer_gradient_norms", norms), ("largest_logits", largest)) if value}
+    largest = {
+        head: float(np.max([logits[head] for _, logits in by_rank if head in logits]))
+        for head in heads
+    }
+    norms = {
+        module: sum(squares[module] for squares, _ in by_rank) ** 0.5 for module in by_rank[0][0]
+    }
+    return {
+        key: value
+        for key, value in (("layer_gradient_norms", norms), ("largest_logits", largest))
+        if value
+    }

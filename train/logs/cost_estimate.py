@@ -135,7 +135,10 @@ class CostEstimate:
     @property
     def rows_by_set(self) -> list[dict[str, float]]:
         """Rows that the run reads of each set, by phase."""
-        return [{name: share * phase.rows for name, share in phase.shares.items()} for phase in self.phases]
+        return [
+            {name: share * phase.rows for name, share in phase.shares.items()}
+            for phase in self.phases
+        ]
 
     @property
     def evaluations(self) -> int:
@@ -145,7 +148,9 @@ class CostEstimate:
 
     def flops_until(self, samples: int, skipped: Iterable[SkippedRows] = ()) -> float:
         """Return the FLOPs of training on the first `samples` rows but those `skipped`, without evaluations."""
-        left_out = sum(self.flops_until(stop) - self.flops_until(start) for _, start, stop in skipped)
+        left_out = sum(
+            self.flops_until(stop) - self.flops_until(start) for _, start, stop in skipped
+        )
         total = 0.0
         last = self.phases[-1]
         for phase in self.phases:
@@ -170,7 +175,9 @@ class CostEstimate:
         datasets = self.datasets
         size = self.world_size
         # totals over all phases, with evaluations
-        read, steps = (sum(getattr(phase, name) for phase in self.phases) for name in ("rows", "steps"))
+        read, steps = (
+            sum(getattr(phase, name) for phase in self.phases) for name in ("rows", "steps")
+        )
         tokens = sum(phase.rows * phase.tokens_per_row for phase in self.phases)
         training = self.training_flops
         flops = training + self.evaluations * self.heldout_flops
@@ -181,7 +188,11 @@ class CostEstimate:
         sets = distinct_sets(datasets.phases)
         epoch_rows = sum(_epoch_rows(shards, config) for shards in sets)
         filler = epoch_rows - datasets.rows
-        more = f"; the last batch of each pass is filled up with empty rows ({filler:,})" if filler else ""
+        more = (
+            f"; the last batch of each pass is filled up with empty rows ({filler:,})"
+            if filler
+            else ""
+        )
         yield f"data       {datasets.rows:,} rows of {tokens / read:.1f} tokens on average{more}"
         # batches and length
         fewest = config.data.batch_tokens
@@ -202,7 +213,9 @@ class CostEstimate:
         else:
             yield f"held-out   {self.heldout_rows:,} rows in each of {self.evaluations:,} evaluations"
             trained = {shards.digest for shards in sets}
-            for name in (name for name, shards in datasets.heldout.items() if shards.digest in trained):
+            for name in (
+                name for name, shards in datasets.heldout.items() if shards.digest in trained
+            ):
                 yield f"           {name} is also trained on: its loss says nothing about new text"
         # time and memory
         least = duration_text(self.least_seconds(operations))
@@ -214,19 +227,30 @@ class CostEstimate:
         first = 1 if config.precision == "bf16" else 0
         count = self.model.num_parameters()
         frozen = frozen_count(self.model)
-        memory = {stage: estimate_memory(config, count, size, stage, frozen=frozen) for stage in range(first, 4)}
+        memory = {
+            stage: estimate_memory(config, count, size, stage, frozen=frozen)
+            for stage in range(first, 4)
+        }
         own = memory[config.zero.stage]
-        on_host = {"none": "", "optimizer": " on the host", "parameters": ", all on the host"}[config.zero.offload]
+        on_host = {"none": "", "optimizer": " on the host", "parameters": ", all on the host"}[
+            config.zero.offload
+        ]
         yield (
             f"memory     {_mebibytes(own.total)} a rank for weights {_mebibytes(own.weights)}, gradients "
             f"{_mebibytes(own.gradients)}, optimizer {_mebibytes(own.optimizer)}{on_host}; activations come on top"
         )
-        stages = [f"stage {stage}: {_mebibytes(estimate.total)}" for stage, estimate in memory.items()]
+        stages = [
+            f"stage {stage}: {_mebibytes(estimate.total)}" for stage, estimate in memory.items()
+        ]
         yield f"           {', '.join(stages)}, on {size} ranks"
 
 
 def estimate_cost(
-    config: TrainConfig, model: Model, datasets: Datasets, world_size: int, teacher: Teacher | None = None
+    config: TrainConfig,
+    model: Model,
+    datasets: Datasets,
+    world_size: int,
+    teacher: Teacher | None = None,
 ) -> CostEstimate:
     """Estimate from manifests, the first block of each set, and the FLOPs of the model and of a teacher in memory."""
     # rows and FLOPs of an evaluation: forward passes alone, and none for filler
@@ -243,7 +267,9 @@ def estimate_cost(
     return CostEstimate(config, model, datasets, world_size, phases, read, flops)
 
 
-def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets, teacher: Teacher | None) -> Iterator[PhaseCost]:
+def _phase_costs(
+    config: TrainConfig, model: Model, datasets: Datasets, teacher: Teacher | None
+) -> Iterator[PhaseCost]:
     remaining = config.last_step
     position = 0
     for phase in datasets.phases:
@@ -251,7 +277,9 @@ def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets, teacher:
         if not remaining or (end is not None and end <= position):
             continue
         # tokens and FLOPs per row, averaged over the mixture
-        figures = np.array([_cost_of_row(source, config, model, teacher) for source in phase.sources])
+        figures = np.array(
+            [_cost_of_row(source, config, model, teacher) for source in phase.sources]
+        )
         sets = [source.shards for source in phase.sources]
         mixture = phase.mixture()
         weights = (mixture.counts / mixture.period).tolist()
@@ -278,7 +306,12 @@ def _epoch_rows(shards: ShardSet, config: TrainConfig) -> int:
 
 
 def _cost_of_row(
-    source: Input, config: TrainConfig, model: Model, teacher: Teacher | None, *, forward: bool = False
+    source: Input,
+    config: TrainConfig,
+    model: Model,
+    teacher: Teacher | None,
+    *,
+    forward: bool = False,
 ) -> tuple[float, float, float]:
     """Return tokens, FLOPs, and those of the teacher per row, means over a set's first block.
 
@@ -291,8 +324,12 @@ def _cost_of_row(
         texts = [rows.columns[name] for name in ("input_ids", "target_ids") if name in rows.columns]
         check_length(max(int(column.lengths.max()) for column in texts), config, source.shards.path)
     columns = {name: float(column.lengths.mean()) for name, column in rows.columns.items()}
-    tokens = columns.get("input_ids", 0.0)  # a decoder without a target reads the row of the encoder
-    target = columns.get("target_ids", tokens if model.family.architecture == "encoder_decoder" else 0.0)
+    tokens = columns.get(
+        "input_ids", 0.0
+    )  # a decoder without a target reads the row of the encoder
+    target = columns.get(
+        "target_ids", tokens if model.family.architecture == "encoder_decoder" else 0.0
+    )
     choices = columns.get("choice_starts", 1.0)
     sizes = max(1, round(tokens / choices)), round(target / choices), _labels_per_row(rows, source)
     documents = _documents_per_row(rows, source)
@@ -347,7 +384,12 @@ def _labels_per_row(rows: Rows, source: Input) -> float | None:
 
 
 def estimate_memory(
-    config: TrainConfig, parameters: int, world_size: int, stage: int | None = None, *, frozen: int = 0
+    config: TrainConfig,
+    parameters: int,
+    world_size: int,
+    stage: int | None = None,
+    *,
+    frozen: int = 0,
 ) -> MemoryEstimate:
     """Return the bytes of state per rank, at the configured ZeRO stage or another.
 
@@ -360,7 +402,9 @@ def estimate_memory(
     width = 2 if half else 4
     share = [1 if stage < threshold else world_size for threshold in (3, 2, 1)]
     gradient_width = 6 if half and stage == 1 else 4
-    of_hooks = sum(hook.type.numbers for hook in config.hooks) + (config.model.init_from is not None)
+    of_hooks = sum(hook.type.numbers for hook in config.hooks) + (
+        config.model.init_from is not None
+    )
     states = 4 * (config.optimizer.type.states + of_hooks)
     trained = parameters - frozen
     return MemoryEstimate(
@@ -379,7 +423,9 @@ def operations_per_second(device: torch.device, precision: str) -> float:
     size = 512 if device.type == "cpu" else 8192  # accelerators need large matrices
     matrix = torch.full((size, size), 0.5, device=device, dtype=_TYPES[precision])
     times: list[float] = []
-    while len(times) < _PRODUCTS or (sum(times) < _SECONDS_OF_PRODUCTS and len(times) < 8 * _PRODUCTS):
+    while len(times) < _PRODUCTS or (
+        sum(times) < _SECONDS_OF_PRODUCTS and len(times) < 8 * _PRODUCTS
+    ):
         began = time.perf_counter()
         float((matrix @ matrix).sum())
         times.append(time.perf_counter() - began)

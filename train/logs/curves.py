@@ -18,7 +18,12 @@ from clozeline.train.logs.display import format_count, heldout_title
 from clozeline.train.logs.json_lines import read_lines, step_records
 
 Record = Mapping[str, Any]
-AXES: Final = {"step": "step", "tokens": "tokens", "seconds": "seconds of training", "flops": "FLOPs"}
+AXES: Final = {
+    "step": "step",
+    "tokens": "tokens",
+    "seconds": "seconds of training",
+    "flops": "FLOPs",
+}
 """Axes of losses with their titles; `read_run` adds `seconds` to the records."""
 _MIB: Final = 2**20
 _OVER_STEPS: Final = (
@@ -27,9 +32,18 @@ _OVER_STEPS: Final = (
     RecordedSeries(name="Tokens a second, all ranks", keys=("tokens_per_s",)),
     RecordedSeries(name="Tokens a second with padding, all ranks", keys=("padded_tokens_per_s",)),
     RecordedSeries(name="Model FLOPs utilization", keys=("mfu",), unit="%", factor=100.0),
-    RecordedSeries(name="Time waiting for data", keys=("stream", "waited_share"), unit="%", factor=100.0),
-    RecordedSeries(name="Resident memory of rank 0", keys=("memory_bytes",), unit="MiB", factor=1 / _MIB),
-    RecordedSeries(name="Memory of the accelerator of rank 0", keys=("device_bytes",), unit="MiB", factor=1 / _MIB),
+    RecordedSeries(
+        name="Time waiting for data", keys=("stream", "waited_share"), unit="%", factor=100.0
+    ),
+    RecordedSeries(
+        name="Resident memory of rank 0", keys=("memory_bytes",), unit="MiB", factor=1 / _MIB
+    ),
+    RecordedSeries(
+        name="Memory of the accelerator of rank 0",
+        keys=("device_bytes",),
+        unit="MiB",
+        factor=1 / _MIB,
+    ),
 )
 """Charts over steps of every run; hooks declare theirs, and a start of the run records them."""
 _FINGERPRINT_LETTERS: Final = 8
@@ -52,7 +66,9 @@ class RecordedRun:
         return f"RecordedRun({self.name}: {figures or 'no record yet'})"
 
     def _repr_html_(self) -> str:
-        return fragment(f"run {self.name}", [facts(headline(self)), next(_losses([self], "step", alone=True))])
+        return fragment(
+            f"run {self.name}", [facts(headline(self)), next(_losses([self], "step", alone=True))]
+        )
 
 
 def open_run(directory: Path | str) -> RecordedRun:
@@ -98,11 +114,22 @@ def format_loss(loss: float | None) -> str:
 
 def read_run(directory: Path, name: str) -> RecordedRun:
     """Read the records of a run, and add the seconds of training without pauses between starts."""
-    records = [record for record in read_lines(directory / "metrics.jsonl") if isinstance(record.get("step"), int)]
-    starts = [event for event in read_lines(directory / "events.jsonl") if event.get("event") in ("start", "resume")]
+    records = [
+        record
+        for record in read_lines(directory / "metrics.jsonl")
+        if isinstance(record.get("step"), int)
+    ]
+    starts = [
+        event
+        for event in read_lines(directory / "events.jsonl")
+        if event.get("event") in ("start", "resume")
+    ]
     begun = [float(event["time"]) for event in starts if isinstance(event.get("time"), int | float)]
     return RecordedRun(
-        name, list(_with_seconds(records, sorted(begun))), _read_task(directory), tuple(_declared_charts(starts))
+        name,
+        list(_with_seconds(records, sorted(begun))),
+        _read_task(directory),
+        tuple(_declared_charts(starts)),
     )
 
 
@@ -159,7 +186,9 @@ def curves(runs: Sequence[RecordedRun]) -> Iterator[str]:
         for axis in ["step"] if alone else AXES:
             yield from _losses(group, axis, of, alone)
     for chart in (*_OVER_STEPS, *dict.fromkeys(chart for run in runs for chart in run.charts)):
-        series = [Series(chart.keys[-1] if alone else run.name, chart.points(run.records)) for run in runs]
+        series = [
+            Series(chart.keys[-1] if alone else run.name, chart.points(run.records)) for run in runs
+        ]
         yield lines(chart.title, series, "step")
 
 
@@ -167,7 +196,9 @@ def _series(runs: Sequence[RecordedRun], alone: str, axis: str, *keys: str) -> l
     return [Series(alone or run.name, read_points(run.records, axis, *keys)) for run in runs]
 
 
-def _losses(runs: Sequence[RecordedRun], axis: str, of: str = "", alone: bool = False) -> Iterator[str]:
+def _losses(
+    runs: Sequence[RecordedRun], axis: str, of: str = "", alone: bool = False
+) -> Iterator[str]:
     """Yield training and held-out losses over one axis, and over steps also by head; `of` says of what."""
     x = AXES[axis]
     training = _series(runs, "training" if alone else "", axis, "loss")
@@ -175,7 +206,8 @@ def _losses(runs: Sequence[RecordedRun], axis: str, of: str = "", alone: bool = 
     if alone:
         sets = list(last_heldout(runs[0].records))
         heldout = [
-            Series(heldout_title(name), read_points(runs[0].records, axis, "heldout", name, "loss")) for name in sets
+            Series(heldout_title(name), read_points(runs[0].records, axis, "heldout", name, "loss"))
+            for name in sets
         ]
         smooth = [replace(curve, smooth=True) for curve in training]
         yield lines(f"Loss (nats){over}", [*smooth, *heldout], x, levels=_entropies(runs, sets))
@@ -183,23 +215,38 @@ def _losses(runs: Sequence[RecordedRun], axis: str, of: str = "", alone: bool = 
         yield lines(f"Training loss (nats){over}", training, x)
         yield from heldout_losses(runs, axis, of)
     # by head, over steps
-    heads = sorted({head for run in runs for record in run.records for head in record.get("losses", {})})
+    heads = sorted(
+        {head for run in runs for record in run.records for head in record.get("losses", {})}
+    )
     if axis != "step" or len(heads) < 2:
         return
     by_head = {head: _series(runs, head if alone else "", axis, "losses", head) for head in heads}
     if alone:
-        yield lines("Loss by head (nats)", [curve for series in by_head.values() for curve in series], x)
+        yield lines(
+            "Loss by head (nats)", [curve for series in by_head.values() for curve in series], x
+        )
     else:
-        yield from (lines(f"Training loss of {head} (nats){of}", series, x) for head, series in by_head.items())
+        yield from (
+            lines(f"Training loss of {head} (nats){of}", series, x)
+            for head, series in by_head.items()
+        )
 
 
 def heldout_losses(runs: Sequence[RecordedRun], axis: str, of: str = "") -> Iterator[str]:
     """Yield the loss on each held-out set over one of `AXES`, with the unigram entropy of its labels."""
     over = of if axis == "step" else f"{of} over {AXES[axis]}"
     for name in dict.fromkeys(name for run in runs for name in last_heldout(run.records)):
-        series = [Series(run.name, read_points(run.records, axis, "heldout", name, "loss")) for run in runs]
+        series = [
+            Series(run.name, read_points(run.records, axis, "heldout", name, "loss"))
+            for run in runs
+        ]
         levels = _entropies(runs, [name])
-        yield lines(f"{heldout_title(name).capitalize()} loss (nats){over}", series, AXES[axis], levels=levels)
+        yield lines(
+            f"{heldout_title(name).capitalize()} loss (nats){over}",
+            series,
+            AXES[axis],
+            levels=levels,
+        )
 
 
 def _entropies(runs: Sequence[RecordedRun], sets: Sequence[str]) -> dict[str, float]:
@@ -213,7 +260,9 @@ def _entropies(runs: Sequence[RecordedRun], sets: Sequence[str]) -> dict[str, fl
 
 def entropy_title(name: str, result: Record) -> str:
     """Return the title of an entropy with its number of predictions: fewer have a lower entropy."""
-    return f"unigram entropy{heldout_title(name).removeprefix('held-out')} of {format_count(result)}"
+    return (
+        f"unigram entropy{heldout_title(name).removeprefix('held-out')} of {format_count(result)}"
+    )
 
 
 def last_heldout(records: Sequence[Record]) -> dict[str, Any]:
@@ -227,4 +276,8 @@ def results(record: Record) -> dict[str, Any]:
     if not isinstance(heldout, Mapping):
         return {}
     needed = {"loss", "unigram_entropy", "labels"}
-    return {name: result for name, result in heldout.items() if isinstance(result, Mapping) and needed <= result.keys()}
+    return {
+        name: result
+        for name, result in heldout.items()
+        if isinstance(result, Mapping) and needed <= result.keys()
+    }

@@ -20,7 +20,9 @@ class LoadingHealth:
     The run ends if more than the share `limit` of a set's blocks is skipped.
     """
 
-    def __init__(self, streams: Sequence[Stream], world: World, limit: float, announce: Callable[..., None]) -> None:
+    def __init__(
+        self, streams: Sequence[Stream], world: World, limit: float, announce: Callable[..., None]
+    ) -> None:
         self.training = training = streams[0]
         self._world = world
         self._limit = limit
@@ -62,13 +64,19 @@ class LoadingHealth:
             before = self._starved
             self._starved = waiting > _STARVED * total
             if self._starved and not before:
-                self._announce("data_starved", step=step, steps=_WINDOW, waited_share=waiting / total)
+                self._announce(
+                    "data_starved", step=step, steps=_WINDOW, waited_share=waiting / total
+                )
             self._window = []
 
     def announce_damage(self, step: int) -> None:
         """Announce the blocks that any rank skipped since the last call; a collective call."""
         # copy at once: a thread may be adding one
-        mine = {(number, block) for number, source in enumerate(self._sources) for block in tuple(source.skipped)}
+        mine = {
+            (number, block)
+            for number, source in enumerate(self._sources)
+            for block in tuple(source.skipped)
+        }
         skipped = set().union(*self._world.gather(mine))
         # announce the new ones
         for number, block in sorted(skipped - self._skipped):

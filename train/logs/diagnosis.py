@@ -103,15 +103,22 @@ def history_of(records: Sequence[Record], name: str) -> LossHistory:
         for record in records
         if isinstance(record.get("step"), int) and isinstance(record.get("loss"), int | float)
     ]
-    evaluated = [(record["step"], found[name]) for record in records if name in (found := results(record))]
-    heldout = [(step, math.inf if result["loss"] is None else float(result["loss"])) for step, result in evaluated]
+    evaluated = [
+        (record["step"], found[name]) for record in records if name in (found := results(record))
+    ]
+    heldout = [
+        (step, math.inf if result["loss"] is None else float(result["loss"]))
+        for step, result in evaluated
+    ]
     history = LossHistory(training, heldout)
     if not evaluated:
         return history
     last = evaluated[-1][1]
     heads = list(last.get("losses", {}))
     alone = heads[0] if len(heads) == 1 else ""
-    accuracies = {step: result.get("figures", {}).get(f"{alone}/accuracy") for step, result in evaluated}
+    accuracies = {
+        step: result.get("figures", {}).get(f"{alone}/accuracy") for step, result in evaluated
+    }
     return replace(
         history,
         entropy=last.get("unigram_entropy") or 0.0,
@@ -159,13 +166,18 @@ def diagnose_run(config: TrainConfig, records: Sequence[Record] | None = None) -
     """
     if records is None:
         records = read_lines(config.output / "metrics.jsonl")
-    tokens = max((record["tokens"] for record in records if isinstance(record.get("tokens"), int)), default=0)
+    tokens = max(
+        (record["tokens"] for record in records if isinstance(record.get("tokens"), int)), default=0
+    )
     saved = [step_of(path.name) for path in steps_in(config.output / "checkpoints")]
     of_task = _reads_task(config)
     lines = []
     for name in last_heldout(records):
         history = history_of(records, name)
-        told = [*describe_lowest(history, saved), *explain(history, config, of_task=of_task, tokens=tokens)]
+        told = [
+            *describe_lowest(history, saved),
+            *explain(history, config, of_task=of_task, tokens=tokens),
+        ]
         title = heldout_title(name)
         lines += told if name == "heldout" else [f"{title}: {line}" for line in told]
     return lines
@@ -193,7 +205,9 @@ def explain(history: LossHistory, config: TrainConfig, *, of_task: bool, tokens:
     more = "more rows" if of_task else "more texts"
     steps = config.steps
     rate = config.optimizer.options.learning_rate
-    longer = f"train on {more}, longer than {steps:,} steps, or with another learning rate than {rate:g}"
+    longer = (
+        f"train on {more}, longer than {steps:,} steps, or with another learning rate than {rate:g}"
+    )
     if finding is Finding.MEMORIZED:
         step, heldout = history.heldout[-1]
         gap = f"the training loss is {history.training_near(step):.4f}, the held-out loss {heldout:.4f}"
@@ -210,7 +224,11 @@ def explain(history: LossHistory, config: TrainConfig, *, of_task: bool, tokens:
         return [f"learned by heart: {gap}: {fewer}, or on {more}"]
     if finding in (Finding.MAJORITY, Finding.BELOW_MAJORITY):
         is_same = finding is Finding.MAJORITY
-        known = "the model always gives about the same answer" if is_same else "worse than one label for all"
+        known = (
+            "the model always gives about the same answer"
+            if is_same
+            else "worse than one label for all"
+        )
         known += f": its accuracy is {history.accuracy:.4f}, the most frequent label alone has {history.majority:.4f}"
         return [f"{known}: {longer}"]
     known = "the model knows how frequent each label is, and no more"
@@ -235,7 +253,5 @@ def describe_lowest(history: LossHistory, saved: Sequence[int]) -> list[str]:
         return [line]
     kept = "its checkpoint was not kept: checkpoint.keep_best=true keeps it"
     if step in saved:
-        kept = (
-            f"its checkpoint is kept: step={step} names it to `clozeline evaluate` and others, step=best the best one"
-        )
+        kept = f"its checkpoint is kept: step={step} names it to `clozeline evaluate` and others, step=best the best one"
     return [f"{line}, rising since; {kept}"]

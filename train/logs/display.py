@@ -73,7 +73,9 @@ class Display:
         detail: Detail = "usual",
     ) -> None:
         quiet = rank > 0 or detail == "quiet"
-        self.console = console or Terminal(quiet=quiet, highlight=False, markup=False, soft_wrap=True)
+        self.console = console or Terminal(
+            quiet=quiet, highlight=False, markup=False, soft_wrap=True
+        )
         self._reports = Reporting()
         self._steps = steps
         self._seconds = 0.0 if detail == "verbose" else seconds
@@ -127,7 +129,9 @@ class Display:
             left = time_left(seconds * (self._steps - step))
             if not self._measured and step - first[0] >= MEASURING:
                 self._measured = True
-                self.say(f"measured: about {duration_text(seconds * self._steps)} for {self._steps:,} steps")
+                self.say(
+                    f"measured: about {duration_text(seconds * self._steps)} for {self._steps:,} steps"
+                )
         if self._bar is not None:
             self._bar.update(self._task, completed=step, shown=summary(record, speed), left=left)
             return
@@ -142,8 +146,12 @@ class Display:
     def heldout(self, step: int, heldout: Mapping[str, Any]) -> None:
         """Show the results on the held-out sets."""
         for name, evaluation in heldout.items():
-            figures = "".join(f", {key} {share:.4f}" for key, share in evaluation.get("figures", {}).items())
-            entropy = f", unigram entropy {value:.4f}" if (value := evaluation["unigram_entropy"]) else ""
+            figures = "".join(
+                f", {key} {share:.4f}" for key, share in evaluation.get("figures", {}).items()
+            )
+            entropy = (
+                f", unigram entropy {value:.4f}" if (value := evaluation["unigram_entropy"]) else ""
+            )
             losses = f"loss {evaluation['loss']:.4f}{entropy} nats over {format_count(evaluation)}"
             self.say(f"  {heldout_title(name)} at step {step}: {losses}{figures}")
 
@@ -160,7 +168,11 @@ def heldout_title(name: str) -> str:
 
 def summary(record: Mapping[str, Any], tokens_per_s: float) -> str:
     """Return a step's record in one line."""
-    parts = [f"loss {record['loss']:.4f}", f"lr {record['learning_rate']:.2e}", f"norm {record['gradient_norm']:.2f}"]
+    parts = [
+        f"loss {record['loss']:.4f}",
+        f"lr {record['learning_rate']:.2e}",
+        f"norm {record['gradient_norm']:.2f}",
+    ]
     parts.append(f"{short(round(tokens_per_s))} tok/s")
     if record["skipped"]:
         parts.append(f"{record['skipped']} skipped")
@@ -202,7 +214,13 @@ def describe_event(event: Mapping[str, Any]) -> str:
             return f"{figures}; its rows and documents:\n  {event['command']}"
         shares = {"shares": _shares(event)} if "shares" in event else {}
         return (_PRINTED.get(name) or _SENTENCES[name]).format_map({**event, **shares})
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError):  # a damaged event may have any content
+    except (
+        KeyError,
+        IndexError,
+        TypeError,
+        ValueError,
+        AttributeError,
+    ):  # a damaged event may have any content
         return ", ".join(f"{key} {value}" for key, value in event.items() if key not in _HIDDEN)
 
 

@@ -92,7 +92,9 @@ class Journal:
         lost, end = 0, 0
         for line in last_lines(path):
             # a line of events.jsonl, which somebody has put here, is no record of a step
-            recorded = None if line.record is None or "event" in line.record else line.record.get("step")
+            recorded = (
+                None if line.record is None or "event" in line.record else line.record.get("step")
+            )
             again = recorded == step and not evaluated and "heldout" in (line.record or {})
             if isinstance(recorded, int) and recorded <= step and not again:
                 end = line.stop
@@ -174,7 +176,10 @@ class Journal:
                 tracker.end(failed=self._failed)
 
     def _append(self, name: str, record: Mapping[str, Any]) -> None:
-        with self._reports("records in the run directory"), open_unlinked(self.directory / name, "ab") as file:
+        with (
+            self._reports("records in the run directory"),
+            open_unlinked(self.directory / name, "ab") as file,
+        ):
             file.write(f"{json.dumps(seal(record))}\n".encode())
 
 
@@ -227,8 +232,14 @@ class RunStatus:
         """The status as text."""
         if self.state == _UNKNOWN:
             return "not known, status.json is damaged; a start writes it again"
-        state = f"running, {self.process} wrote {self.silence:.0f} s ago" if self.state == "running" else self.state
-        state = f"not running any more, {self.process} ended without saying so" if self.ended else state
+        state = (
+            f"running, {self.process} wrote {self.silence:.0f} s ago"
+            if self.state == "running"
+            else self.state
+        )
+        state = (
+            f"not running any more, {self.process} ended without saying so" if self.ended else state
+        )
         step = "before step 1" if self.step is None else f"step {self.step}"
         back = f", rollbacks {self.rollbacks}" if self.rollbacks else ""
         return f"{state}, {step}, {self.checkpoint or 'no checkpoint'}{back}"
@@ -251,7 +262,9 @@ def read_status(run: Path) -> RunStatus | None:
         step=step if isinstance(step, int) else None,
         checkpoint=checkpoint if isinstance(checkpoint, str) else None,
         process=f"process {status.get('pid')} on {status.get('host')}",
-        silence=time.time() - last if isinstance(last := status.get("heartbeat"), int | float) else math.inf,
+        silence=time.time() - last
+        if isinstance(last := status.get("heartbeat"), int | float)
+        else math.inf,
         rollbacks=rollbacks if isinstance(rollbacks := status.get("rollbacks"), int) else 0,
         heldout=heldout if isinstance(heldout := status.get("heldout"), Mapping) else {},
     )
@@ -260,6 +273,8 @@ def read_status(run: Path) -> RunStatus | None:
 def _has_ended(status: Mapping[str, Any]) -> bool:
     """Return whether a process of this host no longer runs; of other hosts, only the heartbeat is known."""
     try:
-        return status["host"] == socket.gethostname() and not still_runs(int(status["pid"]), float(status["start"]))
+        return status["host"] == socket.gethostname() and not still_runs(
+            int(status["pid"]), float(status["start"])
+        )
     except (KeyError, TypeError, ValueError):
         return True

@@ -65,7 +65,9 @@ def last_lines(path: Path) -> Iterator[Line]:
             read = b""  # the bytes from `start` on that have not been yielded
             while start or read:
                 # take the last line of the buffer; read more of the file if it is incomplete
-                before = read.rfind(b"\n", 0, max(0, len(read) - 1))  # the end of the line before the last one
+                before = read.rfind(
+                    b"\n", 0, max(0, len(read) - 1)
+                )  # the end of the line before the last one
                 if before < 0 and start:
                     size = min(_READ, start)
                     start = file.seek(start - size)

@@ -18,7 +18,11 @@ class Profiler:
     """Torch's profiler over the configured steps, on rank 0; it changes no result."""
 
     def __init__(
-        self, config: ProfileConfig, output: Path, device: torch.device, announce: Callable[..., None]
+        self,
+        config: ProfileConfig,
+        output: Path,
+        device: torch.device,
+        announce: Callable[..., None],
     ) -> None:
         self._config = config
         self._path = output / f"trace-{config.first:08d}.json"

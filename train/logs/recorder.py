@@ -33,7 +33,13 @@ class Recorder:
     """Records each step over all ranks; rank 0 writes and shows the records."""
 
     def __init__(
-        self, engine: Engine, health: LoadingHealth, journal: Journal, display: Display, cost: CostEstimate, peak: Peak
+        self,
+        engine: Engine,
+        health: LoadingHealth,
+        journal: Journal,
+        display: Display,
+        cost: CostEstimate,
+        peak: Peak,
     ) -> None:
         self._engine = engine
         self._health = health
@@ -59,7 +65,9 @@ class Recorder:
         if self._engine.world.rank == 0 and (bar := self._engine.config.log.spike) is not None:
             with self._reports("spikes of the loss"):
                 lines = last_lines(self._journal.directory / "metrics.jsonl")
-                self._spikes = Spikes(bar, (line.record for line in lines if line.record is not None))
+                self._spikes = Spikes(
+                    bar, (line.record for line in lines if line.record is not None)
+                )
         self._share_spikes()
 
     def _share_spikes(self) -> None:
@@ -70,7 +78,11 @@ class Recorder:
 
     def data(self, state: TrainState) -> None:
         """Write an event with the phases of the data, and the rows that rollbacks skipped."""
-        fields = {"phases": self._health.phases(), "plans": state.stream["data"], "skipped_rows": state.skipped_rows}
+        fields = {
+            "phases": self._health.phases(),
+            "plans": state.stream["data"],
+            "skipped_rows": state.skipped_rows,
+        }
         self._journal.event("data", step=state.step, samples=state.samples, **fields)
 
     def step(
@@ -103,17 +115,24 @@ class Recorder:
         # logged steps: one collective for CPU time, losses, metrics and counters
         counters = self._health.training.stats()
         sums = {**result.sums, **result.figures}
-        worked, *totals = self._engine.world.total([cpu_seconds, *sums.values(), *counters.values()])
+        worked, *totals = self._engine.world.total(
+            [cpu_seconds, *sums.values(), *counters.values()]
+        )
         # counters keep their types: blocks stay integers
         stream = {
-            name: type(local)(total) for (name, local), total in zip(counters.items(), totals[len(sums) :], strict=True)
+            name: type(local)(total)
+            for (name, local), total in zip(counters.items(), totals[len(sums) :], strict=True)
         }
         # the record, unless it cannot be made: training continues without it
         with self._reports("records of steps"):
-            record = self._record(state, batch, result, dict(zip(sums, totals, strict=False)), seconds, between)
+            record = self._record(
+                state, batch, result, dict(zip(sums, totals, strict=False)), seconds, between
+            )
             record |= result.record
             with self._reports("spikes of the loss"):
-                if not batch.is_short:  # a mean over few rows is far from the others for no other reason
+                if (
+                    not batch.is_short
+                ):  # a mean over few rows is far from the others for no other reason
                     self._detect_spikes(record, self._rows(batch))
                 if self._spikes is not None and self._spikes.in_a_row:
                     record["spikes_in_a_row"] = self._spikes.in_a_row
@@ -128,11 +147,21 @@ class Recorder:
             self._skipped_blocks = stream["skipped_blocks"]
             self._health.announce_damage(state.step)
 
-    def heldout(self, state: TrainState, evaluations: Mapping[str, Evaluation], guesses: Mapping[str, Guesses]) -> None:
+    def heldout(
+        self,
+        state: TrainState,
+        evaluations: Mapping[str, Evaluation],
+        guesses: Mapping[str, Guesses],
+    ) -> None:
         """Record the results on the held-out sets; guesses become an event."""
         with self._reports("results on held-out sets"):
             heldout = {name: asdict(evaluation) for name, evaluation in evaluations.items()}
-            record = {"step": state.step, "samples": state.samples, "time": self._journal.now(), "tokens": state.tokens}
+            record = {
+                "step": state.step,
+                "samples": state.samples,
+                "time": self._journal.now(),
+                "tokens": state.tokens,
+            }
             record["flops"] = self._cost.flops_until(state.samples, state.skipped_rows)
             self._journal.step({**record, "heldout": heldout})
             self._journal.status("running", heldout=heldout)
@@ -151,11 +180,19 @@ class Recorder:
             ended = time.monotonic()
             self._page_due = ended + 99.0 * (ended - began)
 
-    def roll_back(self, before: TrainState, state: TrainState, checkpoint: str, reason: str) -> None:
+    def roll_back(
+        self, before: TrainState, state: TrainState, checkpoint: str, reason: str
+    ) -> None:
         """Announce a return to a checkpoint; status.json never names one that is removed."""
         rows = before.rows - state.rows
         then = "come again" if state.samples < before.samples else "are skipped"
-        fields = {"checkpoint": checkpoint, "reason": reason, "rows": rows, "then": then, "number": state.rollbacks}
+        fields = {
+            "checkpoint": checkpoint,
+            "reason": reason,
+            "rows": rows,
+            "then": then,
+            "number": state.rollbacks,
+        }
         self._announce("rollback", step=before.step, **fields)
         position = {"step": state.step, "samples": state.samples, "rollbacks": state.rollbacks}
         self._journal.status("running", checkpoint=checkpoint, **position)
@@ -185,8 +222,12 @@ class Recorder:
         self._journal.event("memory", step=state.step, ranks=memory_by_rank(self._engine))
         if best is not None and should_stop(config.early_stop, best):
             fields = {"metric": best.metric, "best": best.value, "best_step": best.step}
-            self._journal.event("early_stop", step=state.step, evaluations=best.evaluations, **fields)
-        self._journal.event("done" if complete else "stop", step=state.step, reason=reason, exit_code=code)
+            self._journal.event(
+                "early_stop", step=state.step, evaluations=best.evaluations, **fields
+            )
+        self._journal.event(
+            "done" if complete else "stop", step=state.step, reason=reason, exit_code=code
+        )
         self._journal.status("done" if complete else "stopped", step=state.step, exit_code=code)
         # closing lines and report.html
         if self._engine.world.rank == 0:
@@ -197,7 +238,9 @@ class Recorder:
                 self._display.say(f"report {write_report(config)}")
                 metrics = config.output / "metrics.jsonl"
                 if damaged := unreadable_lines(metrics):  # a start reads only its end
-                    self._display.say(f"{metrics}: {damaged} lines are torn or damaged; the report lacks them")
+                    self._display.say(
+                        f"{metrics}: {damaged} lines are torn or damaged; the report lacks them"
+                    )
         return code
 
     def _record(
@@ -219,18 +262,30 @@ class Recorder:
         flops = self._cost.flops_until(state.samples, state.skipped_rows)
         parts = {"data": batch.waited, "step": max(0.0, seconds - batch.waited), "between": between}
         seconds += between
-        per_second = (flops - self._cost.flops_until(state.samples - rows, state.skipped_rows)) / seconds
+        per_second = (
+            flops - self._cost.flops_until(state.samples - rows, state.skipped_rows)
+        ) / seconds
         device = self._engine.world.device
-        on_device = {"device_bytes": torch.cuda.max_memory_allocated(device)} if device.type == "cuda" else {}
+        on_device = (
+            {"device_bytes": torch.cuda.max_memory_allocated(device)}
+            if device.type == "cuda"
+            else {}
+        )
         return {
             "step": state.step,
             "samples": state.samples,
             "epoch": batch.micro_batches[-1].epoch,
             "time": self._journal.now(),
-            "loss": sum(weight * losses[head] for head, weight in config.model.head_weights.items()),
+            "loss": sum(
+                weight * losses[head] for head, weight in config.model.head_weights.items()
+            ),
             "total": self._engine.total_loss(losses),
             "losses": losses,
-            **({"figures": {name: means[name] for name in result.figures}} if result.figures else {}),
+            **(
+                {"figures": {name: means[name] for name in result.figures}}
+                if result.figures
+                else {}
+            ),
             "gradient_norm": result.gradient_norm,
             "skipped": state.skipped,
             "tokens": state.tokens,
@@ -246,7 +301,11 @@ class Recorder:
         }
 
     def _rows(self, batch: GlobalBatch[MicroBatch]) -> int:
-        return len(batch.micro_batches) * self._engine.config.data.micro_batch * self._engine.world.size
+        return (
+            len(batch.micro_batches)
+            * self._engine.config.data.micro_batch
+            * self._engine.world.size
+        )
 
     def _detect_spikes(self, record: Mapping[str, Any], rows: int) -> None:
         """Announce a spike of the loss or gradient norm, with its rows."""
@@ -257,13 +316,19 @@ class Recorder:
         config = self._engine.config
         rows_of_step = self._health.origins(record["samples"] - rows, rows)[:_ROWS_LISTED]
         command = f"clozeline explain-batch run={shlex.quote(str(config.output))} step={step}"
-        self._announce("spike", step=step, **spikes, command=command, rows_source_block_row=rows_of_step)
+        self._announce(
+            "spike", step=step, **spikes, command=command, rows_source_block_row=rows_of_step
+        )
 
     def _record_skip(self, state: TrainState, batch: GlobalBatch[MicroBatch]) -> None:
         """Write an event with the rows of a step whose gradient was not finite, over all ranks."""
         mine = [row for micro_batch in batch.micro_batches for row in micro_batch.origin.tolist()]
-        rows = [row for rank_rows in self._engine.world.gather(mine[:_ROWS_LISTED]) for row in rank_rows]
-        self._announce("skip", step=state.step, in_a_row=state.skipped_in_a_row, rows_source_block_row=rows)
+        rows = [
+            row for rank_rows in self._engine.world.gather(mine[:_ROWS_LISTED]) for row in rank_rows
+        ]
+        self._announce(
+            "skip", step=state.step, in_a_row=state.skipped_in_a_row, rows_source_block_row=rows
+        )
 
 
 def memory_by_rank(engine: Engine) -> list[dict[str, int]]:

@@ -57,7 +57,9 @@ def write_report(config: TrainConfig) -> Path:
     memory: Sequence[Mapping[str, int]] = next(
         (event.get("ranks", []) for event in reversed(events) if event.get("event") == "memory"), []
     )
-    sizes = [(rank, *(of_rank[name] / _MIB for name in names)) for rank, of_rank in enumerate(memory)]
+    sizes = [
+        (rank, *(of_rank[name] / _MIB for name in names)) for rank, of_rank in enumerate(memory)
+    ]
     parts = [
         lead(_outcome(run.records, events, config)),
         facts({**headline(run), "ranks": f"{len(memory):,}"}),
@@ -78,7 +80,9 @@ def _outcome(records: Sequence[Record], events: Sequence[Record], config: TrainC
     steps = config.last_step
     done = max((record["step"] for record in records), default=0)
     names = [str(event.get("event")) for event in events]
-    ending = next((_ENDINGS[name] for name in reversed(names) if name in _ENDINGS), "Still training")
+    ending = next(
+        (_ENDINGS[name] for name in reversed(names) if name in _ENDINGS), "Still training"
+    )
     ending = "Stopped early" if names[-1:] == ["done"] and done < steps else ending
     told = [f"{ending}: {done:,} of {steps:,} steps."]
     if rollbacks := names.count("rollback"):
@@ -89,7 +93,9 @@ def _outcome(records: Sequence[Record], events: Sequence[Record], config: TrainC
         if loss is not None and entropy:
             side = "below" if loss < entropy else "above"
             title = heldout_title(name)
-            told.append(f"The {title} loss is {loss:.2f} nats, {abs(entropy - loss):.2f} {side} its unigram entropy.")
+            told.append(
+                f"The {title} loss is {loss:.2f} nats, {abs(entropy - loss):.2f} {side} its unigram entropy."
+            )
     told += [f"{line[0].upper()}{line[1:]}." for line in diagnose_run(config, records)]
     return " ".join(told)
 
@@ -104,28 +110,51 @@ def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) ->
     # first and last loss
     path = output / "metrics.jsonl"
     status = read_status(output)
-    first = next((record for record in records(path) if record and record.get("loss") is not None), None)
-    last = next((line.record for line in last_lines(path) if line.record and line.record.get("loss") is not None), None)
+    first = next(
+        (record for record in records(path) if record and record.get("loss") is not None), None
+    )
+    last = next(
+        (
+            line.record
+            for line in last_lines(path)
+            if line.record and line.record.get("loss") is not None
+        ),
+        None,
+    )
     if first is not None and last is not None:
-        lines.append(f"loss {first['loss']:.4f} at step {first['step']}, {last['loss']:.4f} at step {last['step']}")
+        lines.append(
+            f"loss {first['loss']:.4f} at step {first['step']}, {last['loss']:.4f} at step {last['step']}"
+        )
     if state.skipped:
-        lines.append(f"{state.skipped} steps were skipped, their gradient was not finite: see events.jsonl")
+        lines.append(
+            f"{state.skipped} steps were skipped, their gradient was not finite: see events.jsonl"
+        )
     if state.rollbacks:
         skipped = f"{state.samples - state.rows:,} rows were skipped"
-        lines.append(f"rollbacks after a divergence: {state.rollbacks}; {skipped}: see events.jsonl")
+        lines.append(
+            f"rollbacks after a divergence: {state.rollbacks}; {skipped}: see events.jsonl"
+        )
     # held-out losses against the unigram entropy
     for name, result in results({} if status is None else {"heldout": status.heldout}).items():
         loss = result["loss"]
         entropy = result["unigram_entropy"]
         labels = format_count(result)
         below = "below" if loss is not None and loss < entropy else "not below"
-        compared = f", {below} the unigram entropy {entropy:.4f} of the same {labels}" if entropy else f" over {labels}"
+        compared = (
+            f", {below} the unigram entropy {entropy:.4f} of the same {labels}"
+            if entropy
+            else f" over {labels}"
+        )
         lines.append(f"{heldout_title(name)}: loss {format_loss(loss)}{compared}")
     if reason is None:
         lines += diagnose_run(config)
     if best := state.best:
         waited = f", {best.evaluations} evaluations ago" if best.evaluations else ""
-        value = "never finite" if best.value is None else f"best at step {best.step}, {best.value:.4f}{waited}"
+        value = (
+            "never finite"
+            if best.value is None
+            else f"best at step {best.step}, {best.value:.4f}{waited}"
+        )
         lines.append(f"early_stop: {best.metric} was {value}")
     if reason is not None:
         lines.append("the state is saved: start the same command again to continue")
@@ -191,11 +220,15 @@ def _draw_row(pieces: Pieces, row: Mapping[str, Any], title: str) -> str:
         parts = [escape(pieces.text(read)), "<br>" if row["form"] == "target" else "", marked]
     if row.get("continued"):
         begun = escape(pieces.text(tokens[: row["prompt"]]))
-        parts.append(f"<footer>Continued by the model: {begun}<b>{escape(pieces.text(row['continued']))}</b></footer>")
+        parts.append(
+            f"<footer>Continued by the model: {begun}<b>{escape(pieces.text(row['continued']))}</b></footer>"
+        )
     return f"<blockquote dir=auto>{''.join(parts)}<footer>{escape(title)}: {counted}</footer></blockquote>"
 
 
-def _draw_masked(pieces: Pieces, tokens: Sequence[int], labels: Mapping[int, Sequence[Any]]) -> Iterator[str]:
+def _draw_masked(
+    pieces: Pieces, tokens: Sequence[int], labels: Mapping[int, Sequence[Any]]
+) -> Iterator[str]:
     """Yield the text of a row; tokens without a label in between are decoded together."""
     plain: list[int] = []
     for position, token in enumerate(tokens):
@@ -212,4 +245,8 @@ def _mark(pieces: Pieces, label: int, guess: int, share: float) -> str:
     # a line break is told by its sign alone: a break at each wrong guess would tear the text apart
     right, guessed = (escape(pieces.piece(token).replace("\n", "")) for token in (label, guess))
     tip = f' title="{share:.1%}"'
-    return f"<ins{tip}>{right}</ins>" if label == guess else f"<del{tip}>{guessed}</del><ins>{right}</ins>"
+    return (
+        f"<ins{tip}>{right}</ins>"
+        if label == guess
+        else f"<del{tip}>{guessed}</del><ins>{right}</ins>"
+    )

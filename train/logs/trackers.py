@@ -42,7 +42,9 @@ class TensorBoard:
 
 class _WeightsAndBiases:
     def __init__(self, wandb: Any, folder: Path, config: Mapping[str, Any]) -> None:
-        self._run = wandb.init(dir=str(folder), name=folder.name, resume="allow", config=dict(config))
+        self._run = wandb.init(
+            dir=str(folder), name=folder.name, resume="allow", config=dict(config)
+        )
 
     def log(self, figures: Mapping[str, float], step: int) -> None:
         self._run.log(dict(figures), step=step)
@@ -65,7 +67,10 @@ class _MLflow:
 
 
 Tracker: TypeAlias = TensorBoard | _WeightsAndBiases | _MLflow
-_SERVICES: Final[dict[str, type[_WeightsAndBiases] | type[_MLflow]]] = {"wandb": _WeightsAndBiases, "mlflow": _MLflow}
+_SERVICES: Final[dict[str, type[_WeightsAndBiases] | type[_MLflow]]] = {
+    "wandb": _WeightsAndBiases,
+    "mlflow": _MLflow,
+}
 """Trackers by module name, the value of `log.tracker`."""
 
 

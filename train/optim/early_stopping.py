@@ -49,7 +49,9 @@ class Best:
     """evaluations since then"""
 
 
-def check_metric(config: EarlyStopConfig, sets: Mapping[str, object], heads: Mapping[str, object]) -> None:
+def check_metric(
+    config: EarlyStopConfig, sets: Mapping[str, object], heads: Mapping[str, object]
+) -> None:
     """Check before the first step that evaluations will have the metric.
 
     Names of `figures` are known to the first evaluation only, which `metric_value` checks.

@@ -64,14 +64,27 @@ def announce_start(
     if saved is None:
         for line in (*lines, peak.line()):
             display.say(line)
-        fields = {"shape": now.shape, "versions": now.versions, "peak": peak._asdict(), "charts": charts}
+        fields = {
+            "shape": now.shape,
+            "versions": now.versions,
+            "peak": peak._asdict(),
+            "charts": charts,
+        }
         journal.event("start", steps=point.config.steps, least_s=least_s, **fields)
     else:
         # a resumed run: name the checkpoint, and whether results are bit-identical
-        exact = saved.shape == now.shape and saved.versions == now.versions and point.config.deterministic is not False
+        exact = (
+            saved.shape == now.shape
+            and saved.versions == now.versions
+            and point.config.deterministic is not False
+        )
         fields = {"was": saved.shape, "shape": now.shape, "peak": peak._asdict(), "charts": charts}
         journal.event("resume", step=saved.step, checkpoint=point.name, exact=exact, **fields)
-        display.say(f"branch of {point.trunk} at {point.name}" if point.trunk else f"resumed from {point.name}")
+        display.say(
+            f"branch of {point.trunk} at {point.name}"
+            if point.trunk
+            else f"resumed from {point.name}"
+        )
         if not exact:
             changed = "deterministic is false"
             if saved.shape != now.shape or saved.versions != now.versions:
@@ -81,7 +94,9 @@ def announce_start(
         display.say(note)
 
 
-def announce_data(point: StartingPoint, state: TrainState, datasets: Datasets, announce: Callable[..., None]) -> None:
+def announce_data(
+    point: StartingPoint, state: TrainState, datasets: Datasets, announce: Callable[..., None]
+) -> None:
     """Announce blocks in quarantine, and data that changed since the checkpoint."""
     for shards in (*distinct_sets(datasets.phases), *datasets.heldout.values()):
         if (quarantine := shards.quarantine).sha256:
@@ -125,5 +140,7 @@ def dry_run(config: TrainConfig) -> int:
         cost = estimate_cost(config, starting.model, datasets, size, starting.teacher)
         lines += [*cost.lines(measured), *describe_rereading(datasets.phases, cost.rows_by_set)]
         lines.append(peak_of(device, config.precision, measured).line())
-        sys.stdout.write(wrap_log(redact_text("\n".join([*lines, "dry run: everything fits together", ""]))))
+        sys.stdout.write(
+            wrap_log(redact_text("\n".join([*lines, "dry run: everything fits together", ""])))
+        )
     return 0

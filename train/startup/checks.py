@@ -46,7 +46,9 @@ def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
     config = fill_in_learning_rate(fill_in_steps(config, datasets), datasets)
     config = fill_in_answers(config, datasets)
     special_ids = datasets.train.manifest.tokenizer.special_ids
-    model = build_heads_of_class(config.model, {f"{name}_token_id": number for name, number in special_ids.items()})
+    model = build_heads_of_class(
+        config.model, {f"{name}_token_id": number for name, number in special_ids.items()}
+    )
     refuse_further_classes(list(_manifests(datasets)), model)
     model = fit_answers(model, distinct_sets(datasets.phases))
     return CheckedStart(replace(config, model=model), datasets, left_out)
@@ -55,9 +57,16 @@ def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
 def fit_micro_batch(config: TrainConfig, world_size: int) -> TrainConfig:
     """Return the configuration with a micro-batch that is no larger than a rank's rows of a step, in any phase."""
     data = config.data
-    batches = [data.global_batch, *(phase.global_batch for phase in data.phases if phase.global_batch is not None)]
+    batches = [
+        data.global_batch,
+        *(phase.global_batch for phase in data.phases if phase.global_batch is not None),
+    ]
     rows = min(batches) // world_size
-    return config if data.micro_batch <= rows else replace(config, data=replace(data, micro_batch=rows))
+    return (
+        config
+        if data.micro_batch <= rows
+        else replace(config, data=replace(data, micro_batch=rows))
+    )
 
 
 def fill_in_steps(config: TrainConfig, datasets: Datasets) -> TrainConfig:
@@ -77,8 +86,12 @@ def fill_in_learning_rate(config: TrainConfig, datasets: Datasets) -> TrainConfi
     if steps_in(config.output / "checkpoints"):
         rate = read_config(config.output).optimizer.options.learning_rate
     elif not chosen.type.has_rates_of_adam:
-        raise ConfigurationError(f"optimizer.learning_rate: auto is a rate of adamw, {chosen.name} needs a number")
-    elif config.model.init_from is None or not all(hold_task_rows(phase.sources) for phase in datasets.phases):
+        raise ConfigurationError(
+            f"optimizer.learning_rate: auto is a rate of adamw, {chosen.name} needs a number"
+        )
+    elif config.model.init_from is None or not all(
+        hold_task_rows(phase.sources) for phase in datasets.phases
+    ):
         needs = "a trained model (model.init_from) and the rows of a task"
         raise ConfigurationError(f"optimizer.learning_rate: auto needs {needs}: give a number")
     else:
@@ -167,7 +180,9 @@ def leave_out_heads(config: TrainConfig) -> tuple[TrainConfig, tuple[str, ...]]:
     if source is None or len(model.heads) < 2 or (source.expanduser() / "config.yaml").is_file():
         return config, ()
     objectives = [
-        of.manifest.objective for phase in open_phases(config.data, check_files=False) for of in phase.sources
+        of.manifest.objective
+        for phase in open_phases(config.data, check_files=False)
+        for of in phase.sources
     ]
     served = {head for objective in objectives if objective is not None for head in objective.heads}
     unserved = tuple(sorted(name for name, target in model.targets.items() if target not in served))

@@ -106,12 +106,18 @@ class ExportPlan:
                 lines.append(f"{named}as {model.architecture} of transformers")
                 continue
             lines.append(f"{named}not as it is: {model.refusal}")
-            lines += [f"  with {words} as {architecture}" for words, architecture in model.others.items()]
+            lines += [
+                f"  with {words} as {architecture}" for words, architecture in model.others.items()
+            ]
         return [f"{'export' if number == 0 else '':11}{line}" for number, line in enumerate(lines)]
 
     def file_lines(self) -> list[str]:
         """Return the files of each folder, in the order in which they are written."""
-        return [f"{model.part or 'files':11}{', '.join(model.files)}" for model in self.models if model.files]
+        return [
+            f"{model.part or 'files':11}{', '.join(model.files)}"
+            for model in self.models
+            if model.files
+        ]
 
     def plain(self) -> dict[str, Any]:
         """Return the plan as JSON has it."""
@@ -144,7 +150,12 @@ def plan_export(
     unread = {name: tensor.to("meta") for name, tensor in checkpoint.unread.items()}
     parts = parts_of(replace(checkpoint, tensors=tensors, unread=unread), request)
     plan = ExportPlan(
-        request, (), text_form(checkpoint.config, recorded), tokenizer, pooling, without_off_ramps(checkpoint).notes
+        request,
+        (),
+        text_form(checkpoint.config, recorded),
+        tokenizer,
+        pooling,
+        without_off_ramps(checkpoint).notes,
     )
     return replace(plan, models=tuple(_plan_part(name, part, plan) for name, part in parts.items()))
 
@@ -157,7 +168,9 @@ def parts_of(checkpoint: Checkpoint, request: ExportRequest) -> dict[str, Checkp
 
 def _plan_part(name: str, part: Checkpoint, plan: ExportPlan) -> PlannedModel:
     try:
-        export = export_checkpoint(part, model_type=plan.request.model_type, body_alone=plan.request.body_alone)
+        export = export_checkpoint(
+            part, model_type=plan.request.model_type, body_alone=plan.request.body_alone
+        )
     except ClozelineError as error:
         return PlannedModel(name, "", refusal=str(error), others=dict(_other_exports(part)))
     return PlannedModel(
@@ -179,7 +192,9 @@ def _files_of(export: Export, part: Checkpoint, plan: ExportPlan) -> Iterator[st
         yield "model.safetensors"
     if plan.pooling:
         yield from ("modules.json", "sentence_bert_config.json", "1_Pooling/config.json")
-        yield from ("2_Dense/config.json", "2_Dense/model.safetensors") if plan.pooling == POOLER else ()
+        yield from (
+            ("2_Dense/config.json", "2_Dense/model.safetensors") if plan.pooling == POOLER else ()
+        )
     carried = plan.tokenizer is not None and Path(GENERATION) in tokenizer_files(plan.tokenizer)
     if export.generation and not carried and (GENERATION in part.published or not part.published):
         yield GENERATION
@@ -206,12 +221,20 @@ def _choose_pooling(config: ModelConfig, request: ExportRequest, tokenizer: Path
     asked = request.pooling
     if config.architecture == "decoder":
         later = "whose positions do not see later tokens"
-        raise ConfigurationError(f"pooling: expected a model with an encoder, got a decoder, {later}")
+        raise ConfigurationError(
+            f"pooling: expected a model with an encoder, got a decoder, {later}"
+        )
     if not request.body_alone:
-        raise ConfigurationError("pooling: embeddings are read from the encoder alone; add parts=encoder")
+        raise ConfigurationError(
+            "pooling: embeddings are read from the encoder alone; add parts=encoder"
+        )
     if tokenizer is None:
-        raise ConfigurationError("pooling: a model of sentence embeddings needs its tokenizer, and none was found")
-    trained = {name: pool for name in config.heads if (pool := _trained_pool(config, name)) is not None}
+        raise ConfigurationError(
+            "pooling: a model of sentence embeddings needs its tokenizer, and none was found"
+        )
+    trained = {
+        name: pool for name in config.heads if (pool := _trained_pool(config, name)) is not None
+    }
     if not trained:
         if asked in (None, _OF_RUN, POOLER):
             raise ConfigurationError(
@@ -245,7 +268,11 @@ def _trained_pool(config: ModelConfig, name: str) -> str | None:
 
 def exported_form(trained: TrainedModel) -> Checkpoint:
     """Return the model as it is exported, an adapter merged, with the texts that its source was published by."""
-    checkpoint = with_row_length(trained.checkpoint, trained.recorded) if trained.config else trained.checkpoint
+    checkpoint = (
+        with_row_length(trained.checkpoint, trained.recorded)
+        if trained.config
+        else trained.checkpoint
+    )
     if trained.recorded:
         first = trained.recorded[0]
         role = role_before_texts(first)
@@ -267,7 +294,11 @@ def exported_form(trained: TrainedModel) -> Checkpoint:
 
 def base_weights(model: Model) -> dict[str, Tensor]:
     """Return the weights of a model without those of its adapter."""
-    return {name: own.detach() for name, own in model.named_parameters() if not name.startswith("adapters.")}
+    return {
+        name: own.detach()
+        for name, own in model.named_parameters()
+        if not name.startswith("adapters.")
+    }
 
 
 def with_row_length(checkpoint: Checkpoint, recorded: Sequence[RecordedSet]) -> Checkpoint:
@@ -279,7 +310,9 @@ def with_row_length(checkpoint: Checkpoint, recorded: Sequence[RecordedSet]) -> 
     return replace(checkpoint, config=replace(checkpoint.config, position=position))
 
 
-def _with_published(checkpoint: Checkpoint, published: Mapping[str, str], tokenizer: Path | None) -> Checkpoint:
+def _with_published(
+    checkpoint: Checkpoint, published: Mapping[str, str], tokenizer: Path | None
+) -> Checkpoint:
     """Return a trained model with the texts that its source was published by.
 
     The id of a pad token that only ends texts is left out: transformers would give it no gradient.
@@ -302,13 +335,24 @@ def _with_published(checkpoint: Checkpoint, published: Mapping[str, str], tokeni
 def without_off_ramps(checkpoint: Checkpoint) -> Checkpoint:
     """Return the model without the classifiers at which rows leave early, which no class of transformers has."""
     config = checkpoint.config
-    trained = {name: head for name, head in config.heads.items() if isinstance(head, ExitOptions) and head.exits}
+    trained = {
+        name: head
+        for name, head in config.heads.items()
+        if isinstance(head, ExitOptions) and head.exits
+    }
     if not trained:
         return checkpoint
     heads = config.heads | {name: replace(head, exits=None) for name, head in trained.items()}
-    tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if ".off_ramps." not in name}
+    tensors = {
+        name: tensor for name, tensor in checkpoint.tensors.items() if ".off_ramps." not in name
+    }
     note = f"without the off-ramps of {', '.join(trained)}: these weights let no row leave early"
-    return replace(checkpoint, config=replace(config, heads=heads), tensors=tensors, notes=(*checkpoint.notes, note))
+    return replace(
+        checkpoint,
+        config=replace(config, heads=heads),
+        tensors=tensors,
+        notes=(*checkpoint.notes, note),
+    )
 
 
 # -- plans before a training ------------------------------------------------------------------------------------------

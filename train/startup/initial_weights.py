@@ -33,11 +33,22 @@ _TABLE = "family.tokens.weight"
 _NOISE = 0.02
 _FREE = frozenset({"tied", "out_dim", "out_scale"})
 """Configuration keys that belong to heads."""
-_STACKS: Final = {"encoder": ("stack",), "decoder": ("stack",), "encoder_decoder": ("encoder", "decoder")}
+_STACKS: Final = {
+    "encoder": ("stack",),
+    "decoder": ("stack",),
+    "encoder_decoder": ("encoder", "decoder"),
+}
 """Families of plain stacks, with the names of their stacks."""
 _CAUSAL: Final = {("decoder", "stack"), ("encoder_decoder", "decoder")}
 _FREE_ACROSS: Final = frozenset(
-    {"family", "decoder_layers", "decoder_dim", "decoder_attention_heads", "decoder_ffn_dim", "connector"}
+    {
+        "family",
+        "decoder_layers",
+        "decoder_dim",
+        "decoder_attention_heads",
+        "decoder_ffn_dim",
+        "connector",
+    }
     | {"connector.hidden_dim", "share.groups", "share.stacks"}
 )
 _CONNECTOR: Final = "family.connector."
@@ -104,7 +115,10 @@ class LoadReport:
             ids = f"ids {self.added.start} to {self.added.stop - 1}"
             report.append(f"           new rows: {ids}, near the means of their parts")
         report += [f"           {note}" for note in self.notes]
-        return [*report, *([f"           not used: {_summarize(self.unused)}"] if self.unused else [])]
+        return [
+            *report,
+            *([f"           not used: {_summarize(self.unused)}"] if self.unused else []),
+        ]
 
 
 def _summarize(names: Sequence[str]) -> str:
@@ -123,10 +137,18 @@ def translate_source(here: ModelConfig, source: TrainedModel) -> RemappedWeights
     """
     theirs = config_without_adapter(source, "model.init_from", here.adapter)
     read = translate(here, theirs, source.checkpoint.tensors)
-    pairs = {key: pair for key, pair in differences(here, read.config).items() if key not in _FREE | read.free}
+    pairs = {
+        key: pair
+        for key, pair in differences(here, read.config).items()
+        if key not in _FREE | read.free
+    }
     if pairs:
-        listed = "; ".join(f"model.{key}: {mine} here, {other} there" for key, (mine, other) in pairs.items())
-        raise ConfigurationError(f"model.init_from: {source.folder} is another model: {listed}; take its values")
+        listed = "; ".join(
+            f"model.{key}: {mine} here, {other} there" for key, (mine, other) in pairs.items()
+        )
+        raise ConfigurationError(
+            f"model.init_from: {source.folder} is another model: {listed}; take its values"
+        )
     return replace(read, folder=source.folder, notes=source.checkpoint.notes)
 
 
@@ -157,7 +179,9 @@ def load_initial(
     ours = dict(model.named_parameters())
     body = {name for name in {*ours, *tensors} if name.startswith(_BODY)} - source.dropped
     differing = sorted(name for name in body if name not in ours or name not in tensors)
-    if differing := [name for name in differing if name not in ours or not name.startswith(source.lacking)]:
+    if differing := [
+        name for name in differing if name not in ours or not name.startswith(source.lacking)
+    ]:
         raise ConfigurationError(
             f"model.init_from: {source.folder}: only one of both models has {', '.join(differing[:8])}"
         )
@@ -167,25 +191,42 @@ def load_initial(
     # choose the parameters to copy
     here = model.config.heads
     there = config.heads
-    other_labels = [name for name in here if name in there and here[name].labels != there[name].labels]
+    other_labels = [
+        name for name in here if name in there and here[name].labels != there[name].labels
+    ]
     others = tuple(f"heads.{module_name(name)}." for name in other_labels)
-    chosen = {name for part in parts if part != "none" for name in fitting("init_parts", part, ours)}
+    chosen = {
+        name for part in parts if part != "none" for name in fitting("init_parts", part, ours)
+    }
     taken = chosen if parts else ours.keys()
-    copied = [name for name in ours if name in taken and name in tensors and not name.startswith(others)]
+    copied = [
+        name for name in ours if name in taken and name in tensors and not name.startswith(others)
+    ]
     # copy them, and extend tables over the vocabulary
     with torch.no_grad():
         for name in copied:
             with placement.gather([ours[name]]):
                 _copy(ours[name], tensors[name], name, source.folder)
-                if other is not None and added and _of_vocabulary(name) and len(ours[name]) >= added.stop:
+                if (
+                    other is not None
+                    and added
+                    and _of_vocabulary(name)
+                    and len(ours[name]) >= added.stop
+                ):
                     ours[name][added.start : added.stop].copy_(_new_rows(tensors[name], other))
     fresh = [name for name in ours if name not in copied]
-    base = [name for name in copied if not name.startswith(_ADAPTER)]  # what stays frozen under an adapter
+    base = [
+        name for name in copied if not name.startswith(_ADAPTER)
+    ]  # what stays frozen under an adapter
     unused = sorted(tensors.keys() - copied)
-    return LoadReport(source.folder, copied, fresh, unused, digest_of(tensors, base), added, source.notes)
+    return LoadReport(
+        source.folder, copied, fresh, unused, digest_of(tensors, base), added, source.notes
+    )
 
 
-def config_without_adapter(source: TrainedModel, key: str, adapter: AdapterComponent | None = None) -> ModelConfig:
+def config_without_adapter(
+    source: TrainedModel, key: str, adapter: AdapterComponent | None = None
+) -> ModelConfig:
     """Return the configuration of a source without its adapter; refuse one other than `adapter`, which trains further.
 
     `key` names the source in the message.
@@ -196,11 +237,15 @@ def config_without_adapter(source: TrainedModel, key: str, adapter: AdapterCompo
         raise ConfigurationError(f"{key}: {source.folder} trained an adapter: {remedy}")
     if own is not None and (adapter is None or adapter.plain() != own.plain()):
         remedy = f"leave out model.adapter to train it further, or {remedy}"
-        raise ConfigurationError(f"{key}: {source.folder} holds another adapter, {own.name}: {remedy}")
+        raise ConfigurationError(
+            f"{key}: {source.folder} holds another adapter, {own.name}: {remedy}"
+        )
     return replace(source.checkpoint.config, adapter=None)
 
 
-def _refuse_other_rows(model: Model, config: ModelConfig, tensors: Mapping[str, Tensor], source: Path) -> None:
+def _refuse_other_rows(
+    model: Model, config: ModelConfig, tensors: Mapping[str, Tensor], source: Path
+) -> None:
     """Refuse a token table with neither this vocabulary's padding nor the source's."""
     rows = len(tensors[_TABLE])
     here = full_shape(dict(model.named_parameters())[_TABLE])[0]
@@ -215,7 +260,9 @@ def _refuse_other_rows(model: Model, config: ModelConfig, tensors: Mapping[str, 
 
 
 def _copy(parameter: Tensor, tensor: Tensor, name: str, source: Path) -> None:
-    if parameter.shape[1:] != tensor.shape[1:] or (parameter.shape != tensor.shape and not _of_vocabulary(name)):
+    if parameter.shape[1:] != tensor.shape[1:] or (
+        parameter.shape != tensor.shape and not _of_vocabulary(name)
+    ):
         shapes = f"{list(tensor.shape)} there, {list(parameter.shape)} here"
         raise ConfigurationError(f"model.init_from: {source}: {name} has shape {shapes}")
     rows = min(len(parameter), len(tensor))
@@ -225,7 +272,9 @@ def _copy(parameter: Tensor, tensor: Tensor, name: str, source: Path) -> None:
 def _new_rows(tensor: Tensor, other: OtherTokenizer) -> Tensor:
     """Return rows for new ids: the mean row of their pieces, plus noise of 2 % of the standard deviation."""
     known = tensor[: other.known].float()  # further rows of a padded table belong to no id
-    rows = torch.stack([known[list(parts)].mean(0) if parts else known.mean(0) for parts in other.parts.values()])
+    rows = torch.stack(
+        [known[list(parts)].mean(0) if parts else known.mean(0) for parts in other.parts.values()]
+    )
     if tensor.dim() == 1:
         return rows
     noise = torch.empty_like(rows)
@@ -238,7 +287,9 @@ def _of_vocabulary(name: str) -> bool:
     return name == _TABLE or (name.startswith("heads.") and ".projection." in name)
 
 
-def translate(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tensor]) -> RemappedWeights:
+def translate(
+    here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tensor]
+) -> RemappedWeights:
     """Return the tensors of a model under the names of another.
 
     A model of one stack initializes the encoder of an encoder-decoder, and its decoder if widths and heads are equal:
@@ -254,10 +305,18 @@ def translate(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tenso
             "without it, and adapt that run"
         )
     # choose the source stack and the target stacks that can take it
-    source = "decoder" if (here.family, there.family) == ("decoder", "encoder_decoder") else _STACKS[there.family][0]
+    source = (
+        "decoder"
+        if (here.family, there.family) == ("decoder", "encoder_decoder")
+        else _STACKS[there.family][0]
+    )
     of = there.decoder if source == "decoder" else there
     widths = operator.attrgetter("dim", "attention_heads", "ffn_dim")
-    targets = [name for name in _STACKS[here.family] if name != "decoder" or widths(here.decoder) == widths(of)]
+    targets = [
+        name
+        for name in _STACKS[here.family]
+        if name != "decoder" or widths(here.decoder) == widths(of)
+    ]
     # rename the tensors of the stack; drop those that no target has
     renamed = {}
     dropped = set()
@@ -270,7 +329,9 @@ def translate(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tenso
             continue
         rest = name.removeprefix(prefix)
         stacks = [stack for stack in targets if rest != name and _has_parameter(here, stack, rest)]
-        if of.position.kind == "t5" and f".{rest}".removesuffix(".table.weight").endswith(".position"):
+        if of.position.kind == "t5" and f".{rest}".removesuffix(".table.weight").endswith(
+            ".position"
+        ):
             causal = (there.family, source) in _CAUSAL
             stacks = [stack for stack in stacks if ((here.family, stack) in _CAUSAL) == causal]
         renamed |= {f"family.{stack}.{rest}": tensor for stack in stacks}
@@ -278,21 +339,35 @@ def translate(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tenso
             renamed[name] = tensor
             dropped.add(name)
     # names that may be missing in the source
-    lacking: tuple[str, ...] = ("family.decoder.", _CONNECTOR) if here.family == "encoder_decoder" else ()
+    lacking: tuple[str, ...] = (
+        ("family.decoder.", _CONNECTOR) if here.family == "encoder_decoder" else ()
+    )
     if of.position.kind == "t5":
-        parts = [f"layers.{n}.position." for n in range(here.layers)] if here.position.per_layer else ["position."]
-        lacking += tuple(f"family.{stack}.{part}" for stack in _STACKS[here.family] for part in parts)
-    return RemappedWeights(replace(of, family=there.family), renamed, _FREE_ACROSS, lacking, frozenset(dropped))
+        parts = (
+            [f"layers.{n}.position." for n in range(here.layers)]
+            if here.position.per_layer
+            else ["position."]
+        )
+        lacking += tuple(
+            f"family.{stack}.{part}" for stack in _STACKS[here.family] for part in parts
+        )
+    return RemappedWeights(
+        replace(of, family=there.family), renamed, _FREE_ACROSS, lacking, frozenset(dropped)
+    )
 
 
 def _has_parameter(here: ModelConfig, stack: str, rest: str) -> bool:
     part, _, inner = rest.partition(".")
     if part != "layers" or ".cross." in rest:
         return ".cross." not in rest
-    return stack != "decoder" or (not here.share.stacks and int(inner.partition(".")[0]) < here.decoder_depth)
+    return stack != "decoder" or (
+        not here.share.stacks and int(inner.partition(".")[0]) < here.decoder_depth
+    )
 
 
-def compare_tokenizers(source: TrainedModel, shards: ShardSet, key: str = "model.init_from") -> OtherTokenizer | None:
+def compare_tokenizers(
+    source: TrainedModel, shards: ShardSet, key: str = "model.init_from"
+) -> OtherTokenizer | None:
     """Compare the pieces of the ids that both tokenizers have; return the extension, or None if they are equal.
 
     Without a tokenizer nothing is compared. Another piece of an id is refused, with the `key` that names the source.
@@ -314,10 +389,15 @@ def compare_tokenizers(source: TrainedModel, shards: ShardSet, key: str = "model
                 f"{key}: {source.folder} has another tokenizer than the shards: id {token} is {piece!r} there, "
                 f"{own!r} here; make the shards with the tokenizer of that model ({source.tokenizer_folder})"
             )
-    texts = {token: "" if here.vocabulary.special[token] else here.decode_part([token]) for token in range(*sizes)}
+    texts = {
+        token: "" if here.vocabulary.special[token] else here.decode_part([token])
+        for token in range(*sizes)
+    }
     parts: dict[int, tuple[int, ...]] = {}
     for token, text in texts.items():
-        parts[token] = () if not text or "\ufffd" in text else tuple(there.encode([text])[0].ids.tolist())
+        parts[token] = (
+            () if not text or "\ufffd" in text else tuple(there.encode([text])[0].ids.tolist())
+        )
     return OtherTokenizer(*sizes, parts)
 
 
@@ -328,7 +408,11 @@ def refuse_other_tokenizer(source: TrainedModel, shards: ShardSet, key: str) -> 
     if theirs == expected:
         return
     if source.tokenizer_folder is None:
-        what = "has no tokenizer" if theirs is None else f"was trained with the tokenizer {theirs[:16]}"
+        what = (
+            "has no tokenizer"
+            if theirs is None
+            else f"was trained with the tokenizer {theirs[:16]}"
+        )
         raise ConfigurationError(
             f"{key}: {source.folder} {what}, the shards have {expected[:16]}, and without its files their ids cannot "
             "be compared: copy the files of the teacher's tokenizer into its folder, or make the shards with it"

@@ -24,9 +24,14 @@ from clozeline.train.logs.journal import Journal, read_status
 from clozeline.train.logs.json_lines import last_lines
 from clozeline.train.startup.start_or_resume import StartingPoint
 
-_TRACES: Final = {".lock", "checkpoints", "config.yaml", "events.jsonl", "metrics.jsonl", "status.json"}.union(
-    {"tensorboard", SETS_FILE, TOKENIZER_FOLDER}
-)
+_TRACES: Final = {
+    ".lock",
+    "checkpoints",
+    "config.yaml",
+    "events.jsonl",
+    "metrics.jsonl",
+    "status.json",
+}.union({"tensorboard", SETS_FILE, TOKENIZER_FOLDER})
 """Files that a start writes before its first step."""
 _FOREIGN: Final = ("manifest.json", "report.json", "records")
 """Names that only folders of the pipeline contain."""
@@ -43,7 +48,11 @@ def claim(config: TrainConfig) -> IO[Any]:
         lock_file.seek(0)
         owner = lock_file.read().strip()
         lock_file.close()
-        named = f"process {owner}" if owner.isdigit() and psutil.pid_exists(int(owner)) else "another process"
+        named = (
+            f"process {owner}"
+            if owner.isdigit() and psutil.pid_exists(int(owner))
+            else "another process"
+        )
         how = "which still trains: stop it, or choose another output"
         raise ConfigurationError(f"output: {output} is in use by {named}, {how}")
     return lock_file
@@ -55,7 +64,11 @@ def refuse_output(config: TrainConfig) -> None:
     with writing(output):
         if output.exists() and not output.is_dir():
             raise ConfigurationError(f"output: {output} is a file, expected a folder")
-        names = {path.name for path in output.iterdir() if path.suffix != ".tmp"} if output.exists() else set()
+        names = (
+            {path.name for path in output.iterdir() if path.suffix != ".tmp"}
+            if output.exists()
+            else set()
+        )
         checkpoints = steps_in(output / "checkpoints")
         metrics = output / "metrics.jsonl"
         trained = bool(checkpoints) or (metrics.exists() and metrics.stat().st_size > 0)
@@ -69,7 +82,9 @@ def refuse_output(config: TrainConfig) -> None:
     # what `resume` demands
     if config.resume == "must" and not checkpoints:
         remedy = "choose another output, or start with resume=auto"
-        raise ConfigurationError(f"resume=must: {output / 'checkpoints'} holds no valid checkpoint: {remedy}")
+        raise ConfigurationError(
+            f"resume=must: {output / 'checkpoints'} holds no valid checkpoint: {remedy}"
+        )
     if config.resume == "never" and names:
         raise ConfigurationError(
             f"resume=never: {output} is not empty, it holds {', '.join(sorted(names)[:4])}: choose another output, or "
@@ -78,7 +93,11 @@ def refuse_output(config: TrainConfig) -> None:
 
 
 def prepare_directory(
-    point: StartingPoint, state: TrainState, datasets: Datasets, journal: Journal, announce: Callable[..., None]
+    point: StartingPoint,
+    state: TrainState,
+    datasets: Datasets,
+    journal: Journal,
+    announce: Callable[..., None],
 ) -> None:
     """Write config.yaml, cut off metrics after the checkpoint, and announce what is missing or was interrupted."""
     # read what the last start left, before anything is written
@@ -86,9 +105,13 @@ def prepare_directory(
     before = read_status(config.output)
     evaluated = before.heldout if before is not None and state.step else {}
     next(last_lines(config.output / "metrics.jsonl"), None)  # refuses a line of a newer version
-    first = {} if point.trunk else {"metrics.jsonl": config.log.every, "events.jsonl": 1}  # the steps may be a trunk's
+    first = (
+        {} if point.trunk else {"metrics.jsonl": config.log.every, "events.jsonl": 1}
+    )  # the steps may be a trunk's
     files = {name: config.output / name for name, step in first.items() if state.step >= step}
-    missing = [name for name, path in files.items() if not path.is_file() or not path.stat().st_size]
+    missing = [
+        name for name, path in files.items() if not path.is_file() or not path.stat().st_size
+    ]
     # write the configuration, start the journal and the tracker
     problem = write_description(config, datasets.phases)
     with writing(config.output):
@@ -138,4 +161,6 @@ def writing(output: Path) -> Iterator[None]:
     except OSError as error:
         remedy = "free space, change its permissions, or choose another output"
         path = error.filename2 or output  # the name that a file could not be given
-        raise StorageError(f"output: {path} cannot be written ({error.strerror or error}): {remedy}") from error
+        raise StorageError(
+            f"output: {path} cannot be written ({error.strerror or error}): {remedy}"
+        ) from error

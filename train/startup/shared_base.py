@@ -56,15 +56,23 @@ class SharedBase:
             with torch.no_grad():
                 for key, parameter in self.model.family.named_parameters():
                     parameter.copy_(weights[f"{_BODY}{key}"])
-            complete = all(key in tensors for key in parameter_shapes(base, rows) if key.startswith("heads."))
+            complete = all(
+                key in tensors for key in parameter_shapes(base, rows) if key.startswith("heads.")
+            )
             self._heads[None] = self._build_heads(base, tensors) if complete else (base, Heads({}))
         self._refuse_other_body(run, rows, weights)
         add_adapter(self.model, name, config.adapter)
         own = f"adapters.{config.adapter.name}."
-        fill_adapter(self.model, name, {key.removeprefix(own): weights[key] for key in weights if key.startswith(own)})
+        fill_adapter(
+            self.model,
+            name,
+            {key.removeprefix(own): weights[key] for key in weights if key.startswith(own)},
+        )
         self._heads[name] = self._build_heads(config, weights)
 
-    def _build_heads(self, config: ModelConfig, weights: Mapping[str, Tensor]) -> tuple[ModelConfig, Heads]:
+    def _build_heads(
+        self, config: ModelConfig, weights: Mapping[str, Tensor]
+    ) -> tuple[ModelConfig, Heads]:
         """Build the heads of a configuration with their weights; tied tables stay the model's."""
         heads = build_heads(config, self.model.family, self.model.vocab_size)
         table = self.model.family.tokens.weight
@@ -75,11 +83,21 @@ class SharedBase:
         return config, heads
 
     def _refuse_other_body(self, run: Path, rows: int, weights: Mapping[str, Tensor]) -> None:
-        ours = {f"{_BODY}{name}": parameter for name, parameter in self.model.family.named_parameters()}
+        ours = {
+            f"{_BODY}{name}": parameter for name, parameter in self.model.family.named_parameters()
+        }
         theirs = {name: tensor for name, tensor in weights.items() if name.startswith(_BODY)}
-        equal = {name for name in ours.keys() & theirs.keys() if torch.equal(ours[name], theirs[name])}
+        equal = {
+            name for name in ours.keys() & theirs.keys() if torch.equal(ours[name], theirs[name])
+        }
         differing = sorted((ours.keys() | theirs.keys()) - equal)
         if rows != self.model.vocab_size or differing:
-            what = differing[0] if differing else f"a vocabulary of {rows} ids, not {self.model.vocab_size}"
+            what = (
+                differing[0]
+                if differing
+                else f"a vocabulary of {rows} ids, not {self.model.vocab_size}"
+            )
             why = f"{what} differs; load runs together that share model.init_from"
-            raise ConfigurationError(f"{run}: has another base model than {next(iter(self._runs.values()))}: {why}")
+            raise ConfigurationError(
+                f"{run}: has another base model than {next(iter(self._runs.values()))}: {why}"
+            )

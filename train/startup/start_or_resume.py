@@ -73,7 +73,9 @@ class StartingPoint:
         for rank, theirs in enumerate(world.gather(mine)):
             for own, other in zip(mine, theirs, strict=True):
                 if own != other:
-                    raise ConfigurationError(f"ranks disagree: rank {world.rank} has {own}, rank {rank} has {other}")
+                    raise ConfigurationError(
+                        f"ranks disagree: rank {world.rank} has {own}, rank {rank} has {other}"
+                    )
 
     def position(self, stream: Stream, base: str, distillation: Mapping[str, object]) -> TrainState:
         """Move the stream to the starting point and return the state there."""
@@ -82,9 +84,15 @@ class StartingPoint:
             now = {key: getattr(state, key) for key in ("frozen", "dataset", "shape", "versions")}
             state = replace(self.saved, **now)
         saved_stream = state.stream or {**stream.state_dict(), "samples": state.samples}
-        free = [key for key in ("seed", "lanes") if is_allowed(f"data.{key}", self.config.checkpoint.allow_changed)]
+        free = [
+            key
+            for key in ("seed", "lanes")
+            if is_allowed(f"data.{key}", self.config.checkpoint.allow_changed)
+        ]
         stream.load_state_dict(saved_stream, allow_changed=["data", *free])
-        return replace(state, stream=stream.state_dict(), base=base, distillation=dict(distillation))
+        return replace(
+            state, stream=stream.state_dict(), base=base, distillation=dict(distillation)
+        )
 
     def schedule_note(self) -> str:
         """Describe a long warm-up, or the rate after the schedule's last step; empty where there is nothing to say."""
@@ -103,22 +111,36 @@ class StartingPoint:
         if status is not None and status.step and self.saved is None:
             report.append("start      no checkpoint was saved: from step 1")
         if self.saved is not None:
-            report = report or ["run        not known, status.json is missing; a start writes it again"]
+            report = report or [
+                "run        not known, status.json is missing; a start writes it again"
+            ]
             steps = self.config.last_step
             horizon = self.config.schedule.options.steps
             began = f", apart from {self.trunk}" if self.trunk else ", as the run began"
-            left = f"{self.step:,} of {steps:,} steps are done" if self.step < steps else "nothing is left to do"
-            report.append(f"resume     from {self.name}: {left}; the schedule ends at {horizon:,}{began}")
+            left = (
+                f"{self.step:,} of {steps:,} steps are done"
+                if self.step < steps
+                else "nothing is left to do"
+            )
+            report.append(
+                f"resume     from {self.name}: {left}; the schedule ends at {horizon:,}{began}"
+            )
         return [*report, *filter(None, [self.schedule_note()])]
 
 
 def find_starting_point(
-    config: TrainConfig, dataset: str, world_size: int, device: torch.device, checkpoint: StoredCheckpoint | None
+    config: TrainConfig,
+    dataset: str,
+    world_size: int,
+    device: torch.device,
+    checkpoint: StoredCheckpoint | None,
 ) -> StartingPoint:
     """Return where a run starts: at a checkpoint, at the branch point of another run, or at step 0."""
     checkpoint = checkpoint or branch_point(config)
     if checkpoint is None and config.resume == "must":
-        raise ConfigurationError(f"resume=must: {config.output / 'checkpoints'} holds no valid checkpoint")
+        raise ConfigurationError(
+            f"resume=must: {config.output / 'checkpoints'} holds no valid checkpoint"
+        )
     # read the state of the checkpoint
     saved = None if checkpoint is None else checkpoint.state
     branches = _is_branch(config, checkpoint)
@@ -141,7 +163,9 @@ def find_starting_point(
     shape: dict[str, object] = {"world_size": world_size, "zero_stage": config.zero.stage}
     shape |= {"micro_batch": config.data.micro_batch, "device": device.type} | shape_of(config)
     versions = {name: version(name) for name in ("torch", "deepspeed", "safetensors")}
-    state = TrainState(step=0, samples=0, frozen=frozen(config), dataset=dataset, shape=shape, versions=versions)
+    state = TrainState(
+        step=0, samples=0, frozen=frozen(config), dataset=dataset, shape=shape, versions=versions
+    )
     if saved is not None:
         _refuse_changes(saved, state, config, ("schedule",) if branches else ())
     if saved is None or saved.step <= config.last_step:
@@ -155,23 +179,33 @@ def branch_point(config: TrainConfig) -> StoredCheckpoint | None:
         return None
     step = decay_step(config)
     if step is None:
-        raise ConfigurationError(f"branch_from: {config.branch_from} needs schedule.decay_from, the step of the branch")
+        raise ConfigurationError(
+            f"branch_from: {config.branch_from} needs schedule.decay_from, the step of the branch"
+        )
     return StoredCheckpoint.find(config.branch_from, step)
 
 
 def _is_branch(config: TrainConfig, checkpoint: StoredCheckpoint | None) -> bool:
     trunk = config.branch_from
-    return trunk is not None and checkpoint is not None and checkpoint.folder.is_relative_to(trunk / "checkpoints")
+    return (
+        trunk is not None
+        and checkpoint is not None
+        and checkpoint.folder.is_relative_to(trunk / "checkpoints")
+    )
 
 
-def _refuse_changes(saved: TrainState, now: TrainState, config: TrainConfig, free: tuple[str, ...]) -> None:
+def _refuse_changes(
+    saved: TrainState, now: TrainState, config: TrainConfig, free: tuple[str, ...]
+) -> None:
     if changes := find_changes(saved, now, (*config.checkpoint.allow_changed, *free)):
         listed = "\n  ".join(changes)
         keys = [change.partition(": ")[0].removesuffix(" (digest)") for change in changes]
         remedy = f"choose another output, or allow it: checkpoint.allow_changed=[{', '.join(keys)}]"
         if not _fits_weights(config):
             remedy = "choose another output, or take these keys back: its weights do not fit the model with them"
-        raise ConfigurationError(f"{config.output}: its checkpoint belongs to another run:\n  {listed}\n{remedy}")
+        raise ConfigurationError(
+            f"{config.output}: its checkpoint belongs to another run:\n  {listed}\n{remedy}"
+        )
 
 
 def _fits_weights(config: TrainConfig) -> bool:
@@ -214,7 +248,9 @@ def _refuse_standstill(config: TrainConfig, saved: TrainState | None) -> None:
     )
 
 
-def fill_in_defaults(config: TrainConfig, device: torch.device, saved: TrainState | None) -> TrainConfig:
+def fill_in_defaults(
+    config: TrainConfig, device: torch.device, saved: TrainState | None
+) -> TrainConfig:
     """Return the configuration without `auto`: as in the checkpoint, else as this device and the other keys allow."""
     kept = {} if saved is None else _saved(saved)
     fastest = _ON_GPU | _limits(device) if device.type == "cuda" else _ON_HOST
@@ -236,7 +272,11 @@ def automatic(config: TrainConfig) -> list[str]:
 
 def shape_of(config: TrainConfig) -> dict[str, object]:
     """Return what a checkpoint records about these keys, next to its frozen ones: what differs from a processor's."""
-    return {key: getattr(config, key) for key in ("compile", "deterministic") if getattr(config, key) != _ON_HOST[key]}
+    return {
+        key: getattr(config, key)
+        for key in ("compile", "deterministic")
+        if getattr(config, key) != _ON_HOST[key]
+    }
 
 
 def describe_defaults(
@@ -254,7 +294,9 @@ def describe_defaults(
     if chosen and before == device.type:
         lines.append(f"device     {device.type}: chosen are {values}")
     if config.precision == "fp32" and torch.cuda.get_device_capability(device) >= _BF16:
-        lines.append("device     products of fp32 matrices in TF32; NVIDIA_TF32_OVERRIDE=0 makes them exact, and slow")
+        lines.append(
+            "device     products of fp32 matrices in TF32; NVIDIA_TF32_OVERRIDE=0 makes them exact, and slow"
+        )
     return lines
 
 

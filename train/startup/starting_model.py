@@ -56,17 +56,23 @@ class StartingModel(NamedTuple):
     """why a resumed run could not read `model.init_from`, to print; empty: it could, or has none"""
 
 
-def build_random_model(config: TrainConfig, shards: ShardSet, placement: Placement = WHOLE) -> Model:
+def build_random_model(
+    config: TrainConfig, shards: ShardSet, placement: Placement = WHOLE
+) -> Model:
     """Return the model with random weights, a function of `seed` only."""
     facts = shards.manifest.tokenizer
     spellings = None
     if FAMILIES.load_class(config.model.family).reads_characters:
         spellings = token_bytes(load_tokenizer(find_tokenizer(shards.path, facts.fingerprint)))
     seed = hash64("weights", config.seed)
-    return build_model(config.model, facts.vocab_size, facts.special_ids, spellings, seed=seed, placement=placement)
+    return build_model(
+        config.model, facts.vocab_size, facts.special_ids, spellings, seed=seed, placement=placement
+    )
 
 
-def build_starting_model(point: StartingPoint, shards: ShardSet, placement: Placement = WHOLE) -> StartingModel:
+def build_starting_model(
+    point: StartingPoint, shards: ShardSet, placement: Placement = WHOLE
+) -> StartingModel:
     """Build and initialize the model; with `distil`, as the student of a teacher.
 
     Raises:
@@ -75,16 +81,22 @@ def build_starting_model(point: StartingPoint, shards: ShardSet, placement: Plac
     starting = _build_model(point, shards, placement)
     config = point.config
     if config.prune is not None:
-        starting.lines.append(config.prune.build().describe(starting.model, config.schedule.options.steps))
+        starting.lines.append(
+            config.prune.build().describe(starting.model, config.schedule.options.steps)
+        )
     if config.distil is None:
         return starting
     resumed = point.saved is not None
-    student, teacher, record, lines = prepare_student(config, starting.model, shards, placement, resumed=resumed)
+    student, teacher, record, lines = prepare_student(
+        config, starting.model, shards, placement, resumed=resumed
+    )
     if point.saved is not None:
         refuse_other_teacher(point.saved.distillation, record, config.distil.teacher)
     new = [*starting.new, *(name for name, _ in student.new_parameters())]
     lines = [*starting.lines, *lines]
-    return starting._replace(model=student, lines=lines, new=new, teacher=teacher, distillation=record)
+    return starting._replace(
+        model=student, lines=lines, new=new, teacher=teacher, distillation=record
+    )
 
 
 def _build_model(point: StartingPoint, shards: ShardSet, placement: Placement) -> StartingModel:
@@ -126,7 +138,9 @@ def _initialize(
             "model.adapter first, and give that run as model.init_from"
         )
     translated = translate_source(model.config, source)
-    filled = load_initial(model, translated, placement, config.init_parts, other if adapter is None else None)
+    filled = load_initial(
+        model, translated, placement, config.init_parts, other if adapter is None else None
+    )
     # start the adapter on top of them, and freeze them
     if point.saved is not None:
         refuse_other_base(folder, point.saved.base, filled.digest)
@@ -135,7 +149,11 @@ def _initialize(
             seed = hash64("weights", config.seed)
             model.adapters[adapter].initialize_from(model.family, model.vocab_size, seed, placement)
         freeze_base(model, [name for name in filled.fresh if name.startswith("heads.")])
-    lines = [*filled.lines(), *freeze(model, config.frozen_parameters), *([] if other is None else [other.line()])]
+    lines = [
+        *filled.lines(),
+        *freeze(model, config.frozen_parameters),
+        *([] if other is None else [other.line()]),
+    ]
     return StartingModel(model, lines, filled.digest, filled.fresh)
 
 
@@ -149,7 +167,12 @@ class Distillation(NamedTuple):
 
 
 def prepare_student(
-    config: TrainConfig, model: Model, shards: ShardSet, placement: Placement = WHOLE, *, resumed: bool = False
+    config: TrainConfig,
+    model: Model,
+    shards: ShardSet,
+    placement: Placement = WHOLE,
+    *,
+    resumed: bool = False,
 ) -> Distillation:
     """Wrap a model as a student, open its teacher, and copy the layers that the student starts from.
 
@@ -181,24 +204,41 @@ def prepare_student(
     theirs = None if distil.teacher is None else opened(distil.teacher)
     seed = hash64("weights", config.seed)
     student = Student(
-        model, distil.active, None if theirs is None else theirs.checkpoint.config, seed, placement, distil.progressive
+        model,
+        distil.active,
+        None if theirs is None else theirs.checkpoint.config,
+        seed,
+        placement,
+        distil.progressive,
     )
     lines += student.lines()
     # the teacher, in memory
     if theirs is None:
         skipped = [loss.name for loss in distil.losses if loss not in distil.active]
-        skipped += ["start.layers"] if distil.start is not None and distil.start_from is None else []
-        lines += [f"           no teacher in memory: without {', '.join(skipped)}"] if skipped else []
-        record = {"layers": student.layer_maps} | ({} if stored is None else {"digest": stored.digest})
-        return Distillation(student, None, record, lines + ([] if stored is None else [f"           {stored}"]))
+        skipped += (
+            ["start.layers"] if distil.start is not None and distil.start_from is None else []
+        )
+        lines += (
+            [f"           no teacher in memory: without {', '.join(skipped)}"] if skipped else []
+        )
+        record = {"layers": student.layer_maps} | (
+            {} if stored is None else {"digest": stored.digest}
+        )
+        return Distillation(
+            student, None, record, lines + ([] if stored is None else [f"           {stored}"])
+        )
     teacher = Teacher(theirs.model, student.needed_of_teacher)
     lines.append(
         f"           teacher {theirs.folder}: {teacher.model.num_parameters():,} parameters, {theirs.weights_digest}"
     )
-    return Distillation(student, teacher, {"digest": theirs.weights_digest, "layers": student.layer_maps}, lines)
+    return Distillation(
+        student, teacher, {"digest": theirs.weights_digest, "layers": student.layer_maps}, lines
+    )
 
 
-def refuse_other_teacher(saved: Mapping[str, object], now: Mapping[str, object], source: Path | None) -> None:
+def refuse_other_teacher(
+    saved: Mapping[str, object], now: Mapping[str, object], source: Path | None
+) -> None:
     """Refuse to resume with other weights of the teacher than those that the checkpoint was trained with."""
     if (before := saved.get("digest")) != (after := now.get("digest")):
         source = source or Path("the stored scores")
@@ -208,7 +248,9 @@ def refuse_other_teacher(saved: Mapping[str, object], now: Mapping[str, object],
         )
 
 
-def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, key: str) -> TrainedModel:
+def open_teacher(
+    source: Path, student: ModelConfig | None, shards: ShardSet, key: str
+) -> TrainedModel:
     """Read a run or a model folder, and check that it can read what its student reads; None: there is no student yet.
 
     Raises:
@@ -218,7 +260,9 @@ def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, ke
     config = config_without_adapter(opened, key)
     student = student or config
     if config.family in UNFIT:
-        raise ConfigurationError(f"{key}: {source}: expected another family than {', '.join(UNFIT)}: {config.family}")
+        raise ConfigurationError(
+            f"{key}: {source}: expected another family than {', '.join(UNFIT)}: {config.family}"
+        )
     if config.architecture != student.architecture:
         raise ConfigurationError(
             f"{key}: {source}: expected a model of the student's architecture {student.architecture}, got "
@@ -228,7 +272,9 @@ def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, ke
     vocab_size = shards.manifest.tokenizer.vocab_size
     rows = len(opened.checkpoint.tensors[_TABLE])
     if (multiple := row_multiple(rows, vocab_size)) is None:
-        raise ConfigurationError(f"{key}: {source}: expected a table for {vocab_size} ids, got {rows} rows")
+        raise ConfigurationError(
+            f"{key}: {source}: expected a table for {vocab_size} ids, got {rows} rows"
+        )
     limit = config.position_limit
     longest = shards.manifest.max_length
     if limit is not None and longest > limit:
@@ -238,13 +284,17 @@ def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, ke
         )
     theirs, ours = (FAMILIES.load_class(model.family).reads for model in (config, student))
     if missing := names_of(theirs) - names_of(ours):
-        raise ConfigurationError(f"{key}: {source}: reads {', '.join(sorted(missing))}, which the student does not")
+        raise ConfigurationError(
+            f"{key}: {source}: reads {', '.join(sorted(missing))}, which the student does not"
+        )
     config = replace(config, vocab_multiple=multiple, init_from=None)
     checkpoint = replace(opened.checkpoint, config=config, vocab_size=vocab_size)
     return replace(opened, checkpoint=checkpoint, token_rule={})  # it scores all tokens
 
 
-def copy_layers(model: Model, source: TrainedModel, layers: Sequence[int], placement: Placement = WHOLE) -> list[str]:
+def copy_layers(
+    model: Model, source: TrainedModel, layers: Sequence[int], placement: Placement = WHOLE
+) -> list[str]:
     """Copy layers, embeddings and heads of a teacher, bit by bit; return the lines to print.
 
     Args:
@@ -261,7 +311,9 @@ def copy_layers(model: Model, source: TrainedModel, layers: Sequence[int], place
     there = _count_layers(tensors)
     for stack, count in _count_layers(ours).items():
         if count != len(layers):
-            raise ConfigurationError(f"distil.start.layers: expected {count}, one for each layer, got {len(layers)}")
+            raise ConfigurationError(
+                f"distil.start.layers: expected {count}, one for each layer, got {len(layers)}"
+            )
         if beyond := [layer for layer in layers if layer >= there.get(stack, 0)]:
             raise ConfigurationError(
                 f"distil.start.layers: {source.folder} has the layers 0 to {there.get(stack, 0) - 1}, got {beyond[0]}"

@@ -11,7 +11,10 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 
 def fit_predict(
-    train: Sequence[tuple[str, ...]], answers: NDArray[Any], texts: Sequence[tuple[str, ...]], sides: int = 1
+    train: Sequence[tuple[str, ...]],
+    answers: NDArray[Any],
+    texts: Sequence[tuple[str, ...]],
+    sides: int = 1,
 ) -> NDArray[Any]:
     """Return the predictions for texts of one or two `sides`, of a model on the words of each side.
 

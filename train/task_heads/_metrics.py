@@ -22,7 +22,9 @@ def _mean(values: NDArray[Any]) -> float:
 
 def _correlation_metric(of: Callable[..., Any]) -> Metric:
     """Return a correlation metric that is 0 where one side is constant."""
-    return lambda answers, predicted, _: 0.0 if degenerate(answers, predicted) else float(of(answers, predicted))
+    return lambda answers, predicted, _: (
+        0.0 if degenerate(answers, predicted) else float(of(answers, predicted))
+    )
 
 
 def macro_f1(answers: NDArray[np.generic], predicted: NDArray[np.generic]) -> float:
@@ -50,7 +52,9 @@ METRICS: Final[dict[str, Metric]] = {
     "micro_f1": lambda answers, predicted, facts: float(
         metrics.f1_score(answers, predicted, average="micro", zero_division=0.0)
     ),
-    "subset_accuracy": lambda answers, predicted, facts: float((answers == predicted).all(-1).mean()),
+    "subset_accuracy": lambda answers, predicted, facts: float(
+        (answers == predicted).all(-1).mean()
+    ),
     "matthews_correlation": _correlation_metric(metrics.matthews_corrcoef),
     "pearson": _correlation_metric(lambda *sides: stats.pearsonr(*sides).statistic),
     "spearman": _correlation_metric(lambda *sides: stats.spearmanr(*sides).statistic),
@@ -63,10 +67,14 @@ def degenerate(answers: NDArray[np.generic], predicted: NDArray[np.generic]) -> 
     return len(answers) < 2 or bool(np.ptp(answers) == 0 or np.ptp(predicted) == 0)
 
 
-def score(facts: TaskFacts, answers: NDArray[np.generic], predicted: NDArray[np.generic]) -> dict[str, float]:
+def score(
+    facts: TaskFacts, answers: NDArray[np.generic], predicted: NDArray[np.generic]
+) -> dict[str, float]:
     """Return the task's metrics over all rows at once; averaging parts would give other numbers."""
     if unknown := [name for name in facts.metrics if name not in METRICS]:
-        raise ConfigurationError(f"task {facts.name}: no metric '{unknown[0]}'; known: {', '.join(METRICS)}")
+        raise ConfigurationError(
+            f"task {facts.name}: no metric '{unknown[0]}'; known: {', '.join(METRICS)}"
+        )
     return {name: METRICS[name](answers, predicted, facts) for name in facts.metrics}
 
 
@@ -80,7 +88,9 @@ def score_rows(
     return grouped(answers, predicted, rows.fixed["document_uid"])
 
 
-def question_scores(answers: NDArray[Any], predicted: NDArray[Any], questions: NDArray[Any]) -> dict[str, float]:
+def question_scores(
+    answers: NDArray[Any], predicted: NDArray[Any], questions: NDArray[Any]
+) -> dict[str, float]:
     """Return F1 over all answers, and the share of questions with all answers right (MultiRC, N18-1023).
 
     `answers` and `predicted` [n] are 1 for a correct answer; `questions` [n, bytes] is the key of each answer's

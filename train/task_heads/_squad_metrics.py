@@ -38,7 +38,9 @@ def token_f1(answer: str, gold: str, *, unanswerable: bool) -> float:
     return 2 * shared / (len(words) + len(gold_words)) if shared else 0.0
 
 
-def question_scores(answer: str, golds: Sequence[str], *, unanswerable: bool) -> tuple[float, float]:
+def question_scores(
+    answer: str, golds: Sequence[str], *, unanswerable: bool
+) -> tuple[float, float]:
     """Return exact match and F1 of a question, each that of the best accepted answer; without one, "" is correct."""
     accepted = [gold for gold in golds if normalize(gold)] if unanswerable else list(golds)
     accepted = accepted or [""]
@@ -64,7 +66,9 @@ def best_threshold(
     order = sorted(range(len(differences)), key=differences.__getitem__)
     for question, following in zip(order, [*order[1:], None], strict=True):
         total += answered[question] - unanswered[question]
-        is_last = following is None or differences[following] > differences[question]  # equal ones change together
+        is_last = (
+            following is None or differences[following] > differences[question]
+        )  # equal ones change together
         if is_last and total > best:
             best = total
             threshold = differences[question]

@@ -149,7 +149,9 @@ class TaskHead(HeadTensors, ABC):
         with torch.no_grad():
             for batch in iterate_batches(rows, rank, size):
                 part = rows.take(batch)
-                predictions |= dict(zip(batch.tolist(), self.read(*task.forward(part), part), strict=True))
+                predictions |= dict(
+                    zip(batch.tolist(), self.read(*task.forward(part), part), strict=True)
+                )
         return predictions
 
     def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[object]:
@@ -161,7 +163,9 @@ class TaskHead(HeadTensors, ABC):
         raise NotImplementedError
 
     @abstractmethod
-    def records(self, task: TaskModel, rows: Rows, predicted: Mapping[int, object]) -> Iterator[tuple[int, Record]]:
+    def records(
+        self, task: TaskModel, rows: Rows, predicted: Mapping[int, object]
+    ) -> Iterator[tuple[int, Record]]:
         """Yield the first row and the prediction of each text, sentence or question, in order."""
 
     @abstractmethod
@@ -198,7 +202,9 @@ class TaskHead(HeadTensors, ABC):
             return Rejected("empty_text", index)
         return self.build(texts, reader, index, key)
 
-    def build(self, texts: Mapping[str, str], reader: TaskReader, index: int, key: object) -> TaskItem | Rejected:
+    def build(
+        self, texts: Mapping[str, str], reader: TaskReader, index: int, key: object
+    ) -> TaskItem | Rejected:
         """Return the item of the texts of a row, by column."""
         raise NotImplementedError
 
@@ -221,7 +227,9 @@ class TaskHead(HeadTensors, ABC):
         raise NotImplementedError
 
     @abstractmethod
-    def score(self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, object]) -> Scored:
+    def score(
+        self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, object]
+    ) -> Scored:
         """Return the metrics of all rows of a split, next to baselines that are fitted on the training rows."""
 
 
@@ -237,9 +245,13 @@ class RowTaskHead(TaskHead):
             return (*self.inputs, "text_pair"), ()
         return super().input_keys()
 
-    def build(self, texts: Mapping[str, str], reader: TaskReader, index: int, key: object) -> TaskItem | Rejected:
+    def build(
+        self, texts: Mapping[str, str], reader: TaskReader, index: int, key: object
+    ) -> TaskItem | Rejected:
         facts = self.facts
-        return LabeledText(tuple(texts.values()), 0 if facts.labels and not facts.multi_label else None, 0.0, index)
+        return LabeledText(
+            tuple(texts.values()), 0 if facts.labels and not facts.multi_label else None, 0.0, index
+        )
 
     @abstractmethod
     def answers(self, rows: Rows) -> NDArray[Any]:
@@ -270,14 +282,21 @@ class RowTaskHead(TaskHead):
         """Return a stored answer as a record shows it."""
         return answer
 
-    def records(self, task: TaskModel, rows: Rows, predicted: Mapping[int, object]) -> Iterator[tuple[int, Record]]:
+    def records(
+        self, task: TaskModel, rows: Rows, predicted: Mapping[int, object]
+    ) -> Iterator[tuple[int, Record]]:
         yield from ((row, self.record(prediction)) for row, prediction in sorted(predicted.items()))
 
     def gold(self, task: TaskModel, rows: Rows) -> dict[int, Record]:
         pairs = zip(self.texts(rows, task), self.answers(rows).tolist(), strict=True)
-        return {row: {"texts": list(texts), "gold": self.show(answer)} for row, (texts, answer) in enumerate(pairs)}
+        return {
+            row: {"texts": list(texts), "gold": self.show(answer)}
+            for row, (texts, answer) in enumerate(pairs)
+        }
 
-    def score(self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, object]) -> Scored:
+    def score(
+        self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, object]
+    ) -> Scored:
         from clozeline.train.task_heads._metrics import score_rows
 
         answers = self.answers(rows)
@@ -298,10 +317,14 @@ def merge_shares(shares: Sequence[Mapping[int, object]], count: int) -> dict[int
     predictions: dict[int, object] = {}
     for share in shares:
         if repeated := predictions.keys() & share.keys():
-            raise IntegrityError(f"{len(repeated)} rows were predicted twice, first row {min(repeated)}")
+            raise IntegrityError(
+                f"{len(repeated)} rows were predicted twice, first row {min(repeated)}"
+            )
         predictions |= share
     if missing := set(range(count)) - predictions.keys():
-        raise IntegrityError(f"{len(missing)} of {count} rows were not predicted, first row {min(missing)}")
+        raise IntegrityError(
+            f"{len(missing)} of {count} rows were not predicted, first row {min(missing)}"
+        )
     return predictions
 
 
@@ -316,7 +339,9 @@ def windows_of(rows: Rows) -> list[list[int]]:
     """Return the rows of each document's windows, in order; documents in the order of their first rows."""
     windows: dict[bytes, list[tuple[int, int]]] = defaultdict(list)
     for row in range(len(rows)):
-        windows[rows.fixed["document_uid"][row].tobytes()].append((int(rows.fixed["document_offset"][row]), row))
+        windows[rows.fixed["document_uid"][row].tobytes()].append(
+            (int(rows.fixed["document_offset"][row]), row)
+        )
     return [[row for _, row in sorted(parts)] for parts in windows.values()]
 
 

@@ -101,19 +101,30 @@ def _sacrebleu_metric(name: str, golds: Sequence[Sequence[str]], language: str) 
     return BLEU(tokenize=bleu_tokenizer(language, texts)) if name == "bleu" else CHRF()
 
 
-def _metric_of(name: str, texts: Sequence[str], golds: Sequence[Sequence[str]], language: str) -> float:
+def _metric_of(
+    name: str, texts: Sequence[str], golds: Sequence[Sequence[str]], language: str
+) -> float:
     """Return a metric from 0 to 1."""
     if name == "exact_match":
         pairs = zip(texts, golds, strict=True)
         return mean(text.strip() in {gold.strip() for gold in accepted} for text, accepted in pairs)
     if name in _CORPUS:
         most = max(map(len, golds))
-        references = [[gold[index] if index < len(gold) else None for gold in golds] for index in range(most)]
-        return float(_sacrebleu_metric(name, golds, language).corpus_score(list(texts), references).score) / 100
+        references = [
+            [gold[index] if index < len(gold) else None for gold in golds] for index in range(most)
+        ]
+        return (
+            float(
+                _sacrebleu_metric(name, golds, language).corpus_score(list(texts), references).score
+            )
+            / 100
+        )
     # ROUGE stems words of texts that are mostly in ASCII letters
     letters = [letter for gold in golds for text in gold for letter in text if letter.isalpha()]
     plain = 2 * sum(letter.isascii() for letter in letters) >= len(letters)
-    scorer = RougeScorer([name], use_stemmer=True) if plain else RougeScorer([name], tokenizer=Words())
+    scorer = (
+        RougeScorer([name], use_stemmer=True) if plain else RougeScorer([name], tokenizer=Words())
+    )
     if name == "rougeLsum":  # expects one sentence per line
         texts = ["\n".join(_sentences(text)) for text in texts]
         golds = [["\n".join(_sentences(text)) for text in gold] for gold in golds]

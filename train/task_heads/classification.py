@@ -18,7 +18,14 @@ from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.pipeline.tasks.rows.classification import LABELS
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.padding import pad_rows
-from clozeline.train.task_heads._task_head import Record, RowTaskHead, TaskModel, array_of, finite, rounded
+from clozeline.train.task_heads._task_head import (
+    Record,
+    RowTaskHead,
+    TaskModel,
+    array_of,
+    finite,
+    rounded,
+)
 
 
 class Classification(RowTaskHead):
@@ -44,7 +51,11 @@ class Classification(RowTaskHead):
     def tensors(batch: HeadBatch) -> dict[str, Tensor]:
         """Return `label` [B, classes] int64 from `labels`, -100 in rows without."""
         values, sizes = pad_rows(batch.columns["labels"], IGNORED)
-        return {"label": torch.from_numpy(np.where(sizes[:, None] > 0, values.astype(np.int64), IGNORED))}
+        return {
+            "label": torch.from_numpy(
+                np.where(sizes[:, None] > 0, values.astype(np.int64), IGNORED)
+            )
+        }
 
     def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
         sizes = columns["labels"].lengths if self.facts.multi_label else np.empty(0)
@@ -62,11 +73,17 @@ class Classification(RowTaskHead):
     def answers(self, rows: Rows) -> NDArray[Any]:
         """Return the class of each row [n], or 0 and 1 for several classes [n, classes], int64."""
         if self.facts.multi_label:
-            return rows.columns["labels"].values.astype(np.int64).reshape(len(rows), len(self.facts.labels))
+            return (
+                rows.columns["labels"]
+                .values.astype(np.int64)
+                .reshape(len(rows), len(self.facts.labels))
+            )
         return rows.columns["label"].values.astype(np.int64)
 
     def fields(self) -> dict[str, type]:
-        own: dict[str, type] = {"labels": str} if self.facts.multi_label else {"label": str, "probability": float}
+        own: dict[str, type] = (
+            {"labels": str} if self.facts.multi_label else {"label": str, "probability": float}
+        )
         return own | {f"probability_{name}": float for name in self.facts.labels}
 
     def record(self, prediction: Any) -> Record:
@@ -99,7 +116,9 @@ class Classification(RowTaskHead):
     def error(self, gold: Any, record: Record) -> float:
         """Return one minus the probability of the class if it is wrong; of several classes, the largest of them."""
         if self.facts.multi_label:
-            return float(max(1 - p if name in gold else p for name, p in record["probabilities"].items()))
+            return float(
+                max(1 - p if name in gold else p for name, p in record["probabilities"].items())
+            )
         return 0.0 if record["label"] == gold else 1 - float(record["probabilities"][gold])
 
     def classes(self, gold: Any, record: Record) -> Iterable[tuple[Sequence[str], Sequence[str]]]:

@@ -14,7 +14,14 @@ from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import Dialogue, Rejected, SourceTarget, TaskItem, TaskReader
 from clozeline.pipeline.tasks.readers.instructions import Instructions
 from clozeline.pipeline.tokenize.published.folders import end_ids
-from clozeline.train.task_heads._task_head import Record, Scored, TaskHead, TaskModel, iterate_batches, stored_records
+from clozeline.train.task_heads._task_head import (
+    Record,
+    Scored,
+    TaskHead,
+    TaskModel,
+    iterate_batches,
+    stored_records,
+)
 
 
 class Lm(TaskHead):
@@ -26,7 +33,9 @@ class Lm(TaskHead):
         """Require a decoder's labels to be its row's own tokens, except the first, which nothing precedes."""
         if "label_positions" not in columns:
             return
-        ids, positions, labels = (columns[name] for name in ("input_ids", "label_positions", "label_ids"))
+        ids, positions, labels = (
+            columns[name] for name in ("input_ids", "label_positions", "label_ids")
+        )
         rows = np.repeat(np.arange(len(positions)), positions.lengths)
         own = ids.values[ids.offsets[rows] + positions.values]
         for row in rows[(own != labels.values) | (positions.values == 0)].tolist():
@@ -48,20 +57,26 @@ class Lm(TaskHead):
         texts_by_row: dict[int, object] = {}
         for batch in iterate_batches(rows, rank, size):
             prompts = [_prompt_of(rows, row) for row in batch.tolist()]
-            continuations = generate(task.model, prompts, decoding, end_ids=end, decoder_start=start)
+            continuations = generate(
+                task.model, prompts, decoding, end_ids=end, decoder_start=start
+            )
             for row, continuation in zip(batch.tolist(), continuations, strict=True):
                 ids = [token for token in continuation.ids if not vocabulary.special[token]]
                 texts_by_row[row] = tokenizer.decode(ids).strip()
         return texts_by_row
 
-    def records(self, task: TaskModel, rows: Rows, predicted: Mapping[int, object]) -> Iterator[tuple[int, Record]]:
+    def records(
+        self, task: TaskModel, rows: Rows, predicted: Mapping[int, object]
+    ) -> Iterator[tuple[int, Record]]:
         for row, text in sorted(predicted.items()):
             yield row, {"text": text, **({"label": text} if text in self.facts.words else {})}
 
     def fields(self) -> dict[str, type]:
         return {"text": str, "label": str}
 
-    def build(self, texts: Mapping[str, str], reader: TaskReader, index: int, key: object) -> TaskItem | Rejected:
+    def build(
+        self, texts: Mapping[str, str], reader: TaskReader, index: int, key: object
+    ) -> TaskItem | Rejected:
         source = texts["source"]
         if isinstance(reader, Instructions):
             return Dialogue((("user", source), ("assistant", source)), index)
@@ -78,7 +93,9 @@ class Lm(TaskHead):
         """Return 1 unless the text is an accepted one."""
         return float(record["text"].strip() not in {target.strip() for target in gold})
 
-    def score(self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, Any]) -> Scored:
+    def score(
+        self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, Any]
+    ) -> Scored:
         """Return the scores of all texts, next to the most frequent target of the training set."""
         from clozeline.train.task_heads import _metrics, _text_metrics
 
@@ -87,13 +104,19 @@ class Lm(TaskHead):
         texts = [predicted[row] for row in range(len(records))]
         majority = most_frequent_text(known)
         if any(name in _metrics.METRICS for name in self.facts.metrics):
-            return self._score_written([record["targets"][0] for record in records], texts, majority)
+            return self._score_written(
+                [record["targets"][0] for record in records], texts, majority
+            )
         golds = [record["targets"] for record in records]
         language = next(iter(task.manifest.languages), "und")
         return Scored(
             len(records),
             _text_metrics.text_metrics(self.facts, texts, golds, language),
-            {"majority": _text_metrics.text_metrics(self.facts, [majority] * len(golds), golds, language)},
+            {
+                "majority": _text_metrics.text_metrics(
+                    self.facts, [majority] * len(golds), golds, language
+                )
+            },
             signatures=_text_metrics.signatures(self.facts, golds, language),
         )
 
@@ -106,7 +129,9 @@ class Lm(TaskHead):
         from clozeline.train.task_heads._metrics import degenerate, score
 
         answers = np.array([self._parse(gold) for gold in golds])
-        predicted, baseline = (self._parse_all(own, answers) for own in (texts, [majority] * len(golds)))
+        predicted, baseline = (
+            self._parse_all(own, answers) for own in (texts, [majority] * len(golds))
+        )
         return Scored(
             len(golds),
             score(self.facts, answers, predicted),
@@ -130,7 +155,11 @@ class Lm(TaskHead):
         """Return what texts name; for those that name nothing, a wrong class or the lowest number."""
         words = self.facts.words
         low = self.facts.low
-        wrong = (1 - answers if len(words) == 2 else np.full_like(answers, -1)) if words else np.full_like(answers, low)
+        wrong = (
+            (1 - answers if len(words) == 2 else np.full_like(answers, -1))
+            if words
+            else np.full_like(answers, low)
+        )
         found = [self._parse(text) for text in texts]
         numbers = [wrong[row] if number is None else number for row, number in enumerate(found)]
         return np.array(numbers, answers.dtype)

@@ -13,7 +13,15 @@ from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import Choices, Rejected, TaskItem, TaskReader
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.train.data.stream.head_features import rows_of_choices
-from clozeline.train.task_heads._task_head import Record, RowTaskHead, TaskModel, finite, join_cells, rounded, texts_of
+from clozeline.train.task_heads._task_head import (
+    Record,
+    RowTaskHead,
+    TaskModel,
+    finite,
+    join_cells,
+    rounded,
+    texts_of,
+)
 
 
 class MultipleChoice(RowTaskHead):
@@ -28,7 +36,10 @@ class MultipleChoice(RowTaskHead):
         counts = columns["choice_starts"].lengths
         right = columns["choice"].values
         for row in np.flatnonzero((counts < 2) | (right >= counts)).tolist():
-            yield row, f"expected two or more choices and a choice below {counts[row]}, got [{right[row]}]"
+            yield (
+                row,
+                f"expected two or more choices and a choice below {counts[row]}, got [{right[row]}]",
+            )
 
     def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[object]:
         # choices that an example lacks have the score -inf
@@ -47,7 +58,10 @@ class MultipleChoice(RowTaskHead):
 
     def record(self, prediction: Any) -> Record:
         chances = torch.tensor(prediction).softmax(0).tolist()
-        return {"choice": prediction.index(max(prediction)), "probabilities": list(map(rounded, chances))}
+        return {
+            "choice": prediction.index(max(prediction)),
+            "probabilities": list(map(rounded, chances)),
+        }
 
     def error(self, gold: object, record: Record) -> float:
         """Return one minus the probability of the correct choice if another one is chosen."""

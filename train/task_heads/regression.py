@@ -13,7 +13,14 @@ from clozeline.model.configuration.key_types import UNIT_RANGE
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads.regression import Regression as RegressionHead
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.train.task_heads._task_head import Record, RowTaskHead, TaskModel, array_of, finite, rounded
+from clozeline.train.task_heads._task_head import (
+    Record,
+    RowTaskHead,
+    TaskModel,
+    array_of,
+    finite,
+    rounded,
+)
 
 
 class Regression(RowTaskHead):
@@ -29,13 +36,19 @@ class Regression(RowTaskHead):
 
     def fit(self, head: HeadOptions, training: Iterable[Rows]) -> HeadOptions:
         """Return the head with mean and deviation of the training rows' numbers, unless it has some or reads none."""
-        if not isinstance(head, RegressionHead.Options) or head.output != "identity" or head.target_scale is not None:
+        if (
+            not isinstance(head, RegressionHead.Options)
+            or head.output != "identity"
+            or head.target_scale is not None
+        ):
             return head
         numbers = np.concatenate([self.answers(rows) for rows in training])
         numbers = numbers[np.isfinite(numbers)]
         if not len(numbers) or np.ptp(numbers) == 0:
             return head
-        mean = float(numbers.mean()) if head.bias else 0.0  # the bias holds the mean in an exported class
+        mean = (
+            float(numbers.mean()) if head.bias else 0.0
+        )  # the bias holds the mean in an exported class
         return replace(head, target_scale=(mean, float(np.sqrt(np.square(numbers - mean).mean()))))
 
     def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
@@ -43,7 +56,10 @@ class Regression(RowTaskHead):
         high = np.float32(self.facts.high)
         scores = columns["target"].values
         for row in np.flatnonzero(~((scores >= low) & (scores <= high))).tolist():
-            yield row, f"expected a number from {low:g} to {high:g} of the task {self.facts.name}, got {scores[row]:g}"
+            yield (
+                row,
+                f"expected a number from {low:g} to {high:g} of the task {self.facts.name}, got {scores[row]:g}",
+            )
 
     def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[object]:
         numbers: list[float] = finite(scores).tolist()

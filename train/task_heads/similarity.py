@@ -79,7 +79,9 @@ class Similarity(Regression):
                 "it to none, or make the set again with tasks.similarity.alike, the lowest score of a positive pair"
             )
         unset = head.negatives == "none" and head.range == UNIT_RANGE
-        return replace(head, alike=facts.alike, range=(facts.low, facts.high) if unset else head.range)
+        return replace(
+            head, alike=facts.alike, range=(facts.low, facts.high) if unset else head.range
+        )
 
     def fit(self, head: HeadOptions, training: Iterable[Rows]) -> HeadOptions:
         return head
@@ -91,7 +93,10 @@ class Similarity(Regression):
     def predict(self, task: TaskModel, rows: Rows, rank: int = 0, size: int = 1) -> dict[int, Any]:
         all_second = None
         if self._retrieves:
-            parts = [_encode(task, rows.take(batch), "input_ids_b") for batch in iterate_batches(rows, 0, 1)]
+            parts = [
+                _encode(task, rows.take(batch), "input_ids_b")
+                for batch in iterate_batches(rows, 0, 1)
+            ]
             all_second = torch.cat(parts)
         cosines: dict[int, object] = {}
         for batch in iterate_batches(rows, rank, size):
@@ -107,10 +112,14 @@ class Similarity(Regression):
 
     def baselines(self, task: TaskModel, train: Rows, rows: Rows) -> dict[str, NDArray[np.generic]]:
         """Return as `words` each row's cosine of the counts of tokens, or whether its texts retrieve each other."""
-        first, second = (_token_counts(rows.columns[side], task.model.vocab_size) for side in _SIDES)
+        first, second = (
+            _token_counts(rows.columns[side], task.model.vocab_size) for side in _SIDES
+        )
         cosines = np.asarray(first.multiply(second).sum(1))[:, 0]
         if self._retrieves:
-            cosines = (cosines >= (first @ second.T).max(1).toarray()[:, 0] - _ROUNDING).astype(np.float64)
+            cosines = (cosines >= (first @ second.T).max(1).toarray()[:, 0] - _ROUNDING).astype(
+                np.float64
+            )
         return {"words": cosines}
 
 
@@ -119,7 +128,9 @@ def _token_counts(texts: Ragged, size: int) -> Any:
     from scipy import sparse
     from sklearn.preprocessing import normalize
 
-    counts = sparse.csr_matrix((np.ones(len(texts.values)), texts.values, texts.offsets), (len(texts), size))
+    counts = sparse.csr_matrix(
+        (np.ones(len(texts.values)), texts.values, texts.offsets), (len(texts), size)
+    )
     counts.sum_duplicates()  # a token that is repeated
     return normalize(counts)
 
@@ -132,7 +143,9 @@ def _encode(task: TaskModel, rows: Rows, side: str) -> Tensor:
         return task.model.logits(tensors)[task.head].cpu()
 
 
-def _crop(original: Int64, lengths: Int64, start: Int64, length: Int64, pad: int) -> tuple[Int64, Int64]:
+def _crop(
+    original: Int64, lengths: Int64, start: Int64, length: Int64, pad: int
+) -> tuple[Int64, Int64]:
     """Return `[CLS] x[crop] [SEP]` of rows `[CLS] x [SEP]`, padded, and its lengths; 0 where `length` is 0."""
     sizes = np.where(length > 0, length + 2, 0)
     # source [B, Tb]: the original column that each position of the crop reads
@@ -140,4 +153,6 @@ def _crop(original: Int64, lengths: Int64, start: Int64, length: Int64, pad: int
     source = np.where(columns == 0, 0, columns + start[:, None])
     source = np.where(columns == sizes[:, None] - 1, lengths[:, None] - 1, source)
     inside = columns < sizes[:, None]
-    return np.where(inside, np.take_along_axis(original, np.where(inside, source, 0), axis=1), pad), sizes
+    return np.where(
+        inside, np.take_along_axis(original, np.where(inside, source, 0), axis=1), pad
+    ), sizes

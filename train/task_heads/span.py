@@ -20,7 +20,12 @@ from clozeline.pipeline.tasks.rows.span import ANSWER_PLACES, ANSWER_SPAN
 from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.padding import flatten
-from clozeline.train.task_heads._squad_metrics import best_threshold, normalize, question_scores, token_f1
+from clozeline.train.task_heads._squad_metrics import (
+    best_threshold,
+    normalize,
+    question_scores,
+    token_f1,
+)
 from clozeline.train.task_heads._task_head import (
     Record,
     Scored,
@@ -89,11 +94,19 @@ class Span(TaskHead):
         offsets = columns["offsets"].lengths
         for row, offset_count in enumerate(offsets.tolist()):
             if offset_count != 2 * sizes[row]:
-                yield row, f"expected two offsets for each of {sizes[row]} tokens, got {offset_count}"
-            allowed, owned = (set(columns[name][row].tolist()) for name in ("answer_places", "owned_places"))
+                yield (
+                    row,
+                    f"expected two offsets for each of {sizes[row]} tokens, got {offset_count}",
+                )
+            allowed, owned = (
+                set(columns[name][row].tolist()) for name in ("answer_places", "owned_places")
+            )
             ends = columns["answer_span"][row].tolist()
             if len(ends) != 2 or ends[0] > ends[1] or not allowed >= {*ends, *owned}:
-                yield row, f"expected the first and last position of an answer among answer_places, got {ends}"
+                yield (
+                    row,
+                    f"expected the first and last position of an answer among answer_places, got {ends}",
+                )
 
     def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[object]:
         """Return the best answer of each window; `scores` [B, T, 2] are those of its ends.
@@ -104,28 +117,45 @@ class Span(TaskHead):
             raise IntegrityError("the scores of an answer are not finite: the weights are unusable")
         # mask of the positions at which an answer may start [B, T]
         is_owned = torch.zeros_like(tensors["answer_places"])
-        for number, positions in enumerate(rows.columns["owned_places"][row] for row in range(len(rows))):
+        for number, positions in enumerate(
+            rows.columns["owned_places"][row] for row in range(len(rows))
+        ):
             is_owned[number, torch.from_numpy(positions.astype(np.int64))] = True
         is_owned[:, 0] = True  # the score of "no answer" is at position 0
         # best span of each window among the allowed positions
         starts = scores[..., 0].float().masked_fill(~is_owned, -torch.inf)
         ends = scores[..., 1].float()
         null = torch.zeros(len(rows), dtype=torch.int64)
-        answers = read_answers(torch.stack((starts, ends), -1), tensors["answer_places"], null, _LONGEST)
-        columns = [column.tolist() for column in (answers.score, answers.first, answers.last, answers.null)]
+        answers = read_answers(
+            torch.stack((starts, ends), -1), tensors["answer_places"], null, _LONGEST
+        )
+        columns = [
+            column.tolist() for column in (answers.score, answers.first, answers.last, answers.null)
+        ]
         return list(zip(*columns, strict=True))
 
-    def records(self, task: TaskModel, rows: Rows, predicted: Mapping[int, object]) -> Iterator[tuple[int, Record]]:
+    def records(
+        self, task: TaskModel, rows: Rows, predicted: Mapping[int, object]
+    ) -> Iterator[tuple[int, Record]]:
         for asked in questions_of(rows):
             answer = self.extract(asked, rows, predicted, task.threshold)
-            record: Record = {"answer": answer.text, "start": answer.start, "score": rounded(answer.score)}
+            record: Record = {
+                "answer": answer.text,
+                "start": answer.start,
+                "score": rounded(answer.score),
+            }
             if self.facts.unanswerable:
                 difference = max(-_RANGE, min(_RANGE, answer.score - answer.null))
-                record |= {"null_score": rounded(answer.null), "na_prob": rounded(1 / (1 + math.exp(difference)))}
+                record |= {
+                    "null_score": rounded(answer.null),
+                    "na_prob": rounded(1 / (1 + math.exp(difference))),
+                }
             yield asked.rows[0], record
 
     def fields(self) -> dict[str, type]:
-        chance: dict[str, type] = {"null_score": float, "na_prob": float} if self.facts.unanswerable else {}
+        chance: dict[str, type] = (
+            {"null_score": float, "na_prob": float} if self.facts.unanswerable else {}
+        )
         return {"answer": str, "start": int, "score": float} | chance
 
     def item(
@@ -152,13 +182,21 @@ class Span(TaskHead):
     def error(self, gold: Any, record: Record) -> float:
         """Return one minus the best F1 of an accepted answer."""
         v2 = self.facts.unanswerable
-        return 1 - max(token_f1(record["answer"], answer, unanswerable=v2) for answer in gold or [""])
+        return 1 - max(
+            token_f1(record["answer"], answer, unanswerable=v2) for answer in gold or [""]
+        )
 
-    def score(self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, object]) -> Scored:
+    def score(
+        self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, object]
+    ) -> Scored:
         """Return the scores of all questions of a set, next to those of no answer where it may be right."""
         asked = questions_of(rows)
-        answers = [self.extract(question, rows, predicted, task.threshold).text for question in asked]
-        none = {"no_answer": self.metrics(asked, [""] * len(asked))} if self.facts.unanswerable else {}
+        answers = [
+            self.extract(question, rows, predicted, task.threshold).text for question in asked
+        ]
+        none = (
+            {"no_answer": self.metrics(asked, [""] * len(asked))} if self.facts.unanswerable else {}
+        )
         return Scored(len(asked), self.metrics(asked, answers), none)
 
     def metrics(self, asked: Sequence[AskedQuestion], answers: Sequence[str]) -> dict[str, float]:
@@ -193,13 +231,19 @@ class Span(TaskHead):
         return [exact for exact, _ in scores], [f1 for _, f1 in scores]
 
     def extract(
-        self, asked: AskedQuestion, rows: Rows, predicted: Mapping[int, object], threshold: float = 0.0
+        self,
+        asked: AskedQuestion,
+        rows: Rows,
+        predicted: Mapping[int, object],
+        threshold: float = 0.0,
     ) -> FoundAnswer:
         """Return the answer over all windows of a question, cut from its text.
 
         If questions may have no answer, none is given where `null` exceeds `score` by more than the threshold.
         """
-        windows = Answers(*map(torch.tensor, zip(*(predicted[row] for row in asked.rows), strict=True)))
+        windows = Answers(
+            *map(torch.tensor, zip(*(predicted[row] for row in asked.rows), strict=True))
+        )
         answer = windows.of_question(threshold if self.facts.unanswerable else torch.inf)
         score = float(windows.score.max())
         null = float(windows.null.min())

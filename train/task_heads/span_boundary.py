@@ -27,7 +27,9 @@ class SpanBoundary(HeadTensors):
         # flatten the spans to tokens: offset in the span, and index in B * T
         offset = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         index = np.repeat(first, sizes) + offset
-        table = np.zeros((3, batch.ids.size), np.int64)  # left neighbor, right neighbor, offset of every token
+        table = np.zeros(
+            (3, batch.ids.size), np.int64
+        )  # left neighbor, right neighbor, offset of every token
         table[2] = -1
         table[:, index] = np.repeat(first - 1, sizes), np.repeat(first + sizes, sizes), offset
         found = torch.from_numpy(table[:, batch.tensors["label_index"].numpy()])

@@ -18,7 +18,15 @@ from clozeline.pipeline.tasks.readers.conll import Conll
 from clozeline.pipeline.tasks.readers.conllu import Conllu
 from clozeline.pipeline.tasks.rows.tagging import NO_ENTITY, words_with_tags
 from clozeline.pipeline.tasks.task_rows import record_of
-from clozeline.train.task_heads._task_head import Record, Scored, TaskHead, TaskModel, finite, mean, windows_of
+from clozeline.train.task_heads._task_head import (
+    Record,
+    Scored,
+    TaskHead,
+    TaskModel,
+    finite,
+    mean,
+    windows_of,
+)
 
 Tags: TypeAlias = list[list[str]]
 _BEST, _SEQUENCE = 0, 1
@@ -67,14 +75,18 @@ class Tagging(TaskHead):
         if not self._has_entities or any(label[0] in "ES" for label in labels):
             return [[(best := part.argmax(-1).tolist()), best] for part in parts]
         # Viterbi over rows padded to equal length
-        padded = torch.nn.utils.rnn.pad_sequence([*parts, flat.new_zeros(1, scores.shape[-1])], batch_first=True)
+        padded = torch.nn.utils.rnn.pad_sequence(
+            [*parts, flat.new_zeros(1, scores.shape[-1])], batch_first=True
+        )
         tags = viterbi(padded[:-1], counts, *bio_transitions(labels))
         return [
             [part.argmax(-1).tolist(), row[:count].tolist()]
             for part, row, count in zip(parts, tags, counts.tolist(), strict=True)
         ]
 
-    def records(self, task: TaskModel, rows: Rows, predicted: Mapping[int, object]) -> Iterator[tuple[int, Record]]:
+    def records(
+        self, task: TaskModel, rows: Rows, predicted: Mapping[int, object]
+    ) -> Iterator[tuple[int, Record]]:
         for sentence in self.sentences(rows):
             tags = self._collect(sentence, rows, predicted, _SEQUENCE)
             yield sentence.rows[0], {"words": list(sentence.words), "tags": tags}
@@ -103,7 +115,9 @@ class Tagging(TaskHead):
         return Conllu(Conllu.Options(), Limits()), Conll(labels, Limits())
 
     def gold(self, task: TaskModel, rows: Rows) -> dict[int, Record]:
-        return {sentence.rows[0]: {"gold": list(sentence.tags)} for sentence in self.sentences(rows)}
+        return {
+            sentence.rows[0]: {"gold": list(sentence.tags)} for sentence in self.sentences(rows)
+        }
 
     def error(self, gold: Any, record: Record) -> float:
         """Return the share of wrong words."""
@@ -113,7 +127,9 @@ class Tagging(TaskHead):
         for pair in zip(gold, record["tags"], strict=True):
             yield pair[:1], pair[1:]
 
-    def score(self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, object]) -> Scored:
+    def score(
+        self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, object]
+    ) -> Scored:
         """Return the scores of all words; words without tokens get the tag O, which is wrong among plain classes.
 
         In addition to the task's metrics: `argmax_entity_f1`, of the best tag of each word by itself, and for plain
@@ -132,16 +148,22 @@ class Tagging(TaskHead):
             return scores
 
         best, sequence = (
-            [self._collect(sentence, rows, predicted, way) for sentence in sentences] for way in (_BEST, _SEQUENCE)
+            [self._collect(sentence, rows, predicted, way) for sentence in sentences]
+            for way in (_BEST, _SEQUENCE)
         )
         scores = metrics(sequence)
         baselines = {name: metrics(tags) for name, tags in self.baselines(known, sentences).items()}
         if self._has_entities:
             scores["argmax_entity_f1"] = self.metrics(gold, best)["entity_f1"]
-            baselines = {name: {**own, "argmax_entity_f1": own["entity_f1"]} for name, own in baselines.items()}
+            baselines = {
+                name: {**own, "argmax_entity_f1": own["entity_f1"]}
+                for name, own in baselines.items()
+            }
         return Scored(sum(map(len, gold)), scores, baselines)
 
-    def metrics(self, gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict[str, float]:
+    def metrics(
+        self, gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
+    ) -> dict[str, float]:
         """Return the metrics of tags, sentence by sentence.
 
         `entity_f1` is conlleval's, which reads an inside tag without its begin tag as an entity; `strict_entity_f1`
@@ -158,11 +180,15 @@ class Tagging(TaskHead):
             return {"entity_f1": 0.0, "strict_entity_f1": 0.0, "accuracy": accuracy}
         return {
             "entity_f1": float(f1_score(*sides, zero_division=0)),
-            "strict_entity_f1": float(f1_score(*sides, mode="strict", scheme=IOB2, zero_division=0)),
+            "strict_entity_f1": float(
+                f1_score(*sides, mode="strict", scheme=IOB2, zero_division=0)
+            ),
             "accuracy": accuracy,
         }
 
-    def baselines(self, train: Sequence[Sentence], sentences: Sequence[Sentence]) -> dict[str, Tags]:
+    def baselines(
+        self, train: Sequence[Sentence], sentences: Sequence[Sentence]
+    ) -> dict[str, Tags]:
         """Return the tags of each baseline, fitted on the training set.
 
         `majority` gives every word the most frequent tag overall, `most_frequent_tag` each word its own, and unknown
@@ -181,7 +207,9 @@ class Tagging(TaskHead):
         own = {word: most_frequent(tags) for word, tags in counts.items()}
         return {
             "majority": [[overall] * len(sentence.words) for sentence in sentences],
-            "most_frequent_tag": [[own.get(word, overall) for word in sentence.words] for sentence in sentences],
+            "most_frequent_tag": [
+                [own.get(word, overall) for word in sentence.words] for sentence in sentences
+            ],
         }
 
     def sentences(self, rows: Rows) -> list[Sentence]:
@@ -194,7 +222,9 @@ class Tagging(TaskHead):
             sentences.append(Sentence(words, tags, tuple(order)))
         return sentences
 
-    def _collect(self, sentence: Sentence, rows: Rows, predicted: Mapping[int, Any], way: int) -> list[str]:
+    def _collect(
+        self, sentence: Sentence, rows: Rows, predicted: Mapping[int, Any], way: int
+    ) -> list[str]:
         """Return the predicted tags of a sentence, over its windows."""
         tags = [NO_ENTITY] * len(sentence.words)
         for row in sentence.rows:
@@ -205,8 +235,18 @@ class Tagging(TaskHead):
 
 
 def _accuracy(
-    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], chosen: Sequence[bool] | None = None
+    gold: Sequence[Sequence[str]],
+    predicted: Sequence[Sequence[str]],
+    chosen: Sequence[bool] | None = None,
 ) -> float:
     """Return the share of correct words, of all or of the chosen ones."""
-    right = [tag == own for sides in zip(gold, predicted, strict=True) for tag, own in zip(*sides, strict=True)]
-    return mean(right if chosen is None else [is_right for is_right, kept in zip(right, chosen, strict=True) if kept])
+    right = [
+        tag == own
+        for sides in zip(gold, predicted, strict=True)
+        for tag, own in zip(*sides, strict=True)
+    ]
+    return mean(
+        right
+        if chosen is None
+        else [is_right for is_right, kept in zip(right, chosen, strict=True) if kept]
+    )

@@ -10,9 +10,17 @@ from clozeline.pipeline.rows import Ragged
 
 LEVELS = 4
 RARITY = Feature(
-    "rarity", "uint8", Role("label", "label_positions", head="rarity", below=LEVELS), "how rare each label is"
+    "rarity",
+    "uint8",
+    Role("label", "label_positions", head="rarity", below=LEVELS),
+    "how rare each label is",
 )
-RAREST = Feature("rarest", "uint8", Role("row", head="rarity", below=LEVELS), "how rare the rarest label of the row is")
+RAREST = Feature(
+    "rarest",
+    "uint8",
+    Role("row", head="rarity", below=LEVELS),
+    "how rare the rarest label of the row is",
+)
 
 
 class Shouting(ThresholdFilter):
@@ -31,7 +39,9 @@ class Shouting(ThresholdFilter):
 
     def measure(self, document, statistics):
         letters = [letter for letter in document.text if letter.isalpha()]
-        yield at_most("shouting", sum(map(str.isupper, letters)) / max(1, len(letters)), self._share)
+        yield at_most(
+            "shouting", sum(map(str.isupper, letters)) / max(1, len(letters)), self._share
+        )
 
 
 class RareTokens(MaskedRow):
@@ -57,4 +67,7 @@ class GradedTokens(RareTokens):
         labels = columns["label_ids"]
         levels = (labels.values.astype(np.int64) * LEVELS // self.vocabulary.size).astype(np.uint8)
         rarest = np.maximum.reduceat(levels, labels.offsets[:-1]) if len(labels) else levels
-        return {"rarity": Ragged(levels, labels.offsets), "rarest": Ragged.from_matrix(rarest[:, None])}
+        return {
+            "rarity": Ragged(levels, labels.offsets),
+            "rarest": Ragged.from_matrix(rarest[:, None]),
+        }

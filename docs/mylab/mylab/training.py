@@ -43,7 +43,10 @@ class Rarity(LabelHead):
     def forward(self, hidden, tensors):
         labels = gather_labels(hidden, self._grade(tensors))
         losses = F.cross_entropy(
-            self.logits(labels.states).float(), labels.ids, reduction="none", label_smoothing=self.options.smoothing
+            self.logits(labels.states).float(),
+            labels.ids,
+            reduction="none",
+            label_smoothing=self.options.smoothing,
         )
         return (losses if labels.weights is None else losses * labels.weights).sum()
 
@@ -73,4 +76,6 @@ class RAdam(OptimizerBuilder):
     Options = OptimizerOptions
 
     def build(self, groups):
-        return torch.optim.RAdam(list(groups), lr=self.options.learning_rate, decoupled_weight_decay=True)
+        return torch.optim.RAdam(
+            list(groups), lr=self.options.learning_rate, decoupled_weight_decay=True
+        )

@@ -17,7 +17,11 @@ from clozeline.model.adapters.prompt import Prompt
 from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint
 from clozeline.model.checkpoints._conversion.export import export_checkpoint
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
-from clozeline.model.checkpoints._conversion.tensor_layouts import Update, join_updates, linear_maps_of_class
+from clozeline.model.checkpoints._conversion.tensor_layouts import (
+    Update,
+    join_updates,
+    linear_maps_of_class,
+)
 from clozeline.model.checkpoints._conversion.type_selection import find_form
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -57,7 +61,11 @@ class AdapterExport:
 
 
 def export_adapter(
-    checkpoint: Checkpoint, adapter: Adapter, trained: Collection[str] = (), *, model_type: str | None = None
+    checkpoint: Checkpoint,
+    adapter: Adapter,
+    trained: Collection[str] = (),
+    *,
+    model_type: str | None = None,
 ) -> AdapterExport:
     """Convert an adapter to peft's format, with the head of its model that was trained with it.
 
@@ -74,7 +82,9 @@ def export_adapter(
     export = export_checkpoint(checkpoint, model_type=model_type)
     config = checkpoint.config
     _, key_map = find_form(config, checkpoint.token_ids, model_type or checkpoint.model_type)
-    task = _TASKS.get((config.architecture, "" if len(config.heads) > 1 else next(iter(config.heads))))
+    task = _TASKS.get(
+        (config.architecture, "" if len(config.heads) > 1 else next(iter(config.heads)))
+    )
     inside = "base_model."
     if isinstance(adapter, Lora):
         keys, tensors = _lora(adapter, key_map, checkpoint)
@@ -87,13 +97,19 @@ def export_adapter(
         keys, tensors = _rows_of(adapter, config)
     else:
         expected = "expected lora, prefix or prompt; export_model merges bitfit into the weights"
-        raise ConfigurationError(f"adapter {type(adapter).__name__.lower()}: cannot be exported to peft: {expected}")
+        raise ConfigurationError(
+            f"adapter {type(adapter).__name__.lower()}: cannot be exported to peft: {expected}"
+        )
     heads = _heads(checkpoint, key_map, export.tensors, trained)
-    tensors |= {f"{inside}{name}": tensor for modules in heads.values() for name, tensor in modules.items()}
+    tensors |= {
+        f"{inside}{name}": tensor for modules in heads.values() for name, tensor in modules.items()
+    }
     keys |= {"task_type": task, "inference_mode": True, "base_model_name_or_path": ""}
     if heads:
         keys["modules_to_save"] = sorted(heads)
-    described = {key: export.config[key] for key in ("id2label", "problem_type") if key in export.config}
+    described = {
+        key: export.config[key] for key in ("id2label", "problem_type") if key in export.config
+    }
     return AdapterExport(
         dict(sorted(keys.items())),
         dict(sorted(tensors.items())),
@@ -106,7 +122,9 @@ def export_adapter(
 # -- LoRA ------------------------------------------------------------------------------------------------------------
 
 
-def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[str, object], dict[str, Tensor]]:
+def _lora(
+    adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint
+) -> tuple[dict[str, object], dict[str, Tensor]]:
     options = adapter.options
     updates = dict[str, Update]()
     for path, part in adapter.parts.items():
@@ -125,7 +143,9 @@ def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[
     alphas: dict[str, float] = {}
     for module, own in adapted.items():
         outputs = {name: len(checkpoint.tensors[name]) for name in own}
-        joined = join_updates({name: updates[name] for name in own if name in updates}, own, outputs)
+        joined = join_updates(
+            {name: updates[name] for name in own if name in updates}, own, outputs
+        )
         tensors[f"base_model.model.{module}.lora_A.weight"] = joined.a.clone()
         tensors[f"base_model.model.{module}.lora_B.weight"] = joined.b
         rank = ranks[module] = len(joined.a)
@@ -136,13 +156,19 @@ def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[
         "lora_alpha": options.alpha,
         "use_rslora": options.rank_stabilized,
         "use_dora": False,
-        "rank_pattern": {module: rank for module, rank in sorted(ranks.items()) if rank != options.rank},
+        "rank_pattern": {
+            module: rank for module, rank in sorted(ranks.items()) if rank != options.rank
+        },
         "alpha_pattern": {
-            module: alpha for module, alpha in sorted(alphas.items()) if not math.isclose(alpha, options.alpha)
+            module: alpha
+            for module, alpha in sorted(alphas.items())
+            if not math.isclose(alpha, options.alpha)
         },
         "lora_dropout": options.dropout,
         "bias": "none",
-        "fan_in_fan_out": any(target.transposed for own in adapted.values() for target in own.values()),
+        "fan_in_fan_out": any(
+            target.transposed for own in adapted.values() for target in own.values()
+        ),
         "target_modules": sorted(ranks),
     }, tensors
 
@@ -173,9 +199,14 @@ def refuse_prompt(adapter: Prompt, task: str | None) -> None:
 
 
 @torch.no_grad()
-def _rows_of(adapter: Prefix | Prompt, config: ModelConfig) -> tuple[dict[str, object], dict[str, Tensor]]:
+def _rows_of(
+    adapter: Prefix | Prompt, config: ModelConfig
+) -> tuple[dict[str, object], dict[str, Tensor]]:
     """Return the keys and the rows of a prefix or a prompt."""
-    keys: dict[str, object] = {"num_virtual_tokens": adapter.options.length, "num_layers": config.layers}
+    keys: dict[str, object] = {
+        "num_virtual_tokens": adapter.options.length,
+        "num_layers": config.layers,
+    }
     keys["num_transformer_submodules"] = 1
     if isinstance(adapter, Prefix):
         heads = config.key_value_heads
@@ -188,7 +219,9 @@ def _rows_of(adapter: Prefix | Prompt, config: ModelConfig) -> tuple[dict[str, o
         width = config.embedding_width
         keys |= {"peft_type": "PROMPT_TUNING", "prompt_tuning_init": "RANDOM"}
         (part,) = adapter.parts.values()
-        scale = config.dim**0.5 if config.emb_scale else 1.0  # their tables are scaled, what peft puts before is not
+        scale = (
+            config.dim**0.5 if config.emb_scale else 1.0
+        )  # their tables are scaled, what peft puts before is not
         rows = scale * part.get_parameter("rows").float()
     return {**keys, "num_attention_heads": heads, "token_dim": width}, {"prompt_embeddings": rows}
 
@@ -215,6 +248,8 @@ def _heads(
         in_body = bool(key_map.tensors.base) and target.name.startswith(key_map.tensors.base)
         module = target.name.rpartition(".")[0] if in_body else target.name.partition(".")[0]
         modules[module] = {
-            name: tensor.float().clone() for name, tensor in complete.items() if name.startswith(f"{module}.")
+            name: tensor.float().clone()
+            for name, tensor in complete.items()
+            if name.startswith(f"{module}.")
         }
     return modules

@@ -14,7 +14,11 @@ from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.model.adapters.prefix import Prefix
 from clozeline.model.adapters.prompt import Prompt
 from clozeline.model.build import Model
-from clozeline.model.checkpoints._conversion.adapter_export import HEAD_KEYS, refuse_prefix, refuse_prompt
+from clozeline.model.checkpoints._conversion.adapter_export import (
+    HEAD_KEYS,
+    refuse_prefix,
+    refuse_prompt,
+)
 from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint, refuse_differing
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import Target
@@ -50,14 +54,32 @@ _ENDINGS: Final = {
 """Ending of the class of transformers with the head of a task."""
 _DESCRIPTION: Final = frozenset(
     {
-        *("peft_type", "task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision"),
+        *(
+            "peft_type",
+            "task_type",
+            "auto_mapping",
+            "peft_version",
+            "base_model_name_or_path",
+            "revision",
+        ),
         *("inference_mode", "modules_to_save", "target_modules", "exclude_modules"),
         *("fan_in_fan_out", "layers_to_transform", "layers_pattern", "init_lora_weights"),
         *("r", "lora_alpha", "lora_dropout", "rank_pattern", "alpha_pattern", "use_rslora", "bias"),
         *("megatron_core", "loftq_config", "qalora_group_size", "runtime_config"),
         *("eva_config", "corda_config", "lora_ga_config", "ensure_weight_tying"),
-        *("num_virtual_tokens", "token_dim", "num_transformer_submodules", "num_attention_heads", "num_layers"),
-        *("prompt_tuning_init", "prompt_tuning_init_text", "tokenizer_name_or_path", "tokenizer_kwargs"),
+        *(
+            "num_virtual_tokens",
+            "token_dim",
+            "num_transformer_submodules",
+            "num_attention_heads",
+            "num_layers",
+        ),
+        *(
+            "prompt_tuning_init",
+            "prompt_tuning_init_text",
+            "tokenizer_name_or_path",
+            "tokenizer_kwargs",
+        ),
         *("encoder_hidden_size", "prefix_projection", "init_weights"),
     }
 )
@@ -118,7 +140,9 @@ def import_adapter(folder: Path, base: Checkpoint, *, model_type: str | None = N
         raise ConfigurationError(f"{folder / PEFT_CONFIG}: peft_type: {expected}; got {kind!r}")
     if others := sorted(key for key, value in keys.items() if key not in _DESCRIPTION and value):
         why = "it changes what the adapter computes, and is not built: merge the adapter with peft, import the model"
-        raise ConfigurationError(f"{folder / PEFT_CONFIG}: {others[0]}: expected none, got {keys[others[0]]!r}: {why}")
+        raise ConfigurationError(
+            f"{folder / PEFT_CONFIG}: {others[0]}: expected none, got {keys[others[0]]!r}: {why}"
+        )
     # read the tensors, first those of the adapter, then those of the head
     _, key_map = find_form(base.config, base.token_ids, model_type or base.model_type)
     tensors, path = _read_weights(folder)
@@ -127,7 +151,9 @@ def import_adapter(folder: Path, base: Checkpoint, *, model_type: str | None = N
     named = json.loads(read_metadata([path]).get(HEAD_KEYS, "{}"))
     config = _with_task_head(base, key_map, keys.get("task_type"), tensors, folder, named)
     modules = linear_maps_of_class(key_map, config, base.vocab_size)
-    entry, own = _READERS[str(kind)](_Folder(folder, keys, tensors, config, key_map, modules, base.tensors))
+    entry, own = _READERS[str(kind)](
+        _Folder(folder, keys, tensors, config, key_map, modules, base.tensors)
+    )
     config = replace(config, init_from=None, adapter=ADAPTERS.resolve(entry))
     heads, trained = _read_heads(config, key_map, base, tensors, str(folder / _WEIGHTS))
     shapes = parameter_shapes(config, base.vocab_size)
@@ -137,7 +163,11 @@ def import_adapter(folder: Path, base: Checkpoint, *, model_type: str | None = N
     refuse_differing(parameters, sizes, f"{folder / _WEIGHTS}, for this base")
     body = {key: tensor for key, tensor in base.tensors.items() if key.startswith("family.")}
     is_new = config.heads != base.config.heads and not named
-    notes = ("labels are numbered: the folder, which Clozeline has not written, has no names",) if is_new else ()
+    notes = (
+        ("labels are numbered: the folder, which Clozeline has not written, has no names",)
+        if is_new
+        else ()
+    )
     return replace(
         base,
         config=config,
@@ -156,7 +186,9 @@ def _read_weights(folder: Path) -> tuple[dict[str, Tensor], Path]:
         pickled = (folder / "adapter_model.bin").is_file()
         why = "adapter_model.bin is pickled, and is never loaded: load it with peft where you trust it, and save it "
         why += "again by model.save_pretrained(folder), which writes safetensors"
-        raise WeightsError(f"{path}: missing; {why if pickled else 'take another copy of the folder'}")
+        raise WeightsError(
+            f"{path}: missing; {why if pickled else 'take another copy of the folder'}"
+        )
     tensors = read_tensor_file(path)
     refuse_invalid_values(tensors, str(path))
     return tensors, path
@@ -171,18 +203,24 @@ def _take_factors(folder: _Folder) -> dict[str, tuple[Tensor, Tensor]]:
     factors = dict[str, tuple[Tensor, Tensor]]()
     for name in [name for name in folder.tensors if name.endswith(_A)]:
         stored = name.removesuffix(_A)
-        module = stored if stored in folder.modules else f"{base}{stored}"  # a class without a head has no prefix
+        module = (
+            stored if stored in folder.modules else f"{base}{stored}"
+        )  # a class without a head has no prefix
         if module not in folder.modules:
             raise ConfigurationError(
                 f"{folder.where}: {name}: {stored} is no linear map of the body of this {folder.key_map.model_type}: "
                 "expected the base that the adapter was trained on; tables, heads and convolutions have no adapter"
             )
         if f"{stored}{_B}" not in folder.tensors:
-            raise WeightsError(f"{folder.where}: {stored}{_B} is missing, next to {name}: take another copy")
+            raise WeightsError(
+                f"{folder.where}: {stored}{_B} is missing, next to {name}: take another copy"
+            )
         a = folder.tensors.pop(name)
         b = folder.tensors.pop(f"{stored}{_B}")
         if a.ndim != 2 or b.ndim != 2 or a.shape[0] != b.shape[1]:
-            raise WeightsError(f"{folder.where}: {module}: lora_A {list(a.shape)} and lora_B {list(b.shape)} differ")
+            raise WeightsError(
+                f"{folder.where}: {module}: lora_A {list(a.shape)} and lora_B {list(b.shape)} differ"
+            )
         sizes = [folder.weights[own].shape for own in folder.modules[module]]
         outputs = sum(size[0] for size in sizes)
         inputs = sizes[0][1]
@@ -194,16 +232,22 @@ def _take_factors(folder: _Folder) -> dict[str, tuple[Tensor, Tensor]]:
         factors[module] = a, b
     if absent := _targeted(folder) - factors.keys():
         where = "adapter_config.json targets them: take another copy"
-        raise WeightsError(f"{folder.where}: {len(absent)} modules have no tensors: {join_names(absent)}; {where}")
+        raise WeightsError(
+            f"{folder.where}: {len(absent)} modules have no tensors: {join_names(absent)}; {where}"
+        )
     if not factors:
-        raise WeightsError(f"{folder.where}: expected tensors that end in {_A}, got none: take another copy")
+        raise WeightsError(
+            f"{folder.where}: expected tensors that end in {_A}, got none: take another copy"
+        )
     return {module: factors[module] for module in folder.modules if module in factors}
 
 
 def _targeted(folder: _Folder) -> set[str]:
     """Return the modules that adapter_config.json targets, as far as it says so by names alone."""
     targets = folder.keys.get("target_modules") or []
-    narrowed = any(folder.keys.get(key) for key in ("layers_to_transform", "layers_pattern", "exclude_modules"))
+    narrowed = any(
+        folder.keys.get(key) for key in ("layers_to_transform", "layers_pattern", "exclude_modules")
+    )
     if narrowed or targets == "all-linear":
         return set()
     if isinstance(targets, str):
@@ -223,13 +267,21 @@ def _read_lora(folder: _Folder) -> _Read:
     stabilized = bool(keys.get("use_rslora"))
     updates: dict[str, Update] = {}
     for module, (a, b) in _take_factors(folder).items():
-        patterns = (keys.get("alpha_pattern") or {}).items()  # the first that matches the end of a name counts
+        patterns = (
+            keys.get("alpha_pattern") or {}
+        ).items()  # the first that matches the end of a name counts
         chosen = (value for key, value in patterns if re.fullmatch(rf"(?:.*\.)?(?:{key})", module))
         scale = next(chosen, keys.get("lora_alpha", 8)) / (len(a) ** 0.5 if stabilized else len(a))
         updates |= split_update(Update(a, b, scale), folder.modules[module])
-    parts = {name.removeprefix("family.").removesuffix(".weight"): update for name, update in updates.items()}
+    parts = {
+        name.removeprefix("family.").removesuffix(".weight"): update
+        for name, update in updates.items()
+    }
     ranks = {path: len(update.a) for path, update in parts.items()}
-    alphas = {path: update.scale * ranks[path] ** (0.5 if stabilized else 1) for path, update in parts.items()}
+    alphas = {
+        path: update.scale * ranks[path] ** (0.5 if stabilized else 1)
+        for path, update in parts.items()
+    }
     rank = int(keys.get("r", 8))
     alpha = float(keys.get("lora_alpha", 8))
     entry = {
@@ -240,9 +292,15 @@ def _read_lora(folder: _Folder) -> _Read:
         "dropout": float(keys.get("lora_dropout") or 0.0),
         "targets": _shorten(parts, folder.modules),
         "rank_pattern": {path: own for path, own in ranks.items() if own != rank},
-        "alpha_pattern": {path: own for path, own in alphas.items() if abs(own - alpha) > 1e-9 * alpha},
+        "alpha_pattern": {
+            path: own for path, own in alphas.items() if abs(own - alpha) > 1e-9 * alpha
+        },
     }
-    factors = {f"{path}.{key}": getattr(update, key).contiguous() for path, update in parts.items() for key in "ab"}
+    factors = {
+        f"{path}.{key}": getattr(update, key).contiguous()
+        for path, update in parts.items()
+        for key in "ab"
+    }
     return entry, factors
 
 
@@ -251,9 +309,14 @@ def _read_rows(folder: _Folder) -> _Read:
     rows = folder.tensors.pop("prompt_embeddings", None)
     config = folder.config
     if rows is None or rows.ndim != 2:
-        raise WeightsError(f"{folder.where}: expected prompt_embeddings [tokens, features]: take another copy")
+        raise WeightsError(
+            f"{folder.where}: expected prompt_embeddings [tokens, features]: take another copy"
+        )
     rows = rows[: int(folder.keys.get("num_virtual_tokens") or len(rows))].contiguous()
-    entry = {"name": "prefix" if folder.keys["peft_type"] == "PREFIX_TUNING" else "prompt", "length": len(rows)}
+    entry = {
+        "name": "prefix" if folder.keys["peft_type"] == "PREFIX_TUNING" else "prompt",
+        "length": len(rows),
+    }
     with torch.device("meta"):
         (adapter,) = Model(replace(config, adapter=ADAPTERS.resolve(entry)), 1).adapters.values()
     if isinstance(adapter, Prefix):
@@ -266,7 +329,9 @@ def _read_rows(folder: _Folder) -> _Read:
         rows = rows / config.dim**0.5 if config.emb_scale else rows  # as the export scales them
     if rows.shape[1] != width * len(adapter.parts):
         shape = f"[{len(rows)}, {width * len(adapter.parts)}]"
-        raise WeightsError(f"{folder.where}: prompt_embeddings: expected {shape} for this base, got {list(rows.shape)}")
+        raise WeightsError(
+            f"{folder.where}: prompt_embeddings: expected {shape} for this base, got {list(rows.shape)}"
+        )
     parts = zip(adapter.parts, torch.split(rows, width, dim=1), strict=True)
     return entry, {f"{path}.rows": part.contiguous() for path, part in parts}
 
@@ -278,12 +343,20 @@ _READERS: Final[Mapping[str, Callable[[_Folder], _Read]]] = {
 }
 
 
-def _shorten(paths: Mapping[str, object] | list[str], modules: Mapping[str, Mapping[str, Target]]) -> list[str]:
+def _shorten(
+    paths: Mapping[str, object] | list[str], modules: Mapping[str, Mapping[str, Target]]
+) -> list[str]:
     """Return patterns of exactly these paths: last components that no other linear map has, else complete paths."""
-    everything = [name.removesuffix(".weight").removeprefix("family.") for part in modules.values() for name in part]
+    everything = [
+        name.removesuffix(".weight").removeprefix("family.")
+        for part in modules.values()
+        for name in part
+    ]
     others = {path.rpartition(".")[2] for path in everything if path not in paths}
     ends = [path.rpartition(".")[2] for path in paths]
-    return list(dict.fromkeys(path if end in others else end for path, end in zip(paths, ends, strict=True)))
+    return list(
+        dict.fromkeys(path if end in others else end for path, end in zip(paths, ends, strict=True))
+    )
 
 
 # -- the head ---------------------------------------------------------------------------------------------------------
@@ -312,7 +385,11 @@ def _with_task_head(
         why = f"a {key_map.model_type} needs {needed}, or a base with the head"
         raise ConfigurationError(f"{folder / PEFT_CONFIG}: task_type {task}: {why}")
     plain = key_map.configuration.write(base.config, base.vocab_size, base.token_ids)
-    plain |= {"architectures": [key_map.classes.task_class(ending).name], "num_labels": len(weight), **named}
+    plain |= {
+        "architectures": [key_map.classes.task_class(ending).name],
+        "num_labels": len(weight),
+        **named,
+    }
     return replace(base.config, heads=key_map.configuration.read(plain, {}).heads)
 
 
@@ -320,14 +397,22 @@ def _read_heads(
     config: ModelConfig, key_map: KeyMap, base: Checkpoint, saved: Mapping[str, Tensor], where: str
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
     """Return the parameters of the heads, and the names of those that the adapter's folder holds."""
-    shapes = {name: shape for name, shape in parameter_shapes(config, base.vocab_size).items() if name.startswith("h")}
+    shapes = {
+        name: shape
+        for name, shape in parameter_shapes(config, base.vocab_size).items()
+        if name.startswith("h")
+    }
     targets = key_map.tensors.targets(config, shapes)
     known = {target.name for target in targets.values()}
     # a class without a head has no prefix
-    bare = {name.removeprefix(key_map.tensors.base): name for name in known} | {name: name for name in known}
+    bare = {name.removeprefix(key_map.tensors.base): name for name in known} | {
+        name: name for name in known
+    }
     saved = {bare.get(name, name): tensor for name, tensor in saved.items()}
     # peft saves a tied tensor with each module that has it; the token table must be that of the base
-    body = to_theirs(key_map, config, {k: v for k, v in base.tensors.items() if k == "family.tokens.weight"})
+    body = to_theirs(
+        key_map, config, {k: v for k, v in base.tensors.items() if k == "family.tokens.weight"}
+    )
     copies = key_map.tensors.ties_in_class(config) | {name: name for name in body}
     for copy, name in copies.items():
         if copy in saved and copy not in known:
@@ -337,13 +422,21 @@ def _read_heads(
                 raise WeightsError(f"{where}: {copy} was trained with the adapter, {why}")
     if unknown := sorted(name for name in saved if name not in known and name not in copies):
         why = "merge the adapter with peft and import the model, or train it without them"
-        raise WeightsError(f"{where}: {len(unknown)} tensors that no head has: {join_names(unknown)}: {why}")
+        raise WeightsError(
+            f"{where}: {len(unknown)} tensors that no head has: {join_names(unknown)}: {why}"
+        )
     # the head: what the folder holds, then what the base has
-    same = {name: base.tensors[name] for name in targets if name in base.tensors and config.heads == base.config.heads}
+    same = {
+        name: base.tensors[name]
+        for name in targets
+        if name in base.tensors and config.heads == base.config.heads
+    }
     theirs = {**base.unread, **to_theirs(key_map, config, same), **saved}
     if missing := sorted(known - theirs.keys()):
         why = "the base has none: name its module in modules_to_save, or give a base with the head"
-        raise WeightsError(f"{where}: {len(missing)} tensors of the head are missing: {join_names(missing)}; {why}")
+        raise WeightsError(
+            f"{where}: {len(missing)} tensors of the head are missing: {join_names(missing)}; {why}"
+        )
     expected = their_shapes(key_map, config, shapes)
     refuse_differing({name: theirs[name] for name in expected}, expected, where)
     trained = tuple(name for name, target in targets.items() if target.name in saved)

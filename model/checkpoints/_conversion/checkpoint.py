@@ -13,7 +13,11 @@ from clozeline.configuration.config import adapter_of
 from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.files import file_hash
 from clozeline.model.build import Model
-from clozeline.model.checkpoints._conversion.import_record import CONFIG, IMPORT_RECORD, read_import_record
+from clozeline.model.checkpoints._conversion.import_record import (
+    CONFIG,
+    IMPORT_RECORD,
+    read_import_record,
+)
 from clozeline.model.checkpoints._conversion.task_heads import label_note
 from clozeline.model.checkpoints._conversion.tensor_files import (
     join_names,
@@ -22,7 +26,11 @@ from clozeline.model.checkpoints._conversion.tensor_files import (
     read_tensors,
     refuse_invalid_values,
 )
-from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes, their_shapes, to_ours
+from clozeline.model.checkpoints._conversion.tensor_layouts import (
+    parameter_shapes,
+    their_shapes,
+    to_ours,
+)
 from clozeline.model.checkpoints._conversion.type_selection import map_of_class
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.quantization import has_integers, holds_integers, restore_integers
@@ -33,18 +41,63 @@ UNREAD: Final = "unread."
 """Prefix of the names of `Checkpoint.unread` in a folder of our own."""
 _IGNORED_KEYS: Final = frozenset(
     {
-        *("_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version", "model_type", "vocab_size"),
-        *("use_cache", "output_attentions", "output_hidden_states", "return_dict", "is_encoder_decoder"),
-        *("id2label", "label2id", "problem_type", "language", "task_specific_params", "pruned_heads", "n_ctx"),
-        *("gradient_checkpointing", "chunk_size_feed_forward", "reorder_and_upcast_attn", "pretraining_tp"),
+        *(
+            "_name_or_path",
+            "architectures",
+            "dtype",
+            "torch_dtype",
+            "transformers_version",
+            "model_type",
+            "vocab_size",
+        ),
+        *(
+            "use_cache",
+            "output_attentions",
+            "output_hidden_states",
+            "return_dict",
+            "is_encoder_decoder",
+        ),
+        *(
+            "id2label",
+            "label2id",
+            "problem_type",
+            "language",
+            "task_specific_params",
+            "pruned_heads",
+            "n_ctx",
+        ),
+        *(
+            "gradient_checkpointing",
+            "chunk_size_feed_forward",
+            "reorder_and_upcast_attn",
+            "pretraining_tp",
+        ),
         *("num_hidden_layers", "initializer_factor", "initializer_range"),
         *("classifier_dropout", "classifier_dropout_prob", "qa_dropout", "seq_classif_dropout"),
         *("encoder_layerdrop", "decoder_layerdrop"),
-        *("summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "summary_first_dropout"),
+        *(
+            "summary_type",
+            "summary_use_proj",
+            "summary_activation",
+            "summary_proj_to_labels",
+            "summary_first_dropout",
+        ),
         *("summary_last_dropout", "quantization_config"),
-        *("classifier_pooling", "deterministic_flash_attn", "reference_compile", "repad_logits_with_grad"),
+        *(
+            "classifier_pooling",
+            "deterministic_flash_attn",
+            "reference_compile",
+            "repad_logits_with_grad",
+        ),
         *("sparse_prediction", "sparse_pred_ignore_index"),
-        *("early_stopping", "max_length", "min_length", "num_beams", "no_repeat_ngram_size", "length_penalty"),
+        *(
+            "early_stopping",
+            "max_length",
+            "min_length",
+            "num_beams",
+            "no_repeat_ngram_size",
+            "length_penalty",
+        ),
     }
 )
 """Keys of config.json that do not change the logits of an evaluation."""
@@ -107,7 +160,9 @@ def build_checkpoint(checkpoint: Checkpoint) -> Model:
         WeightsError: the directory holds no head.
     """
     if checkpoint.absent:
-        raise WeightsError(f"the checkpoint holds no head: {join_names(checkpoint.absent)} are not there")
+        raise WeightsError(
+            f"the checkpoint holds no head: {join_names(checkpoint.absent)} are not there"
+        )
     model = Model(checkpoint.config, checkpoint.vocab_size)
     quantized = any(map(holds_integers, checkpoint.tensors.values()))  # their products are fp32
     kept = (torch.float32,) if quantized else (torch.float32, torch.float64)
@@ -140,12 +195,18 @@ def _read_own(folder: Path, *, quantized: bool) -> Checkpoint:
         config: ModelConfig = adapter_of(ModelConfig).validate_python(plain)
     except (OSError, ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
         why = f"{(str(error).strip() or type(error).__name__).splitlines()[0]}; import the model again"
-        raise ConfigurationError(f"{folder / MODEL}: cannot be read as a model's configuration: {why}") from error
+        raise ConfigurationError(
+            f"{folder / MODEL}: cannot be read as a model's configuration: {why}"
+        ) from error
     record = read_import_record(folder / IMPORT_RECORD)
     stored, files = read_tensors(folder)
     if has_integers(metadata := read_metadata(files)):
         stored = _restore(stored, metadata, folder / MODEL, quantized=quantized)
-    unread = {name.removeprefix(UNREAD): tensor for name, tensor in stored.items() if name.startswith(UNREAD)}
+    unread = {
+        name.removeprefix(UNREAD): tensor
+        for name, tensor in stored.items()
+        if name.startswith(UNREAD)
+    }
     tensors = {name: tensor for name, tensor in stored.items() if not name.startswith(UNREAD)}
     for path, digest in ((folder / MODEL, record.config), (files[0], record.weights)):
         if (actual := file_hash(path)) != digest:
@@ -153,13 +214,19 @@ def _read_own(folder: Path, *, quantized: bool) -> Checkpoint:
             raise WeightsError(f"{path}: expected xxh3-128 {digest}, got {actual}: {why}")
     rows = record.vocab_size
     absent = record.absent
-    shapes = {name: list(shape) for name, shape in parameter_shapes(config, rows).items() if name not in absent}
+    shapes = {
+        name: list(shape)
+        for name, shape in parameter_shapes(config, rows).items()
+        if name not in absent
+    }
     refuse_differing(tensors, shapes, str(folder / WEIGHTS))
     refuse_invalid_values(stored, str(folder / WEIGHTS))
     ids = record.token_ids
     kind = record.model_type
     trained = tuple(record.trained)
-    return Checkpoint(config, rows, tensors, ids, kind, tuple(files), tuple(absent), (), unread, trained)
+    return Checkpoint(
+        config, rows, tensors, ids, kind, tuple(files), tuple(absent), (), unread, trained
+    )
 
 
 def _read_transformers_folder(folder: Path, *, strict: bool, quantized: bool) -> Checkpoint:
@@ -182,38 +249,62 @@ def _read_transformers_folder(folder: Path, *, strict: bool, quantized: bool) ->
     renamed = renaming.apply(key_map.tensors.tensors_of_class(stored, config), where, strict=strict)
     refuse_invalid_values(renamed.tensors | renamed.left_out, where)
     # set aside copies of tied tensors, constants, and tensors that our model does not read
-    tensors = _without_copies(renamed.tensors, key_map.tensors.ties_in_class(config), where, config.tied)
+    tensors = _without_copies(
+        renamed.tensors, key_map.tensors.ties_in_class(config), where, config.tied
+    )
     base = key_map.tensors.base
     unread = {name: tensors[name] for name in key_map.tensors.copies(config) if name in tensors}
     known = {name: value for name, value in constants.items() if name in tensors}
     for name, value in known.items():
         if tensors[name].dtype != value.dtype or not torch.equal(tensors[name], value):
             unread[name] = tensors[name]
-    skipped = {name if name.startswith(base) else base + name: tensor for name, tensor in renamed.left_out.items()}
+    skipped = {
+        name if name.startswith(base) else base + name: tensor
+        for name, tensor in renamed.left_out.items()
+    }
     for body_alone in (True, False):
         unread |= {
-            name: skipped[name] for name in key_map.tensors.names_to_keep(skipped, config, body_alone=body_alone)
+            name: skipped[name]
+            for name in key_map.tensors.names_to_keep(skipped, config, body_alone=body_alone)
         }
-    tensors = {name: tensor for name, tensor in tensors.items() if name not in {**constants, **unread}}
+    tensors = {
+        name: tensor for name, tensor in tensors.items() if name not in {**constants, **unread}
+    }
     # a checkpoint has all parameters of the head, or none of them
     head = [name for name in ours if name.startswith("heads.")]
-    absent = [] if any(target.name in tensors for target in key_map.tensors.targets(config, head).values()) else head
+    absent = (
+        []
+        if any(target.name in tensors for target in key_map.tensors.targets(config, head).values())
+        else head
+    )
     stored_shapes = {name: shape for name, shape in ours.items() if name not in absent}
     refuse_differing(tensors, their_shapes(key_map, config, stored_shapes), where)
     # notes for people
-    notes = [f"not read, no part of the model: {join_names(renamed.left_out)}"] if renamed.left_out else []
+    notes = (
+        [f"not read, no part of the model: {join_names(renamed.left_out)}"]
+        if renamed.left_out
+        else []
+    )
     if further := renaming.group_further(renamed.further):
-        tensors_of = f"{len(renamed.further)} tensors of heads that {key_map.model_type} does not have"
+        tensors_of = (
+            f"{len(renamed.further)} tensors of heads that {key_map.model_type} does not have"
+        )
         notes.append(f"left out, {tensors_of}: {join_names(further)}")
     notes += [f"the head is not there: {join_names(absent)}"] if absent else []
     read = key_map.configuration.keys_read | _IGNORED_KEYS
     if unknown := sorted(key for key in plain if key not in read and not key.endswith("_token_id")):
         notes.append(f"keys of config.json that were not read: {', '.join(unknown)}")
     notes += label_note(plain) if key_map.classes.task(config) else []
-    ids = {key: value for key, value in plain.items() if key.endswith("_token_id") and value is not None}
+    ids = {
+        key: value
+        for key, value in plain.items()
+        if key.endswith("_token_id") and value is not None
+    }
     converted = to_ours(key_map, config, tensors, stored_shapes)
     kind = key_map.model_type
-    return Checkpoint(config, rows, converted, ids, kind, tuple(files), tuple(absent), tuple(notes), unread)
+    return Checkpoint(
+        config, rows, converted, ids, kind, tuple(files), tuple(absent), tuple(notes), unread
+    )
 
 
 def _restore(
@@ -233,25 +324,39 @@ def _restore(
         ) from error
 
 
-def _without_copies(tensors: dict[str, Tensor], ties: Mapping[str, str], where: str, tied: bool) -> dict[str, Tensor]:
+def _without_copies(
+    tensors: dict[str, Tensor], ties: Mapping[str, str], where: str, tied: bool
+) -> dict[str, Tensor]:
     """Return the tensors without second copies of tied ones."""
     unique = {name: tensor for name, tensor in tensors.items() if name not in ties}
     for copy, name in ties.items():
-        if copy in tensors and not torch.equal(unique.setdefault(name, tensors[copy]), tensors[copy]):
+        if copy in tensors and not torch.equal(
+            unique.setdefault(name, tensors[copy]), tensors[copy]
+        ):
             remedy = "set tie_word_embeddings to false in config.json if the model has both, or take another copy"
             if not tied:
                 remedy = "a model with a token table for each of them is not built"
-            raise WeightsError(f"{where}: {copy} and {name} are one tensor in this model, but they differ; {remedy}")
+            raise WeightsError(
+                f"{where}: {copy} and {name} are one tensor in this model, but they differ; {remedy}"
+            )
     return unique
 
 
-def refuse_differing(tensors: Mapping[str, Tensor], expected: Mapping[str, list[int]], where: str) -> None:
+def refuse_differing(
+    tensors: Mapping[str, Tensor], expected: Mapping[str, list[int]], where: str
+) -> None:
     """Raise a WeightsError unless the tensors have exactly these names and shapes."""
     if missing := expected.keys() - tensors.keys():
         raise WeightsError(f"{where}: {len(missing)} tensors are missing: {join_names(missing)}")
     if unknown := tensors.keys() - expected.keys():
-        raise WeightsError(f"{where}: {len(unknown)} tensors that the model does not have: {join_names(unknown)}")
+        raise WeightsError(
+            f"{where}: {len(unknown)} tensors that the model does not have: {join_names(unknown)}"
+        )
     shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
-    if wrong := [f"{name}: expected {s}, got {shapes[name]}" for name, s in expected.items() if shapes[name] != s]:
+    if wrong := [
+        f"{name}: expected {s}, got {shapes[name]}"
+        for name, s in expected.items()
+        if shapes[name] != s
+    ]:
         implied = f"{len(wrong)} tensors of another shape than config.json implies"
         raise WeightsError(f"{where}: {implied}: {join_names(wrong, 4)}")

@@ -20,7 +20,9 @@ def fit_to_class(
     Raises:
         ConfigurationError: see `find_form`.
     """
-    config, key_map = find_form(checkpoint.config, checkpoint.token_ids, model_type, body_alone=body_alone)
+    config, key_map = find_form(
+        checkpoint.config, checkpoint.token_ids, model_type, body_alone=body_alone
+    )
     return _in_form(checkpoint, config), key_map
 
 

@@ -22,7 +22,9 @@ class Classes:
 
     prefix: str
     """start of the names of the classes"""
-    head_classes: Mapping[tuple[str, ...], str] = field(default_factory=lambda: {("lm",): "ForCausalLM"})
+    head_classes: Mapping[tuple[str, ...], str] = field(
+        default_factory=lambda: {("lm",): "ForCausalLM"}
+    )
     """ends of the names of the classes with pretraining heads, by these heads; the usual class first"""
     base_class: str | None = "Model"
     """end of the name of the class without heads; None if there is none for the encoder alone"""
@@ -52,7 +54,9 @@ class Classes:
     def with_heads(self) -> tuple[HeadedClass, ...]:
         """The classes with pretraining heads, the usual one first."""
         return tuple(
-            HeadedClass(heads, f"{self.prefix}{end}", self.loader or f"AutoModel{_AUTO.get(end, end)}")
+            HeadedClass(
+                heads, f"{self.prefix}{end}", self.loader or f"AutoModel{_AUTO.get(end, end)}"
+            )
             for heads, end in self.head_classes.items()
         )
 
@@ -75,12 +79,18 @@ class Classes:
     def task_of(self, plain: Mapping[str, Any]) -> str | None:
         """Return the ending of the class with a task head that wrote config.json, None for any other class."""
         written = plain.get("architectures") or [""]
-        return next((ending for ending in self.tasks if self.task_class(ending).name == written[0]), None)
+        return next(
+            (ending for ending in self.tasks if self.task_class(ending).name == written[0]), None
+        )
 
     def heads_in(self, tensors: Iterable[str]) -> tuple[str, ...]:
         """Return the heads of which a file holds tensors; those of the usual class if it holds none."""
         names = tuple(tensors)
-        found = [head for head, end in self.head_tensors.items() if any(name.endswith(end) for name in names)]
+        found = [
+            head
+            for head, end in self.head_tensors.items()
+            if any(name.endswith(end) for name in names)
+        ]
         return tuple(found) or self.heads
 
     def find(self, heads: Iterable[str]) -> HeadedClass | None:

@@ -13,7 +13,9 @@ FULL: Final = "full_attention"
 SLIDING: Final = "sliding_attention"
 
 
-def read_layer_types(model_type: str, plain: Mapping[str, object], is_local: Callable[[int], bool]) -> list[str]:
+def read_layer_types(
+    model_type: str, plain: Mapping[str, object], is_local: Callable[[int], bool]
+) -> list[str]:
     """Return the type of each layer: the list of config.json, or by `is_local` if there is none.
 
     Raises:
@@ -22,7 +24,10 @@ def read_layer_types(model_type: str, plain: Mapping[str, object], is_local: Cal
     layers = plain.get("num_hidden_layers")
     listed = plain.get("layer_types")
     if listed is None:
-        return [SLIDING if is_local(layer) else FULL for layer in range(layers if isinstance(layers, int) else 0)]
+        return [
+            SLIDING if is_local(layer) else FULL
+            for layer in range(layers if isinstance(layers, int) else 0)
+        ]
     if not isinstance(listed, Sequence) or any(kind not in (FULL, SLIDING) for kind in listed):
         raise ConfigurationError(
             f"config.json of type {model_type}: layer_types: expected {FULL} or {SLIDING} for each layer, got {listed}"
@@ -60,7 +65,11 @@ def write_layer_types(config: ModelConfig) -> list[str]:
 
 def write_window(config: ModelConfig) -> int | None:
     """Return the tokens that a local layer of a decoder reads, the query's own included; None without such a layer."""
-    return config.local.window + 1 if config.local is not None and SLIDING in write_layer_types(config) else None
+    return (
+        config.local.window + 1
+        if config.local is not None and SLIDING in write_layer_types(config)
+        else None
+    )
 
 
 _ONLY_TRAINING: Final = (
@@ -75,11 +84,14 @@ def computation(config: ModelConfig) -> dict[str, object]:
     Not included: dropout, initialization, heads, padding of the vocabulary, and keys that the kind of position ignores.
     """
     flat = flatten(adapter_of(type(config)).dump_python(config, mode="json"))
-    read = tuple(f"position.{key}" for key in ("kind", *config.position.READS[config.position.kind]))
+    read = tuple(
+        f"position.{key}" for key in ("kind", *config.position.READS[config.position.kind])
+    )
     relevant = {
         key: value
         for key, value in flat.items()
-        if not key.startswith((*_ONLY_TRAINING, "local")) and (key.startswith(read) or not key.startswith("position."))
+        if not key.startswith((*_ONLY_TRAINING, "local"))
+        and (key.startswith(read) or not key.startswith("position."))
     }
     return relevant | {
         "head_dim": config.head_width,
@@ -104,7 +116,11 @@ def _local_layers(config: ModelConfig) -> dict[str, object]:
     if config.local is None or not layers:
         return {}
     theta = config.local.theta or config.position.theta
-    return {"local.window": config.local.window, "local.theta": theta, "local.layer_types": write_layer_types(config)}
+    return {
+        "local.window": config.local.window,
+        "local.theta": theta,
+        "local.layer_types": write_layer_types(config),
+    }
 
 
 def differences(ours: ModelConfig, other: ModelConfig) -> dict[str, tuple[object, object]]:
@@ -118,7 +134,11 @@ def differences(ours: ModelConfig, other: ModelConfig) -> dict[str, tuple[object
     return {
         key: (a, b)
         for key, (a, b) in pairs.items()
-        if not (math.isclose(a, b, rel_tol=1e-12) if isinstance(a, float) and isinstance(b, float) else a == b)
+        if not (
+            math.isclose(a, b, rel_tol=1e-12)
+            if isinstance(a, float) and isinstance(b, float)
+            else a == b
+        )
     }
 
 
@@ -154,7 +174,9 @@ def single_value(model_type: str, by_key: Mapping[str, T], default: T) -> T:
     if any(value != values[0] for value in values):
         listed = ", ".join(f"{key} {value}" for key, value in by_key.items())
         why = f"{listed}; keep the correct one"
-        raise ConfigurationError(f"config.json of type {model_type}: rope keys contradict each other: {why}")
+        raise ConfigurationError(
+            f"config.json of type {model_type}: rope keys contradict each other: {why}"
+        )
     return values[0] if values else default
 
 
@@ -170,18 +192,35 @@ def read_rotation(
     """
     forms = {key: plain[key] for key in ("rope_parameters", "rope_scaling") if plain.get(key)}
     for key, form in forms.items():
-        if not isinstance(form, Mapping) or any(isinstance(value, Mapping) for value in form.values()):
+        if not isinstance(form, Mapping) or any(
+            isinstance(value, Mapping) for value in form.values()
+        ):
             expected = "expected the keys and values of one rotation for all layers"
-            raise ConfigurationError(f"config.json of type {model_type}: {key}: {expected}, got {form!r}")
+            raise ConfigurationError(
+                f"config.json of type {model_type}: {key}: {expected}, got {form!r}"
+            )
     bases = {"rope_theta": plain["rope_theta"]} if plain.get("rope_theta") is not None else {}
-    bases |= {f"{key}.rope_theta": form["rope_theta"] for key, form in forms.items() if form.get("rope_theta")}
-    scalings = {key: _scaling(f"config.json of type {model_type}: {key}", form, plain) for key, form in forms.items()}
+    bases |= {
+        f"{key}.rope_theta": form["rope_theta"]
+        for key, form in forms.items()
+        if form.get("rope_theta")
+    }
+    scalings = {
+        key: _scaling(f"config.json of type {model_type}: {key}", form, plain)
+        for key, form in forms.items()
+    }
     scaling = single_value(model_type, scalings, {})
     sources = {"": plain, **{f"{key}.": form for key, form in forms.items()}}
-    shares = {f"{at}{_SHARE}": part[_SHARE] for at, part in sources.items() if part.get(_SHARE) is not None}
+    shares = {
+        f"{at}{_SHARE}": part[_SHARE]
+        for at, part in sources.items()
+        if part.get(_SHARE) is not None
+    }
     for key, value in shares.items() if rotated is None else ():
         if value != 1:
-            raise ConfigurationError(f"config.json of type {model_type}: {key}: expected 1.0, got {value!r}")
+            raise ConfigurationError(
+                f"config.json of type {model_type}: {key}: expected 1.0, got {value!r}"
+            )
     share = float(single_value(model_type, shares, rotated or 1.0))
     return {
         "position.theta": float(single_value(model_type, bases, theta)),
@@ -190,7 +229,9 @@ def read_rotation(
     }
 
 
-def read_unscaled_base(model_type: str, plain: Mapping[str, Any], kind: str, former: str, theta: float) -> float:
+def read_unscaled_base(
+    model_type: str, plain: Mapping[str, Any], kind: str, former: str, theta: float
+) -> float:
     """Return the base of the rotation in one type of layers, where it is never scaled; `former` is its other key.
 
     Raises:
@@ -201,21 +242,38 @@ def read_unscaled_base(model_type: str, plain: Mapping[str, Any], kind: str, for
         where = f"config.json of type {model_type}: rope_parameters.{kind}"
         got = form["rope_type"]
         raise ConfigurationError(f"{where}: expected rope_type default, got {got!r}")
-    bases = {f"rope_parameters.{kind}.rope_theta": form.get("rope_theta"), former: plain.get(former)}
-    return float(single_value(model_type, {key: base for key, base in bases.items() if base is not None}, theta))
+    bases = {
+        f"rope_parameters.{kind}.rope_theta": form.get("rope_theta"),
+        former: plain.get(former),
+    }
+    return float(
+        single_value(
+            model_type, {key: base for key, base in bases.items() if base is not None}, theta
+        )
+    )
 
 
 def write_rotation(position: PositionConfig, *, partial: bool = False) -> dict[str, object]:
     """Return their keys in the current form, and in the former one for older readers; `partial`: with the share."""
-    theta = {"rope_theta": position.theta} | ({_SHARE: position.partial_rotary_factor} if partial else {})
+    theta = {"rope_theta": position.theta} | (
+        {_SHARE: position.partial_rotary_factor} if partial else {}
+    )
     scaling = position.scaling
     if scaling is None:
         return theta | {"rope_parameters": {"rope_type": "default", **theta}}
     form: dict[str, object] = {"rope_type": scaling.kind, **theta, "factor": scaling.factor}
     form |= {_theirs(key): getattr(scaling, key) for key in ScalingConfig.READS[scaling.kind]}
     # the class reads the original context length of a dynamic scaling from this key
-    maximum = {"max_position_embeddings": form.pop(_ORIGINAL_MAXIMUM)} if scaling.kind == "dynamic" else {}
-    form = {k: list(value) if isinstance(value, tuple) else value for k, value in form.items() if value is not None}
+    maximum = (
+        {"max_position_embeddings": form.pop(_ORIGINAL_MAXIMUM)}
+        if scaling.kind == "dynamic"
+        else {}
+    )
+    form = {
+        k: list(value) if isinstance(value, tuple) else value
+        for k, value in form.items()
+        if value is not None
+    }
     return theta | maximum | {"rope_parameters": form, "rope_scaling": dict(form)}
 
 
@@ -225,7 +283,9 @@ def _scaling(where: str, form: Mapping[str, Any], plain: Mapping[str, Any]) -> d
     if kind == "default":
         return {}
     if kind not in _REQUIRED:
-        raise ConfigurationError(f"{where}: rope_type: expected one of default, {', '.join(_REQUIRED)}, got {kind!r}")
+        raise ConfigurationError(
+            f"{where}: rope_type: expected one of default, {', '.join(_REQUIRED)}, got {kind!r}"
+        )
     present = {key: value for key, value in form.items() if value is not None}
     if missing := [key for key in _REQUIRED[kind] if key not in present]:
         raise ConfigurationError(f"{where}: {kind} needs the keys {', '.join(missing)}, got none")
@@ -239,8 +299,13 @@ def _scaling(where: str, form: Mapping[str, Any], plain: Mapping[str, Any]) -> d
     known = {_theirs(key): key for key in ("factor", *ScalingConfig.READS[kind])}
     others = {"rope_type", "type", "rope_theta", _SHARE}
     if unknown := sorted(present.keys() - known.keys() - others):
-        raise ConfigurationError(f"{where}: {kind} does not read {', '.join(unknown)}; it reads {', '.join(known)}")
-    return {"kind": kind, **{ours: present[theirs] for theirs, ours in known.items() if theirs in present}}
+        raise ConfigurationError(
+            f"{where}: {kind} does not read {', '.join(unknown)}; it reads {', '.join(known)}"
+        )
+    return {
+        "kind": kind,
+        **{ours: present[theirs] for theirs, ours in known.items() if theirs in present},
+    }
 
 
 def _theirs(key: str) -> str:

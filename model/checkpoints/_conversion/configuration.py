@@ -46,10 +46,16 @@ class Configuration:
         cls.table = {**parent.table, **cls.table}
         cls.more_defaults = {**parent.more_defaults, **cls.more_defaults}
         cls.extra_keys = parent.extra_keys | cls.extra_keys
-        names = {ours: entry[0] if isinstance(entry, tuple) else entry for ours, entry in cls.table.items()}
+        names = {
+            ours: entry[0] if isinstance(entry, tuple) else entry
+            for ours, entry in cls.table.items()
+        }
         cls.fields = {ours: theirs for ours, theirs in names.items() if ours not in cls.fixed}
         unread = {*names.values()} - {*cls.fields.values()}
-        usual = dict(entry for entry in cls.table.values() if isinstance(entry, tuple)) | cls.more_defaults
+        usual = (
+            dict(entry for entry in cls.table.values() if isinstance(entry, tuple))
+            | cls.more_defaults
+        )
         cls.defaults = {key: value for key, value in usual.items() if key not in unread}
         cls.activation = cls.fields.pop("activation", None)
 
@@ -76,7 +82,9 @@ class Configuration:
         ending = self.classes.task_of(plain)
         if ending is None:
             heads = self.classes.heads_in(tensors)
-            flat |= {f"heads.{head}": {"weight": 1.0, **self.classes.head_options} for head in heads}
+            flat |= {
+                f"heads.{head}": {"weight": 1.0, **self.classes.head_options} for head in heads
+            }
         else:
             extra = {key: value for key, value in extra.items() if not key.startswith("heads.")}
             task = self.classes.tasks[ending]
@@ -89,7 +97,9 @@ class Configuration:
             first = error.errors(include_url=False)[0]
             self.refuse(".".join(map(str, first["loc"])) or "model", first["msg"])
 
-    def write(self, config: ModelConfig, vocab_size: int, token_ids: Mapping[str, object]) -> Values:
+    def write(
+        self, config: ModelConfig, vocab_size: int, token_ids: Mapping[str, object]
+    ) -> Values:
         """Return the content of config.json, without the classes, for a token table of `vocab_size` rows."""
         flat = flatten(adapter_of(type(config)).dump_python(config, mode="json"))
         flat |= {"head_dim": config.head_width, "kv_heads": config.key_value_heads}
@@ -105,7 +115,9 @@ class Configuration:
         plain |= self.write_extra(config)
         if task := self.classes.task(config):
             head = config.heads[task[0]]
-            assert isinstance(head, ClassifierOptions), "classes of transformers have no other task heads"
+            assert isinstance(head, ClassifierOptions), (
+                "classes of transformers have no other task heads"
+            )
             plain |= write_head(task[1], head, config.dropout.hidden) | self.task_keys(config, head)
         ids = {"pad_token_id": None, "bos_token_id": None, "eos_token_id": None} | dict(token_ids)
         return {"model_type": self.model_type, "vocab_size": vocab_size, **plain, **ids}
@@ -114,13 +126,21 @@ class Configuration:
         """Return the rows of the token table."""
         rows = plain.get("vocab_size")
         if not isinstance(rows, int) or isinstance(rows, bool) or not 1 <= rows < 2**31:
-            raise ConfigurationError(f"config.json: vocab_size: expected a number of rows, got {rows!r}")
+            raise ConfigurationError(
+                f"config.json: vocab_size: expected a number of rows, got {rows!r}"
+            )
         return rows
 
     @property
     def keys_read(self) -> set[str | None]:
         """Their keys that the tables or a method read."""
-        return {*self.fields.values(), *self.supported, *self.extra_keys, *self.defaults, self.activation}
+        return {
+            *self.fields.values(),
+            *self.supported,
+            *self.extra_keys,
+            *self.defaults,
+            self.activation,
+        }
 
     # -- what a type overrides --------------------------------------------------------------------------------------
 
@@ -152,9 +172,15 @@ class Configuration:
 
     def refuse_other_values(self, plain: Keys, supported: Mapping[str, tuple[object, ...]]) -> None:
         """Refuse values that select a computation our families do not have; the message lists all of them."""
-        if other := [key for key, values in supported.items() if key in plain and plain[key] not in values]:
-            wrong = "; ".join(f"{key}: expected {supported[key][0]!r}, got {plain[key]!r}" for key in other)
-            where = f"config.json of type {self.model_type} asks for a computation that is not built"
+        if other := [
+            key for key, values in supported.items() if key in plain and plain[key] not in values
+        ]:
+            wrong = "; ".join(
+                f"{key}: expected {supported[key][0]!r}, got {plain[key]!r}" for key in other
+            )
+            where = (
+                f"config.json of type {self.model_type} asks for a computation that is not built"
+            )
             raise ConfigurationError(f"{where}: {wrong}")
 
     def read_activation(self, name: Any, key: str, activations: Mapping[str, str]) -> str:
@@ -165,4 +191,6 @@ class Configuration:
 
     def activation_name(self, config: ModelConfig) -> str | None:
         """Return their first name of the model's activation, None if there is none."""
-        return next((theirs for theirs, ours in self.activations.items() if ours == config.activation), None)
+        return next(
+            (theirs for theirs, ours in self.activations.items() if ours == config.activation), None
+        )

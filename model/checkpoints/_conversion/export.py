@@ -26,7 +26,8 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import ADAPTERS, FAMILIES
 
 _GENERATION: Final = tuple(
-    f"{name}_token_id" for name in ("bos", "eos", "pad", "decoder_start", "forced_bos", "forced_eos")
+    f"{name}_token_id"
+    for name in ("bos", "eos", "pad", "decoder_start", "forced_bos", "forced_eos")
 )
 
 
@@ -52,7 +53,10 @@ class Export:
 
 
 def model_without_weights(
-    config: ModelConfig, vocab_size: int, token_ids: Mapping[str, Any], model_type: str | None = None
+    config: ModelConfig,
+    vocab_size: int,
+    token_ids: Mapping[str, Any],
+    model_type: str | None = None,
 ) -> Checkpoint:
     """Return a model whose tensors have names and shapes alone; a merged adapter leaves nothing of itself.
 
@@ -67,7 +71,9 @@ def model_without_weights(
     return Checkpoint(config, vocab_size, tensors, token_ids, model_type, ())
 
 
-def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, body_alone: bool = False) -> Export:
+def export_checkpoint(
+    checkpoint: Checkpoint, *, model_type: str | None = None, body_alone: bool = False
+) -> Export:
     """Convert a model to a model type of transformers.
 
     Args:
@@ -81,23 +87,37 @@ def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, 
     """
     config, tensors = fold_target_scale(checkpoint.config, checkpoint.tensors)
     checkpoint = replace(checkpoint, config=config, tensors=tensors)
-    checkpoint, key_map = fit_to_class(checkpoint, model_type or checkpoint.model_type, body_alone=body_alone)
+    checkpoint, key_map = fit_to_class(
+        checkpoint, model_type or checkpoint.model_type, body_alone=body_alone
+    )
     config = checkpoint.config
     # cut the rows that pad the vocabulary
     tensors = {
-        name: tensor[: checkpoint.vocab_size] if name == "family.tokens.weight" or ".projection." in name else tensor
+        name: tensor[: checkpoint.vocab_size]
+        if name == "family.tokens.weight" or ".projection." in name
+        else tensor
         for name, tensor in checkpoint.tensors.items()
     }
     plain = key_map.configuration.write(config, checkpoint.vocab_size, checkpoint.token_ids)
     if body_alone:
         if key_map.classes.bare is None:
-            raise ConfigurationError(f"a model of type {key_map.model_type} has no class for its encoder alone")
+            raise ConfigurationError(
+                f"a model of type {key_map.model_type} has no class for its encoder alone"
+            )
         paired = config.architecture == "encoder_decoder"
         parts = ("family.tokens.", "family.encoder.") if paired else key_map.tensors.body
         left = _training_only(key_map, tensors)
-        body = {name: tensor for name, tensor in tensors.items() if name.startswith(parts) and name not in left}
-        theirs = to_theirs(key_map, config, body) | _unread_tensors(checkpoint, key_map, body_alone=True)
-        theirs = {name.removeprefix(key_map.tensors.base): tensor for name, tensor in theirs.items()}
+        body = {
+            name: tensor
+            for name, tensor in tensors.items()
+            if name.startswith(parts) and name not in left
+        }
+        theirs = to_theirs(key_map, config, body) | _unread_tensors(
+            checkpoint, key_map, body_alone=True
+        )
+        theirs = {
+            name.removeprefix(key_map.tensors.base): tensor for name, tensor in theirs.items()
+        }
         kind = loader = key_map.classes.bare
     else:
         _, kind, loader = _class_with_heads(key_map, config)
@@ -106,13 +126,23 @@ def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, 
         "architectures": [kind],
         **plain,
         **key_map.configuration.keys_from(theirs),
-        "dtype": str(reduce(torch.promote_types, {tensor.dtype for tensor in tensors.values()})).removeprefix("torch."),
+        "dtype": str(
+            reduce(torch.promote_types, {tensor.dtype for tensor in tensors.values()})
+        ).removeprefix("torch."),
     }
     if published := json.loads(checkpoint.published.get(CONFIG, "{}")):
         plain = write_over(published, plain, key_map, theirs)
-    undrawn = body_alone and key_map.tensors.pooled and not any(name.startswith("pooler.") for name in theirs)
+    undrawn = (
+        body_alone
+        and key_map.tensors.pooled
+        and not any(name.startswith("pooler.") for name in theirs)
+    )
     generates = config.architecture != "encoder" and not body_alone
-    ids = {key: value for key, value in checkpoint.token_ids.items() if key in _GENERATION and value is not None}
+    ids = {
+        key: value
+        for key, value in checkpoint.token_ids.items()
+        if key in _GENERATION and value is not None
+    }
     return Export(
         config=plain,
         tensors=theirs,
@@ -124,10 +154,15 @@ def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, 
 
 
 def _export_with_head(
-    checkpoint: Checkpoint, key_map: KeyMap, tensors: Mapping[str, Tensor], plain: Mapping[str, object]
+    checkpoint: Checkpoint,
+    key_map: KeyMap,
+    tensors: Mapping[str, Tensor],
+    plain: Mapping[str, object],
 ) -> dict[str, Tensor]:
     if checkpoint.absent:
-        raise WeightsError(f"the head is not there ({join_names(checkpoint.absent)}): export the body alone")
+        raise WeightsError(
+            f"the head is not there ({join_names(checkpoint.absent)}): export the body alone"
+        )
     if _training_only(key_map, tensors):
         raise ConfigurationError(
             f"model.{key_map.tensors.training_key}: expected null in a model of type {key_map.model_type} with its "
@@ -137,7 +172,9 @@ def _export_with_head(
     read = key_map.configuration.read(plain, theirs).heads
     of_task = key_map.classes.task(checkpoint.config) is not None
     for name, head in checkpoint.config.heads.items():
-        for key, (ours, other) in head.differences(read[name], checkpoint.config.architecture).items():
+        for key, (ours, other) in head.differences(
+            read[name], checkpoint.config.architecture
+        ).items():
             raise ConfigurationError(
                 f"model.heads.{name}.{key}: expected {json.dumps(other)} in a model of type {key_map.model_type}, got "
                 f"{json.dumps(ours)}: export the body alone"
@@ -147,7 +184,10 @@ def _export_with_head(
                 f"model.heads.{name}.projection: expected {' or '.join(key_map.classes.projections)} in a model of "
                 f"type {key_map.model_type}, got {head.projection}: export the body alone"
             )
-    theirs |= {name: theirs[source].clone() for name, source in key_map.tensors.copies(checkpoint.config).items()}
+    theirs |= {
+        name: theirs[source].clone()
+        for name, source in key_map.tensors.copies(checkpoint.config).items()
+    }
     theirs |= key_map.tensors.constants_in_class(checkpoint.config, checkpoint.vocab_size)
     return theirs | _unread_tensors(checkpoint, key_map, body_alone=False)
 
@@ -156,17 +196,23 @@ def _class_with_heads(key_map: KeyMap, config: ModelConfig) -> HeadedClass:
     """Return the class of transformers with the heads of a model; refuse heads that no class has together."""
     if (found := key_map.classes.find(config.heads)) is not None:
         return found
-    known = " or ".join(" and ".join(headed.heads) for headed in key_map.classes.with_heads) or "none"
+    known = (
+        " or ".join(" and ".join(headed.heads) for headed in key_map.classes.with_heads) or "none"
+    )
     raise ConfigurationError(
         f"model.heads: a model of type {key_map.model_type} has the heads {known}, this one "
         f"{' and '.join(config.heads)}: export some of them, or the body alone"
     )
 
 
-def _unread_tensors(checkpoint: Checkpoint, key_map: KeyMap, *, body_alone: bool) -> dict[str, Tensor]:
+def _unread_tensors(
+    checkpoint: Checkpoint, key_map: KeyMap, *, body_alone: bool
+) -> dict[str, Tensor]:
     copies = key_map.tensors.copies(checkpoint.config)
     rows = checkpoint.vocab_size
-    names = key_map.tensors.names_to_keep(checkpoint.unread, checkpoint.config, body_alone=body_alone)
+    names = key_map.tensors.names_to_keep(
+        checkpoint.unread, checkpoint.config, body_alone=body_alone
+    )
     unread = {name: checkpoint.unread[name] for name in names}
     constants = key_map.tensors.constants_in_class(checkpoint.config, rows)
     # a copy of a vocabulary that has been extended since is outdated
@@ -179,14 +225,21 @@ def _unread_tensors(checkpoint: Checkpoint, key_map: KeyMap, *, body_alone: bool
 
 
 def _training_only(key_map: KeyMap, names: Iterable[str]) -> set[str]:
-    return {name for name in names if any(re.search(pattern, name) for pattern in key_map.tensors.only_trained)}
+    return {
+        name
+        for name in names
+        if any(re.search(pattern, name) for pattern in key_map.tensors.only_trained)
+    }
 
 
 _START: Final = "decoder_start_token_id"
 
 
 def write_over(
-    published: Mapping[str, object], plain: Mapping[str, object], key_map: KeyMap, tensors: Mapping[str, Tensor]
+    published: Mapping[str, object],
+    plain: Mapping[str, object],
+    key_map: KeyMap,
+    tensors: Mapping[str, Tensor],
 ) -> dict[str, object]:
     """Return the published config.json with the keys that differ since its import.
 
@@ -201,23 +254,33 @@ def write_over(
     source = map_of_class(published)
     ids = _token_ids(published)
     before = source.configuration.write(
-        source.configuration.read(published, tensors), source.configuration.vocab_size(published), ids
+        source.configuration.read(published, tensors),
+        source.configuration.vocab_size(published),
+        ids,
     )
     before |= source.configuration.keys_from(tensors)
     dtype = "torch_dtype" if "torch_dtype" in published else "dtype"
     before[dtype] = published.get(dtype, plain["dtype"])
     now = {dtype if key == "dtype" else key: value for key, value in plain.items()}
-    before = {key: value for key, value in before.items() if key not in key_map.configuration.layout}
+    before = {
+        key: value for key, value in before.items() if key not in key_map.configuration.layout
+    }
     kept = {key: value for key, value in published.items() if key in now or key not in before}
-    merged = kept | {key: value for key, value in now.items() if key not in before or before[key] != value}
+    merged = kept | {
+        key: value for key, value in now.items() if key not in before or before[key] != value
+    }
     try:
-        same = key_map.configuration.read(merged, tensors) == key_map.configuration.read(plain, tensors)
+        same = key_map.configuration.read(merged, tensors) == key_map.configuration.read(
+            plain, tensors
+        )
     except ConfigurationError:
         same = False
     if same:
         return merged
     # keys with several spellings may contradict one another: then no key that the map reads is kept
-    return {key: value for key, value in published.items() if key not in key_map.configuration.keys_read} | now
+    return {
+        key: value for key, value in published.items() if key not in key_map.configuration.keys_read
+    } | now
 
 
 def continue_published(checkpoint: Checkpoint, texts: Mapping[str, str]) -> Checkpoint:
@@ -228,8 +291,16 @@ def continue_published(checkpoint: Checkpoint, texts: Mapping[str, str]) -> Chec
     published = json.loads(texts[CONFIG])
     trained = {key: value for key, value in checkpoint.token_ids.items() if value is not None}
     ids = _token_ids(published)
-    if all(trained.get(key) in (None, value, *np.ravel(value)) for key, value in ids.items() if key != _START):
-        new = {key: value for key, value in trained.items() if key == _START or value >= published["vocab_size"]}
+    if all(
+        trained.get(key) in (None, value, *np.ravel(value))
+        for key, value in ids.items()
+        if key != _START
+    ):
+        new = {
+            key: value
+            for key, value in trained.items()
+            if key == _START or value >= published["vocab_size"]
+        }
         trained = ids | new
     kind = published["model_type"]
     checkpoint = replace(checkpoint, token_ids=trained)
@@ -243,14 +314,21 @@ def continue_published(checkpoint: Checkpoint, texts: Mapping[str, str]) -> Chec
 
 
 def _token_ids(published: Mapping[str, object]) -> dict[str, Any]:
-    return {key: value for key, value in published.items() if key.endswith("_token_id") and value is not None}
+    return {
+        key: value
+        for key, value in published.items()
+        if key.endswith("_token_id") and value is not None
+    }
 
 
 def split(checkpoint: Checkpoint) -> dict[str, Checkpoint]:
     """Return the models in a checkpoint, by name; one that cannot be split has the empty name."""
     family = FAMILIES.load_class(checkpoint.config.family)
     parts = family.parts(checkpoint.config, checkpoint.tensors).items()
-    own = {name: replace(checkpoint, config=c, tensors=tensors, model_type=None) for name, (c, tensors) in parts}
+    own = {
+        name: replace(checkpoint, config=c, tensors=tensors, model_type=None)
+        for name, (c, tensors) in parts
+    }
     return own or {"": checkpoint}
 
 
@@ -258,11 +336,17 @@ def with_heads(checkpoint: Checkpoint, heads: Collection[str]) -> Checkpoint:
     """Return a model with only some of its heads."""
     config = checkpoint.config
     if unknown := [name for name in heads if name not in config.heads]:
-        raise ConfigurationError(f"heads: expected some of {', '.join(config.heads)}, got {', '.join(unknown)}")
+        raise ConfigurationError(
+            f"heads: expected some of {', '.join(config.heads)}, got {', '.join(unknown)}"
+        )
     removed = tuple(f"heads.{module_name(name)}." for name in config.heads if name not in heads)
     return replace(
         checkpoint,
         config=replace(config, heads={name: config.heads[name] for name in heads}),
-        tensors={name: tensor for name, tensor in checkpoint.tensors.items() if not name.startswith(removed)},
+        tensors={
+            name: tensor
+            for name, tensor in checkpoint.tensors.items()
+            if not name.startswith(removed)
+        },
         absent=tuple(name for name in checkpoint.absent if not name.startswith(removed)),
     )

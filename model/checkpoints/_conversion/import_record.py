@@ -54,16 +54,22 @@ def read_import_record(path: Path) -> ImportRecord:
         WeightsError: it is missing, malformed, or was changed after the import.
     """
     if not path.is_file():
-        raise WeightsError(f"{path}: missing, so the import was never finished: import the model again")
+        raise WeightsError(
+            f"{path}: missing, so the import was never finished: import the model again"
+        )
     try:
         plain = unseal(read_json(path), path, IMPORT_RECORD_FORMAT)
     except ValueError as error:
-        raise WeightsError(f"{path}: changed after the import: {error}; import the model again") from error
+        raise WeightsError(
+            f"{path}: changed after the import: {error}; import the model again"
+        ) from error
     try:
         facts: ImportRecord = TypeAdapter(ImportRecord).validate_json(json.dumps(plain))
     except ValidationError as error:
         key = ".".join(map(str, error.errors()[0]["loc"]))
-        raise WeightsError(f"{path}: {key}: {error.errors()[0]['msg']}; import the model again") from error
+        raise WeightsError(
+            f"{path}: {key}: {error.errors()[0]['msg']}; import the model again"
+        ) from error
     return facts
 
 
@@ -86,13 +92,20 @@ def find_published(folder: Path) -> dict[str, str]:
         return read_import_record(path).published
     if (path := folder / _KEPT).is_file():
         try:
-            return {str(name): str(text) for name, text in unseal(read_json(path), path)["published"].items()}
+            return {
+                str(name): str(text)
+                for name, text in unseal(read_json(path), path)["published"].items()
+            }
         except (ValueError, KeyError, AttributeError) as error:
             raise WeightsError(
                 f"{path}: is damaged: {error}; remove it to export without the published keys"
             ) from error
     files = [folder / name for name in (CONFIG, GENERATION)]
-    return {path.name: path.read_text(encoding="utf-8") for path in files if path.is_file() and read_json(path)}
+    return {
+        path.name: path.read_text(encoding="utf-8")
+        for path in files
+        if path.is_file() and read_json(path)
+    }
 
 
 def keep_published(source: Path, run: Path) -> None:

@@ -60,14 +60,21 @@ class KeyMap:
         ids = {key: value for key, value in token_ids.items() if value is not None}
         if keys.activation is not None and keys.activation_name(config) is None:
             names = list(dict.fromkeys(keys.activations.values()))
-            known.append(f"model.activation: expected {' or '.join(names)}, got {config.activation}")
+            known.append(
+                f"model.activation: expected {' or '.join(names)}, got {config.activation}"
+            )
             config = replace(config, activation=names[0])  # type: ignore[arg-type]  # to find what else differs
         try:
             back = keys.read(keys.write(config, 8, ids), {})
         except ConfigurationError as error:
             return Problems([*known, str(error)], is_complete=False)
         pairs = differences(config, back).items()
-        return Problems([*known, *(f"model.{key}: expected {there}, got {here}" for key, (here, there) in pairs)])
+        return Problems(
+            [
+                *known,
+                *(f"model.{key}: expected {there}, got {here}" for key, (here, there) in pairs),
+            ]
+        )
 
     def match_score(self, config: ModelConfig, token_ids: Mapping[str, object]) -> tuple[bool, ...]:
         """Return how well the type suits a model whose body it can hold: larger is better."""
@@ -82,7 +89,10 @@ class KeyMap:
         """Return whether the type's heads transform the states where the model's do."""
         transform = self.classes.head_options.get("transform", True)
         heads = config.heads.values()
-        equal = all(head.transform == transform and head.projection in self.classes.projections for head in heads)
+        equal = all(
+            head.transform == transform and head.projection in self.classes.projections
+            for head in heads
+        )
         return self.classes.task(config) is not None or equal
 
     def task_head(self, config: ModelConfig, token_ids: Mapping[str, object]) -> HeadOptions | None:

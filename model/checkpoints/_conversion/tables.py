@@ -110,9 +110,13 @@ def pool_name(pools: Mapping[str, str], pool: str) -> str:
     return next((theirs for theirs, ours in pools.items() if ours == pool), next(iter(pools)))
 
 
-def layer_names(ours: str, theirs: str, names: Mapping[str, str]) -> dict[str, str | Slice | Reshaped]:
+def layer_names(
+    ours: str, theirs: str, names: Mapping[str, str]
+) -> dict[str, str | Slice | Reshaped]:
     """Return the modules of one stack's layers: `layer_names("family.stack", "bert.encoder.layer", {...})`."""
-    return {f"{ours}.layers.{{i}}.{name}": f"{theirs}.{{i}}.{target}" for name, target in names.items()}
+    return {
+        f"{ours}.layers.{{i}}.{name}": f"{theirs}.{{i}}.{target}" for name, target in names.items()
+    }
 
 
 def attention_names(query: str, key: str, value: str, out: str) -> dict[str, str]:
@@ -123,4 +127,6 @@ def attention_names(query: str, key: str, value: str, out: str) -> dict[str, str
 def fused_names(theirs: str, parts: Sequence[str], **more: Any) -> dict[str, Slice]:
     """Return modules of a layer that a checkpoint stores fused, in the order of `parts`; `more` is that of `Slice`."""
     at = "family.stack.layers.{i}."
-    return {f"{at}{name}": Slice(theirs, part, len(parts), **more) for part, name in enumerate(parts)}
+    return {
+        f"{at}{name}": Slice(theirs, part, len(parts), **more) for part, name in enumerate(parts)
+    }

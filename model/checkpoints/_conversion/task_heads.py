@@ -18,7 +18,11 @@ from clozeline.model.registries import HEADS
 def endings() -> Mapping[str, str]:
     """Return the ending of the class with each head, which its file declares; heads of other packages have none."""
     kinds = {name: HEADS.load_class(name) for name in HEADS.available()}
-    return {name: kind.class_ending for name, kind in kinds.items() if kind.class_ending and kind.key() == name}
+    return {
+        name: kind.class_ending
+        for name, kind in kinds.items()
+        if kind.class_ending and kind.key() == name
+    }
 
 
 def heads_of(ending: str) -> list[str]:
@@ -51,10 +55,14 @@ class Task(NamedTuple):
     def modules(self, head: str) -> dict[str, str]:
         """Return our modules and theirs."""
         parts = {"out": self.out, "dense": self.dense, "norm": self.norm}
-        return {f"heads.{head}.classifier.{part}": theirs for part, theirs in parts.items() if theirs}
+        return {
+            f"heads.{head}.classifier.{part}": theirs for part, theirs in parts.items() if theirs
+        }
 
 
-def read_head(ending: str, task: Task, plain: Mapping[str, Any], hidden_dropout: float) -> tuple[str, dict[str, Any]]:
+def read_head(
+    ending: str, task: Task, plain: Mapping[str, Any], hidden_dropout: float
+) -> tuple[str, dict[str, Any]]:
     """Return the name of our head and its keys, from its table entry in the type and the content of config.json.
 
     Raises:
@@ -64,12 +72,18 @@ def read_head(ending: str, task: Task, plain: Mapping[str, Any], hidden_dropout:
     if task.dropout is not None:
         options["dropout"] = plain.get(task.dropout, task.usual)
         if task.twice:
-            options["input_dropout"] = hidden_dropout if options["dropout"] is None else options["dropout"]
+            options["input_dropout"] = (
+                hidden_dropout if options["dropout"] is None else options["dropout"]
+            )
     for name in heads_of(ending):
-        keys = HEADS.load_class(name).keys_of_class(partial(label_names, plain), plain.get("problem_type"))
+        keys = HEADS.load_class(name).keys_of_class(
+            partial(label_names, plain), plain.get("problem_type")
+        )
         if keys is not None:
             return name, options | keys
-    raise ConfigurationError(f"config.json: problem_type: no head of {ending} has {plain.get('problem_type')!r}")
+    raise ConfigurationError(
+        f"config.json: problem_type: no head of {ending} has {plain.get('problem_type')!r}"
+    )
 
 
 def write_head(task: Task, head: ClassifierOptions, hidden_dropout: float) -> dict[str, object]:
@@ -85,7 +99,9 @@ def write_head(task: Task, head: ClassifierOptions, hidden_dropout: float) -> di
     return keys
 
 
-def fold_target_scale(config: ModelConfig, tensors: Mapping[str, Tensor]) -> tuple[ModelConfig, Mapping[str, Tensor]]:
+def fold_target_scale(
+    config: ModelConfig, tensors: Mapping[str, Tensor]
+) -> tuple[ModelConfig, Mapping[str, Tensor]]:
     """Return the model with the scale of its numbers in the last map of the head, as their classes have no scale."""
     heads = dict(config.heads)
     folded = dict(tensors)
@@ -121,6 +137,10 @@ def label_names(plain: Mapping[str, Any]) -> tuple[str, ...]:
     names = plain.get("id2label")
     if names is None:
         return default_labels(int(plain.get("num_labels", 2)))
-    if not isinstance(names, Mapping) or sorted(map(str, names)) != sorted(map(str, range(len(names)))):
-        raise ConfigurationError(f"config.json: id2label: expected names of the numbers from 0 on, got {names!r}")
+    if not isinstance(names, Mapping) or sorted(map(str, names)) != sorted(
+        map(str, range(len(names)))
+    ):
+        raise ConfigurationError(
+            f"config.json: id2label: expected names of the numbers from 0 on, got {names!r}"
+        )
     return tuple(str(names[str(number)]) for number in range(len(names)))

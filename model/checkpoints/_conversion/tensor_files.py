@@ -43,21 +43,29 @@ def read_tensors(folder: Path) -> tuple[dict[str, Tensor], list[Path]]:
             return _read_parts(index)
     others = ", ".join(sorted(path.name for path in folder.iterdir())[:8]) or "nothing"
     why = f"it holds {others}: take another copy of the folder, or import the model again"
-    raise WeightsError(f"{folder}: expected {', '.join(_WHOLE)} or one of them with .index.json; {why}")
+    raise WeightsError(
+        f"{folder}: expected {', '.join(_WHOLE)} or one of them with .index.json; {why}"
+    )
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """Return the keys of a JSON file; refuse one that is too large, not JSON, or no mapping."""
     if path.exists() and not path.is_file():
-        raise WeightsError(f"{path}: expected a file, got a folder, pipe, socket or device; take another copy")
+        raise WeightsError(
+            f"{path}: expected a file, got a folder, pipe, socket or device; take another copy"
+        )
     if (size := path.stat().st_size) > INDEX_LIMIT:
-        raise WeightsError(f"{path}: {size} bytes, expected at most {INDEX_LIMIT}; take another copy")
+        raise WeightsError(
+            f"{path}: {size} bytes, expected at most {INDEX_LIMIT}; take another copy"
+        )
     try:
         plain = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise WeightsError(f"{path}: cannot be read as JSON: {error}; take another copy") from error
     if not isinstance(plain, dict):
-        raise WeightsError(f"{path}: expected keys and values, got {type(plain).__name__}; take another copy")
+        raise WeightsError(
+            f"{path}: expected keys and values, got {type(plain).__name__}; take another copy"
+        )
     return plain
 
 
@@ -65,7 +73,9 @@ def refuse_invalid_values(tensors: Mapping[str, Tensor], where: str) -> None:
     """Raise a WeightsError if a tensor is not of floating point, or has values that are not finite."""
     for name, tensor in tensors.items():
         if tensor.dtype not in _FLOATS:
-            raise WeightsError(f"{where}: {name}: expected floating-point values, got {tensor.dtype}; is it quantized?")
+            raise WeightsError(
+                f"{where}: {name}: expected floating-point values, got {tensor.dtype}; is it quantized?"
+            )
         tensor = tensor.scale if holds_integers(tensor) else tensor  # type: ignore[attr-defined]
         # the extremes need no memory; entries are compared only if one of them is not finite
         if tensor.numel() and not all(bound.isfinite() for bound in tensor.aminmax()):
@@ -87,7 +97,9 @@ def _read_parts(index: Path) -> tuple[dict[str, Tensor], list[Path]]:
     """Return the tensors that an index lists, from the files it names."""
     listed = read_json(index).get("weight_map")
     if not isinstance(listed, dict) or not all(isinstance(name, str) for name in listed.values()):
-        raise WeightsError(f"{index}: expected weight_map with the file of each tensor, got {type(listed).__name__}")
+        raise WeightsError(
+            f"{index}: expected weight_map with the file of each tensor, got {type(listed).__name__}"
+        )
     tensors: dict[str, Tensor] = {}
     paths = []
     for name in sorted(set(listed.values())):
@@ -95,7 +107,9 @@ def _read_parts(index: Path) -> tuple[dict[str, Tensor], list[Path]]:
             raise WeightsError(f"{index}: {name!r}: expected the name of a file next to the index")
         path = index.with_name(name)
         if not path.is_file():
-            raise WeightsError(f"{path}: missing; the index lists it among {len(set(listed.values()))} parts")
+            raise WeightsError(
+                f"{path}: missing; the index lists it among {len(set(listed.values()))} parts"
+            )
         part = read_tensor_file(path)
         expected = {tensor for tensor, file in listed.items() if file == name}
         if differing := sorted(expected ^ part.keys()):
@@ -122,7 +136,10 @@ def _refuse_large_pickle(path: Path) -> None:
     why = f"{path}: its list of tensors takes more than {PICKLE_LIMIT} bytes; ask its owner for safetensors"
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
-            if any(entry.filename.endswith(".pkl") and entry.file_size > PICKLE_LIMIT for entry in archive.infolist()):
+            if any(
+                entry.filename.endswith(".pkl") and entry.file_size > PICKLE_LIMIT
+                for entry in archive.infolist()
+            ):
                 raise WeightsError(why)
         return
     with path.open("rb") as file:
@@ -139,16 +156,22 @@ def _refuse_large_pickle(path: Path) -> None:
 def _read_torch(path: Path) -> dict[str, Tensor]:
     """Return the tensors of a torch file; the loader accepts tensors and containers, and no classes."""
     _refuse_large_pickle(path)
-    if zipfile.is_zipfile(path):  # a file that expands when it is read: torch itself stores without compression
+    if zipfile.is_zipfile(
+        path
+    ):  # a file that expands when it is read: torch itself stores without compression
         with zipfile.ZipFile(path) as archive:
             grown = sum(entry.file_size for entry in archive.infolist())
         if grown > (size := path.stat().st_size):
-            raise WeightsError(f"{path}: {size} bytes would grow to {grown}; expected an uncompressed file")
+            raise WeightsError(
+                f"{path}: {size} bytes would grow to {grown}; expected an uncompressed file"
+            )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             plain = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch has no error of its own for what its loader refuses, and advises to load it
+    except (
+        Exception
+    ) as error:  # torch has no error of its own for what its loader refuses, and advises to load it
         why = "a torn file, or one that holds classes, which are never loaded: ask its owner for safetensors"
         raise WeightsError(f"{path}: cannot be read as tensors alone: {why}") from error
     for wrapper in _WRAPPERS:
@@ -160,7 +183,9 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
         if not isinstance(name, str) or not isinstance(tensor, Tensor):
             raise WeightsError(f"{path}: {name}: expected a tensor, got {type(tensor).__name__}")
         if tensor.untyped_storage().nbytes() < tensor.numel() * tensor.element_size():
-            raise WeightsError(f"{path}: {name}: its shape {list(tensor.shape)} is larger than its stored values")
+            raise WeightsError(
+                f"{path}: {name}: its shape {list(tensor.shape)} is larger than its stored values"
+            )
     return plain
 
 
@@ -168,7 +193,10 @@ def divide_tensors(tensors: Mapping[str, Tensor], max_bytes: int) -> list[dict[s
     """Return the tensors in order, in parts of at most `max_bytes`; a larger tensor is a part of its own."""
     parts: list[dict[str, Tensor]] = [{}]
     for name, tensor in tensors.items():
-        if parts[-1] and sum(part.nbytes for part in parts[-1].values()) + tensor.nbytes > max_bytes:
+        if (
+            parts[-1]
+            and sum(part.nbytes for part in parts[-1].values()) + tensor.nbytes > max_bytes
+        ):
             parts.append({})
         parts[-1][name] = tensor
     return parts
@@ -217,12 +245,16 @@ class Renaming:
         renamed = Renamed({}, {}, [])
         sources: dict[str, str] = {}
         unknown: list[str] = []
-        if tensors and all(name.startswith("module.") for name in tensors):  # written by a data-parallel wrapper
+        if tensors and all(
+            name.startswith("module.") for name in tensors
+        ):  # written by a data-parallel wrapper
             tensors = {name.removeprefix("module."): tensor for name, tensor in tensors.items()}
         for name, tensor in tensors.items():
             if (present := self._present(name)) is not None:
                 if present in sources:
-                    raise WeightsError(f"{where}: {sources[present]} and {name} are both {present}; expected one")
+                    raise WeightsError(
+                        f"{where}: {sources[present]} and {name} are both {present}; expected one"
+                    )
                 sources[present] = name
                 renamed.tensors[present] = tensor
             elif _matches(self.left_out, name):
@@ -230,19 +262,31 @@ class Renaming:
             elif not _matches(self.buffers, name):
                 unknown.append(name)
         # without the prefix of the body, a file is that of the class without heads: all of it is body
-        if self.base and not strict and any(name.startswith(self.base) for name in sources.values()):
+        if (
+            self.base
+            and not strict
+            and any(name.startswith(self.base) for name in sources.values())
+        ):
             renamed.further.extend(name for name in unknown if self._is_further_head(name))
         if unknown := [name for name in unknown if name not in renamed.further]:
             why = f"{join_names(unknown)}; is it another type's, or a fine-tuned model with a head of its own?"
-            raise WeightsError(f"{where}: {len(unknown)} tensors that a model of its type does not have: {why}")
+            raise WeightsError(
+                f"{where}: {len(unknown)} tensors that a model of its type does not have: {why}"
+            )
         return renamed
 
     def _is_further_head(self, name: str) -> bool:
         """Return whether a tensor is neither of the body nor next to, above or below a module that the type has."""
         module = name.rpartition(".")[0]
         modules = {known.rpartition(".")[0] for known in self.known}
-        body = {known.removeprefix(self.base).partition(".")[0] for known in self.known if known.startswith(self.base)}
-        inside = name.startswith((self.base, *self.other_prefixes)) or name.partition(".")[0] in body
+        body = {
+            known.removeprefix(self.base).partition(".")[0]
+            for known in self.known
+            if known.startswith(self.base)
+        }
+        inside = (
+            name.startswith((self.base, *self.other_prefixes)) or name.partition(".")[0] in body
+        )
         related = any(_contains(module, known) or _contains(known, module) for known in modules)
         return bool(module) and not inside and not related
 
@@ -252,7 +296,11 @@ class Renaming:
         for name in names:
             parts = name.split(".")
             starts = [".".join(parts[:count]) for count in range(1, len(parts))]
-            new = next(start for start in starts if not any(_contains(start, known) for known in self.known))
+            new = next(
+                start
+                for start in starts
+                if not any(_contains(start, known) for known in self.known)
+            )
             found.add(f"{new}.*")
         return sorted(found)
 
@@ -264,14 +312,20 @@ class Renaming:
         for other, present in self.other_names.items():
             if name.startswith(other):
                 name = present + name.removeprefix(other)
-        without = [name.removeprefix(prefix) for prefix in (self.base, *self.other_prefixes) if prefix]
-        return next((other for other in (name, self.base + name, *without) if other in self.known), None)
+        without = [
+            name.removeprefix(prefix) for prefix in (self.base, *self.other_prefixes) if prefix
+        ]
+        return next(
+            (other for other in (name, self.base + name, *without) if other in self.known), None
+        )
 
 
 def join_names(names: Iterable[str], most: int = 12) -> str:
     """Join sorted names, shortened after the first `most`."""
     ordered = sorted(names)
-    return ", ".join(ordered[:most]) + (f" and {len(ordered) - most} more" if len(ordered) > most else "")
+    return ", ".join(ordered[:most]) + (
+        f" and {len(ordered) - most} more" if len(ordered) > most else ""
+    )
 
 
 def _contains(outer: str, inner: str) -> bool:

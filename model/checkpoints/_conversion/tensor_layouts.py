@@ -19,16 +19,23 @@ from clozeline.model.layers.quantization import holds_integers
 def parameter_shapes(config: ModelConfig, vocab_size: int) -> dict[str, torch.Size]:
     """Return the names and shapes of a model's parameters, without allocating them."""
     with torch.device("meta"):
-        return {name: parameter.shape for name, parameter in Model(config, vocab_size).named_parameters()}
+        return {
+            name: parameter.shape
+            for name, parameter in Model(config, vocab_size).named_parameters()
+        }
 
 
-def their_shapes(key_map: KeyMap, config: ModelConfig, ours: Mapping[str, torch.Size]) -> dict[str, list[int]]:
+def their_shapes(
+    key_map: KeyMap, config: ModelConfig, ours: Mapping[str, torch.Size]
+) -> dict[str, list[int]]:
     """Return names and shapes of a checkpoint's tensors, from those of our parameters."""
     shapes = {}
     for name, target in key_map.tensors.targets(config, ours).items():
         fused = [ours[name][0] * sum(target.sizes) // target.sizes[target.part], *ours[name][1:]]
         turned = fused[::-1] if target.transposed else fused
-        shapes[target.name] = turned if target.shape is None else [turned[0] if n < 0 else n for n in target.shape]
+        shapes[target.name] = (
+            turned if target.shape is None else [turned[0] if n < 0 else n for n in target.shape]
+        )
     return shapes
 
 
@@ -60,18 +67,28 @@ def part_of(tensor: Tensor, target: Target) -> Tensor:
     return groups.narrow(1, first, size).flatten(0, 1).contiguous()
 
 
-def to_theirs(key_map: KeyMap, config: ModelConfig, ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def to_theirs(
+    key_map: KeyMap, config: ModelConfig, ours: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
     """Return a checkpoint's tensors, assembled from our parameters."""
     parts: dict[str, dict[int, Tensor]] = {}
     targets = key_map.tensors.targets(config, ours)
     for name, target in targets.items():
-        parts.setdefault(target.name, {})[target.part] = ours[name].reshape(target.groups, -1, *ours[name].shape[1:])
+        parts.setdefault(target.name, {})[target.part] = ours[name].reshape(
+            target.groups, -1, *ours[name].shape[1:]
+        )
     turned = {target.name for target in targets.values() if target.transposed}
     shapes = {target.name: target.shape for target in targets.values() if target.shape is not None}
     # parts [groups, outputs of a part, inputs] alternate within each group
-    joined = {name: _join([own[part] for part in sorted(own)]).flatten(0, 1) for name, own in parts.items()}
+    joined = {
+        name: _join([own[part] for part in sorted(own)]).flatten(0, 1)
+        for name, own in parts.items()
+    }
     stored = {name: tensor.T if name in turned else tensor for name, tensor in joined.items()}
-    return {name: tensor.reshape(shapes.get(name, tensor.shape)).contiguous() for name, tensor in stored.items()}
+    return {
+        name: tensor.reshape(shapes.get(name, tensor.shape)).contiguous()
+        for name, tensor in stored.items()
+    }
 
 
 def _join(parts: Sequence[Tensor]) -> Tensor:
@@ -89,7 +106,9 @@ def _join(parts: Sequence[Tensor]) -> Tensor:
     return joined
 
 
-def linear_maps_of_class(key_map: KeyMap, config: ModelConfig, vocab_size: int) -> dict[str, dict[str, Target]]:
+def linear_maps_of_class(
+    key_map: KeyMap, config: ModelConfig, vocab_size: int
+) -> dict[str, dict[str, Target]]:
     """Return our weights, and where they are, in each linear map of the class of the body, by its name."""
     shapes = parameter_shapes(config, vocab_size)
     names = [name for name in shapes if name.startswith("family.") and name.endswith(".weight")]
@@ -108,7 +127,9 @@ class Update(NamedTuple):
     scale: float
 
 
-def join_updates(updates: Mapping[str, Update], siblings: Mapping[str, Target], outputs: Mapping[str, int]) -> Update:
+def join_updates(
+    updates: Mapping[str, Update], siblings: Mapping[str, Target], outputs: Mapping[str, int]
+) -> Update:
     """Return the update of their map, from those of some of ours.
 
     Updates that share A have it once. Otherwise the rows of A are stacked, and each part of B has columns of its own:
@@ -116,19 +137,26 @@ def join_updates(updates: Mapping[str, Update], siblings: Mapping[str, Target], 
     model; `outputs` are the rows of each of our weights.
     """
     first, *others = updates.values()
-    if shared := all(torch.equal(first.a, other.a) and first.scale == other.scale for other in others):
+    if shared := all(
+        torch.equal(first.a, other.a) and first.scale == other.scale for other in others
+    ):
         a = first.a
         starts = dict.fromkeys(updates, 0)
     else:
         a = torch.cat([update.a for update in updates.values()])
         ends = torch.tensor([len(update.a) for update in updates.values()]).cumsum(0).tolist()
-        starts = {name: end - len(update.a) for (name, update), end in zip(updates.items(), ends, strict=True)}
+        starts = {
+            name: end - len(update.a)
+            for (name, update), end in zip(updates.items(), ends, strict=True)
+        }
     parts: dict[int, Tensor] = {}
     for name, target in siblings.items():
         columns = torch.zeros(outputs[name], len(a))
         if (update := updates.get(name)) is not None:
             ratio = 1.0 if shared else update.scale / first.scale
-            columns[:, starts[name] : starts[name] + len(update.a)] = update.b if ratio == 1.0 else update.b * ratio
+            columns[:, starts[name] : starts[name] + len(update.a)] = (
+                update.b if ratio == 1.0 else update.b * ratio
+            )
         parts[target.part] = columns.reshape(target.groups, -1, len(a))
     # the outputs of a group together
     b = torch.cat([parts[part] for part in sorted(parts)], dim=1).flatten(0, 1)
@@ -146,4 +174,7 @@ def split_update(update: Update, siblings: Mapping[str, Target]) -> dict[str, Up
     everything = list(range(len(update.a)))
     if list(chain.from_iterable(columns[name] for name in reached)) != everything:
         columns = dict.fromkeys(reached, everything)
-    return {name: Update(update.a[columns[name]], parts[name][:, columns[name]], update.scale) for name in reached}
+    return {
+        name: Update(update.a[columns[name]], parts[name][:, columns[name]], update.scale)
+        for name in reached
+    }

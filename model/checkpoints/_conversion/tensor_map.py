@@ -58,7 +58,9 @@ class TensorMap:
         targets = self.targets(config, (projection, table)) if config.tied else {}
         return {targets[projection].name: targets[table].name} if targets else {}
 
-    def tensors_of_class(self, tensors: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
+    def tensors_of_class(
+        self, tensors: Mapping[str, Tensor], config: ModelConfig
+    ) -> dict[str, Tensor]:
         """Return the tensors of a file in the layouts of the class."""
         return dict(tensors)
 
@@ -66,10 +68,14 @@ class TensorMap:
         """Return tensors that the class saves but never reads, and the tensors they are written as copies of."""
         return {}
 
-    def names_to_keep(self, names: Iterable[str], config: ModelConfig, *, body_alone: bool) -> set[str]:
+    def names_to_keep(
+        self, names: Iterable[str], config: ModelConfig, *, body_alone: bool
+    ) -> set[str]:
         """Return those of some tensors that our model does not read but the class saves, bare or with heads."""
         if body_alone:
-            return {name for name in names if self.pooled and name.startswith(f"{self.base}pooler.")}
+            return {
+                name for name in names if self.pooled and name.startswith(f"{self.base}pooler.")
+            }
         return set(names) & {*self.copies(config), *self.constants_in_class(config, 1)}
 
     def constants(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
@@ -83,13 +89,19 @@ class TensorMap:
         if task is None:
             return {name: self._target(name, names) for name in ours}
         targets = {name: self._target(name, {**names, **task[1].modules(task[0])}) for name in ours}
-        return {name: target._replace(name=self._in_task(target.name, config)) for name, target in targets.items()}
+        return {
+            name: target._replace(name=self._in_task(target.name, config))
+            for name, target in targets.items()
+        }
 
     # -- names in the class with the model's heads ------------------------------------------------------------------
 
     def ties_in_class(self, config: ModelConfig) -> dict[str, str]:
         """Return `ties` by the names in the class with the model's heads."""
-        return {self._in_task(copy, config): self._in_task(name, config) for copy, name in self.ties(config).items()}
+        return {
+            self._in_task(copy, config): self._in_task(name, config)
+            for copy, name in self.ties(config).items()
+        }
 
     def copies(self, config: ModelConfig) -> dict[str, str]:
         """Return `unread_copies` of the class with the model's heads; those with task heads lack the projection."""
@@ -102,7 +114,9 @@ class TensorMap:
     def renaming(self, expected: Mapping[str, object], config: ModelConfig) -> Renaming:
         """Return the mapping from the names of a file, legacy ones included, to those of `expected`."""
         known = {*expected, *self.ties_in_class(config), *self.copies(config)}
-        return Renaming(known, self.base, self.other_prefixes, self.left_out, self.buffers, self.other_names)
+        return Renaming(
+            known, self.base, self.other_prefixes, self.left_out, self.buffers, self.other_names
+        )
 
     def _in_task(self, name: str, config: ModelConfig) -> str:
         """Return the name of a tensor of the body in the class with the model's task head."""
@@ -118,8 +132,19 @@ class TensorMap:
         is_complete = template in names
         if (theirs := names.get(template if is_complete else module)) is None:
             raise WeightsError(f"{name}: a model of type {self.model_type} has no such parameter")
-        text, part, of, groups, sizes = theirs if isinstance(theirs, Slice) else (theirs, 0, 1, 1, ())
+        text, part, of, groups, sizes = (
+            theirs if isinstance(theirs, Slice) else (theirs, 0, 1, 1, ())
+        )
         text, shape = text if isinstance(text, Reshaped) else (text, None)
-        turned = kind == "weight" and f".{text}".endswith(tuple(f".{end}" for end in self.transposed))
+        turned = kind == "weight" and f".{text}".endswith(
+            tuple(f".{end}" for end in self.transposed)
+        )
         text = text.replace("{i}", numbers[0]) if numbers else text
-        return Target(text if is_complete else f"{text}.{kind}", part, sizes or (1,) * of, groups, turned, shape)
+        return Target(
+            text if is_complete else f"{text}.{kind}",
+            part,
+            sizes or (1,) * of,
+            groups,
+            turned,
+            shape,
+        )

@@ -28,7 +28,9 @@ def map_of_type(model_type: str) -> KeyMap:
     """Return the map of a `model_type`."""
     known = MODEL_TYPES.available()
     if model_type not in known:
-        raise ConfigurationError(f"model_type: expected one of {', '.join(known)}, got {model_type!r}")
+        raise ConfigurationError(
+            f"model_type: expected one of {', '.join(known)}, got {model_type!r}"
+        )
     key_map: KeyMap = MODEL_TYPES.load_class(model_type)()
     return key_map
 
@@ -36,10 +38,14 @@ def map_of_type(model_type: str) -> KeyMap:
 def map_of_class(plain: Mapping[str, object]) -> KeyMap:
     """Return the map of the type and class that wrote a config.json: that of a variant if it has the class."""
     general = map_of_type(str(plain.get("model_type")))
-    return next((variant for variant in general.variants() if variant.is_written_by(plain)), general)
+    return next(
+        (variant for variant in general.variants() if variant.is_written_by(plain)), general
+    )
 
 
-def map_for(config: ModelConfig, token_ids: Mapping[str, object], model_type: str | None = None) -> KeyMap:
+def map_for(
+    config: ModelConfig, token_ids: Mapping[str, object], model_type: str | None = None
+) -> KeyMap:
     """Return a map that can hold a model: of the requested type, else the most general, else the first alphabetically.
 
     Among types with the same body, those whose heads are built like the model's come first, then those with a class for
@@ -63,9 +69,16 @@ def map_for(config: ModelConfig, token_ids: Mapping[str, object], model_type: st
     families = sorted({str(other.configuration.fixed["family"]) for other in maps})
     if config.family not in families:
         have = f"expected {' or '.join(families)}, got {config.family}"
-        raise NoClassError(f"no model type of transformers computes what this model does: model.family: {have}", (1, 0))
+        raise NoClassError(
+            f"no model type of transformers computes what this model does: model.family: {have}",
+            (1, 0),
+        )
     orders = {
-        other: (other.configuration.fixed["family"] != config.family, not found.is_complete, len(found.reasons))
+        other: (
+            other.configuration.fixed["family"] != config.family,
+            not found.is_complete,
+            len(found.reasons),
+        )
         for other, found in problems.items()
     }
     nearest = min(orders, key=lambda other: orders[other])
@@ -84,7 +97,11 @@ def map_for(config: ModelConfig, token_ids: Mapping[str, object], model_type: st
 
 
 def find_form(
-    config: ModelConfig, token_ids: Mapping[str, object], model_type: str | None = None, *, body_alone: bool = False
+    config: ModelConfig,
+    token_ids: Mapping[str, object],
+    model_type: str | None = None,
+    *,
+    body_alone: bool = False,
 ) -> tuple[ModelConfig, KeyMap]:
     """Return a form of a model that a type can hold, and the map of the type.
 
@@ -147,7 +164,9 @@ def build_heads_of_class(config: ModelConfig, token_ids: Mapping[str, object]) -
             theirs = key_map.task_head(held, token_ids) or berts
         except ConfigurationError:  # the body stays in our format
             theirs = berts
-        form = {key: getattr(theirs, key) for key in ("hidden", "hidden_dim", "hidden_norm", "bias")}
+        form = {
+            key: getattr(theirs, key) for key in ("hidden", "hidden_dim", "hidden_norm", "bias")
+        }
         heads[name] = replace(head, **form)
     return replace(config, heads=heads)
 

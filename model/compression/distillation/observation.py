@@ -48,9 +48,14 @@ def observe(model: Model, wanted: Set[str]) -> Iterator[dict[str, Tensor]]:
     with ExitStack() as records:
         states = list[Tensor]()
         if "state" in kinds:
-            states = records.enter_context(record_outputs(stack.embeddings, *stack.layers, model.family))
+            states = records.enter_context(
+                record_outputs(stack.embeddings, *stack.layers, model.family)
+            )
         layers = stack.layers if kinds & _ATTENTION else ()
-        bodies = [next(part for part in layer.modules() if isinstance(part, Attention)) for layer in layers]
+        bodies = [
+            next(part for part in layer.modules() if isinstance(part, Attention))
+            for layer in layers
+        ]
         mixed = records.enter_context(_record_calls("mix", bodies))
         logits = {
             name: records.enter_context(_record_calls("logits", [head]))
@@ -59,12 +64,20 @@ def observe(model: Model, wanted: Set[str]) -> Iterator[dict[str, Tensor]]:
         }
         yield seen
     # by name; what heads read is the output of the family, after that of the last layer
-    seen |= {f"state_{number}": state for number, state in enumerate([*states[:depth], *states[depth + 1 :]])}
+    seen |= {
+        f"state_{number}": state
+        for number, state in enumerate([*states[:depth], *states[depth + 1 :]])
+    }
     for number, (module, inputs, _) in enumerate(mixed, start=1):
         if any(f"{kind}_{number}" in wanted for kind in _ATTENTION):
-            seen |= {f"{kind}_{number}": tensor for kind, tensor in _attention_tensors(module, *inputs).items()}
+            seen |= {
+                f"{kind}_{number}": tensor
+                for kind, tensor in _attention_tensors(module, *inputs).items()
+            }
     for name, calls in logits.items():  # in parts, if the head computes them in chunks
-        seen[f"logits_{name}"] = torch.cat([output for *_, output in calls]) if len(calls) > 1 else calls[0][-1]
+        seen[f"logits_{name}"] = (
+            torch.cat([output for *_, output in calls]) if len(calls) > 1 else calls[0][-1]
+        )
     for name in seen.keys() - wanted:
         del seen[name]
 
@@ -74,7 +87,9 @@ def label_weights(head: Head, tensors: Mapping[str, Tensor]) -> Tensor:
     weighted = head._weigh(tensors)
     if isinstance(head, Classification):
         return ((weighted["label"] != IGNORED) & (weighted["row_weight"] != 0)).float()
-    labels = gather_labels(weighted.get("decoder_input_ids", weighted["input_ids"])[..., None], weighted)
+    labels = gather_labels(
+        weighted.get("decoder_input_ids", weighted["input_ids"])[..., None], weighted
+    )
     counted = (labels.ids != IGNORED).float()
     return counted if labels.weights is None else counted * labels.weights
 
@@ -102,7 +117,9 @@ def choose_head(named: str | None, fitting: Sequence[str], expected: str) -> str
 
 
 @contextmanager
-def _record_calls(method: str, modules: Sequence[object]) -> Iterator[list[tuple[Any, tuple[Any, ...], Tensor]]]:
+def _record_calls(
+    method: str, modules: Sequence[object]
+) -> Iterator[list[tuple[Any, tuple[Any, ...], Tensor]]]:
     """Record each call of a method of modules: the module, the inputs and the output."""
     calls: list[tuple[object, tuple[object, ...], Tensor]] = []
 

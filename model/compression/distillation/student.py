@@ -12,7 +12,11 @@ from clozeline.columns import TEACHER, names_of
 from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.build import Model, TokenCount
 from clozeline.model.compression.distillation.losses import DistillationLoss
-from clozeline.model.compression.distillation.observation import label_logits, label_weights, observe
+from clozeline.model.compression.distillation.observation import (
+    label_logits,
+    label_weights,
+    observe,
+)
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.flop_counts import Documents
 from clozeline.model.heads import Head, Heads
@@ -77,12 +81,16 @@ class Student(Model):
                     normal(parameter.shape[-1] ** -0.5)(values, generator_for(seed, name))
                     parameter.copy_(values)
         self.stored = any(not loss.live and teacher is None for loss in built.values())
-        self.stages = None if progressive is None else Stages(built, model.config.layers, progressive)
+        self.stages = (
+            None if progressive is None else Stages(built, model.config.layers, progressive)
+        )
         self._observed = frozenset[str]().union(*(loss.of_student for loss in built.values()))
 
     def new_parameters(self) -> list[tuple[str, nn.Parameter]]:
         """Return the parameters that are not the model's, by name."""
-        return [(name, own) for name, own in self.named_parameters() if name.startswith("distillation.")]
+        return [
+            (name, own) for name, own in self.named_parameters() if name.startswith("distillation.")
+        ]
 
     @property
     def needed_of_teacher(self) -> frozenset[str]:
@@ -94,7 +102,11 @@ class Student(Model):
         """The object that counts the divisor of each loss."""
         counted: dict[str, object] = {**super().counted}
         for name, loss in self.distillation.items():
-            own = TokenCount() if loss.head is None else LabelCount(self.heads[loss.head], self.stored)
+            own = (
+                TokenCount()
+                if loss.head is None
+                else LabelCount(self.heads[loss.head], self.stored)
+            )
             counted[PREFIX + name] = own
         return counted
 
@@ -105,7 +117,10 @@ class Student(Model):
         weights = {**super().loss_weights, **own}
         if (stages := self.stages) is None:
             return weights
-        return {name: weight * stages.counts(name.removeprefix(PREFIX)) for name, weight in weights.items()}
+        return {
+            name: weight * stages.counts(name.removeprefix(PREFIX))
+            for name, weight in weights.items()
+        }
 
     @property
     def layer_maps(self) -> dict[str, dict[str, int]]:
@@ -127,14 +142,24 @@ class Student(Model):
         if self.stored and (missing := STORED - tensors.keys()):
             if not self.training:
                 return super().forward(tensors)
-            raise BatchError(f"batch: the loss scores needs {', '.join(sorted(missing))}, or distil.teacher")
+            raise BatchError(
+                f"batch: the loss scores needs {', '.join(sorted(missing))}, or distil.teacher"
+            )
         with observe(self, self._observed) as seen:
             losses = super().forward(tensors)
-        theirs = {name.removeprefix(OF_TEACHER): own for name, own in tensors.items() if name.startswith(OF_TEACHER)}
+        theirs = {
+            name.removeprefix(OF_TEACHER): own
+            for name, own in tensors.items()
+            if name.startswith(OF_TEACHER)
+        }
         for name, loss in self.distillation.items():
             # per label of a head, or per token
             with torch.no_grad():
-                weights = real_tokens(tensors) if loss.head is None else label_weights(self.heads[loss.head], tensors)
+                weights = (
+                    real_tokens(tensors)
+                    if loss.head is None
+                    else label_weights(self.heads[loss.head], tensors)
+                )
             divisor = weights.sum().long() if loss.head is None else losses[loss.head].divisor
             losses[PREFIX + name] = Loss(loss(seen, theirs, weights), divisor)
         return losses
@@ -187,7 +212,9 @@ class Stages:
         """Enter the stage of a step, counted from 1: choose what the losses compare, and what is trained."""
         self.stage = min((step - 1) // self.steps, self.depth) + 1
         for name, layers in self.maps.items():
-            self.losses[name].layers = {here: there for here, there in layers.items() if max(here, 1) == self.stage}
+            self.losses[name].layers = {
+                here: there for here, there in layers.items() if max(here, 1) == self.stage
+            }
 
     def counts(self, name: str) -> bool:
         """Return whether a loss counts in this stage; heads and other losses do in the last."""
@@ -224,7 +251,10 @@ class Teacher:
         read = {name: head for name, head in model.heads.items() if f"logits_{name}" in wanted}
         self._reads_heads = bool(read)
         if read:
-            model.use_heads(replace(model.config, heads={name: model.config.heads[name] for name in read}), Heads(read))
+            model.use_heads(
+                replace(model.config, heads={name: model.config.heads[name] for name in read}),
+                Heads(read),
+            )
         for head in read.values():
             vars(head)["loss"] = partial(label_logits, head)
 
@@ -233,7 +263,9 @@ class Teacher:
         self.model.to(device, _TYPES[precision])
         return self
 
-    def flops(self, tokens: int, target_tokens: int, labels: float | None, documents: Documents | None) -> float:
+    def flops(
+        self, tokens: int, target_tokens: int, labels: float | None, documents: Documents | None
+    ) -> float:
         """Return the FLOPs of a forward pass of one row; see `Model.flops`."""
         if self._reads_heads:
             return self.model.forward_flops(tokens, target_tokens, labels, documents)

@@ -80,13 +80,17 @@ class Method(ABC):
                 "weights in several layers; train a model without it, or use magnitude"
             )
 
-    def cut(self, checkpoint: Checkpoint, part: Callable[[str], Tensor], **changes: object) -> Checkpoint:
+    def cut(
+        self, checkpoint: Checkpoint, part: Callable[[str], Tensor], **changes: object
+    ) -> Checkpoint:
         """Return the model with other values in its configuration, each parameter by `part` from its name.
 
         Raises:
             ConfigurationError: the values contradict each other, or a parameter has another shape than they need.
         """
-        plain = adapter_of(type(checkpoint.config)).dump_python(checkpoint.config, mode="json", exclude_none=True)
+        plain = adapter_of(type(checkpoint.config)).dump_python(
+            checkpoint.config, mode="json", exclude_none=True
+        )
         config: ModelConfig = validate(ModelConfig, {**plain, **changes}, self.key(), "model.")
         tensors = {}
         for name, shape in parameter_shapes(config, checkpoint.vocab_size).items():
@@ -103,7 +107,9 @@ class Method(ABC):
         return replace(checkpoint, config=config, tensors=tensors, unread={})
 
 
-def gate_importance(model: Model, gates: Mapping[str, int], batches: Sequence[Batch]) -> dict[str, Tensor]:
+def gate_importance(
+    model: Model, gates: Mapping[str, int], batches: Sequence[Batch]
+) -> dict[str, Tensor]:
     """Return the mean over rows of |dL / d gate| for gates of 1 on the inputs of linear maps (arXiv 1905.10650).
 
     L is the summed loss of a row, and a gate multiplies consecutive features of all positions of that row.
@@ -129,12 +135,18 @@ def gate_importance(model: Model, gates: Mapping[str, int], batches: Sequence[Ba
 
     with ExitStack() as hooks:
         for path in gates:
-            hooks.callback(model.get_submodule(path).register_forward_pre_hook(partial(multiply, path)).remove)
+            hooks.callback(
+                model.get_submodule(path).register_forward_pre_hook(partial(multiply, path)).remove
+            )
         for batch in batches:
             opened.clear()
             losses = model(batch)
-            total = torch.stack([losses[name].total * weight for name, weight in model.config.head_weights.items()])
-            gradients = torch.autograd.grad(total.sum(), [gate for _, gate in opened], allow_unused=True)
+            total = torch.stack(
+                [losses[name].total * weight for name, weight in model.config.head_weights.items()]
+            )
+            gradients = torch.autograd.grad(
+                total.sum(), [gate for _, gate in opened], allow_unused=True
+            )
             for (path, _), gradient in zip(opened, gradients, strict=True):
                 if gradient is not None:
                     sums[path] += gradient.double().abs().sum(0)
@@ -143,7 +155,10 @@ def gate_importance(model: Model, gates: Mapping[str, int], batches: Sequence[Ba
 
 
 def score_parts(
-    checkpoint: Checkpoint, gates: Mapping[str, int], batches: Sequence[Batch], by_weights: Callable[[str], Tensor]
+    checkpoint: Checkpoint,
+    gates: Mapping[str, int],
+    batches: Sequence[Batch],
+    by_weights: Callable[[str], Tensor],
 ) -> tuple[dict[str, Tensor], str]:
     """Return the importance of the parts behind gates, by path, and what it comes from.
 

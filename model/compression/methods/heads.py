@@ -33,9 +33,7 @@ class Heads(Method):
     """
 
     options: Options
-    claim: ClassVar = (
-        "20 % to 40 % of heads go without a noticeable loss; half of them: up to 17.5 % faster (1905.10650)"
-    )
+    claim: ClassVar = "20 % to 40 % of heads go without a noticeable loss; half of them: up to 17.5 % faster (1905.10650)"
     calibrates: ClassVar = True
 
     @config_class
@@ -54,14 +52,28 @@ class Heads(Method):
                 "method=heads: with model.qk_norm all, the statistics of queries and keys span all heads, so that none "
                 "can be removed alone; take method=rows or method=layers"
             )
-        outputs = [path for name in checkpoint.tensors if (path := _output_of(name)) and name == f"{path}.weight"]
+        outputs = [
+            path
+            for name in checkpoint.tensors
+            if (path := _output_of(name)) and name == f"{path}.weight"
+        ]
         if not outputs:
-            raise ConfigurationError(f"method=heads: the family {config.family} has no attention that can be cut")
+            raise ConfigurationError(
+                f"method=heads: the family {config.family} has no attention that can be cut"
+            )
         self.refuse_shared_layers(config)
         # query heads of the first stack and of a decoder, in groups that share a key and value head
-        query_heads = {False: config.attention_heads, True: config.decoder_attention_heads or config.attention_heads}
-        sizes = {decoder: heads // (config.kv_heads or heads) for decoder, heads in query_heads.items()}
-        kept = {decoder: self.options.kept_of(heads, "heads", sizes[decoder]) for decoder, heads in query_heads.items()}
+        query_heads = {
+            False: config.attention_heads,
+            True: config.decoder_attention_heads or config.attention_heads,
+        }
+        sizes = {
+            decoder: heads // (config.kv_heads or heads) for decoder, heads in query_heads.items()
+        }
+        kept = {
+            decoder: self.options.kept_of(heads, "heads", sizes[decoder])
+            for decoder, heads in query_heads.items()
+        }
         of_decoder = {path: ".decoder." in path for path in outputs}
         groups = {path: query_heads[own] // sizes[own] for path, own in of_decoder.items()}
 
@@ -70,10 +82,17 @@ class Heads(Method):
             return columns.view(groups[path], -1).sum(1).sqrt()
 
         scores, how = score_parts(checkpoint, groups, batches, norms)
-        chosen = {path: choose_best(scores[path], kept[own] // sizes[own]) for path, own in of_decoder.items()}
+        chosen = {
+            path: choose_best(scores[path], kept[own] // sizes[own])
+            for path, own in of_decoder.items()
+        }
         key_value_heads = None if config.kv_heads is None else len(chosen[outputs[0]])
         of_the_decoder = None if config.decoder_attention_heads is None else kept[True]
-        changes = {"attention_heads": kept[False], "head_dim": config.head_width, "kv_heads": key_value_heads}
+        changes = {
+            "attention_heads": kept[False],
+            "head_dim": config.head_width,
+            "kv_heads": key_value_heads,
+        }
 
         def part(name: str) -> Tensor:
             if (path := _output_of(name)) is None or _OF_ALL_HEADS.fullmatch(name):
@@ -84,7 +103,9 @@ class Heads(Method):
             features = (chosen[path][:, None] * width + torch.arange(width)).flatten()
             return checkpoint.tensors[name].index_select(axis, features)
 
-        lines = [f"heads: {kept[False]} of {config.attention_heads} stay in each layer, chosen by {how}"]
+        lines = [
+            f"heads: {kept[False]} of {config.attention_heads} stay in each layer, chosen by {how}"
+        ]
         lines += [f"  {path}: {', '.join(map(str, chosen[path].tolist()))}" for path in outputs]
         smaller = self.cut(checkpoint, part, decoder_attention_heads=of_the_decoder, **changes)
         return Compressed(smaller, tuple(lines))

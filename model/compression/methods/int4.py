@@ -9,4 +9,6 @@ class Int4(QuantizationMethod):
     """Round the linear maps of the body to int4, with a scale for 32 inputs; each is stored in a byte of its own."""
 
     quantization = "int4"
-    claim: ClassVar = "rounded to the nearest, OPT-175B at 4 bits: perplexity 8.34 to 10.54 (2210.17323)"
+    claim: ClassVar = (
+        "rounded to the nearest, OPT-175B at 4 bits: perplexity 8.34 to 10.54 (2210.17323)"
+    )

@@ -9,4 +9,6 @@ class Int8(QuantizationMethod):
     """Round the linear maps of the body to int8; products are in floating point."""
 
     quantization = "int8"
-    claim: ClassVar = "a quarter of the bytes, 99 % of the score after training with it (1910.06188)"
+    claim: ClassVar = (
+        "a quarter of the bytes, 99 % of the score after training with it (1910.06188)"
+    )

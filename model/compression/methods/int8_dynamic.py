@@ -9,4 +9,6 @@ class Int8Dynamic(QuantizationMethod):
     """Round the linear maps of the body to int8; each product rounds its inputs per token, and multiplies integers."""
 
     quantization = "int8_dynamic"
-    claim: ClassVar = "a quarter of the bytes, 99 % of the score after training with it (1910.06188)"
+    claim: ClassVar = (
+        "a quarter of the bytes, 99 % of the score after training with it (1910.06188)"
+    )

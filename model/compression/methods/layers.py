@@ -44,14 +44,23 @@ class Layers(Method):
         kept = {"encoder": self._check("keep", self.options.keep, config.layers)}
         if self.options.keep_decoder is not None:
             if config.architecture != "encoder_decoder":
-                raise ConfigurationError(f"keep_decoder: the family {config.family} has one stack; remove the key")
-            kept["decoder"] = self._check("keep_decoder", self.options.keep_decoder, config.decoder_depth)
+                raise ConfigurationError(
+                    f"keep_decoder: the family {config.family} has one stack; remove the key"
+                )
+            kept["decoder"] = self._check(
+                "keep_decoder", self.options.keep_decoder, config.decoder_depth
+            )
         elif config.architecture == "encoder_decoder":
             kept["decoder"] = tuple(range(config.decoder_depth))
         _refuse_other_depth(config, kept["encoder"])
-        changes: dict[str, object] = {"decoder_layers": len(kept["decoder"])} if "decoder" in kept else {}
+        changes: dict[str, object] = (
+            {"decoder_layers": len(kept["decoder"])} if "decoder" in kept else {}
+        )
         if config.local is not None and (types := config.local.layer_types) is not None:
-            changes["local"] = {**asdict(config.local), "layer_types": [types[layer] for layer in kept["encoder"]]}
+            changes["local"] = {
+                **asdict(config.local),
+                "layer_types": [types[layer] for layer in kept["encoder"]],
+            }
         if nope := config.position.nope_layers:
             moved = [new for new, old in enumerate(kept["encoder"]) if old in nope]
             changes["position"] = {**asdict(config.position), "nope_layers": moved}
@@ -63,13 +72,20 @@ class Layers(Method):
             numbers = kept["decoder" if ".decoder." in stack else "encoder"]
             return checkpoint.tensors[f"{stack}{numbers[layer]}.{rest}"]
 
-        line = "; ".join(f"{stack} layers kept: {', '.join(map(str, numbers))}" for stack, numbers in kept.items())
-        return Compressed(self.cut(checkpoint, part, layers=len(kept["encoder"]), **changes), (line,))
+        line = "; ".join(
+            f"{stack} layers kept: {', '.join(map(str, numbers))}"
+            for stack, numbers in kept.items()
+        )
+        return Compressed(
+            self.cut(checkpoint, part, layers=len(kept["encoder"]), **changes), (line,)
+        )
 
     @staticmethod
     def _check(key: str, keep: tuple[int, ...], count: int) -> tuple[int, ...]:
         if list(keep) != sorted(set(keep)):
-            raise ConfigurationError(f"{key}: expected different layers in ascending order, got {list(keep)}")
+            raise ConfigurationError(
+                f"{key}: expected different layers in ascending order, got {list(keep)}"
+            )
         if keep[-1] >= count:
             raise ConfigurationError(
                 f"{key}: the model has layers 0 to {count - 1}, got {keep[-1]}: keep layers that are there"
@@ -88,19 +104,29 @@ def _refuse_other_depth(config: ModelConfig, keep: tuple[int, ...]) -> None:
             "discriminator by itself first, and take the layers of that"
         )
     if config.scale_by_depth and moved:
-        raise ConfigurationError("method=layers: model.scale_by_depth divides scores by the index: keep [0, 1, ..., n]")
+        raise ConfigurationError(
+            "method=layers: model.scale_by_depth divides scores by the index: keep [0, 1, ..., n]"
+        )
     period = None if config.local is None else config.local.global_every
-    if period is not None and any(config.is_local(new) != config.is_local(old) for new, old in moved):
+    if period is not None and any(
+        config.is_local(new) != config.is_local(old) for new, old in moved
+    ):
         raise ConfigurationError(
             f"method=layers: every {period} layers one sees the entire row: keep "
             "layers so that global ones stay at these positions"
         )
     if not config.first_norm and keep[0] != 0:
-        raise ConfigurationError("method=layers: without model.first_norm layer 0 is of its own form: keep it")
+        raise ConfigurationError(
+            "method=layers: without model.first_norm layer 0 is of its own form: keep it"
+        )
     if disentangled is not None and disentangled.convolution and keep[0] != 0:
-        raise ConfigurationError("method=layers: DeBERTa's convolution stands next to layer 0: keep it")
+        raise ConfigurationError(
+            "method=layers: DeBERTa's convolution stands next to layer 0: keep it"
+        )
     if disentangled is not None and disentangled.mask_decoder and keep[-1] != last:
-        raise ConfigurationError(f"method=layers: DeBERTa's mask decoder is the last layer: keep layer {last}")
+        raise ConfigurationError(
+            f"method=layers: DeBERTa's mask decoder is the last layer: keep layer {last}"
+        )
     if mixing := [name for name, head in config.heads.items() if head.scalar_mix or head.exits]:
         raise ConfigurationError(
             f"method=layers: the head {mixing[0]} reads all layers (scalar_mix or exits) and has weights for each; "

@@ -19,7 +19,9 @@ class Magnitude(Method):
 
     Options: ClassVar = SparsityOptions
     options: SparsityOptions
-    claim: ClassVar = "BERT with 30 % to 40 % zeros in these matrices has the same loss and transfer (2002.08307)"
+    claim: ClassVar = (
+        "BERT with 30 % to 40 % zeros in these matrices has the same loss and transfer (2002.08307)"
+    )
 
     def compress(self, checkpoint: Checkpoint, batches: Sequence[Batch]) -> Compressed:
         share = self.options.sparsity
@@ -31,7 +33,9 @@ class Magnitude(Method):
         # one matrix at a time where they do not compete, for memory
         for group in [matrices] if scope == "global" else [[name] for name in matrices]:
             magnitudes = (tensors[name].abs().flatten() for name in group)
-            masks = choose_share(magnitudes, [tensors[name].numel() for name in group], share, scope)
+            masks = choose_share(
+                magnitudes, [tensors[name].numel() for name in group], share, scope
+            )
             for name, mask in zip(group, masks, strict=True):
                 tensors[name] = tensors[name].masked_fill(mask.view_as(tensors[name]), 0)
                 zeros += int(mask.sum())

@@ -41,16 +41,23 @@ class Rows(Method):
             if (parts := split_name(name)) and parts[2] == f"{_BODY}down.weight"
         ]
         if not outputs:
-            raise ConfigurationError(f"method=rows: the family {config.family} has no feed-forward block to cut")
+            raise ConfigurationError(
+                f"method=rows: the family {config.family} has no feed-forward block to cut"
+            )
         # units of the first stack, and of a decoder
         units = {path: checkpoint.tensors[f"{path}.weight"].shape[1] for path in outputs}
 
         def norms(path: str) -> Tensor:
-            incoming = checkpoint.tensors[f"{path.removesuffix('down')}up.weight"].double().norm(dim=1)
+            incoming = (
+                checkpoint.tensors[f"{path.removesuffix('down')}up.weight"].double().norm(dim=1)
+            )
             return checkpoint.tensors[f"{path}.weight"].double().norm(dim=0) * incoming
 
         scores, how = score_parts(checkpoint, units, batches, norms)
-        chosen = {path: choose_best(scores[path], self.options.kept_of(count, "rows")) for path, count in units.items()}
+        chosen = {
+            path: choose_best(scores[path], self.options.kept_of(count, "rows"))
+            for path, count in units.items()
+        }
         stay = {".decoder." in path: len(indices) for path, indices in chosen.items()}
         of_decoder = None if config.decoder_ffn_dim is None else stay[True]
         kept = stay.get(False, stay.get(True))
@@ -60,7 +67,13 @@ class Rows(Method):
             if parts is None or not parts[2].startswith(_BODY) or parts[2] == f"{_BODY}down.bias":
                 return checkpoint.tensors[name]
             axis = 1 if parts[2] == f"{_BODY}down.weight" else 0
-            return checkpoint.tensors[name].index_select(axis, chosen[f"{parts[0]}{parts[1]}.{_BODY}down"])
+            return checkpoint.tensors[name].index_select(
+                axis, chosen[f"{parts[0]}{parts[1]}.{_BODY}down"]
+            )
 
-        line = f"feed-forward rows: {kept:,} of {config.ffn_dim:,} stay in each layer, chosen by {how}"
-        return Compressed(self.cut(checkpoint, part, ffn_dim=kept, decoder_ffn_dim=of_decoder), (line,))
+        line = (
+            f"feed-forward rows: {kept:,} of {config.ffn_dim:,} stay in each layer, chosen by {how}"
+        )
+        return Compressed(
+            self.cut(checkpoint, part, ffn_dim=kept, decoder_ffn_dim=of_decoder), (line,)
+        )

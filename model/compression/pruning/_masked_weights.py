@@ -87,7 +87,9 @@ class MaskedWeights(Pruning):
     def after_update(self, weights: Tensor, states: Mapping[str, Tensor]) -> None:
         """Follow an update, before masked weights become 0 again."""
 
-    def after_cut(self, weights: Tensor, states: Mapping[str, Tensor], moments: Iterable[Tensor]) -> None:
+    def after_cut(
+        self, weights: Tensor, states: Mapping[str, Tensor], moments: Iterable[Tensor]
+    ) -> None:
         """Change weights and the states of the optimizer, `moments`, when masks have changed."""
 
     def sizes_of(self, model: Model) -> dict[str, int]:
@@ -101,7 +103,11 @@ class MaskedWeights(Pruning):
         found = find_matrices(shapes, "prune", model.config.family)
         trainable = [name for name in found if named[name].requires_grad]
         if not trainable:
-            raise ConfigurationError("prune: nothing to prune: freeze leaves no linear map of a layer to train")
+            raise ConfigurationError(
+                "prune: nothing to prune: freeze leaves no linear map of a layer to train"
+            )
         patterns = self.options.parameters
-        chosen = {name for pattern in patterns for name in fitting("prune.parameters", pattern, trainable)}
+        chosen = {
+            name for pattern in patterns for name in fitting("prune.parameters", pattern, trainable)
+        }
         return {name: shapes[name].numel() for name in trainable if not patterns or name in chosen}

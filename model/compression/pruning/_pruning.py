@@ -47,7 +47,9 @@ class CubicOptions:
 
     def is_due(self, step: int, last: int) -> bool:
         """Return whether the masks change after a step, until the final value is reached."""
-        return self.start <= step <= last and ((step - self.start) % self.every == 0 or step == last)
+        return self.start <= step <= last and (
+            (step - self.start) % self.every == 0 or step == last
+        )
 
     def progress(self, step: int, last: int) -> float:
         """Return the share of the way from the initial to the final value, 1 - (1 - (t - t0) / (nΔt))³.

@@ -32,7 +32,9 @@ class LayerDrop(Pruning):
     """
 
     options: Options
-    claim: ClassVar = "sub-networks of any depth without fine-tuning, with limited loss of quality (1909.11556)"
+    claim: ClassVar = (
+        "sub-networks of any depth without fine-tuning, with limited loss of quality (1909.11556)"
+    )
     conflicts: ClassVar = {
         SHARED_LAYERS: "a layer that is used several times cannot be removed once",
         DISTILLATION: "its losses compare layers that may be skipped",
@@ -62,7 +64,9 @@ class LayerDrop(Pruning):
         """Return whether a step skips a layer, both counted over the model and from 1."""
         return hash64("layer_drop", self._seed, step, index) < self.options.p * _DRAWS
 
-    def _call(self, index: int, layer: nn.Module, forward: Any, skip: Any, x: Tensor, *rest: Any) -> Tensor:
+    def _call(
+        self, index: int, layer: nn.Module, forward: Any, skip: Any, x: Tensor, *rest: Any
+    ) -> Tensor:
         if layer.training and self.is_skipped(index, self._step):
             return skip(layer, forward, x, *rest)
         return forward(x, *rest)

@@ -24,7 +24,9 @@ class Lottery(MaskedWeights):
     """
 
     options: Options
-    claim: ClassVar = "BERT: subnetworks with 40 % to 90 % zeros match the full accuracy of a task (2007.12223)"
+    claim: ClassVar = (
+        "BERT: subnetworks with 40 % to 90 % zeros match the full accuracy of a task (2007.12223)"
+    )
     keys: ClassVar = frozenset({MASK, "origin"})
     conflicts: ClassVar = {
         **CONFLICTS,
@@ -66,7 +68,9 @@ class Lottery(MaskedWeights):
             return None
         return Cut(options.sparsity * index / options.rounds, "global")
 
-    def after_cut(self, weights: Tensor, states: Mapping[str, Tensor], moments: Iterable[Tensor]) -> None:
+    def after_cut(
+        self, weights: Tensor, states: Mapping[str, Tensor], moments: Iterable[Tensor]
+    ) -> None:
         """Rewind to the start."""
         weights.copy_(states["origin"])
         for moment in moments:

@@ -18,7 +18,9 @@ class Magnitude(MaskedWeights):
     """
 
     options: Options
-    claim: ClassVar = "up to 10 times fewer non-zero parameters with minimal loss of accuracy (1710.01878)"
+    claim: ClassVar = (
+        "up to 10 times fewer non-zero parameters with minimal loss of accuracy (1710.01878)"
+    )
 
     @config_class
     class Options(SparsityOptions, CubicOptions):

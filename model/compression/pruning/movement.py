@@ -33,7 +33,9 @@ class Movement(MaskedWeights):
     """
 
     options: Options
-    claim: ClassVar = "BERT with 3 % of the weights and distillation: minimal loss of accuracy (2005.07683)"
+    claim: ClassVar = (
+        "BERT with 3 % of the weights and distillation: minimal loss of accuracy (2005.07683)"
+    )
     keys: ClassVar = frozenset({MASK, *_STATES})
     returns: ClassVar = True
     conflicts: ClassVar = {
@@ -62,14 +64,22 @@ class Movement(MaskedWeights):
         def __post_init__(self) -> None:
             super().__post_init__()
             if (self.mode == "hard") == (self.keep is None):
-                expected = "a share in (0, 1), got none" if self.keep is None else f"none in soft mode, got {self.keep}"
+                expected = (
+                    "a share in (0, 1), got none"
+                    if self.keep is None
+                    else f"none in soft mode, got {self.keep}"
+                )
                 raise ValueError(f"keep: expected {expected}")
             refuse_unread_keys(self, "mode", {"soft": ("threshold", "penalty")})
 
     def describe_plan(self, horizon: int) -> str:
         options = self.options
         last = self.options.last_step(horizon)
-        kept = f"{100 * options.keep:g} % of them stay" if options.keep else f"σ(S) > {options.threshold:g} stays"
+        kept = (
+            f"{100 * options.keep:g} % of them stay"
+            if options.keep
+            else f"σ(S) > {options.threshold:g} stays"
+        )
         return f"{kept}, by movement from step {options.start} to {last}"
 
     def new_states(self, weights: Tensor, *, masked: bool) -> dict[str, Tensor]:
@@ -92,7 +102,11 @@ class Movement(MaskedWeights):
         of_scores = weights.grad * states["dense"]  # type: ignore[operator]
         if options.mode == "soft":
             share = scores.sigmoid()
-            of_scores += share * (1 - share) * (options.penalty * self._progress(self._step) / sum(self.sizes.values()))
+            of_scores += (
+                share
+                * (1 - share)
+                * (options.penalty * self._progress(self._step) / sum(self.sizes.values()))
+            )
         # Adam without weight decay (arXiv 1412.6980); skipped steps count
         mean = states["score_mean"]
         square = states["score_square"]
@@ -120,7 +134,9 @@ class Movement(MaskedWeights):
     def values(self, weights: Tensor, states: Mapping[str, Tensor]) -> Tensor:
         return states["scores"] if self.options.mode == "hard" else states["scores"].sigmoid()
 
-    def after_cut(self, weights: Tensor, states: Mapping[str, Tensor], moments: Iterable[Tensor]) -> None:
+    def after_cut(
+        self, weights: Tensor, states: Mapping[str, Tensor], moments: Iterable[Tensor]
+    ) -> None:
         """Mask the weights anew."""
         if MASK in states:
             weights.copy_(states["dense"])

@@ -99,9 +99,15 @@ class Tokens(Pruning):
             others = sorted({key for keys in _OF_RULES.values() for key in keys}.difference(read))
             for key in others:
                 if getattr(self, key) not in (None, ()):
-                    raise ValueError(f"{key}: expected none with the rule {self.rule}, which reads {', '.join(read)}")
+                    raise ValueError(
+                        f"{key}: expected none with the rule {self.rule}, which reads {', '.join(read)}"
+                    )
             if (required := read[0]) and getattr(self, required) in (None, ()):
-                expected = "a weight ≥ 0 of the penalty" if required == "weight" else "one share in (0, 1] a layer"
+                expected = (
+                    "a weight ≥ 0 of the penalty"
+                    if required == "weight"
+                    else "one share in (0, 1] a layer"
+                )
                 raise ValueError(f"{required}: expected {expected}, got none")
 
     def wrap(self, model: Model) -> TokenPruning:
@@ -130,9 +136,15 @@ class Tokens(Pruning):
             return
         (values,) = self._soft.to(training.device).parameters()
         self._adam = torch.optim.Adam([values], lr=0.0)
-        states = {name: torch.zeros_like(values, requires_grad=False) for name in ("exp_avg", "exp_avg_sq")}
+        states = {
+            name: torch.zeros_like(values, requires_grad=False)
+            for name in ("exp_avg", "exp_avg_sq")
+        }
         self._adam.state[values] = {"step": torch.zeros(()), **states}
-        self._buffers = {f"prune.{name}": own for name, own in {"values": values, **self._adam.state[values]}.items()}
+        self._buffers = {
+            f"prune.{name}": own
+            for name, own in {"values": values, **self._adam.state[values]}.items()
+        }
 
     @property
     def in_state(self) -> Mapping[str, RuleRecord]:

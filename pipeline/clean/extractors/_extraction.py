@@ -22,7 +22,9 @@ from clozeline.pipeline.clean.extractors._preparation import prepare_page
 from clozeline.pipeline.registries import EXTRACTORS, ExtractorComponent
 from clozeline.process import die_with, python_command, start_child
 
-EXTRACTION_KEYS: Final = dict.fromkeys(("timeout", "extractor_crash", "extractor_error", "extract_empty"), "extractor")
+EXTRACTION_KEYS: Final = dict.fromkeys(
+    ("timeout", "extractor_crash", "extractor_error", "extract_empty"), "extractor"
+)
 """The key that rules each reason of an extraction."""
 _START_S: Final = 60.0
 _PATIENCE: Final = 120  # wall-clock seconds per CPU second that a page may take
@@ -100,7 +102,10 @@ class Extraction:
         with theirs:
             # in its own process group, so that Ctrl-C only reaches the parent, which then ends the child
             self._child = start_child(
-                python_command("-c", code), stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], process_group=0
+                python_command("-c", code),
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                process_group=0,
             )
         try:
             ours.settimeout(_START_S)
@@ -109,7 +114,9 @@ class Extraction:
                 raise EOFError
         except (EOFError, OSError) as error:
             self.close()
-            raise StorageError("the extractor's process does not start; see its message above") from error
+            raise StorageError(
+                "the extractor's process does not start; see its message above"
+            ) from error
         ours.settimeout(self._patience_s)
 
     def close(self) -> None:
@@ -156,7 +163,9 @@ def serve(descriptor: int) -> None:
                 signal.setitimer(signal.ITIMER_PROF, limits.timeout_s)
                 answer = _extract_page(extractor, json.loads(line))
                 signal.setitimer(signal.ITIMER_PROF, 0)
-                sender.sendall(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+                sender.sendall(
+                    json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+                )
         except MemoryError:
             os._exit(1)
 

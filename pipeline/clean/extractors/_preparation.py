@@ -8,15 +8,21 @@ from resiliparse.parse.html import HTMLTree
 
 from clozeline.pipeline.text.exponents import is_exponent
 
-_XHTML: Final = re.compile(r"(?i)<!doctype[^>]*\bXHTML\b|<html\b[^>]*\bxmlns\s*=[\s\"']*\S+/1999/xhtml")
+_XHTML: Final = re.compile(
+    r"(?i)<!doctype[^>]*\bXHTML\b|<html\b[^>]*\bxmlns\s*=[\s\"']*\S+/1999/xhtml"
+)
 # elements that HTML does not close where an XHTML page closes them itself
-_CLOSED: Final = re.compile(r"(?i)<(a|b|div|em|h\d|i|iframe|li|p|script|span|strong|style|td|title)\b([^<>]*)/>")
+_CLOSED: Final = re.compile(
+    r"(?i)<(a|b|div|em|h\d|i|iframe|li|p|script|span|strong|style|td|title)\b([^<>]*)/>"
+)
 _TOUCHED: Final = re.compile(r"(?i)hidden|display|visibility|<(?:rt|rp|rb|rtc|sup|button)\b")
 _HIDDEN: Final = "[hidden], [aria-hidden='true' i], [style*='display' i], [style*='visibility' i]"
 # formulas have a form for the eye that is hidden from screen readers
 _SHOWN: Final = "math, [class*='math' i], [class*='katex' i]"
 _MARK: Final = "data-unshown"
-_BUTTONS: Final = "h1 button, h2 button, h3 button, h4 button, h5 button, h6 button, summary button, dt button"
+_BUTTONS: Final = (
+    "h1 button, h2 button, h3 button, h4 button, h5 button, h6 button, summary button, dt button"
+)
 _NO_TEXT: Final = re.compile(r"(?is)<(script|style)\b.*?</\1\s*>|<[^>]*>|\s+")
 
 
@@ -48,7 +54,9 @@ def prepare_page(html: str) -> str:
 
 
 def _read_xhtml(html: str) -> str:
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, encoding="utf-8")
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, encoding="utf-8"
+    )
     try:
         root = etree.fromstring(html.strip().encode("utf-8", "replace"), parser)
     except etree.XMLSyntaxError:
@@ -66,7 +74,8 @@ def _remove_hidden(body: Any) -> None:
     unshown = body.query_selector_all(f"[{_MARK}]").values()
     outer = [node for node in unshown if not node.parent.closest(f"[{_MARK}]")]
     hidden, total = (
-        sum(len(_NO_TEXT.sub("", node.html)) for node in nodes) for nodes in (outer, [body] if outer else [])
+        sum(len(_NO_TEXT.sub("", node.html)) for node in nodes)
+        for nodes in (outer, [body] if outer else [])
     )
     if 2 * hidden <= total:
         for node in outer:
@@ -85,7 +94,9 @@ def _show(node: Any) -> None:
 def _is_hidden(node: Any) -> bool:
     if node.hasattr("hidden") and node.getattr("hidden") != "until-found":
         return True
-    declarations = (each.partition(":")[::2] for each in (node.getattr("style") or "").lower().split(";"))
+    declarations = (
+        each.partition(":")[::2] for each in (node.getattr("style") or "").lower().split(";")
+    )
     style = {name.strip(): value.replace("!important", "").strip() for name, value in declarations}
     if style.get("display") == "none" or style.get("visibility") in ("hidden", "collapse"):
         return True

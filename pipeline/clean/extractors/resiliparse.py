@@ -42,11 +42,15 @@ class Resiliparse(Extractor):
         if text.strip() or not self._options.main_content:
             return text
         lines = map(str.strip, _parse(bare, False).split("\n"))
-        prose = "\n\n".join(dict.fromkeys(line for line in lines if len(line) >= _LINE and not line.startswith("•")))
+        prose = "\n\n".join(
+            dict.fromkeys(line for line in lines if len(line) >= _LINE and not line.startswith("•"))
+        )
         return prose if len(prose) >= _PROSE else ""
 
 
 def _parse(html: str, main_content: bool) -> str:
     return str(
-        extract_plain_text(html, preserve_formatting=True, main_content=main_content, alt_texts=False, links=False)
+        extract_plain_text(
+            html, preserve_formatting=True, main_content=main_content, alt_texts=False, links=False
+        )
     )

@@ -22,11 +22,15 @@ class Trafilatura(Extractor):
 
         self._options = options
         self._extract = extract
-        logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # it writes a line for each page without text
+        logging.getLogger("trafilatura").setLevel(
+            logging.CRITICAL
+        )  # it writes a line for each page without text
 
     def extract(self, html: str) -> str:
         # its deduplication depends on the pages read before, in this process
-        text = self._extract(html, fast=self._options.fast, deduplicate=False, include_comments=False)
+        text = self._extract(
+            html, fast=self._options.fast, deduplicate=False, include_comments=False
+        )
         return text or ""
 
     def extract_leniently(self, html: str) -> str:

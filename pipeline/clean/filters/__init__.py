@@ -26,8 +26,12 @@ class Verdict:
     reason: str = ""  # why it is rejected; empty if it is kept
     detail: str = ""  # the value and its threshold
     text: str | None = None  # the edited text; None without an edit
-    removed: Mapping[str, int] = field(default_factory=dict)  # characters removed by the edit, by rule
-    columns: Mapping[str, Any] = field(default_factory=dict)  # what it adds to `extra` of the document
+    removed: Mapping[str, int] = field(
+        default_factory=dict
+    )  # characters removed by the edit, by rule
+    columns: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # what it adds to `extra` of the document
     flags: int = 0  # bits that it sets in `flags` of the document
     note: str = ""  # what the report counts, without a rejection
 
@@ -100,13 +104,22 @@ DATA_FILE: Final = {"data_file": True}
 
 def data_files(options: Any) -> dict[str, str]:
     """Return the SHA-256 (hex) of each file that options name, by path; ConfigurationError if one is missing."""
-    named = [getattr(options, option.name) for option in fields(options) if option.metadata.get("data_file")]
+    named = [
+        getattr(options, option.name)
+        for option in fields(options)
+        if option.metadata.get("data_file")
+    ]
     listed = [
-        Path(item) for value in named if value is not None for item in (value if isinstance(value, list) else [value])
+        Path(item)
+        for value in named
+        if value is not None
+        for item in (value if isinstance(value, list) else [value])
     ]
     digests = {}
     for path in listed:
-        inside = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+        inside = (
+            sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+        )
         for file in inside:
             try:
                 with file.open("rb") as content:
@@ -139,9 +152,12 @@ class HashedTerms:
 
     def holds_any(self, terms: Sequence[str]) -> bool:
         """Return whether one of the terms is in the set."""
-        keys = np.array([xxhash.xxh3_64_intdigest(term.encode()) for term in terms], dtype=np.uint64)
+        keys = np.array(
+            [xxhash.xxh3_64_intdigest(term.encode()) for term in terms], dtype=np.uint64
+        )
         return any(
-            bool((np.searchsorted(known, keys, "right") > np.searchsorted(known, keys)).any()) for known in self._hashes
+            bool((np.searchsorted(known, keys, "right") > np.searchsorted(known, keys)).any())
+            for known in self._hashes
         )
 
 

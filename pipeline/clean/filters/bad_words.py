@@ -7,7 +7,14 @@ from typing import Annotated, ClassVar
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.clean.filters import DATA_FILE, Measure, ThresholdFilter, Verdict, at_most, iter_terms
+from clozeline.pipeline.clean.filters import (
+    DATA_FILE,
+    Measure,
+    ThresholdFilter,
+    Verdict,
+    at_most,
+    iter_terms,
+)
 from clozeline.pipeline.clean.filters.gopher_quality import Share
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.normal_form import match_words
@@ -43,7 +50,11 @@ class BadWords(ThresholdFilter):
             raise ConfigurationError(
                 f"bad_words.lists {options.lists}: expected a folder with a file for each language"
             )
-        files = sorted(file for file in options.lists.iterdir() if file.is_file() and not file.name.startswith("."))
+        files = sorted(
+            file
+            for file in options.lists.iterdir()
+            if file.is_file() and not file.name.startswith(".")
+        )
         self._terms = {file.name.split(".")[0]: _terms_by_first_word(file) for file in files}
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
@@ -73,7 +84,14 @@ def _count_words(words: Sequence[str], terms: Mapping[str, Sequence[list[str]]])
     count = free = 0
     for start in [index for index, word in enumerate(words) if word in terms]:
         if start >= free:
-            length = next((len(term) for term in terms[words[start]] if words[start : start + len(term)] == term), 0)
+            length = next(
+                (
+                    len(term)
+                    for term in terms[words[start]]
+                    if words[start : start + len(term)] == term
+                ),
+                0,
+            )
             count = count + length
             free = start + length
     return count

@@ -19,7 +19,14 @@ _FEWEST_FRAGMENTS: Final = 3
 _NEXT_START: Final = re.compile(r"[.?!] ([^\W\d_])")
 _QUOTES: Final = ('"', "'", "”", "’")
 """Quotes that end a line of printed prose; the paper has the first one."""
-_POLICY: Final = ("terms of use", "privacy policy", "cookie policy", "uses cookies", "use of cookies", "use cookies")
+_POLICY: Final = (
+    "terms of use",
+    "privacy policy",
+    "cookie policy",
+    "uses cookies",
+    "use of cookies",
+    "use cookies",
+)
 
 
 def _has_capitals(text: str) -> bool:
@@ -45,7 +52,12 @@ class C4Quality(Filter):
     """
 
     VERSION: ClassVar[int] = 3
-    reasons: ClassVar[tuple[str, ...]] = ("lorem_ipsum", "curly_bracket", "fragments", "too_few_sentences")
+    reasons: ClassVar[tuple[str, ...]] = (
+        "lorem_ipsum",
+        "curly_bracket",
+        "fragments",
+        "too_few_sentences",
+    )
 
     @config_class
     class Options:
@@ -109,7 +121,10 @@ class C4Quality(Filter):
         filled = sum(map(bool, kept))
         is_cut = fragments >= _FEWEST_FRAGMENTS and 2 * fragments > filled
         if is_cut and statistics.judges_paragraphs and _has_capitals(statistics.text):
-            return Verdict("fragments", f"{fragments} of {filled} lines that would be kept begin in mid-sentence")
+            return Verdict(
+                "fragments",
+                f"{fragments} of {filled} lines that would be kept begin in mid-sentence",
+            )
         # count the sentences, up to the number required
         sentences = 0
         for line in kept:
@@ -117,7 +132,9 @@ class C4Quality(Filter):
                 break
             sentences += len(self._sentences.starts(line, document.language))
         if sentences < self._options.sentences or not any(kept):
-            return Verdict("too_few_sentences", f"{sentences} sentences < {self._options.sentences}")
+            return Verdict(
+                "too_few_sentences", f"{sentences} sentences < {self._options.sentences}"
+            )
         if not any(removed.values()):
             return KEEP
         text = normalize("\n".join(kept)) if removed["citation"] else join_lines(kept)
@@ -139,7 +156,9 @@ class C4Quality(Filter):
         if len(bare) > options.word_chars and max(map(len, bare.split())) > options.word_chars:
             return "long_word"
         line = self._remove_citations(bare)
-        if options.terminal_punctuation and (not self._is_ended(line, language) or line.endswith("...")):
+        if options.terminal_punctuation and (
+            not self._is_ended(line, language) or line.endswith("...")
+        ):
             return "terminal_punctuation"
         few = len(bare.split(None, options.words_per_line)) < options.words_per_line
         if few and count_words(bare) < options.words_per_line:

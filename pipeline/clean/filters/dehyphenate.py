@@ -12,7 +12,13 @@ from clozeline.pipeline.text.text_statistics import TextStatistics
 _CUT: Final = re.compile(r"[-\u2010]\n\n?[ \t]*([^\W\d_]+)([^\s\-\u2010]*)( ?)")
 _BEFORE: Final = re.compile(r"[^\W\d_]+\Z")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-_AND: Final = {"en": {"and", "or"}, "de": {"und", "oder"}, "nl": {"en", "of"}, "fr": {"et", "ou"}, "es": {"y", "o"}}
+_AND: Final = {
+    "en": {"and", "or"},
+    "de": {"und", "oder"},
+    "nl": {"en", "of"},
+    "fr": {"et", "ou"},
+    "es": {"y", "o"},
+}
 """Words after a suspended hyphen, by language: `pre- and post-war`, `Vor- und Nachteile`."""
 
 
@@ -52,7 +58,11 @@ class Dehyphenate(Filter):
             return f"{hyphen}{cut[1]}{cut[2]}{cut[3] and chr(10)}"
 
         joined = _CUT.sub(join, text)
-        return KEEP if joined == text else Verdict(text=joined, removed={"hyphens": len(text) - len(joined)})
+        return (
+            KEEP
+            if joined == text
+            else Verdict(text=joined, removed={"hyphens": len(text) - len(joined)})
+        )
 
 
 def _head_of(cut: re.Match[str]) -> str:

@@ -68,5 +68,9 @@ class FinewebQuality(ThresholdFilter):
         yield at_most("short_line_ratio", short / count, options.short_line_thr)
         newlines = len(statistics.lines) - 1
         copied = statistics.duplicate_lines.copied_chars
-        yield at_most("char_dup_ratio", copied / max(1, sum(map(len, lines))), options.char_duplicates_ratio)
-        yield at_most("list_ratio", newlines / max(1, statistics.token_count), options.new_line_ratio)
+        yield at_most(
+            "char_dup_ratio", copied / max(1, sum(map(len, lines))), options.char_duplicates_ratio
+        )
+        yield at_most(
+            "list_ratio", newlines / max(1, statistics.token_count), options.new_line_ratio
+        )

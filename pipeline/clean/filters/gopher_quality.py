@@ -8,15 +8,41 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.clean.filters import DATA_FILE, KEEP, Measure, ThresholdFilter, Verdict, at_least, at_most
+from clozeline.pipeline.clean.filters import (
+    DATA_FILE,
+    KEEP,
+    Measure,
+    ThresholdFilter,
+    Verdict,
+    at_least,
+    at_most,
+)
 from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.text.text_statistics import TextStatistics, count_stop_words, read_stop_words
+from clozeline.pipeline.text.text_statistics import (
+    TextStatistics,
+    count_stop_words,
+    read_stop_words,
+)
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
 _STOP_WORDS: Final = {
     "en": ["the", "be", "to", "of", "and", "that", "have", "with"],  # the paper's
-    "de": ["der", "die", "und", "in", "den", "von", "zu", "das", "mit", "sich", "ist", "nicht", "ein"],
+    "de": [
+        "der",
+        "die",
+        "und",
+        "in",
+        "den",
+        "von",
+        "zu",
+        "das",
+        "mit",
+        "sich",
+        "ist",
+        "nicht",
+        "ein",
+    ],
     "fr": ["de", "la", "le", "et", "les", "des", "en", "un", "du", "une", "que", "est", "pour"],
     "es": ["de", "la", "que", "el", "en", "y", "a", "los", "se", "del", "las", "un", "por"],
     "it": ["di", "e", "il", "la", "che", "in", "a", "per", "un", "del", "è", "della", "non"],
@@ -57,7 +83,10 @@ class GopherQuality(ThresholdFilter):
 
         words: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] = (50, 100_000)
         """minimum and maximum number of words; in scripts without blanks, three characters count as one"""
-        mean_word_length: tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(ge=0)]] = (3, 10)
+        mean_word_length: tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(ge=0)]] = (
+            3,
+            10,
+        )
         """minimum of the mean word length in characters, maximum in letters, without vowel signs and other marks on
         them; no effect on texts in scripts without blanks"""
         symbols_per_word: Annotated[float, Field(ge=0)] = 0.1
@@ -77,13 +106,21 @@ class GopherQuality(ThresholdFilter):
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        lists = _STOP_WORDS if options.stop_words_from is None else read_stop_words(options.stop_words_from)
+        lists = (
+            _STOP_WORDS
+            if options.stop_words_from is None
+            else read_stop_words(options.stop_words_from)
+        )
         self._stop_words = {language: frozenset(words) for language, words in lists.items()}
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the verdict of the first rule that fails; note a language without a list."""
         verdict = super().judge(document, statistics)
-        is_off = verdict is KEEP and self._options.stop_words and document.language not in self._stop_words
+        is_off = (
+            verdict is KEEP
+            and self._options.stop_words
+            and document.language not in self._stop_words
+        )
         return Verdict(note="stop_words_unavailable") if is_off else verdict
 
     def measure(self, document: Document, statistics: TextStatistics) -> Iterator[Measure]:
@@ -96,7 +133,9 @@ class GopherQuality(ThresholdFilter):
         if statistics.has_blanks:
             shortest, longest = options.mean_word_length
             shown = "mean word length {:.2f}"
-            yield at_least("gopher_below_avg_threshold", statistics.mean_word_length, shortest, shown)
+            yield at_least(
+                "gopher_below_avg_threshold", statistics.mean_word_length, shortest, shown
+            )
             yield at_most("gopher_above_avg_threshold", statistics.mean_letters, longest, shown)
         tokens = max(1, statistics.token_count)
         yield at_most("gopher_too_many_hashes", text.count("#") / tokens, options.symbols_per_word)
@@ -111,4 +150,6 @@ class GopherQuality(ThresholdFilter):
         yield at_least("gopher_below_alpha_threshold", share, options.tokens_with_letter)
         if (stop_words := self._stop_words.get(document.language)) is not None:
             distinct = count_stop_words(statistics, stop_words, document.language)
-            yield at_least("gopher_enough_stop_words", distinct, options.stop_words, "{} stop words")
+            yield at_least(
+                "gopher_enough_stop_words", distinct, options.stop_words, "{} stop words"
+            )

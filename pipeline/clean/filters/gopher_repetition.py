@@ -65,7 +65,9 @@ class GopherRepetition(ThresholdFilter):
         if options.min_words and statistics.words < options.min_words:
             return
         paragraphs = statistics.duplicate_paragraphs
-        yield at_most("dup_para_frac", paragraphs.copies / max(1, paragraphs.pieces), options.paragraphs)
+        yield at_most(
+            "dup_para_frac", paragraphs.copies / max(1, paragraphs.pieces), options.paragraphs
+        )
         yield at_most("dup_para_char_frac", paragraphs.copied_chars / size, options.paragraph_chars)
         lines = statistics.duplicate_lines
         yield at_most("dup_line_frac", lines.copies / max(1, lines.pieces), options.lines)
@@ -73,4 +75,6 @@ class GopherRepetition(ThresholdFilter):
         for n, threshold in sorted(options.top_ngrams.items()):
             yield at_most(f"top_{n}_gram", statistics.top_ngram_chars(n) / size, threshold)
         for n, threshold in sorted(options.duplicate_ngrams.items()):
-            yield at_most(f"duplicated_{n}_n_grams", statistics.duplicate_ngram_chars(n) / size, threshold)
+            yield at_most(
+                f"duplicated_{n}_n_grams", statistics.duplicate_ngram_chars(n) / size, threshold
+            )

@@ -10,7 +10,9 @@ from clozeline.pipeline.text.text_statistics import TextStatistics
 _BOOK: Final = r"(?:THE |THIS )?PROJECT GUTENBERG"
 _FLAGS: Final = re.MULTILINE | re.IGNORECASE
 # a title in the marker may go over several lines
-_START: Final = re.compile(rf"^[ \t]*\*{{3}} ?START OF {_BOOK}(?:[^*]{{0,300}}?\*{{3}}|[^\n]*)", _FLAGS)
+_START: Final = re.compile(
+    rf"^[ \t]*\*{{3}} ?START OF {_BOOK}(?:[^*]{{0,300}}?\*{{3}}|[^\n]*)", _FLAGS
+)
 _SMALL_PRINT: Final = re.compile(r"^[^\n]{0,9}END\*?THE SMALL PRINT![^\n]*", _FLAGS)
 _END: Final = re.compile(rf"^[ \t]*\*{{3}} ?END OF {_BOOK}", _FLAGS)
 _LAST_WORDS: Final = re.compile(r"^[ \t]*End of (?:the |this )?Project Gutenberg\b", _FLAGS)
@@ -53,7 +55,9 @@ def _find_start(text: str) -> int:
     start = _START.search(text)
     if start is None:
         start = _SMALL_PRINT.search(text)
-        if start is None or 2 * start.end() > len(text):  # the small print of some books is at their end
+        if start is None or 2 * start.end() > len(
+            text
+        ):  # the small print of some books is at their end
             return 0
     first = start.end()
     while (credit := _CREDITS.match(text, first)) is not None:

@@ -37,7 +37,12 @@ class PageNumbers(Filter):
         inside = [page for page in pages if _is_inside_sentence(lines, page)]
         if not pages or 2 * len(inside) < len(pages):
             return KEEP
-        around = [at for page in inside for at in (page - 1, page + 1) if 0 <= at < len(lines) and not lines[at]]
+        around = [
+            at
+            for page in inside
+            for at in (page - 1, page + 1)
+            if 0 <= at < len(lines) and not lines[at]
+        ]
         dropped = {*pages, *around}
         text = "\n".join(line for at, line in enumerate(lines) if at not in dropped)
         text = re.sub(r"\n{3,}", "\n\n", text).strip()
@@ -61,7 +66,10 @@ def _page_number(line: str) -> int:
     if match[1]:
         return int(match[1])
     values = [_ROMAN[letter] for letter in match[2].lower()]
-    return sum(-value if value < after else value for value, after in zip(values, [*values[1:], 0], strict=True))
+    return sum(
+        -value if value < after else value
+        for value, after in zip(values, [*values[1:], 0], strict=True)
+    )
 
 
 def _is_inside_sentence(lines: list[str], page: int) -> bool:

@@ -99,22 +99,36 @@ class Pii(Filter):
             removed[kind] += end - start
         if not removed:
             return KEEP
-        return Verdict(text="".join((*pieces, text[last:])), removed=removed, flags=FLAG_PII_REPLACED)
+        return Verdict(
+            text="".join((*pieces, text[last:])), removed=removed, flags=FLAG_PII_REPLACED
+        )
 
     def find(self, text: str) -> Iterator[tuple[str, int, int]]:
         """Yield kind, start and end of what is replaced, in the order of the text; no two overlap."""
         spans: list[tuple[int, int, str]] = []
         options = self._options
         if options.email and "@" in text:
-            spans += [(match.start(), end, "email") for match in _EMAIL.finditer(text) if (end := _end_of_host(match))]
+            spans += [
+                (match.start(), end, "email")
+                for match in _EMAIL.finditer(text)
+                if (end := _end_of_host(match))
+            ]
         if options.iban:
-            spans += [(*match.span(), "iban") for match in _IBAN.finditer(text) if is_iban(match[0])]
+            spans += [
+                (*match.span(), "iban") for match in _IBAN.finditer(text) if is_iban(match[0])
+            ]
         if options.ip:
-            spans += [(*match.span(), "ip") for match in _IPV4.finditer(text) if is_public(match[0])]
+            spans += [
+                (*match.span(), "ip") for match in _IPV4.finditer(text) if is_public(match[0])
+            ]
             if "::" in text or text.count(":") >= 7:
-                spans += [(*match.span(), "ip") for match in _IPV6.finditer(text) if is_public(match[0])]
+                spans += [
+                    (*match.span(), "ip") for match in _IPV6.finditer(text) if is_public(match[0])
+                ]
         if options.phone:
-            spans += [(*match.span(), "phone") for match in _PHONE.finditer(text) if is_phone(match[0])]
+            spans += [
+                (*match.span(), "phone") for match in _PHONE.finditer(text) if is_phone(match[0])
+            ]
         free = 0
         for start, end, kind in sorted(spans, key=lambda span: (span[0], -span[1])):
             if start >= free:

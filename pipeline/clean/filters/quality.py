@@ -52,7 +52,9 @@ class Quality(ThresholdFilter):
 
     def measure(self, document: Document, statistics: TextStatistics) -> Iterator[Measure]:
         """Yield the score."""
-        yield at_least("low_quality", self._score(statistics.text), self._options.threshold, "{:.4f}")
+        yield at_least(
+            "low_quality", self._score(statistics.text), self._options.threshold, "{:.4f}"
+        )
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the verdict by the threshold, with the score."""
@@ -63,7 +65,9 @@ class Quality(ThresholdFilter):
 
     def _score(self, text: str) -> float:
         # the model reads one line; probabilities exceed 1 by rounding
-        found = dict(zip(*self._model.predict(" ".join(text.split()), k=-1, threshold=-1.0), strict=True))
+        found = dict(
+            zip(*self._model.predict(" ".join(text.split()), k=-1, threshold=-1.0), strict=True)
+        )
         return round(min(1.0, float(found[self._options.label])), 6)
 
 
@@ -79,7 +83,11 @@ def _load_model(path: Path) -> Any:
     try:
         command = python_command("-c", _LOAD, str(path))
         done = run_child(command, limits=Limits(), timeout_s=_LOAD_SECONDS, text=True)
-        reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1] if done.returncode else ""
+        reason = (
+            (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+            if done.returncode
+            else ""
+        )
     except subprocess.TimeoutExpired:
         reason = f"the library reads it for more than {_LOAD_SECONDS} s"
     if reason:

@@ -9,9 +9,22 @@ from urllib.parse import unquote
 from pydantic import Field
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
-from clozeline.pipeline.clean.filters import DATA_FILE, KEEP, Filter, HashedTerms, Verdict, iter_terms
+from clozeline.pipeline.clean.filters import (
+    DATA_FILE,
+    KEEP,
+    Filter,
+    HashedTerms,
+    Verdict,
+    iter_terms,
+)
 from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.text.hosts import LONGEST_HOST, ascii_host, ascii_url, host_of, parent_domains
+from clozeline.pipeline.text.hosts import (
+    LONGEST_HOST,
+    ascii_host,
+    ascii_url,
+    host_of,
+    parent_domains,
+)
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
 _BETWEEN_WORDS: Final = re.compile(r"[\W_]+")
@@ -59,7 +72,13 @@ class Url(Filter):
         """files of strings that no URL may have, also across marks: `ab` is in `a-b`"""
 
         def __post_init__(self) -> None:
-            if not (self.domains or self.urls or self.banned_words or self.soft_words or self.banned_subwords):
+            if not (
+                self.domains
+                or self.urls
+                or self.banned_words
+                or self.soft_words
+                or self.banned_subwords
+            ):
                 raise ValueError(
                     "expected at least one list, got none: name a file in `domains`, `urls`, `banned_words`, "
                     "`soft_words` or `banned_subwords`"
@@ -89,7 +108,10 @@ class Url(Filter):
         if banned := self._banned.intersection(words):
             return Verdict("url_banned_word", min(banned))
         if len(soft := self._soft.intersection(words)) >= self._threshold:
-            return Verdict("url_soft_words", f"{len(soft)} soft words >= {self._threshold}: {', '.join(sorted(soft))}")
+            return Verdict(
+                "url_soft_words",
+                f"{len(soft)} soft words >= {self._threshold}: {', '.join(sorted(soft))}",
+            )
         joined = "".join(words)
         if inside := [subword for subword in self._subwords if subword in joined]:
             return Verdict("url_banned_subword", min(inside))

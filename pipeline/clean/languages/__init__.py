@@ -14,7 +14,10 @@ Score = Annotated[float, Field(ge=0, le=1)]
 _SHORT: Final = 100
 _LONG: Final = 300
 """Package of the identifiers."""
-LANGUAGE_KEYS: Final = {"language": "language.keep", "language_score": "language.threshold, language.long_threshold"}
+LANGUAGE_KEYS: Final = {
+    "language": "language.keep",
+    "language_score": "language.threshold, language.long_threshold",
+}
 """The key that rules each reason of a language rule."""
 UNDECIDED: Final = "und"
 """Code of a text whose language is undecided: too short, no letters, or two languages equally likely."""
@@ -78,7 +81,10 @@ def sample_text(text: str, characters: int = _SAMPLE) -> str:
 def _whole_words(text: str, start: int, end: int) -> str:
     """Return a part of a text without the words that its edges cut; long words are cut."""
     if start and not text[start - 1].isspace():
-        start += next((index for index, letter in enumerate(text[start : start + _EDGE]) if letter.isspace()), 0)
+        start += next(
+            (index for index, letter in enumerate(text[start : start + _EDGE]) if letter.isspace()),
+            0,
+        )
     if end < len(text) and not text[end].isspace():
         last = reversed(text[end - _EDGE : end])
         end -= next((index for index, letter in enumerate(last) if letter.isspace()), 0)
@@ -121,5 +127,10 @@ class LanguageRule:
             return language, score, "language", language
         least, key = options.least_score(language, len(text))
         if score < least:
-            return language, score, "language_score", f"{language} {score:.3f} < {least:.3f} by {key}"
+            return (
+                language,
+                score,
+                "language_score",
+                f"{language} {score:.3f} < {least:.3f} by {key}",
+            )
         return language, score, "", ""

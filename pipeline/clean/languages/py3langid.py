@@ -7,7 +7,13 @@ from typing import ClassVar, Final, NamedTuple
 from py3langid.langid import MODEL_FILE
 from py3langid.langid import LanguageIdentifier as Model
 
-from clozeline.pipeline.clean.languages import UNDECIDED, LanguageIdentifier, LanguageOptions, remove_noise, sample_text
+from clozeline.pipeline.clean.languages import (
+    UNDECIDED,
+    LanguageIdentifier,
+    LanguageOptions,
+    remove_noise,
+    sample_text,
+)
 
 _NO_LETTER: Final = re.compile(r"[\W\d_]+")
 _SCRIPT_SHARE: Final = 0.8
@@ -34,7 +40,8 @@ _SCRIPTS: Final = (
     # a language that is in no row has this script alone
     _Script(_LATIN, "ace az bs crh jv kk ku ms sr tk tt uz"),
     _Script(
-        "\u0400-\u052f\u1c80-\u1c88\u2de0-\u2dff\ua640-\ua69f", "az ba be bg bs crh kk ky mk mn ru sr tg tk tt uk uz"
+        "\u0400-\u052f\u1c80-\u1c88\u2de0-\u2dff\ua640-\ua69f",
+        "az ba be bg bs crh kk ky mk mn ru sr tg tk tt uk uz",
     ),
     _Script(
         "\u0600-\u06ff\u0750-\u077f\u0870-\u08ff\ufb50-\ufdff\ufe70-\ufefc",
@@ -63,9 +70,13 @@ _SCRIPTS: Final = (
     _Script("\ua980-\ua9df", "jv", "jv"),
     _Script("\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff\uffa0-\uffdc", "ko", "ko"),
     _Script("\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f", "ja", "ja"),
-    _Script("\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af", "ja wuu yue zh"),
+    _Script(
+        "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af", "ja wuu yue zh"
+    ),
 )
-_NAMING: Final = {script.names: re.compile(f"[{script.characters}]") for script in _SCRIPTS if script.names}
+_NAMING: Final = {
+    script.names: re.compile(f"[{script.characters}]") for script in _SCRIPTS if script.names
+}
 """Scripts that name a language, by its code."""
 _LATIN_LETTER: Final = re.compile(f"[{_LATIN}]")
 _ANY_SCRIPT: Final = re.compile(f"[{''.join(script.characters for script in _SCRIPTS)}]")

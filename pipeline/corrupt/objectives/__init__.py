@@ -4,8 +4,19 @@ An objective maps samples (grouped, uncorrupted token rows) to examples (the fea
 stateless: its random choices follow from (seed, label, variant, sample uid). `Skip` lists why a row has no example.
 """
 
-from clozeline.pipeline.corrupt.objectives._masked_rows import MaskedOptions, MaskedRow, RoleOptions, choose_tokens
-from clozeline.pipeline.corrupt.objectives._objective import Draws, Frame, Objective, Skip, build_objective
+from clozeline.pipeline.corrupt.objectives._masked_rows import (
+    MaskedOptions,
+    MaskedRow,
+    RoleOptions,
+    choose_tokens,
+)
+from clozeline.pipeline.corrupt.objectives._objective import (
+    Draws,
+    Frame,
+    Objective,
+    Skip,
+    build_objective,
+)
 
 __all__ = [
     "Draws",

@@ -58,11 +58,20 @@ class PairOptions:
     """Options that all denoising objectives share."""
 
     # Descriptions are given as arguments: docstrings of attributes do not reach inheriting classes.
-    max_length: Annotated[int, Field(ge=3, description="Tokens in the longest input, frame included.")] = 512
-    grouping: Annotated[Literal["document", "packed"], Field(description="Grouping to read.")] = "document"
-    source_head: Annotated[SourceHead, Field(description="Special token in front of the input.")] = "bos"
+    max_length: Annotated[
+        int, Field(ge=3, description="Tokens in the longest input, frame included.")
+    ] = 512
+    grouping: Annotated[Literal["document", "packed"], Field(description="Grouping to read.")] = (
+        "document"
+    )
+    source_head: Annotated[
+        SourceHead, Field(description="Special token in front of the input.")
+    ] = "bos"
     decoder_start: Annotated[
-        DecoderStart, Field(description="Special token that opens the decoder's input; added in batches, never stored.")
+        DecoderStart,
+        Field(
+            description="Special token that opens the decoder's input; added in batches, never stored."
+        ),
     ] = "eos"
 
 
@@ -79,7 +88,9 @@ class DenoisingPair(Objective):
 
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        self._rate = parts_per_million(getattr(options, self.rate_option)) if self.rate_option else MILLION
+        self._rate = (
+            parts_per_million(getattr(options, self.rate_option)) if self.rate_option else MILLION
+        )
         if self._rate == 0:
             raise self.refuse_options(f"{self.rate_option} 0 changes nothing; expected more than 0")
         head: SourceHead = options.source_head
@@ -87,7 +98,9 @@ class DenoisingPair(Objective):
         self._head_tokens = int(head != "none")
         self.last_token = self.id_of("eos")
         self.frame = Frame("right", self.id_of(options.decoder_start))
-        self.grouping = self.make_grouping(options.grouping, options.max_length - 1 - self._head_tokens)
+        self.grouping = self.make_grouping(
+            options.grouping, options.max_length - 1 - self._head_tokens
+        )
         self._reserved = IdSet(vocabulary.reserved)
 
     @property
@@ -123,7 +136,9 @@ class DenoisingPair(Objective):
         require_content_only(ids, self._reserved, f"objective '{self.label}' ({self.name})")
         has_words = self.reads_words and WORD_STARTS.name in samples.columns
         opens = self.opens_word(samples) if has_words else None
-        corrupted, noise = self.noise(TokenRows(ids, samples.columns["sentence_starts"], opens), draws)
+        corrupted, noise = self.noise(
+            TokenRows(ids, samples.columns["sentence_starts"], opens), draws
+        )
         return {
             "input_ids": add_special_tokens(corrupted, self.first_token, self.last_token),
             "target_ids": add_special_tokens(ids, None, self.last_token),
@@ -142,7 +157,9 @@ class DenoisingPair(Objective):
         return self.add_special_tokens(original)
 
 
-def permute_share(keys: UInt64, lengths: Int64, rate: int, permute: Callable[[UInt64, Int64, int], Ragged]) -> Ragged:
+def permute_share(
+    keys: UInt64, lengths: Int64, rate: int, permute: Callable[[UInt64, Int64, int], Ragged]
+) -> Ragged:
     """Return an order of each row's entries: `rate` parts per million of them, at least two, are permuted."""
     if rate == MILLION:
         return permute(keys, lengths, ORDERS)
@@ -152,5 +169,7 @@ def permute_share(keys: UInt64, lengths: Int64, rate: int, permute: Callable[[UI
     among = permute(keys, moving, ORDERS)
     order = Ragged(list_indices(lengths).astype(np.uint16), offsets_of(lengths))
     flat_positions = chosen.values + np.repeat(order.offsets[:-1], moving)
-    order.values[flat_positions] = chosen.values[among.values + np.repeat(among.offsets[:-1], moving)]
+    order.values[flat_positions] = chosen.values[
+        among.values + np.repeat(among.offsets[:-1], moving)
+    ]
     return order

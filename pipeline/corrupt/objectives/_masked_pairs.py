@@ -35,7 +35,9 @@ from clozeline.seeding import LABELS, below, random_bits
 FRAME_TOKENS: Final = 3
 # Share of windows that are shorter than a full row.
 SHORT_RATE: Final = 0.1
-_SEGMENT_STARTS: Final = Feature("segment_starts", "uint16", STARTS, "starts of both segments: 0, and after [SEP]")
+_SEGMENT_STARTS: Final = Feature(
+    "segment_starts", "uint16", STARTS, "starts of both segments: 0, and after [SEP]"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,9 @@ class Pairs:
 class MaskedPairOptions:
     """Options that all objectives over segment pairs share."""
 
-    max_length: Annotated[int, Field(ge=5, description="Tokens in a full row, [CLS] and both [SEP] included.")] = 512
+    max_length: Annotated[
+        int, Field(ge=5, description="Tokens in a full row, [CLS] and both [SEP] included.")
+    ] = 512
     mask_rate: Annotated[
         Rate, Field(description="Share of the maskable tokens of both segments that become labels.")
     ] = 0.15
@@ -88,7 +92,9 @@ class MaskedPair(Objective, ABC):
         self._frame_ids = np.array([self.first_token, self.last_token], vocabulary.id_dtype)
         self._mask = self.id_of("mask")
         self._rate = parts_per_million(options.mask_rate)
-        self._mask_ppm, self._random_ppm = map(parts_per_million, (options.mask_share, options.random_share))
+        self._mask_ppm, self._random_ppm = map(
+            parts_per_million, (options.mask_share, options.random_share)
+        )
         self.features = (*MASKED_FEATURES, _SEGMENT_STARTS, *self.pair_features())
 
     @abstractmethod
@@ -112,7 +118,9 @@ class MaskedPair(Objective, ABC):
         chosen = choose(keys, sizes, self.budget(sizes))
         flat_positions = chosen.values.astype(np.int64)
         flat_positions += flat_positions >= np.repeat(pairs.lengths[:, 0], chosen.lengths)
-        return Ragged(flat_positions + np.repeat(rows.offsets[:-1] + 1, chosen.lengths), chosen.offsets)
+        return Ragged(
+            flat_positions + np.repeat(rows.offsets[:-1] + 1, chosen.lengths), chosen.offsets
+        )
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
         """Choose the pairs, then mask both segments together."""
@@ -140,7 +148,9 @@ class MaskedPair(Objective, ABC):
         starts = samples.columns["sentence_starts"]
         drawn = random_bits(keys, LABELS, 2)
         sentences = 1 + below(drawn[:, 1] >> np.uint64(32), (starts.lengths - 1).astype(np.uint64))
-        return drawn[:, 0] >> np.uint64(63) == 1, starts.values[starts.offsets[:-1] + sentences].astype(np.int64)
+        return drawn[:, 0] >> np.uint64(63) == 1, starts.values[
+            starts.offsets[:-1] + sentences
+        ].astype(np.int64)
 
     def require_cut(self, sample: Sample, cut: int) -> None:
         """Raise ValueError if no sentence of a window but the first starts at token `cut`."""
@@ -195,4 +205,6 @@ def window_grouping(
 ) -> GroupingSpec:
     """Return the spec of windows of `length` tokens of one document; `partner`: each with one from another document."""
     spec = objective.make_grouping("sentence_pair", length)
-    return GroupingSpec.of("sentence_pair", {"length": spec.length, "short_rate": short_rate, "partner": partner})
+    return GroupingSpec.of(
+        "sentence_pair", {"length": spec.length, "short_rate": short_rate, "partner": partner}
+    )

@@ -16,11 +16,21 @@ from clozeline.arrays import Int64, UInt8, UInt64
 from clozeline.columns import IDS, PLACES, ROW, WEIGHT, Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.configuration.unread_keys import refuse_unread_keys
-from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES, Draws, Objective, Skip
+from clozeline.pipeline.corrupt.objectives._objective import (
+    DOCUMENT_FEATURES,
+    Draws,
+    Objective,
+    Skip,
+)
 from clozeline.pipeline.kernels.distributions import powers
 from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens, scalars, shift_starts
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
-from clozeline.pipeline.kernels.sampling import choose, choose_weighted, draw_replacements, offsets_of
+from clozeline.pipeline.kernels.sampling import (
+    choose,
+    choose_weighted,
+    draw_replacements,
+    offsets_of,
+)
 from clozeline.pipeline.rows import Example, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 
@@ -30,7 +40,9 @@ Budget: TypeAlias = Callable[[Int64], Int64]
 MASKED_FEATURES: Final = (
     Feature("input_ids", "ids", IDS, "framed row, corrupted"),
     Feature("label_positions", "uint16", PLACES, "places of the labels, ascending"),
-    Feature("label_ids", "ids", Role("label", "label_positions"), "original ids at label_positions"),
+    Feature(
+        "label_ids", "ids", Role("label", "label_positions"), "original ids at label_positions"
+    ),
 )
 WEIGHT_FEATURES: Final = (
     Feature("label_weight", "float32", WEIGHT, "weight of the loss of each of the row's labels"),
@@ -38,21 +50,40 @@ WEIGHT_FEATURES: Final = (
 )
 # Attention modes (UniLM), stored with rows that are not read bidirectionally.
 Attention: TypeAlias = Literal["bidirectional", "left_to_right", "right_to_left", "prefix"]
-_ATTENTION_CODES: Final[tuple[Attention, ...]] = ("bidirectional", "left_to_right", "right_to_left", "prefix")
+_ATTENTION_CODES: Final[tuple[Attention, ...]] = (
+    "bidirectional",
+    "left_to_right",
+    "right_to_left",
+    "prefix",
+)
 ATTENTION_FEATURES: Final = (
     Feature(
-        "attention", "uint8", Role("row", below=4), "place i reads 1: places j <= i, 2: j >= i, 3: j <= i or < prefix"
+        "attention",
+        "uint8",
+        Role("row", below=4),
+        "place i reads 1: places j <= i, 2: j >= i, 3: j <= i or < prefix",
     ),
-    Feature("prefix_length", "uint16", ROW, "tokens of input_ids that every place may read, 0 unless attention is 3"),
+    Feature(
+        "prefix_length",
+        "uint16",
+        ROW,
+        "tokens of input_ids that every place may read, 0 unless attention is 3",
+    ),
 )
 # Descriptions are given as arguments: docstrings of attributes do not reach inheriting classes.
 Separator: TypeAlias = Annotated[
-    Literal["none", "sep", "eos"], Field(description="Special token between the documents of packed rows.")
+    Literal["none", "sep", "eos"],
+    Field(description="Special token between the documents of packed rows."),
 ]
 
-MaskShare: TypeAlias = Annotated[Rate, Field(description="Share of labels whose token becomes [MASK].")]
+MaskShare: TypeAlias = Annotated[
+    Rate, Field(description="Share of labels whose token becomes [MASK].")
+]
 RandomShare: TypeAlias = Annotated[
-    Rate, Field(description="Share of labels whose token becomes a random id of the corpus; the rest stays as it is.")
+    Rate,
+    Field(
+        description="Share of labels whose token becomes a random id of the corpus; the rest stays as it is."
+    ),
 ]
 MaxLabels: TypeAlias = Annotated[
     Annotated[int, Field(ge=1)] | None,
@@ -78,16 +109,23 @@ class RowOptions:
     WITH_SEPARATOR: ClassVar = {"packed": ("separator",), "full_sentences": ("separator",)}
     """Groupings whose rows hold several documents, and the key that they read."""
 
-    max_length: Annotated[int, Field(ge=3, description="Tokens in a full row, [CLS] and [SEP] included.")] = 512
+    max_length: Annotated[
+        int, Field(ge=3, description="Tokens in a full row, [CLS] and [SEP] included.")
+    ] = 512
     grouping: RowGrouping = "packed"
     separator: Separator = "sep"
     cross_documents: Annotated[
-        bool, Field(description="Let attention cross documents in packed rows; false stores `document_starts`.")
+        bool,
+        Field(
+            description="Let attention cross documents in packed rows; false stores `document_starts`."
+        ),
     ] = True
 
     def __post_init__(self) -> None:
         if not self.cross_documents and self.grouping == "document":
-            raise ValueError("cross_documents: false concerns packed rows; a document row holds one document")
+            raise ValueError(
+                "cross_documents: false concerns packed rows; a document row holds one document"
+            )
         refuse_unread_keys(self, "grouping", self.WITH_SEPARATOR)
 
 
@@ -95,7 +133,9 @@ class RowOptions:
 class MaskedOptions(RowOptions):
     """Options of rows in which some tokens become labels."""
 
-    mask_rate: Annotated[Rate, Field(description="Share of the maskable tokens that become labels.")] = 0.15
+    mask_rate: Annotated[
+        Rate, Field(description="Share of the maskable tokens that become labels.")
+    ] = 0.15
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -134,11 +174,17 @@ class SingleRow(Objective, ABC):
         super().__init__(options, vocabulary, label)
         self.first_token, self.last_token = self.id_of("cls"), self.id_of("sep")
         self.special = IdSet(vocabulary.special)
-        self.grouping = self.make_grouping(options.grouping, options.max_length - 2, options.separator)
+        self.grouping = self.make_grouping(
+            options.grouping, options.max_length - 2, options.separator
+        )
 
     @property
     def features(self) -> tuple[Feature, ...]:  # type: ignore[override]
-        return self.own_features if self.options.cross_documents else (*self.own_features, DOCUMENT_FEATURES[0])
+        return (
+            self.own_features
+            if self.options.cross_documents
+            else (*self.own_features, DOCUMENT_FEATURES[0])
+        )
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
         return skip_unmaskable(skips, self.special, samples.columns["ids"])
@@ -180,9 +226,15 @@ class MaskedRow(SingleRow):
         shift = rows.offsets[:-1] + 1 - ids.offsets[:-1]
         flat_positions = Ragged(chosen.values + np.repeat(shift, chosen.lengths), chosen.offsets)
         columns = mask_tokens(
-            rows, flat_positions, lambda original: self.replacement_ids(keys, original, flat_positions, samples)
+            rows,
+            flat_positions,
+            lambda original: self.replacement_ids(keys, original, flat_positions, samples),
         )
-        return {**columns, **self.extra_features(samples, keys, columns), **self.document_starts(samples)}
+        return {
+            **columns,
+            **self.extra_features(samples, keys, columns),
+            **self.document_starts(samples),
+        }
 
     def budget(self, draws: Draws, maskable: Int64) -> Int64:
         """Return the number of labels of each row, from its number of maskable tokens."""
@@ -210,11 +262,15 @@ class MaskedRow(SingleRow):
             role_owner=self.role_owner(original, flat_positions, samples),
         )
 
-    def role_owner(self, original: Ragged, flat_positions: Ragged, samples: SampleBatch) -> Int64 | None:
+    def role_owner(
+        self, original: Ragged, flat_positions: Ragged, samples: SampleBatch
+    ) -> Int64 | None:
         """Return, for each label, the flat index of the label whose draw decides its role; None: its own."""
         return None
 
-    def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
+    def extra_features(
+        self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]
+    ) -> Mapping[str, Ragged]:
         """Return additional features; none by default."""
         return {}
 
@@ -227,16 +283,24 @@ def restore_labels(example: Example) -> NDArray[np.generic]:
     original, positions, labels = (example[feature.name] for feature in MASKED_FEATURES)
     positions = positions.astype(np.int64)
     if len(positions) != len(labels) or len(positions) == 0:
-        raise ValueError(f"{len(positions)} label_positions, {len(labels)} label_ids; expected as many, at least one")
+        raise ValueError(
+            f"{len(positions)} label_positions, {len(labels)} label_ids; expected as many, at least one"
+        )
     if positions[-1] >= len(original) or (np.diff(positions) < 1).any():
-        raise ValueError(f"label_positions {positions.tolist()} do not rise inside a row of {len(original)} tokens")
+        raise ValueError(
+            f"label_positions {positions.tolist()} do not rise inside a row of {len(original)} tokens"
+        )
     original = original.copy()
     original[positions] = labels
     return original
 
 
 def choose_tokens(
-    keys: UInt64, ids: Ragged, special: IdSet, budget: Budget, mean_times: NDArray[np.float64] | None = None
+    keys: UInt64,
+    ids: Ragged,
+    special: IdSet,
+    budget: Budget,
+    mean_times: NDArray[np.float64] | None = None,
 ) -> Ragged:
     """Choose for each row a subset of its tokens that are not special; return flat positions in `ids`, ascending.
 
@@ -253,7 +317,9 @@ def choose_tokens(
         chosen = choose(keys, sizes, budget(sizes))
     else:
         candidates = ids.values if maskable is None else ids.values[maskable]
-        chosen = choose_weighted(keys, Ragged(candidates, offsets_of(sizes)), mean_times, budget(sizes))
+        chosen = choose_weighted(
+            keys, Ragged(candidates, offsets_of(sizes)), mean_times, budget(sizes)
+        )
     flat_positions = chosen.values + np.repeat(first[:-1], chosen.lengths)
     return Ragged(flat_positions if maskable is None else maskable[flat_positions], chosen.offsets)
 
@@ -265,13 +331,18 @@ class FrequencyWeights(Objective, ABC):
     def mean_times(self) -> NDArray[np.float64] | None:
         """The mean times of `choose_tokens`, count ** exponent; None for the exponent 0. Only drawing needs them."""
         exponent = self.options.frequency_exponent
-        return powers(self.require_token_counts("frequency_exponent"), exponent) if exponent else None
+        return (
+            powers(self.require_token_counts("frequency_exponent"), exponent) if exponent else None
+        )
 
 
 def attention_columns(attention: Attention, prefix_length: Int64) -> dict[str, Ragged]:
     """Return the columns of `ATTENTION_FEATURES` for rows of one mode, given the tokens of their prefixes [rows]."""
     mode = np.full(len(prefix_length), _ATTENTION_CODES.index(attention), np.uint8)
-    return {"attention": scalars(mode, np.uint8), "prefix_length": scalars(prefix_length, np.uint16)}
+    return {
+        "attention": scalars(mode, np.uint8),
+        "prefix_length": scalars(prefix_length, np.uint16),
+    }
 
 
 def maskable_tokens(ids: Ragged, special: IdSet) -> tuple[Int64 | None, Int64]:
@@ -306,5 +377,11 @@ def mask_tokens(
     """
     original = Ragged(rows.values[flat_positions.values], flat_positions.offsets)
     rows.values[flat_positions.values] = replacement_ids(original)
-    positions = (flat_positions.values - np.repeat(rows.offsets[:-1], flat_positions.lengths)).astype(np.uint16)
-    return {"input_ids": rows, "label_positions": Ragged(positions, flat_positions.offsets), "label_ids": original}
+    positions = (
+        flat_positions.values - np.repeat(rows.offsets[:-1], flat_positions.lengths)
+    ).astype(np.uint16)
+    return {
+        "input_ids": rows,
+        "label_positions": Ragged(positions, flat_positions.offsets),
+        "label_ids": original,
+    }

@@ -27,7 +27,12 @@ LONGEST_ROW: Final = 65_000
 # Of packed pairs with `cross_documents: false`. A document without target tokens starts where the next one does.
 DOCUMENT_FEATURES: Final = (
     Feature("document_starts", "uint16", STARTS, "starts of documents, first 0"),
-    Feature("target_document_starts", "uint16", Role("start", "target_ids"), "starts of the same documents, first 0"),
+    Feature(
+        "target_document_starts",
+        "uint16",
+        Role("start", "target_ids"),
+        "starts of the same documents, first 0",
+    ),
 )
 
 LANGUAGE_FEATURES: Final = (
@@ -89,7 +94,9 @@ class Draws:
         """
         keys = kernel_keys(self.seed, label, self.uids, np.zeros_like(self.variants))
         shift = reverse_bits(self.variants).astype(np.uint64) << np.uint64(16)
-        return ((random_bits(keys, stream, 1)[:, 0] >> np.uint64(32)) + shift) & np.uint64(0xFFFFFFFF)
+        return ((random_bits(keys, stream, 1)[:, 0] >> np.uint64(32)) + shift) & np.uint64(
+            0xFFFFFFFF
+        )
 
 
 class Objective(ABC):
@@ -149,7 +156,9 @@ class Objective(ABC):
         """Number of content tokens of a full row."""
         return self.grouping.length
 
-    def corrupt(self, samples: SampleBatch, variants: NDArray[np.uint16], seed: int) -> tuple[ExampleBatch, UInt8]:
+    def corrupt(
+        self, samples: SampleBatch, variants: NDArray[np.uint16], seed: int
+    ) -> tuple[ExampleBatch, UInt8]:
         """Corrupt a batch; row i of the result belongs to row i of the input.
 
         Args:
@@ -162,7 +171,9 @@ class Objective(ABC):
             are empty in every list column.
         """
         variants = np.asarray(variants, dtype=np.uint16)
-        samples = Rows(samples.fixed, {name: trim(column) for name, column in samples.columns.items()})
+        samples = Rows(
+            samples.fixed, {name: trim(column) for name, column in samples.columns.items()}
+        )
         # corrupt the rows that are not skipped, then scatter them over all rows
         skips = self.screen(samples)
         rows = np.flatnonzero(skips == Skip.NONE)
@@ -171,9 +182,13 @@ class Objective(ABC):
         draws = Draws(seed, kept.fixed["uid"], variants if complete else variants[rows])
         columns = self.kernel(kept, draws)
         if not complete:
-            columns = {name: scatter_rows(column, rows, len(samples)) for name, column in columns.items()}
+            columns = {
+                name: scatter_rows(column, rows, len(samples)) for name, column in columns.items()
+            }
         fixed = {**samples.fixed, "variant": variants}
-        return Rows(fixed, {feature.name: columns[feature.name] for feature in self.features}), skips
+        return Rows(
+            fixed, {feature.name: columns[feature.name] for feature in self.features}
+        ), skips
 
     def screen(self, samples: SampleBatch) -> UInt8:
         """Return the `Skip` code of each row, shape [rows]."""
@@ -184,7 +199,9 @@ class Objective(ABC):
         if lengths.max() > self.content_length:
             skips[lengths > self.content_length] = Skip.TOO_LONG
         if self.minimum.sentences > 1:
-            skips[samples.columns["sentence_starts"].lengths < self.minimum.sentences] = Skip.ONE_SENTENCE
+            skips[samples.columns["sentence_starts"].lengths < self.minimum.sentences] = (
+                Skip.ONE_SENTENCE
+            )
         if lengths.min() < max(1, self.minimum.tokens):
             skips[lengths < self.minimum.tokens] = Skip.TOO_SHORT
             skips[lengths == 0] = Skip.EMPTY
@@ -213,7 +230,9 @@ class Objective(ABC):
 
     def add_special_tokens(self, ids: NDArray[np.generic]) -> NDArray[np.generic]:
         """Return the content of one row with the special tokens of the objective, as `uncorrupt` returns it."""
-        front, back = ([] if token is None else [token] for token in (self.first_token, self.last_token))
+        front, back = (
+            [] if token is None else [token] for token in (self.first_token, self.last_token)
+        )
         return np.concatenate((front, ids, back)).astype(self.vocabulary.id_dtype)
 
     def require_token_counts(self, what: str) -> NDArray[np.uint64]:
@@ -233,7 +252,9 @@ class Objective(ABC):
         try:
             return self.invert(example)
         except (ArithmeticError, LookupError, TypeError) as error:
-            raise ValueError(f"objective '{self.label}': the example contradicts itself ({error!r})") from error
+            raise ValueError(
+                f"objective '{self.label}': the example contradicts itself ({error!r})"
+            ) from error
         except ValueError as error:
             if str(error).startswith("objective '"):
                 raise
@@ -278,14 +299,18 @@ class Objective(ABC):
             )
         return modes[mode]
 
-    def refuse_options(self, message: str, kind: type[ConfigurationError] = ConfigurationError) -> ConfigurationError:
+    def refuse_options(
+        self, message: str, kind: type[ConfigurationError] = ConfigurationError
+    ) -> ConfigurationError:
         """Return an error about the options of this objective."""
         return kind(f"objective '{self.label}' ({self.name}): {message}")
 
     def make_grouping(self, name: str, length: int, separator: str = "none") -> GroupingSpec:
         """Return the spec of a grouping, after checking the row length."""
         if length < 1:
-            raise self.refuse_options(f"the frame leaves {length} tokens for content; raise max_length")
+            raise self.refuse_options(
+                f"the frame leaves {length} tokens for content; raise max_length"
+            )
         if self.longest_row is not None and length > self.longest_row:
             raise self.refuse_options(
                 f"rows of {length} content tokens exceed {self.longest_row}: positions are stored in 16 bits"
@@ -293,7 +318,9 @@ class Objective(ABC):
         return GroupingSpec(name, length, "none" if name == "document" else separator)
 
 
-def build_objective(entry: str | Mapping[str, object], vocabulary: Vocabulary, label: str | None = None) -> Objective:
+def build_objective(
+    entry: str | Mapping[str, object], vocabulary: Vocabulary, label: str | None = None
+) -> Objective:
     """Build an objective from its name or `{name: ..., option: ...}`, as in configurations."""
     objective: Objective = OBJECTIVES.resolve(entry).build(vocabulary, label)
     return objective

@@ -23,7 +23,12 @@ _LEFT_TO_RIGHT: Final = 1
 _ROW: Final = Feature("input_ids", "ids", IDS, "the row")
 _FEATURES: Final[Mapping[str, tuple[Feature, ...]]] = {
     "decoder": (_ROW,),
-    "encoder": (_ROW, Feature("attention", "uint8", Role("row", below=4), "what place i may read: 1 places j <= i")),
+    "encoder": (
+        _ROW,
+        Feature(
+            "attention", "uint8", Role("row", below=4), "what place i may read: 1 places j <= i"
+        ),
+    ),
     "encoder_decoder": (
         Feature("input_ids", "ids", IDS, "</s> alone: nothing is given"),
         Feature("target_ids", "ids", IDS, "the row"),
@@ -76,7 +81,9 @@ class CausalLM(Objective):
             if self.add_bos and self.architecture == "encoder":
                 raise ValueError("add_bos is not for an encoder, whose rows begin with [CLS]")
             if not self.cross_documents and self.grouping != "packed":
-                raise ValueError("cross_documents: false concerns packed rows; a document row holds one document")
+                raise ValueError(
+                    "cross_documents: false concerns packed rows; a document row holds one document"
+                )
             if self.languages and (self.architecture != "encoder" or self.grouping != "document"):
                 raise ValueError("languages: true is for an encoder, and needs grouping: document")
             refuse_unread_keys(self, "grouping", {"packed": ("separator",)})
@@ -93,8 +100,12 @@ class CausalLM(Objective):
             self.first_token = self.id_of("bos") if options.add_bos else None
             self.last_token = None if options.grouping == "packed" else eos
         frame_tokens = (self.first_token is not None) + (self.last_token is not None)
-        self.grouping = self.make_grouping(options.grouping, options.max_length - frame_tokens, options.separator)
-        self.minimum = MinimumRow(tokens=2 if options.architecture == "decoder" and options.grouping == "packed" else 1)
+        self.grouping = self.make_grouping(
+            options.grouping, options.max_length - frame_tokens, options.separator
+        )
+        self.minimum = MinimumRow(
+            tokens=2 if options.architecture == "decoder" and options.grouping == "packed" else 1
+        )
         if options.architecture == "encoder_decoder":
             self._eos = self.id_of("eos")
             self.frame = Frame("right", self.id_of(options.decoder_start))
@@ -102,7 +113,10 @@ class CausalLM(Objective):
             self.frame = Frame(predict_from="previous")
         # the class lists the heads of all architectures, an instance those of its own
         self.heads = ("masked_lm",) if options.architecture == "encoder" else ("lm",)  # type: ignore[misc]
-        features = (*_FEATURES[options.architecture], *(LANGUAGE_FEATURES if options.languages else ()))
+        features = (
+            *_FEATURES[options.architecture],
+            *(LANGUAGE_FEATURES if options.languages else ()),
+        )
         sides = DOCUMENT_FEATURES[: 2 if options.architecture == "encoder_decoder" else 1]
         starts = tuple(replace(side, dtype=starts_dtype(self.content_length)) for side in sides)
         self.features = features if options.cross_documents else (*features, *starts)
@@ -113,14 +127,19 @@ class CausalLM(Objective):
         framed = self.first_token is not None or self.last_token is not None
         rows = add_special_tokens(ids, self.first_token, self.last_token) if framed else ids
         if self.options.architecture == "encoder_decoder":
-            sources = Ragged.from_matrix(np.full((len(ids), 1), self._eos, dtype=self.vocabulary.id_dtype))
+            sources = Ragged.from_matrix(
+                np.full((len(ids), 1), self._eos, dtype=self.vocabulary.id_dtype)
+            )
             if self.options.cross_documents:
                 return {"input_ids": sources, "target_ids": rows}
             # one `</s>` of input for each document
             documents = samples.columns["document_starts"]
             index = list_indices(documents.lengths)
             return {
-                "input_ids": Ragged(np.full_like(index, self._eos, dtype=self.vocabulary.id_dtype), documents.offsets),
+                "input_ids": Ragged(
+                    np.full_like(index, self._eos, dtype=self.vocabulary.id_dtype),
+                    documents.offsets,
+                ),
                 "target_ids": rows,
                 "document_starts": Ragged(index.astype(documents.values.dtype), documents.offsets),
                 "target_document_starts": documents,
@@ -136,4 +155,6 @@ class CausalLM(Objective):
         return columns
 
     def invert(self, example: Example) -> NDArray[np.generic]:
-        return example["target_ids" if self.options.architecture == "encoder_decoder" else "input_ids"]
+        return example[
+            "target_ids" if self.options.architecture == "encoder_decoder" else "input_ids"
+        ]

@@ -50,15 +50,21 @@ class Composition(DenoisingPair):
 
         def __post_init__(self) -> None:
             if self.language_tokens and self.grouping != "document":
-                raise ValueError("language_tokens needs grouping: document; other rows hold several languages")
+                raise ValueError(
+                    "language_tokens needs grouping: document; other rows hold several languages"
+                )
             if len({*self.language_tokens.values()}) < len(self.language_tokens):
-                raise ValueError(f"language_tokens: two languages have the same token, got {self.language_tokens}")
+                raise ValueError(
+                    f"language_tokens: two languages have the same token, got {self.language_tokens}"
+                )
 
     options: Options
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        self.steps: Sequence[DenoisingPair] = [self._step(chosen, vocabulary) for chosen in options.steps]
+        self.steps: Sequence[DenoisingPair] = [
+            self._step(chosen, vocabulary) for chosen in options.steps
+        ]
         self.reads_words = any(step.reads_words for step in self.steps)
         names = [step.label for step in self.steps]
         ranks = [step.composition_rank for step in self.steps]
@@ -69,7 +75,9 @@ class Composition(DenoisingPair):
                 f"steps {names} must come in the order structure, deletion or reordering, masking or infilling"
             )
         noise = [(step.label, feature) for step in self.steps for feature in step.noise_features]
-        self.noise_features = tuple(replace(feature, name=f"{label}_{feature.name}") for label, feature in noise)
+        self.noise_features = tuple(
+            replace(feature, name=f"{label}_{feature.name}") for label, feature in noise
+        )
         if options.language_tokens:
             self.grouping = self.make_grouping(options.grouping, self.grouping.length - 1)
             self.frame = Frame("right", "target_end")
@@ -90,14 +98,18 @@ class Composition(DenoisingPair):
                 f"language_tokens: the tokenizer has no special piece {', '.join(lacking)}; train it with "
                 f"`train_tokenizer.options.reserved: [{', '.join(lacking)}, ...]`, or name pieces that it has"
             )
-        return np.array([ids[wanted[name]] if name in wanted else -1 for name in vocabulary.languages], np.int64)
+        return np.array(
+            [ids[wanted[name]] if name in wanted else -1 for name in vocabulary.languages], np.int64
+        )
 
     def skip_reasons(self, samples: SampleBatch, skips: UInt8) -> UInt8:
         """Skip rows whose language has no token."""
         if self.options.language_tokens:
             codes = samples.fixed["language"]
             if len(codes) and codes.max() >= len(self._language_ids):
-                raise self.refuse_options("language_tokens: only the sets of a recipe name the languages of their rows")
+                raise self.refuse_options(
+                    "language_tokens: only the sets of a recipe name the languages of their rows"
+                )
             skips[(skips == Skip.NONE) & (self._language_ids[codes] < 0)] = Skip.NO_LANGUAGE_TOKEN
         return skips
 
@@ -118,29 +130,39 @@ class Composition(DenoisingPair):
             rows = {name: example[name] for name in ("input_ids", "target_ids")}
             if rows["input_ids"][-1] != rows["target_ids"][-1]:
                 raise ValueError("input and target end with different language tokens")
-            columns = {name: example[name] for name in example.columns} | {name: ids[:-1] for name, ids in rows.items()}
+            columns = {name: example[name] for name in example.columns} | {
+                name: ids[:-1] for name, ids in rows.items()
+            }
             example = Row(example.fixed, columns)
         return super().invert(example)
 
     @classmethod
     def version_with(cls, options: Options) -> int:
-        return cls.VERSION + sum(int(step.type.version_with(step.options)) for step in options.steps)
+        return cls.VERSION + sum(
+            int(step.type.version_with(step.options)) for step in options.steps
+        )
 
     def _step(self, chosen: ObjectiveComponent, vocabulary: Vocabulary) -> DenoisingPair:
         if not issubclass(chosen.type, DenoisingPair) or issubclass(chosen.type, Composition):
-            raise self.refuse_options(f"'{chosen.name}' is not a denoising objective and cannot be a step")
+            raise self.refuse_options(
+                f"'{chosen.name}' is not a denoising objective and cannot be a step"
+            )
         defaults = to_plain(PairOptions())
         options = to_plain(chosen.options)
         changed = sorted(key for key in defaults if options[key] != defaults[key])
         if changed:
-            raise self.refuse_options(f"step '{chosen.name}': give {', '.join(changed)} to the composition, not a step")
+            raise self.refuse_options(
+                f"step '{chosen.name}': give {', '.join(changed)} to the composition, not a step"
+            )
         step = chosen.build(vocabulary, chosen.name)
         assert isinstance(step, DenoisingPair)
         return step
 
     @staticmethod
     def _noise_of(step: DenoisingPair, noise: Mapping[str, object]) -> dict[str, Any]:
-        return {feature.name: noise[f"{step.label}_{feature.name}"] for feature in step.noise_features}
+        return {
+            feature.name: noise[f"{step.label}_{feature.name}"] for feature in step.noise_features
+        }
 
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """Run the steps, each on the ids and sentence starts of the previous one."""
@@ -150,7 +172,9 @@ class Composition(DenoisingPair):
             noise |= {f"{step.label}_{name}": column for name, column in step_noise.items()}
             if step is self.steps[-1]:
                 return ids, noise
-            text = TokenRows(ids, step.starts_after(text, step_noise), self._words_after(step, text, draws))
+            text = TokenRows(
+                ids, step.starts_after(text, step_noise), self._words_after(step, text, draws)
+            )
         raise AssertionError("a composition has steps")
 
     def _words_after(self, step: DenoisingPair, text: TokenRows, draws: Draws) -> Bool | None:
@@ -162,13 +186,20 @@ class Composition(DenoisingPair):
             return None
         ids = text.ids.values
         opening, inside = self.vocabulary.replaceable[:2].astype(ids.dtype)
-        marks = np.where(self.vocabulary.special.take(ids), ids, np.where(text.opens_word, opening, inside))
-        moved, _ = step.noise(TokenRows(Ragged(marks, text.ids.offsets), text.sentence_starts), draws)
+        marks = np.where(
+            self.vocabulary.special.take(ids), ids, np.where(text.opens_word, opening, inside)
+        )
+        moved, _ = step.noise(
+            TokenRows(Ragged(marks, text.ids.offsets), text.sentence_starts), draws
+        )
         opens: Bool = moved.values == opening
         return opens
 
     def tally(self, examples: ExampleBatch) -> dict[str, Any]:
-        passed = {step.label: step.count_unchanged(self._noise_of(step, examples.columns)) for step in self.steps}
+        passed = {
+            step.label: step.count_unchanged(self._noise_of(step, examples.columns))
+            for step in self.steps
+        }
         return {"passed_through": {label: rows for label, rows in passed.items() if rows}}
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:

@@ -52,7 +52,9 @@ class CorrectiveLM(ReplacedTokenDetection):
         def __post_init__(self) -> None:
             super().__post_init__()
             if not self.cross_documents:
-                raise ValueError("a crop joins documents that cross_documents: false keeps apart; set it to true")
+                raise ValueError(
+                    "a crop joins documents that cross_documents: false keeps apart; set it to true"
+                )
 
     options: Options
 
@@ -60,11 +62,18 @@ class CorrectiveLM(ReplacedTokenDetection):
         super().__init__(options, vocabulary, label)
         self._crop = parts_per_million(options.crop_rate)
 
-    def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
+    def extra_features(
+        self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]
+    ) -> Mapping[str, Ragged]:
         lengths = samples.columns["ids"].lengths
         omitted = count_at_rate(lengths, self._crop, lengths - 1)
-        start = below(random_bits(keys, CROPS, 1)[:, 0] >> np.uint64(32), (omitted + 1).astype(np.uint64))
-        return {"crop_start": scalars(start, np.uint16), "crop_length": scalars(lengths - omitted, np.uint16)}
+        start = below(
+            random_bits(keys, CROPS, 1)[:, 0] >> np.uint64(32), (omitted + 1).astype(np.uint64)
+        )
+        return {
+            "crop_start": scalars(start, np.uint16),
+            "crop_length": scalars(lengths - omitted, np.uint16),
+        }
 
     def invert(self, example: Example) -> NDArray[np.generic]:
         """Restore the original tokens at the labels, and check that the crop lies inside the content."""

@@ -9,7 +9,12 @@ from numpy.typing import NDArray
 from clozeline.columns import UNDO, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws
-from clozeline.pipeline.corrupt.objectives._denoising import LOST, DenoisingPair, PairOptions, TokenRows
+from clozeline.pipeline.corrupt.objectives._denoising import (
+    LOST,
+    DenoisingPair,
+    PairOptions,
+    TokenRows,
+)
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate
 from clozeline.pipeline.kernels.sampling import choose
 from clozeline.pipeline.rows import Ragged
@@ -29,7 +34,9 @@ class DenoisingAutoencoding(DenoisingPair):
 
     composition_rank: ClassVar[int] = 2
     rate_option: ClassVar[str] = "mask_rate"
-    noise_features = (Feature("noise_positions", "uint16", UNDO, "content indices of [MASK], ascending"),)
+    noise_features = (
+        Feature("noise_positions", "uint16", UNDO, "content indices of [MASK], ascending"),
+    )
 
     @config_class
     class Options(PairOptions):

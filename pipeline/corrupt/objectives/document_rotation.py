@@ -29,7 +29,9 @@ class DocumentRotation(DenoisingPair):
 
     composition_rank: ClassVar[int] = 0
     minimum = MinimumRow(tokens=2)
-    noise_features = (Feature("rotation", "uint16", UNDO, "content tokens moved from the front to the end"),)
+    noise_features = (
+        Feature("rotation", "uint16", UNDO, "content tokens moved from the front to the end"),
+    )
 
     @config_class
     class Options(PairOptions):
@@ -40,7 +42,9 @@ class DocumentRotation(DenoisingPair):
         ids = text.ids
         lengths = text.ids.lengths
         word = random_bits(draws.keys(self.label), ORDERS, 1)[:, 0] >> np.uint64(32)
-        rotation = np.where(lengths > 1, 1 + below(word, np.maximum(lengths - 1, 1).astype(np.uint64)), 0)
+        rotation = np.where(
+            lengths > 1, 1 + below(word, np.maximum(lengths - 1, 1).astype(np.uint64)), 0
+        )
         starts = np.stack((ids.offsets[:-1] + rotation, ids.offsets[:-1]), axis=1)
         sizes = np.stack((lengths - rotation, rotation), axis=1)
         rotated = Ragged(segments(ids.values, starts.reshape(-1), sizes.reshape(-1)), ids.offsets)

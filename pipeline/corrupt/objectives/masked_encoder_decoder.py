@@ -31,7 +31,9 @@ class MaskedEncoderDecoder(MaskedRow):
     class Options(RoleOptions):
         WITH_SEPARATOR: ClassVar = {"packed": ("separator",)}
 
-        grouping: Annotated[Literal["packed", "document"], Field(description="Grouping to read.")] = "document"
+        grouping: Annotated[
+            Literal["packed", "document"], Field(description="Grouping to read.")
+        ] = "document"
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "bos"
         """First token of the decoder's input; added when batches are built, never stored."""
 

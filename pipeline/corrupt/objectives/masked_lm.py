@@ -43,7 +43,9 @@ class RateRange:
 
     def __post_init__(self) -> None:
         if not self.uniform[0] < self.uniform[1]:
-            raise ValueError(f"uniform {list(self.uniform)}: expected the lowest share before a higher one")
+            raise ValueError(
+                f"uniform {list(self.uniform)}: expected the lowest share before a higher one"
+            )
 
 
 class MaskedLM(FrequencyWeights, MaskedRow):
@@ -86,11 +88,17 @@ class MaskedLM(FrequencyWeights, MaskedRow):
         def __post_init__(self) -> None:
             super().__post_init__()
             if not self.cross_documents and self.grouping == "sentence_pair":
-                raise ValueError("cross_documents: false concerns packed rows; a window holds one document")
+                raise ValueError(
+                    "cross_documents: false concerns packed rows; a window holds one document"
+                )
             if self.languages and self.grouping != "document":
-                raise ValueError("languages: true needs grouping: document; other rows hold several languages")
+                raise ValueError(
+                    "languages: true needs grouping: document; other rows hold several languages"
+                )
             if isinstance(self.mask_rate, RateRange) and self.max_labels is not None:
-                raise ValueError("max_labels is not for a range of rates, whose upper end bounds the labels")
+                raise ValueError(
+                    "max_labels is not for a range of rates, whose upper end bounds the labels"
+                )
 
     options: Options
 
@@ -117,7 +125,9 @@ class MaskedLM(FrequencyWeights, MaskedRow):
     def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
         return choose_tokens(keys, ids, self.special, budget, self.mean_times)
 
-    def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
+    def extra_features(
+        self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]
+    ) -> Mapping[str, Ragged]:
         """Return loss weights, attention and languages of the rows, as declared."""
         ids = samples.columns["ids"]
         attention = self.options.attention
@@ -126,7 +136,10 @@ class MaskedLM(FrequencyWeights, MaskedRow):
             # the loss weight per label, and the row's contribution to the divisor
             counts = maskable_lengths(ids, self.special)
             weights = counts / columns["label_ids"].lengths
-            extra |= {"label_weight": scalars(weights, np.float32), "label_count": scalars(counts, np.uint16)}
+            extra |= {
+                "label_weight": scalars(weights, np.float32),
+                "label_count": scalars(counts, np.uint16),
+            }
         if attention != "bidirectional":
             # the length of the prefix includes [CLS]
             prefix = np.zeros(len(samples), dtype=np.int64)
@@ -140,7 +153,11 @@ class MaskedLM(FrequencyWeights, MaskedRow):
 
     def count_unused_tokens(self, samples: SampleBatch, examples: ExampleBatch) -> int:
         """Count the tokens of the partners of windows, which this objective does not use."""
-        return len(samples.columns["partner_ids"].values) if self.options.grouping == "sentence_pair" else 0
+        return (
+            len(samples.columns["partner_ids"].values)
+            if self.options.grouping == "sentence_pair"
+            else 0
+        )
 
     def invert(self, example: Example) -> NDArray[np.generic]:
         """Restore the original tokens at the labels; with `predict_from: previous` none may be at position 0."""

@@ -11,7 +11,11 @@ from clozeline.columns import IDS, PLACES, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
 from clozeline.pipeline.corrupt.objectives._denoising import require_content_only
-from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES, check_shares, restore_labels
+from clozeline.pipeline.corrupt.objectives._masked_rows import (
+    MASKED_FEATURES,
+    check_shares,
+    restore_labels,
+)
 from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens, scalars, span_mask
 from clozeline.pipeline.kernels.rates import MILLION, Rate, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import draw_replacements, offsets_of
@@ -59,7 +63,9 @@ class Mass(Objective):
             if self.mask_rate == 0:
                 raise ValueError("mask_rate 0 leaves no fragment; expected more than 0")
             if 2 * parts_per_million(self.edge_share) > MILLION:
-                raise ValueError(f"edge_share {self.edge_share} counts for both ends; expected at most 0.5")
+                raise ValueError(
+                    f"edge_share {self.edge_share} counts for both ends; expected at most 0.5"
+                )
 
     options: Options
 
@@ -97,7 +103,9 @@ class Mass(Objective):
         starts = below(drawn[:, 0], (last + 1).astype(np.uint64))
         if self._edge_ppm:
             edge = below(drawn[:, 1], MILLION)
-            starts = np.where(edge < self._edge_ppm, 0, np.where(edge < 2 * self._edge_ppm, last, starts))
+            starts = np.where(
+                edge < self._edge_ppm, 0, np.where(edge < 2 * self._edge_ppm, last, starts)
+            )
         starts = 1 + starts
         # cut the fragments out, and corrupt them
         rows = add_special_tokens(ids, self.first_token, self.last_token)
@@ -112,7 +120,11 @@ class Mass(Objective):
             random_ppm=parts_per_million(self.options.random_share),
         )
         if self.options.architecture == "encoder_decoder":
-            return {"input_ids": rows, "target_ids": fragments, "target_start": scalars(starts, np.uint16)}
+            return {
+                "input_ids": rows,
+                "target_ids": fragments,
+                "target_start": scalars(starts, np.uint16),
+            }
         positions = np.flatnonzero(inside) - np.repeat(rows.offsets[:-1], taken)
         labels = Ragged(positions.astype(np.uint16), fragments.offsets)
         return {"input_ids": rows, "label_positions": labels, "label_ids": fragments}

@@ -57,7 +57,12 @@ def _ul2() -> list[PartEntry]:
         )
         for label, (density, mean) in spans.items()
     ]
-    suffix = {"name": "prefix_lm", "architecture": "encoder_decoder", "mode": "S", "suffix_rate": 0.25}
+    suffix = {
+        "name": "prefix_lm",
+        "architecture": "encoder_decoder",
+        "mode": "S",
+        "suffix_rate": 0.25,
+    }
     return [*parts, PartEntry(label="S", objective=OBJECTIVES.resolve(suffix))]
 
 
@@ -81,7 +86,8 @@ class Mixture(Objective):
     @config_class
     class Options:
         parts: Annotated[
-            list[Annotated[PartEntry, inline_options(PartEntry)]], Field(min_length=1, max_length=MOST_PARTS)
+            list[Annotated[PartEntry, inline_options(PartEntry)]],
+            Field(min_length=1, max_length=MOST_PARTS),
         ] = field(default_factory=_ul2)
         """Objectives with their options, `label` and `weight`"""
 
@@ -93,16 +99,24 @@ class Mixture(Objective):
         self.reads_words = any(part.reads_words for part in self.parts)
         labels = [part.label for part in self.parts]
         if len(set(labels)) < len(labels):
-            raise self.refuse_options(f"parts {labels}: each needs a `label` of its own, which keys its draws")
+            raise self.refuse_options(
+                f"parts {labels}: each needs a `label` of its own, which keys its draws"
+            )
         first = self.parts[0]
         specs = [part.grouping for part in self.parts]
         # a batch cannot tell rows with absent weights from rows without weights
-        weights = [any(feature.role.use == "weight" for feature in part.features) for part in self.parts]
+        weights = [
+            any(feature.role.use == "weight" for feature in part.features) for part in self.parts
+        ]
         shared: dict[str, list[object]] = {
             "architecture": [part.architecture for part in self.parts],
             "frame": [part.frame for part in self.parts],
-            "heads": [tuple(head for head in part.heads if head not in _ROW_HEADS) for part in self.parts],
-            "kind of loss": ["with weights" if weighted else "without weights" for weighted in weights],
+            "heads": [
+                tuple(head for head in part.heads if head not in _ROW_HEADS) for part in self.parts
+            ],
+            "kind of loss": [
+                "with weights" if weighted else "without weights" for weighted in weights
+            ],
             "grouping": [(spec.name, spec.separator, spec.options) for spec in specs],
         }
         for what, values in shared.items():
@@ -127,7 +141,9 @@ class Mixture(Objective):
         for feature in (feature for part in self.parts for feature in part.features):
             known = features.setdefault(feature.name, feature)
             if (known.dtype, known.role) != (feature.dtype, feature.role):
-                raise self.refuse_options(f"parts disagree on the feature '{feature.name}': {known} and {feature}")
+                raise self.refuse_options(
+                    f"parts disagree on the feature '{feature.name}': {known} and {feature}"
+                )
         self.features = tuple(features.values())
 
     @classmethod
@@ -142,7 +158,9 @@ class Mixture(Objective):
         if any(name == "parts" or name == "sources" for name, _ in part.grouping.options):
             raise self.refuse_options(f"part '{part.label}' has parts of its own; list them")
         if any(feature.name == "document_starts" for feature in part.features):
-            raise self.refuse_options(f"part '{part.label}': cross_documents: false is not for parts of a mixture")
+            raise self.refuse_options(
+                f"part '{part.label}': cross_documents: false is not for parts of a mixture"
+            )
         return part
 
     def _rows(self, samples: SampleBatch) -> list[NDArray[np.intp]]:
@@ -171,7 +189,9 @@ class Mixture(Objective):
             columns = part.kernel(samples.take(chosen), part_draws) if len(chosen) else {}
             for feature in self.features:
                 # a feature that the part lacks is empty
-                dtype = self.vocabulary.id_dtype if feature.dtype == "ids" else np.dtype(feature.dtype)
+                dtype = (
+                    self.vocabulary.id_dtype if feature.dtype == "ids" else np.dtype(feature.dtype)
+                )
                 empty = Ragged(np.empty(0, dtype), np.zeros(len(chosen) + 1, np.int64))
                 pieces[feature.name].append(columns.get(feature.name, empty))
         order = np.argsort(np.concatenate(rows), kind="stable")
@@ -179,7 +199,9 @@ class Mixture(Objective):
 
     def _part_of(self, example: Example) -> tuple[Objective, Example]:
         part = self.parts[int(example.fixed["part"])]
-        return part, Row(example.fixed, {feature.name: example[feature.name] for feature in part.features})
+        return part, Row(
+            example.fixed, {feature.name: example[feature.name] for feature in part.features}
+        )
 
     def add_special_tokens(self, ids: NDArray[np.generic]) -> NDArray[np.generic]:
         return self.parts[0].add_special_tokens(ids)
@@ -194,7 +216,10 @@ class Mixture(Objective):
 
     def count_unused_tokens(self, samples: SampleBatch, examples: ExampleBatch) -> int:
         pairs = zip(self.parts, self._rows(samples), strict=True)
-        return sum(part.count_unused_tokens(samples.take(rows), examples.take(rows)) for part, rows in pairs)
+        return sum(
+            part.count_unused_tokens(samples.take(rows), examples.take(rows))
+            for part, rows in pairs
+        )
 
     def tally(self, examples: ExampleBatch) -> dict[str, object]:
         parts = np.bincount(examples.fixed["part"], minlength=len(self.parts)).tolist()

@@ -17,7 +17,11 @@ from clozeline.pipeline.corrupt.objectives._masked_pairs import (
     Pairs,
     window_grouping,
 )
-from clozeline.pipeline.corrupt.objectives._masked_rows import ATTENTION_FEATURES, attention_columns, skip_unmaskable
+from clozeline.pipeline.corrupt.objectives._masked_rows import (
+    ATTENTION_FEATURES,
+    attention_columns,
+    skip_unmaskable,
+)
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import scalars
 from clozeline.pipeline.kernels.rates import Rate
@@ -26,7 +30,10 @@ from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, Sample, Sampl
 from clozeline.pipeline.vocabulary import Vocabulary
 
 SENTENCE_LABEL: Final = Feature(
-    "sentence_label", "uint8", Role("row", head="sentence", below=2), "1: the second is another document's"
+    "sentence_label",
+    "uint8",
+    Role("row", head="sentence", below=2),
+    "1: the second is another document's",
 )
 
 
@@ -76,7 +83,9 @@ class NextSentencePrediction(MaskedPair):
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Skip rows without a partner if rows have labels, and rows without text in the first sentence."""
         if self._has_label:
-            skips[(skips == Skip.NONE) & (samples.columns["partner_ids"].lengths == 0)] = Skip.NO_PARTNER
+            skips[(skips == Skip.NONE) & (samples.columns["partner_ids"].lengths == 0)] = (
+                Skip.NO_PARTNER
+            )
         ids = samples.columns["ids"]
         if not self.special.contains_any(ids.values):
             return skips
@@ -102,7 +111,12 @@ class NextSentencePrediction(MaskedPair):
         begins = np.where(other, len(ids.values) + partners.offsets[:-1], ids.offsets[:-1] + first)
         begins = np.stack((ids.offsets[:-1], begins), axis=1)
         lengths = np.stack((first, second), axis=1)
-        return Pairs((ids.values, partners.values), begins, lengths, {"sentence_label": scalars(other, np.uint8)})
+        return Pairs(
+            (ids.values, partners.values),
+            begins,
+            lengths,
+            {"sentence_label": scalars(other, np.uint8)},
+        )
 
     def original(self, sample: Sample, example: Example) -> NDArray[np.generic]:
         """Return the start of the window and, by the label, its continuation or the partner."""

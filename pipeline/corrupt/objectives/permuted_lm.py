@@ -11,11 +11,22 @@ from clozeline.arrays import Int64, UInt64
 from clozeline.columns import IDS, PLACES, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, Frame
-from clozeline.pipeline.corrupt.objectives._masked_rows import RowOptions, Separator, SingleRow, maskable_tokens
+from clozeline.pipeline.corrupt.objectives._masked_rows import (
+    RowOptions,
+    Separator,
+    SingleRow,
+    maskable_tokens,
+)
 from clozeline.pipeline.kernels.distributions import reciprocal_thresholds
 from clozeline.pipeline.kernels.ragged import add_special_tokens, span_positions
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
-from clozeline.pipeline.kernels.sampling import choose, choose_gaps, exclusive_cumsum, offsets_of, permute
+from clozeline.pipeline.kernels.sampling import (
+    choose,
+    choose_gaps,
+    exclusive_cumsum,
+    offsets_of,
+    permute,
+)
 from clozeline.pipeline.kernels.spans import draw_lengths, limit_spans
 from clozeline.pipeline.rows import Example, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
@@ -41,7 +52,12 @@ class PermutedLM(SingleRow):
 
     own_features = (
         Feature("input_ids", "ids", IDS, "framed row, unchanged"),
-        Feature("prediction_order", "uint16", PLACES, "places that are predicted, in the order of prediction"),
+        Feature(
+            "prediction_order",
+            "uint16",
+            PLACES,
+            "places that are predicted, in the order of prediction",
+        ),
     )
 
     @config_class
@@ -76,7 +92,11 @@ class PermutedLM(SingleRow):
         maskable, first = maskable_tokens(ids, self.special)
         sizes = np.diff(first)
         counts = count_at_rate(sizes, self._rate)
-        chosen = self._choose_spans(keys, sizes, counts) if self.options.unit == "span" else choose(keys, sizes, counts)
+        chosen = (
+            self._choose_spans(keys, sizes, counts)
+            if self.options.unit == "span"
+            else choose(keys, sizes, counts)
+        )
         # from indices among the maskable tokens of a row to positions in the row
         flat_positions = chosen.values + np.repeat(first[:-1], counts)
         if maskable is not None:
@@ -85,7 +105,10 @@ class PermutedLM(SingleRow):
         positions = (flat_positions - np.repeat(ids.offsets[:-1] - head, counts)).astype(np.uint16)
         order = permute(keys, counts, ORDERS)
         positions = positions.take(order.values + np.repeat(order.offsets[:-1], counts))
-        columns = {"prediction_order": Ragged(positions, chosen.offsets), **self.document_starts(samples, head)}
+        columns = {
+            "prediction_order": Ragged(positions, chosen.offsets),
+            **self.document_starts(samples, head),
+        }
         return {"input_ids": self.add_special_tokens_to_rows(ids), **columns}
 
     def _choose_spans(self, keys: UInt64, sizes: Int64, counts: Int64) -> Ragged:
@@ -100,7 +123,9 @@ class PermutedLM(SingleRow):
         """Return `[CLS] x [SEP]`, or `x [SEP] [CLS]`, for every row."""
         if self.options.frame == "bert":
             return super().add_special_tokens_to_rows(ids)
-        return add_special_tokens(add_special_tokens(ids, None, self.last_token), None, self.first_token)
+        return add_special_tokens(
+            add_special_tokens(ids, None, self.last_token), None, self.first_token
+        )
 
     def add_special_tokens(self, ids: NDArray[np.generic]) -> NDArray[np.generic]:
         """Return `[CLS] x [SEP]`, or `x [SEP] [CLS]`."""
@@ -121,7 +146,9 @@ class PermutedLM(SingleRow):
 def prediction_ranks(order: NDArray[np.generic], length: int) -> Int64:
     """Return the rank of each position of a row: 0 for context, r + 1 for entry r of the prediction order."""
     if len(order) and int(order.max()) >= length:
-        raise ValueError(f"prediction_order names position {int(order.max())} of a row of {length} tokens")
+        raise ValueError(
+            f"prediction_order names position {int(order.max())} of a row of {length} tokens"
+        )
     ranks = np.zeros(length, dtype=np.int64)
     ranks[order] = 1 + np.arange(len(order))
     return ranks

@@ -61,7 +61,9 @@ class PrefixLM(Objective):
         def __post_init__(self) -> None:
             if self.suffix_rate == 0:
                 raise ValueError("suffix_rate 0 leaves no target; expected more than 0, or none")
-            if not self.cross_documents and (self.grouping != "packed" or self.architecture != "decoder"):
+            if not self.cross_documents and (
+                self.grouping != "packed" or self.architecture != "decoder"
+            ):
                 raise ValueError("cross_documents: false concerns packed rows of a decoder")
             refuse_unread_keys(self, "grouping", {"packed": ("separator",)})
             refuse_unread_keys(self, "architecture", {"encoder_decoder": ("decoder_start",)})
@@ -73,17 +75,28 @@ class PrefixLM(Objective):
         decoder = options.architecture == "decoder"
         self._eos = self.last_token = self.id_of("eos")
         self._mode = self.mode_id(options.mode)
-        self._suffix_ppm = None if options.suffix_rate is None else parts_per_million(options.suffix_rate)
+        self._suffix_ppm = (
+            None if options.suffix_rate is None else parts_per_million(options.suffix_rate)
+        )
         self.grouping = self.make_grouping(options.grouping, self._longest_row(), options.separator)
         if self.minimum.tokens > self.content_length:
-            raise self.refuse_options(f"max_length {options.max_length} leaves no room for two tokens of text")
+            raise self.refuse_options(
+                f"max_length {options.max_length} leaves no room for two tokens of text"
+            )
         self.frame = Frame("right", None if decoder else self.id_of(options.decoder_start))
         inputs = Feature("input_ids", "ids", IDS, "the row" if decoder else "the prefix, </s>")
         if decoder:
-            other = Feature("prefix_length", "uint16", ROW, "tokens of input_ids read in both directions, without loss")
+            other = Feature(
+                "prefix_length",
+                "uint16",
+                ROW,
+                "tokens of input_ids read in both directions, without loss",
+            )
         else:
             other = Feature("target_ids", "ids", IDS, "what follows the prefix, </s>")
-        self.features = (inputs, other) if options.cross_documents else (inputs, other, DOCUMENT_FEATURES[0])
+        self.features = (
+            (inputs, other) if options.cross_documents else (inputs, other, DOCUMENT_FEATURES[0])
+        )
 
     def _longest_row(self) -> int:
         """Return the content tokens of a full row, of which each side fits `max_length` at every cut."""
@@ -118,10 +131,14 @@ class PrefixLM(Objective):
         prefixes = self.cuts(draws.keys(self.label), ids.lengths) + head
         if self.options.architecture == "encoder_decoder":
             # one more token of input, overwritten by `</s>`
-            inputs = Ragged(segments(rows.values, rows.offsets[:-1], prefixes + 1), offsets_of(prefixes + 1))
+            inputs = Ragged(
+                segments(rows.values, rows.offsets[:-1], prefixes + 1), offsets_of(prefixes + 1)
+            )
             inputs.values[inputs.offsets[1:] - 1] = self._eos
             rest = rows.lengths - prefixes
-            targets = Ragged(segments(rows.values, rows.offsets[:-1] + prefixes, rest), offsets_of(rest))
+            targets = Ragged(
+                segments(rows.values, rows.offsets[:-1] + prefixes, rest), offsets_of(rest)
+            )
             return {"input_ids": inputs, "target_ids": targets}
         columns = {"input_ids": rows, "prefix_length": scalars(prefixes, np.uint16)}
         if not self.options.cross_documents:
@@ -139,6 +156,10 @@ class PrefixLM(Objective):
                 )
             return inputs.copy()
         targets = example["target_ids"]
-        if len(inputs) == 0 or len(targets) == 0 or {int(inputs[-1]), int(targets[-1])} != {self._eos}:
+        if (
+            len(inputs) == 0
+            or len(targets) == 0
+            or {int(inputs[-1]), int(targets[-1])} != {self._eos}
+        ):
             raise ValueError("input and target must both end with </s>")
         return np.concatenate((inputs[:-1], targets))

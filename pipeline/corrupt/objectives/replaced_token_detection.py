@@ -20,7 +20,9 @@ from clozeline.seeding import ORDERS, ROLES, below
 _LOW = np.uint64(0xFFFFFFFF)
 Replacement: TypeAlias = Annotated[
     Literal["generator", "uniform", "unigram", "shuffle"],
-    Field(description="Tokens instead of the selected ones: [MASK] for a generator in training, or drawn here."),
+    Field(
+        description="Tokens instead of the selected ones: [MASK] for a generator in training, or drawn here."
+    ),
 ]
 
 
@@ -66,12 +68,16 @@ class ReplacedTokenDetection(MaskedRow):
         counts = original.lengths
         ids = self.vocabulary.replaceable
         if self.options.replacement == "uniform":
-            return draw_replacements(keys, original, mask=self.mask, replaceable=ids, mask_ppm=0, random_ppm=MILLION)
+            return draw_replacements(
+                keys, original, mask=self.mask, replaceable=ids, mask_ppm=0, random_ppm=MILLION
+            )
         if self.options.replacement == "unigram":
             index = inverse_cdf(draw(keys, ROLES, counts), self._unigram_table)
             return ids[index].astype(original.values.dtype)
         order = reorder(keys, counts, ORDERS)
-        result: NDArray[np.generic] = original.values[order.values + np.repeat(order.offsets[:-1], counts)]
+        result: NDArray[np.generic] = original.values[
+            order.values + np.repeat(order.offsets[:-1], counts)
+        ]
         # rows with a single selected token: a uniform replacement
         alone = np.flatnonzero(counts == 1)
         drawn = draw(keys[alone], ROLES, counts[alone]) & _LOW

@@ -49,11 +49,20 @@ class SentenceComparison(Objective):
         super().__init__(options, vocabulary, label)
         self.first_token, self.last_token = self.id_of("cls"), self.id_of("sep")
         self._limit = options.max_length - 2
-        self.grouping = self.make_grouping("document", self._limit if options.mode == "same" else 2 * self._limit)
-        self.minimum = MinimumRow(tokens=2, sentences=2) if options.mode == "adjacent" else MinimumRow()
+        self.grouping = self.make_grouping(
+            "document", self._limit if options.mode == "same" else 2 * self._limit
+        )
+        self.minimum = (
+            MinimumRow(tokens=2, sentences=2) if options.mode == "adjacent" else MinimumRow()
+        )
         self.features = (
             Feature("input_ids", "ids", IDS, "one text, framed"),
-            Feature("input_ids_b", "ids", Role("ids", head="similarity"), "the text it belongs to, framed"),
+            Feature(
+                "input_ids_b",
+                "ids",
+                Role("ids", head="similarity"),
+                "the text it belongs to, framed",
+            ),
         )
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
@@ -64,7 +73,10 @@ class SentenceComparison(Objective):
             starts = np.zeros((2, len(ids)), np.int64)
             lengths = np.stack((ids.lengths, ids.lengths))
         sides = [
-            Ragged(segments(ids.values, ids.offsets[:-1] + starts[side], lengths[side]), offsets_of(lengths[side]))
+            Ragged(
+                segments(ids.values, ids.offsets[:-1] + starts[side], lengths[side]),
+                offsets_of(lengths[side]),
+            )
             for side in (0, 1)
         ]
         rows = (add_special_tokens(side, self.first_token, self.last_token) for side in sides)
@@ -77,7 +89,9 @@ class SentenceComparison(Objective):
         first = starts.offsets[:-1] + below(drawn, (starts.lengths - 1).astype(np.uint64))
         # start of the first sentence, of the second, and of the one after it (or the end of the row)
         values = np.append(starts.values.astype(np.int64), 0)
-        third = np.where(first + 2 < starts.offsets[1:], values[np.minimum(first + 2, len(starts.values))], ends)
+        third = np.where(
+            first + 2 < starts.offsets[1:], values[np.minimum(first + 2, len(starts.values))], ends
+        )
         begins = np.stack((values[first], values[first + 1]))
         lengths = np.stack((values[first + 1] - values[first], third - values[first + 1]))
         return begins, np.minimum(lengths, self._limit)
@@ -87,7 +101,10 @@ class SentenceComparison(Objective):
         first = example["input_ids"]
         second = example["input_ids_b"]
         for side in (first, second):
-            if len(side) < 3 or (int(side[0]), int(side[-1])) != (self.first_token, self.last_token):
+            if len(side) < 3 or (int(side[0]), int(side[-1])) != (
+                self.first_token,
+                self.last_token,
+            ):
                 raise ValueError(f"expected [CLS] text [SEP], got {side.tolist()}")
         if self.options.mode == "adjacent":
             return np.concatenate((first, second[1:]))

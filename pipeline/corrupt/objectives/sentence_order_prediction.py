@@ -9,7 +9,12 @@ from pydantic import Field
 from clozeline.arrays import UInt64
 from clozeline.columns import Feature, Role
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.objectives._masked_pairs import MaskedPair, MaskedPairOptions, Pairs, window_grouping
+from clozeline.pipeline.corrupt.objectives._masked_pairs import (
+    MaskedPair,
+    MaskedPairOptions,
+    Pairs,
+    window_grouping,
+)
 from clozeline.pipeline.corrupt.objectives._masked_rows import skip_unmaskable
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.distributions import reciprocal_thresholds
@@ -52,11 +57,20 @@ class SentenceOrderPrediction(MaskedPair):
         if options.max_span_length:
             vocabulary.require_words(f"{self.label}.max_span_length: {options.max_span_length}")
         self.grouping = window_grouping(self, self.pair_length, options.short_rate, partner=False)
-        self._thresholds = reciprocal_thresholds(options.max_span_length) if options.max_span_length else None
+        self._thresholds = (
+            reciprocal_thresholds(options.max_span_length) if options.max_span_length else None
+        )
         self.reads_words = options.max_span_length > 0
 
     def pair_features(self) -> tuple[Feature, ...]:
-        return (Feature("sentence_label", "uint8", Role("row", head="sentence", below=2), "1: they are swapped"),)
+        return (
+            Feature(
+                "sentence_label",
+                "uint8",
+                Role("row", head="sentence", below=2),
+                "1: they are swapped",
+            ),
+        )
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
         return skip_unmaskable(skips, self.special, samples.columns["ids"])
@@ -69,7 +83,13 @@ class SentenceOrderPrediction(MaskedPair):
         begins[swapped] = begins[swapped, ::-1]
         lengths[swapped] = lengths[swapped, ::-1]
         label = {"sentence_label": scalars(swapped, np.uint8)}
-        return Pairs((ids.values,), begins, lengths, label, self.opens_word(samples) if self.reads_words else None)
+        return Pairs(
+            (ids.values,),
+            begins,
+            lengths,
+            label,
+            self.opens_word(samples) if self.reads_words else None,
+        )
 
     def select(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
         """Choose spans of whole words, which end at [SEP]."""

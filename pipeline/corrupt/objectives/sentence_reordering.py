@@ -9,7 +9,12 @@ from numpy.typing import NDArray
 from clozeline.columns import UNDO, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws
-from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows, permute_share
+from clozeline.pipeline.corrupt.objectives._denoising import (
+    DenoisingPair,
+    PairOptions,
+    TokenRows,
+    permute_share,
+)
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.rates import Rate
 from clozeline.pipeline.kernels.sampling import exclusive_cumsum, reorder
@@ -33,7 +38,9 @@ class SentenceReordering(DenoisingPair):
     minimum = MinimumRow(sentences=2)
     noise_features = (
         Feature("sentence_order", "uint16", UNDO, "target sentence at each place of the input"),
-        Feature("sentence_starts", "uint16", UNDO, "content indices of the target's sentences, first 0"),
+        Feature(
+            "sentence_starts", "uint16", UNDO, "content indices of the target's sentences, first 0"
+        ),
     )
 
     @config_class
@@ -59,7 +66,9 @@ class SentenceReordering(DenoisingPair):
         begins = starts.values.astype(np.int64) + np.repeat(text.ids.offsets[:-1], starts.lengths)
         sizes = np.diff(np.append(begins, text.ids.offsets[-1]))
         sentence = order.values + np.repeat(order.offsets[:-1], order.lengths)
-        return Ragged(exclusive_cumsum(sizes[sentence], order.offsets).astype(np.uint16), order.offsets)
+        return Ragged(
+            exclusive_cumsum(sizes[sentence], order.offsets).astype(np.uint16), order.offsets
+        )
 
     def count_unchanged(self, noise: Mapping[str, Ragged]) -> int:
         return int((noise["sentence_order"].lengths == 1).sum())
@@ -71,7 +80,9 @@ class SentenceReordering(DenoisingPair):
         starts = noise["sentence_starts"].astype(np.int64)
         sizes = np.diff(np.append(starts, len(content)))
         if sorted(order.tolist()) != list(range(len(starts))):
-            raise ValueError(f"sentence_order {order.tolist()} is not a permutation of {len(starts)} sentences")
+            raise ValueError(
+                f"sentence_order {order.tolist()} is not a permutation of {len(starts)} sentences"
+            )
         # sentence j of the input, sentence order[j] of the original
         pieces = np.split(content, np.cumsum(sizes[order])[:-1])
         return np.concatenate([pieces[index] for index in np.argsort(order)])

@@ -25,10 +25,16 @@ from clozeline.pipeline.rows import Example, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 
 SPAN_STARTS: Final = Feature(
-    "span_starts", "uint16", Role("position", "input_ids", head="span_boundary"), "starts of runs of labels"
+    "span_starts",
+    "uint16",
+    Role("position", "input_ids", head="span_boundary"),
+    "starts of runs of labels",
 )
 SPAN_LENGTHS: Final = Feature(
-    "span_lengths", "uint16", Role("label", "span_starts", head="span_boundary"), "tokens of each run"
+    "span_lengths",
+    "uint16",
+    Role("label", "span_starts", head="span_boundary"),
+    "tokens of each run",
 )
 
 
@@ -70,24 +76,37 @@ class SpanBoundary(MaskedRow):
         vocabulary.require_words(self.label)
         if options.geometric_p == 0:
             raise self.refuse_options("geometric_p 0 has no geometric law; expected more than 0")
-        self._thresholds = geometric_thresholds(parts_per_million(options.geometric_p), options.max_span_length)
+        self._thresholds = geometric_thresholds(
+            parts_per_million(options.geometric_p), options.max_span_length
+        )
 
     def choose_labels(self, samples: SampleBatch, keys: UInt64, budget: Budget) -> Ragged:
         ids = samples.columns["ids"]
         words = find_words(ids, self.opens_word(samples), self.special)
         return choose_words(keys, words, budget(words.tokens), ids, self._thresholds)
 
-    def role_owner(self, original: Ragged, flat_positions: Ragged, samples: SampleBatch) -> Int64 | None:
-        return unit_starts(run_starts(flat_positions.values)) if self.options.role_unit == "span" else None
+    def role_owner(
+        self, original: Ragged, flat_positions: Ragged, samples: SampleBatch
+    ) -> Int64 | None:
+        return (
+            unit_starts(run_starts(flat_positions.values))
+            if self.options.role_unit == "span"
+            else None
+        )
 
-    def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
+    def extra_features(
+        self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]
+    ) -> Mapping[str, Ragged]:
         positions = columns["label_positions"]
         rows = columns["input_ids"]
         flat_positions = positions.values + np.repeat(rows.offsets[:-1], positions.lengths)
         first = np.flatnonzero(run_starts(flat_positions))
         lengths = np.diff(first, append=len(flat_positions)).astype(np.uint16)
         offsets = np.searchsorted(first, positions.offsets)
-        return {"span_starts": Ragged(positions.values[first], offsets), "span_lengths": Ragged(lengths, offsets)}
+        return {
+            "span_starts": Ragged(positions.values[first], offsets),
+            "span_lengths": Ragged(lengths, offsets),
+        }
 
     def invert(self, example: Example) -> NDArray[np.generic]:
         """Restore the original tokens at the labels, and check that the spans are the runs of labels."""
@@ -95,7 +114,9 @@ class SpanBoundary(MaskedRow):
         lengths = example["span_lengths"].astype(np.int64)
         original = super().invert(example)
         labels = example["label_positions"]
-        if len(starts) != len(lengths) or not np.array_equal(span_positions(starts, lengths), labels):
+        if len(starts) != len(lengths) or not np.array_equal(
+            span_positions(starts, lengths), labels
+        ):
             raise ValueError(
                 f"spans from {starts.tolist()} of {lengths.tolist()} tokens do not cover the labels {labels.tolist()}"
             )

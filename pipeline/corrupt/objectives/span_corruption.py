@@ -19,7 +19,14 @@ from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES, LONGEST_ROW
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import IdSet, insert_at, scalars, shift_starts, span_mask
-from clozeline.pipeline.kernels.rates import MeanLength, Rate, count_at_rate, parts_per_million, span_count, thousandths
+from clozeline.pipeline.kernels.rates import (
+    MeanLength,
+    Rate,
+    count_at_rate,
+    parts_per_million,
+    span_count,
+    thousandths,
+)
 from clozeline.pipeline.kernels.sampling import (
     choose_gaps,
     compose,
@@ -80,10 +87,16 @@ class SpanCorruption(Objective):
         """First token of the decoder's input; added when batches are built, never stored."""
 
         def __post_init__(self) -> None:
-            if not self.cross_documents and (self.grouping != "packed" or self.architecture != "encoder_decoder"):
-                raise ValueError("cross_documents: false concerns packed rows of an encoder-decoder")
+            if not self.cross_documents and (
+                self.grouping != "packed" or self.architecture != "encoder_decoder"
+            ):
+                raise ValueError(
+                    "cross_documents: false concerns packed rows of an encoder-decoder"
+                )
             if self.attention == "causal" and self.architecture != "decoder":
-                raise ValueError("attention: causal concerns architecture: decoder; an encoder reads all of its input")
+                raise ValueError(
+                    "attention: causal concerns architecture: decoder; an encoder reads all of its input"
+                )
 
     options: Options
 
@@ -93,10 +106,14 @@ class SpanCorruption(Objective):
         self._rate = parts_per_million(options.noise_density)
         self._mean = thousandths(options.mean_noise_span_length)
         if not 0 < self._rate < 1_000_000:
-            raise self.refuse_options(f"noise_density {options.noise_density} must be above 0 and below 1")
+            raise self.refuse_options(
+                f"noise_density {options.noise_density} must be above 0 and below 1"
+            )
         self._mode = self.mode_id(options.mode)
         self.frame = Frame(
-            "right", self.id_of(options.decoder_start), "previous" if options.attention == "causal" else "same"
+            "right",
+            self.id_of(options.decoder_start),
+            "previous" if options.attention == "causal" else "same",
         )
         self._reserved = IdSet(vocabulary.reserved)
         self._sentinels = np.array(vocabulary.sentinels, dtype=vocabulary.id_dtype)
@@ -119,8 +136,12 @@ class SpanCorruption(Objective):
         inputs = Feature("input_ids", "ids", IDS, "text with a sentinel for each span, </s>")
         targets = Feature("target_ids", "ids", IDS, "each sentinel and its span, </s>")
         prefix = Feature("prefix_length", "uint16", ROW, "tokens of input_ids before the target")
-        pair = (inputs, targets) if options.cross_documents else (inputs, targets, *DOCUMENT_FEATURES)
-        joined = (inputs, prefix) if options.attention == "prefix" else (inputs, *MASKED_FEATURES[1:])
+        pair = (
+            (inputs, targets) if options.cross_documents else (inputs, targets, *DOCUMENT_FEATURES)
+        )
+        joined = (
+            (inputs, prefix) if options.attention == "prefix" else (inputs, *MASKED_FEATURES[1:])
+        )
         self.features = pair if options.architecture == "encoder_decoder" else joined
 
     def _longest_input(self, sentinels: int) -> int:
@@ -129,7 +150,11 @@ class SpanCorruption(Objective):
         def needs_more(length: int) -> bool:
             other = copy(self)
             other.options = replace(self.options, input_length=length)
-            return int(other.plan(np.array([other._longest_row()]))[1][0]) + self.options.final_sentinel > sentinels
+            return (
+                int(other.plan(np.array([other._longest_row()]))[1][0])
+                + self.options.final_sentinel
+                > sentinels
+            )
 
         # an input has a token for each sentinel
         lengths = range(sentinels, self.options.input_length)
@@ -159,7 +184,9 @@ class SpanCorruption(Objective):
                 "room for two tokens of text"
             )
         if fits.all():
-            raise self.refuse_options(f"input_length {self.options.input_length} allows rows over {LONGEST_ROW} tokens")
+            raise self.refuse_options(
+                f"input_length {self.options.input_length} allows rows over {LONGEST_ROW} tokens"
+            )
         return int(lengths[np.argmin(fits) - 1])
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
@@ -177,10 +204,14 @@ class SpanCorruption(Objective):
             starts = Ragged(begins - np.repeat(ids.offsets[:-1], starts.lengths), starts.offsets)
             # document starts in input and target, from the spans and noise tokens before them
             before, tokens = count_noise_before(documents, starts, sizes)
-            shortened = Ragged((documents.values - tokens + before).astype(np.uint16), documents.offsets)
+            shortened = Ragged(
+                (documents.values - tokens + before).astype(np.uint16), documents.offsets
+            )
             columns = {
                 "document_starts": shift_starts(shortened, int(self._mode is not None)),
-                "target_document_starts": Ragged((tokens + before).astype(np.uint16), documents.offsets),
+                "target_document_starts": Ragged(
+                    (tokens + before).astype(np.uint16), documents.offsets
+                ),
             }
         # split the tokens into kept and noise, and insert one sentinel per span into both
         noise = span_mask(len(ids.values), begins, sizes)
@@ -190,7 +221,9 @@ class SpanCorruption(Objective):
         if self.options.architecture == "encoder_decoder":
             return {"input_ids": inputs, "target_ids": targets, **columns}
         # a decoder reads input and target in one row
-        pairs = Ragged.concatenate((inputs, targets)).take(np.arange(2 * len(ids)).reshape(2, -1).T.reshape(-1))
+        pairs = Ragged.concatenate((inputs, targets)).take(
+            np.arange(2 * len(ids)).reshape(2, -1).T.reshape(-1)
+        )
         joined = Ragged(pairs.values, pairs.offsets[::2])
         if self.options.attention == "prefix":
             return {"input_ids": joined, "prefix_length": scalars(inputs.lengths, np.uint16)}
@@ -203,10 +236,17 @@ class SpanCorruption(Objective):
         noise, marks = self.plan(lengths)
         sizes = compose(keys, noise, marks)
         gaps = choose_gaps(keys, lengths - noise, marks)
-        return Ragged(gaps.values + exclusive_cumsum(sizes.values, sizes.offsets), gaps.offsets), sizes.values
+        return Ragged(
+            gaps.values + exclusive_cumsum(sizes.values, sizes.offsets), gaps.offsets
+        ), sizes.values
 
     def _inputs(
-        self, lengths: Int64, kept: NDArray[Any], starts: Ragged, sizes: Int64, sentinels: NDArray[Any]
+        self,
+        lengths: Int64,
+        kept: NDArray[Any],
+        starts: Ragged,
+        sizes: Int64,
+        sentinels: NDArray[Any],
     ) -> Ragged:
         rows = rows_of(starts)
         marks = starts.lengths
@@ -220,9 +260,13 @@ class SpanCorruption(Objective):
         if self._mode is not None:
             flat_positions.append(offsets[:-1])
             values.append(np.full(len(lengths), self._mode, dtype=kept.dtype))
-        return Ragged(insert_at(kept, np.concatenate(flat_positions), np.concatenate(values)), offsets)
+        return Ragged(
+            insert_at(kept, np.concatenate(flat_positions), np.concatenate(values)), offsets
+        )
 
-    def _targets(self, taken: NDArray[Any], starts: Ragged, sizes: Int64, sentinels: NDArray[Any]) -> Ragged:
+    def _targets(
+        self, taken: NDArray[Any], starts: Ragged, sizes: Int64, sentinels: NDArray[Any]
+    ) -> Ragged:
         rows = rows_of(starts)
         marks = starts.lengths
         per_row = np.bincount(rows, sizes, minlength=len(marks)).astype(np.int64)
@@ -233,13 +277,19 @@ class SpanCorruption(Objective):
         if self.options.final_sentinel:
             flat_positions.append(offsets[1:] - 2)
             values.append(self._sentinels[marks])
-        return Ragged(insert_at(taken, np.concatenate(flat_positions), np.concatenate(values)), offsets)
+        return Ragged(
+            insert_at(taken, np.concatenate(flat_positions), np.concatenate(values)), offsets
+        )
 
     def invert(self, example: Example) -> NDArray[np.generic]:
         """Replace each sentinel with its span; both texts must have the expected sentinels."""
         inputs = example["input_ids"]
         if self.options.architecture == "decoder":
-            prefix = int(example["prefix_length" if self.options.attention == "prefix" else "label_positions"][0])
+            prefix = int(
+                example[
+                    "prefix_length" if self.options.attention == "prefix" else "label_positions"
+                ][0]
+            )
             inputs, targets = inputs[:prefix], inputs[prefix:]
         else:
             targets = example["target_ids"]
@@ -252,9 +302,18 @@ class SpanCorruption(Objective):
         expected = self._sentinels[: len(marks)]
         pieces = self._target_spans(targets[:-1], len(marks))
         if (content[marks] != expected).any():
-            raise ValueError(f"sentinels of the input are {content[marks].tolist()}, expected {expected.tolist()}")
+            raise ValueError(
+                f"sentinels of the input are {content[marks].tolist()}, expected {expected.tolist()}"
+            )
         kept = np.split(content, marks)
-        parts = [kept[0], *(part for piece, rest in zip(pieces, kept[1:], strict=True) for part in (piece, rest[1:]))]
+        parts = [
+            kept[0],
+            *(
+                part
+                for piece, rest in zip(pieces, kept[1:], strict=True)
+                for part in (piece, rest[1:])
+            ),
+        ]
         return self.add_special_tokens(np.concatenate(parts))
 
     def _target_spans(self, target: NDArray[np.generic], marks: int) -> list[NDArray[np.generic]]:
@@ -263,7 +322,11 @@ class SpanCorruption(Objective):
         expected = self._sentinels[:needed].tolist()
         pieces = [piece[1:] for piece in np.split(target, sentinels)[1:]]
         if target[sentinels].tolist() != expected or (needed and sentinels[0] != 0):
-            raise ValueError(f"sentinels of the target are {target[sentinels].tolist()}, expected {expected}")
-        if any(len(piece) == 0 for piece in pieces[:marks]) or any(len(piece) for piece in pieces[marks:]):
+            raise ValueError(
+                f"sentinels of the target are {target[sentinels].tolist()}, expected {expected}"
+            )
+        if any(len(piece) == 0 for piece in pieces[:marks]) or any(
+            len(piece) for piece in pieces[marks:]
+        ):
             raise ValueError("the target has an empty span, or tokens after the last one")
         return pieces[:marks]

@@ -10,10 +10,21 @@ from clozeline.arrays import Int64, UInt64
 from clozeline.columns import UNDO, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws
-from clozeline.pipeline.corrupt.objectives._denoising import LOST, DenoisingPair, PairOptions, TokenRows
+from clozeline.pipeline.corrupt.objectives._denoising import (
+    LOST,
+    DenoisingPair,
+    PairOptions,
+    TokenRows,
+)
 from clozeline.pipeline.kernels.distributions import poisson_thresholds
 from clozeline.pipeline.kernels.ragged import insert_at, span_mask, starts_in_rows
-from clozeline.pipeline.kernels.rates import MeanLength, Rate, count_at_rate, parts_per_million, thousandths
+from clozeline.pipeline.kernels.rates import (
+    MeanLength,
+    Rate,
+    count_at_rate,
+    parts_per_million,
+    thousandths,
+)
 from clozeline.pipeline.kernels.sampling import (
     choose,
     draw_replacements,
@@ -47,7 +58,9 @@ class TextInfilling(DenoisingPair):
     composition_rank: ClassVar[int] = 2
     rate_option: ClassVar[str] = "noise_density"
     noise_features = (
-        Feature("span_starts", "uint16", UNDO, "content indices in the target where the spans start"),
+        Feature(
+            "span_starts", "uint16", UNDO, "content indices in the target where the spans start"
+        ),
         Feature("span_lengths", "uint16", UNDO, "tokens of each span, 0 allowed"),
     )
 
@@ -94,10 +107,14 @@ class TextInfilling(DenoisingPair):
             random_ppm=self._random_ppm,
         )
         taken = np.bincount(rows, sizes, minlength=len(ids)).astype(np.int64)
-        result = Ragged(insert_at(kept, flat_positions, masked), offsets_of(ids.lengths - taken + spans))
+        result = Ragged(
+            insert_at(kept, flat_positions, masked), offsets_of(ids.lengths - taken + spans)
+        )
         # spans in tokens of their row
         columns = {"span_starts": begins - ids.offsets[rows], "span_lengths": sizes}
-        return result, {name: Ragged(values.astype(np.uint16), offsets) for name, values in columns.items()}
+        return result, {
+            name: Ragged(values.astype(np.uint16), offsets) for name, values in columns.items()
+        }
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Return the sentence starts in the input; a sentence that starts inside a span starts after its mask."""
@@ -127,7 +144,9 @@ class TextInfilling(DenoisingPair):
             return starts.values + ids.offsets[rows], lengths, rows
         # words that are longer than the tokens to remove are single tokens
         budgets = self._noise_of(ids.lengths)
-        opens = self.vocabulary.opens_word(ids.values) if text.opens_word is None else text.opens_word
+        opens = (
+            self.vocabulary.opens_word(ids.values) if text.opens_word is None else text.opens_word
+        )
         words = find_words(ids, opens, self._reserved)
         words = split_long_words(words, budgets)
         starts, lengths, order = self._draw_spans(keys, np.diff(words.offsets))
@@ -162,13 +181,19 @@ class TextInfilling(DenoisingPair):
         """Draw the start and length of each span, in units of its row, ascending, and the order of the draws."""
         noise = self._noise_of(units)
         kept = units - noise
-        drawn = draw_lengths(keys, noise, self._thresholds, 32 + (1500 * noise + self._mean - 1) // self._mean)
+        drawn = draw_lengths(
+            keys, noise, self._thresholds, 32 + (1500 * noise + self._mean - 1) // self._mean
+        )
         lengths = limit_spans(drawn, np.minimum(kept + 1, noise))
         spans = lengths.lengths
         order = permute(keys, spans, ORDERS)
         shuffled = lengths.values[order.values + np.repeat(lengths.offsets[:-1], spans)]
         gaps = choose(keys, kept + 1, spans, SLOTS)
-        return Ragged(gaps.values + exclusive_cumsum(shuffled, lengths.offsets), gaps.offsets), shuffled, order
+        return (
+            Ragged(gaps.values + exclusive_cumsum(shuffled, lengths.offsets), gaps.offsets),
+            shuffled,
+            order,
+        )
 
     def undo(self, content: Int64, noise: Mapping[str, NDArray[np.generic]], length: int) -> Int64:
         """Remove the masks, and insert `LOST` tokens for the spans."""
@@ -177,7 +202,9 @@ class TextInfilling(DenoisingPair):
         size = len(content) - len(starts) + int(lengths.sum())
         marks = starts - (np.cumsum(lengths) - lengths) + np.arange(len(starts))
         if len(starts) and (marks[-1] >= len(content) or (np.diff(marks) < 1).any()):
-            raise ValueError(f"spans {starts.tolist()} of {lengths.tolist()} tokens do not fit the input")
+            raise ValueError(
+                f"spans {starts.tolist()} of {lengths.tolist()} tokens do not fit the input"
+            )
         restored = np.full(size, LOST, dtype=np.int64)
         restored[~span_mask(size, starts, lengths)] = np.delete(content, marks)
         return restored

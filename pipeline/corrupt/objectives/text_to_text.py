@@ -42,7 +42,9 @@ class Task:
         if self.template.count(_SOURCE) != 1:
             raise ValueError(f"template {self.template!r}: expected {_SOURCE} once")
         if self.weight is not None and self.examples is None:
-            raise ValueError("weight needs `examples`: the share of pairs to take is the rate over their number")
+            raise ValueError(
+                "weight needs `examples`: the share of pairs to take is the rate over their number"
+            )
 
 
 class TextToText(Objective):
@@ -83,8 +85,13 @@ class TextToText(Objective):
         def __post_init__(self) -> None:
             sources = [task.source for task in self.tasks]
             if len(sources) > 1 and (None in sources or len(set(sources)) < len(sources)):
-                raise ValueError(f"tasks of the sources {sources}: each of several tasks needs a source of its own")
-            if any(len({getattr(task, key) is None for task in self.tasks}) > 1 for key in ("examples", "weight")):
+                raise ValueError(
+                    f"tasks of the sources {sources}: each of several tasks needs a source of its own"
+                )
+            if any(
+                len({getattr(task, key) is None for task in self.tasks}) > 1
+                for key in ("examples", "weight")
+            ):
                 raise ValueError("give `examples`, and `weight`, to all tasks or to none")
 
     options: Options
@@ -93,7 +100,9 @@ class TextToText(Objective):
         super().__init__(options, vocabulary, label)
         self._eos = self.last_token = self.id_of("eos")
         self.frame = Frame("right", self.id_of(options.decoder_start))
-        self._templates = self._encode([part for task in options.tasks for part in task.template.split(_SOURCE)])
+        self._templates = self._encode(
+            [part for task in options.tasks for part in task.template.split(_SOURCE)]
+        )
         template_tokens = self._templates.lengths.reshape(-1, 2).sum(axis=1)
         self._lengths = options.input_length - 1 - template_tokens
         for task, tokens, length in zip(options.tasks, template_tokens, self._lengths, strict=True):
@@ -103,10 +112,16 @@ class TextToText(Objective):
                     f"input_length {options.input_length}"
                 )
         longest = self.make_grouping("parallel", max(2, int(self._lengths.max()))).length
-        grouping: dict[str, object] = {"length": longest, "cut": "source", "target_length": options.target_length - 1}
+        grouping: dict[str, object] = {
+            "length": longest,
+            "cut": "source",
+            "target_length": options.target_length - 1,
+        }
         if options.tasks[0].source is not None:
             names = [task.source for task in options.tasks]
-            grouping["sources"] = list(zip(names, self._lengths.tolist(), self.shares_to_take(), strict=True))
+            grouping["sources"] = list(
+                zip(names, self._lengths.tolist(), self.shares_to_take(), strict=True)
+            )
         self.grouping = GroupingSpec.of("parallel", grouping)
         self.features = (
             Feature("input_ids", "ids", IDS, "template and source, </s>"),
@@ -119,16 +134,22 @@ class TextToText(Objective):
         options = self.options
         weights = [task.weight for task in options.tasks if task.weight is not None]
         counts = [task.examples or 1 for task in options.tasks]
-        return shares_to_keep(task_weights(counts, options.cap, options.temperature, weights), counts)
+        return shares_to_keep(
+            task_weights(counts, options.cap, options.temperature, weights), counts
+        )
 
     def _encode(self, texts: list[str]) -> Ragged:
         ids: list[object] = [[] for _ in texts]
         if any(texts):
             if self.vocabulary.folder is None:
-                missing = "a template needs the tokenizer, but the vocabulary was not loaded with one"
+                missing = (
+                    "a template needs the tokenizer, but the vocabulary was not loaded with one"
+                )
                 raise self.refuse_options(missing, TokenizerMissingError)
             encoded = load_tokenizer(self.vocabulary.folder).encode(texts)
-            ids = [encoding.ids if text else [] for text, encoding in zip(texts, encoded, strict=True)]
+            ids = [
+                encoding.ids if text else [] for text, encoding in zip(texts, encoded, strict=True)
+            ]
         return Ragged.from_lists(ids, self.vocabulary.id_dtype)
 
     def _tasks(self, samples: SampleBatch) -> Int64:
@@ -141,7 +162,9 @@ class TextToText(Objective):
         sources = samples.columns["ids"].lengths
         targets = samples.columns["target_ids"].lengths
         skips[(skips == Skip.NONE) & (targets == 0)] = Skip.EMPTY
-        long = (sources > self._lengths[self._tasks(samples)]) | (targets >= self.options.target_length)
+        long = (sources > self._lengths[self._tasks(samples)]) | (
+            targets >= self.options.target_length
+        )
         skips[(skips == Skip.NONE) & long] = Skip.TOO_LONG
         return skips
 
@@ -161,12 +184,20 @@ class TextToText(Objective):
         pool = np.concatenate((rows.values, self._templates.values))
         begins = len(rows.values) + self._templates.offsets[:-1].reshape(-1, 2)[tasks]
         sizes = self._templates.lengths.reshape(-1, 2)[tasks]
-        starts = np.stack((begins[:, 0], rows.offsets[:-1], begins[:, 1], rows.offsets[1:] - 1), axis=1)
-        lengths = np.stack((sizes[:, 0], rows.lengths - 1, sizes[:, 1], np.ones_like(tasks)), axis=1)
-        return Ragged(segments(pool, starts.reshape(-1), lengths.reshape(-1)), offsets_of(lengths.sum(axis=1)))
+        starts = np.stack(
+            (begins[:, 0], rows.offsets[:-1], begins[:, 1], rows.offsets[1:] - 1), axis=1
+        )
+        lengths = np.stack(
+            (sizes[:, 0], rows.lengths - 1, sizes[:, 1], np.ones_like(tasks)), axis=1
+        )
+        return Ragged(
+            segments(pool, starts.reshape(-1), lengths.reshape(-1)), offsets_of(lengths.sum(axis=1))
+        )
 
     def original(self, sample: Sample, example: Example) -> NDArray[np.generic]:
-        return np.concatenate((self.add_special_tokens(sample["ids"]), self.add_special_tokens(sample["target_ids"])))
+        return np.concatenate(
+            (self.add_special_tokens(sample["ids"]), self.add_special_tokens(sample["target_ids"]))
+        )
 
     def invert(self, example: Example) -> NDArray[np.generic]:
         """Remove the template, after checking template and `</s>`."""

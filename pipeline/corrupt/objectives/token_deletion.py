@@ -9,7 +9,12 @@ from numpy.typing import NDArray
 from clozeline.columns import UNDO, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws
-from clozeline.pipeline.corrupt.objectives._denoising import LOST, DenoisingPair, PairOptions, TokenRows
+from clozeline.pipeline.corrupt.objectives._denoising import (
+    LOST,
+    DenoisingPair,
+    PairOptions,
+    TokenRows,
+)
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import starts_in_rows
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate
@@ -31,7 +36,11 @@ class TokenDeletion(DenoisingPair):
     composition_rank: ClassVar[int] = 1
     rate_option: ClassVar[str] = "noise_density"
     minimum = MinimumRow(tokens=2)
-    noise_features = (Feature("kept_positions", "uint16", UNDO, "content indices of the tokens that stay, ascending"),)
+    noise_features = (
+        Feature(
+            "kept_positions", "uint16", UNDO, "content indices of the tokens that stay, ascending"
+        ),
+    )
 
     @config_class
     class Options(PairOptions):
@@ -50,7 +59,9 @@ class TokenDeletion(DenoisingPair):
         offsets = offsets_of(lengths - deleted)
         flat_positions = np.flatnonzero(stays)
         # positions in a row fit 16 bits, so this arithmetic may wrap
-        kept = flat_positions.astype(np.uint16) - np.repeat(begins.astype(np.uint16), lengths - deleted)
+        kept = flat_positions.astype(np.uint16) - np.repeat(
+            begins.astype(np.uint16), lengths - deleted
+        )
         corrupted = Ragged(ids.values.take(flat_positions), offsets)
         return corrupted, {"kept_positions": Ragged(kept, offsets)}
 
@@ -69,7 +80,9 @@ class TokenDeletion(DenoisingPair):
         """Put the kept tokens at their original positions."""
         kept = noise["kept_positions"].astype(np.int64)
         if len(kept) != len(content) or (len(kept) and kept[-1] >= length):
-            raise ValueError(f"kept_positions of {len(kept)} tokens do not fit {len(content)} of {length} tokens")
+            raise ValueError(
+                f"kept_positions of {len(kept)} tokens do not fit {len(content)} of {length} tokens"
+            )
         restored = np.full(length, LOST, dtype=np.int64)
         restored[kept] = content
         return restored

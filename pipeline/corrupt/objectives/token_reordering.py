@@ -9,7 +9,12 @@ from numpy.typing import NDArray
 from clozeline.columns import UNDO, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws
-from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows, permute_share
+from clozeline.pipeline.corrupt.objectives._denoising import (
+    DenoisingPair,
+    PairOptions,
+    TokenRows,
+    permute_share,
+)
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.rates import Rate
 from clozeline.pipeline.kernels.sampling import permute, swap_identities
@@ -31,7 +36,9 @@ class TokenReordering(DenoisingPair):
     composition_rank: ClassVar[int] = 1
     rate_option: ClassVar[str] = "noise_density"
     minimum = MinimumRow(tokens=2)
-    noise_features = (Feature("token_order", "uint16", UNDO, "target token at each place of the input"),)
+    noise_features = (
+        Feature("token_order", "uint16", UNDO, "target token at each place of the input"),
+    )
 
     @config_class
     class Options(PairOptions):
@@ -43,7 +50,9 @@ class TokenReordering(DenoisingPair):
         ids = text.ids
         lengths = text.ids.lengths
         keys = draws.keys(self.label)
-        order = permute_share(keys, lengths, self._rate, lambda *row: swap_identities(permute(*row)))
+        order = permute_share(
+            keys, lengths, self._rate, lambda *row: swap_identities(permute(*row))
+        )
         index = order.values + np.repeat(ids.offsets[:-1], lengths)
         return Ragged(ids.values.take(index), order.offsets), {"token_order": order}
 
@@ -54,8 +63,12 @@ class TokenReordering(DenoisingPair):
         self, content: NDArray[np.int64], noise: Mapping[str, NDArray[np.generic]], length: int
     ) -> NDArray[np.int64]:
         order = noise["token_order"].astype(np.int64)
-        if len(order) != len(content) or not np.array_equal(np.sort(order), np.arange(len(content))):
-            raise ValueError(f"token_order {order.tolist()} is not a permutation of {len(content)} tokens")
+        if len(order) != len(content) or not np.array_equal(
+            np.sort(order), np.arange(len(content))
+        ):
+            raise ValueError(
+                f"token_order {order.tolist()} is not a permutation of {len(content)} tokens"
+            )
         original = np.empty_like(content)
         original[order] = content
         return original

@@ -49,7 +49,9 @@ class TranslationLM(FrequencyWeights, MaskedPair):
         def __post_init__(self) -> None:
             super().__post_init__()
             if self.max_length < 5:
-                raise ValueError(f"max_length {self.max_length} leaves no room for two texts; expected 5 or more")
+                raise ValueError(
+                    f"max_length {self.max_length} leaves no room for two texts; expected 5 or more"
+                )
 
     options: Options
 
@@ -73,7 +75,9 @@ class TranslationLM(FrequencyWeights, MaskedPair):
         ids = samples.columns["ids"]
         targets = samples.columns["target_ids"]
         skips[(skips == Skip.NONE) & (targets.lengths == 0)] = Skip.EMPTY
-        skips[(skips == Skip.NONE) & (ids.lengths + targets.lengths > self.content_length)] = Skip.TOO_LONG
+        skips[(skips == Skip.NONE) & (ids.lengths + targets.lengths > self.content_length)] = (
+            Skip.TOO_LONG
+        )
         return skip_unmaskable(skips, self.special, ids, targets)
 
     def select(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
@@ -86,7 +90,9 @@ class TranslationLM(FrequencyWeights, MaskedPair):
         targets = samples.columns["target_ids"]
         starts = np.stack((ids.offsets[:-1], len(ids.values) + targets.offsets[:-1]), axis=1)
         lengths = np.stack((ids.lengths, targets.lengths), axis=1)
-        languages = np.stack((samples.fixed["language"], samples.columns["target_language"].values), axis=1)
+        languages = np.stack(
+            (samples.fixed["language"], samples.columns["target_language"].values), axis=1
+        )
         swapped = random_bits(keys, LABELS, 1)[:, 0] >> np.uint64(63) == 1
         for sides in (starts, lengths, languages):
             sides[swapped] = sides[swapped, ::-1]

@@ -46,7 +46,9 @@ class WholeWordMasking(MaskedRow):
         words = find_words(ids, self.opens_word(samples), self.special)
         return choose_words(keys, words, budget(words.tokens), ids)
 
-    def role_owner(self, original: Ragged, flat_positions: Ragged, samples: SampleBatch) -> Int64 | None:
+    def role_owner(
+        self, original: Ragged, flat_positions: Ragged, samples: SampleBatch
+    ) -> Int64 | None:
         """Return the first token of each word: at a word start, or after a gap."""
         if self.options.role_unit == "token":
             return None

@@ -24,7 +24,13 @@ from clozeline.pipeline.corrupt.preview.view import (
     prefix_length,
     row_parts,
 )
-from clozeline.pipeline.corrupt.preview.words import Text, TextCodec, TokenizerPieces, Words, sample_rows_of
+from clozeline.pipeline.corrupt.preview.words import (
+    Text,
+    TextCodec,
+    TokenizerPieces,
+    Words,
+    sample_rows_of,
+)
 from clozeline.pipeline.group.groupings import build_grouping
 from clozeline.pipeline.registries import SENTENCES
 from clozeline.pipeline.rows import Example, Sample
@@ -60,7 +66,9 @@ class CorruptedText:
         for feature in self.objective.features:
             if feature.name not in shown:
                 values = self.example[feature.name].tolist()
-                text = " ".join(self.codec.words(values) if feature.dtype == "ids" else map(str, values))
+                text = " ".join(
+                    self.codec.words(values) if feature.dtype == "ids" else map(str, values)
+                )
                 lines.append((feature.name, text if values or feature.dtype == "ids" else "(none)"))
         width = max(cell_len(title) for title, _ in lines) + 2
         return "\n".join((pad_text(title, width) + text).rstrip() for title, text in lines)
@@ -71,7 +79,10 @@ class CorruptedText:
         for name, role in self._sample_roles.items():
             if role.use == "ids":
                 words = enumerate(self.codec.words(self.sample[name].tolist()))
-                marked = (f"| {word}" if name == "ids" and position in starts else word for position, word in words)
+                marked = (
+                    f"| {word}" if name == "ids" and position in starts else word
+                    for position, word in words
+                )
                 yield "text" if name == "ids" else name.removesuffix("_ids"), " ".join(marked)
 
     def _aligned_lines(self) -> Iterator[tuple[str, str]]:
@@ -102,12 +113,16 @@ class CorruptedText:
             return title, dict(zip(row["label_positions"].tolist(), labels, strict=True))
         if "prediction_order" in columns:
             order = row["prediction_order"].tolist()
-            return "predicted as number", {position: str(rank) for rank, position in enumerate(order, 1)}
+            return "predicted as number", {
+                position: str(rank) for rank, position in enumerate(order, 1)
+            }
         first = max(1, prefix_length(row))
         return "labels", dict(enumerate(words(row["input_ids"][first:].tolist()), first - 1))
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{name} [{len(values)}]" for name, values in self.example.columns.items())
+        sizes = ", ".join(
+            f"{name} [{len(values)}]" for name, values in self.example.columns.items()
+        )
         return f"CorruptedText({self.objective.label}: {sizes})"
 
     def _repr_html_(self) -> str:
@@ -163,12 +178,18 @@ def corrupt_text(
     Example:
         `corrupt_text("mass", "The kitten is chasing the ball.").example["target_ids"]`: the ids of the masked fragment.
     """
-    if isinstance(others, str) or not all(isinstance(each, str) for each in (text, target, *others)):
-        raise TypeError("corrupt_text: expected text and target as strings, others as a list: corrupt texts one by one")
+    if isinstance(others, str) or not all(
+        isinstance(each, str) for each in (text, target, *others)
+    ):
+        raise TypeError(
+            "corrupt_text: expected text and target as strings, others as a list: corrupt texts one by one"
+        )
     if not text.strip():
         raise ConfigurationError("corrupt_text: expected a text, got nothing")
     if not 0 <= variant < _VARIANTS:
-        raise ConfigurationError(f"corrupt_text: expected a variant from 0 to {_VARIANTS - 1:,}, got {variant}")
+        raise ConfigurationError(
+            f"corrupt_text: expected a variant from 0 to {_VARIANTS - 1:,}, got {variant}"
+        )
     texts = [_text(text, target), *(_text(other, "") for other in others)]
     codec: TextCodec
     if tokenizer is None:
@@ -183,7 +204,9 @@ def corrupt_text(
         codec = Words(part for document in texts for part in (*document.sentences, document.target))
     else:
         codec = TokenizerPieces(_load(fetch_folder(tokenizer, weights=False), objective))
-    return corrupt_first_row(build_objective(objective, codec.vocabulary), codec, texts, variant, seed)
+    return corrupt_first_row(
+        build_objective(objective, codec.vocabulary), codec, texts, variant, seed
+    )
 
 
 def _load(path: Path, objective: str | Mapping[str, object]) -> Tokenizer:
@@ -194,7 +217,9 @@ def _load(path: Path, objective: str | Mapping[str, object]) -> Tokenizer:
         return tokenizer
     with tempfile.TemporaryDirectory() as temporary:
         tokenizer = import_tokenizer(path, Path(temporary))
-        missing = tuple(find_missing_roles([partial(build_objective, objective)], tokenizer.vocabulary))
+        missing = tuple(
+            find_missing_roles([partial(build_objective, objective)], tokenizer.vocabulary)
+        )
         return import_tokenizer(path, Path(temporary), add=missing) if missing else tokenizer
 
 
@@ -206,8 +231,12 @@ def corrupt_first_row(
     A ConfigurationError says why the objective cannot corrupt this text.
     """
     if objective.grouping.name == "parallel" and not texts[0].target:
-        raise ConfigurationError(f"'{objective.label}' corrupts pairs of texts: give the other side as target")
-    rows = sample_rows_of(objective, codec, texts if objective.grouping.name == "sentence_pair" else texts[:1])
+        raise ConfigurationError(
+            f"'{objective.label}' corrupts pairs of texts: give the other side as target"
+        )
+    rows = sample_rows_of(
+        objective, codec, texts if objective.grouping.name == "sentence_pair" else texts[:1]
+    )
     first = np.flatnonzero((rows.fixed["document_uid"] == texts[0].uid).all(axis=1))[:1]
     reason = "too_short"
     least = objective.minimum
@@ -227,4 +256,7 @@ def _text(text: str, target: str) -> Text:
     """Split a text into sentences; all but the first start with the space before them."""
     starts = SENTENCES.resolve("regex").build().starts(text, "en")
     sentences = [text[first:last].strip() for first, last in pairwise([*starts, len(text)])]
-    return Text(tuple(f"{' ' if number else ''}{sentence}" for number, sentence in enumerate(sentences)), target)
+    return Text(
+        tuple(f"{' ' if number else ''}{sentence}" for number, sentence in enumerate(sentences)),
+        target,
+    )

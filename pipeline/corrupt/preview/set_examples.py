@@ -27,5 +27,7 @@ def example_views(manifest: Path) -> Iterator[View]:
     for number in (index * (len(shards) - 1) // max(1, count - 1) for index in range(count)):
         block, in_block = shards.locate(number)
         row = shards.read_block(block).row(in_block)
-        parts = [part.shortened(_SHOWN_LABELS) for part in row_parts(pieces, row, shards.manifest.roles)]
+        parts = [
+            part.shortened(_SHOWN_LABELS) for part in row_parts(pieces, row, shards.manifest.roles)
+        ]
         yield View(f"row {number + 1:,} of {len(shards):,}", parts)

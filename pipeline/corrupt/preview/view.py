@@ -118,7 +118,9 @@ def print_view(view: View, console: Console) -> None:
             longest = [max(map(cell_len, name.split()), default=0) for name in names]
             has_room = sum(longest) + _BESIDE * len(names) <= console.width
             for name, width in zip(names, longest, strict=True):
-                table.add_column(_text(name), overflow="fold", min_width=width if has_room else None)
+                table.add_column(
+                    _text(name), overflow="fold", min_width=width if has_room else None
+                )
             for row in part.rows:
                 table.add_row(*map(_text, row))
             console.print(table)
@@ -142,14 +144,18 @@ def view_html(view: View) -> str:
     """Return the HTML of a view, which shows what a terminal does; every string is escaped."""
     console = Terminal(record=True, file=io.StringIO(), width=_PAGE_WIDTH, color_system="truecolor")
     print_view(view, console)
-    return console.export_html(code_format="<pre class=scroll tabindex=0>{code}</pre>", inline_styles=True)
+    return console.export_html(
+        code_format="<pre class=scroll tabindex=0>{code}</pre>", inline_styles=True
+    )
 
 
 def _text(cell: Cell) -> Text:
     return Text(show_controls(cell)) if isinstance(cell, str) else cell
 
 
-_UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_UNSEEN: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
+)
 _SIGNS: Final = {"segment_starts": "‖", "document_starts": "▌"}
 _SIGN: Final = "|"
 """in front of sentences and all other parts"""
@@ -192,7 +198,9 @@ class Pieces:
     def piece(self, token: int) -> str:
         """Return the text of one token, or its piece as the model writes it if it holds only a part of a character."""
         text = self.text([token])
-        return self._decoder.piece(token) if self._decoder is not None and "\ufffd" in text else text
+        return (
+            self._decoder.piece(token) if self._decoder is not None and "\ufffd" in text else text
+        )
 
     def label(self, token: int, role: str) -> Text:
         """Return one token on one line; a token of blanks is shown by signs."""
@@ -210,12 +218,17 @@ class Pieces:
         tokens = ids[: self._limit].tolist()
         text = Text()
         signs = signs or {}
-        styles = [(roles or {}).get(position) or self._role(token) for position, token in enumerate(tokens)]
+        styles = [
+            (roles or {}).get(position) or self._role(token)
+            for position, token in enumerate(tokens)
+        ]
         # tokens of one role, up to the next sign, are decoded together: a character may have several tokens
         first = 0
         for last in range(1, len(tokens) + 1):
             if last == len(tokens) or last in signs or styles[last] != styles[first]:
-                text.append(signs.get(first, ""), "marker").append(self.text(tokens[first:last]), styles[first])
+                text.append(signs.get(first, ""), "marker").append(
+                    self.text(tokens[first:last]), styles[first]
+                )
                 first = last
         if len(tokens) < len(ids):
             text.append(f" … {len(ids) - len(tokens):,} more tokens", "marker")
@@ -274,7 +287,11 @@ def fragment_as_labels(row: Row) -> Row:
     if not has_values(row, "target_start"):
         return row
     positions = int(row["target_start"][0]) + np.arange(len(row["target_ids"]))
-    columns = {"input_ids": row["input_ids"], "label_positions": positions, "label_ids": row["target_ids"]}
+    columns = {
+        "input_ids": row["input_ids"],
+        "label_positions": positions,
+        "label_ids": row["target_ids"],
+    }
     return Row(row.fixed, columns)
 
 

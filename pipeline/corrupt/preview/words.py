@@ -16,7 +16,15 @@ from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
 from clozeline.seeding import hash64
 
-_SHOWN = {"pad": "[PAD]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]", "bos": "<s>", "eos": "</s>", "unk": "<unk>"}
+_SHOWN = {
+    "pad": "[PAD]",
+    "cls": "[CLS]",
+    "sep": "[SEP]",
+    "mask": "[MASK]",
+    "bos": "<s>",
+    "eos": "</s>",
+    "unk": "<unk>",
+}
 _JOINED: Final = re.compile(r" (?:##(?=.)|(?=[.,;:!?)\]}’'»”…。，！？]$))")
 
 
@@ -48,7 +56,10 @@ class TokenizerPieces:
         if not len(encoding.ids):
             return [], []
         ends = np.cumsum([len(sentence) for sentence in sentences])[:-1].tolist()
-        visible = [end + len(after) - len(after.lstrip()) for end, after in zip(ends, sentences[1:], strict=True)]
+        visible = [
+            end + len(after) - len(after.lstrip())
+            for end, after in zip(ends, sentences[1:], strict=True)
+        ]
         starts = sentence_starts(text, [0, *visible], encoding.starts, encoding.ends)
         return encoding.ids.tolist(), starts.tolist()
 
@@ -71,7 +82,9 @@ class Words:
             size=size,
             specials={name: token for token, name in enumerate(SPECIALS)},
             sentinels=tuple(range(len(specials), len(specials) + SENTINELS)),
-            modes={mode: len(specials) + SENTINELS + position for position, mode in enumerate(MODES)},
+            modes={
+                mode: len(specials) + SENTINELS + position for position, mode in enumerate(MODES)
+            },
             special=np.arange(size) < size - len(words),
             word_start=np.array([not word.startswith("##") for word in self._shown]),
             fingerprint="0" * 64,
@@ -85,7 +98,9 @@ class Words:
     def document(self, sentences: Sequence[str]) -> tuple[list[int], list[int]]:
         """Return the tokens of sentences that follow each other, and the first token of each."""
         ids = list(map(self.ids, sentences))
-        return [token for tokens in ids for token in tokens], np.cumsum([0, *map(len, ids)])[:-1].tolist()
+        return [token for tokens in ids for token in tokens], np.cumsum([0, *map(len, ids)])[
+            :-1
+        ].tolist()
 
     def words(self, ids: Iterable[int]) -> list[str]:
         return [self._shown[token] for token in ids]
@@ -107,7 +122,11 @@ def sample_rows_of(objective: Objective, codec: TextCodec, texts: Sequence[Text]
     """Return the sample rows of some texts, in their order, from the grouping that the objective reads."""
     spec = objective.grouping
     context = Context(spec.label, source_groups=("gallery",))
-    return build_grouping(spec, codec.vocabulary).group(token_documents(codec, texts), objective.minimum, context).rows
+    return (
+        build_grouping(spec, codec.vocabulary)
+        .group(token_documents(codec, texts), objective.minimum, context)
+        .rows
+    )
 
 
 def token_documents(codec: TextCodec, texts: Sequence[Text]) -> Rows:

@@ -35,7 +35,9 @@ class Deal:
     tasks: int
     input_bytes: int | None = None
     """about how many bytes the pass reads; None: not known"""
-    tick: Callable[[], None] | None = None  # called after each unit, where it runs in the driver's process
+    tick: Callable[[], None] | None = (
+        None  # called after each unit, where it runs in the driver's process
+    )
 
     def __call__(self, data: Any, rank: int = 0, world_size: int = 1) -> Any:
         for unit in self.units[rank::world_size]:
@@ -57,7 +59,9 @@ class Executor(ABC):
     """true if units without a result must not be retried, such as after a canceled job"""
 
     @abstractmethod
-    def run(self, deal: Deal, tick: Callable[[], None], report: Callable[[str], None]) -> Mapping[int, str]:
+    def run(
+        self, deal: Deal, tick: Callable[[], None], report: Callable[[str], None]
+    ) -> Mapping[int, str]:
         """Run every task, calling `tick` repeatedly; return messages about tasks that ended early, by task.
 
         `report` shows a line that the user needs while it runs.
@@ -80,6 +84,8 @@ def run_on_node(deal: Deal, rank: int, folder: Path) -> None:
     logger.disable("datatrove")  # it prints a banner, and tracebacks with the values of variables
     from datatrove.executor.local import LocalPipelineExecutor
 
-    executor = LocalPipelineExecutor([deal], tasks=deal.tasks, workers=1, logging_dir=str(folder), skip_completed=False)
+    executor = LocalPipelineExecutor(
+        [deal], tasks=deal.tasks, workers=1, logging_dir=str(folder), skip_completed=False
+    )
     # `run()` starts a manager process even for one worker, which outlives a killed driver.
     executor._run_for_rank(rank)

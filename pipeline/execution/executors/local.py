@@ -36,7 +36,9 @@ class Local(Executor):
     def __init__(self, options: Options, config: ExecutorConfig) -> None:
         self._config = config
 
-    def run(self, deal: Deal, tick: Callable[[], None], report: Callable[[str], None]) -> Mapping[int, str]:
+    def run(
+        self, deal: Deal, tick: Callable[[], None], report: Callable[[str], None]
+    ) -> Mapping[int, str]:
         workers = min(self._config.workers or os.cpu_count() or 1, deal.tasks)
         if workers == 1:
             run_tasks(replace(deal, tick=tick), range(deal.tasks))
@@ -53,7 +55,10 @@ def _worker(deal: Deal, ranks: Sequence[int], driver: int, workers: int) -> None
     share_memory(workers)
     try:
         run_tasks(deal, ranks)
-    except (ClozelineError, OSError) as error:  # not even a failure can be recorded: the driver meets the same error
+    except (
+        ClozelineError,
+        OSError,
+    ) as error:  # not even a failure can be recorded: the driver meets the same error
         raise SystemExit(getattr(error, "exit_code", 74)) from None
 
 
@@ -66,7 +71,9 @@ def _supervise(deal: Deal, workers: int, tick: Callable[[], None]) -> None:
     context.set_forkserver_preload(["__main__", *modules])
     processes: list[BaseProcess] = [
         context.Process(
-            target=_worker, args=(deal, range(first, deal.tasks, workers), os.getpid(), workers), daemon=False
+            target=_worker,
+            args=(deal, range(first, deal.tasks, workers), os.getpid(), workers),
+            daemon=False,
         )
         for first in range(workers)
     ]
@@ -105,5 +112,7 @@ def _interrupts_pending() -> Iterator[None]:
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signal.signal(signal.SIGINT, handler)
-    if came and handler is not signal.SIG_IGN:  # a shell's script lets what it starts with `&` ignore it
+    if (
+        came and handler is not signal.SIG_IGN
+    ):  # a shell's script lets what it starts with `&` ignore it
         raise KeyboardInterrupt

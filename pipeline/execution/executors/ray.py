@@ -80,7 +80,9 @@ class Ray(Executor):
         self._options = options
         self._config = config
 
-    def run(self, deal: Deal, tick: Callable[[], None], report: Callable[[str], None]) -> Mapping[int, str]:
+    def run(
+        self, deal: Deal, tick: Callable[[], None], report: Callable[[str], None]
+    ) -> Mapping[int, str]:
         _require_listener(self._options.address or os.environ.get("RAY_ADDRESS", ""))
         try:
             import ray
@@ -93,10 +95,18 @@ class Ray(Executor):
         try:
             if not ray.is_initialized():
                 own: dict[str, object] = {
-                    "env_vars": {plugins.VARIABLE: os.environ.get(plugins.VARIABLE, ""), SAFE_PATH: "1"}
+                    "env_vars": {
+                        plugins.VARIABLE: os.environ.get(plugins.VARIABLE, ""),
+                        SAFE_PATH: "1",
+                    }
                 }
                 own["worker_process_setup_hook"] = f"{__name__}.{start_worker.__name__}"
-                ray.init(address=self._options.address, include_dashboard=False, log_to_driver=False, runtime_env=own)
+                ray.init(
+                    address=self._options.address,
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    runtime_env=own,
+                )
             self._run(ray, deal, folder, tick)
         except (ConnectionError, ray.exceptions.RayError) as error:
             raise StorageError(f"executor ray: the cluster cannot be used: {error}") from error
@@ -110,7 +120,9 @@ class Ray(Executor):
         memory = int(self._options.mem_per_cpu_gb * 2**30)
         resources = {"num_cpus": cores, "memory": int(cores * memory)}
         room = max(1, int(ray.cluster_resources().get("CPU", 1) // cores))
-        idle = self._actors.setdefault((ray.get_runtime_context().get_job_id(), *resources.values()), [])
+        idle = self._actors.setdefault(
+            (ray.get_runtime_context().get_job_id(), *resources.values()), []
+        )
         actors = [idle.pop() for _ in range(min(len(idle), deal.tasks))]
         worker = ray.remote(_Worker).options(**resources)
         while len(actors) < min(self._config.workers or room, deal.tasks):
@@ -118,7 +130,9 @@ class Ray(Executor):
         shared = ray.put(deal)
         waiting = deque(range(deal.tasks))
         # what each actor does: a task, or to start (None), which it may never do on a full cluster
-        calls: dict[Any, tuple[Any, int | None]] = {actor.is_ready.remote(): (actor, None) for actor in actors}
+        calls: dict[Any, tuple[Any, int | None]] = {
+            actor.is_ready.remote(): (actor, None) for actor in actors
+        }
         try:
             while calls and (waiting or any(rank is not None for _, rank in calls.values())):
                 done, _ = ray.wait(list(calls), timeout=_POLL_S)

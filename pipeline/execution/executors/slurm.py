@@ -51,7 +51,9 @@ _ENDED: Final = frozenset(
 _LIMIT: Final = re.compile("Submit[A-Za-z]*Limit|queue full|retrying")
 _AWAY: Final = re.compile("Unable to contact|timed out")
 _SILENT_LOOKS: Final = 30  # at the queue without an answer before the driver gives up
-_VISIBLE_LOOKS: Final = 6  # for the records of tasks that completed: a network file system may show them late
+_VISIBLE_LOOKS: Final = (
+    6  # for the records of tasks that completed: a network file system may show them late
+)
 _BEAT_S: Final = 1.0  # between two looks for records, which cost less than a look at the queue
 # A user's defaults and the variables of an outer job would be options of our commands. Those kept lead to the cluster.
 _OPTIONS: Final = ("SLURM_", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SCANCEL_", "SCONTROL_")
@@ -91,7 +93,9 @@ class Slurm(Executor):
         self._config = config
         self.final = False
 
-    def run(self, deal: Deal, tick: Callable[[], None], report: Callable[[str], None]) -> Mapping[int, str]:
+    def run(
+        self, deal: Deal, tick: Callable[[], None], report: Callable[[str], None]
+    ) -> Mapping[int, str]:
         """Submit the tasks, wait for the end of the jobs, and say how tasks ended."""
         if deal.input_bytes is not None and deal.input_bytes < self._options.driver_bytes:
             run_tasks(replace(deal, tick=tick), range(deal.tasks))
@@ -112,7 +116,9 @@ class Slurm(Executor):
             self._wait(arrays, deal, tick, report)
         except BaseException:  # a signal or an error: no job goes on without its driver
             if (canceled := _command("scancel", *arrays.named)).returncode and arrays.firsts:
-                report(f"executor slurm: {canceled.stderr.strip()}; cancel by `scancel --name={arrays.name}`")
+                report(
+                    f"executor slurm: {canceled.stderr.strip()}; cancel by `scancel --name={arrays.name}`"
+                )
             raise
         self.final = arrays.are_canceled()
         return arrays.endings()
@@ -125,19 +131,30 @@ class Slurm(Executor):
         _require_sbatch()
         folder.mkdir(parents=True, exist_ok=True)
         name = _job_name("driver", folder.resolve())
-        queued = _command("squeue", f"--user={os.geteuid()}", f"--name={name}", "--noheader", "--format=%A")
+        queued = _command(
+            "squeue", f"--user={os.geteuid()}", f"--name={name}", "--noheader", "--format=%A"
+        )
         if job := queued.stdout.strip():
-            raise StorageError(f"output: {folder}: Slurm job {job} runs this output; stop it by `scancel {job}`")
+            raise StorageError(
+                f"output: {folder}: Slurm job {job} runs this output; stop it by `scancel {job}`"
+            )
         publish_text(folder / _DRIVER, f"#!/bin/bash\nexec {shlex.join(words)}\n")
         log = f"{folder.resolve()}/driver-".replace("%", "%%")
-        limits = {"time": self._options.driver_time, "cpus-per-task": 1, "output": f"{log}%j.out", "job-name": name}
+        limits = {
+            "time": self._options.driver_time,
+            "cpus-per-task": 1,
+            "output": f"{log}%j.out",
+            "job-name": name,
+        }
         code, said = _sbatch([*_flags(self._options, limits), str(folder / _DRIVER)])
         if code:
             raise StorageError(f"executor slurm: sbatch refused the driver: {said}")
         job = _job_id(said)
         return job, folder / f"driver-{job}.out"
 
-    def _wait(self, arrays: "_Arrays", deal: Deal, tick: Callable[[], None], report: Callable[[str], None]) -> None:
+    def _wait(
+        self, arrays: "_Arrays", deal: Deal, tick: Callable[[], None], report: Callable[[str], None]
+    ) -> None:
         """Submit what the cluster takes, until every unit has a result or no task can give one any more."""
         silent = 0
         late = 0
@@ -150,7 +167,9 @@ class Slurm(Executor):
                 queued = arrays.look()
                 silent = silent + 1 if queued is None else 0
                 if silent > _SILENT_LOOKS:
-                    raise StorageError("executor slurm: squeue does not answer, so the jobs are canceled")
+                    raise StorageError(
+                        "executor slurm: squeue does not answer, so the jobs are canceled"
+                    )
                 if queued is not None and arrays.left and not arrays.are_canceled():
                     refusal = arrays.submit() if not (queued and self._config.workers) else ""
                     if refusal and not told:
@@ -161,7 +180,9 @@ class Slurm(Executor):
                         told = True
                 elif queued == 0:
                     late += 1
-                    if late > _VISIBLE_LOOKS or any(state != "COMPLETED" for state in arrays.states.values()):
+                    if late > _VISIBLE_LOOKS or any(
+                        state != "COMPLETED" for state in arrays.states.values()
+                    ):
                         return
                 next_look = time.monotonic() + self._options.poll_s
             time.sleep(min(_BEAT_S, self._options.poll_s))
@@ -171,7 +192,9 @@ class Slurm(Executor):
 class _Arrays:
     """The tasks of a round in array jobs: as many at a time as the cluster takes."""
 
-    def __init__(self, folder: Path, tasks: int, options: Slurm.Options, workers: int | None) -> None:
+    def __init__(
+        self, folder: Path, tasks: int, options: Slurm.Options, workers: int | None
+    ) -> None:
         self._folder = folder
         self._options = options
         self._workers = workers
@@ -193,7 +216,9 @@ class _Arrays:
 
     def look(self) -> int | None:
         """Note the states of the tasks; return how many have not ended, None where the queue does not answer."""
-        answer = _command("squeue", *self.named, "--noheader", "--array", "--states=all", "--format=%F|%K|%T")
+        answer = _command(
+            "squeue", *self.named, "--noheader", "--array", "--states=all", "--format=%F|%K|%T"
+        )
         if answer.returncode:
             return None
         queued = 0
@@ -218,7 +243,9 @@ class _Arrays:
         if not self._largest:
             facts = _command("scontrol", "show", "config").stdout
             found = re.findall(r"MaxArraySize\s*=\s*(\d+)|max_array_tasks=(\d+)", facts)
-            self._largest = min((int(size or tasks) for size, tasks in found), default=_LARGEST_ARRAY)
+            self._largest = min(
+                (int(size or tasks) for size, tasks in found), default=_LARGEST_ARRAY
+            )
         while self.left:
             count = min(self._size, self.left, self._largest)
             first = self._tasks - self.left
@@ -238,23 +265,35 @@ class _Arrays:
     def _submit_array(self, first: int, count: int) -> tuple[str, str]:
         """Submit an array; return its job id, or "" and the reason for which the cluster does not take it now."""
         at_once = f"%{self._workers}" if self._workers else ""
-        logs = f"{self._folder}/".replace("%", "%%")  # Slurm would replace `%a` in the name of a folder, too
-        words = {"output": f"{logs}%A_%a.out", "job-name": self.name, "array": f"0-{count - 1}{at_once}"}
-        code, said = _sbatch([*_flags(self._options, words), str(self._folder / _SCRIPT), str(first)])
+        logs = f"{self._folder}/".replace(
+            "%", "%%"
+        )  # Slurm would replace `%a` in the name of a folder, too
+        words = {
+            "output": f"{logs}%A_%a.out",
+            "job-name": self.name,
+            "array": f"0-{count - 1}{at_once}",
+        }
+        code, said = _sbatch(
+            [*_flags(self._options, words), str(self._folder / _SCRIPT), str(first)]
+        )
         if code and not _LIMIT.search(said) and not _AWAY.search(said):
             raise StorageError(f"executor slurm: sbatch refused the job: {said}")
         return ("", said) if code else (_job_id(said), "")
 
     def endings(self) -> dict[int, str]:
         """Say how the tasks ended, with their logs."""
-        told = dict.fromkeys(range(self._tasks), "its task was not submitted, since another one was canceled")
+        told = dict.fromkeys(
+            range(self._tasks), "its task was not submitted, since another one was canceled"
+        )
         for task in range(self._tasks - self.left):
             job, first = next(item for item in reversed(self.firsts.items()) if item[1] <= task)
             state = self.states.get(task, "")
             index = task - first
             how = f"ended as {state}" if state in _ENDED else "left the queue"
             log = self._folder / f"{job}_{index}.out"
-            told[task] = f"task {index} of Slurm job {job} {how} before this unit was done; its log: {log}"
+            told[task] = (
+                f"task {index} of Slurm job {job} {how} before this unit was done; its log: {log}"
+            )
         return told
 
 
@@ -276,12 +315,23 @@ def _require_sbatch() -> None:
 def _flags(options: Slurm.Options, own: Mapping[str, object]) -> list[str]:
     """Return the options of `sbatch` for a job, those of the configuration and its `own`; None leaves one out."""
     given = options.sbatch_args
-    words: dict[str, object] = {"partition": options.partition, "time": options.time, "nodes": 1, "ntasks": 1}
+    words: dict[str, object] = {
+        "partition": options.partition,
+        "time": options.time,
+        "nodes": 1,
+        "ntasks": 1,
+    }
     words |= {"cpus-per-task": options.cpus_per_task, "requeue": "", "qos": options.qos}
-    if not any(name.startswith("mem") for name in given):  # Slurm takes one of --mem, --mem-per-cpu, --mem-per-gpu
+    if not any(
+        name.startswith("mem") for name in given
+    ):  # Slurm takes one of --mem, --mem-per-cpu, --mem-per-gpu
         words["mem-per-cpu"] = f"{options.mem_per_cpu_gb}G"
     words |= {**given, "export": "ALL", "parsable": "", **own}
-    return [f"--{name}" if value == "" else f"--{name}={value}" for name, value in words.items() if value is not None]
+    return [
+        f"--{name}" if value == "" else f"--{name}={value}"
+        for name, value in words.items()
+        if value is not None
+    ]
 
 
 def _how() -> dict[str, Any]:
@@ -289,7 +339,11 @@ def _how() -> dict[str, Any]:
 
     In a group of its own, because a signal for the driver's group must not end the `scancel` that follows from it.
     """
-    clean = {name: value for name, value in os.environ.items() if name in _KEPT or not name.startswith(_OPTIONS)}
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _KEPT or not name.startswith(_OPTIONS)
+    }
     return {"env": clean, "process_group": 0, "text": True, "errors": "surrogateescape"}
 
 
@@ -301,7 +355,9 @@ def _sbatch(words: Sequence[str]) -> tuple[int, str]:
     """Return exit code and answer of `sbatch`; end one that would try again for minutes."""
     pipe = subprocess.PIPE
     said = ""
-    with start_child(("sbatch", *words), stdout=pipe, stderr=subprocess.STDOUT, **_how()) as process:
+    with start_child(
+        ("sbatch", *words), stdout=pipe, stderr=subprocess.STDOUT, **_how()
+    ) as process:
         assert process.stdout is not None
         try:
             for line in process.stdout:

@@ -72,13 +72,19 @@ class GroupingSpec:
         rest = {key: _hashable(value) for key, value in options.items() if value != ()}
         length = rest.pop("length")
         separator = rest.pop("separator", "none")
-        return GroupingSpec(name, length, separator, tuple(sorted((k, v) for k, v in rest.items() if v != ())))
+        return GroupingSpec(
+            name, length, separator, tuple(sorted((k, v) for k, v in rest.items() if v != ()))
+        )
 
     @property
     def label(self) -> str:
         """Return the canonical text that names the sample set's folder and enters its uids: `packed-510-sep`."""
         options = (f"{key}={_canonical(value)}" for key, value in self.options)
-        return re.sub(r"[^A-Za-z0-9._=-]", "_", "-".join([self.name, str(self.length), self.separator, *options]))
+        return re.sub(
+            r"[^A-Za-z0-9._=-]",
+            "_",
+            "-".join([self.name, str(self.length), self.separator, *options]),
+        )
 
 
 def _hashable(value: object) -> Any:
@@ -88,7 +94,9 @@ def _hashable(value: object) -> Any:
 def _canonical(value: object) -> str:
     if not isinstance(value, tuple):
         return str(value)
-    text = "_".join("x".join(map(str, item)) if isinstance(item, tuple) else str(item) for item in value)
+    text = "_".join(
+        "x".join(map(str, item)) if isinstance(item, tuple) else str(item) for item in value
+    )
     return text if len(text) <= _LONGEST_VALUE else f"{len(value)}.{hash64(text):016x}"
 
 
@@ -99,14 +107,19 @@ class MinimumRow:
     tokens: int = 1
     sentences: int = 1
 
-    def filter(self, lengths: Int64, content: Int64, sentences: Int64) -> tuple[NDArray[np.bool_], dict[str, int]]:
+    def filter(
+        self, lengths: Int64, content: Int64, sentences: Int64
+    ) -> tuple[NDArray[np.bool_], dict[str, int]]:
         """Return which rows an objective can use, and the content tokens of the others by reason.
 
         `lengths` are the tokens of each row, `content` those without separators, `sentences` its sentence starts.
         """
         short = lengths < self.tokens
         alone = ~short & (sentences < self.sentences)
-        reasons = {"too_short": int(content[short].sum()), "one_sentence": int(content[alone].sum())}
+        reasons = {
+            "too_short": int(content[short].sum()),
+            "one_sentence": int(content[alone].sum()),
+        }
         return ~(short | alone), {reason: tokens for reason, tokens in reasons.items() if tokens}
 
 
@@ -135,7 +148,9 @@ class PartOptions:
 
     parts: Annotated[
         tuple[Part, ...],
-        Field(description="Length in tokens and share in parts per million of each part of a mixture; none: one part."),
+        Field(
+            description="Length in tokens and share in parts per million of each part of a mixture; none: one part."
+        ),
     ] = ()
 
 
@@ -216,8 +231,14 @@ class Grouping(ABC):
         words = documents.columns.get(WORD_STARTS.name)
         if words is None:
             return {}
-        flat_positions = words.values.astype(np.int64) + np.repeat(begins[: len(documents)], words.lengths)
-        return {WORD_STARTS.name: starts_in_rows(flat_positions, offsets, starts_dtype(self.options.length))}
+        flat_positions = words.values.astype(np.int64) + np.repeat(
+            begins[: len(documents)], words.lengths
+        )
+        return {
+            WORD_STARTS.name: starts_in_rows(
+                flat_positions, offsets, starts_dtype(self.options.length)
+            )
+        }
 
     def part_draws(self, context: Context) -> PartDraws:
         """Return draws of the part, and so of the length, of each row."""
@@ -247,7 +268,9 @@ class Grouping(ABC):
             unfinished = offset < sizes[first]
             first = first[unfinished]
             offset = offset[unfinished]
-        first, offset, uids, parts = (np.concatenate(column) for column in zip(*windows, strict=True))
+        first, offset, uids, parts = (
+            np.concatenate(column) for column in zip(*windows, strict=True)
+        )
         order = np.lexsort((offset, first))
         return Starts(first, offset, uids).take(order), parts[order]
 
@@ -258,7 +281,9 @@ class Grouping(ABC):
         return documents if lengths.all() else documents.take(np.flatnonzero(lengths))
 
     @staticmethod
-    def account(documents: Rows, in_samples: int, dropped: Mapping[str, int], separators: int = 0) -> dict[str, Any]:
+    def account(
+        documents: Rows, in_samples: int, dropped: Mapping[str, int], separators: int = 0
+    ) -> dict[str, Any]:
         """Return the counts of tokens in and out; documents without tokens are counted as `empty`."""
         lengths = documents.columns["token_ids"].lengths
         return {
@@ -304,9 +329,14 @@ class Starts:
         """Return some of the starts, by index or mask."""
         return Starts(self.first[chosen], self.offset[chosen], self.uids[chosen])
 
-    def sample_rows(self, documents: Rows, columns: Mapping[str, Ragged], parts: NDArray[np.uint8]) -> Rows:
+    def sample_rows(
+        self, documents: Rows, columns: Mapping[str, Ragged], parts: NDArray[np.uint8]
+    ) -> Rows:
         """Return rows with their fixed columns, in the order given."""
-        copied = {name: documents.fixed[name][self.first].astype(np.uint8) for name in ("copy", "language")}
+        copied = {
+            name: documents.fixed[name][self.first].astype(np.uint8)
+            for name in ("copy", "language")
+        }
         fixed: dict[str, NDArray[Any]] = {
             **copied,
             "uid": self.uids,
@@ -314,5 +344,8 @@ class Starts:
             "document_offset": self.offset.astype(np.uint32),
             "part": parts,
         }
-        absent = {name: np.zeros(len(parts), FIXED_COLUMNS[name]) for name in FIXED_COLUMNS.keys() - fixed.keys()}
+        absent = {
+            name: np.zeros(len(parts), FIXED_COLUMNS[name])
+            for name in FIXED_COLUMNS.keys() - fixed.keys()
+        }
         return Rows({name: (fixed | absent)[name] for name in FIXED_COLUMNS}, columns)

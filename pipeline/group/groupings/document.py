@@ -8,7 +8,14 @@ from pydantic import Field
 from clozeline.arrays import Int64
 from clozeline.columns import IDS, Feature
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.group.groupings import Context, Grouped, Grouping, MinimumRow, PartOptions, Starts
+from clozeline.pipeline.group.groupings import (
+    Context,
+    Grouped,
+    Grouping,
+    MinimumRow,
+    PartOptions,
+    Starts,
+)
 from clozeline.pipeline.kernels.ragged import starts_in_rows
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.vocabulary import Vocabulary
@@ -32,7 +39,9 @@ class Document(Grouping):
 
     def __init__(self, options: Options, vocabulary: Vocabulary) -> None:
         super().__init__(options, vocabulary)
-        self._starts = self.starts_feature("sentence_starts", "row indices of sentence starts, first 0")
+        self._starts = self.starts_feature(
+            "sentence_starts", "row indices of sentence starts, first 0"
+        )
         self.columns = (Feature("ids", "ids", IDS, "content tokens"), self._starts)
 
     def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
@@ -40,7 +49,9 @@ class Document(Grouping):
         tokens = filled.columns["token_ids"]
         sentences = filled.columns["sentence_starts"]
         values = tokens.values.astype(self.vocabulary.id_dtype, copy=False)
-        flat_positions = sentences.values.astype(np.int64) + np.repeat(tokens.offsets[:-1], sentences.lengths)
+        flat_positions = sentences.values.astype(np.int64) + np.repeat(
+            tokens.offsets[:-1], sentences.lengths
+        )
 
         def ends(starts: Starts, lengths: Int64) -> Int64:
             # the last sentence start that fits, or the limit; all positions are flat

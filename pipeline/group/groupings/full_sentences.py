@@ -21,7 +21,9 @@ class FullSentences(Packed):
         document_starts [0] [0] [0], offsets 0, 0, 2
     """
 
-    def bounds(self, documents: Rows, begins: Int64, sentences: Int64, draws: PartDraws, label: str) -> Int64:
+    def bounds(
+        self, documents: Rows, begins: Int64, sentences: Int64, draws: PartDraws, label: str
+    ) -> Int64:
         """Return where rows begin in the stream, and its end; each row ends at the last sentence end that fits."""
         stops = np.append(sentences, begins[-1]).tolist()
 

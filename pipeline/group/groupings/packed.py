@@ -9,7 +9,14 @@ from pydantic import Field
 from clozeline.arrays import Int64
 from clozeline.columns import IDS, Feature
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.group.groupings import Context, Grouped, Grouping, MinimumRow, PartOptions, Starts
+from clozeline.pipeline.group.groupings import (
+    Context,
+    Grouped,
+    Grouping,
+    MinimumRow,
+    PartOptions,
+    Starts,
+)
 from clozeline.pipeline.group.groupings._grouping import PartDraws
 from clozeline.pipeline.kernels.ragged import insert_at, starts_in_rows
 from clozeline.pipeline.kernels.sampling import offsets_of
@@ -39,12 +46,24 @@ class Packed(Grouping):
 
     def __init__(self, options: Options, vocabulary: Vocabulary) -> None:
         super().__init__(options, vocabulary)
-        sentences = self.starts_feature("sentence_starts", "row indices of sentence starts, first 0")
-        documents = self.starts_feature("document_starts", "row indices of document starts, first 0")
-        self.columns = (Feature("ids", "ids", IDS, "content tokens and separators"), sentences, documents)
+        sentences = self.starts_feature(
+            "sentence_starts", "row indices of sentence starts, first 0"
+        )
+        documents = self.starts_feature(
+            "document_starts", "row indices of document starts, first 0"
+        )
+        self.columns = (
+            Feature("ids", "ids", IDS, "content tokens and separators"),
+            sentences,
+            documents,
+        )
         self._start_dtype = documents.dtype
         name = options.separator
-        self._separator = None if name == "none" else vocabulary.id_of(name, f"grouping packed, separator {name},")
+        self._separator = (
+            None
+            if name == "none"
+            else vocabulary.id_of(name, f"grouping packed, separator {name},")
+        )
 
     def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
         """Lay the documents end to end and cut."""
@@ -59,7 +78,9 @@ class Packed(Grouping):
             separators = begins[1:] - 1  # the last position of each document is its separator
             stream = insert_at(stream, separators, self._separator)
         draws = self.part_draws(context)
-        sentence_positions = sentences.values.astype(np.int64) + np.repeat(begins[:-1], sentences.lengths)
+        sentence_positions = sentences.values.astype(np.int64) + np.repeat(
+            begins[:-1], sentences.lengths
+        )
         # Cut the stream at `offsets` [rows + 1], and count starts from the start of their row.
         offsets = self.bounds(filled, begins, sentence_positions, draws, context.label)
         columns = {
@@ -70,8 +91,12 @@ class Packed(Grouping):
         }
         # Drop rows below the minimum; separators do not count as tokens.
         lengths = np.diff(offsets)
-        in_row = np.bincount(np.searchsorted(offsets, separators, side="right") - 1, minlength=len(lengths))
-        kept, dropped = minimum.filter(lengths, lengths - in_row, columns["sentence_starts"].lengths)
+        in_row = np.bincount(
+            np.searchsorted(offsets, separators, side="right") - 1, minlength=len(lengths)
+        )
+        kept, dropped = minimum.filter(
+            lengths, lengths - in_row, columns["sentence_starts"].lengths
+        )
         # Name each row after its first token: document, and offset in it.
         first = np.searchsorted(begins, offsets[:-1], side="right") - 1
         starts = Starts.at(filled, first, offsets[:-1] - begins[first], context.label)
@@ -82,7 +107,9 @@ class Packed(Grouping):
         in_separators = int(in_row[kept].sum())
         return Grouped(rows, self.account(documents, in_samples, dropped, in_separators))
 
-    def bounds(self, documents: Rows, begins: Int64, sentences: Int64, draws: PartDraws, label: str) -> Int64:
+    def bounds(
+        self, documents: Rows, begins: Int64, sentences: Int64, draws: PartDraws, label: str
+    ) -> Int64:
         """Return where rows begin in the stream, and its end.
 
         `begins` [documents + 1] are the starts of the documents and the end, `sentences` those of sentences.
@@ -94,7 +121,13 @@ class Packed(Grouping):
         return np.append(np.arange(0, end, self.options.length), end)
 
 
-def cuts(documents: Rows, begins: list[int], draws: PartDraws, label: str, stop: Callable[[int, int], int]) -> Int64:
+def cuts(
+    documents: Rows,
+    begins: list[int],
+    draws: PartDraws,
+    label: str,
+    stop: Callable[[int, int], int],
+) -> Int64:
     """Return bounds of rows whose lengths follow from where they start, one after another.
 
     `begins` are those of `Packed.bounds`; `stop` maps where a row begins and a full one ends to where the row ends.

@@ -9,7 +9,14 @@ from pydantic import Field
 from clozeline.arrays import Bool, Int64
 from clozeline.columns import IDS, Feature, Role
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.group.groupings import Context, Grouped, Grouping, MinimumRow, PartOptions, Starts
+from clozeline.pipeline.group.groupings import (
+    Context,
+    Grouped,
+    Grouping,
+    MinimumRow,
+    PartOptions,
+    Starts,
+)
 from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.kernels.sampling import offsets_of, rows_of
 from clozeline.pipeline.rows import Ragged, Rows, segments
@@ -53,18 +60,24 @@ class Parallel(Grouping):
 
     def __init__(self, options: Options, vocabulary: Vocabulary) -> None:
         super().__init__(options, vocabulary)
-        self._starts = self.starts_feature("sentence_starts", "row indices of sentence starts in ids, first 0")
+        self._starts = self.starts_feature(
+            "sentence_starts", "row indices of sentence starts in ids, first 0"
+        )
         self.columns = (
             Feature("ids", "ids", IDS, "tokens of the text"),
             self._starts,
             Feature("target_ids", "ids", IDS, "tokens of the other side"),
-            Feature("target_language", "uint8", Role("row", below="languages"), "code of its language"),
+            Feature(
+                "target_language", "uint8", Role("row", below="languages"), "code of its language"
+            ),
         )
 
     def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
         sources = _side(documents, "token_ids")
         targets = _side(documents, "target_ids")
-        starts = Starts.at(documents, np.arange(len(documents)), np.zeros(len(documents), np.int64), context.label)
+        starts = Starts.at(
+            documents, np.arange(len(documents)), np.zeros(len(documents), np.int64), context.label
+        )
         parts, lengths, needed = self._parts(documents, starts.uids, context)
         # the tokens that are kept of each side
         if self.options.cut == "source":
@@ -85,10 +98,18 @@ class Parallel(Grouping):
         own_starts = _side(documents, "sentence_starts")
         inside = own_starts.values < np.repeat(first, own_starts.lengths)
         in_row = np.bincount(rows_of(own_starts)[inside], minlength=len(documents))
-        sentence_starts = Ragged(own_starts.values[inside].astype(self._starts.dtype), offsets_of(in_row))
+        sentence_starts = Ragged(
+            own_starts.values[inside].astype(self._starts.dtype), offsets_of(in_row)
+        )
         short = first < minimum.tokens
         alone = sentence_starts.lengths < minimum.sentences
-        reasons = {"empty": empty, **needed, "too_long": too_long, "too_short": short, "one_sentence": alone}
+        reasons = {
+            "empty": empty,
+            **needed,
+            "too_long": too_long,
+            "too_short": short,
+            "one_sentence": alone,
+        }
         kept = np.ones(len(documents), np.bool_)
         dropped = {}
         for reason, rejected in reasons.items():
@@ -122,16 +143,26 @@ class Parallel(Grouping):
             return parts, lengths, {}
         number = {name: index for index, (name, _, _) in enumerate(self.options.sources)}
         table = np.array([number.get(name, -1) for name in context.source_groups], np.int64)
-        task = table[documents.fixed["source_group"].astype(np.int64)] if len(table) else np.full(len(documents), -1)
+        task = (
+            table[documents.fixed["source_group"].astype(np.int64)]
+            if len(table)
+            else np.full(len(documents), -1)
+        )
         keys = kernel_keys(context.seed, context.label, uids, np.zeros(len(uids), np.uint16))
         drawn = below(random_bits(keys, POSITIONS, 1)[:, 0] >> np.uint64(32), MILLION)
         share = np.array([share for _, _, share in self.options.sources])[task]
         lengths = np.array([length for _, length, _ in self.options.sources])[task]
-        return np.maximum(task, 0).astype(np.uint8), lengths, {"other_source": task < 0, "beyond_share": drawn >= share}
+        return (
+            np.maximum(task, 0).astype(np.uint8),
+            lengths,
+            {"other_source": task < 0, "beyond_share": drawn >= share},
+        )
 
     def _cut(self, side: Ragged, chosen: NDArray[np.intp], sizes: Int64) -> Ragged:
         values = segments(side.values, side.offsets[:-1][chosen], sizes[chosen])
-        return Ragged(values.astype(self.vocabulary.id_dtype, copy=False), offsets_of(sizes[chosen]))
+        return Ragged(
+            values.astype(self.vocabulary.id_dtype, copy=False), offsets_of(sizes[chosen])
+        )
 
 
 def _side(documents: Rows, name: str) -> Ragged:

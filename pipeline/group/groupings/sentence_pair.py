@@ -9,7 +9,14 @@ from pydantic import Field
 from clozeline.arrays import Int64, UInt64
 from clozeline.columns import IDS, UNDO, Feature
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.group.groupings import Context, Grouped, Grouping, MinimumRow, PartOptions, Starts
+from clozeline.pipeline.group.groupings import (
+    Context,
+    Grouped,
+    Grouping,
+    MinimumRow,
+    PartOptions,
+    Starts,
+)
 from clozeline.pipeline.kernels.ragged import starts_in_rows
 from clozeline.pipeline.kernels.rates import MILLION, Rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import offsets_of
@@ -55,7 +62,12 @@ class SentencePair(Grouping):
         partner = (
             Feature("partner_ids", "ids", IDS, "tokens of another document, from a sentence start"),
             Feature("partner_document_uid", "uint8", UNDO, "the 16 bytes of that document's uid"),
-            Feature("partner_offset", "uint32", UNDO, "place of the partner's first token in that document"),
+            Feature(
+                "partner_offset",
+                "uint32",
+                UNDO,
+                "place of the partner's first token in that document",
+            ),
         )
         self.columns = (*columns, *partner) if options.partner else columns
 
@@ -65,12 +77,16 @@ class SentencePair(Grouping):
         tokens = filled.columns["token_ids"]
         sentences = filled.columns["sentence_starts"]
         values = tokens.values.astype(self.vocabulary.id_dtype, copy=False)
-        flat_positions = sentences.values.astype(np.int64) + np.repeat(tokens.offsets[:-1], sentences.lengths)
+        flat_positions = sentences.values.astype(np.int64) + np.repeat(
+            tokens.offsets[:-1], sentences.lengths
+        )
 
         def ends(starts: Starts, full: Int64) -> Int64:
             drawn = random_bits(_keys(starts.uids, context), LENGTHS, 2) >> _HALF
             shorter = 2 + below(drawn[:, 1], np.maximum(full - 1, 1).astype(np.uint64))
-            lengths = np.where(below(drawn[:, 0], MILLION) < self._short, np.minimum(shorter, full), full)
+            lengths = np.where(
+                below(drawn[:, 0], MILLION) < self._short, np.minimum(shorter, full), full
+            )
             return starts.offset + lengths
 
         starts, parts = self.windows(filled, context, ends)
@@ -87,7 +103,10 @@ class SentencePair(Grouping):
         starts = starts.take(chosen)
         lengths = lengths[chosen]
         words = self.word_starts(filled, tokens.offsets, offsets)
-        columns = {"ids": Ragged(values, offsets).take(chosen), "sentence_starts": sentence_starts.take(chosen)}
+        columns = {
+            "ids": Ragged(values, offsets).take(chosen),
+            "sentence_starts": sentence_starts.take(chosen),
+        }
         if self.options.partner:
             columns |= self._partners(filled, flat_positions, starts, lengths, context)
         columns |= {name: column.take(chosen) for name, column in words.items()}
@@ -95,18 +114,29 @@ class SentencePair(Grouping):
         return Grouped(rows, self.account(documents, int(lengths.sum()), dropped))
 
     def _partners(
-        self, documents: Rows, flat_positions: Int64, starts: Starts, lengths: Int64, context: Context
+        self,
+        documents: Rows,
+        flat_positions: Int64,
+        starts: Starts,
+        lengths: Int64,
+        context: Context,
     ) -> dict[str, Ragged]:
         """Return the columns of the partners of windows of these lengths."""
         tokens = documents.columns["token_ids"]
         need = lengths - 1
         document, choices = _partner_documents(documents, flat_positions, starts.first, need)
         keys = _keys(starts.uids, context)
-        pick = below(random_bits(keys, LABELS, 1)[:, 0] >> _HALF, np.maximum(choices, 1).astype(np.uint64))
+        pick = below(
+            random_bits(keys, LABELS, 1)[:, 0] >> _HALF, np.maximum(choices, 1).astype(np.uint64)
+        )
         begin = tokens.offsets[document]
-        position = flat_positions[np.searchsorted(flat_positions, begin) + np.where(choices > 0, pick, 0)]
+        position = flat_positions[
+            np.searchsorted(flat_positions, begin) + np.where(choices > 0, pick, 0)
+        ]
         sizes = np.minimum(need, tokens.offsets[document + 1] - position)
-        values = segments(tokens.values, position, sizes).astype(self.vocabulary.id_dtype, copy=False)
+        values = segments(tokens.values, position, sizes).astype(
+            self.vocabulary.id_dtype, copy=False
+        )
         uids = documents.fixed["document_uid"][document].reshape(-1, 16)
         offset = (position - begin).astype(np.uint32)
         return {
@@ -138,9 +168,9 @@ def _partner_documents(
         other = (uids[candidate] != uids[document_of[open_rows]]).any(axis=1)
         begin = tokens[candidate]
         end = tokens[candidate + 1]
-        usable = np.searchsorted(flat_positions, end - need[open_rows], side="right") - np.searchsorted(
-            flat_positions, begin
-        )
+        usable = np.searchsorted(
+            flat_positions, end - need[open_rows], side="right"
+        ) - np.searchsorted(flat_positions, begin)
         enough = other & (usable > 0) & (end - begin >= need[open_rows])
         better = other & (enough | (end - begin > longest_yet[open_rows]))
         rows = open_rows[better]

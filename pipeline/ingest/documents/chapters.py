@@ -23,12 +23,18 @@ class Split:
         try:
             re.compile(self.pattern)
         except re.error as error:
-            raise ValueError(f"pattern: expected a regular expression, got {self.pattern!r}: {error}") from error
+            raise ValueError(
+                f"pattern: expected a regular expression, got {self.pattern!r}: {error}"
+            ) from error
 
     def iter_chapters(self, text: str) -> Iterator[tuple[int, str]]:
         """Yield the chapters of a text, each after its offset in the text as UTF-8."""
         matches = re.finditer(self.pattern, text, re.MULTILINE)
-        edges = [0, *(match.start() for match in matches if match.group() and match.start()), len(text)]
+        edges = [
+            0,
+            *(match.start() for match in matches if match.group() and match.start()),
+            len(text),
+        ]
         pieces = []
         short = ""
         for begin, end in pairwise(edges):

@@ -44,14 +44,18 @@ class CopyFactors:
         Example: at factor 5/4, every document occurs once, and a quarter of them twice.
         """
         least, rest = divmod(self.factors[language][source], 1)
-        return least + (order_key(uid, "balance", self.seed) * rest.denominator < rest.numerator << 64)
+        return least + (
+            order_key(uid, "balance", self.seed) * rest.denominator < rest.numerator << 64
+        )
 
     def of_rows(self, documents: Rows, languages: Sequence[str], sources: Sequence[str]) -> Int64:
         """Return the copies of each token document, shape [documents], from the names of its language and source."""
         uids = documents.fixed["document_uid"]
         codes = documents.fixed["source_group"].tolist()
         rows = zip(uids, languages_of(documents, languages), codes, strict=True)
-        counts = (self.copies(uid.tobytes(), language, sources[source]) for uid, language, source in rows)
+        counts = (
+            self.copies(uid.tobytes(), language, sources[source]) for uid, language, source in rows
+        )
         return np.fromiter(counts, np.int64, len(documents))
 
 

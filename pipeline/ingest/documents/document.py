@@ -24,7 +24,9 @@ WORDS: Final = pa.dictionary(pa.int32(), pa.utf8())
 
 def row_schema(types: Mapping[str, pa.DataType], *optional: str) -> pa.Schema:
     """Return the schema of a file between stages; only the `optional` columns may hold nulls."""
-    return pa.schema([pa.field(name, kind, nullable=name in optional) for name, kind in types.items()])
+    return pa.schema(
+        [pa.field(name, kind, nullable=name in optional) for name, kind in types.items()]
+    )
 
 
 DOCUMENT_SCHEMA: Final = row_schema(
@@ -63,7 +65,15 @@ def document_uid(corpus: str, source: str, kind: str, locator: int) -> bytes:
     `kind` is the type of `locator`: a byte offset (`warc-gz`, `warc`, `jsonl`, ...), a row (`parquet`), or 0 for an
     entire file.
     """
-    head = b"clozeline-doc\0" + corpus.encode() + b"\0" + source.encode() + b"\0" + kind.encode() + b"\0"
+    head = (
+        b"clozeline-doc\0"
+        + corpus.encode()
+        + b"\0"
+        + source.encode()
+        + b"\0"
+        + kind.encode()
+        + b"\0"
+    )
     return hashlib.blake2b(head + locator.to_bytes(8, "little"), digest_size=16).digest()
 
 
@@ -107,7 +117,9 @@ class Document:
         """Return the document with a text of so many words; the hash covers both sides of a pair."""
         sides = [text] if self.target_text is None else [text, self.target_text]
         digest = xxhash.xxh3_128_digest("\0".join(sides).encode())
-        return replace(self, text=text, content_hash=digest, n_chars=len(text), n_words=words, **changes)
+        return replace(
+            self, text=text, content_hash=digest, n_chars=len(text), n_words=words, **changes
+        )
 
     def as_row(self) -> dict[str, object]:
         """Return the row of `DOCUMENT_SCHEMA`, with `extra` as JSON."""

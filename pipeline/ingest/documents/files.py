@@ -11,7 +11,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.ingest.documents.document import DOCUMENT_SCHEMA, WORDS, Document, row_schema
+from clozeline.pipeline.ingest.documents.document import (
+    DOCUMENT_SCHEMA,
+    WORDS,
+    Document,
+    row_schema,
+)
 from clozeline.recorded_file import RecordedFile, find_file
 from clozeline.repair import repair_of
 from clozeline.seeding import fraction
@@ -66,7 +71,12 @@ class Rejection:
 
     @staticmethod
     def of(
-        document: Document, stage: str, reason: str, detail: str = "", keep_text: float = 0.01, seed: int = 0
+        document: Document,
+        stage: str,
+        reason: str,
+        detail: str = "",
+        keep_text: float = 0.01,
+        seed: int = 0,
     ) -> Rejection:
         """Return the rejection of a document; a fraction `keep_text`, chosen by uid, keeps the first characters."""
         shown = fraction(document.uid, "rejects", seed) < keep_text
@@ -93,7 +103,12 @@ def write_documents(path: Path, documents: Iterable[Document]) -> int:
 def write_rejects(path: Path, rows: Iterable[Rejection]) -> int:
     """Write rejections in their order and return their number."""
     names = REJECT_SCHEMA.names
-    return _write(path, REJECT_SCHEMA, ({name: getattr(row, name) for name in names} for row in rows), "detail")
+    return _write(
+        path,
+        REJECT_SCHEMA,
+        ({name: getattr(row, name) for name in names} for row in rows),
+        "detail",
+    )
 
 
 def documents_of(folder: Path, unit: int) -> RecordedFile:
@@ -138,7 +153,9 @@ def read_batches(
     try:
         with pa.ipc.open_file(file.buffer(), options=options) as reader:
             if fields is None and reader.schema != schema:
-                raise IntegrityError(f"{file.path}: expected the columns {schema.names}, got {reader.schema.names}")
+                raise IntegrityError(
+                    f"{file.path}: expected the columns {schema.names}, got {reader.schema.names}"
+                )
             for index in range(reader.num_record_batches):
                 yield reader.get_batch(index)
     except (pa.ArrowException, OSError) as error:
@@ -150,9 +167,13 @@ def read_batches(
 def _write(path: Path, schema: pa.Schema, rows: Iterable[dict[str, object]], text: str) -> int:
     # one dictionary per column grows over the file: Arrow files may add entries but not replace them, and adding to an
     # empty dictionary counts as replacing it, hence the first entry ""
-    known: dict[str, dict[str, int]] = {field.name: {"": 0} for field in schema if field.type == WORDS}
+    known: dict[str, dict[str, int]] = {
+        field.name: {"": 0} for field in schema if field.type == WORDS
+    }
     codec = pa.Codec("zstd", compression_level=3)
-    options = pa.ipc.IpcWriteOptions(compression=codec, emit_dictionary_deltas=True, use_threads=False)
+    options = pa.ipc.IpcWriteOptions(
+        compression=codec, emit_dictionary_deltas=True, use_threads=False
+    )
     count = 0
     with path.open("wb") as file, pa.ipc.new_file(file, schema, options=options) as writer:
         for rows_of_batch in _split_batches(rows, text):
@@ -171,7 +192,9 @@ def _make_batch(
         if (entries := known.get(field.name)) is None:
             columns.append(pa.array(values, type=field.type))
             continue
-        codes = [None if value is None else entries.setdefault(value, len(entries)) for value in values]
+        codes = [
+            None if value is None else entries.setdefault(value, len(entries)) for value in values
+        ]
         names = pa.array(list(entries), pa.utf8())
         columns.append(pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), names))
     return pa.record_batch(columns, schema=schema)

@@ -16,7 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Final, Literal, NamedTuple, cast
 
-from clozeline.pipeline.ingest.formats.decompression import Damage, FileFacts, InputFile, decompress_file, is_bomb
+from clozeline.pipeline.ingest.formats.decompression import (
+    Damage,
+    FileFacts,
+    InputFile,
+    decompress_file,
+    is_bomb,
+)
 from clozeline.pipeline.ingest.formats.file_kinds import skipped_kind
 from clozeline.pipeline.ingest.formats.limits import Limits
 
@@ -51,7 +57,15 @@ _FURTHER_FIELDS: Final = (
     tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
 )
-_TAR_ERRORS: Final = (tarfile.TarError, OSError, ValueError, EOFError, OverflowError, RecursionError, struct.error)
+_TAR_ERRORS: Final = (
+    tarfile.TarError,
+    OSError,
+    ValueError,
+    EOFError,
+    OverflowError,
+    RecursionError,
+    struct.error,
+)
 _ZIP_ERRORS: Final = (
     zipfile.BadZipFile,
     zlib.error,
@@ -86,10 +100,16 @@ class MemberFile:
         return f"{self.archive}!{self.name}"
 
     def open(self, mode: Literal["rb"]) -> BinaryIO:
-        return io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open(mode)
+        return (
+            io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open(mode)
+        )
 
     def stat(self) -> FileFacts:
-        return MemberFacts(len(self.content)) if isinstance(self.content, bytes) else self.content.stat()
+        return (
+            MemberFacts(len(self.content))
+            if isinstance(self.content, bytes)
+            else self.content.stat()
+        )
 
     def is_file(self) -> bool:
         return True
@@ -159,7 +179,9 @@ def _find_fault(name: str, *, is_file: bool) -> str:
     return "unsafe_name" if _is_unsafe(name) else "" if is_file else "link"
 
 
-def _copy(source: io.BufferedIOBase | BinaryIO, target: Path, limits: Limits, compressed: int) -> bytes | Path:
+def _copy(
+    source: io.BufferedIOBase | BinaryIO, target: Path, limits: Limits, compressed: int
+) -> bytes | Path:
     """Return the content of a member, or the file that it was written to; Damage if it is a bomb."""
     pieces = []
     produced = 0
@@ -232,7 +254,9 @@ class _Stream(io.RawIOBase):
         return size
 
 
-def _tar_members(path: InputFile, limits: Limits, content: Path) -> Iterator[tuple[str, bytes | Path] | UnreadMember]:
+def _tar_members(
+    path: InputFile, limits: Limits, content: Path
+) -> Iterator[tuple[str, bytes | Path] | UnreadMember]:
     header: type[_Header] = type("Header", (_Header,), {})
     stream = _Stream(path, limits)
     last = ""
@@ -286,13 +310,17 @@ def _next_member(tar: Any, stream: _Stream) -> tarfile.TarInfo | None:
             member: tarfile.TarInfo | None = tar.next()
         except _TAR_ERRORS:
             tar.tarinfo.wrong += 1
-            tar.offset = -(-max(tar.offset + 1, tar.fileobj.tell()) // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+            tar.offset = (
+                -(-max(tar.offset + 1, tar.fileobj.tell()) // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+            )
             continue
         return member
     return None
 
 
-def _zip_members(path: InputFile, limits: Limits, content: Path) -> Iterator[tuple[str, bytes | Path] | UnreadMember]:
+def _zip_members(
+    path: InputFile, limits: Limits, content: Path
+) -> Iterator[tuple[str, bytes | Path] | UnreadMember]:
     size = path.stat().st_size
     produced = 0
     with path.open("rb") as file:

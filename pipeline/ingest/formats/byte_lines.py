@@ -4,7 +4,12 @@ from collections.abc import Generator, Iterator
 from typing import BinaryIO, Final, NamedTuple, TypeAlias
 
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
-from clozeline.pipeline.ingest.formats.decompression import Damage, InputFile, decompress_file, detect_codec
+from clozeline.pipeline.ingest.formats.decompression import (
+    Damage,
+    InputFile,
+    decompress_file,
+    detect_codec,
+)
 from clozeline.pipeline.ingest.formats.limits import Limits
 
 _PIECE: Final = 1 << 20
@@ -60,7 +65,9 @@ class ByteLines:
     member follow if `resume`; the first of them may be a partial line, and `rest` is true until the line after it.
     """
 
-    def __init__(self, path: InputFile, start: int, end: int, limits: Limits, *, resume: bool = True) -> None:
+    def __init__(
+        self, path: InputFile, start: int, end: int, limits: Limits, *, resume: bool = True
+    ) -> None:
         self.rest = False
         self._path = path
         self._range = (start, end)
@@ -87,7 +94,9 @@ class ByteLines:
             pieces = _read_range(file, start, end)
             yield from self._split(pieces if start else recode_utf16(pieces), start, is_cut=is_cut)
 
-    def _split(self, pieces: Iterator[bytes | Damage], at: int, *, is_cut: bool = False) -> Iterator[tuple[int, Line]]:
+    def _split(
+        self, pieces: Iterator[bytes | Damage], at: int, *, is_cut: bool = False
+    ) -> Iterator[tuple[int, Line]]:
         """Yield the lines of pieces; `is_cut`: the last one goes on behind them, and is too long."""
         limit = self._limits.line_bytes
         parts: list[bytes] = []  # start of a line that continues in the next piece

@@ -30,7 +30,9 @@ _SEVERAL: Final = 3
 """Characters of several bytes that are no accident in another encoding."""
 
 
-def decode(body: bytes, declared: str | None = None, *, meta: bool = False) -> tuple[str, int] | None:
+def decode(
+    body: bytes, declared: str | None = None, *, meta: bool = False
+) -> tuple[str, int] | None:
     """Return the text and its flags, or None if no encoding fits.
 
     The encoding is that of the byte order mark, the declared one, or with `meta` that of `<meta>` or `<?xml?>`. UTF-8
@@ -59,7 +61,11 @@ def decode(body: bytes, declared: str | None = None, *, meta: bool = False) -> t
         return _check(text, 0)
     is_replaced = "\ufffd" in text
     is_single_byte = len(bytes(range(0x80, 0x100)).decode(named, "replace")) == 0x80
-    if valid is not None and (is_replaced or is_single_byte) and sum(each > "\x7f" for each in valid) >= _SEVERAL:
+    if (
+        valid is not None
+        and (is_replaced or is_single_byte)
+        and sum(each > "\x7f" for each in valid) >= _SEVERAL
+    ):
         return valid, FLAG_DECODED_BY_GUESS
     if not is_replaced:
         return text, 0
@@ -80,7 +86,9 @@ def _guess(body: bytes) -> tuple[str, int] | None:
         return _check(text, 0)
     if body.count(b"\0") > _UNFIT_SHARE * len(body):
         return None  # binary
-    return _check(to_unicode(body, resolve_encoding(detect_encoding(body)) or "utf-8"), FLAG_DECODED_BY_GUESS)
+    return _check(
+        to_unicode(body, resolve_encoding(detect_encoding(body)) or "utf-8"), FLAG_DECODED_BY_GUESS
+    )
 
 
 def _check(text: str, flags: int) -> tuple[str, int] | None:

@@ -20,10 +20,14 @@ from clozeline.errors import ConfigurationError
 from clozeline.memory import explain_share, memory_share
 from clozeline.pipeline.ingest.formats.limits import LARGEST_WINDOW, Limits
 
-_SMALL_MEMBER: Final = 1 << 14  # bytes of the first read of a member; each further read doubles the total
+_SMALL_MEMBER: Final = (
+    1 << 14
+)  # bytes of the first read of a member; each further read doubles the total
 _CHUNK: Final = 1 << 18
 _OUTPUT: Final = 1 << 20
-_RATIO_FREE: Final = 64 << 20  # smaller outputs may have any ratio: short repetitive files exceed 200 to 1
+_RATIO_FREE: Final = (
+    64 << 20
+)  # smaller outputs may have any ratio: short repetitive files exceed 200 to 1
 _PROBE: Final = 1 << 10
 _MOST_WASTED: Final = 1 << 29  # bytes of all bombs of a file that are decoded
 _BLOCK: Final = 1 << 20
@@ -57,11 +61,17 @@ class _Codec:
     """A compression; its decoders have `decompress`, `eof` and `unused_data`, as in the standard library."""
 
     magics: tuple[bytes, ...]  # first bytes of a file
-    decoder: Callable[[], Any]  # accepts every window that the library decodes, and takes memory as content comes
+    decoder: Callable[
+        [], Any
+    ]  # accepts every window that the library decodes, and takes memory as content comes
     step: int  # bytes of input at a time, which decode to at most about 32 MiB where the library has no bound
     member: re.Pattern[bytes]  # first bytes of a member with content, searched for after damage
-    window: Callable[[bytes], int] | None = None  # bytes of content that a decoder of this member keeps at most
-    file_decoder: Callable[[BinaryIO], Callable[[], Any]] | None = None  # makes decoders of a file with a dictionary
+    window: Callable[[bytes], int] | None = (
+        None  # bytes of content that a decoder of this member keeps at most
+    )
+    file_decoder: Callable[[BinaryIO], Callable[[], Any]] | None = (
+        None  # makes decoders of a file with a dictionary
+    )
 
 
 _SKIPPABLE = tuple(bytes([first, 0x2A, 0x4D, 0x18]) for first in range(0x50, 0x60))
@@ -100,7 +110,9 @@ def _zstd_file_decoder(file: BinaryIO) -> Callable[[], Any]:
             packed = zstandard.ZstdDecompressor(max_window_size=_DICTIONARY_BYTES)
             content = packed.decompress(content, max_output_size=_DICTIONARY_BYTES)
         dictionary = zstandard.ZstdCompressionDict(content, dict_type=zstandard.DICT_TYPE_FULLDICT)
-        decompressor = zstandard.ZstdDecompressor(dict_data=dictionary, max_window_size=_ZSTD_WINDOW)
+        decompressor = zstandard.ZstdDecompressor(
+            dict_data=dictionary, max_window_size=_ZSTD_WINDOW
+        )
         return decompressor.decompressobj
     return _zstd_decoder
 
@@ -126,7 +138,10 @@ def _xz_window(head: bytes) -> int:
 
 CODECS: Final[dict[str, _Codec]] = {
     "gzip": _Codec(
-        (b"\x1f\x8b\x08",), lambda: zlib.decompressobj(31), 1 << 14, re.compile(rb"\x1f\x8b\x08(?=[\x00-\x1f])")
+        (b"\x1f\x8b\x08",),
+        lambda: zlib.decompressobj(31),
+        1 << 14,
+        re.compile(rb"\x1f\x8b\x08(?=[\x00-\x1f])"),
     ),
     "zstd": _Codec(
         (_ZSTD, *_SKIPPABLE),
@@ -137,7 +152,9 @@ CODECS: Final[dict[str, _Codec]] = {
         _zstd_file_decoder,
     ),
     "lz4": _Codec((_LZ4,), lz4.frame.LZ4FrameDecompressor, 1 << 14, re.compile(re.escape(_LZ4))),
-    "bz2": _Codec((b"BZh",), bz2.BZ2Decompressor, 1 << 10, re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")),
+    "bz2": _Codec(
+        (b"BZh",), bz2.BZ2Decompressor, 1 << 10, re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")
+    ),
     "xz": _Codec(
         (_XZ,),
         lambda: lzma.LZMADecompressor(memlimit=_XZ_MEMORY),
@@ -203,13 +220,20 @@ def detect_codec(head: bytes) -> str | None:
     return next((name for name, codec in CODECS.items() if head.startswith(codec.magics)), None)
 
 
-def decompress_file(path: InputFile, limits: Limits, *, resume: bool = True) -> Iterator[bytes | Damage]:
+def decompress_file(
+    path: InputFile, limits: Limits, *, resume: bool = True
+) -> Iterator[bytes | Damage]:
     """Yield the content of a file, plain or compressed, like `decompress_members`."""
     return (piece for _, piece in decompress_members(path, limits, resume=resume))
 
 
 def decompress_members(
-    path: InputFile, limits: Limits, start: int = 0, codec: str | None = None, *, resume: bool = True
+    path: InputFile,
+    limits: Limits,
+    start: int = 0,
+    codec: str | None = None,
+    *,
+    resume: bool = True,
 ) -> Iterator[tuple[int, bytes | Damage]]:
     """Yield the content of a file, plain or compressed, in pieces of at most a few MiB, each with its member's offset.
 
@@ -240,7 +264,9 @@ def decompress_members(
                 file.seek(member)
                 _check_window(path, find_window(file.read(_PROBE)), member, size - member, limits)
             try:
-                start = yield from _decode_member(file, codec, make_decoder, member, limits, progress)
+                start = yield from _decode_member(
+                    file, codec, make_decoder, member, limits, progress
+                )
             except MemoryError as error:
                 raise ConfigurationError(
                     f"{path}: expected memory for what a decoder of {codec} keeps of a member, found too little at "
@@ -250,8 +276,16 @@ def decompress_members(
                 if damage.reason == "bomb":  # it does not count for the ratio of the others
                     wasted = wasted + progress.produced - produced
                     progress = _Progress(read, produced)
-                again = resume and wasted <= _MOST_WASTED and progress.produced <= limits.decompressed_bytes
-                following = find_member(file, codec, member + 1, make_decoder=make_decoder) if again else None
+                again = (
+                    resume
+                    and wasted <= _MOST_WASTED
+                    and progress.produced <= limits.decompressed_bytes
+                )
+                following = (
+                    find_member(file, codec, member + 1, make_decoder=make_decoder)
+                    if again
+                    else None
+                )
                 cut = damage.reason == "truncated" and following is not None
                 lost = max(0, (size if following is None else following) - damage.member)
                 yield member, Damage("damaged" if cut else damage.reason, member, lost)
@@ -292,7 +326,12 @@ class _Progress:
 
 
 def _decode_member(
-    file: BinaryIO, codec: str, make_decoder: Callable[[], Any], start: int, limits: Limits, progress: _Progress
+    file: BinaryIO,
+    codec: str,
+    make_decoder: Callable[[], Any],
+    start: int,
+    limits: Limits,
+    progress: _Progress,
 ) -> Generator[tuple[int, bytes], None, int]:
     """Yield the content of the member at an offset, with that offset; return where it ends, or raise Damage."""
     file.seek(start)
@@ -319,7 +358,9 @@ def _decode_member(
             except ERRORS as error:
                 if isinstance(error, MemoryError) or _NO_MEMORY in str(error):
                     raise MemoryError(codec) from error
-                for piece in _decode_to_damage(file, step, make_decoder(), start, fed, progress.produced - produced):
+                for piece in _decode_to_damage(
+                    file, step, make_decoder(), start, fed, progress.produced - produced
+                ):
                     yield start, piece
                 raise Damage("damaged", decoded) from error
             fed += len(given)
@@ -331,7 +372,9 @@ def _decode_member(
             raise Damage("truncated", decoded)
 
 
-def _decode_to_damage(file: BinaryIO, step: int, decoder: Any, start: int, fed: int, seen: int) -> Iterator[bytes]:
+def _decode_to_damage(
+    file: BinaryIO, step: int, decoder: Any, start: int, fed: int, seen: int
+) -> Iterator[bytes]:
     """Yield what a damaged member holds after its first `fed` bytes, without the first `seen` bytes of content.
 
     Feeds single bytes, as the call that failed returned nothing.

@@ -11,7 +11,9 @@ from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitche
 def read_switcher(config: CodeSwitchConfig, limits: Limits, seed: int, stage: str) -> WordSwitcher:
     """Return what replaces words, with the dictionaries of the key `code_switch` of a stage."""
     key = f"{stage}.code_switch.dictionaries"
-    return WordSwitcher(config, [read_dictionary(path, limits, key) for path in config.dictionaries], seed)
+    return WordSwitcher(
+        config, [read_dictionary(path, limits, key) for path in config.dictionaries], seed
+    )
 
 
 def read_dictionary(path: Path, limits: Limits, key: str) -> dict[str, list[str]]:

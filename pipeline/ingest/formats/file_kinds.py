@@ -38,7 +38,9 @@ _SOUND_AND_FILM: Final = (
 )
 _NO_TEXT: Final = frozenset((*STYLES_AND_SCRIPTS, *_PICTURES, *_FONTS, *_SOUND_AND_FILM))
 """Endings of files next to pages."""
-_MARKERS: Final = re.compile(r"_(SUCCESS|(committed|started)_.*|(common_)?metadata|temporary|delta_log)|.*\.crc")
+_MARKERS: Final = re.compile(
+    r"_(SUCCESS|(committed|started)_.*|(common_)?metadata|temporary|delta_log)|.*\.crc"
+)
 """Names that Spark, Hadoop, Databricks and Delta write next to the files of a table."""
 MARKER: Final = "marker"
 """Kind of files that are never data, whatever reader is named."""
@@ -67,8 +69,14 @@ _CONTENTS: Final = (
     (re.compile(rb"%PDF-"), _TOOLS[".pdf"]),
     (re.compile(rb"%!PS"), _TOOLS[".ps"]),
     (re.compile(rb"\{\\rtf"), _PANDOC),
-    (re.compile(rb"(\xef\xbb\xbf)?\s*(<\?xml[^>]*>\s*)?<mediawiki\b"), "choose `reader: mediawiki`"),
-    (re.compile(rb"PK\x03\x04"), "it is a zip archive with a name of something else: convert or rename it"),
+    (
+        re.compile(rb"(\xef\xbb\xbf)?\s*(<\?xml[^>]*>\s*)?<mediawiki\b"),
+        "choose `reader: mediawiki`",
+    ),
+    (
+        re.compile(rb"PK\x03\x04"),
+        "it is a zip archive with a name of something else: convert or rename it",
+    ),
 )
 
 

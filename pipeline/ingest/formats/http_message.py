@@ -12,7 +12,9 @@ import brotli
 from clozeline.pipeline.ingest.formats.decompression import CODECS, ERRORS, Damage, feed, is_bomb
 from clozeline.pipeline.ingest.formats.limits import Limits
 
-_STATUS: Final = re.compile(rb"\s*(?:HTTP(?:/\d(?:\.\d)?)?[ \t]+|:status:[ \t]*)(\d{3})(?:\s[^\n]*)?\n", re.IGNORECASE)
+_STATUS: Final = re.compile(
+    rb"\s*(?:HTTP(?:/\d(?:\.\d)?)?[ \t]+|:status:[ \t]*)(\d{3})(?:\s[^\n]*)?\n", re.IGNORECASE
+)
 """The first line of a response, or of a header block of HTTP/2."""
 _CHARSET: Final = re.compile(r"""charset\s*=\s*["']?([^\s;"']+)""", re.IGNORECASE)
 _HEADER_END: Final = re.compile(rb"\n\r*\n")
@@ -197,7 +199,9 @@ def _join_chunks(body: bytes) -> tuple[bytes, bool]:
     return (b"".join(pieces), False) if pieces else (body, True)
 
 
-def _decompress(body: bytes, coding: "_Coding", limits: Limits, left: int) -> tuple[bytes, bool | None, int]:
+def _decompress(
+    body: bytes, coding: "_Coding", limits: Limits, left: int
+) -> tuple[bytes, bool | None, int]:
     """Return the decompressed body, whether it is complete (None: it does not decode), and what is left of `left`.
 
     A body may hold several streams, one after another. A further one is known by its first bytes; in an encoding whose
@@ -245,7 +249,9 @@ def _decompress_stream(
     return pieces, -1, left - produced
 
 
-def _find_end(body: bytes, start: int, last: int, coding: "_Coding") -> tuple[list[bytes], int | None]:
+def _find_end(
+    body: bytes, start: int, last: int, coding: "_Coding"
+) -> tuple[list[bytes], int | None]:
     """Return what the last step of a stream decodes to up to its end, and where that is; None if it does not end there.
 
     For a library that fails on bytes behind a stream: it gets single bytes.

@@ -11,9 +11,19 @@ from typing import Any, Final, NamedTuple
 
 from clozeline.pipeline.ingest.formats.charset import decode
 
-_SHOWN: Final = frozenset({"text/plain", "text/html", "text/markdown", "text/x-patch", "text/x-diff"})
+_SHOWN: Final = frozenset(
+    {"text/plain", "text/html", "text/markdown", "text/x-patch", "text/x-diff"}
+)
 _HEADER_CHARACTERS: Final = 4096
-_ERRORS: Final = (MessageError, ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
+_ERRORS: Final = (
+    MessageError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
 
 
 class _ShortHeaders(Compat32):

@@ -102,7 +102,9 @@ def format_number(text: str, language: str) -> str:
     from babel.numbers import format_decimal
 
     try:
-        shown = format_decimal(Decimal(plain), locale=language.replace("-", "_"), decimal_quantization=False)
+        shown = format_decimal(
+            Decimal(plain), locale=language.replace("-", "_"), decimal_quantization=False
+        )
     except (UnknownLocaleError, ValueError):
         return text
     return f"\u2212{shown[1:]}" if shown.startswith("-") else str(shown)
@@ -229,7 +231,11 @@ def _show_measure(call: Call) -> str:
         elif word:
             text += f" {_UNITS.get(word.lower(), word)}"
             # 5 ft 11 in
-            has_further = index + 2 < len(words) and words[index + 1][:1].isdecimal() and words[index + 2][:1].isalpha()
+            has_further = (
+                index + 2 < len(words)
+                and words[index + 1][:1].isdecimal()
+                and words[index + 2][:1].isalpha()
+            )
             if not has_further:
                 break
             text += " "
@@ -262,7 +268,10 @@ def _before(sign: str) -> Callable[[Call], str]:
 
 
 _GROUPS: Final[tuple[tuple[Callable[[Call], str], str], ...]] = (
-    (_constant(" – "), "snd|spnd|sndash|spndash|spaced ndash|spaced en dash|snds|spaced en dash space"),
+    (
+        _constant(" – "),
+        "snd|spnd|sndash|spndash|spaced ndash|spaced en dash|snds|spaced en dash space",
+    ),
     (_constant(" — "), "smd|spaced mdash|spaced em dash"),
     (_constant("–"), "ndash|en dash|–"),
     (_constant("—"), "mdash|em dash|—"),

@@ -23,7 +23,12 @@ from clozeline.pipeline.ingest.formats.archives import (
     iterate_members,
 )
 from clozeline.pipeline.ingest.formats.charset import detect_utf16
-from clozeline.pipeline.ingest.formats.decompression import Damage, InputFile, decompress_file, detect_codec
+from clozeline.pipeline.ingest.formats.decompression import (
+    Damage,
+    InputFile,
+    decompress_file,
+    detect_codec,
+)
 from clozeline.pipeline.ingest.formats.file_kinds import find_tool, find_tool_by_content, suffix_of
 from clozeline.pipeline.ingest.formats.limits import LARGEST_WINDOW, Limits
 from clozeline.pipeline.registries import READERS
@@ -113,7 +118,9 @@ _OPEN: Final = Limits(window_bytes=LARGEST_WINDOW)
 """Limits of a look at the first bytes of a file, which takes little memory."""
 _UNKNOWN: Final = ""
 _STACK_EXCHANGE: Final = re.compile(rb"(<\?xml[^>]*>\s*)?<posts\b")
-_MAILBOX: Final = re.compile(rb"From [^\n]{0,500}\d\d:\d\d[^\n]{0,40}\d{4}\s*\n(>From [^\n]*\n)?[!-9;-~]{1,80}:")
+_MAILBOX: Final = re.compile(
+    rb"From [^\n]{0,500}\d\d:\d\d[^\n]{0,40}\d{4}\s*\n(>From [^\n]*\n)?[!-9;-~]{1,80}:"
+)
 _MAGICS: Final = {"warc": (b"WARC/",), "parquet": (b"PAR1",), "arrow": (b"ARROW1",)}
 
 
@@ -125,7 +132,10 @@ def detect(path: InputFile, named: str | None = None) -> tuple[str, bool]:
     """
     raw, head = _read_head(path)
     own_suffixes = READERS.load_class(named).suffixes if named else ()
-    if suffix_of(path.name) not in own_suffixes and (archive := detect_archive(path.name, raw, head)) is not None:
+    if (
+        suffix_of(path.name) not in own_suffixes
+        and (archive := detect_archive(path.name, raw, head)) is not None
+    ):
         return archive, False
     if head.startswith(b"filedesc://"):
         raise ConfigurationError(
@@ -148,7 +158,11 @@ def _read_head(path: InputFile) -> tuple[bytes, bytes]:
     try:
         with path.open("rb") as file:
             raw = file.read(_HEAD_BYTES)
-        content = raw if detect_codec(raw) is None else next(decompress_file(path, _OPEN, resume=False), b"")
+        content = (
+            raw
+            if detect_codec(raw) is None
+            else next(decompress_file(path, _OPEN, resume=False), b"")
+        )
     except OSError as error:
         raise StorageError(f"{path}: cannot be read ({error.strerror or error})") from error
     head = b"" if isinstance(content, Damage) else content[:_HEAD_BYTES]
@@ -168,7 +182,12 @@ def detect_members(
                 reader = detect(member, named)[0]
             except ConfigurationError:  # its content tells another kind of file
                 reader = _UNKNOWN
-            if named is None and reader == _GUESS and member.stat().st_size and _match_suffix(member) is None:
+            if (
+                named is None
+                and reader == _GUESS
+                and member.stat().st_size
+                and _match_suffix(member) is None
+            ):
                 reader = _UNKNOWN
             if reader in ARCHIVES:
                 yield UnreadMember(member.name, "nested_archive"), ""
@@ -211,4 +230,8 @@ def _match_suffix(path: InputFile) -> str | None:
 @lru_cache(4)
 def _readers_by_suffix(readers: tuple[str, ...]) -> Mapping[str, str]:
     """Return the reader of each suffix; if two have one, the first by name."""
-    return {suffix: reader for reader in reversed(readers) for suffix in READERS.load_class(reader).suffixes}
+    return {
+        suffix: reader
+        for reader in reversed(readers)
+        for suffix in READERS.load_class(reader).suffixes
+    }

@@ -46,7 +46,11 @@ class NotWritten(ValueError):
 
 def is_dialogue(value: object) -> TypeGuard[list[Mapping[str, Any]]]:
     """Return whether a value is a list of messages, whatever their fields are called."""
-    return isinstance(value, list) and bool(value) and all(isinstance(message, Mapping) for message in value)
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(message, Mapping) for message in value)
+    )
 
 
 def write_dialogue(messages: Sequence[Mapping[str, object]], options: MessageOptions) -> str:
@@ -58,12 +62,18 @@ def _write_message(message: Mapping[str, object], options: MessageOptions) -> st
     for option, name in (("role", options.role), ("content", options.content)):
         if message.get(name) is None:
             keys = ", ".join(sorted(str(key)[:_SHOWN] for key in message)[:_KEYS])
-            why = f"{name!r} is null in a message" if name in message else f"a message has no {name!r}, but {keys}"
+            why = (
+                f"{name!r} is null in a message"
+                if name in message
+                else f"a message has no {name!r}, but {keys}"
+            )
             raise NotWritten(f"{why}; name it by messages: {{{option}: KEY}}")
     given = str(message[options.role])
     role = options.roles.get(given, given)[:_SHOWN]
     if role not in options.template:
-        raise NotWritten(f"a message has the role {role!r}; give its text by messages: {{template: {{{role}: ...}}}}")
+        raise NotWritten(
+            f"a message has the role {role!r}; give its text by messages: {{template: {{{role}: ...}}}}"
+        )
     before, _, after = options.template[role].partition(_CONTENT)
     return before + _text_of(message[options.content]) + after
 

@@ -17,11 +17,22 @@ from clozeline.pipeline.ingest.formats.dates import parse_date
 from clozeline.pipeline.ingest.formats.decompression import REASONS, InputFile, detect_codec
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
-from clozeline.pipeline.ingest.readers._messages import MessageOptions, NotWritten, is_dialogue, write_dialogue
+from clozeline.pipeline.ingest.readers._messages import (
+    MessageOptions,
+    NotWritten,
+    is_dialogue,
+    write_dialogue,
+)
 from clozeline.pipeline.text.language_codes import read_code
 
 FIELD_REASONS: Final = ("no_text", "empty", "text_type", "bad_utf8")
-_TYPES: Final = {int: "a number", float: "a number", bool: "a truth value", list: "a list", dict: "an object"}
+_TYPES: Final = {
+    int: "a number",
+    float: "a number",
+    bool: "a truth value",
+    list: "a list",
+    dict: "an object",
+}
 _EXTRA_BYTES: Final = 1 << 16
 _NAMES: Final = 10
 _NAME_CHARACTERS: Final = 40
@@ -72,7 +83,11 @@ def _as_mapping(value: Any) -> Mapping[str, Any] | None:
     """Return a value as a mapping, if it is one; Arrow gives its maps as lists of pairs."""
     if isinstance(value, Mapping):
         return value
-    is_map = isinstance(value, list) and value and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
+    is_map = (
+        isinstance(value, list)
+        and value
+        and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
+    )
     return dict(value) if is_map else None
 
 
@@ -101,26 +116,40 @@ class RecordMaker:
 
     def explain_unusable(self, names: Sequence[str], *, has_text: bool = False) -> str:
         """Return why no record can be made of a table with these columns; "" if they can."""
-        return explain_double(names) or ("" if has_text else explain_missing(self._options.text_key, names))
+        return explain_double(names) or (
+            "" if has_text else explain_missing(self._options.text_key, names)
+        )
 
     def is_header(self, names: Sequence[str]) -> bool:
         """Return whether the fields of a first line name columns: the text is one of them, and each has a name."""
         return self._options.text_key in names and len(set(names)) == len(names) and all(names)
 
-    def reject(self, reason: str, locator: int, why: str = "", cells: Sequence[str] = ()) -> Counted:
+    def reject(
+        self, reason: str, locator: int, why: str = "", cells: Sequence[str] = ()
+    ) -> Counted:
         """Return a row that cannot be read; of the first line of a file, `why` is told."""
-        return Counted("malformed", reason, locator, detail=f"line 1 is {why}" if why and not locator else "")
+        return Counted(
+            "malformed", reason, locator, detail=f"line 1 is {why}" if why and not locator else ""
+        )
 
-    def make(self, row: Mapping[str, Any], kind: str, locator: int, length: int) -> RawRecord | Counted:
+    def make(
+        self, row: Mapping[str, Any], kind: str, locator: int, length: int
+    ) -> RawRecord | Counted:
         """Return the record of a row, or the reason why its text is missing, empty or not text."""
         if self._unfound and self._rows < LOOKED_AT:
-            found = [option for option, key in self._unfound.items() if value_at(row, key) not in (None, "")]
+            found = [
+                option
+                for option, key in self._unfound.items()
+                if value_at(row, key) not in (None, "")
+            ]
             for option in found:
                 del self._unfound[option]
         self._rows += 1
         return make_record(row, self._options, kind, locator, length)
 
-    def make_pair(self, row: dict[str, Any], kind: str, locator: int, length: int) -> RawRecord | Counted:
+    def make_pair(
+        self, row: dict[str, Any], kind: str, locator: int, length: int
+    ) -> RawRecord | Counted:
         """Return the record of a row whose field `target_text`, if it has one, is the other side of a pair."""
         target = row.pop(TARGET, None)
         if target is not None and not str(value_at(row, self._options.text_key)).strip():
@@ -143,10 +172,16 @@ class RowKeeper(RecordMaker):
     def is_header(self, names: Sequence[str]) -> bool:
         return True
 
-    def reject(self, reason: str, locator: int, why: str = "", cells: Sequence[str] = ()) -> Counted:
-        return Counted("malformed", reason, locator, detail=f"it is {why}" if why else "", cells=tuple(cells))
+    def reject(
+        self, reason: str, locator: int, why: str = "", cells: Sequence[str] = ()
+    ) -> Counted:
+        return Counted(
+            "malformed", reason, locator, detail=f"it is {why}" if why else "", cells=tuple(cells)
+        )
 
-    def make(self, row: Mapping[str, Any], kind: str, locator: int, length: int) -> RawRecord | Counted:
+    def make(
+        self, row: Mapping[str, Any], kind: str, locator: int, length: int
+    ) -> RawRecord | Counted:
         return RawRecord(locator, kind, length, "", extra=row)
 
     make_pair = make
@@ -178,7 +213,11 @@ def make_record(
     """Return the record of a row, or the reason why its text is missing, empty or not text."""
     text = value_at(row, options.text_key)
     if text is None:
-        why = f"{options.text_key!r} is null" if options.text_key in row else _explain_row(options.text_key, row)
+        why = (
+            f"{options.text_key!r} is null"
+            if options.text_key in row
+            else _explain_row(options.text_key, row)
+        )
         return Counted("malformed", "no_text", locator, why)
     if isinstance(text, bytes):
         try:
@@ -208,12 +247,26 @@ def make_record(
     date = None if options.date_key is None else parse_date(value_at(row, options.date_key))
     if options.date_key is not None and date is not None:
         others = _remove(others, options.date_key)
-    language = None if options.language_key is None else read_code(value_at(row, options.language_key))
+    language = (
+        None if options.language_key is None else read_code(value_at(row, options.language_key))
+    )
     if options.language_key is not None and language is not None:
         others = _remove(others, options.language_key)
     if options.id_key is not None and (identity := value_at(row, options.id_key)) is not None:
         others = {**_remove(others, options.id_key), "id": identity}
-    return RawRecord(locator, kind, length, repaired, False, url, date, flags, None, _keep_fields(others), language)
+    return RawRecord(
+        locator,
+        kind,
+        length,
+        repaired,
+        False,
+        url,
+        date,
+        flags,
+        None,
+        _keep_fields(others),
+        language,
+    )
 
 
 def _keep_fields(fields: dict[str, Any]) -> dict[str, Any]:
@@ -227,7 +280,9 @@ def _keep_fields(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _explain_row(text_key: str, row: Mapping[str, object]) -> str:
     """Return why a row has no text, and which of its keys holds a dialogue."""
-    dialogue = next((f"; {key!r} is a dialogue" for key, value in row.items() if is_dialogue(value)), "")
+    dialogue = next(
+        (f"; {key!r} is a dialogue" for key, value in row.items() if is_dialogue(value)), ""
+    )
     return f"{explain_missing(text_key, row)}{dialogue}"
 
 
@@ -236,7 +291,9 @@ def explain_missing(text_key: str, names: Iterable[str]) -> str:
     if text_key in names:
         return ""
     keys = sorted(str(name)[:_NAME_CHARACTERS] for name in names)
-    shown = ", ".join(keys[:_NAMES]) + (f" and {len(keys) - _NAMES} more" if len(keys) > _NAMES else "")
+    shown = ", ".join(keys[:_NAMES]) + (
+        f" and {len(keys) - _NAMES} more" if len(keys) > _NAMES else ""
+    )
     return f"no {text_key!r} among the keys: {shown or 'none'}"
 
 
@@ -335,7 +392,11 @@ class LineFile(Reader):
         for offset, line in lines:
             item = self._make_item(line, offset)
             is_partial = not self.self_delimiting or isinstance(item, Counted)
-            yield Counted("note", "resync") if lines.rest and is_partial and not isinstance(line, Cut) else item
+            yield (
+                Counted("note", "resync")
+                if lines.rest and is_partial and not isinstance(line, Cut)
+                else item
+            )
 
     def _make_item(self, line: Line, offset: int) -> Item:
         if isinstance(line, Cut):

@@ -21,7 +21,9 @@ from clozeline.pipeline.ingest.readers._rows import (
 )
 
 _DAMAGE: Final = (pa.ArrowException, OSError, ValueError, OverflowError)
-_MOST_LOST: Final = 1 << 20  # maximum lost rows counted for a damaged part, whatever the file claims
+_MOST_LOST: Final = (
+    1 << 20
+)  # maximum lost rows counted for a damaged part, whatever the file claims
 
 
 class Part(NamedTuple):
@@ -37,7 +39,9 @@ Table = tuple[pa.Schema, Iterable[Part]]
 
 def open_arrow(path: InputFile) -> pa.NativeFile:
     """Open a file for Arrow's readers."""
-    return pa.memory_map(str(path)) if isinstance(path, Path) else pa.PythonFile(path.open("rb"), "r")
+    return (
+        pa.memory_map(str(path)) if isinstance(path, Path) else pa.PythonFile(path.open("rb"), "r")
+    )
 
 
 class TableFile(RowReader):
@@ -59,7 +63,9 @@ class TableFile(RowReader):
             with self.table(path) as (schema, _):
                 return schema
         except _DAMAGE as error:
-            raise ConfigurationError(f"{path}: is damaged ({error}): copy the file again") from error
+            raise ConfigurationError(
+                f"{path}: is damaged ({error}): copy the file again"
+            ) from error
 
     def column_names(self, path: InputFile) -> Sequence[str]:
         names: Sequence[str] = self.schema(path).names
@@ -82,7 +88,9 @@ class TableFile(RowReader):
         except _DAMAGE:
             yield Counted("malformed", "damaged", row)
 
-    def _read_part(self, part: Part, kind: pa.DataType | None, row: int) -> Generator[Item, None, int]:
+    def _read_part(
+        self, part: Part, kind: pa.DataType | None, row: int
+    ) -> Generator[Item, None, int]:
         """Yield the rows of a part from an index on, lost ones too, so that indices stay; return the next index."""
         first = row
         try:
@@ -91,9 +99,14 @@ class TableFile(RowReader):
                     item: Item = Counted("malformed", "bad_utf8", row)
                     if fields is not None:
                         item = self._records.make(fields, self.kind, row, 1)
-                    is_other = fields is not None and not is_dialogue(value_at(fields, self._options.text_key))
+                    is_other = fields is not None and not is_dialogue(
+                        value_at(fields, self._options.text_key)
+                    )
                     if is_other and isinstance(item, Counted) and item.reason == "text_type":
-                        item = replace(item, lacks=f"column {self._options.text_key!r} has the type {kind}, not text")
+                        item = replace(
+                            item,
+                            lacks=f"column {self._options.text_key!r} has the type {kind}, not text",
+                        )
                     row += 1
                     yield item
         except _DAMAGE:
@@ -111,10 +124,16 @@ def _find_type(schema: pa.Schema, key: str) -> pa.DataType | None:
     kind = schema.field(schema.names.index(head)).type if dot and head in schema.names else None
     if kind is not None and pa.types.is_map(kind):
         return kind.item_type
-    return _find_type(pa.schema(list(kind)), rest) if kind is not None and pa.types.is_struct(kind) else None
+    return (
+        _find_type(pa.schema(list(kind)), rest)
+        if kind is not None and pa.types.is_struct(kind)
+        else None
+    )
 
 
-def iterate_rows(batch: pa.RecordBatch, read: Collection[str] = ()) -> Iterator[dict[str, object] | None]:
+def iterate_rows(
+    batch: pa.RecordBatch, read: Collection[str] = ()
+) -> Iterator[dict[str, object] | None]:
     """Yield the rows as plain data; None for a row with invalid UTF-8, which Arrow does not check.
 
     Times become text, as no type of Python has all of them: nanoseconds, unknown zones, the year 0. In a column of
@@ -122,7 +141,8 @@ def iterate_rows(batch: pa.RecordBatch, read: Collection[str] = ()) -> Iterator[
     """
     try:
         columns = [
-            _values(column, name in read) for name, column in zip(batch.schema.names, batch.columns, strict=True)
+            _values(column, name in read)
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
         ]
     except UnicodeDecodeError:
         if batch.num_rows == 1:
@@ -131,7 +151,10 @@ def iterate_rows(batch: pa.RecordBatch, read: Collection[str] = ()) -> Iterator[
         for index in range(batch.num_rows):
             yield from iterate_rows(batch.slice(index, 1), read)
     else:
-        yield from (dict(zip(batch.schema.names, values, strict=True)) for values in zip(*columns, strict=True))
+        yield from (
+            dict(zip(batch.schema.names, values, strict=True))
+            for values in zip(*columns, strict=True)
+        )
 
 
 def _values(column: pa.Array, is_read: bool) -> list[Any]:
@@ -144,11 +167,15 @@ def _values(column: pa.Array, is_read: bool) -> list[Any]:
     try:
         return list(column.cast(plain).to_pylist())
     except pa.ArrowInvalid:  # a zone that this machine does not know: the text has the time in UTC
-        zoneless = _replace_times(column.type, lambda kind: pa.timestamp(kind.unit) if hasattr(kind, "tz") else kind)
+        zoneless = _replace_times(
+            column.type, lambda kind: pa.timestamp(kind.unit) if hasattr(kind, "tz") else kind
+        )
         return list(column.cast(zoneless).cast(plain).to_pylist())
 
 
-def _replace_times(kind: pa.DataType, replace_time: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+def _replace_times(
+    kind: pa.DataType, replace_time: Callable[[pa.DataType], pa.DataType]
+) -> pa.DataType:
     """Return the type with another one for each time, date and duration, also within lists and structs."""
     types = pa.types
     if types.is_temporal(kind) and not types.is_interval(kind):
@@ -157,9 +184,14 @@ def _replace_times(kind: pa.DataType, replace_time: Callable[[pa.DataType], pa.D
         inner = _replace_times(kind.value_type, replace_time)
         return kind if inner == kind.value_type else inner
     if types.is_map(kind):
-        return pa.map_(_replace_times(kind.key_type, replace_time), _replace_times(kind.item_type, replace_time))
+        return pa.map_(
+            _replace_times(kind.key_type, replace_time),
+            _replace_times(kind.item_type, replace_time),
+        )
     if types.is_struct(kind):
-        return pa.struct([field.with_type(_replace_times(field.type, replace_time)) for field in kind])
+        return pa.struct(
+            [field.with_type(_replace_times(field.type, replace_time)) for field in kind]
+        )
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         inner = kind.value_field.with_type(_replace_times(kind.value_type, replace_time))
         if types.is_large_list(kind):

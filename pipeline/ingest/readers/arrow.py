@@ -27,7 +27,10 @@ class Arrow(TableFile):
             if source.read(len(_FILE_MAGIC)) == _FILE_MAGIC:
                 with pa.ipc.open_file(source) as file:
                     indices = range(file.num_record_batches)
-                    yield file.schema, (Part(None, partial(map, file.get_batch, [index])) for index in indices)
+                    yield (
+                        file.schema,
+                        (Part(None, partial(map, file.get_batch, [index])) for index in indices),
+                    )
             else:
                 source.seek(0)
                 with pa.ipc.open_stream(source) as stream:

@@ -67,7 +67,9 @@ class Csv(RowReader):
             if delimiter != ",":
                 yield Counted("note", f"delimiter {delimiter!r}")
         while True:
-            lines_of_row = _RowLines(lambda: waiting.popleft() if waiting else next(lines), self._options)
+            lines_of_row = _RowLines(
+                lambda: waiting.popleft() if waiting else next(lines), self._options
+            )
             row: list[str] | None = None
             try:
                 row = next(csv.reader(lines_of_row, delimiter=delimiter, strict=True))

@@ -33,7 +33,13 @@ class Fasta(Reader):
     VERSION: ClassVar[int] = 1
     holds_sequences: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".fasta", ".fa", ".faa", ".fna", ".ffn", ".frn", ".fas")
-    reasons: ClassVar[tuple[str, ...]] = (*REASONS, "line_bytes", "no_header", "bad_letters", "empty")
+    reasons: ClassVar[tuple[str, ...]] = (
+        *REASONS,
+        "line_bytes",
+        "no_header",
+        "bad_letters",
+        "empty",
+    )
 
     @config_class
     class Options:
@@ -75,7 +81,9 @@ class Fasta(Reader):
         lost = False  # lines without a header are one record, and those after damage none
         for offset, line in _split_at_returns(lines):
             if not isinstance(line, bytes):
-                reason, undecoded = (line.reason, line.lost) if isinstance(line, Cut) else ("line_bytes", 0)
+                reason, undecoded = (
+                    (line.reason, line.lost) if isinstance(line, Cut) else ("line_bytes", 0)
+                )
                 yield Counted("malformed", reason, offset, lost=undecoded)
                 record, lost = None, True
             elif lines.rest:
@@ -90,7 +98,10 @@ class Fasta(Reader):
                 yield from record.add(line, offset)
             elif not lost:
                 yield Counted(
-                    "malformed", "no_header", offset, detail="a sequence before the first header, which starts with '>'"
+                    "malformed",
+                    "no_header",
+                    offset,
+                    detail="a sequence before the first header, which starts with '>'",
                 )
                 lost = True
         yield from record.finish() if record else ()
@@ -151,6 +162,10 @@ class _Record:
             return Counted("malformed", "empty", self._at)
         if not _LETTERS.fullmatch(letters):
             other = _LETTERS.sub(b"", letters).decode("utf-8", "replace")[:1]
-            return Counted("malformed", "bad_letters", self._at, detail=f"{self._extra['id']} has {other!r}")
+            return Counted(
+                "malformed", "bad_letters", self._at, detail=f"{self._extra['id']} has {other!r}"
+            )
         extra = {**self._extra, "start": start}
-        return RawRecord(self._at, "fasta", self._end - self._at, letters.decode("ascii"), extra=extra)
+        return RawRecord(
+            self._at, "fasta", self._end - self._at, letters.decode("ascii"), extra=extra
+        )

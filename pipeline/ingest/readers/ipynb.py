@@ -34,6 +34,10 @@ def _join_sources(record: RawRecord) -> Item:
         sources = [cell.get("source", cell.get("input")) or "" for cell in cells]
         texts = [source if isinstance(source, str) else "".join(source) for source in sources]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        why = f"{error.msg} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else "no cells"
+        why = (
+            f"{error.msg} at character {error.pos + 1}"
+            if isinstance(error, json.JSONDecodeError)
+            else "no cells"
+        )
         return Counted("malformed", "bad_json", detail=f"expected the JSON of a notebook: {why}")
     return record._replace(text="\n\n".join(text.strip("\n") for text in texts if text.strip()))

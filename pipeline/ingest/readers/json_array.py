@@ -9,7 +9,12 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
-from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, InputFile, decompress_file
+from clozeline.pipeline.ingest.formats.decompression import (
+    REASONS,
+    Damage,
+    InputFile,
+    decompress_file,
+)
 from clozeline.pipeline.ingest.readers import NO_RECORDS, Counted, Item
 from clozeline.pipeline.ingest.readers._rows import FIELD_REASONS, JSON, FieldOptions, RowReader
 
@@ -95,7 +100,9 @@ class _Text:
 
     def begins(self, mark: str) -> bool:
         """Return whether text follows that begins so."""
-        return (self.at < len(self.buffer) or self._fill()) and self.buffer.startswith(mark, self.at)
+        return (self.at < len(self.buffer) or self._fill()) and self.buffer.startswith(
+            mark, self.at
+        )
 
     def skip(self, mark: str) -> bool:
         """Skip blanks and then a mark, with the blanks after it; return whether it was there."""
@@ -125,7 +132,9 @@ class _Text:
                 return None, "", "bad_json"
             except json.JSONDecodeError as error:
                 # a string or literal may continue beyond the buffer
-                inside = error.msg.startswith("Unterminated") or error.pos > len(self.buffer) - _LITERAL
+                inside = (
+                    error.msg.startswith("Unterminated") or error.pos > len(self.buffer) - _LITERAL
+                )
                 if at_end or not inside:
                     return None, "", self.damage or "bad_json"
                 if size > self._longest:

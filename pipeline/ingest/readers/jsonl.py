@@ -4,7 +4,13 @@ from typing import ClassVar
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.readers import Item
-from clozeline.pipeline.ingest.readers._rows import JSON, EncodingOptions, FieldOptions, LineFile, RowReader
+from clozeline.pipeline.ingest.readers._rows import (
+    JSON,
+    EncodingOptions,
+    FieldOptions,
+    LineFile,
+    RowReader,
+)
 
 
 class Jsonl(RowReader, LineFile):

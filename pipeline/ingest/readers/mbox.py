@@ -25,21 +25,35 @@ class Mbox(Reader):
 
     VERSION: ClassVar[int] = 1
     suffixes: ClassVar[tuple[str, ...]] = (".mbox", ".mbx", ".eml")
-    reasons: ClassVar[tuple[str, ...]] = (*REASONS, "bad_message", "charset", "line_bytes", "too_large")
+    reasons: ClassVar[tuple[str, ...]] = (
+        *REASONS,
+        "bad_message",
+        "charset",
+        "line_bytes",
+        "too_large",
+    )
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         first = 0
         length = 0
         after_blank = True
         lines: list[bytes] | None = None  # of the message; None before the first one
-        for (offset, line), (_, following) in pairwise(chain(ByteLines(path, start, end, self._limits), [(0, b"")])):
+        for (offset, line), (_, following) in pairwise(
+            chain(ByteLines(path, start, end, self._limits), [(0, b"")])
+        ):
             if not isinstance(line, bytes):
-                reason, lost = (line.reason, line.lost) if isinstance(line, Cut) else ("line_bytes", 0)
+                reason, lost = (
+                    (line.reason, line.lost) if isinstance(line, Cut) else ("line_bytes", 0)
+                )
                 yield Counted("malformed", reason, offset, lost=lost)
                 lines, after_blank = None, True
                 continue
             has_header = isinstance(following, bytes) and _HEADER.match(following) is not None
-            begins = line.startswith(b"From ") and has_header and (after_blank or _DATE.match(line) is not None)
+            begins = (
+                line.startswith(b"From ")
+                and has_header
+                and (after_blank or _DATE.match(line) is not None)
+            )
             after_blank = not line.strip()
             if begins or (lines is None and _HEADER.match(line) and offset == 0):
                 if lines is not None:
@@ -62,4 +76,6 @@ class Mbox(Reader):
         if isinstance(message, str):
             return Counted("malformed", message, offset)
         text, is_markup, flags, subject, date = message
-        return RawRecord(offset, "mbox", length, text, is_markup, None, date, flags, None, {"subject": subject})
+        return RawRecord(
+            offset, "mbox", length, text, is_markup, None, date, flags, None, {"subject": subject}
+        )

@@ -10,9 +10,19 @@ from typing import Any, ClassVar, Final
 from xml.parsers import expat
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, InputFile, decompress_file
+from clozeline.pipeline.ingest.formats.decompression import (
+    REASONS,
+    Damage,
+    InputFile,
+    decompress_file,
+)
 from clozeline.pipeline.ingest.formats.http_message import sanitize
-from clozeline.pipeline.ingest.formats.wiki_links import DEFAULT_NO_TEXT, FILES_AND_CATEGORIES, LANGUAGES, link_text
+from clozeline.pipeline.ingest.formats.wiki_links import (
+    DEFAULT_NO_TEXT,
+    FILES_AND_CATEGORIES,
+    LANGUAGES,
+    link_text,
+)
 from clozeline.pipeline.ingest.formats.wiki_templates import Call, find_template
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
 from clozeline.pipeline.text.exponents import is_exponent
@@ -43,7 +53,9 @@ _NO_TEXT: Final = frozenset(
 )
 _FORMULAS: Final = frozenset({"math", "chem", "ce"})
 _CODE: Final = frozenset({"pre", "syntaxhighlight", "source", "nowiki", "code"})
-_BLOCKS: Final = frozenset({"br", "hr", "p", "div", "center", "blockquote", "ul", "ol", "dl", "li", "dt", "dd"})
+_BLOCKS: Final = frozenset(
+    {"br", "hr", "p", "div", "center", "blockquote", "ul", "ol", "dl", "li", "dt", "dd"}
+)
 _LIST_MARKS: Final = frozenset("*#:;")
 
 _SWITCH: Final = re.compile(
@@ -102,7 +114,13 @@ class Mediawiki(Reader):
         if not reason and not pages.finish():
             reason = "truncated" if not pages.wrong else "bad_xml"
         if reason or pages.wrong:
-            yield Counted("malformed", "bad_xml" if pages.wrong else reason, pages.end, detail=pages.wrong, lost=lost)
+            yield Counted(
+                "malformed",
+                "bad_xml" if pages.wrong else reason,
+                pages.end,
+                detail=pages.wrong,
+                lost=lost,
+            )
 
 
 class _Pages:
@@ -163,7 +181,10 @@ class _Pages:
             self._text = []
         elif name == "redirect":
             self._fields["redirect"] = "yes"
-        elif name in ("dbname", "title", "ns", "text", "model", "format") and not self._is_further_slot:
+        elif (
+            name in ("dbname", "title", "ns", "text", "model", "format")
+            and not self._is_further_slot
+        ):
             # of several revisions, the last text stays
             self._text = []
             self._size = 0
@@ -197,7 +218,9 @@ class _Pages:
         page = self._fields
         self.end = end
         prefix, colon, _ = page.get("title", "").partition(":")
-        namespace = page.get("ns") or (self._namespaces.get(prefix.casefold(), "0") if colon else "0")
+        namespace = page.get("ns") or (
+            self._namespaces.get(prefix.casefold(), "0") if colon else "0"
+        )
         model = page.get("model")
         content = page.get("format") or _WIKITEXT_FORMAT
         is_wikitext = content == _WIKITEXT_FORMAT if model is None else model in _WIKITEXT_MODELS
@@ -216,7 +239,9 @@ class _Pages:
 
 
 def strip_markup(
-    markup: str, no_text: frozenset[str] = DEFAULT_NO_TEXT | LANGUAGES - {"en"}, language: str = "en"
+    markup: str,
+    no_text: frozenset[str] = DEFAULT_NO_TEXT | LANGUAGES - {"en"},
+    language: str = "en",
 ) -> str:
     """Return the text of wikitext: headings, paragraphs, lists and inline templates, without tables and references.
 
@@ -230,7 +255,9 @@ def strip_markup(
             f"reader mediawiki: needs its package ({error}): pip install 'clozeline[mediawiki]'"
         ) from error
     renderer = _Renderer(no_text, language)
-    pieces = renderer.render(mwparserfromhell.parse(_escape_unclosed(markup.replace(_HOLE, ""))), in_code=False)
+    pieces = renderer.render(
+        mwparserfromhell.parse(_escape_unclosed(markup.replace(_HOLE, ""))), in_code=False
+    )
     parts = []
     for in_code, run in groupby(pieces, key=lambda piece: piece[1]):
         text = "".join(piece for piece, _ in run)
@@ -262,8 +289,12 @@ def _escape_unclosed(markup: str) -> str:
         opener = mark["open"] or (mark["tag"].lower() if mark["end"] else "<")
         if mark["last"] == "/" or is_single(opener):
             continue
-        if (opener == "<!--" or opener in PARSER_BLACKLIST) and opener not in endless:  # what is inside is no markup
-            end = re.compile("-->" if opener == "<!--" else rf"</{opener}\s*>", re.IGNORECASE).search(markup, position)
+        if (
+            opener == "<!--" or opener in PARSER_BLACKLIST
+        ) and opener not in endless:  # what is inside is no markup
+            end = re.compile(
+                "-->" if opener == "<!--" else rf"</{opener}\s*>", re.IGNORECASE
+            ).search(markup, position)
             if end is not None:
                 position = end.end()
                 continue
@@ -273,7 +304,9 @@ def _escape_unclosed(markup: str) -> str:
     if len(starts) <= _UNCLOSED:
         return markup
     bounds = zip(starts, [*starts[1:], len(markup)], strict=True)
-    return markup[: starts[0]] + "".join(f"&#{ord(markup[a])};{markup[a + 1 : b]}" for a, b in bounds)
+    return markup[: starts[0]] + "".join(
+        f"&#{ord(markup[a])};{markup[a + 1 : b]}" for a, b in bounds
+    )
 
 
 class _Renderer:
@@ -290,7 +323,14 @@ class _Renderer:
         for node, following in zip(nodes, [*nodes[1:], None], strict=False):
             if type(node).__name__ == "Tag" and node.wiki_markup in _LIST_MARKS:
                 is_last = getattr(following, "wiki_markup", None) not in _LIST_MARKS
-                yield (node.wiki_markup if in_code else "- " * (is_last and node.wiki_markup in "*#")), in_code
+                yield (
+                    (
+                        node.wiki_markup
+                        if in_code
+                        else "- " * (is_last and node.wiki_markup in "*#")
+                    ),
+                    in_code,
+                )
                 after_mark = not in_code
                 continue
             for text, is_code in self._render_node(node, before, in_code=in_code):
@@ -313,7 +353,9 @@ class _Renderer:
         elif kind == "Wikilink":
             shown = link_text(str(node.title), node.text, self._no_text)
             if shown is None:
-                yield from self.render(node.title if node.text is None else node.text, in_code=in_code)
+                yield from self.render(
+                    node.title if node.text is None else node.text, in_code=in_code
+                )
             else:
                 yield shown, in_code
         else:
@@ -350,7 +392,11 @@ class _Renderer:
         return show(Call(positional, named, self._language, before))
 
     def _render_text(self, code: object) -> str:
-        return "".join(piece for piece, _ in self.render(code, in_code=False)).replace(_HOLE, "").strip()
+        return (
+            "".join(piece for piece, _ in self.render(code, in_code=False))
+            .replace(_HOLE, "")
+            .strip()
+        )
 
 
 def _shown_part(kind: str, node: Any) -> Any:

@@ -28,5 +28,7 @@ class Parquet(TableFile):
             metadata = file.metadata
             rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
             read = partial(file.iter_batches, _BATCH_ROWS)
-            parts = (Part(count, partial(read, row_groups=[group])) for group, count in enumerate(rows))
+            parts = (
+                Part(count, partial(read, row_groups=[group])) for group, count in enumerate(rows)
+            )
             yield file.schema_arrow, parts

@@ -10,14 +10,23 @@ from lxml import etree
 
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
 from clozeline.pipeline.ingest.formats.dates import parse_date
-from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, InputFile, decompress_file
+from clozeline.pipeline.ingest.formats.decompression import (
+    REASONS,
+    Damage,
+    InputFile,
+    decompress_file,
+)
 from clozeline.pipeline.ingest.readers import NO_RECORDS, Counted, Item, RawRecord, Reader
 
 _START: Final = re.compile(rb"<row\b")
 _ROW: Final = re.compile(rb"""<row\b(?:[^<>"']++|"[^"<]*"|'[^'<]*')*+>""")
 # control characters, which XML forbids and old dumps have
-_CONTROLS: Final = re.compile(rb"&#(?:x0*(?:[0-8bcefBCEF]|1[0-9a-fA-F])|0*(?:[0-8]|1[124-9]|2[0-9]|3[01]));")
-_PARSER: Final = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True)
+_CONTROLS: Final = re.compile(
+    rb"&#(?:x0*(?:[0-8bcefBCEF]|1[0-9a-fA-F])|0*(?:[0-8]|1[124-9]|2[0-9]|3[01]));"
+)
+_PARSER: Final = etree.XMLParser(
+    resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True
+)
 _TAIL: Final = 64  # bytes that may hold the start of a row, or the end of the file
 _TYPES: Final = {"1": "question", "2": "answer"}
 _FIELDS: Final = {"id": "Id", "parent": "ParentId", "title": "Title", "license": "ContentLicense"}
@@ -63,13 +72,21 @@ class Stackexchange(Reader):
             yield self._make_item(ahead, offset)
         elif not found and not damaged:
             is_empty = b"</posts>" in ahead or b"<posts/>" in ahead
-            yield NO_RECORDS if is_empty else Counted("malformed", "bad_xml", detail="expected rows of <posts>")
+            yield (
+                NO_RECORDS
+                if is_empty
+                else Counted("malformed", "bad_xml", detail="expected rows of <posts>")
+            )
 
     def _make_item(self, row: bytes, offset: int) -> Item:
         if len(row) > self._limits.record_bytes:
             return Counted("malformed", "too_large", offset)
         element = _ROW.match(row)
-        start_tag = b"" if element is None else _CONTROLS.sub(b"", element[0].removesuffix(b">").removesuffix(b"/"))
+        start_tag = (
+            b""
+            if element is None
+            else _CONTROLS.sub(b"", element[0].removesuffix(b">").removesuffix(b"/"))
+        )
         try:
             fields: Mapping[str, str] = etree.fromstring(start_tag + b"/>", _PARSER).attrib
         except (etree.XMLSyntaxError, ValueError):
@@ -79,9 +96,13 @@ class Stackexchange(Reader):
             return Counted("ignored", f"post_type_{kind[:10]}")
         title = f"<h1>{escape(fields['Title'])}</h1>" if "Title" in fields else ""
         page = f"<html><body><main>{title}{fields.get('Body', '')}</main></body></html>"
-        extra: dict[str, object] = {name: fields[key] for name, key in _FIELDS.items() if fields.get(key)}
+        extra: dict[str, object] = {
+            name: fields[key] for name, key in _FIELDS.items() if fields.get(key)
+        }
         extra |= {"type": _TYPES[kind], "tags": _TAGS.findall(fields.get("Tags", ""))}
         if _SCORE.fullmatch(fields.get("Score", "")):
             extra["score"] = int(fields["Score"])
         date = parse_date(fields.get("CreationDate"))
-        return RawRecord(offset, "stackexchange", len(row), page, markup=True, date=date, extra=extra)
+        return RawRecord(
+            offset, "stackexchange", len(row), page, markup=True, date=date, extra=extra
+        )

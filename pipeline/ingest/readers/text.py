@@ -5,7 +5,12 @@ from typing import ClassVar
 
 from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
 from clozeline.pipeline.ingest.formats.charset import decode
-from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, InputFile, decompress_file
+from clozeline.pipeline.ingest.formats.decompression import (
+    REASONS,
+    Damage,
+    InputFile,
+    decompress_file,
+)
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
 
 

@@ -48,7 +48,9 @@ class Tsv(RowReader, LineFile):
             super().__post_init__()
             names = self.columns
             if names is not None and (len(set(names)) < len(names) or self.text_key not in names):
-                raise ValueError(f"columns {names}: expected names that differ, `{self.text_key}` among them")
+                raise ValueError(
+                    f"columns {names}: expected names that differ, `{self.text_key}` among them"
+                )
 
     def __init__(self, options: Any, limits: Limits) -> None:
         super().__init__(options, limits)
@@ -58,7 +60,9 @@ class Tsv(RowReader, LineFile):
         """Return the columns that the options or the first line name; ConfigurationError if it cannot be read."""
         names = self._options.columns or self._read_header(path)
         if names is None:
-            raise ConfigurationError(f"{path}: the first line cannot be read: expected the names of columns")
+            raise ConfigurationError(
+                f"{path}: the first line cannot be read: expected the names of columns"
+            )
         return names
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
@@ -72,7 +76,11 @@ class Tsv(RowReader, LineFile):
         if not isinstance(line, bytes):
             return None
         try:
-            names = self._encoding.decode(line.removeprefix(b"\xef\xbb\xbf")).removesuffix("\r").split("\t")
+            names = (
+                self._encoding.decode(line.removeprefix(b"\xef\xbb\xbf"))
+                .removesuffix("\r")
+                .split("\t")
+            )
         except UnicodeDecodeError:
             return None
         return names if self._records.is_header(names) else None
@@ -86,5 +94,9 @@ class Tsv(RowReader, LineFile):
         if len(fields) != len(columns):
             rejected = self._records.reject("fields", offset, cells=fields)
             is_first = offset == 0 and self._options.columns is None
-            return replace(rejected, lacks=explain_missing(text_key, fields)) if is_first else rejected
-        return self._records.make_pair(dict(zip(columns, fields, strict=True)), "tsv", offset, length)
+            return (
+                replace(rejected, lacks=explain_missing(text_key, fields)) if is_first else rejected
+            )
+        return self._records.make_pair(
+            dict(zip(columns, fields, strict=True)), "tsv", offset, length
+        )

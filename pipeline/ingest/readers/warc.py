@@ -133,11 +133,17 @@ class Warc(Reader):
         if end > size:
             fields.setdefault("warc-truncated", "length")
         content.drop(end)
-        if kind == "warc-gz" and content.skip_line_ends() and (following := content.locate())[1] == kind:
+        if (
+            kind == "warc-gz"
+            and content.skip_line_ends()
+            and (following := content.locate())[1] == kind
+        ):
             size = following[0] - locator
         return self._make_item(fields, payload, locator, kind, size)
 
-    def _make_item(self, fields: Mapping[str, str], payload: bytes, locator: int, kind: str, stored: int) -> Item:
+    def _make_item(
+        self, fields: Mapping[str, str], payload: bytes, locator: int, kind: str, stored: int
+    ) -> Item:
         """Return the page of a response or resource, or the text of a conversion (WET)."""
         name = fields["warc-type"].lower()
         if name not in _RECORDS:
@@ -160,7 +166,11 @@ class Warc(Reader):
             return Counted("malformed", "http", locator)
         why = explain_no_page(media, body)
         # what a tool made of a page is a text, unless it says that it is a page
-        is_text = response is None and name == "conversion" and (media in _TEXT_TYPES or (not media and bool(why)))
+        is_text = (
+            response is None
+            and name == "conversion"
+            and (media in _TEXT_TYPES or (not media and bool(why)))
+        )
         if why and not is_text:
             return Counted("ignored", why, locator)
         if (decoded := decode(body, charset, meta=not is_text)) is None:
@@ -168,13 +178,24 @@ class Warc(Reader):
         text, flags = decoded
         flags |= 0 if is_complete else FLAG_TRUNCATED_SOURCE
         url = fields.get("warc-target-uri", "").strip("<> ") or None
-        return RawRecord(locator, kind, stored, text, not is_text, url, parse_date(fields.get("warc-date", "")), flags)
+        return RawRecord(
+            locator,
+            kind,
+            stored,
+            text,
+            not is_text,
+            url,
+            parse_date(fields.get("warc-date", "")),
+            flags,
+        )
 
 
 def _find_codec(file: BinaryIO, path: InputFile) -> str | None:
     """Return the compression of a file; that of its name if its first bytes are neither compressed nor a record."""
     head = file.read(_START_BYTES)
-    return detect_codec(head) or ("gzip" if path.suffix == ".gz" and not head.startswith(b"WARC/") else None)
+    return detect_codec(head) or (
+        "gzip" if path.suffix == ".gz" and not head.startswith(b"WARC/") else None
+    )
 
 
 class _Content:
@@ -200,7 +221,9 @@ class _Content:
             try:
                 member, piece = next(self._pieces, (self._size, b""))
             except OSError as error:
-                raise StorageError(f"{self._path}: cannot be read ({error.strerror or error})") from error
+                raise StorageError(
+                    f"{self._path}: cannot be read ({error.strerror or error})"
+                ) from error
             if isinstance(piece, Damage):
                 self._damage = piece
             elif not piece:

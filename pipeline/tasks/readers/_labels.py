@@ -150,7 +150,11 @@ def sort_classes(names: Iterable[str]) -> list[str]:
         (['9', '10'], ['10', '9', 'b'])
     """
     found = set(names)
-    return sorted(found, key=lambda name: (int(name), name)) if all(map(is_integer, found)) else sorted(found)
+    return (
+        sorted(found, key=lambda name: (int(name), name))
+        if all(map(is_integer, found))
+        else sorted(found)
+    )
 
 
 def are_numbers(names: Sequence[str]) -> bool:

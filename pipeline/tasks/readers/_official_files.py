@@ -8,7 +8,15 @@ from pathlib import Path
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers._rows import value_at
-from clozeline.pipeline.tables import Rejected, Row, RowFile, keep_texts, read_whole_text, sentence_lines, text_lines
+from clozeline.pipeline.tables import (
+    Rejected,
+    Row,
+    RowFile,
+    keep_texts,
+    read_whole_text,
+    sentence_lines,
+    text_lines,
+)
 from clozeline.pipeline.tasks.readers._task_items import GROUP
 
 
@@ -32,7 +40,10 @@ def open_lines(
             elif not line.strip():
                 yield index, Rejected("blank_line", index)
             elif (row := parse(line)) is None:
-                yield index, Rejected("fields", index, f"expected {expected}, got {line[:60]!r}", (line,))
+                yield (
+                    index,
+                    Rejected("fields", index, f"expected {expected}, got {line[:60]!r}", (line,)),
+                )
             else:
                 yield index, row
 
@@ -44,7 +55,11 @@ def open_lines(
 
 
 def open_sentences(
-    path: Path, limits: Limits, layout: str, document: re.Pattern[str], parse: Callable[[str], Sequence[str]]
+    path: Path,
+    limits: Limits,
+    layout: str,
+    document: re.Pattern[str],
+    parse: Callable[[str], Sequence[str]],
 ) -> RowFile:
     """Return a file with a word a line, and blank lines between sentences.
 

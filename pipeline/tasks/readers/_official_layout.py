@@ -27,7 +27,10 @@ class OfficialLayout(Labeled):
         file = self.find_layout(path)
         if file is None:
             return None
-        return ((self.build(row, number, self.unlabeled), None) for number, (_, row) in enumerate(file.rows()))
+        return (
+            (self.build(row, number, self.unlabeled), None)
+            for number, (_, row) in enumerate(file.rows())
+        )
 
     def group_of(self, row: Row) -> str | None:
         return row.get(GROUP)

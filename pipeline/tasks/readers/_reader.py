@@ -54,7 +54,10 @@ class TaskFacts:
 
     def plain(self) -> dict[str, Any]:
         """Return plain data for a manifest; some keys only if they are set."""
-        plain = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        plain = {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in asdict(self).items()
+        }
         absent = {
             "unanswerable": not self.unanswerable,
             "alike": self.alike is None,
@@ -67,7 +70,9 @@ class TaskFacts:
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> TaskFacts:
         """Return the metadata from plain data."""
-        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()}
+        values: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()
+        }
         return cls(**values)
 
 
@@ -154,7 +159,9 @@ class TaskReader(ABC):
         """Return the fields of a rejected row by whose texts `decontaminate` finds it; by default all."""
         return {name: value for name, value in row.items() if name != GROUP}
 
-    def complete(self, items: Iterable[TaskItem | Rejected], tokenizer: Tokenizer) -> Iterable[TaskItem | Rejected]:
+    def complete(
+        self, items: Iterable[TaskItem | Rejected], tokenizer: Tokenizer
+    ) -> Iterable[TaskItem | Rejected]:
         """Return the rows with what the tokenizer determines, such as the ids of a template; by default as they are."""
         return items
 

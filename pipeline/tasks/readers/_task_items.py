@@ -102,7 +102,10 @@ class SourceTarget:
     @property
     def parts(self) -> tuple[Part, ...]:
         """The source with prefix and suffix, and the first target."""
-        return (Part(self.prefix + self.source + self.suffix), Part(self.targets[0], is_target=True))
+        return (
+            Part(self.prefix + self.source + self.suffix),
+            Part(self.targets[0], is_target=True),
+        )
 
     @property
     def answers(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -145,7 +148,8 @@ class Dialogue:
         """The text before each answer, and the answer, without special tokens."""
         texts = [part.text for part in self.parts]
         return tuple(
-            ("".join(texts[:begin]), ("".join(texts[begin:end]).strip(),)) for begin, end in answer_runs(self.parts)
+            ("".join(texts[:begin]), ("".join(texts[begin:end]).strip(),))
+            for begin, end in answer_runs(self.parts)
         )
 
 
@@ -157,7 +161,14 @@ def answer_runs(parts: Sequence[Part]) -> list[tuple[int, int]]:
         >>> answer_runs([Part("a"), answer, end, Part("c"), answer])
         [(1, 3), (4, 5)]
     """
-    edges = [0, *(number for number in range(1, len(parts)) if parts[number].is_target != parts[number - 1].is_target)]
+    edges = [
+        0,
+        *(
+            number
+            for number in range(1, len(parts))
+            if parts[number].is_target != parts[number - 1].is_target
+        ),
+    ]
     return [(begin, end) for begin, end in pairwise([*edges, len(parts)]) if parts[begin].is_target]
 
 

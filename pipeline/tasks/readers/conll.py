@@ -15,7 +15,12 @@ from clozeline.pipeline.ingest.readers import detect
 from clozeline.pipeline.ingest.readers.text import Text
 from clozeline.pipeline.tables import sentence_lines
 from clozeline.pipeline.tasks.readers import RowFile
-from clozeline.pipeline.tasks.readers._labels import ClassNames, are_entities, bio_labels, class_names
+from clozeline.pipeline.tasks.readers._labels import (
+    ClassNames,
+    are_entities,
+    bio_labels,
+    class_names,
+)
 from clozeline.pipeline.tasks.readers._official_files import open_sentences
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
 from clozeline.pipeline.tasks.readers.labeled import Labeled
@@ -95,7 +100,11 @@ class Conll(OfficialLayout):
 
         def parse(line: str) -> Sequence[str]:
             cells = _split(line, separator)
-            return (cells[word].removeprefix(prefix).strip(), cells[tag].strip()) if len(cells) == count else [""]
+            return (
+                (cells[word].removeprefix(prefix).strip(), cells[tag].strip())
+                if len(cells) == count
+                else [""]
+            )
 
         return open_sentences(path, self.limits, name, _DOCUMENT, parse)
 
@@ -109,7 +118,11 @@ class Conll(OfficialLayout):
         word = self.options.word_column
         prefix = self.options.prefix
         # tabs separate columns; between blanks, a tag is known by its class
-        if separator is None and suffix_of(path.name) in Text.suffixes and not self._holds_columns(path):
+        if (
+            separator is None
+            and suffix_of(path.name) in Text.suffixes
+            and not self._holds_columns(path)
+        ):
             raise ConfigurationError(f"{path}: expected a line for each word, got lines of text")
 
         def parse(line: str) -> Sequence[str]:

@@ -70,7 +70,9 @@ class Conllu(OfficialLayout):
         rows = (line for sentence in sentence_lines(path, self.limits) for line in sentence.lines)
         first = next((line for line in rows if not line.startswith("#")), "")
         if not _ID.fullmatch(first.partition("\t")[0]):
-            raise ConfigurationError(f"{path}: expected words that are numbered, as in CoNLL-U, got {first!r}")
+            raise ConfigurationError(
+                f"{path}: expected words that are numbered, as in CoNLL-U, got {first!r}"
+            )
         return self.open(path)
 
     def _word(self, line: str) -> Sequence[str]:
@@ -79,4 +81,8 @@ class Conllu(OfficialLayout):
             return ()
         if len(cells) != len(_COLUMNS) or not _ID.fullmatch(cells[0]):
             return ["".join(cells[1:2])]
-        return (cells[1].strip(), cells[_COLUMNS.index(self.options.column)]) if _WORD.fullmatch(cells[0]) else ()
+        return (
+            (cells[1].strip(), cells[_COLUMNS.index(self.options.column)])
+            if _WORD.fullmatch(cells[0])
+            else ()
+        )

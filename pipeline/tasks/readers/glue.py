@@ -57,7 +57,9 @@ GLUE_TASKS: Final = {
         words=("unacceptable", "acceptable"),
     ),
     # a file without header has the complete sentences of SST-2 (6,920 in training), instead of GLUE's phrases
-    "sst2": GlueTask(texts=("sentence",), columns=("sentence", "label"), words=("negative", "positive")),
+    "sst2": GlueTask(
+        texts=("sentence",), columns=("sentence", "label"), words=("negative", "positive")
+    ),
     "mrpc": GlueTask(
         texts=("#1 String", "#2 String"),
         label="Quality",
@@ -75,7 +77,9 @@ GLUE_TASKS: Final = {
     ),
     "stsb": GlueTask((), label="score", metrics=("pearson", "spearman")),
     "mnli": GlueTask(
-        ("entailment", "neutral", "contradiction"), label="gold_label", exported=("premise", "hypothesis")
+        ("entailment", "neutral", "contradiction"),
+        label="gold_label",
+        exported=("premise", "hypothesis"),
     ),
     "qnli": GlueTask(_ENTAILMENT, texts=("question", "sentence")),
     "rte": GlueTask(_ENTAILMENT),
@@ -109,7 +113,9 @@ class Glue(OfficialLayout):
 
         def __post_init__(self) -> None:
             if self.as_text and self.task == "wnli":
-                raise ValueError("as_text: T5 has no words for the classes of wnli: expected another task")
+                raise ValueError(
+                    "as_text: T5 has no words for the classes of wnli: expected another task"
+                )
 
     options: Options
 
@@ -122,9 +128,18 @@ class Glue(OfficialLayout):
     def spec(self) -> Labeled.Options:
         task = self.task
         name = self.options.task
-        answer = {"label": task.label, "classes": numbered(task.labels)} if task.labels else {"score": task.label}
+        answer = (
+            {"label": task.label, "classes": numbered(task.labels)}
+            if task.labels
+            else {"score": task.label}
+        )
         return Labeled.Options(
-            task=name, text=[task.texts[0]], text_pair=[*task.texts[1:]], no_label=["-1"], range=[0.0, 5.0], **answer
+            task=name,
+            text=[task.texts[0]],
+            text_pair=[*task.texts[1:]],
+            no_label=["-1"],
+            range=[0.0, 5.0],
+            **answer,
         )
 
     @property
@@ -132,7 +147,11 @@ class Glue(OfficialLayout):
         facts = super().facts
         words = self.task.words or self.task.labels
         facts = replace(facts, metrics=self.task.metrics, positive=self.task.positive)
-        return replace(facts, head="lm", texts=1, labels=(), words=words) if self.options.as_text else facts
+        return (
+            replace(facts, head="lm", texts=1, labels=(), words=words)
+            if self.options.as_text
+            else facts
+        )
 
     def input_columns(self, names: Sequence[str]) -> dict[str, list[str]]:
         texts = self.task.exported if {*self.task.exported} & {*names} else self.task.texts
@@ -142,15 +161,26 @@ class Glue(OfficialLayout):
         task = self.task
         file = open_table(path, self.limits, default="tsv", by_line=True)
         names = {*file.names}
-        if len(task.columns) == len(file.names) and file.names[task.columns.index("label")] in task.labels:
+        if (
+            len(task.columns) == len(file.names)
+            and file.names[task.columns.index("label")] in task.labels
+        ):
             layout = "official" if "mark" in task.columns else "sentences without header"
             table = open_table(path, self.limits, columns=task.columns, default="tsv", by_line=True)
             return replace(table, layout=layout)
         known = [(task.texts, task.label), (task.exported or task.texts, "label")]
         for texts, label in known:
-            if {*texts} <= names and (label in names or "index" in names):  # test files have an index
+            if {*texts} <= names and (
+                label in names or "index" in names
+            ):  # test files have an index
                 is_export = "idx" in names or (texts, label) != known[0]
-                layout = "official test" if label not in names else "export with numbers" if is_export else "official"
+                layout = (
+                    "official test"
+                    if label not in names
+                    else "export with numbers"
+                    if is_export
+                    else "official"
+                )
                 official = dict(zip((*texts, label), (*task.texts, task.label), strict=True))
                 return replace(file, layout=layout, rows=partial(_rename, file, official))
         headers = [f"a header with {', '.join((*texts, label))}" for texts, label in known]
@@ -174,7 +204,9 @@ class Glue(OfficialLayout):
             return item
         names = self.task.exported or self.task.texts
         fields = [f"{name}: {text.strip()}" for name, text in zip(names, item.texts, strict=True)]
-        source = " ".join(reversed(fields) if name == "mnli" else fields)  # T5 has the hypothesis first
+        source = " ".join(
+            reversed(fields) if name == "mnli" else fields
+        )  # T5 has the hypothesis first
         has_class = self.spec.label is not None
         target = self.facts.words[item.label or 0] if has_class else score_words(item.target or 0.0)
         return SourceTarget(source, (target,), f"{name} ", item.index)
@@ -193,4 +225,7 @@ def score_words(score: float) -> str:
 def _rename(file: RowFile, names: dict[str, str]) -> Iterator[tuple[int, Row | Rejected]]:
     """Yield the rows with the official names of their columns, and no others."""
     for index, row in file.rows():
-        yield index, row if isinstance(row, Rejected) else {new: row.get(old) for old, new in names.items()}
+        yield (
+            index,
+            row if isinstance(row, Rejected) else {new: row.get(old) for old, new in names.items()},
+        )

@@ -26,7 +26,11 @@ from clozeline.pipeline.tokenize.tokenizers import Tokenizer, any_of, special_id
 _ROLES: Final = ("system", "user", "assistant")
 _CHAT: Final = "chat"
 _FIELD: Final = r"(?P<space>\s*)\{content\}|\{(?P<special>\w+)\}"
-_TEMPLATE: Final = {"system": "{content}\n", "user": "User: {content}\n", "assistant": "Assistant: {content}{eos}\n"}
+_TEMPLATE: Final = {
+    "system": "{content}\n",
+    "user": "User: {content}\n",
+    "assistant": "Assistant: {content}{eos}\n",
+}
 
 
 class Instructions(TaskReader):
@@ -70,9 +74,13 @@ class Instructions(TaskReader):
         rougeL, rougeLsum"""
 
         def __post_init__(self) -> None:
-            template = dict.fromkeys(_ROLES, "{content}") if self.template == _CHAT else self.template
+            template = (
+                dict.fromkeys(_ROLES, "{content}") if self.template == _CHAT else self.template
+            )
             if unknown := sorted({*template, *self.roles.values()} - set(_ROLES)):
-                raise ValueError(f"template, roles: expected {', '.join(_ROLES)}, got {unknown[0]!r}")
+                raise ValueError(
+                    f"template, roles: expected {', '.join(_ROLES)}, got {unknown[0]!r}"
+                )
             if missing := sorted({"user", "assistant"} - set(template)):
                 raise ValueError(f"template: expected an entry for {' and '.join(missing)}")
             for role, text in template.items():
@@ -94,7 +102,10 @@ class Instructions(TaskReader):
         file = self.find_layout(path)
         if file is None:
             return None
-        return ((self.build(row, number, self._unanswered), None) for number, (_, row) in enumerate(file.rows()))
+        return (
+            (self.build(row, number, self._unanswered), None)
+            for number, (_, row) in enumerate(file.rows())
+        )
 
     def _unanswered(self, row: Row, index: int) -> Dialogue:
         """Return the dialogue of a row, whose last answer may be missing: any text stands for it."""
@@ -132,7 +143,9 @@ class Instructions(TaskReader):
             raise Unfit("empty_text")
         return role, content
 
-    def complete(self, items: Iterable[TaskItem | Rejected], tokenizer: Tokenizer) -> Iterable[TaskItem | Rejected]:
+    def complete(
+        self, items: Iterable[TaskItem | Rejected], tokenizer: Tokenizer
+    ) -> Iterable[TaskItem | Rejected]:
         """Return the dialogues with the parts of the template; ConfigurationError if it needs a missing token."""
         if isinstance(templates := self.options.template, str):
             from clozeline.pipeline.tasks.chat_template import write_dialogues
@@ -152,7 +165,9 @@ class Instructions(TaskReader):
                 if match["piece"]:
                     yield Part("", is_target, (specials[match["piece"]],))
                 elif match["special"]:
-                    yield Part("", is_target, (id_of(match["special"], "the template of the task"),))
+                    yield Part(
+                        "", is_target, (id_of(match["special"], "the template of the task"),)
+                    )
                 else:
                     is_target = role == "assistant"
                     yield Part(match["space"] + content, is_target)
@@ -160,7 +175,9 @@ class Instructions(TaskReader):
             if template[at:]:
                 yield Part(template[at:])
 
-        return (_fill_messages(item, fill) if isinstance(item, Dialogue) else item for item in items)
+        return (
+            _fill_messages(item, fill) if isinstance(item, Dialogue) else item for item in items
+        )
 
 
 def _fill_messages(item: Dialogue, fill: Callable[[str, str], Iterator[Part]]) -> Dialogue:

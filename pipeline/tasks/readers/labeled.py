@@ -97,12 +97,16 @@ class Labeled(TaskReader):
         """column of a number to predict"""
         separator: str = ","
         """characters between two labels in a text"""
-        classes: Annotated[list[str] | dict[str, str], BeforeValidator(as_texts)] = field(default_factory=list)
+        classes: Annotated[list[str] | dict[str, str], BeforeValidator(as_texts)] = field(
+            default_factory=list
+        )
         """names of the classes in order; integer labels are indices from 0. Or the name of each value of the file:
         {1: World, 2: Sports}. Empty: taken from the training rows"""
         no_label: ClassNames = field(default_factory=list)
         """values that mean that a row has no label, such as "-" in SNLI"""
-        range: Annotated[list[float], Field(min_length=2, max_length=2)] | None = field(default=None)
+        range: Annotated[list[float], Field(min_length=2, max_length=2)] | None = field(
+            default=None
+        )
         """lowest and highest number of `score`; null: taken from the files"""
         keep: dict[str, Names] = field(default_factory=dict)
         """values of columns that a row must have: {language: de}; others are rejected"""
@@ -120,7 +124,9 @@ class Labeled(TaskReader):
                     f"{' and '.join(given) or 'none'}: name the column, such as label: sentiment"
                 )
             if self.words is not None and (self.text_pair or self.label is None):
-                raise ValueError("words: expected label, the column with a class for each word, and no text_pair")
+                raise ValueError(
+                    "words: expected label, the column with a class for each word, and no text_pair"
+                )
             if not self.text:
                 raise ValueError("text: expected a column, got none")
 
@@ -144,15 +150,26 @@ class Labeled(TaskReader):
         texts = 2 if spec.text_pair else 1
         if spec.words is not None:
             entity = ("entity_f1", "strict_entity_f1") if are_entities(names) else ()
-            return TaskFacts(name=spec.task, head="tagging", labels=names, metrics=(*entity, "accuracy"))
+            return TaskFacts(
+                name=spec.task, head="tagging", labels=names, metrics=(*entity, "accuracy")
+            )
         if spec.score is not None:
             low, high = spec.range or (0.0, 1.0)
             metrics = metrics or ("pearson", "spearman")
-            return TaskFacts(name=spec.task, head="regression", metrics=metrics, texts=texts, low=low, high=high)
+            return TaskFacts(
+                name=spec.task, head="regression", metrics=metrics, texts=texts, low=low, high=high
+            )
         several = spec.labels is not None
-        metrics = metrics or (("micro_f1", "macro_f1", "subset_accuracy") if several else ("accuracy", "macro_f1"))
+        metrics = metrics or (
+            ("micro_f1", "macro_f1", "subset_accuracy") if several else ("accuracy", "macro_f1")
+        )
         return TaskFacts(
-            name=spec.task, head="classification", labels=names, texts=texts, multi_label=several, metrics=metrics
+            name=spec.task,
+            head="classification",
+            labels=names,
+            texts=texts,
+            multi_label=several,
+            metrics=metrics,
         )
 
     @cached_property
@@ -171,7 +188,9 @@ class Labeled(TaskReader):
     def open(self, path: Path) -> RowFile:
         spec = self.spec
         if self.in_folders and path.suffix == ".txt":
-            return open_folder(path, text_files(path), self.limits, "a folder per class", _text_in_folder)
+            return open_folder(
+                path, text_files(path), self.limits, "a folder per class", _text_in_folder
+            )
         file = open_table(path, self.limits, spec.delimiter, spec.columns)
         texts = [*spec.text, *spec.text_pair] if spec.words is None else [spec.words]
         file.require(*texts, *spec.keep)
@@ -188,10 +207,16 @@ class Labeled(TaskReader):
         """Return the options with the classes of the training rows, or the range of the scores of all rows."""
         spec = self.spec
         if spec.score is not None:
-            return self.options if spec.range is not None else replace(self.options, range=self._score_range(splits))
+            return (
+                self.options
+                if spec.range is not None
+                else replace(self.options, range=self._score_range(splits))
+            )
         classes: Sequence[str] | Mapping[str, str] = spec.classes
         if not classes:
-            training = [path for split, path in splits.items() if split.partition("_")[0] == "train"]
+            training = [
+                path for split, path in splits.items() if split.partition("_")[0] == "train"
+            ]
             training = training or [*splits.values()]
             stored = (self.open(path).class_names.get(self._answer) for path in training)
             classes = next((list(names) for names in stored if names), ())
@@ -316,11 +341,17 @@ class Labeled(TaskReader):
     def normalize(self, row: Row) -> Row:
         """Return a row whose texts are in the stored form; labels stay, for `_in_normal_form` tells of their forms."""
         name = self._answer
-        return {**super().normalize(row), name: row[name]} if name in row else super().normalize(row)
+        return (
+            {**super().normalize(row), name: row[name]} if name in row else super().normalize(row)
+        )
 
     def texts_to_keep(self, row: Row) -> Any:
         words = self.spec.words  # a single one is too short to be found
-        return super().texts_to_keep(row) if words is None else " ".join(strings_in(value_at(row, words)))
+        return (
+            super().texts_to_keep(row)
+            if words is None
+            else " ".join(strings_in(value_at(row, words)))
+        )
 
     def group_of(self, row: Row) -> str | None:
         """Return the document of a row; None if the file names no documents."""
@@ -347,7 +378,9 @@ class Labeled(TaskReader):
             raise Unfit("no_label")
         if number is None or not low <= number <= high:
             expected = f"a number from {low:g} to {high:g}"
-            raise Unfit("bad_label", f"the column {self._answer} holds {value!r}, expected {expected}")
+            raise Unfit(
+                "bad_label", f"the column {self._answer} holds {value!r}, expected {expected}"
+            )
         return number
 
     def _classes(self, row: Row) -> tuple[int, ...]:
@@ -365,7 +398,9 @@ class Labeled(TaskReader):
             raise Unfit("fields", f"it has {count} words and {len(tags)} labels")
         if names := self._entities:
             try:
-                tags = to_bio([names[self._indices[tag]] if tag in self._indices else tag for tag in tags])
+                tags = to_bio(
+                    [names[self._indices[tag]] if tag in self._indices else tag for tag in tags]
+                )
             except ValueError as error:
                 raise Unfit("bad_label", f"the column {self._answer}: {error}") from error
         return tuple(map(self._index_of, tags))
@@ -383,7 +418,9 @@ class Labeled(TaskReader):
     def _index_of(self, label: str) -> int:
         if (index := self._indices.get(label)) is None:
             names = class_names(self.spec.classes)
-            shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+            shown = ", ".join(names[:_SHOWN]) + (
+                f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+            )
             detail = f"the column {self._answer} holds {label[:60]!r}, the classes are {shown}{self.hint}"
             raise Unfit("bad_label", detail)
         return index
@@ -395,8 +432,14 @@ class Labeled(TaskReader):
         fixed = {name: kept[0] for name, kept in spec.keep.items()}
         for item in items:
             sides = zip((spec.text, spec.text_pair), item.texts, strict=False)
-            texts = {name: text if not at else "" for columns, text in sides for at, name in enumerate(columns)}
-            several = None if spec.labels is None else [values[number] for number in item.classes or ()]
+            texts = {
+                name: text if not at else ""
+                for columns, text in sides
+                for at, name in enumerate(columns)
+            }
+            several = (
+                None if spec.labels is None else [values[number] for number in item.classes or ()]
+            )
             answer = values[item.label or 0] if several is None else several
             yield json.dumps({**texts, **fixed, self._answer: answer}, ensure_ascii=False)
 

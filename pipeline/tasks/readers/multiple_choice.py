@@ -12,12 +12,18 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.readers._rows import value_at
 from clozeline.pipeline.tables import open_table
-from clozeline.pipeline.tasks.readers import Choices, Rejected, Row, RowFile, TaskFacts, TaskReader, Unfit
+from clozeline.pipeline.tasks.readers import (
+    Choices,
+    Rejected,
+    Row,
+    RowFile,
+    TaskFacts,
+    TaskReader,
+    Unfit,
+)
 from clozeline.pipeline.tasks.readers._official_files import texts_at
 
-_BEYOND: Final = (
-    "the answer is the number of choices, which count from 0; tasks.reader.answers=['1', '2', ...] counts them from 1"
-)
+_BEYOND: Final = "the answer is the number of choices, which count from 0; tasks.reader.answers=['1', '2', ...] counts them from 1"
 
 
 class MultipleChoice(TaskReader):
@@ -38,7 +44,9 @@ class MultipleChoice(TaskReader):
         """path of the text before each choice, with dots between nested fields"""
         begin: str | None = None
         """field of a text that starts every choice, as SWAG's sent2; null: none"""
-        choices: Annotated[list[str], Field(min_length=1)] = field(default_factory=lambda: ["choices"])
+        choices: Annotated[list[str], Field(min_length=1)] = field(
+            default_factory=lambda: ["choices"]
+        )
         """field of a list of texts, or the fields of single texts: [ending0, ending1]"""
         answer: str = "label"
         """field of the correct choice: its index from 0, or one of `answers`"""
@@ -55,7 +63,9 @@ class MultipleChoice(TaskReader):
 
     @property
     def facts(self) -> TaskFacts:
-        return TaskFacts(name=self.spec.task, head="multiple_choice", metrics=("accuracy",), texts=2)
+        return TaskFacts(
+            name=self.spec.task, head="multiple_choice", metrics=("accuracy",), texts=2
+        )
 
     def input_columns(self, names: Sequence[str]) -> dict[str, list[str]]:
         spec = self.spec
@@ -103,13 +113,23 @@ class MultipleChoice(TaskReader):
         if spec.answers:
             right = spec.answers.index(str(answer)) if str(answer) in spec.answers else -1
         else:
-            is_index = isinstance(answer, (int, str)) and not isinstance(answer, bool) and text.isdecimal()
+            is_index = (
+                isinstance(answer, (int, str)) and not isinstance(answer, bool) and text.isdecimal()
+            )
             right = int(text) if is_index else -1
         if right == len(choices):
             raise Unfit("bad_label", _BEYOND)
         if not 0 <= right < len(choices):
             names = ", ".join(spec.answers[: len(choices)]) or f"0 to {len(choices) - 1}"
             detail = f"the answer ({spec.answer}) is {answer!r}, expected {names}"
-            raise Unfit("bad_label", f"{detail}; tasks.reader.answers=[A, B, ...] names the choices")
+            raise Unfit(
+                "bad_label", f"{detail}; tasks.reader.answers=[A, B, ...] names the choices"
+            )
         group = None if spec.group is None else f"{spec.group} {value_at(row, spec.group)}"
-        return Choices(contexts[0], tuple(f"{begins[0]} {text}".strip() for text in choices), right, index, group)
+        return Choices(
+            contexts[0],
+            tuple(f"{begins[0]} {text}".strip() for text in choices),
+            right,
+            index,
+            group,
+        )

@@ -45,7 +45,12 @@ class Race(MultipleChoice):
     def spec(self) -> MultipleChoice.Options:
         task = "race" if self.options.level is None else f"race_{self.options.level}"
         return MultipleChoice.Options(
-            task=task, context="article", begin="question", choices=["options"], answer="answer", answers=[*_LETTERS]
+            task=task,
+            context="article",
+            begin="question",
+            choices=["options"],
+            answer="answer",
+            answers=[*_LETTERS],
         )
 
     def open(self, path: Path) -> RowFile:
@@ -68,14 +73,26 @@ def _questions(path: Path, text: str) -> Iterator[Row | Rejected]:
         article = parse_json(text)
     fields = article if isinstance(article, Mapping) else {}
     columns = [
-        each if isinstance(each := fields.get(name), list) else [] for name in ("questions", "options", "answers")
+        each if isinstance(each := fields.get(name), list) else []
+        for name in ("questions", "options", "answers")
     ]
     if not columns[0]:
-        yield Rejected("fields", 0, f"{where}: expected an object of JSON with a list of questions", (text,))
+        yield Rejected(
+            "fields", 0, f"{where}: expected an object of JSON with a list of questions", (text,)
+        )
     for question, options, answer in islice(zip_longest(*columns), len(columns[0])):
         texts = {"article": fields.get("article"), "question": question, "options": options}
-        yield {name: _stripped(value) for name, value in texts.items()} | {"answer": answer, GROUP: where}
+        yield {name: _stripped(value) for name, value in texts.items()} | {
+            "answer": answer,
+            GROUP: where,
+        }
 
 
 def _stripped(value: object) -> object:
-    return [*map(_stripped, value)] if isinstance(value, list) else value.strip() if isinstance(value, str) else value
+    return (
+        [*map(_stripped, value)]
+        if isinstance(value, list)
+        else value.strip()
+        if isinstance(value, str)
+        else value
+    )

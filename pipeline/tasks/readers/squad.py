@@ -9,7 +9,16 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.file_kinds import suffix_of
 from clozeline.pipeline.tables import read_whole_json
-from clozeline.pipeline.tasks.readers import Question, Rejected, Row, RowFile, TaskFacts, TaskItem, TaskReader, Unfit
+from clozeline.pipeline.tasks.readers import (
+    Question,
+    Rejected,
+    Row,
+    RowFile,
+    TaskFacts,
+    TaskItem,
+    TaskReader,
+    Unfit,
+)
 from clozeline.pipeline.tasks.readers._task_items import GROUP
 from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
 
@@ -30,7 +39,11 @@ def question_of(row: Row, index: int, form: NormalForm, *, unanswerable: bool) -
     answers = []
     stored = normalize_field(form, context)
     for answer in [] if entry.get("is_impossible") else accepted:
-        start, text = (answer.get(name) for name in ("answer_start", "text")) if isinstance(answer, Mapping) else (0, 0)
+        start, text = (
+            (answer.get(name) for name in ("answer_start", "text"))
+            if isinstance(answer, Mapping)
+            else (0, 0)
+        )
         if not isinstance(start, int) or not isinstance(text, str) or not text.strip():
             raise Unfit("fields")
         if start < 0 or context[start : start + len(text)] != text:
@@ -44,7 +57,9 @@ def question_of(row: Row, index: int, form: NormalForm, *, unanswerable: bool) -
         raise Unfit("no_answer")
     if not stored.strip():
         raise Unfit("fields")
-    return Question(normalize_field(form, question), stored, tuple(answers), str(key), index, row[GROUP])
+    return Question(
+        normalize_field(form, question), stored, tuple(answers), str(key), index, row[GROUP]
+    )
 
 
 def maps(entries: object) -> Iterator[Mapping[str, object]]:
@@ -77,7 +92,9 @@ class Squad(TaskReader):
     def facts(self) -> TaskFacts:
         metrics = ("f1", "exact_match")
         unanswerable = self.options.unanswerable
-        return TaskFacts(name=self.options.task, head="span", metrics=metrics, texts=2, unanswerable=unanswerable)
+        return TaskFacts(
+            name=self.options.task, head="span", metrics=metrics, texts=2, unanswerable=unanswerable
+        )
 
     def open(self, path: Path) -> RowFile:
         data = read_whole_json(path, self.limits)
@@ -87,7 +104,9 @@ class Squad(TaskReader):
             or not articles
             or not all(isinstance(article, Mapping) for article in articles)
         ):
-            raise ConfigurationError(f"{path}: expected SQuAD's layout, an object with a list `data` of articles")
+            raise ConfigurationError(
+                f"{path}: expected SQuAD's layout, an object with a list `data` of articles"
+            )
         layout = f"SQuAD {data.get('version', 'without version')}"
         return RowFile(path, layout, lambda: enumerate(_questions(articles)))
 

@@ -15,7 +15,14 @@ from clozeline.pipeline.tasks.readers.labeled import Labeled
 _LABELS: Final = ("very negative", "negative", "neutral", "positive", "very positive")
 _TREE: Final = re.compile(r"\(([0-4]) ")
 _LEAF: Final = re.compile(r"\([0-4] ([^() ]+)\)")
-_ESCAPED: Final = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+_ESCAPED: Final = {
+    "-LRB-": "(",
+    "-RRB-": ")",
+    "-LSB-": "[",
+    "-RSB-": "]",
+    "-LCB-": "{",
+    "-RCB-": "}",
+}
 
 
 class SstTrees(OfficialLayout):
@@ -42,9 +49,13 @@ class SstTrees(OfficialLayout):
     @cached_property
     def spec(self) -> Labeled.Options:
         if not self.options.binary:
-            return Labeled.Options(task="sst5", label="label", classes=numbered(_LABELS, by_name=False))
+            return Labeled.Options(
+                task="sst5", label="label", classes=numbered(_LABELS, by_name=False)
+            )
         classes = {"0": "negative", "1": "negative", "3": "positive", "4": "positive"}
-        return Labeled.Options(task="sst2", label="label", classes=classes, keep={"label": [*classes]})
+        return Labeled.Options(
+            task="sst2", label="label", classes=classes, keep={"label": [*classes]}
+        )
 
     def open(self, path: Path) -> RowFile:
         expected = "a tree such as (3 (2 It) (4 works))"
@@ -66,5 +77,8 @@ def sentence_of(line: str) -> dict[str, str] | None:
         rest = shorter
     if root is None or rest != "*":
         return None
-    words = [_ESCAPED.get(word, word).replace("\\/", "/").replace("\\*", "*") for word in _LEAF.findall(line)]
+    words = [
+        _ESCAPED.get(word, word).replace("\\/", "/").replace("\\*", "*")
+        for word in _LEAF.findall(line)
+    ]
     return {"label": root[1], "text": " ".join(words)}

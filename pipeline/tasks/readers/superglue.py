@@ -49,7 +49,11 @@ def _plausible_choice(row: Row) -> Row:
     question = _QUESTIONS.get(str(row["question"]))
     premise, *choices = (str(row[name]).strip() for name in ("premise", "choice1", "choice2"))
     context = premise and question and f"{premise} {question}"
-    return {"context": context, "choices": choices, "label": None if row.get("label") == -1 else row.get("label")}
+    return {
+        "context": context,
+        "choices": choices,
+        "label": None if row.get("label") == -1 else row.get("label"),
+    }
 
 
 def _answers(row: Row) -> Iterator[Sequence[Row]]:
@@ -75,7 +79,10 @@ def _answers(row: Row) -> Iterator[Sequence[Row]]:
 def _queries(row: Row) -> Iterator[Sequence[Row]]:
     """Yield each query in SQuAD's layout."""
     for query in maps(row["qas"]):
-        answers = [{"answer_start": span.get("start"), "text": span.get("text")} for span in maps(query.get("answers"))]
+        answers = [
+            {"answer_start": span.get("start"), "text": span.get("text")}
+            for span in maps(query.get("answers"))
+        ]
         entry = {"question": query.get("query"), "answers": answers}
         yield [{"context": row["passage"]["text"], "entry": entry, "idx": query.get("idx")}]
 
@@ -99,18 +106,28 @@ class SuperglueTask:
 _TASKS: Final = {
     "boolq": SuperglueTask(("question", "passage")),
     "cb": SuperglueTask(
-        ("premise", "hypothesis"), ("entailment", "contradiction", "neutral"), ("macro_f1", "accuracy")
+        ("premise", "hypothesis"),
+        ("entailment", "contradiction", "neutral"),
+        ("macro_f1", "accuracy"),
     ),
     "rte": SuperglueTask(("premise", "hypothesis"), _ENTAILMENT),
     "axb": SuperglueTask(("sentence1", "sentence2"), _ENTAILMENT, ("matthews_correlation",)),
     "axg": SuperglueTask(("premise", "hypothesis"), _ENTAILMENT, ("accuracy", "gender_parity")),
     "wic": SuperglueTask(("word", "sentence1", "sentence2"), make=_word_in_context),
-    "wsc": SuperglueTask(("text", "target.span1_text", "target.span2_text", "target.span2_index"), make=_pronoun),
-    "copa": SuperglueTask(
-        ("premise", "choice1", "choice2", "question"), make=_plausible_choice, head="multiple_choice"
+    "wsc": SuperglueTask(
+        ("text", "target.span1_text", "target.span2_text", "target.span2_index"), make=_pronoun
     ),
-    "multirc": SuperglueTask(("passage.text", "passage.questions"), metrics=("f1", "exact_match"), split=_answers),
-    "record": SuperglueTask(("passage.text", "qas"), metrics=("f1", "exact_match"), split=_queries, head="span"),
+    "copa": SuperglueTask(
+        ("premise", "choice1", "choice2", "question"),
+        make=_plausible_choice,
+        head="multiple_choice",
+    ),
+    "multirc": SuperglueTask(
+        ("passage.text", "passage.questions"), metrics=("f1", "exact_match"), split=_answers
+    ),
+    "record": SuperglueTask(
+        ("passage.text", "qas"), metrics=("f1", "exact_match"), split=_queries, head="span"
+    ),
 }
 
 
@@ -161,7 +178,9 @@ class Superglue(OfficialLayout):
         task = self.task
         if task.head != "classification":
             return TaskFacts(name=name, head=task.head, metrics=task.metrics, texts=2)
-        return replace(super().facts, metrics=task.metrics, positive=1 if "f1" in task.metrics else None)
+        return replace(
+            super().facts, metrics=task.metrics, positive=1 if "f1" in task.metrics else None
+        )
 
     def open(self, path: Path) -> RowFile:
         file = open_table(path, self.limits)
@@ -178,10 +197,20 @@ class Superglue(OfficialLayout):
                 if any(value_at(row, name) is None for name in task.fields):
                     groups = [[keep_texts(Rejected("fields", line), row)]]
                 elif task.split is not None:
-                    groups = ([{**part, GROUP: f"passage {line}"} for part in group] for group in task.split(row))
+                    groups = (
+                        [{**part, GROUP: f"passage {line}"} for part in group]
+                        for group in task.split(row)
+                    )
                 else:
-                    texts = {name: row[name] for name in task.fields} if task.make is None else task.make(row)
-                    stripped = {name: text.strip() if isinstance(text, str) else text for name, text in texts.items()}
+                    texts = (
+                        {name: row[name] for name in task.fields}
+                        if task.make is None
+                        else task.make(row)
+                    )
+                    stripped = {
+                        name: text.strip() if isinstance(text, str) else text
+                        for name, text in texts.items()
+                    }
                     groups = [[{**row, **stripped}]]
             for group in groups:
                 yield from ((index, part) for part in group)
@@ -194,7 +223,9 @@ class Superglue(OfficialLayout):
         if self.options.task == "record":
             has_answers = row.get("label") is None
             entry = {**row["entry"], "id": index} | ({} if has_answers else {"answers": []})
-            return question_of({**row, "entry": entry}, index, self.form, unanswerable=not has_answers)
+            return question_of(
+                {**row, "entry": entry}, index, self.form, unanswerable=not has_answers
+            )
         if self.options.task == "copa":
             return MultipleChoice(MultipleChoice.Options(), self.limits).item(row, index)
         if self.options.task == "axg":

@@ -9,10 +9,19 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.tables import open_table
-from clozeline.pipeline.tasks.readers import Row, RowFile, SourceTarget, TaskFacts, TaskReader, Unfit
+from clozeline.pipeline.tasks.readers import (
+    Row,
+    RowFile,
+    SourceTarget,
+    TaskFacts,
+    TaskReader,
+    Unfit,
+)
 from clozeline.pipeline.tasks.readers._official_files import texts_at
 
-Metric: TypeAlias = Literal["exact_match", "bleu", "chrf", "rouge1", "rouge2", "rougeL", "rougeLsum"]
+Metric: TypeAlias = Literal[
+    "exact_match", "bleu", "chrf", "rouge1", "rouge2", "rougeL", "rougeLsum"
+]
 
 
 class TextToText(TaskReader):
@@ -39,7 +48,9 @@ class TextToText(TaskReader):
         """text after each source, after which a decoder starts the target: `\\nTL;DR:`"""
         columns: list[str] = field(default_factory=list)
         """names of the columns of a CSV or TSV file without a header: [en, de]"""
-        metrics: Annotated[list[Metric], Field(min_length=1)] = field(default_factory=lambda: ["exact_match"])
+        metrics: Annotated[list[Metric], Field(min_length=1)] = field(
+            default_factory=lambda: ["exact_match"]
+        )
         """metrics of the task, main metric first: exact_match, bleu, chrf, rouge1, rouge2, rougeL, rougeLsum"""
 
     options: Options
@@ -61,9 +72,13 @@ class TextToText(TaskReader):
         return file
 
     def item(self, row: Row, index: int) -> SourceTarget:
-        sources, targets = (texts_at(row, name) for name in (self.options.source, self.options.target))
+        sources, targets = (
+            texts_at(row, name) for name in (self.options.source, self.options.target)
+        )
         if len(sources) != 1 or not targets:
             raise Unfit("fields")
         if not all(text.strip() for text in (*sources, *targets)):
             raise Unfit("empty_text")
-        return SourceTarget(sources[0], targets, self.options.prefix, index, suffix=self.options.suffix)
+        return SourceTarget(
+            sources[0], targets, self.options.prefix, index, suffix=self.options.suffix
+        )

@@ -36,7 +36,9 @@ class Trec(OfficialLayout):
     class Options:
         fine: bool = False
         """the 50 fine types such as NUM:count; false: the 6 coarse ones such as NUM"""
-        classes: Annotated[list[str] | dict[str, str], BeforeValidator(as_texts)] = field(default_factory=list)
+        classes: Annotated[list[str] | dict[str, str], BeforeValidator(as_texts)] = field(
+            default_factory=list
+        )
         """types in order; empty: taken from the training file"""
 
     options: Options
@@ -44,7 +46,9 @@ class Trec(OfficialLayout):
     @cached_property
     def spec(self) -> Labeled.Options:
         classes = {name: name for name in class_names(self.options.classes)}
-        return Labeled.Options(task="trec_fine" if self.options.fine else "trec", label="type", classes=classes)
+        return Labeled.Options(
+            task="trec_fine" if self.options.fine else "trec", label="type", classes=classes
+        )
 
     def open(self, path: Path) -> RowFile:
         expected = "a type and a question such as DESC:manner How ..."
@@ -53,4 +57,7 @@ class Trec(OfficialLayout):
     def _parse(self, line: str) -> dict[str, str] | None:
         if (match := _LINE.fullmatch(line)) is None:
             return None
-        return {"type": match["fine" if self.options.fine else "coarse"], "text": (match["text"] or "").strip()}
+        return {
+            "type": match["fine" if self.options.fine else "coarse"],
+            "text": (match["text"] or "").strip(),
+        }

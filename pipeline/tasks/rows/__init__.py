@@ -13,5 +13,7 @@ def rows_of(head: str, architecture: Architecture) -> type[TaskRows[Any]]:
     """Return what builds the rows of a head for models of an architecture; ConfigurationError if nothing does."""
     kind = TASK_ROWS.load_class(head).for_architecture(architecture)
     if kind is None:
-        raise ConfigurationError(f"tasks: the head {head} has no rows for the architecture {architecture}")
+        raise ConfigurationError(
+            f"tasks: the head {head} has no rows for the architecture {architecture}"
+        )
     return kind

@@ -9,7 +9,9 @@ from clozeline.columns import IDS, STARTS, Feature
 from clozeline.pipeline.tasks.task_rows import FramedRow
 
 ALL_IDS: Final = Feature("input_ids", "ids", IDS, "framed rows of all choices, end to end")
-ALL_SEGMENTS: Final = Feature("segment_starts", "uint32", STARTS, "starts of context and choice of each row, first 0")
+ALL_SEGMENTS: Final = Feature(
+    "segment_starts", "uint32", STARTS, "starts of context and choice of each row, first 0"
+)
 
 
 def join_rows(rows: Sequence[FramedRow]) -> dict[str, object]:
@@ -18,5 +20,7 @@ def join_rows(rows: Sequence[FramedRow]) -> dict[str, object]:
     return {
         "input_ids": np.concatenate([row.ids for row in rows]),
         "choice_starts": starts,
-        "segment_starts": [at + begin for row, begin in zip(rows, starts, strict=True) for at in row.segment_starts],
+        "segment_starts": [
+            at + begin for row, begin in zip(rows, starts, strict=True) for at in row.segment_starts
+        ],
     }

@@ -9,7 +9,13 @@ import numpy as np
 from clozeline.columns import Feature, Role
 from clozeline.pipeline.tasks.readers import LabeledText, TaskFacts
 from clozeline.pipeline.tasks.rows._framed import ALL_IDS, ALL_SEGMENTS, join_rows
-from clozeline.pipeline.tasks.task_rows import INPUT_IDS, SEGMENT_STARTS, BuiltExample, Frame, TaskRows
+from clozeline.pipeline.tasks.task_rows import (
+    INPUT_IDS,
+    SEGMENT_STARTS,
+    BuiltExample,
+    Frame,
+    TaskRows,
+)
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 
@@ -31,14 +37,22 @@ class LabeledRows(TaskRows[LabeledText]):
         label = cls.answer(facts)
         if facts.both_orders:
             of_orders = Role("start", "input_ids", head=facts.head)
-            starts = Feature("choice_starts", "uint32", of_orders, "starts of both orders of the pair, first 0")
+            starts = Feature(
+                "choice_starts", "uint32", of_orders, "starts of both orders of the pair, first 0"
+            )
             return (ALL_IDS, starts, *((ALL_SEGMENTS,) if frame.segments else ()), label)
-        return (INPUT_IDS, *((SEGMENT_STARTS,) if frame.segments and facts.texts > 1 else ()), label)
+        return (
+            INPUT_IDS,
+            *((SEGMENT_STARTS,) if frame.segments and facts.texts > 1 else ()),
+            label,
+        )
 
     def texts(self, item: LabeledText) -> Sequence[str]:
         return item.texts
 
-    def build(self, item: LabeledText, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
+    def build(
+        self, item: LabeledText, encodings: Sequence[Encoding]
+    ) -> Sequence[BuiltExample] | str:
         """Return the framed row; `no_tokens` if a text is empty."""
         ids = [encoding.ids for encoding in encodings]
         if not all(map(len, ids)):

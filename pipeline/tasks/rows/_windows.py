@@ -33,7 +33,9 @@ def token_spans(text: str, starts: Int64, ends: Int64 | None = None) -> Int64:
     positions = np.arange(len(text) + 1)
     blank = np.fromiter(map(str.isspace, text), np.bool_, len(text))
     last = np.maximum.accumulate(np.where(np.append(True, ~blank), positions, 0))
-    first = np.minimum.accumulate(np.where(np.append(~blank, True), positions, len(text))[::-1])[::-1]
+    first = np.minimum.accumulate(np.where(np.append(~blank, True), positions, len(text))[::-1])[
+        ::-1
+    ]
     begins = np.minimum(first[starts], following)
     return np.stack((begins, np.maximum(last[following], begins)), axis=1)
 

@@ -6,9 +6,14 @@ from clozeline.columns import Feature, Role
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.pipeline.tasks.rows._labeled import LabeledRows
 
-LABEL: Final = Feature("label", "uint16", Role("row", head="classification", below="classes"), "number of the class")
+LABEL: Final = Feature(
+    "label", "uint16", Role("row", head="classification", below="classes"), "number of the class"
+)
 LABELS: Final = Feature(
-    "labels", "uint8", Role("label", head="classification", below=2), "1 for classes of the row, else 0"
+    "labels",
+    "uint8",
+    Role("label", head="classification", below=2),
+    "1 for classes of the row, else 0",
 )
 
 

@@ -21,14 +21,23 @@ from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.pipeline.vocabulary import Vocabulary
 
 _TARGET: Final = Feature("target_ids", "ids", IDS, "target, </s>")
-_LABEL_POSITIONS: Final = Feature("label_positions", "uint16", PLACES, "places of what is learned, ascending")
-_LABEL_IDS: Final = Feature("label_ids", "ids", Role("label", "label_positions"), "ids, predicted at the place before")
+_LABEL_POSITIONS: Final = Feature(
+    "label_positions", "uint16", PLACES, "places of what is learned, ascending"
+)
+_LABEL_IDS: Final = Feature(
+    "label_ids", "ids", Role("label", "label_positions"), "ids, predicted at the place before"
+)
 
 
-def part_ids(parts: Sequence[Part], encodings: Sequence[Encoding], vocabulary: Vocabulary) -> list[NDArray[np.generic]]:
+def part_ids(
+    parts: Sequence[Part], encodings: Sequence[Encoding], vocabulary: Vocabulary
+) -> list[NDArray[np.generic]]:
     """Return the ids of each part; `encodings` covers the parts that are texts."""
     texts = iter(encodings)
-    return [next(texts).ids if part.ids is None else np.array(part.ids, vocabulary.id_dtype) for part in parts]
+    return [
+        next(texts).ids if part.ids is None else np.array(part.ids, vocabulary.id_dtype)
+        for part in parts
+    ]
 
 
 class GenerationRows(TaskRows[SourceTarget | Dialogue]):
@@ -40,7 +49,10 @@ class GenerationRows(TaskRows[SourceTarget | Dialogue]):
 
     @classmethod
     def for_architecture(cls, architecture: Architecture) -> type[TaskRows[Any]] | None:
-        of_architecture: dict[str, type[TaskRows[Any]]] = {"encoder_decoder": TargetRows, "decoder": TurnRows}
+        of_architecture: dict[str, type[TaskRows[Any]]] = {
+            "encoder_decoder": TargetRows,
+            "decoder": TurnRows,
+        }
         return of_architecture.get(architecture)
 
     def texts(self, item: SourceTarget | Dialogue) -> Sequence[str]:
@@ -59,7 +71,9 @@ class TargetRows(GenerationRows):
     def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
         return (INPUT_IDS, _TARGET, RECORD)
 
-    def build(self, item: SourceTarget | Dialogue, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
+    def build(
+        self, item: SourceTarget | Dialogue, encodings: Sequence[Encoding]
+    ) -> Sequence[BuiltExample] | str:
         """Return one row per answer but one that opens a dialogue; `no_tokens` if a source or target is empty."""
         frame = self.form.frame
         vocabulary = self.tokenizer.vocabulary
@@ -72,7 +86,8 @@ class TargetRows(GenerationRows):
             tail = frame.ids(frame.tail, vocabulary)
             sides = (np.concatenate(parts[side]) for side in (slice(begin), slice(begin, end)))
             source, target = (
-                ids[: -len(tail)] if ids[-len(tail) :].tolist() == tail.tolist() else ids for ids in sides
+                ids[: -len(tail)] if ids[-len(tail) :].tolist() == tail.tolist() else ids
+                for ids in sides
             )
             if not len(source) or not len(target):
                 return "no_tokens"
@@ -99,16 +114,22 @@ class TurnRows(GenerationRows):
     def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
         return (INPUT_IDS, _LABEL_POSITIONS, _LABEL_IDS, RECORD)
 
-    def build(self, item: SourceTarget | Dialogue, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
+    def build(
+        self, item: SourceTarget | Dialogue, encodings: Sequence[Encoding]
+    ) -> Sequence[BuiltExample] | str:
         """Return the row; `no_tokens` if a part of an answer is empty."""
         vocabulary = self.tokenizer.vocabulary
         frame = self.form.frame
         parts = part_ids(item.parts, encodings, vocabulary)
-        if any(part.is_target and not len(ids) for part, ids in zip(item.parts, parts, strict=True)):
+        if any(
+            part.is_target and not len(ids) for part, ids in zip(item.parts, parts, strict=True)
+        ):
             return "no_tokens"
         # the special tokens of the frame around the parts; a template may write all of them, or end with the tail
         is_framed = isinstance(item, Dialogue) and item.is_framed
-        head, tail = (frame.ids(() if is_framed else roles, vocabulary) for roles in (frame.head, frame.tail))
+        head, tail = (
+            frame.ids(() if is_framed else roles, vocabulary) for roles in (frame.head, frame.tail)
+        )
         if len(tail) and parts[-1][-1:].tolist() == tail.tolist():
             tail = tail[:0]
         ids = np.concatenate((head, *parts, tail)).astype(vocabulary.id_dtype)
@@ -128,4 +149,8 @@ class TurnRows(GenerationRows):
             "record": record_bytes({"source": source, "targets": list(targets)}),
         }
         input_cut = len(ids) - kept - int(has_loss[kept:].sum())
-        return [BuiltExample(columns, cut=len(ids) - kept, input_cut=input_cut, notes={"labels": len(positions)})]
+        return [
+            BuiltExample(
+                columns, cut=len(ids) - kept, input_cut=input_cut, notes={"labels": len(positions)}
+            )
+        ]

@@ -10,9 +10,14 @@ from clozeline.pipeline.tasks.task_rows import BuiltExample, Frame, TaskRows
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 _CHOICE_STARTS: Final = Feature(
-    "choice_starts", "uint32", Role("start", "input_ids", head="multiple_choice"), "starts of choices, first 0"
+    "choice_starts",
+    "uint32",
+    Role("start", "input_ids", head="multiple_choice"),
+    "starts of choices, first 0",
 )
-_CHOICE: Final = Feature("choice", "uint16", Role("row", head="multiple_choice"), "number of the right choice")
+_CHOICE: Final = Feature(
+    "choice", "uint16", Role("row", head="multiple_choice"), "number of the right choice"
+)
 
 
 class ChoiceRows(TaskRows[Choices]):
@@ -38,4 +43,6 @@ class ChoiceRows(TaskRows[Choices]):
             return "no_tokens"
         rows = [self.framed(context, choice) for choice in choices]
         columns = {**join_rows(rows), "choice": [item.right]}
-        return [BuiltExample(columns, cut=sum(row.cut for row in rows), labels={str(item.right): 1})]
+        return [
+            BuiltExample(columns, cut=sum(row.cut for row in rows), labels={str(item.right): 1})
+        ]

@@ -6,7 +6,9 @@ from clozeline.columns import Feature, Role
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.pipeline.tasks.rows._labeled import LabeledRows
 
-TARGET: Final = Feature("target", "float32", Role("row", head="regression"), "number that the row is to be given")
+TARGET: Final = Feature(
+    "target", "float32", Role("row", head="regression"), "number that the row is to be given"
+)
 
 
 class NumberRows(LabeledRows):

@@ -32,7 +32,9 @@ class PairRows(TaskRows[LabeledText]):
     def texts(self, item: LabeledText) -> Sequence[str]:
         return item.texts
 
-    def build(self, item: LabeledText, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
+    def build(
+        self, item: LabeledText, encodings: Sequence[Encoding]
+    ) -> Sequence[BuiltExample] | str:
         """Return both framed rows; `no_tokens` if a text is empty."""
         if not all(len(encoding.ids) for encoding in encodings):
             return "no_tokens"

@@ -24,7 +24,10 @@ from clozeline.pipeline.tokenize.tokenizers import Encoding
 _QUESTION: Final = 64
 """Tokens of a question that are kept (arXiv 1810.04805); at most half of a row."""
 ANSWER_SPAN: Final = Feature(
-    "answer_span", "uint16", Role("label", head="span"), "its first and last place; 0 0: none in this window"
+    "answer_span",
+    "uint16",
+    Role("label", head="span"),
+    "its first and last place; 0 0: none in this window",
 )
 ANSWER_PLACES: Final = Feature(
     "answer_places",
@@ -32,8 +35,12 @@ ANSWER_PLACES: Final = Feature(
     Role("position", "input_ids", head="span"),
     "where an answer may begin or end: 0 and the text's",
 )
-_OWNED: Final = Feature("owned_places", "uint16", UNDO, "those of them that have most context in this window")
-_OFFSETS: Final = Feature("offsets", "uint32", UNDO, "each token's first character, and that after its last")
+_OWNED: Final = Feature(
+    "owned_places", "uint16", UNDO, "those of them that have most context in this window"
+)
+_OFFSETS: Final = Feature(
+    "offsets", "uint32", UNDO, "each token's first character, and that after its last"
+)
 
 
 class AnswerRows(TaskRows[Question]):
@@ -51,7 +58,15 @@ class AnswerRows(TaskRows[Question]):
 
     @classmethod
     def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
-        return (INPUT_IDS, *[SEGMENT_STARTS] * frame.segments, ANSWER_SPAN, ANSWER_PLACES, _OWNED, _OFFSETS, RECORD)
+        return (
+            INPUT_IDS,
+            *[SEGMENT_STARTS] * frame.segments,
+            ANSWER_SPAN,
+            ANSWER_PLACES,
+            _OWNED,
+            _OFFSETS,
+            RECORD,
+        )
 
     def texts(self, item: Question) -> Sequence[str]:
         return (item.question, item.context)
@@ -69,7 +84,11 @@ class AnswerRows(TaskRows[Question]):
         first = last = -1
         if item.answers:
             start, text = item.answers[0]
-            overlaps = (spans[:, 0] < start + len(text)) & (spans[:, 1] > start) & (spans[:, 0] < spans[:, 1])
+            overlaps = (
+                (spans[:, 0] < start + len(text))
+                & (spans[:, 1] > start)
+                & (spans[:, 0] < spans[:, 1])
+            )
             if not overlaps.any():
                 return "no_tokens"
             first, last = (int(token) for token in np.flatnonzero(overlaps)[[0, -1]])
@@ -81,7 +100,12 @@ class AnswerRows(TaskRows[Question]):
         cut = len(question.ids) - len(question_ids)
         begin = len(frame.head) + len(question_ids) + len(frame.between)
         answers = [text for _, text in item.answers]
-        record = {"id": item.key, "question": item.question, "context": item.context, "answers": answers}
+        record = {
+            "id": item.key,
+            "question": item.question,
+            "context": item.context,
+            "answers": answers,
+        }
         rows: list[BuiltExample] = []
         for number, (start, end) in enumerate(windows):
             row = self.framed(question_ids, context.ids[start:end])
@@ -91,7 +115,9 @@ class AnswerRows(TaskRows[Question]):
             columns = {
                 "input_ids": row.ids,
                 "segment_starts": row.segment_starts,
-                "answer_span": [token - start + begin for token in (first, last)] if has_answer else [0, 0],
+                "answer_span": [token - start + begin for token in (first, last)]
+                if has_answer
+                else [0, 0],
                 "answer_places": np.append(0, np.arange(begin, begin + end - start)),
                 "owned_places": np.flatnonzero(window_of[start:end] == number) + begin,
                 "offsets": offsets.reshape(-1),

@@ -18,7 +18,14 @@ from clozeline.pipeline.tasks.rows._windows import (
     word_bounds,
     word_numbers,
 )
-from clozeline.pipeline.tasks.task_rows import INPUT_IDS, RECORD, BuiltExample, Frame, TaskRows, record_bytes
+from clozeline.pipeline.tasks.task_rows import (
+    INPUT_IDS,
+    RECORD,
+    BuiltExample,
+    Frame,
+    TaskRows,
+    record_bytes,
+)
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 NO_ENTITY: Final = "O"
@@ -30,9 +37,14 @@ _TAG_AT: Final = Feature(
     "tokens with a tag: of words, and blanks",
 )
 _TAGS: Final = Feature(
-    "tags", "uint16", Role("label", "tag_positions", head="tagging", below="classes"), "numbers of their classes"
+    "tags",
+    "uint16",
+    Role("label", "tag_positions", head="tagging", below="classes"),
+    "numbers of their classes",
 )
-_WORDS: Final = Feature("word_numbers", "uint16", UNDO, f"each token's word in its sentence, {NO_WORD}: none")
+_WORDS: Final = Feature(
+    "word_numbers", "uint16", UNDO, f"each token's word in its sentence, {NO_WORD}: none"
+)
 
 
 class TaggedRows(TaskRows[TaggedWords]):
@@ -61,13 +73,17 @@ class TaggedRows(TaskRows[TaggedWords]):
     def texts(self, item: TaggedWords) -> Sequence[str]:
         return (item.text,)
 
-    def build(self, item: TaggedWords, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
+    def build(
+        self, item: TaggedWords, encodings: Sequence[Encoding]
+    ) -> Sequence[BuiltExample] | str:
         """Return the windows of a sentence; `no_tokens` if none of its words has a token."""
         (encoding,) = encodings
         frame = self.form.frame
         facts = self.facts
         # word index of each token [T], and the first token of each word [W + 1]
-        numbers = word_numbers(token_spans(item.text, encoding.starts, encoding.ends), word_bounds(item.words))
+        numbers = word_numbers(
+            token_spans(item.text, encoding.starts, encoding.ends), word_bounds(item.words)
+        )
         filled = np.maximum.accumulate(np.where(numbers == NO_WORD, 0, numbers))
         firsts = np.searchsorted(filled, np.arange(len(item.words) + 1)).tolist()
         if not firsts[-1] or (numbers == NO_WORD).all():
@@ -91,7 +107,9 @@ class TaggedRows(TaskRows[TaggedWords]):
                 positions = len(kept) - 1 - np.unique(kept[::-1], return_index=True)[1]
             is_own = np.isin(words, own)
             tagged = words[is_own]
-            tags = dict(zip(positions[is_own].tolist(), (item.tags[word] for word in tagged), strict=True))
+            tags = dict(
+                zip(positions[is_own].tolist(), (item.tags[word] for word in tagged), strict=True)
+            )
             if frame.architecture != "decoder":
                 tags |= self._tags_of_blanks(item, kept, own)
             places = np.array(sorted(tags), np.int64)
@@ -109,7 +127,9 @@ class TaggedRows(TaskRows[TaggedWords]):
                 ),
             }
             labels = Counter(facts.labels[item.tags[word]] for word in tagged)
-            notes = {"words_without_tokens": len(own) - len(tagged)} if len(tagged) < len(own) else {}
+            notes = (
+                {"words_without_tokens": len(own) - len(tagged)} if len(tagged) < len(own) else {}
+            )
             rows.append(BuiltExample(columns, int(own[0]), framed.cut, labels=labels, notes=notes))
         return rows
 

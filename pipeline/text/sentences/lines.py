@@ -28,4 +28,6 @@ class Lines(Sentences):
     def starts(self, text: str, language: str) -> list[int]:
         first = len(text) - len(text.lstrip())
         last = len(text.rstrip())
-        return [0, *(match.end() for match in _LINE_END.finditer(text, first, last))] if text else []
+        return (
+            [0, *(match.end() for match in _LINE_END.finditer(text, first, last))] if text else []
+        )

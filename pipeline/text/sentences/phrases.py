@@ -29,11 +29,16 @@ class Phrases(Sentences):
     def __init__(self, options: Options) -> None:
         self.options = options
         # a line that is short enough stays whole; newlines always end a phrase, whose last character is no blank
-        self._phrase = re.compile(rf"\s*+(?:[^\n]{{{options.characters},}}?(?<=\S)(?=\s)|[^\n]+)\s*+")
+        self._phrase = re.compile(
+            rf"\s*+(?:[^\n]{{{options.characters},}}?(?<=\S)(?=\s)|[^\n]+)\s*+"
+        )
 
     def starts(self, text: str, language: str) -> list[int]:
         """Return the character offset of each phrase; the language does not matter."""
         if not text:
             return []
         end = len(text.rstrip())
-        return [0, *(match.start() for match in self._phrase.finditer(text, 0, end) if match.start())]
+        return [
+            0,
+            *(match.start() for match in self._phrase.finditer(text, 0, end) if match.start()),
+        ]

@@ -27,7 +27,9 @@ class _Rules(NamedTuple):
 
 
 def _rules(never: str, numeric: str, maybe: str, openers: str, *, ordinals: bool = False) -> _Rules:
-    never_, numeric_, maybe_, openers_ = (frozenset(words.split()) for words in (never, numeric, maybe, openers))
+    never_, numeric_, maybe_, openers_ = (
+        frozenset(words.split()) for words in (never, numeric, maybe, openers)
+    )
     return _Rules(never_, numeric_, maybe_, openers_, ordinals)
 
 

@@ -51,7 +51,9 @@ class Segmenter(ABC):
 
 def explain_missing(name: str, error: ImportError) -> ConfigurationError:
     """Return the error of a segmenter whose package is missing."""
-    return ConfigurationError(f"encode.words {name}: needs its package ({error}): pip install 'clozeline[words]'")
+    return ConfigurationError(
+        f"encode.words {name}: needs its package ({error}): pip install 'clozeline[words]'"
+    )
 
 
 def _iter_pieces(text: str) -> Iterator[tuple[int, str]]:

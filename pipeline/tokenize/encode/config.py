@@ -34,4 +34,6 @@ class EncodeConfig:
         for language, chosen in self.words.items():
             known = chosen.type.languages
             if known and language not in known:
-                raise ValueError(f"words: {chosen.name} is for {', '.join(known)}, got the language {language!r}")
+                raise ValueError(
+                    f"words: {chosen.name} is for {', '.join(known)}, got the language {language!r}"
+                )

@@ -27,10 +27,20 @@ def count_extra(rows: Iterable[tuple[str | None, int]], keys: Sequence[str]) -> 
         for key, value in json.loads(content or "{}").items():
             total = totals[key]
             total["documents"] += 1
-            if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-                _add_numbers(total["numbers"], {"count": 1, "sum": value, "min": value, "max": value})
+            if (
+                isinstance(value, int | float)
+                and not isinstance(value, bool)
+                and math.isfinite(value)
+            ):
+                _add_numbers(
+                    total["numbers"], {"count": 1, "sum": value, "min": value, "max": value}
+                )
             else:
-                name = value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
+                name = (
+                    value
+                    if isinstance(value, str)
+                    else json.dumps(value, sort_keys=True, ensure_ascii=False)
+                )
                 _add_amounts(total["values"].setdefault(name[:_MOST_CHARACTERS], {}), 1, tokens)
     return {key: _bounded(total) for key, total in totals.items()}
 
@@ -43,7 +53,9 @@ def merge_totals(parts: Iterable[ExtraTotals], keys: Sequence[str]) -> ExtraTota
             total = totals[key]
             total["documents"] += added["documents"]
             for name, amounts in added["values"].items():
-                _add_amounts(total["values"].setdefault(name, {}), amounts["documents"], amounts["tokens"])
+                _add_amounts(
+                    total["values"].setdefault(name, {}), amounts["documents"], amounts["tokens"]
+                )
             _add_amounts(total["others"], added["others"]["documents"], added["others"]["tokens"])
             if added["numbers"]:
                 _add_numbers(total["numbers"], added["numbers"])

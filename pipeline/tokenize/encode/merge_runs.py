@@ -16,7 +16,12 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.execution.shuffle import Shuffle
 from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import Output, require_equal, require_written, total_counts
+from clozeline.pipeline.execution.unit_record import (
+    Output,
+    require_equal,
+    require_written,
+    total_counts,
+)
 from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import SetWriter, auto_block_rows
@@ -66,7 +71,9 @@ class Codes(Pass[EncodeCounts]):
         """
         counts: EncodeCounts = total_counts(output.folder, "tokenize")
         if not counts.get("documents_out"):
-            raise ConfigurationError("no documents to encode: all were rejected, see the reports of the stages")
+            raise ConfigurationError(
+                "no documents to encode: all were rejected, see the reports of the stages"
+            )
         self._judge(UnknownShares.of(counts))
         languages = sorted({*counts["tokens_by_language"], *counts.get("target_languages", {})})
         if len(languages) > _LANGUAGE_LIMIT:
@@ -148,30 +155,43 @@ class Merge(Pass[EncodeCounts]):
             described = DOCUMENTS_SCHEMA.append(EXTRA_COLUMN) if self.extra else DOCUMENTS_SCHEMA
             documents = table.append_column("tokens", lengths).select(described.names)
             written = write_table(path, documents, described)
-        require_equal(f"encode: {name}", "documents of the shard", len(rows), "rows written", written)
+        require_equal(
+            f"encode: {name}", "documents of the shard", len(rows), "rows written", written
+        )
         counts = self._count(unit, rows, vocabulary.size, output)
         if not self.extra:
             return counts
         pairs = zip(documents.column("extra").to_pylist(), lengths.to_pylist(), strict=True)
         totals = count_extra(pairs, self.extra)
         with output.file(_extra_file(unit)) as path:
-            path.write_text(json.dumps(totals, sort_keys=True, ensure_ascii=False), encoding="utf-8")
+            path.write_text(
+                json.dumps(totals, sort_keys=True, ensure_ascii=False), encoding="utf-8"
+            )
         return {**counts, "with_extra": {key: total["documents"] for key, total in totals.items()}}
 
     def _count(self, unit: int, rows: Rows, size: int, output: Output) -> EncodeCounts:
         """Count the token ids of training documents, for the manifest."""
         tokens = rows.columns["token_ids"]
-        targets = rows.columns.get("target_ids", Ragged(tokens.values[:0], np.zeros(len(rows) + 1, np.int64)))
+        targets = rows.columns.get(
+            "target_ids", Ragged(tokens.values[:0], np.zeros(len(rows) + 1, np.int64))
+        )
         uids = rows.fixed["document_uid"]
         # documents that are held out [N], and the tokens of the others
-        held_out = np.array([is_heldout(uid.tobytes(), self.heldout, self.seed) for uid in uids], dtype=np.bool_)
+        held_out = np.array(
+            [is_heldout(uid.tobytes(), self.heldout, self.seed) for uid in uids], dtype=np.bool_
+        )
         training = tokens.values[~np.repeat(held_out, tokens.lengths)]
         training_targets = targets.values[~np.repeat(held_out, targets.lengths)]
         with output.file(f"tmp/counts/{unit:06d}.npy") as path, path.open("wb") as sink:
-            token_counts = np.bincount(training, minlength=size) + np.bincount(training_targets, minlength=size)
+            token_counts = np.bincount(training, minlength=size) + np.bincount(
+                training_targets, minlength=size
+            )
             np.save(sink, token_counts.astype(np.uint64))
         merged = {"documents": len(rows), "tokens": len(tokens.values)}
-        heldout_counts = {"documents": int(held_out.sum()), "tokens": len(tokens.values) - len(training)}
+        heldout_counts = {
+            "documents": int(held_out.sum()),
+            "tokens": len(tokens.values) - len(training),
+        }
         if len(targets.values):
             merged["target_tokens"] = len(targets.values)
             heldout_counts["target_tokens"] = len(targets.values) - len(training_targets)
@@ -192,7 +212,9 @@ def _rows(table: pa.Table, codes: Mapping[str, Any]) -> Rows:
     fixed = {
         "document_uid": identities(table.column("uid")),
         "language": _encode_names(table.column("language"), codes["languages"], np.uint8),
-        "source_group": _encode_names(table.column("source_group"), codes["source_groups"], np.uint16),
+        "source_group": _encode_names(
+            table.column("source_group"), codes["source_groups"], np.uint16
+        ),
     }
     columns = {name: _ragged_lists(table.column(name)) for name in ("token_ids", "sentence_starts")}
     if codes["pairs"]:
@@ -212,7 +234,9 @@ def _encode_names(column: pa.ChunkedArray, names: Sequence[str], dtype: Any) -> 
 
 
 def _ragged_lists(column: pa.ChunkedArray) -> Ragged:
-    return Ragged(pc.list_flatten(column).to_numpy(), offsets_of(pc.list_value_length(column).to_numpy()))
+    return Ragged(
+        pc.list_flatten(column).to_numpy(), offsets_of(pc.list_value_length(column).to_numpy())
+    )
 
 
 @dataclass(frozen=True)
@@ -243,17 +267,29 @@ class TokenManifest(Pass[EncodeCounts]):
             totals += np.load(io.BytesIO(by_id.buffer()))
         with output.file(TOKEN_COUNTS_FILE) as path:
             columns = [pa.array(np.arange(vocabulary.size), pa.uint32()), pa.array(totals)]
-            ids = write_table(path, pa.table(columns, schema=TOKEN_COUNTS_SCHEMA), TOKEN_COUNTS_SCHEMA)
+            ids = write_table(
+                path, pa.table(columns, schema=TOKEN_COUNTS_SCHEMA), TOKEN_COUNTS_SCHEMA
+            )
         require_equal(f"encode: {TOKEN_COUNTS_FILE}", "ids", vocabulary.size, "rows written", ids)
         counts = total_counts(folder, "merge")
         merged = counts["merged"]
         held_out = counts["held_out"]
         training = sum(merged[name] - held_out[name] for name in merged if name != "documents")
-        require_equal("encode", "training tokens", training, "tokens counted by id", int(totals.sum()))
-        parents = [{"name": self.tokenizer.parent.name, "digest": vocabulary.fingerprint, "role": "tokenizer"}]
+        require_equal(
+            "encode", "training tokens", training, "tokens counted by id", int(totals.sum())
+        )
+        parents = [
+            {
+                "name": self.tokenizer.parent.name,
+                "digest": vocabulary.fingerprint,
+                "role": "tokenizer",
+            }
+        ]
         if self.decontaminated is not None:
             digest = find_file(self.decontaminated, "index-000000", "index.arrow").xxh3_128
-            parents.append({"name": self.decontaminated.name, "digest": digest, "role": "evaluation index"})
+            parents.append(
+                {"name": self.decontaminated.name, "digest": digest, "role": "evaluation index"}
+            )
         manifest = _writer(vocabulary, codes, self.shards).write_manifest(
             output,
             name=self.corpus,

@@ -52,7 +52,13 @@ class RunWriter:
     """Buffers documents and writes a flush of about 64 MiB, a piece per shard, whenever the buffer is full."""
 
     def __init__(
-        self, writer: PieceWriter, id_dtype: Any, shards: int, *, words: bool = False, extra: Sequence[str] = ()
+        self,
+        writer: PieceWriter,
+        id_dtype: Any,
+        shards: int,
+        *,
+        words: bool = False,
+        extra: Sequence[str] = (),
     ) -> None:
         self._writer = writer
         self._extra = extra
@@ -72,12 +78,20 @@ class RunWriter:
     ) -> None:
         """Add a token document."""
         other_side = (target_ids, (document.target_language or "und") if len(target_ids) else None)
-        origin = (document.language, document.source_group, document.source, document.offset, document.length)
+        origin = (
+            document.language,
+            document.source_group,
+            document.source,
+            document.offset,
+            document.length,
+        )
         words = () if word_starts is None else (word_starts,)
         declared = (select_extra(document.extra, self._extra),) if self._extra else ()
         parts = (ids, sentence_starts, *other_side, *origin, document.url, *words, *declared)
         self._rows.append((order, document.uid, *parts))
-        self._buffered += sum(array.nbytes for array in (ids, sentence_starts, target_ids, *words)) + _ROW_BYTES
+        self._buffered += (
+            sum(array.nbytes for array in (ids, sentence_starts, target_ids, *words)) + _ROW_BYTES
+        )
         if self._buffered >= _FLUSH_BYTES:
             self._flush()
 
@@ -95,9 +109,13 @@ class RunWriter:
     def _write(self, rows: list[tuple[Any, ...]]) -> None:
         """Write sorted rows: one record batch, of which each shard gets a slice."""
         columns = zip(self._schema, zip(*rows, strict=True), strict=True)
-        batch = pa.record_batch([pa.array(values, field.type) for field, values in columns], schema=self._schema)
+        batch = pa.record_batch(
+            [pa.array(values, field.type) for field, values in columns], schema=self._schema
+        )
         shard_of = [row[0] * self._shards >> 64 for row in rows]
-        for first, last in pairwise(np.searchsorted(shard_of, np.arange(self._shards + 1)).tolist()):
+        for first, last in pairwise(
+            np.searchsorted(shard_of, np.arange(self._shards + 1)).tolist()
+        ):
             self._writer.add([batch.slice(first, last - first).serialize()] if first < last else [])
 
 

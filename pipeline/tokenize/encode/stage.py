@@ -13,7 +13,13 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.execution.equations import EACH, Equation, Row
 from clozeline.pipeline.execution.shuffle import Shuffle
-from clozeline.pipeline.execution.stages import Pass, Stage, amount, documents_folder, tokenizer_stage
+from clozeline.pipeline.execution.stages import (
+    Pass,
+    Stage,
+    amount,
+    documents_folder,
+    tokenizer_stage,
+)
 from clozeline.pipeline.execution.unit_record import total_counts
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.recipe import ExecutorConfig
@@ -44,7 +50,9 @@ def check_memory(executor: ExecutorConfig, shards: int, documents: float) -> str
     options = executor.chosen().options
     remedy = "lower executor.workers"
     if executor.name == "local":
-        room = psutil.virtual_memory().total / min(executor.workers or os.cpu_count() or 1, executor.tasks, shards)
+        room = psutil.virtual_memory().total / min(
+            executor.workers or os.cpu_count() or 1, executor.tasks, shards
+        )
     else:
         room = options.mem_per_cpu_gb * options.cpus_per_task * 2**30
         remedy = "raise executor.options.mem_per_cpu_gb"
@@ -94,7 +102,9 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     def files(self) -> Mapping[str, str]:
         """Return the hashes of the dictionaries."""
         switch = self.config.code_switch
-        return {} if switch is None else {str(path): file_hash(path) for path in switch.dictionaries}
+        return (
+            {} if switch is None else {str(path): file_hash(path) for path in switch.dictionaries}
+        )
 
     def passes(self) -> Sequence[Pass[EncodeCounts]]:
         recipe = self.recipe
@@ -123,7 +133,15 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
             ),
             *runs.passes(),
             Codes("codes", 1, id_bytes, self.config.max_unknown, words=bool(self.config.words)),
-            Merge("merge", shards, runs, tokenizer, recipe.heldout.fraction, recipe.seed, tuple(self.config.extra)),
+            Merge(
+                "merge",
+                shards,
+                runs,
+                tokenizer,
+                recipe.heldout.fraction,
+                recipe.seed,
+                tuple(self.config.extra),
+            ),
             TokenManifest(
                 "manifest",
                 1,
@@ -141,7 +159,9 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     def _recorded_config(self) -> Mapping[str, Any]:
         """The options that the manifest records; without segmenters or declared keys, nothing of them."""
         config: dict[str, Any] = to_plain(self.config)
-        return {key: value for key, value in config.items() if value or key not in ("words", "extra")}
+        return {
+            key: value for key, value in config.items() if value or key not in ("words", "extra")
+        }
 
     def warning(self) -> str:
         files = (documents_folder(self.recipe, self.name) / "documents").glob("*.arrow")
@@ -166,7 +186,9 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         if not wanted:
             return ""
         segmenters = {
-            language: name for name in SEGMENTERS.available() for language in SEGMENTERS.load_class(name).languages
+            language: name
+            for name in SEGMENTERS.available()
+            for language in SEGMENTERS.load_class(name).languages
         }
         unspaced = (STRINGS | segmenters.keys()) & found.keys() - self.config.words.keys()
         if not unspaced:
@@ -176,8 +198,13 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
             f"words: {amount(number, 'document')} of {sum(found.values()):,} ({', '.join(sorted(unspaced))}) have no "
             f"blanks between words, so each piece of the tokenizer is a word of {', '.join(wanted)}"
         )
-        named = [f"{language}: {segmenters[language]}" for language in sorted(unspaced & segmenters.keys())]
-        remedy = f"; encode.words: {{{', '.join(named)}}} finds words (pip install 'clozeline[words]')"
+        named = [
+            f"{language}: {segmenters[language]}"
+            for language in sorted(unspaced & segmenters.keys())
+        ]
+        remedy = (
+            f"; encode.words: {{{', '.join(named)}}} finds words (pip install 'clozeline[words]')"
+        )
         return line + remedy if named else line
 
     def _objectives_of_words(self) -> list[str]:
@@ -205,5 +232,8 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         for what in ("documents", "tokens", "target_tokens") if "merged" in counts else ():
             total = counts["merged"].get(what, 0)
             heldout = counts["held_out"].get(what, 0)
-            amounts |= {split_amount("heldout", what): heldout, split_amount("train", what): total - heldout}
+            amounts |= {
+                split_amount("heldout", what): heldout,
+                split_amount("train", what): total - heldout,
+            }
         return amounts

@@ -108,7 +108,9 @@ class SentenceSwitcher:
         target = self._switch_text(document, "target", document.target_text, language, counts)
         return document.replace(text=text, target_text=target)
 
-    def _switch_text(self, document: Document, side: str, text: str, language: str, counts: EncodeCounts) -> str:
+    def _switch_text(
+        self, document: Document, side: str, text: str, language: str, counts: EncodeCounts
+    ) -> str:
         starts = self.splitter.starts(text, language)
         sentences = [text[start:end] for start, end in pairwise((*starts, len(text)))]
         for number, sentence in enumerate(sentences):
@@ -120,7 +122,10 @@ class SentenceSwitcher:
 
 
 def sentence_starts(
-    text: str, starts: Sequence[int], token_starts: NDArray[np.int64], token_ends: NDArray[np.int64] | None = None
+    text: str,
+    starts: Sequence[int],
+    token_starts: NDArray[np.int64],
+    token_ends: NDArray[np.int64] | None = None,
 ) -> NDArray[np.uint32]:
     """Return the first token of each sentence: starts with 0, strictly increasing.
 
@@ -166,7 +171,9 @@ def find_word_starts(
         opens = vocabulary.opens_word(encoding.ids)
         opens[0] = True
         return np.flatnonzero(opens).astype(np.uint32), segmenter is not None
-    return sentence_starts(document.text, [0, *filter(None, starts)], encoding.starts, encoding.ends), False
+    return sentence_starts(
+        document.text, [0, *filter(None, starts)], encoding.starts, encoding.ends
+    ), False
 
 
 def token_documents(
@@ -224,9 +231,16 @@ class TokenizeDocuments(Pass[EncodeCounts]):
     extra: Sequence[str] = ()
 
     def run(self, unit: int, output: Output) -> EncodeCounts:
-        tokenizer = _tokenizer(self.tokenizer, (self.tokenizer / VOCABULARY_FILE).stat().st_mtime_ns)
+        tokenizer = _tokenizer(
+            self.tokenizer, (self.tokenizer / VOCABULARY_FILE).stat().st_mtime_ns
+        )
         splitter: Sentences = self.sentences.build()
-        counts: EncodeCounts = {"documents_in": 0, "documents_out": 0, "tokens": 0, "rejected": {"no_tokens": 0}}
+        counts: EncodeCounts = {
+            "documents_in": 0,
+            "documents_out": 0,
+            "tokens": 0,
+            "rejected": {"no_tokens": 0},
+        }
         unknown = UnknownText(tokenizer)
         switcher: SentenceSwitcher | None = None
         if self.code_switch is not None:
@@ -235,7 +249,9 @@ class TokenizeDocuments(Pass[EncodeCounts]):
         with self.runs.write(output, unit) as pieces:
             segmenters = {language: chosen.build() for language, chosen in self.words.items()}
             ids = tokenizer.vocabulary.id_dtype
-            writer = RunWriter(pieces, ids, self.runs.destinations, words=bool(segmenters), extra=self.extra)
+            writer = RunWriter(
+                pieces, ids, self.runs.destinations, words=bool(segmenters), extra=self.extra
+            )
             for batch in _batches(read_documents(documents_of(self.documents, unit))):
                 if switcher is not None:
                     batch = [switcher.switch(document, counts) for document in batch]
@@ -259,10 +275,16 @@ def _count(item: TokenDocument) -> EncodeCounts:
         "documents_out": 1,
         "tokens": tokens,
         "characters": len(item.document.text),
-        "sentences": {"found": item.sentences, "merged": item.sentences - len(item.sentence_starts)},
+        "sentences": {
+            "found": item.sentences,
+            "merged": item.sentences - len(item.sentence_starts),
+        },
         "tokens_by_language": {item.document.language: tokens},
         "text_by_language": {
-            item.document.language: {"words": item.document.n_words, "characters": len(item.document.text)}
+            item.document.language: {
+                "words": item.document.n_words,
+                "characters": len(item.document.text),
+            }
         },
         "tokens_by_source": {item.document.source_group: tokens},
     }

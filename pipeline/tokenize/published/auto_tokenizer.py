@@ -19,7 +19,13 @@ from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import piece_ids
 
 DESCRIPTIONS: Final = (
-    *("config.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"),
+    *(
+        "config.json",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+        "added_tokens.json",
+        "chat_template.jinja",
+    ),
     *("merges.txt", "vocab.bpe"),
 )
 """Files that belong to a file next to them."""
@@ -80,7 +86,11 @@ def describe(
         notes.append(f"BPE dropout {rate:g} is off: the ids of a text are always the same")
         backend.model.dropout = None
     ids: dict[str, int] = backend.get_vocab(with_added_tokens=True)
-    if wrong := [piece for piece, token in stated.items() if piece not in ids or token not in (None, ids[piece])]:
+    if wrong := [
+        piece
+        for piece, token in stated.items()
+        if piece not in ids or token not in (None, ids[piece])
+    ]:
         raise ConfigurationError(
             f"tokenizer.path {source}: {len(wrong):,} of its {len(stated):,} pieces have other ids in {kind}, such as "
             f"{wrong[0]!r}: {stated[wrong[0]]} in the files, {ids.get(wrong[0])} there; name its class by "
@@ -88,13 +98,21 @@ def describe(
         )
     facts = json.loads(backend.to_str())
     special = {entry["content"]: entry["id"] for entry in facts["added_tokens"] if entry["special"]}
-    if appended := [piece for piece, token in special.items() if piece not in stated and token >= len(stated)]:
-        listed = f"{', '.join(appended[:3])} and {len(appended) - 3} more" if len(appended) > 3 else ", ".join(appended)
+    if appended := [
+        piece for piece, token in special.items() if piece not in stated and token >= len(stated)
+    ]:
+        listed = (
+            f"{', '.join(appended[:3])} and {len(appended) - 3} more"
+            if len(appended) > 3
+            else ", ".join(appended)
+        )
         notes.append(f"{kind} appends {listed}, which the files do not name")
     return {
         "tokenizer": facts,
         "roles": _find_roles(tokenizer, ids, special, backend.encode("a"), pad_id),
-        "tokenizer_class": kind if has_class and all((source / name).exists() for name in needed) else "",
+        "tokenizer_class": kind
+        if has_class and all((source / name).exists() for name in needed)
+        else "",
         "padding_side": tokenizer.padding_side,
         "max_length": tokenizer.model_max_length if tokenizer.model_max_length < _LONGEST else None,
         "ids": tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else [],
@@ -123,9 +141,14 @@ def _refuse_distant_ids(source: Path, folder: Path) -> None:
         if (folder / name).is_file() and not _is_ranked(folder / name):
             with suppress(*damaged):
                 is_text = name == "vocab.txt"
-                ids += range(len(_lines(folder / name) if is_text else _sentencepiece(folder / name).pieces))
+                ids += range(
+                    len(_lines(folder / name) if is_text else _sentencepiece(folder / name).pieces)
+                )
             break
-    ranks = next((file for file in folder.iterdir() if file.name.endswith(_BINARY) and _is_ranked(file)), None)
+    ranks = next(
+        (file for file in folder.iterdir() if file.name.endswith(_BINARY) and _is_ranked(file)),
+        None,
+    )
     ids += () if ranks is None else _read_ranks(str(ranks)).values()
     numbers = [int(token) for token in ids if isinstance(token, int) or str(token).isdecimal()]
     if numbers and max(numbers) > (most := _MOST_IDS_A_PIECE * len(numbers) + _MOST_HOLES):
@@ -140,7 +163,9 @@ def _load(source: Path, folder: str) -> Any:
     from transformers import AutoTokenizer, TokenizersBackend
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, trust_remote_code=False, local_files_only=True
+        )
     except Exception as error:  # whatever a class raises
         text = " ".join(str(error).replace(f"{folder}/", "").replace(folder, "the folder").split())
         reason = f"transformers cannot read it: {type(error).__name__}: {text}; {_COPY_AGAIN}"
@@ -159,13 +184,21 @@ def _find_roles(
     tokenizer: Any, ids: Mapping[str, int], special: Mapping[str, int], framed: Any, pad_id: Any
 ) -> dict[str, str]:
     """Return the piece of each role: by its class, else by the template and the model, else by the pieces' names."""
-    roles = {role: piece for role, names in _NAMES.items() for piece in reversed(names) if piece in ids}
+    roles = {
+        role: piece for role, names in _NAMES.items() for piece in reversed(names) if piece in ids
+    }
     by_class = {role: piece for role in _NAMES if (piece := getattr(tokenizer, f"{role}_token"))}
-    if by_id := [piece for piece, token in special.items() if token == pad_id and piece != by_class.get("unk")]:
+    if by_id := [
+        piece
+        for piece, token in special.items()
+        if token == pad_id and piece != by_class.get("unk")
+    ]:
         roles["pad"] = by_id[0]
     sides = framed.sequence_ids
     pieces = framed.tokens
-    if 0 in sides and sides[0] is sides[-1] is None and {pieces[0], pieces[-1]} <= special.keys():  # as BERT's template
+    if (
+        0 in sides and sides[0] is sides[-1] is None and {pieces[0], pieces[-1]} <= special.keys()
+    ):  # as BERT's template
         roles |= {"cls": pieces[0], "sep": pieces[-1]}
     return roles | by_class
 
@@ -176,7 +209,11 @@ def _link_files(source: Path, folder: Path) -> None:
         files = {file.name: file for file in sorted(source.iterdir()) if file.is_file()}
     else:
         names = {".txt": "vocab.txt", ".json": "tokenizer.json"}
-        own = source.name if source.name in ("vocab.json", "encoder.json") else names.get(source.suffix, source.name)
+        own = (
+            source.name
+            if source.name in ("vocab.json", "encoder.json")
+            else names.get(source.suffix, source.name)
+        )
         files = {name: file for name in DESCRIPTIONS if (file := source.parent / name).is_file()}
         files[own] = source
     files |= {new: files[old] for old, new in _RENAMED.items() if old in files and new not in files}
@@ -185,7 +222,10 @@ def _link_files(source: Path, folder: Path) -> None:
         files |= dict.fromkeys(_MODELS, models[0])  # each class has its own name for this file
     for name, file in files.items():
         (folder / name).symlink_to(file.resolve())
-    if not any(name in ("vocab.txt", "vocab.json", "tokenizer.json") or name.endswith(_BINARY) for name in files):
+    if not any(
+        name in ("vocab.txt", "vocab.json", "tokenizer.json") or name.endswith(_BINARY)
+        for name in files
+    ):
         raise ConfigurationError(
             f"tokenizer.path {source}: expected tokenizer.json, vocab.txt, vocab.json with merges.txt, a `.model` or a "
             f"`.tiktoken` file, got {', '.join(files) or 'nothing'}"
@@ -204,7 +244,10 @@ def _convert_ranks(folder: Path, chosen: str) -> dict[str, int]:
     from transformers.convert_slow_tokenizer import TikTokenConverter
     from transformers.models.auto.tokenization_auto import tokenizer_class_from_name
 
-    ranks = next((file for file in folder.iterdir() if file.name.endswith(_BINARY) and _is_ranked(file)), None)
+    ranks = next(
+        (file for file in folder.iterdir() if file.name.endswith(_BINARY) and _is_ranked(file)),
+        None,
+    )
     if ranks is None or (folder / "tokenizer.json").is_file():
         return {}
     converter: Any = TikTokenConverter
@@ -214,7 +257,9 @@ def _convert_ranks(folder: Path, chosen: str) -> dict[str, int]:
     else:
         ranks.unlink()  # the link
         (folder / "vocab.json").write_text(json.dumps(pieces), encoding="utf-8")
-        (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *map(" ".join, merges)]), encoding="utf-8")
+        (folder / "merges.txt").write_text(
+            "\n".join(["#version: 0.2", *map(" ".join, merges)]), encoding="utf-8"
+        )
     return dict(pieces)
 
 
@@ -222,9 +267,15 @@ def _read_ranks(path: str) -> dict[bytes, int]:
     """Read a file of ranks: a token in base64, a space and a rank in each line; Whisper's has `=` for no token."""
     lines = [line.split() for line in Path(path).read_bytes().splitlines() if line]
     try:
-        return {base64.b64decode(token, validate=True): int(rank) for token, rank in lines if token != b"="}
+        return {
+            base64.b64decode(token, validate=True): int(rank)
+            for token, rank in lines
+            if token != b"="
+        }
     except ValueError as error:
-        raise IntegrityError(f"{path}: expected base64, a space and a rank in each line ({error})") from error
+        raise IntegrityError(
+            f"{path}: expected base64, a space and a rank in each line ({error})"
+        ) from error
 
 
 def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, bool, list[str]]:
@@ -232,7 +283,10 @@ def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, boo
 
     What the folder does not say is written into its configuration.
     """
-    from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES, tokenizer_class_from_name
+    from transformers.models.auto.tokenization_auto import (
+        TOKENIZER_MAPPING_NAMES,
+        tokenizer_class_from_name,
+    )
 
     config = _read(folder / "tokenizer_config.json")
     model = _read(folder / "config.json")
@@ -240,7 +294,9 @@ def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, boo
     named = stated or TOKENIZER_MAPPING_NAMES.get(str(model.get("model_type")))
     if given:
         if tokenizer_class_from_name(given) is None:
-            raise ConfigurationError(f"tokenizer.tokenizer_class: transformers has no class {given!r}")
+            raise ConfigurationError(
+                f"tokenizer.tokenizer_class: transformers has no class {given!r}"
+            )
         config.pop("auto_map", None)
         chosen = {"tokenizer_class": given}
         notes = list[str]()
@@ -248,10 +304,14 @@ def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, boo
         notes = ["auto_map is not used: no code of a folder is run"] if "auto_map" in config else []
         return str(stated), bool(named) and source.is_dir(), notes
     elif named:
-        notes = [f"no tokenizer_class: read as {named}, by the model_type {model['model_type']} of config.json"]
+        notes = [
+            f"no tokenizer_class: read as {named}, by the model_type {model['model_type']} of config.json"
+        ]
         return named, source.is_dir(), notes
     elif (folder / "tokenizer.json").is_file():
-        notes = ["no tokenizer_class: the roles of special tokens are those that their names and the template say"]
+        notes = [
+            "no tokenizer_class: the roles of special tokens are those that their names and the template say"
+        ]
         return "", False, notes
     else:
         chosen = _guess_class(source, folder)
@@ -268,14 +328,26 @@ def _guess_class(source: Path, folder: Path) -> dict[str, Any]:
     """Return the class that a bare file most likely belongs to; ConfigurationError if any would be a guess."""
     if (folder / "vocab.txt").is_file():
         pieces = _lines(folder / "vocab.txt")
-        lower = not any("A" <= letter <= "Z" for piece in pieces if piece[:1] != "[" for letter in piece)
+        lower = not any(
+            "A" <= letter <= "Z" for piece in pieces if piece[:1] != "[" for letter in piece
+        )
         return {"tokenizer_class": "BertTokenizer", "do_lower_case": lower}
     if (folder / "spiece.model").is_file():
         model = _sentencepiece(folder / "spiece.model")
         pieces = [piece.piece for piece in model.pieces]
-        if model.trainer_spec.model_type == 1 and pieces[:5] == ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]:
+        if model.trainer_spec.model_type == 1 and pieces[:5] == [
+            "<pad>",
+            "<unk>",
+            "[CLS]",
+            "[SEP]",
+            "[MASK]",
+        ]:
             return {"tokenizer_class": "AlbertTokenizer"}
-        if model.trainer_spec.model_type == 2 and model.trainer_spec.byte_fallback and pieces[0] == "<unk>":
+        if (
+            model.trainer_spec.model_type == 2
+            and model.trainer_spec.byte_fallback
+            and pieces[0] == "<unk>"
+        ):
             return {"tokenizer_class": "LlamaTokenizer"}
     elif (folder / "vocab.json").is_file():
         from tokenizers.pre_tokenizers import ByteLevel
@@ -293,14 +365,17 @@ def _stated_ids(folder: Path, names: Iterable[str]) -> dict[str, int | None]:
     """Return the pieces that the files name, with their ids; None where the class orders them."""
     config = _read(folder / "tokenizer_config.json")
     added: dict[str, int | None] = {
-        _content(entry): int(token) for token, entry in config.get("added_tokens_decoder", {}).items()
+        _content(entry): int(token)
+        for token, entry in config.get("added_tokens_decoder", {}).items()
     }
     added |= _read(folder / "added_tokens.json")
     if facts := _read(folder / "tokenizer.json"):
         return piece_ids(facts) | added
     # the file that the class reads, else any: a class that finds none of its files makes an empty tokenizer
     known = ("vocab.txt", "vocab.json", *_MODELS)
-    ordered = (folder / name for name in (*names, *known) if name in known or name.endswith(".model"))
+    ordered = (
+        folder / name for name in (*names, *known) if name in known or name.endswith(".model")
+    )
     file = next(filter(Path.is_file, ordered), None)
     if file is None or _is_ranked(file):
         return added
@@ -308,7 +383,9 @@ def _stated_ids(folder: Path, names: Iterable[str]) -> dict[str, int | None]:
         return {piece.rstrip(): token for token, piece in enumerate(_lines(file))} | added
     if file.suffix == ".json":
         return _read(file) | added
-    return {piece.piece: None for piece in _sentencepiece(file).pieces if piece.type == piece.NORMAL} | added
+    return {
+        piece.piece: None for piece in _sentencepiece(file).pieces if piece.type == piece.NORMAL
+    } | added
 
 
 def _sentencepiece(path: Path) -> Any:
@@ -335,7 +412,9 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise IntegrityError(f"{path.resolve()}: not JSON ({error}); restore the file, or remove it") from error
+        raise IntegrityError(
+            f"{path.resolve()}: not JSON ({error}); restore the file, or remove it"
+        ) from error
     return data if isinstance(data, dict) else {}
 
 
@@ -343,12 +422,18 @@ def main() -> None:
     """Answer the requests of standard input; what libraries print goes to standard error."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "TOKENIZERS_PARALLELISM": "false"}
+    os.environ |= {
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_VERBOSITY": "error",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
     sys.modules["torch"] = None  # type: ignore[assignment]
     from transformers.convert_slow_tokenizer import TikTokenConverter
 
     converter: Any = TikTokenConverter
-    converter.load_tiktoken_bpe = staticmethod(_read_ranks)  # instead of that of the package `tiktoken`
+    converter.load_tiktoken_bpe = staticmethod(
+        _read_ranks
+    )  # instead of that of the package `tiktoken`
     for line in sys.stdin:
         request = json.loads(line)
         try:

@@ -15,7 +15,13 @@ from tokenizers import AddedToken, Regex, normalizers, processors
 from clozeline.errors import IntegrityError
 from clozeline.files import parse_json, publish, publish_text
 from clozeline.pipeline.tokenize.published import importing
-from clozeline.pipeline.tokenize.published.folders import GENERATION, MODEL, SOURCE, kept_files, read_source
+from clozeline.pipeline.tokenize.published.folders import (
+    GENERATION,
+    MODEL,
+    SOURCE,
+    kept_files,
+    read_source,
+)
 from clozeline.pipeline.tokenize.published.importing import PROBE_TEXTS
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._published import Published
@@ -46,8 +52,20 @@ _CONFIG_FILE: Final = "tokenizer_config.json"
 _MODEL_FILE: Final = "tokenizer.json"
 _LENGTH: Final = "model_max_length"
 _CARRIED: Final = (
-    *("chat_template", "model_max_length", "padding_side", "truncation_side", "clean_up_tokenization_spaces"),
-    *("add_bos_token", "add_eos_token", "model_input_names", "pad_to_multiple_of", "spaces_between_special_tokens"),
+    *(
+        "chat_template",
+        "model_max_length",
+        "padding_side",
+        "truncation_side",
+        "clean_up_tokenization_spaces",
+    ),
+    *(
+        "add_bos_token",
+        "add_eos_token",
+        "model_input_names",
+        "pad_to_multiple_of",
+        "spaces_between_special_tokens",
+    ),
     "split_special_tokens",
 )
 """Keys of a configuration that hold whatever class reads it."""
@@ -133,13 +151,21 @@ def export_tokenizer(
     if read is not None:
         differing = _differing(tokenizer, read, texts)
         edited = list[str]()
-        if form.cuts_texts and form.max_length is not None and _record_length(out / _CONFIG_FILE, form.max_length):
+        if (
+            form.cuts_texts
+            and form.max_length is not None
+            and _record_length(out / _CONFIG_FILE, form.max_length)
+        ):
             edited.append(f"{_LENGTH}: {form.max_length}")
             copied = [name for name in copied if name != Path(_CONFIG_FILE)]
-        return ProbeReport(texts=len(texts), differing=differing, published=list(map(str, copied)), edited=edited)
+        return ProbeReport(
+            texts=len(texts), differing=differing, published=list(map(str, copied)), edited=edited
+        )
     library = _build_library(tokenizer, published, form)
     kept = [name for name in kept_files(folder) if name != Path(MODEL)]
-    config = _config(tokenizer, published, form.start if not kept else "bos", type_ids=form.type_ids)
+    config = _config(
+        tokenizer, published, form.start if not kept else "bos", type_ids=form.type_ids
+    )
     # what the publisher's configuration says of rows and texts, not how its class reads the files
     stated = read_source(folder, _CONFIG_FILE)
     config |= {key: stated[key] for key in _CARRIED if key in stated}
@@ -178,7 +204,9 @@ def _may_be_written_back(folder: Path, published: Published) -> bool:
 
 def _carried_files(folder: Path) -> list[Path]:
     """Return the publisher's files that hold for any spelling of the vocabulary: templates, generation defaults."""
-    return [name for name in kept_files(folder) if name.suffix == ".jinja" or name == Path(GENERATION)]
+    return [
+        name for name in kept_files(folder) if name.suffix == ".jinja" or name == Path(GENERATION)
+    ]
 
 
 def _read_as_published(
@@ -191,13 +219,18 @@ def _read_as_published(
     if "error" in source:
         raise IntegrityError(source["error"])
     answer = _ask(folder / SOURCE, None, model) if model else source
-    expected = {**source, "roles": _roles(published, tokenizer)}  # the user may have named further ones
+    expected = {
+        **source,
+        "roles": _roles(published, tokenizer),
+    }  # the user may have named further ones
     if any(answer.get(key) != expected[key] for key in _READ):
         return None
     return tokenizers.Tokenizer.from_str(json.dumps(answer["tokenizer"]))
 
 
-def _build_library(tokenizer: Tokenizer, published: Published, form: TextForm) -> tokenizers.Tokenizer:
+def _build_library(
+    tokenizer: Tokenizer, published: Published, form: TextForm
+) -> tokenizers.Tokenizer:
     """Return a tokenizer of the library `tokenizers` that reads texts as the training rows have them."""
     library = tokenizer.to_tokenizers()
     vocabulary = tokenizer.vocabulary
@@ -215,9 +248,16 @@ def _build_library(tokenizer: Tokenizer, published: Published, form: TextForm) -
     return library
 
 
-def _ask(folder: Path, tokenizer_class: str | None, model: Mapping[str, object] | None = None) -> dict[str, Any]:
+def _ask(
+    folder: Path, tokenizer_class: str | None, model: Mapping[str, object] | None = None
+) -> dict[str, Any]:
     path = str(folder.absolute())
-    request: dict[str, object] = {"path": path, "tokenizer_class": tokenizer_class, "texts": [], "model": model}
+    request: dict[str, object] = {
+        "path": path,
+        "tokenizer_class": tokenizer_class,
+        "texts": [],
+        "model": model,
+    }
     answer: dict[str, object] = json.loads(importing.ask_child(request))
     return answer
 
@@ -236,21 +276,29 @@ def _compare_special_tokens(written: tokenizers.Tokenizer, source: Path) -> dict
     try:
         return {text: _ids(theirs, text) == _ids(written, text) for text in texts}
     except Exception as error:  # the library has no class of its own
-        raise IntegrityError(f"{source}: its tokenizer reads no text ({error}); import the model again") from error
+        raise IntegrityError(
+            f"{source}: its tokenizer reads no text ({error}); import the model again"
+        ) from error
 
 
 def _ids(model: tokenizers.Tokenizer, text: str) -> list[int]:
     return list(model.encode(text, add_special_tokens=False).ids)
 
 
-def _add_specials(model: tokenizers.Tokenizer, tokenizer: Tokenizer, added: Collection[str]) -> None:
+def _add_specials(
+    model: tokenizers.Tokenizer, tokenizer: Tokenizer, added: Collection[str]
+) -> None:
     """Mark all pieces without text as special, in order of their ids, and check every id.
 
     Those of a publisher keep their flags; `added` are ours.
     """
     vocabulary = tokenizer.vocabulary
     mask = vocabulary.specials.get("mask")
-    known = {token for token, piece in model.get_added_tokens_decoder().items() if piece.content not in added}
+    known = {
+        token
+        for token, piece in model.get_added_tokens_decoder().items()
+        if piece.content not in added
+    }
     model.add_special_tokens(
         [
             AddedToken(tokenizer.piece(token), special=True, normalized=False, lstrip=token == mask)
@@ -266,12 +314,18 @@ def _add_specials(model: tokenizers.Tokenizer, tokenizer: Tokenizer, added: Coll
                 "the vocabulary cannot be exported"
             )
     if len(written) != vocabulary.size:
-        raise IntegrityError(f"{_MODEL_FILE}: expected {vocabulary.size} pieces, got {len(written)}")
+        raise IntegrityError(
+            f"{_MODEL_FILE}: expected {vocabulary.size} pieces, got {len(written)}"
+        )
 
 
 def _make_template(tokenizer: Tokenizer, frame: Frame) -> Any:
     id_of = tokenizer.vocabulary.id_of
-    ids = {role: id_of(role, "the special tokens around exported rows") for roles in frame for role in roles}
+    ids = {
+        role: id_of(role, "the special tokens around exported rows")
+        for roles in frame
+        for role in roles
+    }
     pieces = {role: tokenizer.piece(token) for role, token in ids.items()}
     head, between, tail = ([pieces[role] for role in roles] for roles in frame)
     return processors.TemplateProcessing(
@@ -284,7 +338,9 @@ def _make_template(tokenizer: Tokenizer, frame: Frame) -> Any:
 def _roles(published: Published, tokenizer: Tokenizer) -> dict[str, str]:
     """Return the piece of each role; a pad by the end token is that of the rows here, not of the publisher."""
     roles = {role: tokenizer.piece(token) for role, token in tokenizer.vocabulary.specials.items()}
-    return {role: piece for role, piece in roles.items() if role != "pad" or not published.pad_by_eos}
+    return {
+        role: piece for role, piece in roles.items() if role != "pad" or not published.pad_by_eos
+    }
 
 
 def _record_length(path: Path, length: int) -> bool:
@@ -296,7 +352,9 @@ def _record_length(path: Path, length: int) -> bool:
     return True
 
 
-def _config(tokenizer: Tokenizer, published: Published, start: str | None, *, type_ids: bool) -> dict[str, Any]:
+def _config(
+    tokenizer: Tokenizer, published: Published, start: str | None, *, type_ids: bool
+) -> dict[str, Any]:
     vocabulary = tokenizer.vocabulary
     pieces = _roles(published, tokenizer)
     first = None if start is None else pieces.get(start)
@@ -310,7 +368,11 @@ def _config(tokenizer: Tokenizer, published: Published, start: str | None, *, ty
         "additional_special_tokens": [tokenizer.piece(token) for token in marks],
         "clean_up_tokenization_spaces": False,
         "padding_side": published.padding_side,
-        "model_input_names": ["input_ids", *(["token_type_ids"] if type_ids else []), "attention_mask"],
+        "model_input_names": [
+            "input_ids",
+            *(["token_type_ids"] if type_ids else []),
+            "attention_mask",
+        ],
     }
     return config if published.max_length is None else {**config, _LENGTH: published.max_length}
 
@@ -325,9 +387,13 @@ def _trim_offsets(library: tokenizers.Tokenizer, *, framed: bool) -> None:
     splitter = json.loads(library.to_str())["pre_tokenizer"] or {}
     for part in (splitter, *splitter.get("pretokenizers", ())):
         if part["type"] == "ByteLevel":
-            trimming = processors.ByteLevel(trim_offsets=True, add_prefix_space=part["add_prefix_space"])
+            trimming = processors.ByteLevel(
+                trim_offsets=True, add_prefix_space=part["add_prefix_space"]
+            )
             template = library.post_processor
-            library.post_processor = trimming if template is None else processors.Sequence([trimming, template])
+            library.post_processor = (
+                trimming if template is None else processors.Sequence([trimming, template])
+            )
 
 
 def _read_blanks(library: tokenizers.Tokenizer, blanks: Blanks) -> None:

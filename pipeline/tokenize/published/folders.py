@@ -39,9 +39,13 @@ def copy_source_files(source: Path, folder: Path) -> None:
         if not file.is_file() or not (is_tokenizer_file(name.as_posix()) or file == source):
             continue
         if not file.resolve().is_relative_to(root):
-            raise ConfigurationError(f"{file}: is a link to a file outside of {root}: copy the file into the folder")
+            raise ConfigurationError(
+                f"{file}: is a link to a file outside of {root}: copy the file into the folder"
+            )
         if (size := file.stat().st_size) > _LARGEST:
-            raise ConfigurationError(f"{file}: expected at most {_LARGEST:,} bytes in a tokenizer, got {size:,}")
+            raise ConfigurationError(
+                f"{file}: expected at most {_LARGEST:,} bytes in a tokenizer, got {size:,}"
+            )
         target = folder / SOURCE / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target)
@@ -61,7 +65,9 @@ def read_source(folder: Path | None, name: str) -> dict[str, Any]:
     try:
         content = parse_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ConfigurationError(f"{path}: not JSON ({error}); import the model again from files that are") from error
+        raise ConfigurationError(
+            f"{path}: not JSON ({error}); import the model again from files that are"
+        ) from error
     return content if isinstance(content, dict) else {}
 
 
@@ -100,17 +106,23 @@ def own_tokenizer(path: Path) -> OwnTokenizer | None:
         IntegrityError: the name of the algorithm is missing.
     """
     for folder in (path / name for name in _SUBFOLDERS):
-        if (folder / VOCABULARY_FILE).is_file() or (folder / NAME_FILE).is_file():  # one of them may be missing
+        if (folder / VOCABULARY_FILE).is_file() or (
+            folder / NAME_FILE
+        ).is_file():  # one of them may be missing
             return _of_folder(folder)
     if (path / "config.yaml").is_file() and (path / "checkpoints").is_dir():
         manifest_path = _first_set(path / "config.yaml")
-        return _of_folder(find_tokenizer(manifest_path, Manifest.load(manifest_path).tokenizer.fingerprint))
+        return _of_folder(
+            find_tokenizer(manifest_path, Manifest.load(manifest_path).tokenizer.fingerprint)
+        )
     return None
 
 
 def _of_folder(folder: Path) -> OwnTokenizer:
     files = [*folder.iterdir(), *(folder / SOURCE / name for name in kept_files(folder))]
-    return OwnTokenizer(read_name(folder), folder, tuple(sorted(path for path in files if path.is_file())))
+    return OwnTokenizer(
+        read_name(folder), folder, tuple(sorted(path for path in files if path.is_file()))
+    )
 
 
 def _first_set(config: Path) -> Path:
@@ -118,13 +130,17 @@ def _first_set(config: Path) -> Path:
     try:
         plain = parse_yaml(config.read_text(encoding="utf-8"))
     except (ValueError, yaml.YAMLError) as error:
-        raise IntegrityError(f"{config}: is damaged ({error}); give the folder of its tokenizer") from error
+        raise IntegrityError(
+            f"{config}: is damaged ({error}); give the folder of its tokenizer"
+        ) from error
     data: object = plain.get("data") if isinstance(plain, dict) else None
     data = data if isinstance(data, dict) else {}
     phases = data.get("phases") or [{}]
     shards = data.get("shards") or phases[0].get("shards")
     first = shards[0] if isinstance(shards, list) else shards
     if not isinstance(first, str):
-        raise ConfigurationError(f"tokenizer.path {config.parent}: {config} names no shards, expected data.shards")
+        raise ConfigurationError(
+            f"tokenizer.path {config.parent}: {config} names no shards, expected data.shards"
+        )
     path = Path(first).expanduser()
     return path if path.name == "manifest.json" else path / "manifest.json"

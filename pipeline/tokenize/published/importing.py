@@ -22,7 +22,12 @@ from clozeline.pipeline.tokenize.published.folders import copy_source_files, own
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES
 from clozeline.pipeline.tokenize.tokenizers._published import Published
-from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson, hide_pieces, piece_ids, read_json
+from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import (
+    TokenizerJson,
+    hide_pieces,
+    piece_ids,
+    read_json,
+)
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
 from clozeline.process import Limits, python_command, run_child
 
@@ -79,7 +84,9 @@ _TEXTS: Final = (
     "one\r\ntwo\u3000three\u00a0four\u200dfive e\u0301\u0323 中文の本 \ufeffsix",
 )
 _ALL_BYTES: Final = " ".join(
-    map(chr, [*range(0x20, 0x800), *range(0xFFF, 0xD800, 0x1000), *range(0xE001, 0x110000, 0x1FFFF)])
+    map(
+        chr, [*range(0x20, 0x800), *range(0xFFF, 0xD800, 0x1000), *range(0xE001, 0x110000, 0x1FFFF)]
+    )
 )
 """Letters, most of them in no vocabulary, whose UTF-8 has every byte of a text."""
 
@@ -112,7 +119,12 @@ def import_tokenizer(
         IntegrityError: its file is damaged.
     """
     own = own_tokenizer(source)
-    keys = {"specials": specials, "sentinels": sentinels, "add": add, "tokenizer_class": tokenizer_class}
+    keys = {
+        "specials": specials,
+        "sentinels": sentinels,
+        "add": add,
+        "tokenizer_class": tokenizer_class,
+    }
     where = own.folder if own else source
     with writing(folder), _naming({folder / TokenizerJson.FILE: source, folder: where}):
         texts: Mapping[str, Sequence[int]] = {}
@@ -136,7 +148,9 @@ def import_tokenizer(
         else:
             facts, published, texts = _read_published(source, tokenizer_class)
             copy_source_files(source, folder)
-        facts, published = _give_roles(facts, published, specials or {}, sentinels, add, pad_by_eos=pad_by_eos)
+        facts, published = _give_roles(
+            facts, published, specials or {}, sentinels, add, pad_by_eos=pad_by_eos
+        )
         text = json.dumps(facts, ensure_ascii=False, indent=1)
         (folder / TokenizerJson.FILE).write_text(text + "\n", encoding="utf-8")
         published.save(folder)
@@ -150,10 +164,16 @@ def import_tokenizer(
 def source_files(source: Path) -> list[Path]:
     """Return the files that decide what a published tokenizer is: those of a folder, or next to a file of it."""
     if not source.exists():
-        raise ConfigurationError(f"tokenizer.path {source}: no such file or folder; give that of a tokenizer")
+        raise ConfigurationError(
+            f"tokenizer.path {source}: no such file or folder; give that of a tokenizer"
+        )
     if (own := own_tokenizer(source)) is not None:
         return list(own.files)
-    names = source.iterdir() if source.is_dir() else (source, *(source.parent / name for name in DESCRIPTIONS))
+    names = (
+        source.iterdir()
+        if source.is_dir()
+        else (source, *(source.parent / name for name in DESCRIPTIONS))
+    )
     return sorted(filter(Path.is_file, names))
 
 
@@ -161,7 +181,9 @@ def _read_published(
     source: Path, tokenizer_class: str | None
 ) -> tuple[dict[str, Any], Published, dict[str, list[int]]]:
     """Return a published `tokenizer.json` without holes, the roles of its pieces, and transformers' ids of texts."""
-    state = tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in source_files(source))
+    state = tuple(
+        (file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in source_files(source)
+    )
     answer = json.loads(_answer(str(source.absolute()), tokenizer_class, state))
     if "error" in answer:
         raise (IntegrityError if answer["damaged"] else ConfigurationError)(answer["error"])
@@ -169,15 +191,24 @@ def _read_published(
     notes = answer["notes"]
     fillers = _fill_holes(facts, source)
     if fillers:
-        notes.append(f"{fillers:,} ids have no piece of their own, or one that a later id has: no text gives them")
+        notes.append(
+            f"{fillers:,} ids have no piece of their own, or one that a later id has: no text gives them"
+        )
     special = {entry["content"] for entry in facts["added_tokens"] if entry["special"]}
     _, lost = hide_pieces(facts, special | set(answer["roles"].values()))
     if lost:
-        notes.append(f"{lost:,} merges of letters to a special piece are left out: text never becomes one")
+        notes.append(
+            f"{lost:,} merges of letters to a special piece are left out: text never becomes one"
+        )
     published = Published(
         specials=answer["roles"],
-        source=name if (name := origin_of(source if source.is_dir() else source.parent)).startswith("hf://") else "",
-        **{name: answer[name] for name in ("tokenizer_class", "padding_side", "max_length", "notes")},
+        source=name
+        if (name := origin_of(source if source.is_dir() else source.parent)).startswith("hf://")
+        else "",
+        **{
+            name: answer[name]
+            for name in ("tokenizer_class", "padding_side", "max_length", "notes")
+        },
     )
     return facts, published, dict(zip(_TEXTS, answer["ids"], strict=True))
 
@@ -217,7 +248,11 @@ def _fill_holes(facts: dict[str, Any], source: Path) -> int:
             "the ids of its files have a hole that an added token fills; write the ids of added tokens from "
             f"{max(taken) + 1} on"
         )
-    holes = {f"<|unused_{token}|>": token for token in range(max(taken, default=-1)) if token not in taken}
+    holes = {
+        f"<|unused_{token}|>": token
+        for token in range(max(taken, default=-1))
+        if token not in taken
+    }
     if isinstance(pieces, dict):
         facts["model"]["vocab"] = pieces | holes
     _append_special(facts, holes)
@@ -227,7 +262,9 @@ def _fill_holes(facts: dict[str, Any], source: Path) -> int:
 def _append_special(facts: dict[str, Any], pieces: Mapping[str, int]) -> None:
     """Add special tokens to a `tokenizer.json`, in order of all ids."""
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    new = [{"id": token, "content": piece, **flags, "special": True} for piece, token in pieces.items()]
+    new = [
+        {"id": token, "content": piece, **flags, "special": True} for piece, token in pieces.items()
+    ]
     facts["added_tokens"] = sorted([*facts["added_tokens"], *new], key=lambda entry: entry["id"])
 
 
@@ -247,10 +284,14 @@ def _give_roles(
     fills = pad_by_eos and "pad" not in roles and "eos" in roles
     if fills:
         roles["pad"] = roles["eos"]
-        notes.append(f"no pad token: rows are filled up with {roles['pad']}, which is not read there")
+        notes.append(
+            f"no pad token: rows are filled up with {roles['pad']}, which is not read there"
+        )
     found = {name: int(match[1]) for name in names if (match := _SENTINEL.fullmatch(name))}
     marks = (
-        _parse_sentinels(sentinels, names) if sentinels else published.sentinels or sorted(found, key=found.__getitem__)
+        _parse_sentinels(sentinels, names)
+        if sentinels
+        else published.sentinels or sorted(found, key=found.__getitem__)
     )
     added = _missing_pieces(roles, marks, names, {*add} - ({"modes"} if published.modes else set()))
     first = len(names)
@@ -259,8 +300,14 @@ def _give_roles(
         published,
         pad_by_eos=fills or (published.pad_by_eos and "pad" not in specials),
         specials={**roles, **{role: piece for role, piece in added.items() if role in SPECIALS}},
-        sentinels=[*marks, *(piece for role, piece in added.items() if role.startswith("sentinel"))],
-        modes={**published.modes, **{mode: piece for mode, piece in added.items() if mode in MODES}},
+        sentinels=[
+            *marks,
+            *(piece for role, piece in added.items() if role.startswith("sentinel")),
+        ],
+        modes={
+            **published.modes,
+            **{mode: piece for mode, piece in added.items() if mode in MODES},
+        },
         added=[*published.added, *added.values()],
         notes=notes,
     )
@@ -278,7 +325,9 @@ def _naming(originals: Mapping[Path, Path]) -> Iterator[None]:
         for copy, original in originals.items():
             text = text.replace(str(copy), str(original))
         source = next(iter(originals.values()))
-        raise type(error)(text if str(source) in text else f"{source}: {text.removeprefix('tokenizer: ')}") from error
+        raise type(error)(
+            text if str(source) in text else f"{source}: {text.removeprefix('tokenizer: ')}"
+        ) from error
 
 
 def _check_ids(tokenizer: Tokenizer, texts: Mapping[str, Sequence[int]]) -> None:
@@ -287,7 +336,9 @@ def _check_ids(tokenizer: Tokenizer, texts: Mapping[str, Sequence[int]]) -> None
     roles = dict(tokenizer.vocabulary.specials)
     if (unknown := roles.pop("unk", None)) is not None:
         special[unknown] = unknown in roles.values()
-    for (text, expected), encoding in zip(texts.items(), tokenizer.encode(list(texts)), strict=True):
+    for (text, expected), encoding in zip(
+        texts.items(), tokenizer.encode(list(texts)), strict=True
+    ):
         if not special[expected].any() and (ids := encoding.ids.tolist()) != expected:
             raise ConfigurationError(
                 f"tokenizer: the ids of {text!r} are {ids}, expected {expected} as by transformers: this is a mistake "
@@ -306,11 +357,17 @@ def _check_unknown(tokenizer: Tokenizer) -> None:
     written = {int(token) for token in np.unique(probe.ids) if vocabulary.special[token]}
     own = vocabulary.specials.get("unk")
     others = {role: token for role, token in vocabulary.specials.items() if role != "unk"}
-    others |= {f"sentinel {number}": token for number, token in enumerate(vocabulary.sentinels)} | vocabulary.modes
+    others |= {
+        f"sentinel {number}": token for number, token in enumerate(vocabulary.sentinels)
+    } | vocabulary.modes
     shared = [role for role, token in others.items() if token in written]
     if shared:
         piece = tokenizer.piece(others[shared[0]])
-        named = "specials.unk is the same piece" if own == others[shared[0]] else "its model names it as unknown token"
+        named = (
+            "specials.unk is the same piece"
+            if own == others[shared[0]]
+            else "its model names it as unknown token"
+        )
         raise ConfigurationError(
             f"tokenizer: a character that it does not know becomes {piece!r}, which is {' and '.join(shared)} as well "
             f"({named}): give the unknown token a piece of its own, or tokenizer.specials={{{shared[0]}: PIECE}} "
@@ -323,11 +380,15 @@ def _parse_sentinels(pattern: str | Sequence[str], names: Collection[str]) -> li
         return list(pattern)
     before, mark, after = pattern.partition("{}")
     if not mark:
-        raise ConfigurationError(f"tokenizer.sentinels: expected a list, or a pattern with {{}}, got {pattern!r}")
+        raise ConfigurationError(
+            f"tokenizer.sentinels: expected a list, or a pattern with {{}}, got {pattern!r}"
+        )
     numbered = re.compile(rf"{re.escape(before)}(\d+){re.escape(after)}")
     marks = sorted((int(match[1]), name) for name in names if (match := numbered.fullmatch(name)))
     if not marks:
-        raise ConfigurationError(f"tokenizer.sentinels: the vocabulary has no piece like {pattern!r}")
+        raise ConfigurationError(
+            f"tokenizer.sentinels: the vocabulary has no piece like {pattern!r}"
+        )
     return [name for _, name in marks]
 
 
@@ -337,7 +398,9 @@ def _missing_pieces(
     """Return the pieces to add by role: specials, then sentinels, then modes."""
     missing = {role: SPECIAL_PIECES[role] for role in SPECIALS if role in add and role not in roles}
     if "sentinels" in add:
-        missing |= {f"sentinel {number}": f"<extra_{number}>" for number in range(len(marks), SENTINELS)}
+        missing |= {
+            f"sentinel {number}": f"<extra_{number}>" for number in range(len(marks), SENTINELS)
+        }
     if "modes" in add:
         missing |= {mode: f"<{mode}>" for mode in MODES}
     taken = sorted(set(missing.values()) & set(names))

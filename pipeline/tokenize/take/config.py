@@ -30,7 +30,11 @@ class TokenizerConfig:
     otherwise rows are filled up with the end token if there is no pad"""
 
     def __post_init__(self) -> None:
-        from clozeline.pipeline.vocabulary import SPECIALS  # imports numpy, which help does not need
+        from clozeline.pipeline.vocabulary import (
+            SPECIALS,
+        )  # imports numpy, which help does not need
 
         if unknown := sorted(self.specials.keys() - set(SPECIALS)):
-            raise ValueError(f"specials: expected roles among {' '.join(SPECIALS)}, got {' '.join(unknown)}")
+            raise ValueError(
+                f"specials: expected roles among {' '.join(SPECIALS)}, got {' '.join(unknown)}"
+            )

@@ -61,8 +61,12 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
         return tuple(find_missing_roles(users_of(self.recipe), self._imported().vocabulary))
 
     def _imported(self, add: tuple[str, ...] = ()) -> "_Imported":
-        state = tuple((file.name, file.stat().st_mtime_ns) for file in source_files(self.config.path))
-        return _import(str(self.config.path), json.dumps(to_plain(self.config), sort_keys=True), add, state)
+        state = tuple(
+            (file.name, file.stat().st_mtime_ns) for file in source_files(self.config.path)
+        )
+        return _import(
+            str(self.config.path), json.dumps(to_plain(self.config), sort_keys=True), add, state
+        )
 
     def foreseen_tokenizer(self) -> ForeseenTokenizer:
         """Return the vocabulary itself: its files exist before the run."""
@@ -93,7 +97,9 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
         return hash64(imported.vocabulary.fingerprint, *kept)
 
     def passes(self) -> Sequence[Pass[TokenizerCounts]]:
-        return [ImportTokenizer("main", 1, self.config.path.name, self._imported(self._add()).files)]
+        return [
+            ImportTokenizer("main", 1, self.config.path.name, self._imported(self._add()).files)
+        ]
 
     def row(self, counts: TokenizerCounts) -> Row:
         return Row(self.config.path.name, f"{sum(counts['vocabulary'].values()):,} ids")
@@ -116,11 +122,17 @@ class ImportTokenizer(Pass[TokenizerCounts]):
         published = Published.find(output.folder / "tokenizer")
         for note in published.notes:
             _LOG.warning("tokenizer: guessed: %s", note)
-        first = Vocabulary.load(output.folder / "tokenizer" / VOCABULARY_FILE).size - len(published.added)
+        first = Vocabulary.load(output.folder / "tokenizer" / VOCABULARY_FILE).size - len(
+            published.added
+        )
         ids = {piece: first + number for number, piece in enumerate(published.added)}
         if ids:
             listed = ", ".join(f"{piece} {token}" for piece, token in list(ids.items())[:_LISTED])
-            listed += f" and {len(ids) - _LISTED} more up to {max(ids.values())}" if len(ids) > _LISTED else ""
+            listed += (
+                f" and {len(ids) - _LISTED} more up to {max(ids.values())}"
+                if len(ids) > _LISTED
+                else ""
+            )
             _LOG.warning("tokenizer: added after the vocabulary of %s: %s", self.source, listed)
         return {"vocabulary": {"published": first, "added": len(ids)}, "added": ids}
 
@@ -135,7 +147,9 @@ class _Imported:
 
 @lru_cache(maxsize=4)
 def _import(path: str, config: str, add: tuple[str, ...], _state: tuple[object, ...]) -> _Imported:
-    options = {name: value for name, value in json.loads(config).items() if name not in ("path", "add")}
+    options = {
+        name: value for name, value in json.loads(config).items() if name not in ("path", "add")
+    }
     options |= {"pad_by_eos": not json.loads(config)["add"], "add": add}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -143,7 +157,11 @@ def _import(path: str, config: str, add: tuple[str, ...], _state: tuple[object, 
             tokenizer = import_tokenizer(Path(path), folder, **options)
         except OSError as error:
             raise ConfigurationError(f"tokenizer.path {path}: cannot be read ({error})") from error
-        files = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+        files = {
+            str(file.relative_to(folder)): file.read_bytes()
+            for file in folder.rglob("*")
+            if file.is_file()
+        }
         return _Imported(replace(tokenizer.vocabulary, folder=None), dict(sorted(files.items())))
 
 
@@ -152,7 +170,10 @@ def users_of(recipe: Recipe) -> list[User]:
 
     Padding is always checked: rows are padded only when they are read, so a missing pad would fail first in training.
     """
-    users: list[User] = [entry.check_tokens for entry in (recipe.config_of("corrupt") if recipe.has("corrupt") else ())]
+    users: list[User] = [
+        entry.check_tokens
+        for entry in (recipe.config_of("corrupt") if recipe.has("corrupt") else ())
+    ]
     if recipe.has("tasks"):
         users.append(recipe.config_of("tasks").check_tokens)
     if recipe.has("group") or recipe.has("tasks"):
@@ -175,14 +196,25 @@ def find_missing_roles(users: Sequence[User], vocabulary: Vocabulary) -> Iterato
     """
     complete = foreseen_vocabulary(_SIZE, special_pieces(0))
     lacking: dict[str, Vocabulary] = {
-        role: replace(complete, specials={name: token for name, token in complete.specials.items() if name != role})
+        role: replace(
+            complete,
+            specials={name: token for name, token in complete.specials.items() if name != role},
+        )
         for role in SPECIALS
         if role not in vocabulary.specials
     }
-    lacking["sentinels"] = replace(complete, sentinels=complete.sentinels[: len(vocabulary.sentinels)])
-    lacking["modes"] = replace(complete, modes={name: complete.modes[name] for name in vocabulary.modes})
+    lacking["sentinels"] = replace(
+        complete, sentinels=complete.sentinels[: len(vocabulary.sentinels)]
+    )
+    lacking["modes"] = replace(
+        complete, modes={name: complete.modes[name] for name in vocabulary.modes}
+    )
     able = [user for user in users if _accepts(user, complete)]
-    yield from (role for role, partial in lacking.items() if not all(_accepts(user, partial) for user in able))
+    yield from (
+        role
+        for role, partial in lacking.items()
+        if not all(_accepts(user, partial) for user in able)
+    )
 
 
 def _accepts(user: User, vocabulary: Vocabulary) -> bool:

@@ -38,9 +38,20 @@ def has_byte_level_words(facts: Mapping[str, Any], bare: Collection[str]) -> boo
     """
     level = facts.get("pre_tokenizer") or {}
     model = facts["model"]
-    as_gpt2 = level.get("type") == "ByteLevel" and level.get("use_regex", True) and not level["add_prefix_space"]
-    plain = not facts.get("normalizer") and all(entry["content"] in bare for entry in facts["added_tokens"])
-    return bool(as_gpt2 and plain and model["type"] == "BPE" and byte_alphabet().keys() <= model["vocab"].keys() - bare)
+    as_gpt2 = (
+        level.get("type") == "ByteLevel"
+        and level.get("use_regex", True)
+        and not level["add_prefix_space"]
+    )
+    plain = not facts.get("normalizer") and all(
+        entry["content"] in bare for entry in facts["added_tokens"]
+    )
+    return bool(
+        as_gpt2
+        and plain
+        and model["type"] == "BPE"
+        and byte_alphabet().keys() <= model["vocab"].keys() - bare
+    )
 
 
 class ByteLevelWords:
@@ -62,7 +73,9 @@ class ByteLevelWords:
         long = {word: self._encode([word])[0] for word in new if len(word) > _WORD_CHARACTERS}
         short = list(new.difference(long))
         self._cache.update(zip(short, self._encode(short), strict=True))
-        return np.frombuffer(b"".join([self._cache.get(word) or long[word] for word in words]), self._dtype)
+        return np.frombuffer(
+            b"".join([self._cache.get(word) or long[word] for word in words]), self._dtype
+        )
 
     def _encode(self, words: list[str]) -> list[bytes]:
         rows = self._library.encode_batch_fast(words, add_special_tokens=False) if words else []

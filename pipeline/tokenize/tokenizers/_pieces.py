@@ -30,7 +30,11 @@ TRAINING_DOCUMENT: Final = 1 << 20
 
 def spare_pieces(spares: int | Sequence[str]) -> list[str]:
     """Return the names of the spare pieces, from their names or their number."""
-    return [f"<reserved_{number}>" for number in range(spares)] if isinstance(spares, int) else list(spares)
+    return (
+        [f"<reserved_{number}>" for number in range(spares)]
+        if isinstance(spares, int)
+        else list(spares)
+    )
 
 
 def sentinel_pieces(sentinels: int) -> list[str]:
@@ -38,7 +42,9 @@ def sentinel_pieces(sentinels: int) -> list[str]:
     return [f"<extra_{number}>" for number in range(sentinels)]
 
 
-def special_pieces(spares: int | Sequence[str], sentinels: int = SENTINELS, *, modes: bool = True) -> list[str]:
+def special_pieces(
+    spares: int | Sequence[str], sentinels: int = SENTINELS, *, modes: bool = True
+) -> list[str]:
     """Return the pieces without text, in order of their ids from 0: specials, sentinels, modes, spares."""
     return [
         *(SPECIAL_PIECES[name] for name in SPECIALS),
@@ -63,12 +69,16 @@ def byte_alphabet() -> dict[str, int]:
     """Return GPT-2's printable character of each byte: itself if printable, else one from U+0100 on."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     rest = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(256 + index): byte for index, byte in enumerate(rest)}
+    return {chr(byte): byte for byte in printable} | {
+        chr(256 + index): byte for index, byte in enumerate(rest)
+    }
 
 
 def fingerprint(facts: object) -> str:
     """Return the SHA-256 (hex) of everything that determines the ids of a tokenizer, as canonical JSON."""
-    return hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()
 
 
 def cut(text: str, limit: int) -> list[str]:
@@ -143,11 +153,16 @@ class PieceTable:
         marks: how the pieces tell words apart.
     """
 
-    def __init__(self, pieces: Iterable[bytes | None], names: Sequence[str], marks: Marks = "start") -> None:
+    def __init__(
+        self, pieces: Iterable[bytes | None], names: Sequence[str], marks: Marks = "start"
+    ) -> None:
         pieces = list(pieces)
         self.names = list(names)
         self._marks = marks
-        self.bytes = [piece if piece is not None else name.encode() for piece, name in zip(pieces, names, strict=True)]
+        self.bytes = [
+            piece if piece is not None else name.encode()
+            for piece, name in zip(pieces, names, strict=True)
+        ]
         self.special = np.array([piece is None for piece in pieces])
         # a special id has no bytes: if one were produced, the lengths would not add up in `_encoding`
         self.lengths = np.array([len(piece or b"") for piece in pieces], dtype=np.int32)
@@ -158,7 +173,10 @@ class PieceTable:
             return ~self.special
         # a space in front of a piece that ends words is the end of the word before
         silent = b" " if self._marks == "end" else b""
-        opens = np.array([_opens_word(piece.lstrip(silent)) for piece in self.bytes], dtype=np.bool_) & ~self.special
+        opens = (
+            np.array([_opens_word(piece.lstrip(silent)) for piece in self.bytes], dtype=np.bool_)
+            & ~self.special
+        )
         # without any mark, words are known only where nearly each piece is one: of scripts without spaces
         unknown = self._marks == "none" and 2 * opens.sum() < len(opens) - self.special.sum()
         return np.zeros_like(opens) if unknown else opens
@@ -182,7 +200,9 @@ class PieceTable:
 
         These are `<0x41>`, and one byte beyond ASCII in the alphabet of byte-level BPE.
         """
-        single: NDArray[np.bool_] = np.array([len(piece) == 1 for piece in self.bytes], dtype=np.bool_)
+        single: NDArray[np.bool_] = np.array(
+            [len(piece) == 1 for piece in self.bytes], dtype=np.bool_
+        )
         single &= ~self.special
         for token in np.flatnonzero(single).tolist():
             (byte,) = self.bytes[token]
@@ -345,7 +365,9 @@ def _opens_word(piece: bytes) -> bool:
 def _letters_from(start: bytes) -> list[str]:
     """Return the letters whose UTF-8 starts with some bytes, or about 64 of them, evenly spaced."""
     lengths = {2: range(0xC2, 0xE0), 3: range(0xE0, 0xF0), 4: range(0xF0, 0xF5)}
-    missing = next((length for length, leads in lengths.items() if start and start[0] in leads), 0) - len(start)
+    missing = next(
+        (length for length, leads in lengths.items() if start and start[0] in leads), 0
+    ) - len(start)
     if missing <= 0:
         return []
     bits = 6 * missing
@@ -353,7 +375,9 @@ def _letters_from(start: bytes) -> list[str]:
     for byte in start[1:]:
         code = code << 6 | byte & 0x3F
     characters = map(chr, range(code << bits, min(code + 1 << bits, 0x110000), 1 << bits - 6))
-    return [letter for letter in characters if letter.isalpha() and letter.encode().startswith(start)]
+    return [
+        letter for letter in characters if letter.isalpha() and letter.encode().startswith(start)
+    ]
 
 
 class TrainableTokenizer(Tokenizer):

@@ -59,15 +59,25 @@ class TrainedSentencepiece(TrainableTokenizer):
         self._facts = sentencepiece_model_pb2.ModelProto.FromString(model.serialized_model_proto())
         names = [piece.piece for piece in self._facts.pieces]
         self._table = PieceTable(map(bytes_of, self._facts.pieces), names)
-        self.vocabulary = self._table.vocabulary(fingerprint(_decisive_facts(self.NAME, self._facts)))
+        self.vocabulary = self._table.vocabulary(
+            fingerprint(_decisive_facts(self.NAME, self._facts))
+        )
         self._has_bytes: bool = self._facts.trainer_spec.byte_fallback
-        escaped = [names.index(f"<0x{byte:02X}>") for byte in SPACE.encode()] if self._has_bytes else [self.unknown_id]
+        escaped = (
+            [names.index(f"<0x{byte:02X}>") for byte in SPACE.encode()]
+            if self._has_bytes
+            else [self.unknown_id]
+        )
         self._literal = np.array(escaped, dtype=self.vocabulary.id_dtype)
 
     @classmethod
     def room(cls, options: Any) -> tuple[int, str]:
         """Return the bytes, if there are any, the newline and a piece."""
-        return (258, "256 `bytes`, the newline and a piece") if options.bytes else (2, "the newline and a piece")
+        return (
+            (258, "256 `bytes`, the newline and a piece")
+            if options.bytes
+            else (2, "the newline and a piece")
+        )
 
     @property
     def loss(self) -> str:
@@ -93,7 +103,9 @@ class TrainedSentencepiece(TrainableTokenizer):
                     f"give that size or more, or a character_coverage below {options.character_coverage}"
                 ) from error
             if not (too_large := _TOO_LARGE.search(str(error))):
-                raise ConfigurationError(f"{cls.NAME}: the sample cannot be trained on: {error}") from error
+                raise ConfigurationError(
+                    f"{cls.NAME}: the sample cannot be trained on: {error}"
+                ) from error
             proto = _train(sample, cls.MODEL, options, int(too_large[1]))
         folder.mkdir(parents=True, exist_ok=True)
         (folder / cls.FILE).write_bytes(proto)
@@ -136,7 +148,9 @@ class TrainedSentencepiece(TrainableTokenizer):
             start += len(part.encode())
         ids, starts, ends = np.array(tokens, np.int64).reshape(-1, 3).T
         characters = characters_of(text)
-        return Encoding(ids.astype(self.vocabulary.id_dtype), characters[starts], characters[ends - 1] + 1)
+        return Encoding(
+            ids.astype(self.vocabulary.id_dtype), characters[starts], characters[ends - 1] + 1
+        )
 
     def to_tokenizers(self) -> tokenizers.Tokenizer:
         """Convert the model; the ids differ only for ties, which `export_tokenizer` counts."""
@@ -145,13 +159,23 @@ class TrainedSentencepiece(TrainableTokenizer):
         ids = {piece.piece: number for number, piece in enumerate(pieces)}
         kind: object
         if self.MODEL == "bpe":
-            kind = models.BPE(ids, _merges(pieces), unk_token=unknown, fuse_unk=True, byte_fallback=self._has_bytes)
+            kind = models.BPE(
+                ids,
+                _merges(pieces),
+                unk_token=unknown,
+                fuse_unk=True,
+                byte_fallback=self._has_bytes,
+            )
         else:
-            kind = models.Unigram([(piece.piece, piece.score) for piece in pieces], ids[unknown], self._has_bytes)
+            kind = models.Unigram(
+                [(piece.piece, piece.score) for piece in pieces], ids[unknown], self._has_bytes
+            )
         model = tokenizers.Tokenizer(kind)
         model.normalizer = normalizers.Replace(" ", SPACE)
         model.pre_tokenizer = pre_tokenizers.Split("\n", "isolated")
-        model.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()])
+        model.decoder = decoders.Sequence(
+            [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
+        )
         return model
 
 

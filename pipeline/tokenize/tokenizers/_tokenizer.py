@@ -55,7 +55,9 @@ def read_name(folder: Path) -> str:
     try:
         return path.read_bytes().decode(errors="replace").removesuffix("\n")
     except OSError as error:
-        raise IntegrityError(f"{path}: cannot be read ({error.strerror}); {repair_of(path)}") from error
+        raise IntegrityError(
+            f"{path}: cannot be read ({error.strerror}); {repair_of(path)}"
+        ) from error
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
@@ -70,7 +72,9 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     except IntegrityError as error:
         if (folder / VOCABULARY_FILE).is_file():
             raise
-        raise ConfigurationError(f"{folder}: no tokenizer here; run train_tokenizer first") from error
+        raise ConfigurationError(
+            f"{folder}: no tokenizer here; run train_tokenizer first"
+        ) from error
     if not TOKENIZERS.is_known(name):
         known = ", ".join(TOKENIZERS.available())
         raise IntegrityError(
@@ -112,7 +116,9 @@ def find_tokenizer(manifest_path: Path, fingerprint: str) -> Path:
     """
     candidates = []
     unread = []
-    for folder in dict.fromkeys((*manifest_path.absolute().parents, *manifest_path.resolve().parents)):
+    for folder in dict.fromkeys(
+        (*manifest_path.absolute().parents, *manifest_path.resolve().parents)
+    ):
         for stage in _STAGES:
             candidate = folder / stage / "tokenizer"
             if (candidate / VOCABULARY_FILE).is_file():
@@ -123,7 +129,9 @@ def find_tokenizer(manifest_path: Path, fingerprint: str) -> Path:
             elif (candidate / NAME_FILE).is_file():
                 unread.append(candidate / VOCABULARY_FILE)
     if unread:
-        raise IntegrityError(f"{unread[0]}: missing, or no file, in the folder of a tokenizer; {repair_of(unread[0])}")
+        raise IntegrityError(
+            f"{unread[0]}: missing, or no file, in the folder of a tokenizer; {repair_of(unread[0])}"
+        )
     seen = "; ".join(candidates) or f"no train_tokenizer/tokenizer above {manifest_path}"
     raise ConfigurationError(f"{manifest_path}: made with the tokenizer {fingerprint}; {seen}")
 
@@ -140,7 +148,13 @@ def vocabulary_of(manifest_path: Path, fingerprint: str) -> Vocabulary:
 
 def add_token_counts(vocabulary: Vocabulary, path: Path) -> Vocabulary:
     """Return a vocabulary with the counts of its ids in the token set of a folder above the path, if there is one."""
-    from clozeline.pipeline.shards.column_set import find_token_counts  # imports pyarrow: checking a recipe does not
+    from clozeline.pipeline.shards.column_set import (
+        find_token_counts,
+    )  # imports pyarrow: checking a recipe does not
 
     counts = find_token_counts(path)
-    return vocabulary if counts is None or len(counts) != vocabulary.size else replace(vocabulary, token_counts=counts)
+    return (
+        vocabulary
+        if counts is None or len(counts) != vocabulary.size
+        else replace(vocabulary, token_counts=counts)
+    )

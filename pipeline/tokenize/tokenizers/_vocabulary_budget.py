@@ -18,12 +18,16 @@ from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
 
 def _require_distinct(names: list[str]) -> list[str]:
     if len({*names, *special_pieces(0)}) < len(names) + len(special_pieces(0)):
-        raise ValueError(f"expected names that differ from each other and from <pad>, <mask> ..., got {names}")
+        raise ValueError(
+            f"expected names that differ from each other and from <pad>, <mask> ..., got {names}"
+        )
     return names
 
 
 SparePieces = Annotated[
-    list[Annotated[str, Field(pattern=r"^<[^<>\s]{1,32}>$")]], Field(max_length=4096), AfterValidator(_require_distinct)
+    list[Annotated[str, Field(pattern=r"^<[^<>\s]{1,32}>$")]],
+    Field(max_length=4096),
+    AfterValidator(_require_distinct),
 ]
 
 
@@ -49,7 +53,10 @@ class TrainingOptions:
         amounts = {"sentinels": self.sentinels, "modes": len(MODES) * self.modes}
         amounts["reserved"] = len(spare_pieces(self.reserved))
         return ", ".join(
-            [f"{len(SPECIALS)} special pieces", *(f"{number} `{key}`" for key, number in amounts.items() if number)]
+            [
+                f"{len(SPECIALS)} special pieces",
+                *(f"{number} `{key}`" for key, number in amounts.items() if number),
+            ]
         )
 
 

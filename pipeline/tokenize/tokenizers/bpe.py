@@ -11,7 +11,11 @@ from typing import ClassVar, Final, TypeAlias
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, TrainableTokenizer, training_texts
+from clozeline.pipeline.tokenize.tokenizers._pieces import (
+    SPECIAL_PIECES,
+    TrainableTokenizer,
+    training_texts,
+)
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
     FrequencyOptions,
     count_letters,
@@ -39,7 +43,9 @@ class Bpe(TokenizerJson, TrainableTokenizer):
 
     SAMPLE_BYTES: ClassVar[int] = 10**8
     ROOM: ClassVar[tuple[int, str]] = (2, "2 letters")
-    LOSS: ClassVar[str] = "white space but one space, underscores, and characters that the training text does not have"
+    LOSS: ClassVar[str] = (
+        "white space but one space, underscores, and characters that the training text does not have"
+    )
 
     Options: TypeAlias = FrequencyOptions
 
@@ -47,7 +53,12 @@ class Bpe(TokenizerJson, TrainableTokenizer):
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Bpe:
         """Train the merges and write `tokenizer.json`; ConfigurationError if `size` is too small."""
         cls.check_size(options)
-        words = Counter(word + _END for text in training_texts(texts) for word in text.split() if _END not in word)
+        words = Counter(
+            word + _END
+            for text in training_texts(texts)
+            for word in text.split()
+            if _END not in word
+        )
         reserved = options.special_pieces()
         room = options.size - len(reserved)
         letters = count_letters(words, list)[:room]
@@ -109,7 +120,9 @@ def learn_merges(
             add(number, -1)
             corpus[number] = _merge(corpus[number], pair)
             add(number, 1)
-        made = {new for number in changed for new in pairwise(corpus[number]) if "".join(pair) in new}
+        made = {
+            new for number in changed for new in pairwise(corpus[number]) if "".join(pair) in new
+        }
         for new in made:
             heapq.heappush(queue, rank(new))
     return merges

@@ -9,7 +9,10 @@ from typing import ClassVar, TypeAlias
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from clozeline.pipeline.tokenize.tokenizers._pieces import TrainableTokenizer, training_texts
-from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import FrequencyOptions, special_piece_roles
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
+    FrequencyOptions,
+    special_piece_roles,
+)
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 
 

@@ -12,8 +12,15 @@ from pydantic import Field
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, TrainableTokenizer, training_texts
-from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import TrainingOptions, special_piece_roles
+from clozeline.pipeline.tokenize.tokenizers._pieces import (
+    SPECIAL_PIECES,
+    TrainableTokenizer,
+    training_texts,
+)
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
+    TrainingOptions,
+    special_piece_roles,
+)
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 
 _BYTES: Final = [f"<0x{byte:02X}>" for byte in range(256)]
@@ -47,7 +54,11 @@ class Character(TokenizerJson, TrainableTokenizer):
     @property
     def loss(self) -> str:
         """Characters without an id, if there are no bytes."""
-        return "" if self._facts["model"]["byte_fallback"] else "characters that the training text does not have"
+        return (
+            ""
+            if self._facts["model"]["byte_fallback"]
+            else "characters that the training text does not have"
+        )
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Character:

@@ -17,7 +17,10 @@ from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import parse_json
-from clozeline.pipeline.tokenize.tokenizers._byte_level_words import ByteLevelWords, has_byte_level_words
+from clozeline.pipeline.tokenize.tokenizers._byte_level_words import (
+    ByteLevelWords,
+    has_byte_level_words,
+)
 from clozeline.pipeline.tokenize.tokenizers._pieces import (
     Encoding,
     Marks,
@@ -54,15 +57,21 @@ class TokenizerJson(Tokenizer):
         self._facts = facts
         self._published = published
         names = pieces_of(facts, where)
-        bare = published.bare() | {entry["content"] for entry in facts["added_tokens"] if entry["special"]}
+        bare = published.bare() | {
+            entry["content"] for entry in facts["added_tokens"] if entry["special"]
+        }
         hidden, _ = hide_pieces(facts, bare)
         self._model = _read_text(json.dumps(hidden), where)
         self._model.encode_special_tokens = True
         _check_added(self._model, facts, hidden, where)
         marks = _marks_of(facts, self._model)
         to_bytes = _byte_converter(facts, self._model)
-        self._table = PieceTable([None if name in bare else to_bytes(name) for name in names], names, marks)
-        decisive = {name: facts[name] for name in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
+        self._table = PieceTable(
+            [None if name in bare else to_bytes(name) for name in names], names, marks
+        )
+        decisive = {
+            name: facts[name] for name in ("added_tokens", "normalizer", "pre_tokenizer", "model")
+        }
         self.vocabulary = published.vocabulary(self._table, {"name": "tokenizer_json", **decisive})
         self._ids_of_names = {name: number for number, name in enumerate(names)}
         self._left_out: dict[str, bool] = {}
@@ -73,7 +82,10 @@ class TokenizerJson(Tokenizer):
     @classmethod
     def write(cls, folder: Path, model: tokenizers.Tokenizer, published: Published) -> Self:
         """Write a model and the roles of its pieces, and load them."""
-        facts = {**json.loads(model.to_str()), "added_tokens": []}  # all special pieces are in the vocabulary
+        facts = {
+            **json.loads(model.to_str()),
+            "added_tokens": [],
+        }  # all special pieces are in the vocabulary
         return cls._write(folder, facts, published)
 
     @classmethod
@@ -90,7 +102,9 @@ class TokenizerJson(Tokenizer):
         try:
             return cls(read_json(path), Published.load(folder), str(path))
         except ConfigurationError as error:
-            raise IntegrityError(f"{path}: not the tokenizer of its folder ({error}); {repair_of(path)}") from error
+            raise IntegrityError(
+                f"{path}: not the tokenizer of its folder ({error}); {repair_of(path)}"
+            ) from error
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         if self._words is not None:
@@ -140,7 +154,9 @@ class TokenizerJson(Tokenizer):
             normalizer = self._model.normalizer
             normal = normalizer.normalize_str(letter) if normalizer else letter
             seen = not normal.isspace() and normal.isprintable() and bool(normal)
-            self._left_out[letter] = seen and not self._model.encode(letter, add_special_tokens=False).ids
+            self._left_out[letter] = (
+                seen and not self._model.encode(letter, add_special_tokens=False).ids
+            )
         return self._left_out[letter]
 
     def explain_unknown(self, text: str) -> tuple[UnknownReason, tuple[str, ...]]:
@@ -149,10 +165,14 @@ class TokenizerJson(Tokenizer):
         word = (normalizer.normalize_str(text) if normalizer else text).strip(_BLANKS)
         longest = model.get("max_input_chars_per_word")  # of WordPiece
         if longest is not None and len(word) > longest:
-            return UnknownReason.LONG_WORD, (f"{word[:_SHOWN]}… ({len(word):,} characters, at most {longest})",)
+            return UnknownReason.LONG_WORD, (
+                f"{word[:_SHOWN]}… ({len(word):,} characters, at most {longest})",
+            )
         if model["type"] == "WordLevel" and len(word) > 1:
             return UnknownReason.WORDS, (word if len(word) <= _SHOWN else f"{word[:_SHOWN]}…",)
-        lacking = self.lacking_letters(word) or [letter for letter in word if letter not in self._ids_of_names]
+        lacking = self.lacking_letters(word) or [
+            letter for letter in word if letter not in self._ids_of_names
+        ]
         inside = model.get("continuing_subword_prefix") or ""
         letters = []
         for piece in lacking:
@@ -177,7 +197,11 @@ class TokenizerJson(Tokenizer):
         while start < len(word):
             mark = model["continuing_subword_prefix"] if start else ""
             most = min(len(word), start + self._longest_piece)
-            longest = (end for end in range(most, start, -1) if mark + word[start:end] in self._ids_of_names)
+            longest = (
+                end
+                for end in range(most, start, -1)
+                if mark + word[start:end] in self._ids_of_names
+            )
             end = next(longest, None)
             if end is None:
                 end = start + 1
@@ -191,18 +215,28 @@ class TokenizerJson(Tokenizer):
         cutter = self._model.pre_tokenizer
         for text in training_texts(texts):
             text = normalizer.normalize_str(text) if normalizer else text
-            yield from (word for word, _ in (cutter.pre_tokenize_str(text) if cutter else [(text, None)]))
+            yield from (
+                word for word, _ in (cutter.pre_tokenize_str(text) if cutter else [(text, None)])
+            )
 
     def cut(self, word: str) -> list[str]:
         """Return the pieces of a word; empty if the unknown token is among them."""
         ids = [token.id for token in self._model.model.tokenize(word)]
-        return [] if self.vocabulary.specials.get("unk") in ids else [self.piece(token) for token in ids]
+        return (
+            []
+            if self.vocabulary.specials.get("unk") in ids
+            else [self.piece(token) for token in ids]
+        )
 
     def join_pieces(self, left: str, right: str) -> str:
         """Return the merge of two pieces."""
-        return left + right.removeprefix(self._facts["model"].get("continuing_subword_prefix") or "")
+        return left + right.removeprefix(
+            self._facts["model"].get("continuing_subword_prefix") or ""
+        )
 
-    def extend(self, merges: Sequence[tuple[str, str]], folder: Path, letters: Sequence[str] = ()) -> Self:
+    def extend(
+        self, merges: Sequence[tuple[str, str]], folder: Path, letters: Sequence[str] = ()
+    ) -> Self:
         """Write the vocabulary with further letters and merges, each with a new piece at the end; existing ids stay.
 
         Letters are those of `lacking_letters`.
@@ -215,7 +249,9 @@ class TokenizerJson(Tokenizer):
         size = len(model["vocab"])
         merging = model["type"] == "BPE" and '"ByteLevel"' in pre_tokenizer
         if not (merging or model["type"] == "WordPiece") or size != self.vocabulary.size:
-            last = [entry["content"] for entry in self._facts["added_tokens"] if entry["id"] >= size]
+            last = [
+                entry["content"] for entry in self._facts["added_tokens"] if entry["id"] >= size
+            ]
             raise ConfigurationError(
                 f"{self.FILE}: expected a byte-level BPE or WordPiece without ids after its {size:,} pieces, got a "
                 f"{model['type']} with {self.vocabulary.size:,} ids: a new piece would take that of "
@@ -225,9 +261,13 @@ class TokenizerJson(Tokenizer):
         new = {piece: size + number for number, piece in enumerate(added)}
         larger = {**model, "vocab": model["vocab"] | new}
         if merging:
-            pairs = [pair.split(" ") if isinstance(pair, str) else list(pair) for pair in model["merges"]]
+            pairs = [
+                pair.split(" ") if isinstance(pair, str) else list(pair) for pair in model["merges"]
+            ]
             larger["merges"] = [*pairs, *map(list, merges)]
-        grown = replace(self._published, tokenizer_class="")  # the publisher's files do not say what it is any more
+        grown = replace(
+            self._published, tokenizer_class=""
+        )  # the publisher's files do not say what it is any more
         return self._write(folder, {**self._facts, "model": larger}, grown)
 
     def to_tokenizers(self) -> tokenizers.Tokenizer:
@@ -235,7 +275,9 @@ class TokenizerJson(Tokenizer):
 
     def rename_specials(self, names: Mapping[int, str]) -> tokenizers.Tokenizer:
         """Return the library with these names of special ids, which a text can spell."""
-        facts, _ = rename_pieces(self._facts, {self.piece(token): name for token, name in names.items()})
+        facts, _ = rename_pieces(
+            self._facts, {self.piece(token): name for token, name in names.items()}
+        )
         library = _read_text(json.dumps(facts), self.FILE)
         added = self.to_tokenizers().get_added_tokens_decoder()
         for token, name in names.items():
@@ -269,11 +311,17 @@ def _read_text(text: str, where: str) -> tokenizers.Tokenizer:
 def piece_ids(facts: dict[str, Any]) -> dict[str, int]:
     """Return the id of each piece of a `tokenizer.json`, with its added tokens."""
     pieces = facts["model"]["vocab"]
-    ids = dict(pieces) if isinstance(pieces, dict) else {piece[0]: token for token, piece in enumerate(pieces)}
+    ids = (
+        dict(pieces)
+        if isinstance(pieces, dict)
+        else {piece[0]: token for token, piece in enumerate(pieces)}
+    )
     return ids | {entry["content"]: entry["id"] for entry in facts["added_tokens"]}
 
 
-def hide_pieces(facts: dict[str, object], special: Collection[str]) -> tuple[dict[str, object], int]:
+def hide_pieces(
+    facts: dict[str, object], special: Collection[str]
+) -> tuple[dict[str, object], int]:
     """Return a `tokenizer.json` that gives the same ids, but none of a special piece, and the number of lost merges."""
     return rename_pieces(facts, {piece: _PRIVATE + piece for piece in special})
 
@@ -303,11 +351,15 @@ def rename_pieces(facts: dict[str, Any], names: Mapping[str, str]) -> tuple[dict
     if model.get("dropout"):
         model["dropout"] = None
     added = [
-        {**entry, "content": names[entry["content"]], "special": True} if entry["content"] in names else entry
+        {**entry, "content": names[entry["content"]], "special": True}
+        if entry["content"] in names
+        else entry
         for entry in facts["added_tokens"]
     ]
     plain = dict.fromkeys(("truncation", "padding", "post_processor"))
-    return {**facts, **plain, "model": model, "added_tokens": added}, len(merges) - len(model.get("merges") or [])
+    return {**facts, **plain, "model": model, "added_tokens": added}, len(merges) - len(
+        model.get("merges") or []
+    )
 
 
 def pieces_of(facts: dict[str, object], where: str) -> list[str]:
@@ -324,7 +376,9 @@ def pieces_of(facts: dict[str, object], where: str) -> list[str]:
     return names
 
 
-def _check_added(model: tokenizers.Tokenizer, facts: dict[str, Any], hidden: dict[str, Any], where: str) -> None:
+def _check_added(
+    model: tokenizers.Tokenizer, facts: dict[str, Any], hidden: dict[str, Any], where: str
+) -> None:
     """Raise ConfigurationError unless the library gives each added token the id of the file: it counts them anew."""
     for entry, private in zip(facts["added_tokens"], hidden["added_tokens"], strict=True):
         if (found := model.token_to_id(private["content"])) != entry["id"]:
@@ -339,13 +393,19 @@ def _suffix_of(facts: dict[str, Any]) -> str:
     decoder = facts.get("decoder") or {}
     own = decoder["suffix"] if decoder.get("type") == "BPEDecoder" else ""
     suffix: str = facts["model"].get("end_of_word_suffix") or own
-    return suffix if suffix and any(name.endswith(suffix) for name in facts["model"]["vocab"]) else ""
+    return (
+        suffix if suffix and any(name.endswith(suffix) for name in facts["model"]["vocab"]) else ""
+    )
 
 
 def _keeps_spaces(library: tokenizers.Tokenizer) -> bool:
     """Return whether the model sees the spaces between words."""
     text = library.normalizer.normalize_str("a b") if library.normalizer else "a b"
-    words = [word for word, _ in library.pre_tokenizer.pre_tokenize_str(text)] if library.pre_tokenizer else [text]
+    words = (
+        [word for word, _ in library.pre_tokenizer.pre_tokenize_str(text)]
+        if library.pre_tokenizer
+        else [text]
+    )
     return any(blank in "".join(words)[1:] for blank in _BLANKS)
 
 
@@ -355,7 +415,11 @@ def _marks_of(facts: dict[str, Any], library: tokenizers.Tokenizer) -> Marks:
         return "each"
     if _suffix_of(facts):
         return "end"
-    return "start" if facts["model"].get("continuing_subword_prefix") or _keeps_spaces(library) else "none"
+    return (
+        "start"
+        if facts["model"].get("continuing_subword_prefix") or _keeps_spaces(library)
+        else "none"
+    )
 
 
 def _byte_converter(facts: dict[str, Any], library: tokenizers.Tokenizer) -> Callable[[str], bytes]:
@@ -375,7 +439,9 @@ def _byte_converter(facts: dict[str, Any], library: tokenizers.Tokenizer) -> Cal
     if suffix:
         return lambda name: to_bytes(name.removesuffix(suffix)) + b" " * name.endswith(suffix)
     if prefix:
-        return lambda name: to_bytes(name[len(prefix) :] if name.startswith(prefix) and name != prefix else f" {name}")
+        return lambda name: to_bytes(
+            name[len(prefix) :] if name.startswith(prefix) and name != prefix else f" {name}"
+        )
     if model["type"] == "WordLevel" and not _keeps_spaces(library):
         return lambda name: b" " + to_bytes(name)
     return to_bytes

@@ -10,8 +10,15 @@ from typing import ClassVar, Final
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, TrainableTokenizer, training_texts
-from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import FrequencyOptions, special_piece_roles
+from clozeline.pipeline.tokenize.tokenizers._pieces import (
+    SPECIAL_PIECES,
+    TrainableTokenizer,
+    training_texts,
+)
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
+    FrequencyOptions,
+    special_piece_roles,
+)
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 
 _WITH_SPACES: Final = r" ?\w+| ?[^\w\s]|\s"
@@ -32,7 +39,9 @@ class Word(TokenizerJson, TrainableTokenizer):
     """
 
     SAMPLE_BYTES: ClassVar[int] = 10**9
-    LOSS: ClassVar[str] = "words that the training text does not have often enough; with clitics, white space"
+    LOSS: ClassVar[str] = (
+        "words that the training text does not have often enough; with clitics, white space"
+    )
 
     @config_class
     class Options(FrequencyOptions):
@@ -46,7 +55,9 @@ class Word(TokenizerJson, TrainableTokenizer):
         cutter = pre_tokenizers.Split(Regex(_WITH_SPACES), "isolated")
         if options.clitics:
             cutter = pre_tokenizers.Split(Regex(_WITH_CLITICS), "removed", invert=True)
-        counts = Counter(word for text in training_texts(texts) for word, _ in cutter.pre_tokenize_str(text))
+        counts = Counter(
+            word for text in training_texts(texts) for word, _ in cutter.pre_tokenize_str(text)
+        )
         reserved = options.special_pieces()
         frequent = counts.most_common(options.size - len(reserved))
         words = [word for word, count in frequent if count >= options.min_frequency]

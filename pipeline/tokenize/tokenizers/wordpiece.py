@@ -10,7 +10,11 @@ from typing import ClassVar, Final
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, TrainableTokenizer, training_texts
+from clozeline.pipeline.tokenize.tokenizers._pieces import (
+    SPECIAL_PIECES,
+    TrainableTokenizer,
+    training_texts,
+)
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
     FrequencyOptions,
     count_letters,
@@ -34,7 +38,9 @@ class WordPiece(TokenizerJson, TrainableTokenizer):
 
     VERSION: ClassVar[int] = 2
     SAMPLE_BYTES: ClassVar[int] = 10**8
-    LOSS: ClassVar[str] = "white space, control characters, words that its letters cannot spell, and what it lowers"
+    LOSS: ClassVar[str] = (
+        "white space, control characters, words that its letters cannot spell, and what it lowers"
+    )
 
     @config_class
     class Options(FrequencyOptions):
@@ -47,18 +53,24 @@ class WordPiece(TokenizerJson, TrainableTokenizer):
         cls.check_size(options)
         ids = {name: token for token, name in enumerate(options.special_pieces())}
         unknown = SPECIAL_PIECES["unk"]
-        model = Tokenizer(models.WordPiece(ids, unk_token=unknown, max_input_chars_per_word=_LONGEST_WORD))
+        model = Tokenizer(
+            models.WordPiece(ids, unk_token=unknown, max_input_chars_per_word=_LONGEST_WORD)
+        )
         model.normalizer = normalizers.BertNormalizer(lowercase=options.lower_case)
         model.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         model.decoder = decoders.WordPiece(cleanup=False)
         words = Counter(
             word
             for text in training_texts(texts)
-            for word, _ in model.pre_tokenizer.pre_tokenize_str(model.normalizer.normalize_str(text))
+            for word, _ in model.pre_tokenizer.pre_tokenize_str(
+                model.normalizer.normalize_str(text)
+            )
         )
         letters = count_letters(words, _letters)[: options.size - len(ids)]
         known = set(letters)
-        spelled = Counter({word: count for word, count in words.items() if known.issuperset(_letters(word))})
+        spelled = Counter(
+            {word: count for word, count in words.items() if known.issuperset(_letters(word))}
+        )
         # the library numbers letters that it does not know as it meets words, in another order each time
         trainer = trainers.WordPieceTrainer(
             vocab_size=options.size,

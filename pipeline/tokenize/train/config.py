@@ -36,7 +36,10 @@ class TrainTokenizerConfig:
 
     def algorithm(self) -> TokenizerComponent:
         """Return the algorithm with its validated options."""
-        from clozeline.pipeline.tokenize.tokenizers import is_trainable, trainable  # imports numpy and tokenizers
+        from clozeline.pipeline.tokenize.tokenizers import (
+            is_trainable,
+            trainable,
+        )  # imports numpy and tokenizers
 
         if "size" in self.options:
             raise ConfigurationError("give `size` next to `options`, not inside")

@@ -46,7 +46,9 @@ class TrainingText:
             for _, text in sorted(_read(path)):
                 read += len(text.encode())
                 yield text
-        require_equal("train_tokenizer", "bytes of the sample", self.bytes, "bytes learned from", read)
+        require_equal(
+            "train_tokenizer", "bytes of the sample", self.bytes, "bytes learned from", read
+        )
 
 
 def mean_copies(available: Mapping[str, int], budget: int, alpha: float) -> dict[str, Fraction]:

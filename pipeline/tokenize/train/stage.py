@@ -10,7 +10,13 @@ from typing import Any, ClassVar
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.equations import Equation, Row
-from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Stage, amount, documents_folder
+from clozeline.pipeline.execution.stages import (
+    ForeseenTokenizer,
+    Pass,
+    Stage,
+    amount,
+    documents_folder,
+)
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output
 from clozeline.pipeline.ingest.documents.files import documents_of
 from clozeline.pipeline.registries import TokenizerComponent
@@ -42,7 +48,9 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
     writes_tokenizer: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
-    equations: ClassVar[tuple[Equation, ...]] = (Equation(["documents_in"], [("sample", "documents"), "skipped"]),)
+    equations: ClassVar[tuple[Equation, ...]] = (
+        Equation(["documents_in"], [("sample", "documents"), "skipped"]),
+    )
 
     def algorithms(self) -> Sequence[type]:
         return list(component_types(self.config.algorithm()))
@@ -80,8 +88,12 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
         learned = f"{amount(counts['sample']['documents'], 'document')}\n{counts['vocabulary']['size']:,} ids"
         kept = counts["skipped"]["held_out"]
         unread = counts["skipped"]["over_budget"]
-        notes = [f"{amount(kept, 'document')} kept for testing: the vocabulary does not know them"] * bool(kept)
-        notes += [f"{amount(unread, 'document')} not read: the sample is large enough (train_tokenizer)"] * bool(unread)
+        notes = [
+            f"{amount(kept, 'document')} kept for testing: the vocabulary does not know them"
+        ] * bool(kept)
+        notes += [
+            f"{amount(unread, 'document')} not read: the sample is large enough (train_tokenizer)"
+        ] * bool(unread)
         return Row(amount(counts["documents_in"], "document"), learned, notes=tuple(notes))
 
 
@@ -116,13 +128,17 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
                     f"no text to train a tokenizer on: of {sample.held_out + sample.over_budget} documents "
                     f"{sample.held_out} are held out; see the reasons in the report of the stage before"
                 )
-            tokenizer = self.chosen.type.train(sample.texts(), self.chosen.options, folder / "tokenizer")
+            tokenizer = self.chosen.type.train(
+                sample.texts(), self.chosen.options, folder / "tokenizer"
+            )
             save_tokenizer(tokenizer, self.chosen.name, folder / "tokenizer")
             for source in sorted((folder / "tokenizer").iterdir()):
                 with output.file(f"tokenizer/{source.name}") as path:
                     shutil.copyfile(source, path)
         if tokenizer.loss:
-            _LOG.warning("train_tokenizer: %s does not give back: %s", self.chosen.name, tokenizer.loss)
+            _LOG.warning(
+                "train_tokenizer: %s does not give back: %s", self.chosen.name, tokenizer.loss
+            )
         asked = self.chosen.options.size
         size = tokenizer.vocabulary.size
         if size < asked:

@@ -39,7 +39,12 @@ class ResumesLate(Memmap):
     ("case", "epoch", "resumed", "identical"),
     [
         *((case, (_SAMPLES, 0, 0), (_SAMPLES, 0, 0), 1) for case in (Memmap, Ours, OursZstd)),
-        (RepeatsAndLoses, (_SAMPLES, BATCH, BATCH), None, None),  # of what a case is not about, anything goes
+        (
+            RepeatsAndLoses,
+            (_SAMPLES, BATCH, BATCH),
+            None,
+            None,
+        ),  # of what a case is not about, anything goes
         (ResumesLate, (_SAMPLES, 0, 0), (_SAMPLES - BATCH, 0, BATCH), 0),
     ],
 )

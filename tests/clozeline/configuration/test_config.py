@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from clozeline.configuration.config import config_class, config_digest, load_config, read_composed, to_plain, validate
+from clozeline.configuration.config import (
+    config_class,
+    config_digest,
+    load_config,
+    read_composed,
+    to_plain,
+    validate,
+)
 from clozeline.configuration.described_keys import describe
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.recipe import Recipe
@@ -49,7 +56,12 @@ def load(tmp_path):
 
 def test_overrides_reach_nested_keys_and_lists(load):
     """And repair what the file has wrong."""
-    config = load("steps: x\nothers: [{}, {}]\npath: ${nope}", "others.1.rate=.5", "path=a/**/*.warc.gz", "steps=7")
+    config = load(
+        "steps: x\nothers: [{}, {}]\npath: ${nope}",
+        "others.1.rate=.5",
+        "path=a/**/*.warc.gz",
+        "steps=7",
+    )
     assert (config.others[1].rate, config.path, config.steps) == (0.5, Path("a/**/*.warc.gz"), 7)
 
 
@@ -58,7 +70,11 @@ def test_overrides_reach_nested_keys_and_lists(load):
     [
         ("steps: 3\nsteps: 4\n", [], "FILE: cannot be read as YAML: key 'steps' is given twice"),
         ("steps: 3\nstepz: 4\n", [], "FILE: unknown key 'stepz'; did you mean 'steps'"),
-        ("steps: 3\ninner: {rat: 1}\n", [], "FILE: unknown key 'inner.rat'; did you mean 'inner.rate'"),
+        (
+            "steps: 3\ninner: {rat: 1}\n",
+            [],
+            "FILE: unknown key 'inner.rat'; did you mean 'inner.rate'",
+        ),
         ("steps: true\n", [], "FILE: steps: expected a valid integer"),
         ("inner: {}\n", [], "FILE: 'steps' is missing"),
         ("steps: 3\n", ["steps"], "argument 'steps': expected key=value"),
@@ -69,15 +85,31 @@ def test_overrides_reach_nested_keys_and_lists(load):
         ("steps: 3\n", ["steps=x"], "command line: steps: expected a valid integer, got 'x'"),
         ("steps: x\n", ["inner.rate=1"], "FILE: steps: expected a valid integer, got 'x'"),
         ("steps: x\n", ["steps=y"], "command line: steps: expected a valid integer, got 'y'"),
-        ("steps: 3\n", ["inner.rat=1"], "command line: unknown key 'inner.rat'; did you mean 'inner.rate'?"),
-        ("steps: 3\nwat: 1\n", ["inner.rat=5"], "FILE: unknown key 'wat'; it has steps, inner, others, path"),
-        ("steps: 3\nwat: 1\n", ["inner.rat=5"], "command line: unknown key 'inner.rat'; did you mean 'inner.rate'?"),
+        (
+            "steps: 3\n",
+            ["inner.rat=1"],
+            "command line: unknown key 'inner.rat'; did you mean 'inner.rate'?",
+        ),
+        (
+            "steps: 3\nwat: 1\n",
+            ["inner.rat=5"],
+            "FILE: unknown key 'wat'; it has steps, inner, others, path",
+        ),
+        (
+            "steps: 3\nwat: 1\n",
+            ["inner.rat=5"],
+            "command line: unknown key 'inner.rat'; did you mean 'inner.rate'?",
+        ),
         ("steps: x\n", ["inner=5"], "FILE: steps: expected a valid integer, got 'x'"),
         ("steps: x\n", ["inner=5"], "command line: inner: expected an object, got 5"),
         ("steps: 3\n", ["path=${nope}"], "command line: Interpolation key 'nope' not found"),
         ("steps: 3\npath: ${nope}\n", ["steps=4"], "FILE: Interpolation key 'nope' not found"),
         ("steps: 3\nothers: [{}]\n", ["others.x=4"], "command line: unknown key 'others.0.x'"),
-        ("steps: 3\nothers: []\n", ["others.rate=4"], "argument 'others.rate=4': others has 0 entries"),
+        (
+            "steps: 3\nothers: []\n",
+            ["others.rate=4"],
+            "argument 'others.rate=4': others has 0 entries",
+        ),
     ],
 )
 def test_a_mistake_is_blamed_on_its_own_side(load, tmp_path, text, overrides, message):
@@ -87,12 +119,18 @@ def test_a_mistake_is_blamed_on_its_own_side(load, tmp_path, text, overrides, me
     assert any(line.startswith(message) for line in lines), lines
 
 
-@given(st.integers(1, 10**6), st.floats(1e-9, 1e9), st.lists(st.text("abcxyz", min_size=1), max_size=3))
+@given(
+    st.integers(1, 10**6), st.floats(1e-9, 1e9), st.lists(st.text("abcxyz", min_size=1), max_size=3)
+)
 def test_resolved_config_validates_to_itself(steps, rate, languages):
     config = Outer(steps=steps, inner=Inner(rate=rate, languages=tuple(languages)))
     plain = to_plain(config)
     assert validate(Outer, plain, "again") == config
-    assert config_digest(plain) == config_digest(dict(reversed(plain.items()))) != config_digest({**plain, "steps": 0})
+    assert (
+        config_digest(plain)
+        == config_digest(dict(reversed(plain.items())))
+        != config_digest({**plain, "steps": 0})
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,7 +150,9 @@ def test_home_is_expanded_in_paths(given, entry, monkeypatch):
     data = validate(DataConfig, {"shards": ["~/a", "b"], "heldout": {"x": "~/h"}}, "f")
     assert to_plain(data)["shards"] == ["/home/ada/a", "b"]
     assert data.heldout == {"x": Path("/home/ada/h")}
-    with pytest.raises(ConfigurationError, match="output: ~no-such-user/x: there is no such home folder"):
+    with pytest.raises(
+        ConfigurationError, match="output: ~no-such-user/x: there is no such home folder"
+    ):
         validate(Recipe, {"corpus": "c", "output": "~no-such-user/x"}, "f")
 
 
@@ -144,7 +184,9 @@ class Keys:
     mode: Literal["train", "heldout"] = "train"
     path: Path | None = None
     free: Any = None
-    sentences: Annotated[Component, SENTENCES] = field(default_factory=lambda: SENTENCES.resolve("regex"))
+    sentences: Annotated[Component, SENTENCES] = field(
+        default_factory=lambda: SENTENCES.resolve("regex")
+    )
     long: str = "x" * 80
     hidden: int = Field(default=1, exclude=True)
 
@@ -187,7 +229,12 @@ def test_a_file_changes_its_base_and_a_variant_changes_the_file(tmp_path):
     expected = {"steps": 3, "seed": 2, "data": {"lanes": 4, "micro_batch": 2}}
     expected["optimizer"] = {"name": "adamw", "eps": 1e-6}
     assert read_composed(TrainConfig, path) == expected
-    small = expected | {"steps": 1, "seed": 1, "data": {"lanes": 2, "micro_batch": 2}, "model": {"dim": 8}}
+    small = expected | {
+        "steps": 1,
+        "seed": 1,
+        "data": {"lanes": 2, "micro_batch": 2},
+        "model": {"dim": 8},
+    }
     assert read_composed(TrainConfig, path, ["variant=small", "steps=9"]) == small
     with pytest.raises(ConfigurationError, match="no variant 'lost'; known: small"):
         read_composed(TrainConfig, path, ["variant=lost"])
@@ -201,14 +248,22 @@ def test_algorithms_families_names_and_lists_replace_those_of_the_base(tmp_path)
         "model: {family: encoder, dim: 8, heads: {masked_lm: 1.0}}}",
     )
     model = {"family": "decoder", "heads": {"lm": 1.0}}
-    assert read_composed(TrainConfig, path) == {"optimizer": {"name": "sgd"}, "model": model, "freeze": ["body"]}
+    assert read_composed(TrainConfig, path) == {
+        "optimizer": {"name": "sgd"},
+        "model": model,
+        "freeze": ["body"],
+    }
     path.write_text("{base: low.yaml, model: {family: encoder, layers: 2, heads: {sentence: 1.0}}}")
     merged = {"family": "encoder", "dim": 8, "layers": 2, "heads": {"sentence": 1.0}}
     assert read_composed(TrainConfig, path)["model"] == merged
 
 
 def test_each_command_takes_its_part(tmp_path):
-    path = write(tmp_path, own="{pipeline: {corpus: a}, train: {base: low.yaml, steps: 2}}", low="{train: {seed: 3}}")
+    path = write(
+        tmp_path,
+        own="{pipeline: {corpus: a}, train: {base: low.yaml, steps: 2}}",
+        low="{train: {seed: 3}}",
+    )
     assert read_composed(TrainConfig, path) == {"seed": 3, "steps": 2}
     assert load_config(Recipe, path, ["output=x"]).corpus == "a"
     path.write_text("{pipeline: {corpus: a}}")
@@ -233,16 +288,29 @@ def test_mistakes_in_bases_are_named(tmp_path, text, said):
 
 def test_sizes_are_models_that_other_keys_change(tmp_path):
     path = write(
-        tmp_path, own="{model: {family: encoder, dim: 8, layers: 1, attention_heads: 1, ffn_dim: 8, heads: {}}}"
+        tmp_path,
+        own="{model: {family: encoder, dim: 8, layers: 1, attention_heads: 1, ffn_dim: 8, heads: {}}}",
     )
     words = ["data.shards=x", "output=y"]
     bert = load_config(TrainConfig, path, [*words, "model=size:bert_base"]).model
-    assert (bert.dim, bert.layers, bert.type_vocab_size, [*bert.heads]) == (768, 12, 2, ["masked_lm"])
-    changed = ["model=size:bert_base", "model.layers=6", "model.position.maximum=64", "model.heads={sentence: 1.0}"]
+    assert (bert.dim, bert.layers, bert.type_vocab_size, [*bert.heads]) == (
+        768,
+        12,
+        2,
+        ["masked_lm"],
+    )
+    changed = [
+        "model=size:bert_base",
+        "model.layers=6",
+        "model.position.maximum=64",
+        "model.heads={sentence: 1.0}",
+    ]
     small = load_config(TrainConfig, path, [*words, *changed]).model
     assert (small.dim, small.layers, [*small.heads]) == (768, 6, ["sentence"])
     assert (small.position.kind, small.position.maximum) == ("learned", 64)
-    with pytest.raises(ConfigurationError, match="no size 'bert_bse' in configs/models; did you mean 'bert_base'"):
+    with pytest.raises(
+        ConfigurationError, match="no size 'bert_bse' in configs/models; did you mean 'bert_base'"
+    ):
         load_config(TrainConfig, path, [*words, "model=size:bert_bse"])
     with pytest.raises(ConfigurationError, match="size or family, got both"):
         load_config(TrainConfig, path, [*words, "model.size=bert_base"])

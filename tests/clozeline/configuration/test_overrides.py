@@ -12,7 +12,13 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from clozeline.configuration.config import ONE_OR_MORE, config_class, load_config, read_mapping, validate
+from clozeline.configuration.config import (
+    ONE_OR_MORE,
+    config_class,
+    load_config,
+    read_mapping,
+    validate,
+)
 from clozeline.configuration.overrides import dump_yaml, override, parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.recipe import Recipe
@@ -28,7 +34,9 @@ class Part:
 
 @config_class
 class Whole:
-    sentences: Annotated[Component, SENTENCES] = field(default_factory=lambda: SENTENCES.resolve("regex"))
+    sentences: Annotated[Component, SENTENCES] = field(
+        default_factory=lambda: SENTENCES.resolve("regex")
+    )
     part: Part = Part()
     parts: dict[str, Part] | None = None
     listed: list[Part] = field(default_factory=list)
@@ -68,10 +76,22 @@ def test_a_mapping_merges_or_replaces(argument, key, after):
 @pytest.mark.parametrize(
     ("before", "arguments", "after"),
     [
-        ({"listed": [{"weight": 1.0}, {}]}, ["listed.weight=5.0"], {"listed": [{"weight": 5.0}, {"weight": 5.0}]}),
+        (
+            {"listed": [{"weight": 1.0}, {}]},
+            ["listed.weight=5.0"],
+            {"listed": [{"weight": 5.0}, {"weight": 5.0}]},
+        ),
         ({"listed": [{}, {}]}, ["listed.1.weight=5.0"], {"listed": [{}, {"weight": 5.0}]}),
-        ({"sentences": "lines"}, ["sentences.option=2"], {"sentences": {"name": "lines", "option": 2}}),
-        ({}, ["sentences.option=2"], {"sentences": {**SENTENCES.resolve("regex").plain(), "option": 2}}),
+        (
+            {"sentences": "lines"},
+            ["sentences.option=2"],
+            {"sentences": {"name": "lines", "option": 2}},
+        ),
+        (
+            {},
+            ["sentences.option=2"],
+            {"sentences": {**SENTENCES.resolve("regex").plain(), "option": 2}},
+        ),
         ({"part": "${nope}"}, ["part=null"], {"part": None}),
         ({}, ["part.weight=5.0", "part={tags: {}}"], {"part": {"tags": {}, "weight": 5.0}}),
         # in their order
@@ -247,11 +267,32 @@ def test_words_and_numbers(text, value):
 
 
 LOOKALIKES = st.sampled_from(
-    ["1e5", "3e-4", "+.5", "12:30", "010", "0o17", "no", "true", "Null", "2024-05-06", ".inf", "=", "<<"]
+    [
+        "1e5",
+        "3e-4",
+        "+.5",
+        "12:30",
+        "010",
+        "0o17",
+        "no",
+        "true",
+        "Null",
+        "2024-05-06",
+        ".inf",
+        "=",
+        "<<",
+    ]
 )
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8) | LOOKALIKES,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(max_size=8)
+    | LOOKALIKES,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -267,9 +308,23 @@ def test_what_is_written_is_read(value):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        *[(text, ".") for text in ("[" * 2000, "{a: " * 2000, "- " * 2000, "a: 0b_", "? [a]\n: b", "{a: b}: c", "\0")],
+        *[
+            (text, ".")
+            for text in (
+                "[" * 2000,
+                "{a: " * 2000,
+                "- " * 2000,
+                "a: 0b_",
+                "? [a]\n: b",
+                "{a: b}: c",
+                "\0",
+            )
+        ],
         ("!!python/object/apply:os.getcwd []", "could not determine a constructor"),
-        *[(text, r"key .* is given twice(.|\n)*line") for text in ("a: 1\na: 2", "x: {b: 1, b: 2}", "- {1: a, 1: b}")],
+        *[
+            (text, r"key .* is given twice(.|\n)*line")
+            for text in ("a: 1\na: 2", "x: {b: 1, b: 2}", "- {1: a, 1: b}")
+        ],
     ],
 )
 def test_what_is_no_yaml_is_one_kind_of_error(text, problem):
@@ -278,7 +333,8 @@ def test_what_is_no_yaml_is_one_kind_of_error(text, problem):
 
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
-    f"{key}: &{key} [{', '.join([f'*{before}'] * 10)}]\n" for before, key in itertools.pairwise("abcdefghi")
+    f"{key}: &{key} [{', '.join([f'*{before}'] * 10)}]\n"
+    for before, key in itertools.pairwise("abcdefghi")
 )
 
 
@@ -296,16 +352,21 @@ def test_a_text_that_becomes_too_large_is_refused_at_its_line(tmp_path, text, pr
     usual = parse_yaml("base: &base {a: 1, b: &b [1, 2]}\nc: *b\nagain: [*base, *base]")
     assert usual == {"base": base, "c": [1, 2], "again": [base, base]}
     (tmp_path / "c.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigurationError, match=rf"c\.yaml: cannot be read as YAML: {problem}.* in line \d+$"):
+    with pytest.raises(
+        ConfigurationError, match=rf"c\.yaml: cannot be read as YAML: {problem}.* in line \d+$"
+    ):
         read_mapping(tmp_path / "c.yaml")
 
 
 @pytest.mark.parametrize(
-    "key", ["a..b", ".part", "part.", ".", "part..weight", "part" + "." * 2000, ".".join(["part"] * 2000)]
+    "key",
+    ["a..b", ".part", "part.", ".", "part..weight", "part" + "." * 2000, ".".join(["part"] * 2000)],
 )
 def test_a_key_that_cannot_be_one_is_refused_by_one_message(tmp_path, key):
     (tmp_path / "c.yaml").write_text("{}")
-    with pytest.raises(ConfigurationError, match=r"^argument '.*expected a key such as .*$") as caught:
+    with pytest.raises(
+        ConfigurationError, match=r"^argument '.*expected a key such as .*$"
+    ) as caught:
         load_config(Whole, tmp_path / "c.yaml", [f"{key}=1"])
     assert caught.value.exit_code == 64
 

@@ -42,7 +42,9 @@ def test_kinds(special, tmp_path):
 
 def test_a_configuration_is_a_file(special, tmp_path):
     path, kind = special
-    with pytest.raises(ConfigurationError, match=f"--config {path}: expected a file or folder, got {kind}"):
+    with pytest.raises(
+        ConfigurationError, match=f"--config {path}: expected a file or folder, got {kind}"
+    ):
         read_mapping(path)
     with pytest.raises(ConfigurationError, match="expected a YAML file, got a folder"):
         read_mapping(tmp_path)
@@ -55,7 +57,9 @@ def test_a_configuration_is_a_file(special, tmp_path):
 @pytest.mark.parametrize("shape", ["{}", "input={}", "--config={}"])
 def test_a_word_of_the_command_line_names_a_file(special, shape):
     path, kind = special
-    with pytest.raises(ConfigurationError, match=f"argument {path}: expected a file or folder, got {kind}"):
+    with pytest.raises(
+        ConfigurationError, match=f"argument {path}: expected a file or folder, got {kind}"
+    ):
         Parser().parse_known_args([shape.format(path)])
 
 
@@ -63,7 +67,11 @@ def test_a_key_of_a_configuration_names_a_file(special):
     from typing import Annotated
 
     path, kind = special
-    for type_, value in ((Path, str(path)), (list[Path], [str(path)]), (dict[str, Path], {"a": str(path)})):
+    for type_, value in (
+        (Path, str(path)),
+        (list[Path], [str(path)]),
+        (dict[str, Path], {"a": str(path)}),
+    ):
         with pytest.raises(ConfigurationError, match=f"got {kind}"):
             validate(Annotated[type_, HOME_EXPANDED], value, "FILE")
 

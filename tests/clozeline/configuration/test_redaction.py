@@ -41,7 +41,18 @@ SECRETS = [
     "Authorization",
     "private_key",
 ]
-PLAIN = ["key", "text_key", "url_key", "tokenizer", "tokens", "token_dtype", "tokens_per_s", "keys", "monkey", "passes"]
+PLAIN = [
+    "key",
+    "text_key",
+    "url_key",
+    "tokenizer",
+    "tokens",
+    "token_dtype",
+    "tokens_per_s",
+    "keys",
+    "monkey",
+    "passes",
+]
 
 
 def test_names_of_secrets():
@@ -58,7 +69,9 @@ def test_the_head_named_token_is_no_secret(token):
     assert redact(plain) == {**plain, "token": MASK}
     assert redact(measured := {"losses": {"token": 0.31}}) == measured
     remember(plain)
-    assert redact_text("model.heads.token=50.0 token=hidden") == f"model.heads.token=50.0 token={MASK}"
+    assert (
+        redact_text("model.heads.token=50.0 token=hidden") == f"model.heads.token=50.0 token={MASK}"
+    )
 
 
 def test_no_key_of_a_recipe_is_taken_for_a_secret():
@@ -66,7 +79,9 @@ def test_no_key_of_a_recipe_is_taken_for_a_secret():
     for registry in (OBJECTIVES, FILTERS, READERS, EXTRACTORS, TOKENIZERS):
         for name in registry.available():
             options = getattr(registry.load_class(name), "Options", None)
-            keys |= {key for key, *_ in describe(options)} if options else set()  # published tokenizers have none
+            keys |= (
+                {key for key, *_ in describe(options)} if options else set()
+            )  # published tokenizers have none
     assert len(keys) > 150
     assert [key for key in keys if is_secret(key.split(".")[-1])] == []
 
@@ -119,7 +134,10 @@ def test_data_lose_their_secrets_and_nothing_else():
         ("http://host:80/a@b and git@host", "http://host:80/a@b and git@host"),
         ("argument 'data.store.fsspec.secret=abc'", "argument 'data.store.fsspec.secret=***"),
         ("data.store.fsspec.key=abc x.key=abc", "data.store.fsspec.key=*** x.key=abc"),
-        ("got {'secret': 'a b', \"token\": 12, 'x_key': 'y'}", "got {'secret': ***, \"token\": ***, 'x_key': 'y'}"),
+        (
+            "got {'secret': 'a b', \"token\": 12, 'x_key': 'y'}",
+            "got {'secret': ***, \"token\": ***, 'x_key': 'y'}",
+        ),
         ("fsspec.token: expected a text", "fsspec.token: expected a text"),
         ("https://h/x?sv=1&token=abc&y=2", "https://h/x?sv=1&token=***&y=2"),
     ],
@@ -130,16 +148,25 @@ def test_texts(text, shown):
 
 def test_a_secret_that_was_read_is_in_no_text_afterwards():
     remember(
-        {"fsspec": {"key": "AKIAREAD", "token": {"private_key": "-----\nline/two\n-----"}}, "n": "u://a:wo%72d-1@h"}
+        {
+            "fsspec": {"key": "AKIAREAD", "token": {"private_key": "-----\nline/two\n-----"}},
+            "n": "u://a:wo%72d-1@h",
+        }
     )
     for form in ("AKIAREAD", "line/two", "line%2Ftwo", "word-1", "wo%72d-1"):
         assert form not in redact_text(f"the package says {form}!"), form
-        for error in (StorageError(f"x {form}"), DamagedBlock(f"y/{form}", 1, "a", form), IntegrityError(form)):
+        for error in (
+            StorageError(f"x {form}"),
+            DamagedBlock(f"y/{form}", 1, "a", form),
+            IntegrityError(form),
+        ):
             assert form not in str(error)
     assert redact_text("remember the rest") == "remember the rest"
     remember({"password": "n0pe"})
     assert redact_text("it is n0pe") == f"it is {MASK}", "the shortest"
-    remember({"fsspec": {"key": "the"}, "password": MASK})  # too short, and what is shown in the place of one
+    remember(
+        {"fsspec": {"key": "the"}, "password": MASK}
+    )  # too short, and what is shown in the place of one
     assert redact_text(f"remember the {MASK}") == f"remember the {MASK}"
 
 
@@ -166,9 +193,15 @@ def test_a_written_configuration_is_read_as_if_its_secrets_were_not_given(tmp_pa
     """They may come from the environment."""
     path = tmp_path / "config.yaml"
     save_yaml({"retries": 2, "fsspec": {"secret": "hush-hush", "anon": False}}, path)
-    assert yaml.safe_load(path.read_text()) == {"retries": 2, "fsspec": {"secret": MASK, "anon": False}}
+    assert yaml.safe_load(path.read_text()) == {
+        "retries": 2,
+        "fsspec": {"secret": MASK, "anon": False},
+    }
     assert load_config(StoreOptions, path).fsspec == {"anon": False}
-    assert load_config(StoreOptions, path, ["fsspec.secret=given"]).fsspec == {"secret": "given", "anon": False}
+    assert load_config(StoreOptions, path, ["fsspec.secret=given"]).fsspec == {
+        "secret": "given",
+        "anon": False,
+    }
     monkeypatch.setenv("STORE_SECRET", "from-outside")
     path.write_text("fsspec: {secret: '${oc.env:STORE_SECRET}'}")
     assert load_config(StoreOptions, path).fsspec == {"secret": "from-outside"}

@@ -26,12 +26,18 @@ def _variables(monkeypatch):
         ("corpus: ${oc.decode:'[1]'}", "corpus: .*oc.decode"),
         ("corpus: '${oc.dict.values:store}'", "corpus: .*oc.dict"),
         ("corpus: '${data.${name}}'\nname: x", "corpus: .*another reference"),
-        ("store: {fsspec: {secret: '${oc.env:HIDDEN_KEY}'}}\ncorpus: '${store.fsspec.secret}'", "corpus: .*a secret"),
+        (
+            "store: {fsspec: {secret: '${oc.env:HIDDEN_KEY}'}}\ncorpus: '${store.fsspec.secret}'",
+            "corpus: .*a secret",
+        ),
         (
             "store: {fsspec: {key: '${oc.env:HIDDEN_KEY}'}}\ncorpus: {copy: '${store.fsspec}'}",
             "corpus.copy: .*a secret",
         ),
-        ("store: {fsspec: {key: '${oc.env:HIDDEN_KEY}'}}\ncorpus: '${store}'", "corpus: .*a secret"),
+        (
+            "store: {fsspec: {key: '${oc.env:HIDDEN_KEY}'}}\ncorpus: '${store}'",
+            "corpus: .*a secret",
+        ),
     ],
 )
 def test_a_reference_that_copies_what_is_not_in_the_file_is_refused_by_its_key(text, named):
@@ -53,11 +59,18 @@ def test_keys_of_the_file_and_variables_in_secrets_are_read():
     """
     assert override(dict, parse_yaml(text), [], "FILE") == {
         "data": {"folder": "sets", "shards": "sets/train"},
-        "store": {"fsspec": {"key": "hush-hush-value", "client": {"password": "Bearer hush-hush-value"}}},
+        "store": {
+            "fsspec": {"key": "hush-hush-value", "client": {"password": "Bearer hush-hush-value"}}
+        },
     }
 
 
 def test_text_without_references_is_kept():
-    plain = {"price": "$5 {net}", "glob": "a/{b,c}/*.txt", "empty": "$", "nested": [{"x": "}${"[:1]}]}
+    plain = {
+        "price": "$5 {net}",
+        "glob": "a/{b,c}/*.txt",
+        "empty": "$",
+        "nested": [{"x": "}${"[:1]}],
+    }
     assert find_wrong_reference(plain) is None
     assert override(dict, yaml.safe_load(yaml.safe_dump(plain)), [], "FILE") == plain

@@ -52,7 +52,12 @@ def test_every_key_that_is_named_exists():
 def test_every_algorithm_and_command_that_is_named_exists():
     folders = {registry.name for registry in REGISTRIES}
     for folder, words in WORDS["algorithms"].items():
-        known = {name for registry in REGISTRIES if registry.name == folder for name in registry.available()}
+        known = {
+            name
+            for registry in REGISTRIES
+            if registry.name == folder
+            for name in registry.available()
+        }
         assert folder in folders
         for word, entry in words.items():
             assert set(entry["write"]) <= known, word
@@ -126,11 +131,16 @@ def test_a_language_is_known_by_its_other_codes(tmp_path, capsys):
     (tmp_path / "a.txt").write_text("Der Hund bellt.\n")
     words = [f"input={tmp_path}/a.txt", f"output={tmp_path}/out", "--dry-run"]
     for code, right in {"ger": "de", "fre": "fr", "chi": "zh", "deu": "de"}.items():
-        assert run_recipe(["clean", *words, f"clean.language={{name: py3langid, keep: [{code}]}}"]) == 64
+        assert (
+            run_recipe(["clean", *words, f"clean.language={{name: py3langid, keep: [{code}]}}"])
+            == 64
+        )
         assert f"did you mean '{right}'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("word", "right"), {"max_new_tokens": "max_tokens", "num_beams": "width"}.items())
+@pytest.mark.parametrize(
+    ("word", "right"), {"max_new_tokens": "max_tokens", "num_beams": "width"}.items()
+)
 def test_words_of_generation_are_translated(word, right):
     with pytest.raises(ConfigurationError, match=f"here it is '{right}'"):
         settings_of(GenerateSettings, [f"{word}=5"])
@@ -139,5 +149,10 @@ def test_words_of_generation_are_translated(word, right):
 def test_a_word_is_translated_only_into_a_key_that_the_command_has():
     assert translate_key("batch_size", ["max_tokens", "seed"]) is None
     assert translate_key("no_such_word", ["data.global_batch"]) is None
-    assert translate_key("Batch-Size", ["data.global_batch"]).startswith("here it is 'data.global_batch'")
-    assert translate_key("max_new_tokens", ["max_tokens"], "generate.") == "here it is 'generate.max_tokens'"
+    assert translate_key("Batch-Size", ["data.global_batch"]).startswith(
+        "here it is 'data.global_batch'"
+    )
+    assert (
+        translate_key("max_new_tokens", ["max_tokens"], "generate.")
+        == "here it is 'generate.max_tokens'"
+    )

@@ -46,7 +46,9 @@ def fresh(monkeypatch):
 
 def test_the_variable_and_the_block_disable_it():
     environment = os.environ | {library.SWITCH: "0"}
-    done = subprocess.run([sys.executable, "-c", _SHOW], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", _SHOW], env=environment, capture_output=True, text=True, check=True
+    )
     expected = "compiled module not in use (disabled by CLOZELINE_NATIVE=0): same results, slower"
     assert done.stdout.strip() == f"False {expected}"
     before = is_available()
@@ -79,7 +81,9 @@ def test_a_library_of_other_sources_is_not_used(monkeypatch):
 
 @needs_module
 def test_arrays_of_another_type_or_layout_never_reach_it():
-    shingles = Function("clozeline_shingles", array_of("u8"), ctypes.c_int64, ctypes.c_int64, array_of("u8"))
+    shingles = Function(
+        "clozeline_shingles", array_of("u8"), ctypes.c_int64, ctypes.c_int64, array_of("u8")
+    )
     for words in (np.zeros(4, "i8"), np.zeros(4, ">u8"), np.zeros(8, "u8")[::2]):
         with pytest.raises(ctypes.ArgumentError, match="expected a contiguous array of uint64"):
             shingles(words, 4, 2, np.zeros(3, "u8"))

@@ -21,7 +21,9 @@ def same_words(text):
     """Compare with the words of the match form, hashed one by one; True if Python was not asked for all of them."""
     native = minhash.word_hashes(text, WordHashes().__getitem__)
     if native is not None:
-        assert native.tolist() == [xxhash.xxh3_64_intdigest(word.encode()) for word in match_words(text)]
+        assert native.tolist() == [
+            xxhash.xxh3_64_intdigest(word.encode()) for word in match_words(text)
+        ]
         assert native.dtype == np.uint64
     return native is not None
 
@@ -51,7 +53,11 @@ def test_minima(data, values, functions):
     draw = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     edges = np.array([0, 1, 2**63 - 1, 2**63, 2**64 - 1], np.uint64)
     shingles, factors, offsets = (
-        np.where(draw.random(size) < 0.2, draw.choice(edges, size), draw.integers(0, 2**64, size, np.uint64))
+        np.where(
+            draw.random(size) < 0.2,
+            draw.choice(edges, size),
+            draw.integers(0, 2**64, size, np.uint64),
+        )
         for size in (values, functions, functions)
     )
     expected = np.full(functions, 2**64 - 1, np.uint64)
@@ -64,13 +70,18 @@ def test_minima(data, values, functions):
 
 @given(st.integers(0, 3), st.integers(1, 5), st.integers(1, 18), st.integers(0, 2**32))
 def test_band_keys(documents, bands, rows, seed):
-    signatures = np.random.default_rng(seed).integers(0, 2**64, (documents, bands * rows), np.uint64)
+    signatures = np.random.default_rng(seed).integers(
+        0, 2**64, (documents, bands * rows), np.uint64
+    )
     keys = minhash.band_keys(signatures, bands, rows)
     if rows > 16:
         assert keys is None
         return
     parts = signatures.reshape(documents, bands, rows)
-    expected = [[xxhash.xxh3_64_intdigest(part.tobytes(), seed=b) for b, part in enumerate(row)] for row in parts]
+    expected = [
+        [xxhash.xxh3_64_intdigest(part.tobytes(), seed=b) for b, part in enumerate(row)]
+        for row in parts
+    ]
     assert keys.tolist() == expected
     assert keys.shape == (documents, bands)
     with pytest.raises(ValueError, match="expected signatures of"):

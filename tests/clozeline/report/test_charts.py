@@ -19,11 +19,17 @@ POINTS = [(float(step), 10.0 / step) for step in range(1, 60)]
 def test_hostile_names_are_text_and_pictures_need_nothing_else():
     marked = [Series(HOSTILE, POINTS), Series("marked", POINTS[:3])]
     smooth = [Series(HOSTILE, POINTS, smooth=True)]
-    text = page("", [lines(HOSTILE, marked, HOSTILE, levels={HOSTILE: 4.5}), lines(HOSTILE, smooth, HOSTILE)])
+    text = page(
+        "",
+        [lines(HOSTILE, marked, HOSTILE, levels={HOSTILE: 4.5}), lines(HOSTILE, smooth, HOSTILE)],
+    )
     parsed = checked(text)
     assert parsed.count("svg") == len(parsed.pictures) == 2
     assert all(figures.startswith(f"{visible(HOSTILE)}: ") for figures in parsed.pictures)
-    assert {name for tag, facts in parsed.tags if tag == "svg" for name in facts} == {"role", "viewbox"}
+    assert {name for tag, facts in parsed.tags if tag == "svg" for name in facts} == {
+        "role",
+        "viewbox",
+    }
     # its text looks like a colour that is replaced and like an id that is removed; neither is touched
     assert sum('$\\q$ #000001 id="a" <b>&amp;' in one for one in parsed.svg_texts) == 2
 
@@ -31,11 +37,16 @@ def test_hostile_names_are_text_and_pictures_need_nothing_else():
 def paths(picture, colour):
     """Points of the lines of a colour, in units."""
     drawn = re.findall(rf'<path d="([^"]*)" style="fill:none;stroke:{re.escape(colour)}', picture)
-    return [[(float(x), float(y)) for x, y in re.findall(r"[ML] ([\d.-]+) ([\d.-]+)", path)] for path in drawn]
+    return [
+        [(float(x), float(y)) for x, y in re.findall(r"[ML] ([\d.-]+) ([\d.-]+)", path)]
+        for path in drawn
+    ]
 
 
 def test_series_share_their_axes():
-    picture = lines("Loss", [Series("a", [(1, 4.0), (3, 2.0)]), Series("b", [(2, 3.0), (3, 3.0)])], "step")
+    picture = lines(
+        "Loss", [Series("a", [(1, 4.0), (3, 2.0)]), Series("b", [(2, 3.0), (3, 3.0)])], "step"
+    )
     ((a, b),), ((c, d),) = paths(picture, "var(--c0)"), paths(picture, "var(--c1)")
     assert c[0] == pytest.approx((a[0] + b[0]) / 2, abs=0.1)
     assert d[0] == pytest.approx(b[0], abs=0.1)
@@ -46,7 +57,10 @@ def test_series_share_their_axes():
 def test_a_level_has_a_key_and_an_axis_its_numbers_and_its_name_in_the_middle():
     picture = lines("Loss", [Series("a", [(1, 4.0), (3, 2.0)])], "step", levels={"entropy": 3.5})
     assert "entropy 3.5</small>" in picture
-    ((left, _), (right, _)), (level, _) = *paths(picture, "var(--c0)"), paths(picture, "var(--c1)")[0]
+    ((left, _), (right, _)), (level, _) = (
+        *paths(picture, "var(--c0)"),
+        paths(picture, "var(--c1)")[0],
+    )
     words = re.findall(r'<text x="(.*?)" y="(.*?)".*?>(.*?)</text>', picture)
     at = {word: (float(x), float(y)) for x, y, word in words}
     assert (at["1"][0], at["3"][0], at["step"][0]) == (left, right, (left + right) / 2)
@@ -82,7 +96,11 @@ def test_values_are_where_the_numbers_of_the_axes_say():
     found = re.findall(r'<text x="([\d.]+)" y="([\d.]+)"[^>]*>(\d+)</text>', drawn)
     assert len(found) > 6
     for x, y, value in found:
-        near = plot.x(float(value)) - float(x) if float(y) > 160 else plot.y(float(value)) + 3.5 - float(y)
+        near = (
+            plot.x(float(value)) - float(x)
+            if float(y) > 160
+            else plot.y(float(value)) + 3.5 - float(y)
+        )
         assert abs(near) < 0.06
     assert ">step</text>" in drawn
 

@@ -10,7 +10,16 @@ from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.registries import ADAPTERS
 from tests.contracts import contract
-from tests.model.adapters.adapted_models import MERGED, NAMES, adapted, case, case_of, disturbed, scores, takes_places
+from tests.model.adapters.adapted_models import (
+    MERGED,
+    NAMES,
+    adapted,
+    case,
+    case_of,
+    disturbed,
+    scores,
+    takes_places,
+)
 from tests.model.generation.test_beam import sums_of
 from tests.model.small_models import VOCABULARY, batch_for, built, small_config
 
@@ -65,7 +74,9 @@ def test_the_adapter_alone_trains(name, recomputed):
         recompute_layers(model)
     before = {own: parameter.detach().clone() for own, parameter in model.named_parameters()}
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    assert all(own.startswith("adapters.own.") == p.requires_grad for own, p in model.named_parameters())
+    assert all(
+        own.startswith("adapters.own.") == p.requires_grad for own, p in model.named_parameters()
+    )
     optimizer = torch.optim.AdamW(trained, lr=1e-2, weight_decay=0.1)
     for step in range(5):
         optimizer.zero_grad()
@@ -92,10 +103,17 @@ def test_the_base_of_a_configured_adapter_has_the_weights_that_it_has_alone(name
     with_it = build_model(config, VOCABULARY, {}, seed=5)
     alone = build_model(small_config(family), VOCABULARY, {}, seed=5)
     base = dict(alone.named_parameters())
-    own = {key: parameter for key, parameter in with_it.named_parameters() if key.startswith(f"adapters.{name}.")}
+    own = {
+        key: parameter
+        for key, parameter in with_it.named_parameters()
+        if key.startswith(f"adapters.{name}.")
+    }
     assert own
     assert base.keys() | own.keys() == dict(with_it.named_parameters()).keys()
-    assert all(torch.equal(parameter, dict(with_it.named_parameters())[key]) for key, parameter in base.items())
+    assert all(
+        torch.equal(parameter, dict(with_it.named_parameters())[key])
+        for key, parameter in base.items()
+    )
     assert sum(p.numel() for p in own.values()) == with_it.num_parameters() - alone.num_parameters()
 
 
@@ -109,7 +127,10 @@ def test_a_merged_model_computes_the_same_and_is_restored_to_the_byte(name):
     assert (scores(model, tensors) - beside).abs().max() <= 1e-5
     assert not torch.allclose(scores(built(case_of(name)[0]).eval(), tensors), beside, atol=1e-3)
     model.family.load_state_dict(before, strict=False)
-    assert all(torch.equal(parameter, bytes_before[own]) for own, parameter in model.family.named_parameters())
+    assert all(
+        torch.equal(parameter, bytes_before[own])
+        for own, parameter in model.family.named_parameters()
+    )
     model.use_adapter("own")
     assert torch.equal(scores(model, tensors), beside)
 
@@ -122,14 +143,19 @@ def test_what_no_weight_can_hold_is_not_merged(name):
 
 
 @pytest.mark.parametrize(
-    ("family", "name"), [(family, name) for family in GENERATING for name in NAMES if accepted(family, name)]
+    ("family", "name"),
+    [(family, name) for family in GENERATING for name in NAMES if accepted(family, name)],
 )
 def test_a_cached_generation_is_that_of_whole_rows(family, name):
     model = adapted(family, name)
     start = {"decoder_start": 0} if family == "encoder_decoder" else {}
     prompts = [[5, 6, 7, 8], [9, 3]]
-    for prompt, one in zip(prompts, generate(model, prompts, Decoding(max_tokens=5), **start), strict=True):
-        assert one.score == pytest.approx(float(sums_of(model, prompt, [one.ids], start)[0, -1]), abs=1e-4)
+    for prompt, one in zip(
+        prompts, generate(model, prompts, Decoding(max_tokens=5), **start), strict=True
+    ):
+        assert one.score == pytest.approx(
+            float(sums_of(model, prompt, [one.ids], start)[0, -1]), abs=1e-4
+        )
 
 
 @pytest.mark.parametrize("name", ["prefix", "prompt"])

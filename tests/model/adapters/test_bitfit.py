@@ -31,7 +31,9 @@ def test_training_the_changes_is_training_the_biases(family):
             optimizer.step()
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     assert losses[0][-1] != losses[0][0]
-    counts = [sum(p.numel() for p in one.parameters() if p.requires_grad) for one in (model, reference)]
+    counts = [
+        sum(p.numel() for p in one.parameters() if p.requires_grad) for one in (model, reference)
+    ]
     assert counts[0] == counts[1]
 
 
@@ -42,5 +44,7 @@ def test_a_body_without_biases_is_refused():
 
 
 def test_biases_inside_a_recurrence_are_refused():
-    with pytest.raises(ConfigurationError, match="a LongShortTermMemory, enters inside its computation"):
+    with pytest.raises(
+        ConfigurationError, match="a LongShortTermMemory, enters inside its computation"
+    ):
         adapted("awd_lstm", "bitfit")

@@ -22,7 +22,11 @@ def test_a_block_computes_the_formula(place):
     def after(h):
         return h + F.gelu(h @ narrow.down.T + narrow.down_bias) @ narrow.up.T + narrow.up_bias
 
-    expected = x + after(block.body(block.norm(x))) if place == "pre" else block.norm(x + after(block.body(x)))
+    expected = (
+        x + after(block.body(block.norm(x)))
+        if place == "pre"
+        else block.norm(x + after(block.body(x)))
+    )
     assert torch.allclose(block(x), expected, atol=1e-6)
     block.train()
     torch.manual_seed(3)
@@ -39,7 +43,11 @@ def test_places_of_both_kinds():
         f"decoder.layers.2.{block}" for block in ("attention", "cross", "feed_forward")
     ]
     assert len(every) == 2 * 2 + 3 * 3
-    after = adapted("encoder_decoder", "bottleneck", width=5, after="feed_forward").adapters["own"].parts
+    after = (
+        adapted("encoder_decoder", "bottleneck", width=5, after="feed_forward")
+        .adapters["own"]
+        .parts
+    )
     assert len(after) == 2 + 3
     assert all(path.endswith(".feed_forward") for path in after)
 

@@ -20,11 +20,16 @@ def test_dropout_is_of_the_updates_input_in_training_alone():
 def test_a_merge_in_bf16_adds_in_fp32():
     model = adapted("encoder", "lora").to(torch.bfloat16)
     expected = {
-        path: (model.family.get_parameter(f"{path}.weight").float() + update.product()).to(torch.bfloat16)
+        path: (model.family.get_parameter(f"{path}.weight").float() + update.product()).to(
+            torch.bfloat16
+        )
         for path, update in model.adapters["own"].parts.items()
     }
     merge_adapter(model, "own")
-    assert all(torch.equal(model.family.get_parameter(f"{path}.weight"), value) for path, value in expected.items())
+    assert all(
+        torch.equal(model.family.get_parameter(f"{path}.weight"), value)
+        for path, value in expected.items()
+    )
 
 
 @pytest.mark.parametrize(

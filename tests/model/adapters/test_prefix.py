@@ -17,7 +17,11 @@ CONTEXT = 5
 def decoder_rows(ids, start=0):
     """A batch without padding."""
     places = torch.arange(start, start + ids.shape[1]).expand(len(ids), -1)
-    return {"input_ids": ids, "position_ids": places, "lengths": torch.full((len(ids),), ids.shape[1])}
+    return {
+        "input_ids": ids,
+        "position_ids": places,
+        "lengths": torch.full((len(ids),), ids.shape[1]),
+    }
 
 
 def with_context(model, context):
@@ -32,7 +36,9 @@ def with_context(model, context):
     with torch.no_grad():
         for path, table in adapter.parts.items():
             pair = kept[model.family.get_submodule(path)]
-            table.rows.copy_(torch.cat([part[0].transpose(0, 1).flatten(1) for part in pair], dim=1))
+            table.rows.copy_(
+                torch.cat([part[0].transpose(0, 1).flatten(1) for part in pair], dim=1)
+            )
     model.use_adapter("context")
     return model
 
@@ -40,7 +46,12 @@ def with_context(model, context):
 @pytest.mark.parametrize("left", [0, 3], ids=["full", "left padding"])
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"position": LEARNED}, {"kv_heads": None}, {"local": LocalConfig(window=20, global_every=2)}],
+    [
+        {},
+        {"position": LEARNED},
+        {"kv_heads": None},
+        {"local": LocalConfig(window=20, global_every=2)},
+    ],
     ids=["rope", "learned", "all heads", "local"],
 )
 def test_keys_and_values_of_a_context_are_the_context(changes, left):
@@ -66,7 +77,9 @@ def test_a_computed_prefix_is_that_of_its_formula():
     trunk = adapter.trunk
     hidden = torch.tanh(trunk.rows @ trunk.weight.T + trunk.bias)
     for path, part in adapter.parts.items():
-        assert torch.allclose(adapter.keys_and_values(path), hidden @ part.weight.T + part.bias, atol=1e-6)
+        assert torch.allclose(
+            adapter.keys_and_values(path), hidden @ part.weight.T + part.bias, atol=1e-6
+        )
 
 
 def test_packed_documents_and_prefixes_read_it_too():
@@ -74,9 +87,13 @@ def test_packed_documents_and_prefixes_read_it_too():
     ids = torch.randint(1, VOCABULARY, (1, 8))
     packed = decoder_rows(ids) | {"document_ids": torch.tensor([[0, 0, 0, 1, 1, 1, 1, 1]])}
     packed["position_ids"] = torch.tensor([[0, 1, 2, 0, 1, 2, 3, 4]])
-    assert torch.allclose(scores(model, packed)[:, 3:], scores(model, decoder_rows(ids[:, 3:])), atol=1e-5)
+    assert torch.allclose(
+        scores(model, packed)[:, 3:], scores(model, decoder_rows(ids[:, 3:])), atol=1e-5
+    )
     both = decoder_rows(ids) | {"prefix_length": torch.tensor([4])}
-    assert not torch.allclose(scores(model, both)[:, :3], scores(model, decoder_rows(ids))[:, :3], atol=1e-4)
+    assert not torch.allclose(
+        scores(model, both)[:, :3], scores(model, decoder_rows(ids))[:, :3], atol=1e-4
+    )
 
 
 @pytest.mark.parametrize(
@@ -85,7 +102,11 @@ def test_packed_documents_and_prefixes_read_it_too():
         ("awd_lstm", {}, "none"),
         ("elmo", {}, "none"),
         ("xlnet", {}, "RelativeAttention"),
-        ("encoder", {"position": PositionConfig(kind="none", disentangled=DisentangledConfig())}, "Disentangled"),
+        (
+            "encoder",
+            {"position": PositionConfig(kind="none", disentangled=DisentangledConfig())},
+            "Disentangled",
+        ),
     ],
     ids=["awd_lstm", "elmo", "xlnet", "deberta"],
 )

@@ -19,7 +19,10 @@ def with_tokens(family, tensors):
     length = len(TOKENS)
     first = torch.tensor(TOKENS).expand(count, -1)
     places = torch.arange(tensors["position_ids"].shape[1] + length).expand(count, -1)
-    longer = tensors | {"input_ids": torch.cat((first, tensors["input_ids"]), 1), "position_ids": places}
+    longer = tensors | {
+        "input_ids": torch.cat((first, tensors["input_ids"]), 1),
+        "position_ids": places,
+    }
     longer["lengths"] = tensors["lengths"] + length
     for name in ("type_ids", "document_ids"):
         if name in tensors:
@@ -39,7 +42,9 @@ def test_vectors_of_tokens_are_these_tokens(family):
     alone = scores(model, tensors)
     model.use_adapter("own")
     found = scores(model, tensors)
-    real = torch.arange(found.shape[1]) < tensors.get("decoder_lengths", tensors["lengths"])[:, None]
+    real = (
+        torch.arange(found.shape[1]) < tensors.get("decoder_lengths", tensors["lengths"])[:, None]
+    )
     assert found.shape == alone.shape
     assert (found - expected)[real].abs().max() <= 1e-5
     assert (alone - expected)[real].abs().max() > 1e-3
@@ -50,7 +55,9 @@ def test_it_begins_with_its_tokens_again_and_again_or_with_some_drawn_from_the_s
     adapter = add_adapter(model, "own", {"name": "prompt", "length": 5, "tokens": TOKENS})
     (part,) = adapter.parts.values()
     assert torch.equal(part.rows, model.family.tokens.weight[[7, 3, 9, 7, 3]])
-    drawn = [add_adapter(model, f"a{number}", {"name": "prompt"}, seed=number % 2) for number in range(3)]
+    drawn = [
+        add_adapter(model, f"a{number}", {"name": "prompt"}, seed=number % 2) for number in range(3)
+    ]
     rows_of = [next(iter(adapter.parts.values())).rows for adapter in drawn]
     assert torch.equal(rows_of[0], rows_of[2])
     assert not torch.equal(rows_of[0], rows_of[1])
@@ -74,7 +81,11 @@ def test_packed_documents_read_the_prompt_and_not_each_other_by_way_of_it(family
 
     def read(part):
         size = part.stop - part.start
-        batch = {"input_ids": ids[:, part], "position_ids": places[:, part], "lengths": torch.tensor([size])}
+        batch = {
+            "input_ids": ids[:, part],
+            "position_ids": places[:, part],
+            "lengths": torch.tensor([size]),
+        }
         batch["document_ids"] = documents[:, part]
         bounds = torch.tensor([0, *([3] if size == 8 else []), size], dtype=torch.int32)
         batch |= {"cu_seqlens": bounds, "max_seqlen": torch.tensor(5)}

@@ -6,7 +6,9 @@ def test_patterns_are_of_whole_parts_at_the_end_of_a_path():
     family = built("encoder").family
 
     def paths(*patterns):
-        return [path.removeprefix("stack.layers.") for path in linear_maps(family, "targets", patterns)]
+        return [
+            path.removeprefix("stack.layers.") for path in linear_maps(family, "targets", patterns)
+        ]
 
     assert paths("query") == ["0.attention.body.query", "1.attention.body.query"]
     assert paths("out", "1.attention.body.(query|key)") == [

@@ -47,9 +47,14 @@ def compare(model_type, seed):
         again, remarks = published.loaded(target, type(theirs).__name__)
         before = read_tensors(source)[0]
         after = read_tensors(target)[0]
-        found = {"in": published.difference(model, theirs), "out": logits_apart(again, theirs, tuple(model.heads))}
+        found = {
+            "in": published.difference(model, theirs),
+            "out": logits_apart(again, theirs, tuple(model.heads)),
+        }
         found["out"] = math.inf if remarks else found["out"]
-        changed = [name for name in {*before, *after} if not is_equal(before.get(name), after.get(name))]
+        changed = [
+            name for name in {*before, *after} if not is_equal(before.get(name), after.get(name))
+        ]
         found["round trip"] = len(changed)
         if model.config.architecture != "encoder":
             found["generation"] = generated_apart(model, theirs)
@@ -58,7 +63,12 @@ def compare(model_type, seed):
 
 
 def is_equal(first, second):
-    return first is not None and second is not None and first.dtype == second.dtype and torch.equal(first, second)
+    return (
+        first is not None
+        and second is not None
+        and first.dtype == second.dtype
+        and torch.equal(first, second)
+    )
 
 
 def logits_apart(again, theirs, heads):
@@ -74,12 +84,16 @@ def loss_and_gradients(model, theirs, key_map):
     theirs.double().zero_grad()
     head = next(name for name in ("masked_lm", "lm") if name in model.heads)
     # one row without padding: in float64, the classes give nan where a window holds only padding
-    ours, their = ({name: rows[:1] for name, rows in one.items()} for one in published.rows(theirs)[:2])
+    ours, their = (
+        {name: rows[:1] for name, rows in one.items()} for one in published.rows(theirs)[:2]
+    )
     index = torch.tensor([0, 1, 2, 4, 6])
     draw = torch.Generator().manual_seed(len(index))
     labels = torch.randint(4, published.VOCABULARY, (len(index),), generator=draw)
     with ComputesInFloat64():
-        loss = model(ours | {"label_index": index, "label_ids": labels, "row_weight": torch.ones(1)})[head].total
+        loss = model(
+            ours | {"label_index": index, "label_ids": labels, "row_weight": torch.ones(1)}
+        )[head].total
         output = theirs(**their)
     logits = next(output[name] for name in published.SCORES[head] if name in output)
     wanted = F.cross_entropy(logits.flatten(0, 1)[index], labels, reduction="sum")
@@ -89,12 +103,22 @@ def loss_and_gradients(model, theirs, key_map):
     every = theirs.named_parameters(remove_duplicate=False)  # a tied tensor has two names
     known = {name: own.grad for name, own in every if own.grad is not None}
     known = published.by_saved_names(key_map, known)
-    shared = {name for name, target in key_map.tensors.targets(model.config, grown).items() if target.name in known}
+    shared = {
+        name
+        for name, target in key_map.tensors.targets(model.config, grown).items()
+        if target.name in known
+    }
     expected = to_ours(key_map, model.config, known, shared)
     scale = max(gradient.abs().max().item() for gradient in expected.values())
     # a gradient that a class lacks is zero, but that of a bias of the scores, which it may hold as a buffer
-    own = {name: grown[name] for name in grown if name in shared or not name.endswith("projection.bias")}
-    apart = max((gradient - expected.get(name, 0.0)).abs().max().item() for name, gradient in own.items())
+    own = {
+        name: grown[name]
+        for name in grown
+        if name in shared or not name.endswith("projection.bias")
+    }
+    apart = max(
+        (gradient - expected.get(name, 0.0)).abs().max().item() for name, gradient in own.items()
+    )
     return abs(loss.item() - wanted.item()) / abs(wanted.item()), apart / scale
 
 
@@ -105,14 +129,20 @@ def generated_apart(model, theirs):
     paired = theirs.config.is_encoder_decoder
     start = {"decoder_start": theirs.config.decoder_start_token_id} if paired else {}
     differing = 0
-    for prompt, found in zip(PROMPTS, generate(model, PROMPTS, Decoding(max_tokens=NEW_TOKENS), **start), strict=True):
+    for prompt, found in zip(
+        PROMPTS, generate(model, PROMPTS, Decoding(max_tokens=NEW_TOKENS), **start), strict=True
+    ):
         if paired:
-            whole = theirs.generate(torch.tensor([prompt]), max_new_tokens=NEW_TOKENS, do_sample=False, use_cache=False)
+            whole = theirs.generate(
+                torch.tensor([prompt]), max_new_tokens=NEW_TOKENS, do_sample=False, use_cache=False
+            )
             expected = whole[0, -NEW_TOKENS:].tolist()
         else:  # by its scores: `generate` gives RoBERTa's decoders other positions than `forward` does
             expected = []
             for _ in range(NEW_TOKENS):
-                expected.append(int(theirs(torch.tensor([[*prompt, *expected]])).logits[0, -1].argmax()))
+                expected.append(
+                    int(theirs(torch.tensor([[*prompt, *expected]])).logits[0, -1].argmax())
+                )
         differing += sum(own != other for own, other in zip(found.ids, expected, strict=True))
     return differing
 
@@ -122,7 +152,9 @@ def measure(types, seeds, tell):
     table = {}
     for model_type in types:
         found = [compare(model_type, seed) for seed in seeds]
-        table[model_type] = {name: max(one[name] for one in found) for name in COLUMNS if name in found[0]}
+        table[model_type] = {
+            name: max(one[name] for one in found) for name in COLUMNS if name in found[0]
+        }
         tell(f"{model_type}: {table[model_type]}")
     return table
 
@@ -130,7 +162,13 @@ def measure(types, seeds, tell):
 def shown(column, value):
     if value is None:
         return "–"
-    return f"{value:.0f}" if column in ("round trip", "generation") else f"{value:.1e}" if value else "0"
+    return (
+        f"{value:.0f}"
+        if column in ("round trip", "generation")
+        else f"{value:.1e}"
+        if value
+        else "0"
+    )
 
 
 def main(arguments=None):

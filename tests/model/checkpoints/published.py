@@ -43,10 +43,14 @@ def classes_of(model_type):
     """The classes of a type by the words of a case: the type alone, or the type and the heads of another class."""
     whole = map_of_type(model_type)
     peers = [
-        Peer(one, other.name, other.heads) for one in (whole, *whole.variants()) for other in one.classes.with_heads
+        Peer(one, other.name, other.heads)
+        for one in (whole, *whole.variants())
+        for other in one.classes.with_heads
     ]
     first, *others = peers
-    return {model_type: first} | {f"{model_type} {'+'.join(other.heads)}": other for other in others}
+    return {model_type: first} | {
+        f"{model_type} {'+'.join(other.heads)}": other for other in others
+    }
 
 
 CLASSES = {case: peer for model_type in TYPES for case, peer in classes_of(model_type).items()}
@@ -79,7 +83,9 @@ def options(case, seed):
         found |= {theirs: sizes[ours]} if ours in sizes else {}
     found |= {key: draw.choice(values) for key, values in key_map.configuration.supported.items()}
     if key_map.configuration.activation is not None:
-        found[key_map.configuration.activation] = draw.choice(sorted(key_map.configuration.activations))
+        found[key_map.configuration.activation] = draw.choice(
+            sorted(key_map.configuration.activations)
+        )
     return found | own_options(model_type)(draw, found)
 
 
@@ -87,7 +93,12 @@ def drawn_sizes(draw):
     """Values of our keys: a number of heads that divides every width, and switches."""
     heads = draw.choice([1, 3, 5])
     ffn = draw.choice([7, 20, 33])
-    switches = ("tied", "emb_scale", "scale_by_depth", *(f"bias.{part}" for part in ("norm", "qkv", "ffn", "head")))
+    switches = (
+        "tied",
+        "emb_scale",
+        "scale_by_depth",
+        *(f"bias.{part}" for part in ("norm", "qkv", "ffn", "head")),
+    )
     return {
         **{key: draw.choice([True, False]) for key in switches},
         "dim": heads * draw.choice([4, 6, 10]),
@@ -112,7 +123,9 @@ def drawn_sizes(draw):
 def peer(case, seed=0, **changes):
     """A model of transformers in evaluation mode; every parameter and bias is drawn, since zeros hide mistakes."""
     settings = transformers.CONFIG_MAPPING[type_of(case)]
-    return filled(peer_of(case).name, settings(**(options(case, seed) | changes), attn_implementation="eager"))
+    return filled(
+        peer_of(case).name, settings(**(options(case, seed) | changes), attn_implementation="eager")
+    )
 
 
 def filled(name, settings):
@@ -120,12 +133,20 @@ def filled(name, settings):
     theirs = getattr(transformers, name)(settings)
     draw = torch.Generator().manual_seed(3)
     biased = theirs.config.model_type in HAS_LOGITS_BIAS
-    buffers = [buffer for name, buffer in theirs.named_buffers() if biased and name == "final_logits_bias"]
-    learned = [parameter for parameter in theirs.parameters() if parameter.requires_grad]  # fixed waves stay
+    buffers = [
+        buffer for name, buffer in theirs.named_buffers() if biased and name == "final_logits_bias"
+    ]
+    learned = [
+        parameter for parameter in theirs.parameters() if parameter.requires_grad
+    ]  # fixed waves stay
     for parameter in learned + buffers:
         noise = torch.randn(parameter.shape, generator=draw)
-        parameter.data = noise * parameter.shape[-1] ** -0.5 if parameter.ndim > 1 else 1 + noise * 0.2
-    if getattr(theirs.config, "trigram_input", False):  # the class reads the padding beside a token, ours does not
+        parameter.data = (
+            noise * parameter.shape[-1] ** -0.5 if parameter.ndim > 1 else 1 + noise * 0.2
+        )
+    if getattr(
+        theirs.config, "trigram_input", False
+    ):  # the class reads the padding beside a token, ours does not
         theirs.get_input_embeddings().weight.data[theirs.config.pad_token_id] = 0
     return theirs.eval()
 
@@ -134,8 +155,12 @@ def by_saved_names(key_map, found):
     """What a class holds by the names of its parameters, by the names under which it saves them."""
 
     def name_of(name):
-        other = next((start for start in key_map.tensors.other_names if name.startswith(start)), None)
-        return name if other is None else key_map.tensors.other_names[other] + name.removeprefix(other)
+        other = next(
+            (start for start in key_map.tensors.other_names if name.startswith(start)), None
+        )
+        return (
+            name if other is None else key_map.tensors.other_names[other] + name.removeprefix(other)
+        )
 
     return {name_of(name): value for name, value in found.items()}
 
@@ -173,7 +198,9 @@ def edit_tensors(folder, edit):
 
 def same(before, after):
     """Whether both have the same names and the same bits."""
-    return before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
+    return before.keys() == after.keys() and all(
+        torch.equal(before[name], after[name]) for name in before
+    )
 
 
 def in_and_out(folder, theirs, **keys):
@@ -207,12 +234,16 @@ def rows(theirs, seed=5):
     lengths = torch.tensor([11, 6])
     places = torch.arange(11).expand(2, 11)
     pad = theirs.config.pad_token_id
-    ids = torch.randint(4, VOCABULARY, (2, 11), generator=draw).masked_fill(places >= lengths[:, None], pad)
+    ids = torch.randint(4, VOCABULARY, (2, 11), generator=draw).masked_fill(
+        places >= lengths[:, None], pad
+    )
     valid = places < lengths[:, None]
     ours = {"input_ids": ids, "position_ids": places, "lengths": lengths}
     their = {"input_ids": ids, "attention_mask": valid.long()}
     if getattr(theirs.config, "n_langs", 1) > 1:
-        their["langs"] = ours["languages"] = torch.randint(0, theirs.config.n_langs, (2, 11), generator=draw)
+        their["langs"] = ours["languages"] = torch.randint(
+            0, theirs.config.n_langs, (2, 11), generator=draw
+        )
     if theirs.config.is_encoder_decoder:
         target = torch.randint(4, VOCABULARY, (2, 7), generator=draw)
         ours |= {"decoder_input_ids": target, "decoder_position_ids": places[:, :7]}
@@ -225,7 +256,9 @@ def left_rows(theirs):
     """`rows` with the padding on the left; places count from the first token, as `generate` counts them."""
     ours, their, valid = rows(theirs)
     left = ours["input_ids"].shape[1] - ours["lengths"]
-    ids = torch.stack([row.roll(int(shift)) for row, shift in zip(ours["input_ids"], left, strict=True)])
+    ids = torch.stack(
+        [row.roll(int(shift)) for row, shift in zip(ours["input_ids"], left, strict=True)]
+    )
     mask = their["attention_mask"].flip(1)
     places = (mask.cumsum(1) - 1).clamp(min=0)
     ours |= {"input_ids": ids, "position_ids": places, "left_padding": left}

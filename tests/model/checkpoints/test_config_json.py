@@ -46,7 +46,12 @@ def rotation(theta, share=None, **scaling):
 
 def two_rotations(wide, near, **scaling):
     form = {"rope_type": "default"}
-    return {"rope_parameters": {FULL: {**form, "rope_theta": wide, **scaling}, SLIDING: {**form, "rope_theta": near}}}
+    return {
+        "rope_parameters": {
+            FULL: {**form, "rope_theta": wide, **scaling},
+            SLIDING: {**form, "rope_theta": near},
+        }
+    }
 
 
 WIDTH = {"hidden_size": 12, "num_attention_heads": 3}
@@ -139,7 +144,13 @@ MODERNBERT = [
 LINEAR = {"rope_type": "linear", "factor": 3.0}
 LLAMAS = [
     *(
-        Read("llama", rotation(50.0), edits, {"position.theta": 50.0}, {**rotation(50.0), "rope_theta": 50.0})
+        Read(
+            "llama",
+            rotation(50.0),
+            edits,
+            {"position.theta": 50.0},
+            {**rotation(50.0), "rope_theta": 50.0},
+        )
         for edits in (
             {"rope_parameters": None, "rope_theta": 50.0},
             {"rope_theta": 50.0},
@@ -148,7 +159,12 @@ LLAMAS = [
         )
     ),
     *(
-        Read("gemma", {"hidden_act": "gelu_pytorch_tanh"}, {"hidden_act": "gelu", **edits}, {"activation": "gelu_tanh"})
+        Read(
+            "gemma",
+            {"hidden_act": "gelu_pytorch_tanh"},
+            {"hidden_act": "gelu", **edits},
+            {"activation": "gelu_tanh"},
+        )
         for edits in ({}, {"hidden_activation": None}, {"hidden_activation": "gelu_pytorch_tanh"})
     ),
     Read(
@@ -177,7 +193,12 @@ LLAMAS = [
                 "query_pre_attn_scalar",
             )
         ),
-        {"local": [0, 2, 4], "local.window": 4095, "activation": "gelu_tanh", "qk_scale": 256**-0.5},
+        {
+            "local": [0, 2, 4],
+            "local.window": 4095,
+            "activation": "gelu_tanh",
+            "qk_scale": 256**-0.5,
+        },
     ),
     *(
         Read(case, {"layer_types": [FULL] * 5}, {}, {"local": []}, {"layer_types": [FULL] * 5})
@@ -189,7 +210,11 @@ LLAMAS = [
             two_rotations(5000.0, 77.0, **scaling),
             edits,
             {"position.theta": 5000.0, "local.theta": 77.0},
-            {**two_rotations(5000.0, 77.0, **scaling), "rope_theta": 5000.0, "rope_local_base_freq": 77.0},
+            {
+                **two_rotations(5000.0, 77.0, **scaling),
+                "rope_theta": 5000.0,
+                "rope_local_base_freq": 77.0,
+            },
         )
         for scaling in ({}, LINEAR)
         for edits in (
@@ -210,14 +235,23 @@ LLAMAS = [
             {"layer_types": None, "sliding_window_pattern": None, **keys},
             {"local": [layer for layer in range(7) if layer not in whole]},
         )
-        for keys, whole in (({}, [5]), ({"sliding_window_pattern": 2}, [1, 3, 5]), ({"sliding_window_pattern": 4}, [3]))
+        for keys, whole in (
+            ({}, [5]),
+            ({"sliding_window_pattern": 2}, [1, 3, 5]),
+            ({"sliding_window_pattern": 4}, [3]),
+        )
     ),
     Read("mistral", {"sliding_window": None}, {}, {"local": []}, {"sliding_window": None}),
     Read("mistral", {"sliding_window": 4096}, {"sliding_window": None}, {"local.window": 4095}),
     Read("mistral", {"sliding_window": 3}, {"layer_types": [FULL] * 5}, {"local": [0, 1, 2, 3, 4]}),
     Read(
         "qwen2",
-        {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 2, "layer_types": None},
+        {
+            "use_sliding_window": True,
+            "sliding_window": 3,
+            "max_window_layers": 2,
+            "layer_types": None,
+        },
         {"layer_types": None},
         {"local": [2, 3, 4], "local.window": 2},
         {
@@ -227,7 +261,12 @@ LLAMAS = [
             "layer_types": [FULL, FULL, SLIDING, SLIDING, SLIDING],
         },
     ),
-    Read("qwen2", {"sliding_window": 3, "layer_types": LAYER_TYPES}, {"max_window_layers": 0}, {"local": [0, 1, 3]}),
+    Read(
+        "qwen2",
+        {"sliding_window": 3, "layer_types": LAYER_TYPES},
+        {"max_window_layers": 0},
+        {"local": [0, 1, 3]},
+    ),
     Read(
         "qwen2",
         {"use_sliding_window": False, "layer_types": None, "max_window_layers": 1},
@@ -252,24 +291,51 @@ LLAMAS = [
     ),
     Read(
         "smollm3",
-        {"use_sliding_window": True, "sliding_window": 3, "layer_types": None, "no_rope_layers": None},
+        {
+            "use_sliding_window": True,
+            "sliding_window": 3,
+            "layer_types": None,
+            "no_rope_layers": None,
+        },
         {"layer_types": None},
         {"local": [3]},
     ),
     Read("phi3", {"sliding_window": None}, {}, {"local": []}),
 ]
 SWITCHES = [
-    Read("albert", {"num_hidden_layers": 4, "num_hidden_groups": 2, "inner_group_num": 2}, {}, {"layers": 8}),
+    Read(
+        "albert",
+        {"num_hidden_layers": 4, "num_hidden_groups": 2, "inner_group_num": 2},
+        {},
+        {"layers": 8},
+    ),
     Read("roberta", {"pad_token_id": 3}, {}, {"position.offset": 4, "position.maximum": 16}),
     Read("deberta-v2", {"pos_att_type": "p2c|c2p", "num_hidden_layers": 2}),
     Read("bart", {"scale_embedding": False}, {}, {"emb_scale": False}),
-    Read("llama", {"attention_bias": True, "mlp_bias": True}, {}, {"bias.qkv": True, "bias.out": True}),
-    Read("eurobert", {"mlp_bias": True, **rotation(77.0)}, {}, {"bias.ffn": True, "position.theta": 77.0}),
+    Read(
+        "llama",
+        {"attention_bias": True, "mlp_bias": True},
+        {},
+        {"bias.qkv": True, "bias.out": True},
+    ),
+    Read(
+        "eurobert",
+        {"mlp_bias": True, **rotation(77.0)},
+        {},
+        {"bias.ffn": True, "position.theta": 77.0},
+    ),
     Read("qwen3", {"attention_bias": True}, {}, {"bias.qkv": True, "bias.ffn": False}),
-    Read("gpt2", {"scale_attn_weights": False}, {}, {"qk_scale": 1.0}, {"scale_attn_weights": False}),
+    Read(
+        "gpt2", {"scale_attn_weights": False}, {}, {"qk_scale": 1.0}, {"scale_attn_weights": False}
+    ),
     Read("opt", {"do_layer_norm_before": False}, {}, {"norm_place": "post", "final_norm": False}),
     Read("opt", {"_remove_final_layer_norm": True}, {}, {"norm_place": "pre", "final_norm": False}),
-    Read("openai-gpt", {"afn": "gelu", "n_embd": 12, "n_head": 3}, {}, {"activation": "gelu_tanh", "ffn_dim": 48}),
+    Read(
+        "openai-gpt",
+        {"afn": "gelu", "n_embd": 12, "n_head": 3},
+        {},
+        {"activation": "gelu_tanh", "ffn_dim": 48},
+    ),
     Read(
         "gpt_neox",
         {"use_parallel_residual": True, **UNTIED, **rotation(77.0, 0.25)},
@@ -287,7 +353,13 @@ SWITCHES = [
 ]
 PAIRED = [
     Read("mbart", {}, {"normalize_before": True}, {"norm_place": "pre", "final_norm": True}),
-    Read("marian", {"activation_function": "swish"}, {}, {"activation": "silu"}, {"activation_function": "silu"}),
+    Read(
+        "marian",
+        {"activation_function": "swish"},
+        {},
+        {"activation": "silu"},
+        {"activation_function": "silu"},
+    ),
     Read(
         "mt5",
         {"feed_forward_proj": "gated-gelu", "layer_norm_epsilon": 1e-6},
@@ -321,7 +393,9 @@ def value_of(config, key):
     return config
 
 
-@pytest.mark.parametrize("read", READ, ids=[f"{number} {read.case}" for number, read in enumerate(READ)])
+@pytest.mark.parametrize(
+    "read", READ, ids=[f"{number} {read.case}" for number, read in enumerate(READ)]
+)
 def test_keys_are_read_as_the_class_reads_them(tmp_path, read):
     theirs = saved(tmp_path / "in", read.case, **read.keys)
     if read.edits:

@@ -10,18 +10,28 @@ from tests.model.checkpoints.published import rows, saved
 from tests.model.closeness import assert_gradients_close, gradients
 
 SIZES = {
-    "albert masked_lm+sentence": {"hidden_size": 12, "num_attention_heads": 3, "num_hidden_layers": 3},
+    "albert masked_lm+sentence": {
+        "hidden_size": 12,
+        "num_attention_heads": 3,
+        "num_hidden_layers": 3,
+    },
     "mobilebert masked_lm+sentence": {"num_hidden_layers": 2},
     "electra token": {"embedding_size": 5},
 }
 
 
 @pytest.mark.parametrize("case", SIZES)
-def test_sums_over_labels_and_rows_divided_by_their_counts_are_the_loss_of_the_class(tmp_path, case):
+def test_sums_over_labels_and_rows_divided_by_their_counts_are_the_loss_of_the_class(
+    tmp_path, case
+):
     theirs = saved(tmp_path, case, **SIZES[case]).double()
     ours, their, valid = rows(theirs)
     index = torch.tensor([0, 4, 13])
-    ours |= {"label_index": index, "label_ids": torch.tensor([5, 36, 9]), "row_weight": torch.ones(2)}
+    ours |= {
+        "label_index": index,
+        "label_ids": torch.tensor([5, 36, 9]),
+        "row_weight": torch.ones(2),
+    }
     ours["input_ids"].view(-1)[4] = 36  # one label is the token that is there
     if case == "electra token":
         labels = torch.zeros_like(valid, dtype=torch.int64)
@@ -45,5 +55,7 @@ def test_sums_over_labels_and_rows_divided_by_their_counts_are_the_loss_of_the_c
     assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
     loss.backward()
     found = export_checkpoint(replace(checkpoint, tensors=gradients(model))).tensors
-    trained = {name: gradient for name, gradient in gradients(theirs).items() if gradient is not None}
+    trained = {
+        name: gradient for name, gradient in gradients(theirs).items() if gradient is not None
+    }
     assert_gradients_close({name: found[name] for name in trained}, trained)

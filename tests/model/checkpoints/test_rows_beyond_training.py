@@ -32,8 +32,14 @@ def farthest(model, theirs, *lengths):
     """The largest difference of the logits of rows of these lengths."""
     found = []
     for columns in lengths:
-        ids = torch.randint(4, VOCABULARY, (2, columns), generator=torch.Generator().manual_seed(columns))
-        ours = {"input_ids": ids, "position_ids": torch.arange(columns)[None], "lengths": torch.tensor([columns] * 2)}
+        ids = torch.randint(
+            4, VOCABULARY, (2, columns), generator=torch.Generator().manual_seed(columns)
+        )
+        ours = {
+            "input_ids": ids,
+            "position_ids": torch.arange(columns)[None],
+            "lengths": torch.tensor([columns] * 2),
+        }
         with torch.no_grad():
             found.append(apart(model.logits(ours)["lm"], theirs(input_ids=ids).logits))
     return max(found)
@@ -43,7 +49,11 @@ def farthest(model, theirs, *lengths):
 def test_scaled_positions(tmp_path, kind):
     """What goes out is read by both generations of the class; a long batch leaves no trace in a short one."""
     scaling = {"rope_type": kind.split()[0], "rope_theta": 50.0, **SCALED[kind]}
-    sizes = {"max_position_embeddings": 8 if kind == "dynamic" else 32, "num_hidden_layers": 3, "head_dim": 6}
+    sizes = {
+        "max_position_embeddings": 8 if kind == "dynamic" else 32,
+        "num_hidden_layers": 3,
+        "head_dim": 6,
+    }
     theirs = saved(tmp_path / "in", "llama", rope_parameters=scaling, **sizes)
     checkpoint, export, again = in_and_out(tmp_path, theirs)
     model = build_checkpoint(checkpoint)
@@ -84,7 +94,9 @@ def test_former_keys_of_longrope(tmp_path):
     share = {key: value for key, value in form.items() if key != "partial_rotary_factor"}
     for name in ("su", "yarn"):
         for key in ("rope_scaling", "rope_parameters"):
-            old = {part: value for part, value in share.items() if part != "rope_type"} | {"type": name}
+            old = {part: value for part, value in share.items() if part != "rope_type"} | {
+                "type": name
+            }
             edit_config(
                 tmp_path,
                 **{"rope_parameters": None, "rope_scaling": None, "rope_theta": 77.0, key: old},

@@ -44,10 +44,17 @@ def test_every_name_of_an_activation_that_we_have_is_known():
     from transformers.activations import ACT2FN  # slow to import
 
     draw = torch.linspace(-12, 12, 301)
-    ours = {name: act(draw) for name, act in ACTIVATIONS.items() if name not in ("tanh", "identity")}
+    ours = {
+        name: act(draw) for name, act in ACTIVATIONS.items() if name not in ("tanh", "identity")
+    }
     found = {
         theirs: next(
-            (name for name, values in ours.items() if (ACT2FN[theirs](draw) - values).abs().max() < 1e-6), None
+            (
+                name
+                for name, values in ours.items()
+                if (ACT2FN[theirs](draw) - values).abs().max() < 1e-6
+            ),
+            None,
         )
         for theirs in ACT2FN
         if "xielu" not in theirs  # it has parameters
@@ -71,7 +78,9 @@ def test_segment_types_are_read(tmp_path):
 def test_a_bias_of_the_scores_comes_in_and_goes_out(tmp_path, tied):
     """The class has it as a buffer, which is 0 unless somebody has set it, as the conversion of Marian does."""
     theirs = peer("bart")
-    theirs.final_logits_bias.copy_(torch.randn(1, VOCABULARY, generator=torch.Generator().manual_seed(1)))
+    theirs.final_logits_bias.copy_(
+        torch.randn(1, VOCABULARY, generator=torch.Generator().manual_seed(1))
+    )
     theirs.save_pretrained(tmp_path / "in")
     if not tied:  # a head of its own, on the same tables
         table = stored(tmp_path / "in")["model.shared.weight"]
@@ -93,17 +102,27 @@ def test_a_bias_of_the_scores_comes_in_and_goes_out(tmp_path, tied):
 
 
 def test_what_no_class_of_bart_computes_is_refused(tmp_path):
-    saved(tmp_path / "tied", "bart", d_model=12, encoder_attention_heads=3, decoder_attention_heads=3)
+    saved(
+        tmp_path / "tied", "bart", d_model=12, encoder_attention_heads=3, decoder_attention_heads=3
+    )
     checkpoint = read_checkpoint(tmp_path / "tied")
     mapped = replace(checkpoint.config, connector=ConnectorConfig())
-    with pytest.raises(ConfigurationError, match=r"differs: model.decoder_dim: expected 12, got 24; model.connector: "):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"differs: model.decoder_dim: expected 12, got 24; model.connector: ",
+    ):
         export_checkpoint(replace(checkpoint, config=replace(mapped, decoder_dim=24)))
     with pytest.raises(ConfigurationError, match="no class for its encoder alone"):
         export_checkpoint(checkpoint, body_alone=True)
-    edit_tensors(tmp_path / "tied", lambda tensors: {n: t for n, t in tensors.items() if n != "final_logits_bias"})
+    edit_tensors(
+        tmp_path / "tied",
+        lambda tensors: {n: t for n, t in tensors.items() if n != "final_logits_bias"},
+    )
     assert read_checkpoint(tmp_path / "tied").config.heads["lm"].projection == "linear"
     saved(tmp_path / "untied", "bart", tie_word_embeddings=False)
-    with pytest.raises(WeightsError, match=r"differ; a model with a token table for each of them is not built"):
+    with pytest.raises(
+        WeightsError, match=r"differ; a model with a token table for each of them is not built"
+    ):
         read_checkpoint(tmp_path / "untied")
 
 
@@ -112,7 +131,10 @@ def test_what_no_class_of_bart_computes_is_refused(tmp_path):
 def test_tables_that_are_no_waves_are_learned(tmp_path, model_type, noise):
     """The class reads the tables of a file, whatever they hold."""
     waves = saved(tmp_path / "in", model_type).model.encoder.embed_positions.weight.detach()
-    edit_tensors(tmp_path / "in", lambda tensors: tensors | {name: waves + noise * drawn(waves) for name in TABLES})
+    edit_tensors(
+        tmp_path / "in",
+        lambda tensors: tensors | {name: waves + noise * drawn(waves) for name in TABLES},
+    )
     theirs, _ = loaded(tmp_path / "in", "AutoModelForSeq2SeqLM")
     checkpoint = read_checkpoint(tmp_path / "in")
     assert checkpoint.config.position.kind == ("learned" if noise > 1e-6 else "sinusoidal")
@@ -139,7 +161,9 @@ def test_without_tables_positions_are_computed(tmp_path, model_type):
     found = model.family.encoder.position.embed(torch.arange(1024))
     assert (found - theirs.model.encoder.embed_positions.weight).abs().max() < 2e-7
     edit_config(tmp_path, static_position_embeddings=False)
-    with pytest.raises(WeightsError, match=r"2 tensors are missing: model\.decoder\.embed_positions\.weight"):
+    with pytest.raises(
+        WeightsError, match=r"2 tensors are missing: model\.decoder\.embed_positions\.weight"
+    ):
         read_checkpoint(tmp_path)
 
 
@@ -154,11 +178,15 @@ def test_the_head_of_published_files_goes_out_under_the_names_of_the_class(tmp_p
     checkpoint = read_checkpoint(tmp_path / "in")
     assert (checkpoint.absent, checkpoint.notes) == ((), ())
     assert difference(build_checkpoint(checkpoint), theirs) < 1e-5
-    model, report = loaded(export_to(tmp_path / "out", export_checkpoint(checkpoint)), "AutoModelForMaskedLM")
+    model, report = loaded(
+        export_to(tmp_path / "out", export_checkpoint(checkpoint)), "AutoModelForMaskedLM"
+    )
     assert (model.config.legacy, report) == (True, {})
     assert difference(build_checkpoint(checkpoint), model) < 1e-5
     edit_config(tmp_path / "in", tie_word_embeddings=False)
-    assert read_checkpoint(tmp_path / "in").config.tied, "this head has no other projection than the table"
+    assert read_checkpoint(tmp_path / "in").config.tied, (
+        "this head has no other projection than the table"
+    )
 
 
 def test_what_published_files_hold_besides_is_left_out_and_said(tmp_path):
@@ -182,7 +210,8 @@ def test_a_model_with_a_mask_decoder_goes_out_without_it_and_without_its_head(tm
     places = {"family.stack.layers.1.places.weight": torch.ones(20, config.dim)}
     decoded = replace(plain, config=config, tensors={**plain.tensors, **places})
     with pytest.raises(
-        ConfigurationError, match=r"disentangled\.mask_decoder: expected null .*; export the body alone"
+        ConfigurationError,
+        match=r"disentangled\.mask_decoder: expected null .*; export the body alone",
     ):
         export_checkpoint(decoded)
     export = export_checkpoint(decoded, body_alone=True)
@@ -205,7 +234,10 @@ def test_masks_and_former_names_of_old_decoders(tmp_path, case):
     def age(tensors):
         if case == "gpt2":
             bare = {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}
-            return bare | {"h.0.attn.bias": torch.ones(1, 1, 20, 20), "h.0.attn.masked_bias": torch.tensor(-1e4)}
+            return bare | {
+                "h.0.attn.bias": torch.ones(1, 1, 20, 20),
+                "h.0.attn.masked_bias": torch.tensor(-1e4),
+            }
         buffers = ("attention.bias", "attention.masked_bias", "attention.rotary_emb.inv_freq")
         more = {f"gpt_neox.layers.0.{name}": torch.ones(1) for name in buffers}
         return more | {"lm_head.weight": tensors.pop("embed_out.weight")} | tensors
@@ -246,7 +278,9 @@ def test_an_old_file_with_equal_copies_is_tied_and_scaled(tmp_path):
     edit_tensors(
         tmp_path,
         lambda tensors: (
-            tensors | {name: tensors["shared.weight"].clone() for name in copies} | {unread: torch.ones(8, 3)}
+            tensors
+            | {name: tensors["shared.weight"].clone() for name in copies}
+            | {unread: torch.ones(8, 3)}
         ),
     )
     edit_config(tmp_path, tie_word_embeddings=None, scale_decoder_outputs=None)
@@ -260,7 +294,9 @@ def test_an_old_file_with_equal_copies_is_tied_and_scaled(tmp_path):
         assert difference(build_checkpoint(checkpoint), theirs) < 1e-5
 
 
-def test_an_own_head_in_a_file_of_transformers_5_reads_scaled_states_and_a_published_one_states_as_they_are(tmp_path):
+def test_an_own_head_in_a_file_of_transformers_5_reads_scaled_states_and_a_published_one_states_as_they_are(
+    tmp_path,
+):
     """Published files say that nothing is tied; transformers 5 scales all the same: the order of scores is ours."""
     theirs = own_head(tmp_path / "in", "umt5")
     checkpoint, _, again = in_and_out(tmp_path, theirs)
@@ -294,7 +330,12 @@ def test_padding_and_absent_languages_of_xlm(tmp_path):
 
 def test_a_model_of_ours_with_languages_is_an_xlm():
     """With a number where ours has none; a single language has no embedding there."""
-    changes = {"eps": 1e-12, "type_vocab_size": 0, "ffn_dim": 96, "heads": {"masked_lm": {"transform": False}}}
+    changes = {
+        "eps": 1e-12,
+        "type_vocab_size": 0,
+        "ffn_dim": 96,
+        "heads": {"masked_lm": {"transform": False}},
+    }
     config = export_checkpoint(checkpoint_of(built("encoder", languages=4, **changes))).config
     assert (config["model_type"], config["n_langs"], config["embed_init_std"]) == ("xlm", 4, 0.02)
     with pytest.raises(ConfigurationError, match="languages: expected 0, got 1"):

@@ -37,7 +37,11 @@ def llama(draw, found):
 def eurobert(draw, found):
     """Twice as many query heads as keys and values, of another width than the states divided by their number."""
     pooling = draw.choice(["bos", "mean", "late"])
-    return llama(draw, found) | {"rms_norm_eps": 3e-4, "mask_token_id": 3, "classifier_pooling": pooling}
+    return llama(draw, found) | {
+        "rms_norm_eps": 3e-4,
+        "mask_token_id": 3,
+        "classifier_pooling": pooling,
+    }
 
 
 def biased(draw):
@@ -61,29 +65,50 @@ def gemma2(draw, found):
 def gemma3(draw, found):
     bases = {"full_attention": 5000.0, "sliding_attention": 77.0}
     forms = {kind: {**PLAIN_ROTATION, "rope_theta": base} for kind, base in bases.items()}
-    more = {"query_pre_attn_scalar": 13, "final_logit_softcapping": draw.choice([2.0, None]), "rope_parameters": forms}
+    more = {
+        "query_pre_attn_scalar": 13,
+        "final_logit_softcapping": draw.choice([2.0, None]),
+        "rope_parameters": forms,
+    }
     return gemma2(draw, found) | {"attn_logit_softcapping": None} | more
 
 
 def qwen2(draw, found):
     windows = draw.choice([{"layer_types": LAYER_TYPES}, {"max_window_layers": 2}])
     sizes = {key: value for key, value in odd_llama(draw).items() if key != "head_dim"}
-    return sizes | {"hidden_size": 36, "use_sliding_window": True, "sliding_window": draw.choice([3, 4])} | windows
+    return (
+        sizes
+        | {"hidden_size": 36, "use_sliding_window": True, "sliding_window": draw.choice([3, 4])}
+        | windows
+    )
 
 
 def qwen3(draw, found):
-    windows = {"use_sliding_window": True, "sliding_window": draw.choice([3, 4]), "layer_types": LAYER_TYPES}
+    windows = {
+        "use_sliding_window": True,
+        "sliding_window": draw.choice([3, 4]),
+        "layer_types": LAYER_TYPES,
+    }
     return odd_llama(draw) | windows | biased(draw)
 
 
 def smollm3(draw, found):
-    windows = draw.choice([{}, {"use_sliding_window": True, "sliding_window": 3, "layer_types": LAYER_TYPES}])
-    return odd_llama(draw) | {"hidden_size": 36, "no_rope_layers": draw.choice([None, [0, 1, 0, 1, 1]])} | windows
+    windows = draw.choice(
+        [{}, {"use_sliding_window": True, "sliding_window": 3, "layer_types": LAYER_TYPES}]
+    )
+    return (
+        odd_llama(draw)
+        | {"hidden_size": 36, "no_rope_layers": draw.choice([None, [0, 1, 0, 1, 1]])}
+        | windows
+    )
 
 
 def phi(draw, found):
     """Six heads of eight components with shared keys and values; four or six components are rotated."""
-    form = {"rope_theta": draw.choice([77.0, 777.0]), "partial_rotary_factor": draw.choice([0.5, 0.75])}
+    form = {
+        "rope_theta": draw.choice([77.0, 777.0]),
+        "partial_rotary_factor": draw.choice([0.5, 0.75]),
+    }
     return {
         "hidden_size": 48,
         "num_attention_heads": 6,
@@ -101,7 +126,10 @@ def phi3(draw, found):
 
 def gpt_neox(draw, found):
     """Heads of eight components, of which two, six or all are rotated."""
-    form = {"rope_theta": draw.choice([77.0, 777.0]), "partial_rotary_factor": draw.choice([0.25, 0.75, 1.0])}
+    form = {
+        "rope_theta": draw.choice([77.0, 777.0]),
+        "partial_rotary_factor": draw.choice([0.25, 0.75, 1.0]),
+    }
     return {
         "hidden_size": 8 * found["num_attention_heads"],
         "layer_norm_eps": 3e-4,
@@ -119,7 +147,11 @@ def opt(draw, found):
 
 
 def roberta(draw, found):
-    return {"max_position_embeddings": 20, "pad_token_id": draw.choice([0, 1, 3]), "type_vocab_size": 1}
+    return {
+        "max_position_embeddings": 20,
+        "pad_token_id": draw.choice([0, 1, 3]),
+        "type_vocab_size": 1,
+    }
 
 
 def camembert(draw, found):
@@ -186,7 +218,12 @@ def modernbert(draw, found):
 
 
 def modernbert_decoder(draw, found):
-    sizes = {"hidden_size": 36, "num_attention_heads": 6, "num_hidden_layers": 5, "layer_types": LAYER_TYPES}
+    sizes = {
+        "hidden_size": 36,
+        "num_attention_heads": 6,
+        "num_hidden_layers": 5,
+        "layer_types": LAYER_TYPES,
+    }
     more = {"classifier_bias": draw.choice([True, False]), "local_attention": draw.choice([7, 8])}
     return modernbert(draw, found) | sizes | more
 
@@ -208,7 +245,12 @@ def pegasus(draw, found):
 def marian(draw, found):
     """The published layout: eos is 0, and the last id pads and starts the decoder."""
     last = found["vocab_size"] - 1
-    return {"pad_token_id": last, "decoder_start_token_id": last, "eos_token_id": 0, "tie_word_embeddings": True}
+    return {
+        "pad_token_id": last,
+        "decoder_start_token_id": last,
+        "eos_token_id": 0,
+        "tie_word_embeddings": True,
+    }
 
 
 def xlm(draw, found):
@@ -225,7 +267,11 @@ OPTIONS = {
     "electra": electra,
     "eurobert": eurobert,
     "gemma": lambda draw, found: (
-        {**odd_llama(draw), **biased(draw), "hidden_act": draw.choice(["gelu", "gelu_pytorch_tanh", "silu"])}
+        {
+            **odd_llama(draw),
+            **biased(draw),
+            "hidden_act": draw.choice(["gelu", "gelu_pytorch_tanh", "silu"]),
+        }
     ),
     "gemma2": gemma2,
     "gemma3_text": gemma3,

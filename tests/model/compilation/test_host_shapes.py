@@ -23,7 +23,10 @@ def variants(family):
     if family == "decoder":
         found["prefix"] = full | {"prefix_length": torch.tensor([3, 1, 0, 11])}
     if family == "encoder":
-        found["modes"] = padded | {"attention": torch.arange(4), "prefix_length": torch.tensor([0, 0, 0, 5])}
+        found["modes"] = padded | {
+            "attention": torch.arange(4),
+            "prefix_length": torch.tensor([0, 0, 0, 5]),
+        }
     if family != "encoder_decoder":
         found["documents"] = full | {"document_ids": documents, "position_ids": restarting}
     weights = {"label_weight": torch.rand(8), "label_count": torch.tensor([2, 5, 0, 3])}
@@ -31,7 +34,9 @@ def variants(family):
 
 
 RELATIVE = PositionConfig(
-    kind="none", maximum=16, disentangled=DisentangledConfig(max_distance=9, buckets=4, convolution=3, mask_decoder=2)
+    kind="none",
+    maximum=16,
+    disentangled=DisentangledConfig(max_distance=9, buckets=4, convolution=3, mask_decoder=2),
 )
 CASES = [
     *((family, name, kind) for family in FAMILIES for name in variants(family) for kind in KINDS),
@@ -54,14 +59,20 @@ def test_a_settled_batch_gives_the_same_loss_and_no_forward_reads_a_value(family
     expected = network.heads[head].loss(network.family(tensors), tensors)
     assert loss.total.item() == pytest.approx(expected.total.item(), rel=1e-5)
     assert loss.count == expected.count
-    only(network.train().to("meta")({key: value.to("meta") for key, value in settled.items()})).total.backward()
+    only(
+        network.train().to("meta")({key: value.to("meta") for key, value in settled.items()})
+    ).total.backward()
 
 
 SCALED = {"factor": 2.0, "original_maximum": 4}
 FACTORS = {"short_factor": [1.0] * 3, "long_factor": [2.0] * 3}
 SWITCHES = {
     "local": {"local": {"window": 2, "global_every": 2}},
-    "caps and norms": {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0, "qk_norm": "head"},
+    "caps and norms": {
+        "attn_logit_softcapping": 2.0,
+        "final_logit_softcapping": 3.0,
+        "qk_norm": "head",
+    },
     "dynamic": {"position": {"kind": "rope", "scaling": SCALED | {"kind": "dynamic"}}},
     "longrope": {"position": {"kind": "rope", "scaling": SCALED | FACTORS | {"kind": "longrope"}}},
 }
@@ -78,11 +89,18 @@ def test_neither_windows_nor_scaled_positions_read_a_value(family, changes):
 
 def test_padding_on_the_left_that_does_not_fit_is_refused():
     tensors = batch_for("encoder", lengths=[9, 4])
-    assert "left_padding" not in add_host_shapes(tensors | {"left_padding": torch.tensor([0, 0])}, None)
-    with pytest.raises(BatchError, match=r"up to 11 positions, got padding \[0, 8\] and lengths \[9, 4\]"):
+    assert "left_padding" not in add_host_shapes(
+        tensors | {"left_padding": torch.tensor([0, 0])}, None
+    )
+    with pytest.raises(
+        BatchError, match=r"up to 11 positions, got padding \[0, 8\] and lengths \[9, 4\]"
+    ):
         add_host_shapes(tensors | {"left_padding": torch.tensor([0, 8])}, None)
     with pytest.raises(BatchError, match="prefix_length counts positions from 0"):
-        add_host_shapes(tensors | {"left_padding": torch.tensor([0, 5]), "prefix_length": torch.tensor([1, 1])}, None)
+        add_host_shapes(
+            tensors | {"left_padding": torch.tensor([0, 5]), "prefix_length": torch.tensor([1, 1])},
+            None,
+        )
 
 
 @pytest.mark.parametrize("name", ["position_ids", "decoder_position_ids"])

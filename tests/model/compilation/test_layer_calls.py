@@ -42,9 +42,15 @@ def test_recomputed_layers_give_the_same_bits_and_keep_less(family):
     assert fewer < 0.6 * kept
 
 
-COMPILED = [family for family in registries.FAMILIES.available() if registries.FAMILIES.load_class(family).compiled]
+COMPILED = [
+    family
+    for family in registries.FAMILIES.available()
+    if registries.FAMILIES.load_class(family).compiled
+]
 WARNINGS = pytest.mark.filterwarnings(  # the tracer's own, while it looks at intermediate results
-    "ignore:The .grad attribute of a Tensor:UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
+    "ignore:The .grad attribute of a Tensor:UserWarning",
+    "ignore::DeprecationWarning",
+    "ignore::FutureWarning",
 )
 
 
@@ -136,7 +142,8 @@ def steps_and_evaluations(family, networks, shapes):
 
 @WARNINGS
 @pytest.mark.parametrize(
-    "family", [pytest.param(name, marks=[] if name == "encoder" else pytest.mark.slow) for name in COMPILED]
+    "family",
+    [pytest.param(name, marks=[] if name == "encoder" else pytest.mark.slow) for name in COMPILED],
 )
 def test_compiled_layers_train_and_evaluate_rows_of_any_number_and_length(family):
     """Each shape but the first ones is read by graphs that are there: it is no reason to compile again."""
@@ -148,9 +155,13 @@ def test_compiled_layers_train_and_evaluate_rows_of_any_number_and_length(family
     counter = CompileCounter()
     compile_layers(network, backend=counter)
     compile_heads(network, backend="eager")
-    for compiled, expected in steps_and_evaluations(family, (network, plain), [(4, 11), (3, 9), (2, 13), (1, 7)]):
+    for compiled, expected in steps_and_evaluations(
+        family, (network, plain), [(4, 11), (3, 9), (2, 13), (1, 7)]
+    ):
         assert compiled.item() == pytest.approx(expected.item(), rel=1e-5)
     graphs = counter.frame_count
-    for compiled, expected in steps_and_evaluations(family, (network, plain), [(5, 8), (1, 12), (6, 14)]):
+    for compiled, expected in steps_and_evaluations(
+        family, (network, plain), [(5, 8), (1, 12), (6, 14)]
+    ):
         assert compiled.item() == pytest.approx(expected.item(), rel=1e-5)
     assert counter.frame_count == graphs

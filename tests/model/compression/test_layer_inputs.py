@@ -9,7 +9,10 @@ from clozeline.model.configuration.position import LocalConfig, PositionConfig
 from clozeline.model.parameters.flops import matrix_flops
 from tests.model.small_models import batch_for, built
 
-LOCAL = {"local": LocalConfig(window=2, global_every=2, theta=100.0), "position": PositionConfig(kind="rope")}
+LOCAL = {
+    "local": LocalConfig(window=2, global_every=2, theta=100.0),
+    "position": PositionConfig(kind="rope"),
+}
 MODELS = {
     "encoder": {},
     "decoder": {},
@@ -39,15 +42,21 @@ def test_layers_run_one_by_one_give_the_states_of_the_family_and_its_flops(name)
         x = layer(x, plan, *rest)
         flops = flops + tokens * matrix_flops(layer) + attention_flops(model, number, tokens)
     assert torch.equal(model.family.apply_final_norm(x), model.family(tensors))
-    assert flops.tolist() == pytest.approx([model.family.flops(int(length), 0) for length in tokens])
+    assert flops.tolist() == pytest.approx(
+        [model.family.flops(int(length), 0) for length in tokens]
+    )
 
 
 def test_families_and_batches_that_do_not_fit_are_refused():
     for family in ("encoder_decoder", "elmo", "awd_lstm", "xlnet", "replaced_tokens"):
-        with pytest.raises(ConfigurationError, match=rf"a test: expected one stack .* got the family {family}"):
+        with pytest.raises(
+            ConfigurationError, match=rf"a test: expected one stack .* got the family {family}"
+        ):
             record_layers(built(family), batch_for(family), "a test")
     for name in ("document_ids", "left_padding"):
         tensors = batch_for("encoder", lengths=[3, 4])
-        wrong = tensors | {name: torch.tensor([1, 0]) if name == "left_padding" else tensors["input_ids"]}
+        wrong = tensors | {
+            name: torch.tensor([1, 0]) if name == "left_padding" else tensors["input_ids"]
+        }
         with pytest.raises(BatchError, match=rf"{name}: a test expected rows of one text each"):
             record_layers(model_of("encoder"), wrong, "a test")

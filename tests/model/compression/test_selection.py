@@ -6,17 +6,29 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.compression.selection import StructureOptions, choose_best, choose_lowest, choose_share
+from clozeline.model.compression.selection import (
+    StructureOptions,
+    choose_best,
+    choose_lowest,
+    choose_share,
+)
 from clozeline.model.registries import METHODS
 
-VALUES = st.lists(st.sampled_from([-2.0, -0.5, -0.0, 0.0, 1e-30, 0.5, 3.0, 1e30]) | st.floats(-4, 4, width=32))
+VALUES = st.lists(
+    st.sampled_from([-2.0, -0.5, -0.0, 0.0, 1e-30, 0.5, 3.0, 1e30]) | st.floats(-4, 4, width=32)
+)
 
 
 def by_sorting(values, groups, counts):
     """The first `counts` of a stable sort of each group, in the order of the parameters."""
     chosen = [[False] * len(own) for own in values]
     for group, count in enumerate(counts):
-        order = [(value, n, i) for n, own in enumerate(values) if groups[n] == group for i, value in enumerate(own)]
+        order = [
+            (value, n, i)
+            for n, own in enumerate(values)
+            if groups[n] == group
+            for i, value in enumerate(own)
+        ]
         for _, n, i in sorted(order, key=lambda entry: entry[0])[:count]:
             chosen[n][i] = True
     return chosen
@@ -25,9 +37,14 @@ def by_sorting(values, groups, counts):
 @given(st.lists(VALUES, min_size=1, max_size=4), st.data())
 def test_the_lowest_of_each_group_of_equal_ones_the_first(values, data):
     groups = [data.draw(st.integers(0, 1)) for _ in values]
-    sizes = [sum(len(own) for own, of in zip(values, groups, strict=True) if of == group) for group in (0, 1)]
+    sizes = [
+        sum(len(own) for own, of in zip(values, groups, strict=True) if of == group)
+        for group in (0, 1)
+    ]
     counts = [data.draw(st.integers(0, size)) for size in sizes]
-    masks = choose_lowest([torch.tensor(own, dtype=torch.float32) for own in values], groups, counts)
+    masks = choose_lowest(
+        [torch.tensor(own, dtype=torch.float32) for own in values], groups, counts
+    )
     assert [mask.tolist() for mask in masks] == by_sorting(values, groups, counts)
 
 
@@ -70,13 +87,21 @@ def in_step(shares, groups, counts):
         return list(pool.map(call, range(size)))
 
 
-@given(st.lists(VALUES, min_size=1, max_size=4), st.floats(0.01, 0.99), st.sampled_from(["local", "global"]))
-def test_a_share_is_of_each_matrix_or_of_all_together_and_rounded_to_the_nearest(values, share, scope):
+@given(
+    st.lists(VALUES, min_size=1, max_size=4),
+    st.floats(0.01, 0.99),
+    st.sampled_from(["local", "global"]),
+)
+def test_a_share_is_of_each_matrix_or_of_all_together_and_rounded_to_the_nearest(
+    values, share, scope
+):
     sizes = [len(own) for own in values]
     groups = range(len(values)) if scope == "local" else [0] * len(values)
     counts = [int(share * size + 0.5) for size in (sizes if scope == "local" else [sum(sizes)])]
     assume(all(abs(share * size % 1 - 0.5) > 1e-9 for size in (*sizes, sum(sizes))))
-    masks = choose_share([torch.tensor(own, dtype=torch.float32) for own in values], sizes, share, scope)
+    masks = choose_share(
+        [torch.tensor(own, dtype=torch.float32) for own in values], sizes, share, scope
+    )
     assert [mask.tolist() for mask in masks] == by_sorting(values, list(groups), counts)
 
 
@@ -96,7 +121,8 @@ def test_the_best_stay_and_of_equal_ones_the_first(scores, count):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"keep": 2, "sparsity": 0.5}, {"sparsity": 0}, {"sparsity": 1.0}, {"sparsity": -0.1}]
+    "options",
+    [{}, {"keep": 2, "sparsity": 0.5}, {"sparsity": 0}, {"sparsity": 1.0}, {"sparsity": -0.1}],
 )
 @pytest.mark.parametrize("method", ["heads", "rows", "magnitude"])
 def test_either_a_count_or_a_share_in_0_1(method, options):

@@ -7,7 +7,12 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.compression.token_pruning import TokenPruning
-from clozeline.model.compression.token_rules import LearnedRetention, LearnedThresholds, Threshold, TopTokens
+from clozeline.model.compression.token_rules import (
+    LearnedRetention,
+    LearnedThresholds,
+    Threshold,
+    TopTokens,
+)
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.position import DisentangledConfig, LocalConfig, PositionConfig
 from clozeline.model.layers.position import rotate
@@ -23,11 +28,23 @@ MODELS = {
     "final_norm": {"final_norm": True, "norm_place": "pre"},
     "rope": {"position": PositionConfig(kind="rope")},
     "t5": {"position": PositionConfig(kind="t5", buckets=8, max_distance=6)},
-    "t5 in every layer": {"position": PositionConfig(kind="t5", buckets=8, max_distance=6, per_layer=True)},
-    "local": {"position": PositionConfig(kind="rope"), "local": LocalConfig(window=2, global_every=2, theta=50.0)},
+    "t5 in every layer": {
+        "position": PositionConfig(kind="t5", buckets=8, max_distance=6, per_layer=True)
+    },
+    "local": {
+        "position": PositionConfig(kind="rope"),
+        "local": LocalConfig(window=2, global_every=2, theta=50.0),
+    },
     "norms": {"qk_norm": "all", "norm_place": "pre"},
-    "norms of heads": {"qk_norm": "head", "norm_place": "pre", "position": PositionConfig(kind="rope")},
-    "capped": {"attn_logit_softcapping": 0.5, "position": PositionConfig(kind="t5", buckets=8, max_distance=6)},
+    "norms of heads": {
+        "qk_norm": "head",
+        "norm_place": "pre",
+        "position": PositionConfig(kind="rope"),
+    },
+    "capped": {
+        "attn_logit_softcapping": 0.5,
+        "position": PositionConfig(kind="t5", buckets=8, max_distance=6),
+    },
     "grouped": {"attention_heads": 6, "kv_heads": 3, "head_dim": 4},
     "shared": {"share": ShareConfig(groups=1), "emb_dim": 8},
 }
@@ -38,7 +55,10 @@ THRESHOLDS = (0.0, 0.08, 0.1, 0.12, 0.2)
 def model_of(name="learned", **changes):
     """A model in fp64 whose attention is uneven."""
     model = built(
-        "encoder", **{"layers": LAYERS, "dim": DIM, "attention_heads": HEADS, "heads": TASKS} | MODELS[name] | changes
+        "encoder",
+        **{"layers": LAYERS, "dim": DIM, "attention_heads": HEADS, "heads": TASKS}
+        | MODELS[name]
+        | changes,
     )
     draw = torch.Generator().manual_seed(4)
     with torch.no_grad():
@@ -49,7 +69,9 @@ def model_of(name="learned", **changes):
 
 def batch(rows=7):
     draw = torch.Generator().manual_seed(8)
-    tensors = batch_for("encoder", lengths=[11, *torch.randint(1, 12, (rows - 2,), generator=draw).tolist(), 6])
+    tensors = batch_for(
+        "encoder", lengths=[11, *torch.randint(1, 12, (rows - 2,), generator=draw).tolist(), 6]
+    )
     tensors["label"] = torch.randint(3, (rows,), generator=draw)
     tensors["label_ids"] = tensors["label_ids"] % 4
     return tensors
@@ -81,7 +103,9 @@ def attend(model, number, tensors, last, left):
     if config.qk_norm == "all":
         query = body.query_norm(query)
         key = body.key_norm(key)
-    query, key, value = (part.view(len(left), -1, body.head_dim).transpose(0, 1) for part in (query, key, value))
+    query, key, value = (
+        part.view(len(left), -1, body.head_dim).transpose(0, 1) for part in (query, key, value)
+    )
     if config.qk_norm == "head":
         query = body.query_norm(query)
         key = body.key_norm(key)
@@ -98,14 +122,18 @@ def attend(model, number, tensors, last, left):
         scores = scores.masked_fill(far, -math.inf)
     shares = scores.softmax(-1)
     out = body.out((shares @ value).transpose(0, 1).flatten(1))
-    attended = last[left] + out if layer.attention.before else layer.attention.norm(last[left] + out)
+    attended = (
+        last[left] + out if layer.attention.before else layer.attention.norm(last[left] + out)
+    )
     return last.index_copy(0, torch.tensor(left), attended), shares.sum((0, 1)), len(query)
 
 
 def embed(model, tensors):
     stack = model.family.stack
     ids = tensors["input_ids"]
-    return stack.embeddings(model.family.tokens(ids), stack.position, tensors["position_ids"], None)[0]
+    return stack.embeddings(
+        model.family.tokens(ids), stack.position, tensors["position_ids"], None
+    )[0]
 
 
 def slow_states(model, tensors, stays):
@@ -121,7 +149,9 @@ def slow_states(model, tensors, stays):
     for number, weights in enumerate(stack.order):
         last, received, heads = attend(model, number, tensors, last, left)
         left = stays(number, received.tolist(), left, length, heads)
-        last = last.index_copy(0, torch.tensor(left), stack.layers[weights].feed_forward(last[left]))
+        last = last.index_copy(
+            0, torch.tensor(left), stack.layers[weights].feed_forward(last[left])
+        )
         kept.append(len(left))
     return stack.norm(last).detach(), kept
 
@@ -135,7 +165,11 @@ def slow_top(number, received, left, length, heads):
 def slow_threshold(number, received, left, length, heads):
     limit = THRESHOLDS[number]
     means = [total / heads / len(left) for total in received]
-    return [position for position, mean in zip(left, means, strict=True) if position == 0 or mean > limit]
+    return [
+        position
+        for position, mean in zip(left, means, strict=True)
+        if position == 0 or mean > limit
+    ]
 
 
 RULES = {"top": (TopTokens(SHARES), slow_top), "threshold": (Threshold(THRESHOLDS), slow_threshold)}
@@ -176,19 +210,28 @@ def test_keeping_all_is_bit_identical(name):
         assert all(torch.equal(scores[head], full[head]) for head in TASKS)
         pruned = pruning.prune(tensors)
         assert pruned.kept.tolist() == [[length] * LAYERS for length in lengths]
-        assert pruned.flops.tolist() == pytest.approx([model.family.flops(length, 0) for length in lengths])
+        assert pruned.flops.tolist() == pytest.approx(
+            [model.family.flops(length, 0) for length in lengths]
+        )
         losses = pruning(tensors)
         expected = model(tensors)
         assert all(torch.equal(losses[head].total, expected[head].total) for head in TASKS)
-        assert (losses["tokens"].total, losses["tokens"].figures["kept"]) == (0, losses["tokens"].count)
+        assert (losses["tokens"].total, losses["tokens"].figures["kept"]) == (
+            0,
+            losses["tokens"].count,
+        )
 
 
 def test_the_first_token_always_stays_and_padding_never_does():
     """Padding that would receive all attention, next to a first token that receives none."""
-    attention = torch.tensor([[torch.inf, 0.3, 0.2, -torch.inf, -torch.inf], [torch.inf, 0.1, 0.1, 0.4, 0.1]])
+    attention = torch.tensor(
+        [[torch.inf, 0.3, 0.2, -torch.inf, -torch.inf], [torch.inf, 0.1, 0.1, 0.4, 0.1]]
+    )
     lengths = torch.tensor([3, 5])
     kept = TopTokens((0.6,)).keep(0, attention, lengths)
-    assert kept.int().tolist() == [[1, 1, 0, 0, 0], [1, 1, 0, 1, 0]], "of equal ones the first stays"
+    assert kept.int().tolist() == [[1, 1, 0, 0, 0], [1, 1, 0, 1, 0]], (
+        "of equal ones the first stays"
+    )
     assert TopTokens((1.0,)).keep(0, attention, torch.tensor([5, 5])).sum().item() == 8
     model = model_of()
     tensors = batch()
@@ -207,7 +250,9 @@ def test_flops_fall_as_the_sum_over_the_tokens_of_each_layer():
         for number, share in enumerate(SHARES):
             count = math.ceil(share * length - 1e-9)
             assert pruned.kept[row, number] == count
-            again = 2 * DIM * before**2 if share < ([1.0, *SHARES][number]) else 0  # the scores, to choose by
+            again = (
+                2 * DIM * before**2 if share < ([1.0, *SHARES][number]) else 0
+            )  # the scores, to choose by
             total += 8 * DIM**2 * before + 4 * DIM * before**2 + again + 4 * DIM * inner * count
             before = count
         assert pruned.flops[row].item() == total
@@ -215,7 +260,9 @@ def test_flops_fall_as_the_sum_over_the_tokens_of_each_layer():
     tensors["row_weight"][1] = 0
     tokens = TokenPruning(model, TopTokens(SHARES))(tensors)["tokens"]
     counted = [row for row in range(7) if row != 1]
-    kept = sum(math.ceil(share * tensors["lengths"][row] - 1e-9) for row in counted for share in SHARES)
+    kept = sum(
+        math.ceil(share * tensors["lengths"][row] - 1e-9) for row in counted for share in SHARES
+    )
     assert float(tokens.figures["kept"]) == pytest.approx(kept / LAYERS)
     assert tokens.count == int(tensors["lengths"][counted].sum())
 
@@ -232,10 +279,17 @@ def soft_states(model, tensors, mask, after):
         received = received / heads / length
         order = [0, *sorted(range(1, length), key=lambda at: (-float(received[at].detach()), at))]
         soft = torch.stack(
-            [mask(number, received[at], order.index(at)) if at else received.new_ones(()) for at in range(length)]
+            [
+                mask(number, received[at], order.index(at)) if at else received.new_ones(())
+                for at in range(length)
+            ]
         )
         masks.append(soft)
-        x = layer.feed_forward(x) * soft[:, None] if after else layer.feed_forward(x * soft[:, None])
+        x = (
+            layer.feed_forward(x) * soft[:, None]
+            if after
+            else layer.feed_forward(x * soft[:, None])
+        )
     return stack.norm(x), torch.stack(masks)
 
 
@@ -244,7 +298,10 @@ def learned(name):
     draw = torch.Generator().manual_seed(2)
     if name == "thresholds":
         rule = LearnedThresholds(LAYERS, last=0.1, temperature=0.05).double()
-        return rule, lambda length: lambda n, got, rank: torch.sigmoid((got - rule.thresholds[n]) / 0.05)
+        return (
+            rule,
+            lambda length: lambda n, got, rank: torch.sigmoid((got - rule.thresholds[n]) / 0.05),
+        )
     rule = LearnedRetention(LAYERS, 9).double()
     with torch.no_grad():
         rule.retention.copy_(torch.rand(LAYERS, 8, generator=draw))
@@ -269,7 +326,9 @@ def test_soft_masks_penalties_and_gradients_are_those_of_the_papers(name):
     count = 0
     kept = 0.0
     for row, length in enumerate(tensors["lengths"].tolist()):
-        states, masks = soft_states(model, one_row(tensors, row), mask_of(length), after=name == "thresholds")
+        states, masks = soft_states(
+            model, one_row(tensors, row), mask_of(length), after=name == "thresholds"
+        )
         torch.testing.assert_close(hidden[row, :length], states, rtol=1e-9, atol=1e-9)
         if row != 3:
             total = total + masks.mean(0).sum()
@@ -280,9 +339,13 @@ def test_soft_masks_penalties_and_gradients_are_those_of_the_papers(name):
         total = count * sum(j * (1 + rule.retention[j - 1].sum()) for j in range(1, LAYERS + 1))
     assert losses["tokens"].count == count
     assert float(losses["tokens"].total.detach()) == pytest.approx(float(total.detach()), rel=1e-6)
-    watched = [rule.thresholds, model.family.tokens.weight] if name == "thresholds" else [rule.retention]
+    watched = (
+        [rule.thresholds, model.family.tokens.weight] if name == "thresholds" else [rule.retention]
+    )
     for found, expected in zip(
-        torch.autograd.grad(losses["tokens"].total, watched), torch.autograd.grad(total, watched), strict=True
+        torch.autograd.grad(losses["tokens"].total, watched),
+        torch.autograd.grad(total, watched),
+        strict=True,
     ):
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-8)
     losses = pruning(tensors)
@@ -298,12 +361,28 @@ def test_refusals():
     disentangled = PositionConfig(kind="none", disentangled=DisentangledConfig())
     mixing = {"tagging": {"classes": 3, "scalar_mix": True}}
     for refused, rule, words in (
-        (model, TopTokens((0.5, 0.6, 0.5, 0.5, 0.5)), "token pruning: shares: expected one a layer"),
+        (
+            model,
+            TopTokens((0.5, 0.6, 0.5, 0.5, 0.5)),
+            "token pruning: shares: expected one a layer",
+        ),
         (model, Threshold((0.1,) * 6), r"thresholds: expected one a layer, 5 numbers in \[0, 1\]"),
         (model, LearnedThresholds(4), "expected a rule for 5 layers, got one for 4"),
-        (built("decoder"), usual, "token pruning: expected an encoder of attention and feed-forward"),
-        (built("encoder", position=disentangled, final_norm=False), usual, "token pruning: expected an encoder of att"),
-        (built("encoder", heads=mixing), usual, "expected heads that read the last states of one row, got tagging"),
+        (
+            built("decoder"),
+            usual,
+            "token pruning: expected an encoder of attention and feed-forward",
+        ),
+        (
+            built("encoder", position=disentangled, final_norm=False),
+            usual,
+            "token pruning: expected an encoder of att",
+        ),
+        (
+            built("encoder", heads=mixing),
+            usual,
+            "expected heads that read the last states of one row, got tagging",
+        ),
     ):
         with pytest.raises(ConfigurationError, match=words):
             TokenPruning(refused, rule)

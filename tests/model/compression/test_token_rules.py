@@ -20,11 +20,19 @@ def test_learned_values_become_the_rules():
     assert rule.harden() == Threshold((0.0, 0.5, 1.0))
     schedule = LearnedRetention(3, 5)
     assert schedule.harden() == TopTokens((1.0, 1.0, 1.0))
-    schedule.retention.data = torch.tensor([[1.0, 0.5, 0.25, 0.0], [1.0, 1.0, 1.0, 0.1], [0.0, -2.0, 0.0, 0.0]])
-    assert schedule.harden() == TopTokens((0.6, 0.6, 0.2)), "1 + 1.75, 1 + 3.1, 1 + 0, rounded up and never rising"
+    schedule.retention.data = torch.tensor(
+        [[1.0, 0.5, 0.25, 0.0], [1.0, 1.0, 1.0, 0.1], [0.0, -2.0, 0.0, 0.0]]
+    )
+    assert schedule.harden() == TopTokens((0.6, 0.6, 0.2)), (
+        "1 + 1.75, 1 + 3.1, 1 + 0, rounded up and never rising"
+    )
     schedule.retention.data *= 3
     schedule.clip()
-    assert schedule.retention.tolist() == [[1, 1, 0.75, 0], [1, 1, 1, pytest.approx(0.3)], [0, 0, 0, 0]]
+    assert schedule.retention.tolist() == [
+        [1, 1, 0.75, 0],
+        [1, 1, 1, pytest.approx(0.3)],
+        [0, 0, 0, 0],
+    ]
 
 
 def test_a_rule_is_read_from_the_state_of_a_checkpoint():

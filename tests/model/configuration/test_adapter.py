@@ -8,7 +8,14 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import ADAPTERS
 from tests.model.small_models import small_config
 
-PLAIN = {"family": "encoder", "dim": 8, "layers": 1, "attention_heads": 2, "ffn_dim": 8, "heads": {"masked_lm": 1.0}}
+PLAIN = {
+    "family": "encoder",
+    "dim": 8,
+    "layers": 1,
+    "attention_heads": 2,
+    "ffn_dim": 8,
+    "heads": {"masked_lm": 1.0},
+}
 
 
 def validate_config(adapter):
@@ -30,7 +37,10 @@ def test_the_plain_form_gives_it_again():
     config = small_config("encoder", adapter={"name": "prompt", "length": 3, "tokens": [1, 2]})
     plain = TypeAdapter(ModelConfig).dump_python(config, mode="json")
     assert plain["adapter"] == {"name": "prompt", "length": 3, "tokens": [1, 2]}
-    assert TypeAdapter(ModelConfig).validate_python(json.loads(json.dumps(plain))).adapter == config.adapter
+    assert (
+        TypeAdapter(ModelConfig).validate_python(json.loads(json.dumps(plain))).adapter
+        == config.adapter
+    )
 
 
 @pytest.mark.parametrize(

@@ -40,28 +40,49 @@ def disentangled(kind="none", **chosen):
         ({"attention_heads": 5}, "5 heads do not divide dim 24"),
         ({"kv_heads": 3}, "divisor of attention_heads 4, got 3"),
         ({"position": PositionConfig(kind="rope"), "head_dim": 5}, "even, got 5"),
-        ({"position": PositionConfig(kind="sinusoidal"), "emb_dim": 7}, "even embedding width, got 7"),
+        (
+            {"position": PositionConfig(kind="sinusoidal"), "emb_dim": 7},
+            "even embedding width, got 7",
+        ),
         ({"family": "encodr"}, "did you mean 'encoder'"),
         ({"heads": {"masked": 1.0}}, "did you mean 'masked_lm'"),
         ({"heads": {}}, "at least one"),
-        ({"heads": {"token": {"normalize": "row"}}}, "heads.token.normalize: the head token does not read this key"),
+        (
+            {"heads": {"token": {"normalize": "row"}}},
+            "heads.token.normalize: the head token does not read this key",
+        ),
         ({"heads": {"sentence": {"group_size": 4}}}, "it reads weight, transform"),
         ({"decoder_layers": 2}, "only an encoder_decoder"),
         ({"connector": ConnectorConfig()}, "connector: only an encoder_decoder"),
-        ({"local": {"window": 2, "global_every": 3, "theta": 10.0}}, "local.theta: only rope reads it"),
+        (
+            {"local": {"window": 2, "global_every": 3, "theta": 10.0}},
+            "local.theta: only rope reads it",
+        ),
         (
             {"local": {"window": 2}},
             "expected global_every or layer_types, which say what layers are local, got neither",
         ),
         ({"first_norm": False}, "first_norm: only norm_place 'pre' and 'both'"),
         ({"parallel": "two_norms"}, "parallel: expected norm_place pre with first_norm"),
-        ({"position": PositionConfig(kind="rope", partial_rotary_factor=0.6)}, "expected 2 or another even number"),
-        ({"position": PositionConfig(kind="rope", nope_layers=(9,))}, "nope_layers: expected layers from 0 to"),
-        (disentangled() | {"attn_logit_softcapping": 5.0}, "attn_logit_softcapping: disentangled attention does not"),
+        (
+            {"position": PositionConfig(kind="rope", partial_rotary_factor=0.6)},
+            "expected 2 or another even number",
+        ),
+        (
+            {"position": PositionConfig(kind="rope", nope_layers=(9,))},
+            "nope_layers: expected layers from 0 to",
+        ),
+        (
+            disentangled() | {"attn_logit_softcapping": 5.0},
+            "attn_logit_softcapping: disentangled attention does not",
+        ),
         (disentangled() | {"qk_norm": "head"}, "qk_norm: disentangled attention does not read it"),
         (
             {
-                "position": {"kind": "rope", "scaling": {"kind": "dynamic", "factor": 2.0, "original_maximum": 8}},
+                "position": {
+                    "kind": "rope",
+                    "scaling": {"kind": "dynamic", "factor": 2.0, "original_maximum": 8},
+                },
                 "head_dim": 2,
             },
             "dynamic needs head_dim 4 or more, got 2",
@@ -72,30 +93,66 @@ def disentangled(kind="none", **chosen):
         (disentangled(convolution=3, mask_decoder=2) | {"layers": 1}, "need unshared layers each"),
         (disentangled(mask_decoder=2) | {"share": {"groups": 1}}, "unshared layers"),
         (disentangled(mask_decoder=2) | {"norm_place": "pre"}, "norm_place post"),
-        (disentangled() | {"scale_by_depth": True}, "scale_by_depth: disentangled attention does not read it"),
+        (
+            disentangled() | {"scale_by_depth": True},
+            "scale_by_depth: disentangled attention does not read it",
+        ),
         ({"init": {"scheme": "t5", "std": 0.1}}, "std: has no effect with scheme 't5'"),
-        ({"init": {"scheme": "t5", "embedding_std": 0.1}}, "embedding_std: has no effect with scheme 't5'"),
-        ({"init": {"scheme": "t5", "scale_residual": True}}, "scale_residual: has no effect with scheme 't5'"),
+        (
+            {"init": {"scheme": "t5", "embedding_std": 0.1}},
+            "embedding_std: has no effect with scheme 't5'",
+        ),
+        (
+            {"init": {"scheme": "t5", "scale_residual": True}},
+            "scale_residual: has no effect with scheme 't5'",
+        ),
         ({"share": {"group_layers": 2}}, "group_layers: has no effect without groups"),
-        ({"share": {"groups": 1, "universal": {"epsilon": None, "ponder": 0.1}}}, "no effect with epsilon null"),
-        ({"heads": {"similarity": {"negatives": "none", "margin": 0.1}}}, "margin: has no effect with negatives"),
-        ({"heads": {"regression": {"range": [0.0, 5.0]}}}, "range: has no effect without output sigmoid"),
+        (
+            {"share": {"groups": 1, "universal": {"epsilon": None, "ponder": 0.1}}},
+            "no effect with epsilon null",
+        ),
+        (
+            {"heads": {"similarity": {"negatives": "none", "margin": 0.1}}},
+            "margin: has no effect with negatives",
+        ),
+        (
+            {"heads": {"regression": {"range": [0.0, 5.0]}}},
+            "range: has no effect without output sigmoid",
+        ),
         (disentangled(kind="rope"), "disentangled: has no effect with kind 'rope'"),
         (disentangled() | {"family": "decoder"}, "expected an encoder"),
         (disentangled() | {"kv_heads": 2}, "as many kv_heads as attention_heads"),
         ({"out_dim": 7}, "tied to embeddings of width 24 cannot read 7"),
         ({"share": ShareConfig(groups=3)}, "share.groups: expected at most 2, got 3"),
-        ({"share": ShareConfig(group_layers=2, groups=2)}, "share.groups: expected at most 1, got 2"),
+        (
+            {"share": ShareConfig(group_layers=2, groups=2)},
+            "share.groups: expected at most 1, got 2",
+        ),
         ({"share": ShareConfig(universal=UniversalConfig())}, "expected share.groups 1"),
-        ({"share": ShareConfig(groups=1, group_layers=2, universal=UniversalConfig())}, "group_layers 1, one layer"),
+        (
+            {"share": ShareConfig(groups=1, group_layers=2, universal=UniversalConfig())},
+            "group_layers 1, one layer",
+        ),
         ({"share": HALTS, "family": "xlnet"}, "got xlnet; remove the key"),
-        ({"share": HALTS, "position": PositionConfig(kind="sinusoidal"), "emb_dim": 8}, "dim 24; remove emb_dim"),
-        ({"share": HALTS, "heads": {"tagging": {"classes": 3, "scalar_mix": True}}}, "(scalar_mix): set epsilon"),
+        (
+            {"share": HALTS, "position": PositionConfig(kind="sinusoidal"), "emb_dim": 8},
+            "dim 24; remove emb_dim",
+        ),
+        (
+            {"share": HALTS, "heads": {"tagging": {"classes": 3, "scalar_mix": True}}},
+            "(scalar_mix): set epsilon",
+        ),
         ({"share": HALTS, "heads": {"similarity": 1.0}}, "two views of a row: set epsilon"),
         ({"share": ShareConfig(groups=1, group_layers=3)}, "a divisor of the 2 layers, got 3"),
-        ({"share": ShareConfig(groups=1), "scale_by_depth": True}, "shared weights have no depth of their own"),
+        (
+            {"share": ShareConfig(groups=1), "scale_by_depth": True},
+            "shared weights have no depth of their own",
+        ),
         ({"family": "decoder", "type_vocab_size": 0, "languages": 2}, "only an encoder reads them"),
-        ({"share": ShareConfig(stacks=True)}, "expected an encoder_decoder with as many layers in both stacks"),
+        (
+            {"share": ShareConfig(stacks=True)},
+            "expected an encoder_decoder with as many layers in both stacks",
+        ),
     ],
 )
 def test_contradictions_are_named(changes, message):
@@ -137,35 +194,66 @@ def test_special_ids_must_lie_in_the_vocabulary():
 
 
 def test_a_decoder_may_have_sizes_of_its_own():
-    config = small_config("encoder_decoder", decoder_attention_heads=2, decoder_ffn_dim=7, head_dim=None)
-    assert (config.decoder.layers, config.decoder.attention_heads, config.decoder.ffn_dim) == (3, 2, 7)
+    config = small_config(
+        "encoder_decoder", decoder_attention_heads=2, decoder_ffn_dim=7, head_dim=None
+    )
+    assert (config.decoder.layers, config.decoder.attention_heads, config.decoder.ffn_dim) == (
+        3,
+        2,
+        7,
+    )
     assert config.decoder.head_width == 12
     alike = small_config("encoder_decoder").decoder
     assert (alike.attention_heads, alike.ffn_dim) == (4, 40)
-    with pytest.raises(ValidationError, match="decoder_attention_heads: 5 heads do not divide dim 24"):
+    with pytest.raises(
+        ValidationError, match="decoder_attention_heads: 5 heads do not divide dim 24"
+    ):
         small_config("encoder_decoder", decoder_attention_heads=5, head_dim=None)
-    with pytest.raises(ValidationError, match="kv_heads: expected a divisor of decoder_attention_heads 3, got 2"):
+    with pytest.raises(
+        ValidationError, match="kv_heads: expected a divisor of decoder_attention_heads 3, got 2"
+    ):
         small_config("encoder_decoder", decoder_attention_heads=3, kv_heads=2)
 
 
 def test_a_decoder_of_another_width_needs_a_connector():
-    narrow = small_config("encoder_decoder", decoder_dim=12, connector=ConnectorConfig(), head_dim=None).decoder
+    narrow = small_config(
+        "encoder_decoder", decoder_dim=12, connector=ConnectorConfig(), head_dim=None
+    ).decoder
     assert (narrow.dim, narrow.embedding_width, narrow.head_width) == (12, 24, 3)
-    with pytest.raises(ValidationError, match="decoder_dim: a decoder of width 12 cannot attend to states of width 24"):
+    with pytest.raises(
+        ValidationError,
+        match="decoder_dim: a decoder of width 12 cannot attend to states of width 24",
+    ):
         small_config("encoder_decoder", decoder_dim=12)
-    with pytest.raises(ValidationError, match="decoder_attention_heads: 4 heads do not divide dim 18"):
+    with pytest.raises(
+        ValidationError, match="decoder_attention_heads: 4 heads do not divide dim 18"
+    ):
         small_config("encoder_decoder", decoder_dim=18, connector=ConnectorConfig(), head_dim=None)
     alike = {"decoder_dim": 24, "decoder_layers": 2, "share": ShareConfig(stacks=True)}
-    with pytest.raises(ValidationError, match=r"share.stacks: both stacks have one size; remove decoder_dim"):
+    with pytest.raises(
+        ValidationError, match=r"share.stacks: both stacks have one size; remove decoder_dim"
+    ):
         small_config("encoder_decoder", **alike)
 
 
 def test_local_layers_are_those_of_a_period_or_a_list():
     config = small_config("encoder", layers=7, local={"window": 2, "global_every": 3})
-    assert [config.is_local(layer) for layer in range(7)] == [False, True, True, False, True, True, False]
+    assert [config.is_local(layer) for layer in range(7)] == [
+        False,
+        True,
+        True,
+        False,
+        True,
+        True,
+        False,
+    ]
     assert not small_config("encoder").is_local(1)
     kinds = ["sliding_attention", "full_attention", "sliding_attention"]
     config = small_config("encoder", layers=3, local={"window": 2, "layer_types": kinds})
     assert [config.is_local(layer) for layer in range(3)] == [True, False, True]
-    with pytest.raises(ValidationError, match=r"local\.layer_types: expected a type for each of the 2 layers"):
-        small_config("encoder_decoder", layers=3, decoder_layers=2, local={"window": 2, "layer_types": kinds})
+    with pytest.raises(
+        ValidationError, match=r"local\.layer_types: expected a type for each of the 2 layers"
+    ):
+        small_config(
+            "encoder_decoder", layers=3, decoder_layers=2, local={"window": 2, "layer_types": kinds}
+        )

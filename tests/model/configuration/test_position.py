@@ -7,9 +7,18 @@ from clozeline.model.configuration.position import DisentangledConfig, PositionC
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"kind": "linear", "factor": 2.0, "beta_fast": 3.0}, "beta_fast: has no effect with kind 'linear'"),
-        ({"kind": "dynamic", "factor": 2.0}, "original_maximum: expected the first training's length for dynamic"),
-        ({"kind": "yarn", "factor": 2.0}, "original_maximum: expected the first training's length for yarn"),
+        (
+            {"kind": "linear", "factor": 2.0, "beta_fast": 3.0},
+            "beta_fast: has no effect with kind 'linear'",
+        ),
+        (
+            {"kind": "dynamic", "factor": 2.0},
+            "original_maximum: expected the first training's length for dynamic",
+        ),
+        (
+            {"kind": "yarn", "factor": 2.0},
+            "original_maximum: expected the first training's length for yarn",
+        ),
         (
             {"kind": "longrope", "factor": 2.0, "original_maximum": 8},
             "expected short_factor and long_factor for longrope",
@@ -39,11 +48,22 @@ def test_scalings_that_cannot_be_are_refused(keys, message):
         ("partial_rotary_factor", 0.5, "rope"),
         ("nope_layers", (1,), "rope"),
     ],
-    ids=["offset", "waves", "theta", "buckets", "max_distance", "per_layer", "partial_rotary_factor", "nope_layers"],
+    ids=[
+        "offset",
+        "waves",
+        "theta",
+        "buckets",
+        "max_distance",
+        "per_layer",
+        "partial_rotary_factor",
+        "nope_layers",
+    ],
 )
 def test_a_key_of_another_kind_is_refused(key, value, kind):
     assert getattr(PositionConfig(kind=kind, **{key: value}), key) == value
-    with pytest.raises(ValidationError, match=rf"{key}: has no effect with kind 'none': .* set kind to {kind}"):
+    with pytest.raises(
+        ValidationError, match=rf"{key}: has no effect with kind 'none': .* set kind to {kind}"
+    ):
         PositionConfig(kind="none", **{key: value})
 
 

@@ -24,14 +24,20 @@ def test_the_best_span_is_that_of_all_pairs(longest, ties):
     draw = torch.Generator().manual_seed(4)
     shape = (60, 9)
     starts, ends = (
-        (torch.randint(0, 3, shape, generator=draw) if ties else torch.randn(shape, generator=draw)).double()
+        (
+            torch.randint(0, 3, shape, generator=draw)
+            if ties
+            else torch.randn(shape, generator=draw)
+        ).double()
         for _ in range(2)
     )
     starts[torch.rand(shape, generator=draw) < 0.3] = -INF
     found = zip(*(part.tolist() for part in best_spans(starts, ends, longest)), strict=True)
     for row, answer in enumerate(found):
         if starts[row].isfinite().any():
-            assert answer == best_of_all(starts[row].tolist(), ends[row].tolist(), longest or 9), row
+            assert answer == best_of_all(starts[row].tolist(), ends[row].tolist(), longest or 9), (
+                row
+            )
 
 
 def test_places_that_are_not_allowed_never_answer():

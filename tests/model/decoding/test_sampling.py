@@ -34,7 +34,9 @@ def test_filters_keep_what_the_rules_keep(temperature, top_k, top_p):
     scores[0] = 0.0
     scores[1, 3:9] = scores[1].max() + 1  # ties at the edge of the filters
     found = probabilities(scores, temperature, top_k, top_p)
-    expected = torch.tensor([by_the_rule(row, temperature, top_k, top_p) for row in scores.double().tolist()])
+    expected = torch.tensor(
+        [by_the_rule(row, temperature, top_k, top_p) for row in scores.double().tolist()]
+    )
     assert torch.equal(found > 0, expected > 0)
     assert torch.allclose(found, expected.double(), atol=1e-9)
 

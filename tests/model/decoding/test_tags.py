@@ -42,7 +42,9 @@ def test_the_best_sequence_is_that_of_all(ties, kind):
         else:
             scores = torch.randn(1, 4, 5, generator=draw).double()
             loose = torch.randn(6, 5, generator=draw)
-        first, between = bio_transitions(LABELS) if kind == "bio" else (loose[0].double(), loose[1:].double())
+        first, between = (
+            bio_transitions(LABELS) if kind == "bio" else (loose[0].double(), loose[1:].double())
+        )
         found = viterbi(scores, torch.tensor([4]), first, between)[0].tolist()
         assert found == best_of_all(scores[0], first, between)
 

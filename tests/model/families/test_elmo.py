@@ -39,13 +39,21 @@ def test_every_layer_is_torchs():
         found = network.family.layer_states(tensors)
     assert len(found) == 4
     for row, length in enumerate((11, 6)):
-        words = network.family.words(network.family.characters[tensors["input_ids"][row : row + 1, :length]])
+        words = network.family.words(
+            network.family.characters[tensors["input_ids"][row : row + 1, :length]]
+        )
         expected = [[words, words]]
         for number in range(3):
             pair = []
-            for side, layers in enumerate((network.family.left.layers, network.family.right.layers)):
+            for side, layers in enumerate(
+                (network.family.left.layers, network.family.right.layers)
+            ):
                 x = expected[-1][side]
-                out = torch_layer(layers[number], x.flip(1)).flip(1) if side else torch_layer(layers[number], x)
+                out = (
+                    torch_layer(layers[number], x.flip(1)).flip(1)
+                    if side
+                    else torch_layer(layers[number], x)
+                )
                 pair.append(out + x if number else out)
             expected.append(pair)
         for state, pair in zip(found, expected, strict=True):
@@ -55,7 +63,13 @@ def test_every_layer_is_torchs():
 
 def torch_layer(layer, x):
     theirs = torch.nn.LSTM(24, 30, batch_first=True, proj_size=24)
-    values = (layer.input, layer.recurrent, layer.bias, torch.zeros_like(layer.bias), layer.projection)
+    values = (
+        layer.input,
+        layer.recurrent,
+        layer.bias,
+        torch.zeros_like(layer.bias),
+        layer.projection,
+    )
     for parameter, value in zip(theirs.parameters(), values, strict=True):
         parameter.data = value.data
     with torch.no_grad():
@@ -79,13 +93,18 @@ def test_words_are_given_by_their_characters_and_their_table_is_the_heads_alone(
 
 @pytest.mark.parametrize("token_bytes", [None, SPELLINGS[1:]], ids=["none", "too few"])
 def test_a_spelling_of_each_token_is_needed(token_bytes):
-    with pytest.raises(ConfigurationError, match=f"expected the bytes of {VOCABULARY} tokens, got (none|36)"):
+    with pytest.raises(
+        ConfigurationError, match=f"expected the bytes of {VOCABULARY} tokens, got (none|36)"
+    ):
         build_model(small_config("elmo"), VOCABULARY, {}, token_bytes)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"dim": 7}, "dim: expected an even number"), ({"filters": ((8, 2),)}, "at most max_characters 7")],
+    [
+        ({"dim": 7}, "dim: expected an even number"),
+        ({"filters": ((8, 2),)}, "at most max_characters 7"),
+    ],
     ids=["odd", "wide filter"],
 )
 def test_sizes_that_contradict_each_other_are_refused(changes, message):

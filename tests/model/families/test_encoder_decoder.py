@@ -51,7 +51,11 @@ def test_a_document_reads_its_own_source_and_its_own_target_alone():
     tensors["document_ids"] = (torch.arange(11) >= 5).long().expand(2, -1)
     tensors["decoder_document_ids"] = (torch.arange(9) >= 4).long().expand(2, -1)
     before = states(network, tensors)
-    for name, place, first in (("input_ids", 2, True), ("input_ids", 8, False), ("decoder_input_ids", 0, True)):
+    for name, place, first in (
+        ("input_ids", 2, True),
+        ("input_ids", 8, False),
+        ("decoder_input_ids", 0, True),
+    ):
         after = states(network, changed(tensors, name, 1, place))
         assert torch.equal(before[1, :4], after[1, :4]) != first
         assert torch.equal(before[1, 4:], after[1, 4:]) == first

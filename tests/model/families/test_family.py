@@ -19,11 +19,14 @@ def test_padding_beside_a_row_changes_it_by_rounding_only(family):
     network = built(family)
     tensors = batch_for(family, lengths=[6, 6])
     short = {
-        name: value[:, :6] if value.ndim == 2 and "decoder" not in name else value for name, value in tensors.items()
+        name: value[:, :6] if value.ndim == 2 and "decoder" not in name else value
+        for name, value in tensors.items()
     }
     if family == "encoder_decoder":
         short |= {
-            name: value[:, :6] for name, value in tensors.items() if name.startswith("decoder") and value.ndim == 2
+            name: value[:, :6]
+            for name, value in tensors.items()
+            if name.startswith("decoder") and value.ndim == 2
         }
     assert torch.allclose(states(network, tensors)[:, :6], states(network, short)[:, :6], atol=1e-5)
 
@@ -44,7 +47,9 @@ def test_a_family_reads_what_it_says_it_needs(family):
     needed = {name: tensors[name] for name in names_of(network.family.reads)}
 
     def read(given):
-        return torch.cat([view.hidden.flatten() for view in network.family.views(given, network.heads).values()])
+        return torch.cat(
+            [view.hidden.flatten() for view in network.family.views(given, network.heads).values()]
+        )
 
     assert torch.equal(read(needed), read(tensors))
     for name in needed.keys() - {"sample_words"}:  # without these a generator replaces nothing
@@ -60,7 +65,9 @@ def test_padding_on_the_left_is_read_or_refused(family):
     if network.family.left_padding and all(head.unit == "label" for head in network.heads.values()):
         assert all(loss.total.isfinite() for loss in network(tensors).values())
         without = {name: value for name, value in tensors.items() if name != "left_padding"}
-        assert any(loss.total != network(without)[head].total for head, loss in network(tensors).items())
+        assert any(
+            loss.total != network(without)[head].total for head, loss in network(tensors).items()
+        )
     else:
         with pytest.raises(BatchError, match="left_padding"):
             network(tensors)

@@ -25,10 +25,16 @@ def test_packed_documents_read_nothing_of_each_other():
     before = states(network, tensors)[0]
     for place in range(11):
         same = (before == states(network, changed(tensors, "input_ids", 0, place))[0]).all(-1)
-        assert same.tolist() == (tensors["document_ids"][0] != tensors["document_ids"][0, place]).tolist()
+        assert (
+            same.tolist()
+            == (tensors["document_ids"][0] != tensors["document_ids"][0, place]).tolist()
+        )
 
 
 def test_rows_in_one_direction_are_refused():
-    tensors = batch_for("mobilebert") | {"attention": torch.tensor([0, 1, 2, 3]), "prefix_length": torch.ones(4)}
+    tensors = batch_for("mobilebert") | {
+        "attention": torch.tensor([0, 1, 2, 3]),
+        "prefix_length": torch.ones(4),
+    }
     with pytest.raises(BatchError, match="reads both neighbors of a token"):
         built("mobilebert")(tensors)

@@ -37,4 +37,6 @@ def test_rows_of_parts_are_refused(family, name):
         states(network, tensors | {name: torch.zeros_like(tensors["input_ids"])})
     if family == "awd_lstm":
         with pytest.raises(BatchError, match=f"{name}: expected rows of one text"):
-            network.family.decode(tensors | {name: torch.zeros_like(tensors["input_ids"])}, Cache(11))
+            network.family.decode(
+                tensors | {name: torch.zeros_like(tensors["input_ids"])}, Cache(11)
+            )

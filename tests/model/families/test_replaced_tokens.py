@@ -31,7 +31,9 @@ def network_for(seed=3, **changes):
     draw = torch.Generator().manual_seed(seed)
     for parameter in network.parameters():
         noise = torch.randn(parameter.shape, generator=draw)
-        parameter.data = noise * parameter.shape[-1] ** -0.5 if parameter.ndim > 1 else 1 + noise * 0.2
+        parameter.data = (
+            noise * parameter.shape[-1] ** -0.5 if parameter.ndim > 1 else 1 + noise * 0.2
+        )
     return network
 
 
@@ -50,7 +52,10 @@ def test_losses_and_gradients_are_those_of_two_encoders(changes):
     network = network_for(**changes).double()
     tensors = batch_for("replaced_tokens", lengths=LENGTHS)
     sides = network.family.parts(network.config, network.state_dict(keep_vars=True))
-    models = {side: build_model(config, VOCABULARY, {}).double().eval() for side, (config, _) in sides.items()}
+    models = {
+        side: build_model(config, VOCABULARY, {}).double().eval()
+        for side, (config, _) in sides.items()
+    }
 
     def losses(side, batch):
         """Of the encoder, so that gradients reach the weights of both."""
@@ -61,8 +66,13 @@ def test_losses_and_gradients_are_those_of_two_encoders(changes):
         models["generator"].load_state_dict(sides["generator"][1])
         scores = models["generator"].logits(tensors)["masked_lm"].flatten(0, 1)[index]
     drawn = drawn_by_a_loop(scores, tensors["sample_words"])
-    seen = tensors | {"input_ids": tensors["input_ids"].flatten().index_copy(0, index, drawn).view(3, 11)}
-    expected = {"masked_lm": losses("generator", tensors)["masked_lm"], "token": losses("discriminator", seen)["token"]}
+    seen = tensors | {
+        "input_ids": tensors["input_ids"].flatten().index_copy(0, index, drawn).view(3, 11)
+    }
+    expected = {
+        "masked_lm": losses("generator", tensors)["masked_lm"],
+        "token": losses("discriminator", seen)["token"],
+    }
     found = network(tensors)
     for name, loss in expected.items():
         assert found[name].total.item() == pytest.approx(loss.total.item(), rel=1e-5)
@@ -88,7 +98,9 @@ def test_the_discriminator_gives_the_generator_no_gradient(changes):
     network.zero_grad()
     network(tensors)["masked_lm"].total.backward()
     assert network.family.tokens.weight.grad.any()
-    generated = {name for name, parameter in network.named_parameters() if parameter.grad is not None}
+    generated = {
+        name for name, parameter in network.named_parameters() if parameter.grad is not None
+    }
     assert judged | generated == {name for name, _ in network.named_parameters()}
     if changes:
         assert judged.isdisjoint(generated)
@@ -113,12 +125,17 @@ def test_draws_and_sums_do_not_depend_on_micro_batches():
     whole = network(tensors)
     for size in (1, 2, 3):
         parts = [rows_of(tensors, slice(first, first + size)) for first in range(0, 6, size)]
-        drawn = [network.family.views(part, network.heads)["token"].tensors["input_ids"] for part in parts]
+        drawn = [
+            network.family.views(part, network.heads)["token"].tensors["input_ids"]
+            for part in parts
+        ]
         assert torch.equal(torch.cat(drawn), seen)
         for name, loss in whole.items():
             losses = [network(part)[name] for part in parts]
             assert sum(one.count for one in losses) == loss.count
-            assert sum(one.total.item() for one in losses) == pytest.approx(loss.total.item(), rel=1e-5)
+            assert sum(one.total.item() for one in losses) == pytest.approx(
+                loss.total.item(), rel=1e-5
+            )
             for figure, total in loss.figures.items():
                 assert sum(one.figures[figure] for one in losses) == total
 
@@ -130,11 +147,18 @@ def test_only_labeled_places_are_replaced_by_tokens_of_the_vocabulary():
         tensors["sample_words"] = torch.full_like(tensors["sample_words"], words)
         seen = network.family.views(tensors, network.heads)["token"].tensors["input_ids"]
         assert seen.max() < VOCABULARY
-        kept = torch.ones(seen.numel(), dtype=torch.bool).index_fill(0, tensors["label_index"], 0).view_as(seen)
+        kept = (
+            torch.ones(seen.numel(), dtype=torch.bool)
+            .index_fill(0, tensors["label_index"], 0)
+            .view_as(seen)
+        )
         assert torch.equal(seen[kept], tensors["input_ids"][kept])
     with torch.no_grad():
         network.heads["masked_lm"].projection.bias[0] = torch.nan
-    assert network.family.views(tensors, network.heads)["token"].tensors["input_ids"].max() < VOCABULARY
+    assert (
+        network.family.views(tensors, network.heads)["token"].tensors["input_ids"].max()
+        < VOCABULARY
+    )
 
 
 def test_operations_are_those_of_both_stacks():
@@ -154,8 +178,14 @@ def test_operations_are_those_of_both_stacks():
     [
         ({"heads": {"masked_lm": 1.0}}, "at least one head that reads the discriminator"),
         ({"heads": {"token": 1.0, "corrective": 1.0}}, "expected masked_lm"),
-        ({"generator": {"layers": 1, "dim": 18, "attention_heads": 4, "ffn_dim": 9}}, "4 heads do not divide"),
-        ({"heads": {"masked_lm": 1.0, "corrective": 1.0}} | DISENTANGLED, "embedding_sharing: disentangled keeps"),
+        (
+            {"generator": {"layers": 1, "dim": 18, "attention_heads": 4, "ffn_dim": 9}},
+            "4 heads do not divide",
+        ),
+        (
+            {"heads": {"masked_lm": 1.0, "corrective": 1.0}} | DISENTANGLED,
+            "embedding_sharing: disentangled keeps",
+        ),
     ],
 )
 def test_contradictions_are_named(changes, message):

@@ -29,7 +29,9 @@ SIZES = {
 }
 FEATURES = torch.linspace(-1, 2, 24)
 """weights of a state's features: their plain sum is a constant after a norm"""
-RANK = torch.tensor([[0, 3, 0, 1, 0, 0, 2, 0, 4, 0, 0], [0, 0, 2, 0, 1, 0, 0, 0, 0, 0, 0], [0] * 11])
+RANK = torch.tensor(
+    [[0, 3, 0, 1, 0, 0, 2, 0, 4, 0, 0], [0, 0, 2, 0, 1, 0, 0, 0, 0, 0, 0], [0] * 11]
+)
 """orders of four, two and no predictions; the second row has 7 tokens, the third 11"""
 LENGTHS = torch.tensor([11, 7, 11])
 
@@ -44,10 +46,14 @@ def batch(side="right"):
     valid = places < LENGTHS[:, None]
     starts = torch.zeros(3, dtype=torch.int64)
     if side == "left":
-        rank = torch.stack([row.roll(11 - length) for row, length in zip(rank, LENGTHS.tolist(), strict=True)])
+        rank = torch.stack(
+            [row.roll(11 - length) for row, length in zip(rank, LENGTHS.tolist(), strict=True)]
+        )
         starts = 11 - LENGTHS
         valid = places >= starts[:, None]
-    index = torch.cat([row * 11 + rank[row].argsort()[rank[row].sort().values > 0] for row in range(3)])
+    index = torch.cat(
+        [row * 11 + rank[row].argsort()[rank[row].sort().values > 0] for row in range(3)]
+    )
     ours = {
         "input_ids": ids,
         "lengths": LENGTHS,
@@ -59,7 +65,12 @@ def batch(side="right"):
         "row_weight": torch.ones(3),
     }
     blocked = (rank[:, None, :] >= rank[:, :, None]) & ((rank > 0)[:, None, :])
-    return ours, {"input_ids": ids, "attention_mask": valid.long(), "token_type_ids": types}, blocked.float(), valid
+    return (
+        ours,
+        {"input_ids": ids, "attention_mask": valid.long(), "token_type_ids": types},
+        blocked.float(),
+        valid,
+    )
 
 
 def targets(rank):
@@ -91,15 +102,22 @@ def test_two_streams(tmp_path, size, side):
     assert loss.count == 6
     assert (loss.total / loss.count).item() == pytest.approx(expected.item(), rel=1e-5)
     own = gradients(model)
-    assert_gradients_close(own, to_ours(map_of_type("xlnet"), model.config, gradients(theirs), own), FLOAT32)
+    assert_gradients_close(
+        own, to_ours(map_of_type("xlnet"), model.config, gradients(theirs), own), FLOAT32
+    )
 
 
 def reads(family, tensors, row):
     """Return the tokens [T] that each hidden state [T] of a row depends on, by gradients for token vectors."""
     seen = []
-    family.tokens.register_forward_hook(lambda _module, _inputs, out: seen.append(out) or out.requires_grad_())
+    family.tokens.register_forward_hook(
+        lambda _module, _inputs, out: seen.append(out) or out.requires_grad_()
+    )
     hidden = family(tensors)
-    found = [torch.autograd.grad(state @ FEATURES, seen, retain_graph=True)[0][row] for state in hidden[row]]
+    found = [
+        torch.autograd.grad(state @ FEATURES, seen, retain_graph=True)[0][row]
+        for state in hidden[row]
+    ]
     return torch.stack(found).abs().amax(-1) > 0
 
 
@@ -110,14 +128,19 @@ def test_documents_of_a_row_do_not_see_each_other():
     tensors = {"input_ids": torch.arange(11)[None], "lengths": torch.tensor([11]), "rank": rank}
     found = reads(family, tensors | {"document_ids": documents}, 0)
     same = documents[0][None, :] == documents[0][:, None]
-    lower = torch.where((rank[0] > 0)[:, None], rank[0][None, :] < rank[0][:, None], rank[0][None, :] == 0)
+    lower = torch.where(
+        (rank[0] > 0)[:, None], rank[0][None, :] < rank[0][:, None], rank[0][None, :] == 0
+    )
     assert torch.equal(found, same & lower)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"position": {"kind": "rope"}}, "model.position.kind: expected 'sinusoidal' in the family xlnet, got 'rope'"),
+        (
+            {"position": {"kind": "rope"}},
+            "model.position.kind: expected 'sinusoidal' in the family xlnet, got 'rope'",
+        ),
         ({"bias": {"qkv": True, "out": False}}, "model.bias.qkv: expected False"),
         ({"attn_logit_softcapping": 9.0}, "model.attn_logit_softcapping: expected None"),
     ],
@@ -136,4 +159,6 @@ def test_operations_are_those_of_the_forward(queries):
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         family({"input_ids": torch.arange(5)[None], "lengths": torch.tensor([5]), "rank": rank})
     kernel = family.config.layers * 4 * (5 + queries) * 5 * 24
-    assert counter.get_total_flops() + kernel == family.flops(5, 0) + queries * family.label_flops(5)
+    assert counter.get_total_flops() + kernel == family.flops(5, 0) + queries * family.label_flops(
+        5
+    )

@@ -23,12 +23,24 @@ def test_a_beam_as_wide_as_the_set_ranks_all_of_it(family):
     network = perturbed(family)
     start = START[family]
     decoding = Decoding(mode="beam", width=len(SEQUENCES), max_tokens=6, length_penalty=0.0)
-    found = beams(network, PROMPTS, decoding, end_ids={END}, allowed=AllowedSequences(SEQUENCES, {END}), **start)
+    found = beams(
+        network,
+        PROMPTS,
+        decoding,
+        end_ids={END},
+        allowed=AllowedSequences(SEQUENCES, {END}),
+        **start,
+    )
     for prompt, ranked in zip(PROMPTS, found, strict=True):
-        sums = {tuple(one): float(sums_of(network, prompt, [[*one, END]], start)[0, -1]) for one in SEQUENCES}
+        sums = {
+            tuple(one): float(sums_of(network, prompt, [[*one, END]], start)[0, -1])
+            for one in SEQUENCES
+        }
         expected = sorted(sums, key=lambda one: -sums[one])
         assert [tuple(one.ids) for one in ranked] == expected
-        assert [one.score for one in ranked] == pytest.approx([sums[one] for one in expected], abs=1e-4)
+        assert [one.score for one in ranked] == pytest.approx(
+            [sums[one] for one in expected], abs=1e-4
+        )
 
 
 def test_samples_draw_among_the_allowed_tokens_of_each_step():
@@ -57,11 +69,16 @@ def test_samples_draw_among_the_allowed_tokens_of_each_step():
 def test_what_cannot_be_written_is_refused():
     network = perturbed("decoder")
     allowed = AllowedSequences(SEQUENCES, {END})
-    with pytest.raises(BatchError, match=r"the longest text has 6 tokens with its end.* room for 5: raise max_tokens"):
+    with pytest.raises(
+        BatchError,
+        match=r"the longest text has 6 tokens with its end.* room for 5: raise max_tokens",
+    ):
         generate(network, PROMPTS, Decoding(max_tokens=5), end_ids={END}, allowed=allowed)
     banned = [[one[0]] for one in SEQUENCES]
     with pytest.raises(BatchError, match="nothing can follow 0 new tokens, every token is banned"):
-        generate(network, PROMPTS, Decoding(max_tokens=6), end_ids={END}, banned=banned, allowed=allowed)
+        generate(
+            network, PROMPTS, Decoding(max_tokens=6), end_ids={END}, banned=banned, allowed=allowed
+        )
     for given, message in (
         (([], {END}), "expected texts of at least one token"),
         (([[5], []], {END}), "expected texts of at least one token"),

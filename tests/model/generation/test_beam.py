@@ -26,7 +26,11 @@ def peers(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("peer")
     theirs = peer(request.param, 2)
     for name, parameter in theirs.named_parameters():
-        parameter.data = 2 * parameter.data if parameter.ndim > 1 else parameter.data - float(name.endswith("bias"))
+        parameter.data = (
+            2 * parameter.data
+            if parameter.ndim > 1
+            else parameter.data - float(name.endswith("bias"))
+        )
     theirs.save_pretrained(folder)
     start = {"decoder_start": 0} if theirs.config.is_encoder_decoder else {}
     return build_checkpoint(read_checkpoint(folder)).eval(), theirs, start
@@ -49,7 +53,10 @@ def every_continuation(network, prompt, start, divisor):
         size = leaf.index(END) + 1 if END in leaf else LENGTH
         found[leaf[:size]] = of_leaf[size - 1] / divisor(size)
     ranked = sorted(found, key=lambda new: -found[new])
-    ended = {new: (list(new[:-1]), "end") if new[-1] == END else (list(new), "max_tokens") for new in ranked}
+    ended = {
+        new: (list(new[:-1]), "end") if new[-1] == END else (list(new), "max_tokens")
+        for new in ranked
+    }
     return [Continuation(*ended[new], found[new]) for new in ranked]
 
 
@@ -63,20 +70,32 @@ def sums_of(network, prompt, news, start):
     places = {f"{side}position_ids": torch.arange(rows.shape[1])[None]}
     lengths = {f"{side}lengths": torch.full((len(news),), rows.shape[1])}
     with torch.no_grad():
-        scores = network.logits(given | {f"{side}input_ids": rows} | places | lengths)["lm"][:, -len(news[0]) - 1 : -1]
-    return scores.double().log_softmax(-1).gather(2, torch.tensor(news)[:, :, None])[:, :, 0].cumsum(-1)
+        scores = network.logits(given | {f"{side}input_ids": rows} | places | lengths)["lm"][
+            :, -len(news[0]) - 1 : -1
+        ]
+    return (
+        scores.double()
+        .log_softmax(-1)
+        .gather(2, torch.tensor(news)[:, :, None])[:, :, 0]
+        .cumsum(-1)
+    )
 
 
 @pytest.mark.parametrize("family", START)
 @pytest.mark.parametrize(
-    ("exponent", "form"), [(0.0, "power"), (1.0, "power"), (-0.5, "power"), (0.6, "gnmt"), (3.0, "gnmt")]
+    ("exponent", "form"),
+    [(0.0, "power"), (1.0, "power"), (-0.5, "power"), (0.6, "gnmt"), (3.0, "gnmt")],
 )
 def test_a_beam_as_wide_as_the_tree_searches_all_of_it(family, exponent, form):
     network = few_symbols(family)
     start = START[family]
     prompts = [[1, 4], [2]]
     decoding = Decoding(
-        mode="beam", width=SYMBOLS**LENGTH, max_tokens=LENGTH, length_penalty=exponent, length_form=form
+        mode="beam",
+        width=SYMBOLS**LENGTH,
+        max_tokens=LENGTH,
+        length_penalty=exponent,
+        length_form=form,
     )
     found = beams(network, prompts, decoding, end_ids={END}, **start)
 
@@ -86,7 +105,9 @@ def test_a_beam_as_wide_as_the_tree_searches_all_of_it(family, exponent, form):
     for prompt, ranked in zip(prompts, found, strict=True):
         expected = every_continuation(network, prompt, start, divisor)
         assert len(ranked) == len(expected) == 1 + 4 + 16 + 64 * 5
-        assert [one.score for one in ranked] == pytest.approx([one.score for one in expected], abs=1e-4)
+        assert [one.score for one in ranked] == pytest.approx(
+            [one.score for one in expected], abs=1e-4
+        )
         assert ranked[:10] == expected[:10]
         assert sorted(one.ids for one in ranked) == sorted(one.ids for one in expected)
 
@@ -116,7 +137,12 @@ RULES = {
     "plain": ({}, {}),
     "bans": (
         {"repetition_penalty": 1.4, "no_repeat_ngram": 2, "min_tokens": 5, "length_penalty": 2.0},
-        {"repetition_penalty": 1.4, "no_repeat_ngram_size": 2, "min_new_tokens": 5, "length_penalty": 2.0},
+        {
+            "repetition_penalty": 1.4,
+            "no_repeat_ngram_size": 2,
+            "min_new_tokens": 5,
+            "length_penalty": 2.0,
+        },
     ),
     "shorter": ({"length_penalty": -1.0}, {"length_penalty": -1.0}),
 }
@@ -132,7 +158,12 @@ def test_beams_equal_those_of_transformers(peers, rule):
     ours, theirs = RULES[rule]
     decoding = Decoding(mode="beam", width=3, max_tokens=9, **ours)
     found = beams(model, PROMPTS, decoding, end_ids={end}, banned=banned, **start)
-    options = {"num_beams": 3, "num_return_sequences": 3, "max_new_tokens": 9, "eos_token_id": end} | theirs
+    options = {
+        "num_beams": 3,
+        "num_return_sequences": 3,
+        "max_new_tokens": 9,
+        "eos_token_id": end,
+    } | theirs
     for prompt, ranked in zip(PROMPTS, found, strict=True):
         rows, scores = peer_beams(their, prompt, options, bad_words_ids=banned)
         ended = [row[: row.index(end)] if end in row else row for row in rows]
@@ -183,7 +214,9 @@ def test_a_search_ends_early_only_where_nothing_can_change(monkeypatch, exponent
     decoding = Decoding(mode="beam", width=2, max_tokens=30, length_penalty=exponent)
     reads = []
     decode = network.family.decode
-    monkeypatch.setattr(network.family, "decode", lambda *given: (reads.append(1), decode(*given))[1])
+    monkeypatch.setattr(
+        network.family, "decode", lambda *given: (reads.append(1), decode(*given))[1]
+    )
     early = beams(network, prompts, decoding, end_ids={1, END})
     steps = len(reads)
     monkeypatch.setattr(clozeline.model.generation.beam._Beams, "_is_done", lambda *_: False)
@@ -194,7 +227,11 @@ def test_a_search_ends_early_only_where_nothing_can_change(monkeypatch, exponent
 
 def test_a_beam_without_any_token_is_refused():
     banned = [[token] for token in range(SYMBOLS)]
-    with pytest.raises(BatchError, match="prompt 0: nothing can follow 0 new tokens, every token is banned"):
+    with pytest.raises(
+        BatchError, match="prompt 0: nothing can follow 0 new tokens, every token is banned"
+    ):
         beams(few_symbols("decoder"), [[1]], Decoding(mode="beam"), banned=banned)
-    found = beams(few_symbols("decoder"), [[1]], Decoding(mode="beam", max_tokens=1), banned=banned[:3])
+    found = beams(
+        few_symbols("decoder"), [[1]], Decoding(mode="beam", max_tokens=1), banned=banned[:3]
+    )
     assert sorted(one.ids for one in found[0]) == [[3], [4]]

@@ -10,9 +10,24 @@ from clozeline.model.generation.decoding import Decoding
 @pytest.mark.parametrize(
     "options",
     [
-        *({"top_k": 5}, {"top_p": 0.5}, {"temperature": 0.5}, {"width": 2}, {"mode": "sample", "length_penalty": 1.0}),
-        *({"steps": 2}, {"mode": "unmask", "min_tokens": 2}, {"mode": "unmask", "width": 2, "steps": 3}),
-        *({"mode": "sample", "temperature": -1.0}, {"mode": "sample", "top_p": 0.0}, {"topk": 1}, {"min_tokens": 65}),
+        *(
+            {"top_k": 5},
+            {"top_p": 0.5},
+            {"temperature": 0.5},
+            {"width": 2},
+            {"mode": "sample", "length_penalty": 1.0},
+        ),
+        *(
+            {"steps": 2},
+            {"mode": "unmask", "min_tokens": 2},
+            {"mode": "unmask", "width": 2, "steps": 3},
+        ),
+        *(
+            {"mode": "sample", "temperature": -1.0},
+            {"mode": "sample", "top_p": 0.0},
+            {"topk": 1},
+            {"min_tokens": 65},
+        ),
     ],
     ids=str,
 )

@@ -55,7 +55,9 @@ def test_each_row_is_what_it_is_alone_without_a_cache(family, kind):
     network = perturbed(family, position=KINDS[kind])
     found = generate(network, PROMPTS, Decoding(max_tokens=9), **START[family])
     for prompt, continuation in zip(PROMPTS, found, strict=True):
-        assert continuation == Continuation(read_anew(network, prompt, 9, greedy, **START[family]), "max_tokens")
+        assert continuation == Continuation(
+            read_anew(network, prompt, 9, greedy, **START[family]), "max_tokens"
+        )
     assert len({tuple(continuation.ids) for continuation in found}) > 2
 
 
@@ -81,18 +83,29 @@ def test_draws_depend_on_seed_row_and_step_alone(family):
 
         assert together[row].ids == read_anew(network, prompt, 9, drawn, **START[family])
     assert together != generate(
-        network, PROMPTS, Decoding(max_tokens=9, mode="sample", temperature=1.5, seed=8), **START[family]
+        network,
+        PROMPTS,
+        Decoding(max_tokens=9, mode="sample", temperature=1.5, seed=8),
+        **START[family],
     )
     alike = generate(network, PROMPTS[:1] * 2, decoding, rows=[3, 3], **START[family])
-    assert alike[0] == alike[1] != generate(network, PROMPTS[:1], decoding, rows=[4], **START[family])[0]
+    assert (
+        alike[0]
+        == alike[1]
+        != generate(network, PROMPTS[:1], decoding, rows=[4], **START[family])[0]
+    )
 
 
 def test_a_row_ends_by_a_token_a_number_or_the_table():
     network = perturbed("decoder", position=PositionConfig(maximum=8))
     free = generate(network, PROMPTS, Decoding(max_tokens=40))
-    assert [len(continuation.ids) for continuation in free] == [2, 8, 6, 4], "the last token needs no place"
+    assert [len(continuation.ids) for continuation in free] == [2, 8, 6, 4], (
+        "the last token needs no place"
+    )
     assert {continuation.stop for continuation in free} == {"positions"}
-    assert [row.stop for row in generate(network, PROMPTS, Decoding(max_tokens=2))] == ["max_tokens"] * 4
+    assert [row.stop for row in generate(network, PROMPTS, Decoding(max_tokens=2))] == [
+        "max_tokens"
+    ] * 4
     assert [row.stop for row in generate(network, PROMPTS, Decoding(max_tokens=3))] == [
         "positions",
         *["max_tokens"] * 3,

@@ -54,7 +54,9 @@ def test_rows_are_read_again_where_the_frequencies_change():
         rest = torch.zeros(1, longest - len(row), dtype=torch.int64)
         tensors["input_ids"] = torch.cat((tensors["input_ids"], rest), dim=1)
         with torch.no_grad():
-            return network.logits(tensors | {"position_ids": torch.arange(longest)[None]})["lm"][0, len(row) - 1]
+            return network.logits(tensors | {"position_ids": torch.arange(longest)[None]})["lm"][
+                0, len(row) - 1
+            ]
 
     for step in range(7):
         if step == 4:
@@ -69,5 +71,8 @@ def test_rows_are_read_again_where_the_frequencies_change():
 
 def test_an_encoder_decoder_cannot_read_its_rows_again():
     network = perturbed("encoder_decoder", position=PositionConfig(kind="rope", scaling=LONGROPE))
-    with pytest.raises(ConfigurationError, match="expected another kind than longrope in the family 'encoder_decoder'"):
+    with pytest.raises(
+        ConfigurationError,
+        match="expected another kind than longrope in the family 'encoder_decoder'",
+    ):
         generate(network, [[1]], Decoding(), decoder_start=2)

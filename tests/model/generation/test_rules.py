@@ -14,7 +14,10 @@ HISTORIES = [[5, 6, 5, 6, 7, 5], [1, 1, 1], [9], [3, 2, 3, 2, 3]]
 
 
 def rows_of(histories):
-    return [Row(number, history[:1], 99, "max_tokens", history[1:]) for number, history in enumerate(histories)]
+    return [
+        Row(number, history[:1], 99, "max_tokens", history[1:])
+        for number, history in enumerate(histories)
+    ]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
@@ -58,11 +61,16 @@ def test_a_row_ends_where_its_text_says_so(mode):
 
 def test_dead_ends_and_scores_that_are_no_numbers_are_refused():
     network = perturbed("decoder")
-    with pytest.raises(BatchError, match="prompt 0: nothing can follow 0 new tokens, every token is banned"):
+    with pytest.raises(
+        BatchError, match="prompt 0: nothing can follow 0 new tokens, every token is banned"
+    ):
         generate(network, PROMPTS, Decoding(), banned=[[token] for token in range(37)])
     network.heads["lm"].projection.extra = None
     with torch.no_grad():
         network.family.tokens.weight[0] = torch.nan
-    with pytest.raises(BatchError, match="prompt 0: nothing can follow 0 new tokens, the model's scores are not num"):
+    with pytest.raises(
+        BatchError,
+        match="prompt 0: nothing can follow 0 new tokens, the model's scores are not num",
+    ):
         generate(network, PROMPTS, Decoding())
     refuse_dead_ends(torch.tensor([1.0, -3.0]), rows_of(HISTORIES[:2]))

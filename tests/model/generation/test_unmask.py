@@ -18,13 +18,17 @@ LENGTH = 3
 MASK = 3
 TEXTS = list(itertools.product(range(V), repeat=LENGTH))
 # strongly dependent positions: the product of the marginals is far from it
-WEIGHTS = {text: 1 + 40 * (text[0] == text[1]) + 15 * (text[1] != text[2]) + text[2] for text in TEXTS}
+WEIGHTS = {
+    text: 1 + 40 * (text[0] == text[1]) + 15 * (text[1] != text[2]) + text[2] for text in TEXTS
+}
 JOINT = {text: weight / sum(WEIGHTS.values()) for text, weight in WEIGHTS.items()}
 
 
 def conditional(row, position):
     """The exact distribution of one position given the tokens that are no masks."""
-    fits = [text for text in TEXTS if all(token in (MASK, text[at]) for at, token in enumerate(row))]
+    fits = [
+        text for text in TEXTS if all(token in (MASK, text[at]) for at, token in enumerate(row))
+    ]
     masses = [sum(JOINT[text] for text in fits if text[position] == token) for token in range(V)]
     return [mass / sum(masses) for mass in masses]
 
@@ -32,7 +36,9 @@ def conditional(row, position):
 def predict(rows, masks):
     never = [9.0]  # the mask itself: the most probable token, but banned
     return [
-        torch.tensor([[math.log(each) for each in conditional(row, at)] + never for at in positions])
+        torch.tensor(
+            [[math.log(each) for each in conditional(row, at)] + never for at in positions]
+        )
         for row, positions in zip(rows, masks, strict=True)
     ]
 
@@ -62,7 +68,9 @@ def frequencies(decoding, rows):
 
 def chi_square(counts, expected):
     rows = counts.total()
-    return sum((counts[text] - rows * expected[text]) ** 2 / (rows * expected[text]) for text in TEXTS)
+    return sum(
+        (counts[text] - rows * expected[text]) ** 2 / (rows * expected[text]) for text in TEXTS
+    )
 
 
 @pytest.mark.parametrize("shares", [(1, 1, 1), (2, 1), (3,)])
@@ -72,7 +80,9 @@ def test_random_order_samples_the_exact_distribution(shares):
     assert sum(exact.values()) == pytest.approx(1)
     if len(shares) == LENGTH:
         assert exact == pytest.approx(JOINT)
-    counts = frequencies(Decoding(mode="unmask", order="random", temperature=1.0, steps=len(shares), seed=3), 1200)
+    counts = frequencies(
+        Decoding(mode="unmask", order="random", temperature=1.0, steps=len(shares), seed=3), 1200
+    )
     assert chi_square(counts, exact) < 54  # 26 degrees of freedom: p = 0.001
     if len(shares) < LENGTH:
         assert chi_square(counts, JOINT) > 80
@@ -93,7 +103,9 @@ def test_a_row_does_not_depend_on_the_others():
     decoding = Decoding(mode="unmask", temperature=1.3, steps=2, seed=7)
     rows = [[MASK] * LENGTH, [0, MASK, 2], [MASK, MASK, 1], [0, 0, 0]]
     together = unmask_by(predict, rows, MASK, decoding)
-    assert together == [unmask_by(predict, [row], MASK, decoding, (), [n])[0] for n, row in enumerate(rows)]
+    assert together == [
+        unmask_by(predict, [row], MASK, decoding, (), [n])[0] for n, row in enumerate(rows)
+    ]
     assert together[3][0].filled == []
 
 
@@ -110,7 +122,10 @@ def test_a_model_fills_as_a_plain_loop_does():
                 logits = model.logits(tensors_of(filled, ""))["masked_lm"][0]
             logits[:, [mask, *banned]] = -torch.inf
             best = logits.softmax(-1).max(-1)
-            at = max((at for at, token in enumerate(filled) if token == mask), key=lambda at: float(best.values[at]))
+            at = max(
+                (at for at, token in enumerate(filled) if token == mask),
+                key=lambda at: float(best.values[at]),
+            )
             filled[at] = int(best.indices[at])
         wanted.append(filled)
     found = unmask(model, rows, mask, Decoding(mode="unmask"), banned=banned)

@@ -11,7 +11,9 @@ from tests.model.small_models import batch_for, built, head_keys, weighted_batch
 
 @pytest.mark.parametrize("labels", [True, False], ids=["labels", "none"])
 @contract(FAMILIES, "family")
-def test_every_parameter_takes_part_with_a_gradient_of_zero_where_nothing_is_predicted(family, labels):
+def test_every_parameter_takes_part_with_a_gradient_of_zero_where_nothing_is_predicted(
+    family, labels
+):
     network = built(family)
     tensors = batch_for(family, labels=labels)
     losses = network(tensors)
@@ -30,7 +32,9 @@ def test_every_parameter_takes_part_with_a_gradient_of_zero_where_nothing_is_pre
 def test_two_units_in_one_head_are_refused(name):
     network = built("encoder", type_vocab_size=0, heads={"masked_lm": {"normalize": "row"}})
     tensors = batch_for("encoder") | {name: weighted_batch()[name]}
-    with pytest.raises(BatchError, match=f"model.heads.masked_lm.normalize: row would mix two units.* {name}"):
+    with pytest.raises(
+        BatchError, match=f"model.heads.masked_lm.normalize: row would mix two units.* {name}"
+    ):
         network(tensors)
 
 
@@ -87,12 +91,15 @@ def test_exits_are_weighed_by_their_depth_or_trained_alone(joint):
     tensors = full_batch()
     states = [torch.randn(6, 11, 24, requires_grad=True) for _ in range(3)]
     found = head.exit_loss(states, tensors, joint=joint)
-    each = [one.loss(state, tensors).total for one, state in zip([*head.off_ramps, head], states, strict=True)]
+    each = [
+        one.loss(state, tensors).total
+        for one, state in zip([*head.off_ramps, head], states, strict=True)
+    ]
     expected = (each[0] + 2 * each[1] + 3 * each[2]) / 6 if joint else each[0] + each[1]
     assert found.total.item() == pytest.approx(expected.item(), rel=1e-6)
-    assert {name: loss.item() for name, loss in found.figures.items() if name.startswith("exit")} == {
-        f"exit_{depth}": loss.item() for depth, loss in enumerate(each, start=1)
-    }
+    assert {
+        name: loss.item() for name, loss in found.figures.items() if name.startswith("exit")
+    } == {f"exit_{depth}": loss.item() for depth, loss in enumerate(each, start=1)}
     assert (found.count, "accuracy" in found.figures) == (4, True)
     found.total.backward()
     assert [state.grad is not None for state in states] == [joint] * 3

@@ -59,13 +59,17 @@ def test_the_options_of_a_head_are_stored_and_read_again(name):
 def test_a_head_of_another_package_has_keys_of_its_own(focal):
     config = config_with({focal: {"labels": ["dry", "wet"], "gamma": 3}})
     assert config.heads[focal].gamma == 3.0
-    assert to_plain(config)["heads"] == {focal: {"weight": 1.0, "labels": ["dry", "wet"], "gamma": 3.0}}
+    assert to_plain(config)["heads"] == {
+        focal: {"weight": 1.0, "labels": ["dry", "wet"], "gamma": 3.0}
+    }
     assert config.targets == {focal: "classification"}
     model = build_model(config, 9, {"pad": 0}, seed=0)
     assert [*model.heads] == [*dict(model.heads.items())] == [focal]
     assert isinstance(model.heads[focal], Classification)
     names = {name for name, _ in model.named_parameters() if name.startswith("heads.")}
-    assert names == {f"heads.somebody-heads:Focal.classifier.out.{part}" for part in ("weight", "bias")}
+    assert names == {
+        f"heads.somebody-heads:Focal.classifier.out.{part}" for part in ("weight", "bias")
+    }
     again = build_model(config, 9, {"pad": 0}, seed=1)
     again.load_state_dict(model.state_dict())
     pairs = zip(again.parameters(), model.parameters(), strict=True)
@@ -75,7 +79,10 @@ def test_a_head_of_another_package_has_keys_of_its_own(focal):
 @pytest.mark.parametrize(
     ("heads", "words"),
     [
-        ({"classification": {"lables": ["a"]}}, ["classification.lables'", "classification.labels"]),
+        (
+            {"classification": {"lables": ["a"]}},
+            ["classification.lables'", "classification.labels"],
+        ),
         ({"lm": {"multi_label": True}}, ["model.heads.lm.multi_label", "classification"]),
         ({"sentence": {"group_size": 4}}, ["model.heads.sentence.group_size", "similarity"]),
         ({"classification": {"gama": 1.0}}, ["'model.heads.classification.gama'"]),
@@ -94,5 +101,7 @@ def test_a_wrong_key_is_refused_by_its_head(heads, words):
 
 
 def test_a_key_of_another_package_is_refused_by_its_name(focal):
-    with pytest.raises(ConfigurationError, match=r"model\.heads\.somebody\.heads:Focal\.gama.*gamma"):
+    with pytest.raises(
+        ConfigurationError, match=r"model\.heads\.somebody\.heads:Focal\.gama.*gamma"
+    ):
         config_with({focal: {"classes": 2, "gama": 1.0}})

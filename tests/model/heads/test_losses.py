@@ -24,7 +24,10 @@ def drawn(name, **options):
 
 
 def of_labels(key):
-    return lambda scores, rows: (F.cross_entropy(scores, rows[key], reduction="sum"), scores.argmax(-1) == rows[key])
+    return lambda scores, rows: (
+        F.cross_entropy(scores, rows[key], reduction="sum"),
+        scores.argmax(-1) == rows[key],
+    )
 
 
 def of_several_labels(scores, rows):
@@ -33,7 +36,10 @@ def of_several_labels(scores, rows):
 
 
 def squared(share):
-    return lambda scores, rows: ((scores - rows["target"]).mul(share).square().sum(), torch.zeros(0))
+    return lambda scores, rows: (
+        (scores - rows["target"]).mul(share).square().sum(),
+        torch.zeros(0),
+    )
 
 
 def of_ends(scores, rows):
@@ -60,7 +66,9 @@ def test_the_loss_of_rows(case):
     network = drawn(name, **options)
     tensors = choice_batch() if name == "multiple_choice" else full_batch()
     if "multi_label" in options:
-        tensors["label"] = torch.tensor([[0, 1, 1], [0, 0, 0], [-100] * 3, [1, 0, 0], [1, 0, 1], [1, 0, 1]])
+        tensors["label"] = torch.tensor(
+            [[0, 1, 1], [0, 0, 0], [-100] * 3, [1, 0, 0], [1, 0, 1], [1, 0, 1]]
+        )
     if name == "span":
         tensors["answer_places"] &= torch.arange(11).remainder(4) != 3
         tensors["answer_end"] -= (tensors["answer_end"] == 3).long()
@@ -78,7 +86,11 @@ def by_label(scores, tensors):
     rows = tensors["label_index"] // 11
     kept = tensors["row_weight"][rows] > 0
     losses = F.cross_entropy(flat, tensors["label_ids"], reduction="none")
-    return losses[kept], (flat.argmax(-1) == tensors["label_ids"])[kept], rows.bincount()[rows][kept]
+    return (
+        losses[kept],
+        (flat.argmax(-1) == tensors["label_ids"])[kept],
+        rows.bincount()[rows][kept],
+    )
 
 
 @pytest.mark.parametrize("normalize", ["label", "row"])
@@ -92,14 +104,18 @@ def test_the_loss_of_labels(name, classes, normalize):
     loss = only(network(tensors))
     assert loss.count == (5 if normalize == "row" else len(labels))
     assert loss.total.item() == pytest.approx((losses * weights).sum().item(), rel=1e-5)
-    assert loss.figures.get("accuracy", (right * weights).sum()).item() == pytest.approx((right * weights).sum().item())
+    assert loss.figures.get("accuracy", (right * weights).sum()).item() == pytest.approx(
+        (right * weights).sum().item()
+    )
 
 
 def tokens_of(tensors):
     """Which places hold tokens of rows with labels and weight, and the original id of each."""
     originals = tensors["input_ids"].clone()
     originals.view(-1)[tensors["label_index"]] = tensors["label_ids"]
-    return (torch.arange(11) < tensors["lengths"][:, None]) & (tensors["row_weight"] > 0)[:, None], originals
+    return (torch.arange(11) < tensors["lengths"][:, None]) & (tensors["row_weight"] > 0)[
+        :, None
+    ], originals
 
 
 @pytest.mark.parametrize("name", ["token", "corrective"])
@@ -147,7 +163,11 @@ def test_rows_that_lack_an_end_or_a_label_or_places_are_finite_and_do_not_count(
     loss.total.backward()
     assert loss.count == 3
     assert all(parameter.grad.isfinite().all() for parameter in network.parameters())
-    loss = only(drawn("classification", classes=3, multi_label=True)(tensors | {"label": torch.full((6, 1), -100)}))
+    loss = only(
+        drawn("classification", classes=3, multi_label=True)(
+            tensors | {"label": torch.full((6, 1), -100)}
+        )
+    )
     assert (loss.count, loss.total.item()) == (0, 0.0)
 
 
@@ -156,11 +176,23 @@ def test_rows_that_lack_an_end_or_a_label_or_places_are_finite_and_do_not_count(
     [
         ({"classification": {}}, "classification.classes: expected 2 or more, got none"),
         ({"classification": {"classes": 1}}, "classification.classes: expected 2 or more, got 1"),
-        ({"classification": {"multi_label": True}}, "classification.classes: expected 1 or more, got none"),
+        (
+            {"classification": {"multi_label": True}},
+            "classification.classes: expected 1 or more, got none",
+        ),
         ({"tagging": {}}, "tagging.classes: expected 2 or more, got none"),
-        ({"similarity": {"pool": "pair"}}, "similarity.pool: expected 'cls', 'mean', 'max' or 'last', got 'pair'"),
-        ({"regression": {"output": "sigmoid", "range": [5.0, 1.0]}}, "expected a lower number before a higher one"),
-        ({"classification": {"classes": 2, "pool": "decoder_last"}}, "decoder_last is the pool of an enc"),
+        (
+            {"similarity": {"pool": "pair"}},
+            "similarity.pool: expected 'cls', 'mean', 'max' or 'last', got 'pair'",
+        ),
+        (
+            {"regression": {"output": "sigmoid", "range": [5.0, 1.0]}},
+            "expected a lower number before a higher one",
+        ),
+        (
+            {"classification": {"classes": 2, "pool": "decoder_last"}},
+            "decoder_last is the pool of an enc",
+        ),
     ],
 )
 def test_options_that_make_no_head_are_refused(heads, error):
@@ -171,6 +203,8 @@ def test_options_that_make_no_head_are_refused(heads, error):
 
 
 def test_scores_of_t5_are_those_of_states_over_the_root_of_the_width():
-    plain, scaled = (built("encoder_decoder", out_scale=out_scale).heads["lm"] for out_scale in (False, True))
+    plain, scaled = (
+        built("encoder_decoder", out_scale=out_scale).heads["lm"] for out_scale in (False, True)
+    )
     hidden = torch.randn(2, 3, 24)
     torch.testing.assert_close(scaled.logits(hidden), plain.logits(hidden / 24**0.5))

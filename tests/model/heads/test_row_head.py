@@ -17,7 +17,9 @@ def test_late_scores_every_token_and_takes_the_mean():
     with torch.no_grad():
         every = network.heads["classification"].logits(network.family(tensors))
     for row, length in enumerate(tensors["lengths"].tolist()):
-        assert torch.allclose(found[row], sum(every[row, place] for place in range(length)) / length, atol=1e-6)
+        assert torch.allclose(
+            found[row], sum(every[row, place] for place in range(length)) / length, atol=1e-6
+        )
     by_text = judged("encoder", pool="mean", hidden="gelu")
     scored = network.heads["classification"].flops()
     assert network.flops(11) - by_text.flops(11) == 3 * 10 * scored

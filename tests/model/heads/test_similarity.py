@@ -19,15 +19,25 @@ ROWS = {0: [0, 1], 1: [3, 4]}
 
 
 def drawn(**options):
-    groups = {} if options.get("negatives") == "none" else {"temperature": TEMPERATURE, "group_size": 3}
+    groups = (
+        {} if options.get("negatives") == "none" else {"temperature": TEMPERATURE, "group_size": 3}
+    )
     network = built("encoder", heads={"similarity": {**groups, **options}}).eval()
     for parameter in network.heads["similarity"].parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     tensors = full_batch() | {"target": torch.tensor([0.5, 4.0, math.nan, 2.5, 1.0, 3.0])}
-    view = {first.name: tensors[second.name] for first, second in zip(ROW_TEXT, SECOND_VIEW, strict=True)}
-    hidden = {"a": network.family(tensors), "b": network.family(view | {"lengths": view["lengths"].clamp(min=1)})}
+    view = {
+        first.name: tensors[second.name]
+        for first, second in zip(ROW_TEXT, SECOND_VIEW, strict=True)
+    }
+    hidden = {
+        "a": network.family(tensors),
+        "b": network.family(view | {"lengths": view["lengths"].clamp(min=1)}),
+    }
     dense = network.heads["similarity"].pooler.dense
-    vectors = {at: torch.tanh(states[:, 0] @ dense.weight.T + dense.bias) for at, states in hidden.items()}
+    vectors = {
+        at: torch.tanh(states[:, 0] @ dense.weight.T + dense.bias) for at, states in hidden.items()
+    }
     return network, tensors, vectors
 
 
@@ -44,7 +54,10 @@ def test_both_directions_with_a_margin_are_the_loss_of_labse(margin):
     for rows in ROWS.values():
         for one, other in (("a", "b"), ("b", "a")):
             for row in rows:
-                cosines = {n: F.cosine_similarity(vectors[one][row], vectors[other][n], dim=0).item() for n in rows}
+                cosines = {
+                    n: F.cosine_similarity(vectors[one][row], vectors[other][n], dim=0).item()
+                    for n in rows
+                }
                 right = math.exp((cosines[row] - margin) / TEMPERATURE)
                 wrong = sum(math.exp(cosines[n] / TEMPERATURE) for n in rows if n != row)
                 wanted -= math.log(right / (right + wrong))
@@ -60,14 +73,26 @@ def test_the_second_views_of_the_group_or_both_views_of_other_rows(margin):
         network, tensors, vectors = drawn(negatives=negatives, margin=margin)
         wanted = 0.0
         for rows in ROWS.values():
-            sides = [("a", row) for row in rows] + ([("b", row) for row in rows] if negatives == "both" else [])
+            sides = [("a", row) for row in rows] + (
+                [("b", row) for row in rows] if negatives == "both" else []
+            )
             for side, row in sides:
-                pool = [(s, r) for s in "ab" for r in rows] if negatives == "both" else [("b", r) for r in rows]
+                pool = (
+                    [(s, r) for s in "ab" for r in rows]
+                    if negatives == "both"
+                    else [("b", r) for r in rows]
+                )
                 keys = [key for key in pool if key != (side, row)]
                 match = keys.index(("b" if side == "a" else "a", row))
-                scores = [F.cosine_similarity(vectors[side][row], vectors[s][r], dim=0).item() for s, r in keys]
+                scores = [
+                    F.cosine_similarity(vectors[side][row], vectors[s][r], dim=0).item()
+                    for s, r in keys
+                ]
                 scores[match] -= margin
-                wanted += math.log(sum(math.exp(score / TEMPERATURE) for score in scores)) - scores[match] / TEMPERATURE
+                wanted += (
+                    math.log(sum(math.exp(score / TEMPERATURE) for score in scores))
+                    - scores[match] / TEMPERATURE
+                )
         assert only(network(tensors)).total.item() == pytest.approx(
             wanted / (2 if negatives == "both" else 1), rel=1e-5
         )
@@ -77,7 +102,10 @@ def test_without_negatives_a_cosine_is_compared_with_the_target():
     """Targets are 0.5, 4, none, 2.5, 1, 3 of a range from -1 to 5; row 2 has no second view, row 5 no weight."""
     network, tensors, vectors = drawn(negatives="none", range=[-1.0, 5.0])
     cosines = F.cosine_similarity(vectors["a"], vectors["b"], dim=-1)
-    wanted = sum((cosines[row].item() - (target + 1) / 6) ** 2 for row, target in {0: 0.5, 1: 4, 3: 2.5, 4: 1}.items())
+    wanted = sum(
+        (cosines[row].item() - (target + 1) / 6) ** 2
+        for row, target in {0: 0.5, 1: 4, 3: 2.5, 4: 1}.items()
+    )
     found = only(network(tensors))
     assert found.count == 4
     assert found.total.item() == pytest.approx(wanted, rel=1e-5)
@@ -91,11 +119,15 @@ def test_without_negatives_a_cosine_is_compared_with_the_target():
 def test_rows_must_be_whole_groups():
     network, tensors, _ = drawn()
     some = {name: value[:4] for name, value in tensors.items() if value.shape[0] == 6}
-    with pytest.raises(BatchError, match=r"group_size: expected a multiple of 3 rows, got 4.*data\.micro_batch"):
+    with pytest.raises(
+        BatchError, match=r"group_size: expected a multiple of 3 rows, got 4.*data\.micro_batch"
+    ):
         network(some)
 
 
-@pytest.mark.parametrize(("side", "same", "left"), [("_b", (4, 3), 0), ("", (1, 0), 1)], ids=["second", "first"])
+@pytest.mark.parametrize(
+    ("side", "same", "left"), [("_b", (4, 3), 0), ("", (1, 0), 1)], ids=["second", "first"]
+)
 def test_rows_with_an_equal_text_are_no_negatives_of_each_other(side, same, left):
     """Each of the two is then compared with its own alone, and its loss is 0; the other group's is what it was."""
     network, tensors, vectors = drawn()
@@ -128,5 +160,7 @@ def test_pooled_states_are_compared_as_they_are():
     states = network.family(tensors)
     lengths = tensors["lengths"].tolist()
     means = torch.stack([row[:length].mean(0) for row, length in zip(states, lengths, strict=True)])
-    assert torch.allclose(network.logits(tensors)["similarity"], F.normalize(means, dim=-1), atol=1e-6)
+    assert torch.allclose(
+        network.logits(tensors)["similarity"], F.normalize(means, dim=-1), atol=1e-6
+    )
     assert only(network(tensors)).count == 4

@@ -51,8 +51,12 @@ def test_loss_by_hand(width, normalize):
         spans = [] if row == 2 else [(1, 1), (4, 6)] if length > 7 else [(1, 1)]
         for first, last in spans:
             for place in range(first, min(last, first + 1) + 1):
-                label = tensors["label_ids"][(tensors["label_index"] == row * 11 + place).nonzero()[0, 0]]
-                scores = by_hand(network, head, hidden[row, first - 1], hidden[row, last + 1], place - first)
+                label = tensors["label_ids"][
+                    (tensors["label_index"] == row * 11 + place).nonzero()[0, 0]
+                ]
+                scores = by_hand(
+                    network, head, hidden[row, first - 1], hidden[row, last + 1], place - first
+                )
                 losses.setdefault(row, []).append(F.cross_entropy(scores[None], label[None]).item())
     del losses[5]
     found = head.loss(hidden, tensors)
@@ -61,7 +65,9 @@ def test_loss_by_hand(width, normalize):
         assert found.total.item() == pytest.approx(sum(map(sum, losses.values())), rel=1e-5)
     else:
         assert found.count == len(losses) == 4
-        assert found.total.item() == pytest.approx(sum(sum(of) / len(of) for of in losses.values()), rel=1e-5)
+        assert found.total.item() == pytest.approx(
+            sum(sum(of) / len(of) for of in losses.values()), rel=1e-5
+        )
 
 
 def test_a_place_alone_is_scored_from_its_neighbors():

@@ -17,8 +17,14 @@ from tests.model.small_models import small_config
         ({"qk_norm": "all"}, "qk_norm: expected None in a stack of bottlenecks, got all"),
         ({"norm_place": "pre"}, "norm_place: expected post in a stack of bottlenecks, got pre"),
         ({"final_norm": True}, "final_norm: expected False in a stack of bottlenecks, got True"),
-        ({"position": {"kind": "rope"}}, "position.kind: expected learned in a stack of bottlenecks, got rope"),
-        ({"share": ShareConfig(groups=1)}, "share.groups: a stack of bottlenecks shares no layers, got 1"),
+        (
+            {"position": {"kind": "rope"}},
+            "position.kind: expected learned in a stack of bottlenecks, got rope",
+        ),
+        (
+            {"share": ShareConfig(groups=1)},
+            "share.groups: a stack of bottlenecks shares no layers, got 1",
+        ),
     ],
     ids=lambda value: "" if isinstance(value, str) else next(iter(value)),
 )

@@ -29,7 +29,9 @@ def perturbed(family, **changes):
     draw = torch.Generator().manual_seed(4)
     for parameter in network.parameters():
         noise = torch.randn(parameter.shape, generator=draw)
-        parameter.data = noise * parameter.shape[-1] ** -0.5 if parameter.ndim > 1 else 1 + noise * 0.2
+        parameter.data = (
+            noise * parameter.shape[-1] ** -0.5 if parameter.ndim > 1 else 1 + noise * 0.2
+        )
     return network
 
 
@@ -50,7 +52,9 @@ def continued(network, ids, side, given, sizes):
         read = 0
         for size in sizes:
             places = LENGTHS[:, None] + read + torch.arange(size)
-            found.append(network.family.decode(given | step_of(side, ids.gather(1, places), places), cache))
+            found.append(
+                network.family.decode(given | step_of(side, ids.gather(1, places), places), cache)
+            )
             read += size
         return network.heads["lm"].logits(torch.cat(found, dim=1))
 
@@ -59,7 +63,10 @@ def whole(network, ids, side, given, row):
     length = int(LENGTHS[row]) + STEPS
     alone = {name: value[row : row + 1] for name, value in given.items()}
     if "lengths" in alone:
-        alone = {name: value if value.ndim == 1 else value[:, : alone["lengths"]] for name, value in alone.items()}
+        alone = {
+            name: value if value.ndim == 1 else value[:, : alone["lengths"]]
+            for name, value in alone.items()
+        }
     with torch.no_grad():
         tensors = step_of(side, ids[row : row + 1, :length], torch.arange(length)[None])
         return network.logits(alone | tensors)["lm"][0, int(LENGTHS[row]) - 1 :]
@@ -77,10 +84,21 @@ SOURCE = {
 }
 LOCAL = {"position": KINDS["rope"], "local": {"window": 2, "theta": 7.0}}
 CASES = [
-    *(("decoder", {"position": kind}, given) for kind in KINDS.values() for given in ({}, {"prefix_length": LENGTHS})),
+    *(
+        ("decoder", {"position": kind}, given)
+        for kind in KINDS.values()
+        for given in ({}, {"prefix_length": LENGTHS})
+    ),
     *(("encoder_decoder", {"position": kind}, SOURCE) for kind in KINDS.values()),
     ("decoder", {**LOCAL, "local": {**LOCAL["local"], "global_every": 2}}, {}),
-    ("decoder", {**LOCAL, "local": {**LOCAL["local"], "layer_types": ["sliding_attention", "full_attention"]}}, {}),
+    (
+        "decoder",
+        {
+            **LOCAL,
+            "local": {**LOCAL["local"], "layer_types": ["sliding_attention", "full_attention"]},
+        },
+        {},
+    ),
     ("decoder", {"qk_norm": "head", "norm_place": "both"}, {}),
     ("decoder", {"qk_norm": "all", "norm": "rms_one"}, {}),
     ("decoder", {"attn_logit_softcapping": 0.3, "final_logit_softcapping": 0.5}, {}),
@@ -88,7 +106,11 @@ CASES = [
     ("encoder_decoder", {"decoder_dim": 16, "tied": False, "connector": {"hidden_dim": 6}}, SOURCE),
     (
         "encoder_decoder",
-        {"layers": 4, "decoder_layers": 4, "share": ShareConfig(groups=1, group_layers=2, stacks=True)},
+        {
+            "layers": 4,
+            "decoder_layers": 4,
+            "share": ShareConfig(groups=1, group_layers=2, stacks=True),
+        },
         SOURCE,
     ),
 ]
@@ -112,13 +134,21 @@ def test_a_source_is_read_once_and_each_token_once():
     for name, module in network.named_modules():
         if name.endswith(".key"):
             module.register_forward_hook(
-                lambda _, arguments, __, name=name: read.setdefault(name, []).append(arguments[0].shape[1])
+                lambda _, arguments, __, name=name: read.setdefault(name, []).append(
+                    arguments[0].shape[1]
+                )
             )
-    source = {"input_ids": rows_of(6), "position_ids": torch.arange(6).expand(3, 6), "lengths": torch.tensor([6, 6, 6])}
+    source = {
+        "input_ids": rows_of(6),
+        "position_ids": torch.arange(6).expand(3, 6),
+        "lengths": torch.tensor([6, 6, 6]),
+    }
     continued(network, ids, "decoder_", source, (1, 1, 3))
     layers = {"encoder": [6], "cross": [6], "attention": [9, 1, 1, 3]}
     for name, sizes in read.items():
-        part = "encoder" if "encoder.layers" in name else "cross" if ".cross." in name else "attention"
+        part = (
+            "encoder" if "encoder.layers" in name else "cross" if ".cross." in name else "attention"
+        )
         assert sizes == layers[part], name
     assert len(read) == 2 + 3 + 3
 
@@ -138,11 +168,16 @@ def test_rows_are_reordered_and_selected_with_their_keys_and_states():
     cache.select(torch.tensor([1, 0]))
     order = [order[1], order[0]]
     assert torch.equal(cache.once(owner, lambda: None), state[[1, 0]])
-    assert [part.tolist() for part in cache.recall(owner)[0]] == [[[n] for n in order], [[2 * n] for n in order]]
+    assert [part.tolist() for part in cache.recall(owner)[0]] == [
+        [[n] for n in order],
+        [[2 * n] for n in order],
+    ]
     assert cache.recall(owner)[1] is None
     columns = cache.extend(torch.tensor([[2], [3]]))
     assert columns.tolist() == [[0, 1, 2]]
-    keys, values = cache.append(owner, torch.full((2, 1, 1, 2), 50.0), torch.full((2, 1, 1, 2), 60.0))
+    keys, values = cache.append(
+        owner, torch.full((2, 1, 1, 2), 50.0), torch.full((2, 1, 1, 2), 60.0)
+    )
     assert torch.equal(keys[:, :, :2], parts[order])
     assert torch.equal(values[:, :, :2], -parts[order])
     assert (keys[0, 0, 2].tolist(), values[0, 0, 2].tolist()) == ([50.0] * 2, [60.0] * 2)

@@ -13,7 +13,9 @@ FILL = 261
 
 def test_words_are_their_bytes_between_two_ends():
     found = character_ids(
-        ["né".encode(), b"", b"abcdefgh", b"</s>", b"<unk>", b"<pad>"], 6, {"eos": 3, "unk": 4, "pad": 5}
+        ["né".encode(), b"", b"abcdefgh", b"</s>", b"<unk>", b"<pad>"],
+        6,
+        {"eos": 3, "unk": 4, "pad": 5},
     )
     assert found.dtype == torch.int16
     assert found.tolist() == [
@@ -43,7 +45,9 @@ def slow(built, word):
         size = convolution.kernel_size[0]
         for weight, bias in zip(convolution.weight, convolution.bias, strict=True):
             places = range(len(word) - size + 1)
-            sums = [sum(vectors[at + n] @ weight[:, n] for n in range(size)) + bias for at in places]
+            sums = [
+                sum(vectors[at + n] @ weight[:, n] for n in range(size)) + bias for at in places
+            ]
             found.append(max(max(sums), torch.tensor(0.0)))
     x = torch.stack(found)
     for highway in built.highways:
@@ -61,7 +65,9 @@ def test_the_encoder_is_the_loop():
         found = built(characters)
         expected = [[slow(built, word) for word in row] for row in characters.tolist()]
     assert found.shape == (2, 3, 7)
-    assert torch.allclose(found, torch.stack([torch.stack(row) for row in expected]), atol=1e-3, rtol=1e-4)
+    assert torch.allclose(
+        found, torch.stack([torch.stack(row) for row in expected]), atol=1e-3, rtol=1e-4
+    )
 
 
 def test_a_highway_passes_its_input_at_first():

@@ -20,7 +20,9 @@ from tests.model.small_models import batch_for, built, changed, small_config, st
 def made(**chosen):
     """Attention of 3 heads over 12 features, and its table; all weights are drawn."""
     torch.manual_seed(0)
-    position = PositionConfig(kind="none", disentangled=DisentangledConfig(**{"max_distance": 3} | chosen))
+    position = PositionConfig(
+        kind="none", disentangled=DisentangledConfig(**{"max_distance": 3} | chosen)
+    )
     config = small_config("encoder", dim=12, attention_heads=3, position=position)
     parts = DisentangledAttention(config), RelativeTable(config)
     for part in parts:
@@ -37,18 +39,30 @@ def test_scores_are_fp32_under_bf16():
         found = layer(x, AttentionPlan(relative=table(torch.arange(6)[None])))
         parts = [part.weight for part in (layer.query, layer.key, layer.value)]
         assert all(weight.dtype == torch.bfloat16 for weight in parts)
-        for module in (layer.query, layer.key, layer.value, layer.key_of_place, layer.query_of_place):
+        for module in (
+            layer.query,
+            layer.key,
+            layer.value,
+            layer.key_of_place,
+            layer.query_of_place,
+        ):
             module.register_forward_hook(lambda _, __, output: output.bfloat16().float())
-        wanted = layer.float()(x.float(), AttentionPlan(relative=table.float()(torch.arange(6)[None])))
+        wanted = layer.float()(
+            x.float(), AttentionPlan(relative=table.float()(torch.arange(6)[None]))
+        )
     assert found.dtype == torch.bfloat16
     assert torch.allclose(found.float(), wanted, rtol=0.02, atol=0.02)
 
 
-@pytest.mark.parametrize(("buckets", "max_distance"), [(256, 512), (32, 128), (6, 512), (5, 40), (4, 20)])
+@pytest.mark.parametrize(
+    ("buckets", "max_distance"), [(256, 512), (32, 128), (6, 512), (5, 40), (4, 20)]
+)
 def test_buckets_are_those_of_transformers(buckets, max_distance):
     distances = torch.arange(-600, 601)
     found = log_bucket(distances, buckets, max_distance)
-    theirs = deberta_v2.modeling_deberta_v2.make_log_bucket_position(distances, buckets, max_distance)
+    theirs = deberta_v2.modeling_deberta_v2.make_log_bucket_position(
+        distances, buckets, max_distance
+    )
     assert torch.equal(found, theirs.long())
 
 
@@ -70,11 +84,15 @@ def test_dropout_is_applied_to_the_places():
 
 
 def position(**chosen):
-    return PositionConfig(kind="none", maximum=12, disentangled=DisentangledConfig(max_distance=4, **chosen))
+    return PositionConfig(
+        kind="none", maximum=12, disentangled=DisentangledConfig(max_distance=4, **chosen)
+    )
 
 
 def config(**chosen):
-    return small_config("encoder", dim=12, attention_heads=3, type_vocab_size=0, position=position(**chosen))
+    return small_config(
+        "encoder", dim=12, attention_heads=3, type_vocab_size=0, position=position(**chosen)
+    )
 
 
 def drawn(module):
@@ -113,13 +131,17 @@ def test_the_mask_decoder_equals_a_plain_loop(steps):
                         + key[row, j, own] @ place_query[at, own]
                         for j, at in enumerate(rows[row, i].tolist())
                     ]
-                    mixed[i, own] = torch.softmax(torch.stack(scores) / 12**0.5, 0) @ value[row, :, own]
+                    mixed[i, own] = (
+                        torch.softmax(torch.stack(scores) / 12**0.5, 0) @ value[row, :, own]
+                    )
             query = decoder.attention.norm(query + attention.out(mixed))
             query = after.norm(query + after.body(query))
         assert torch.allclose(found[row], query, atol=1e-5)
 
 
-@pytest.mark.parametrize("chosen", [{"convolution": 3}, {"mask_decoder": 2}], ids=["convolution", "mask decoder"])
+@pytest.mark.parametrize(
+    "chosen", [{"convolution": 3}, {"mask_decoder": 2}], ids=["convolution", "mask decoder"]
+)
 def test_documents_and_padding_stay_apart(chosen):
     """Packed documents give the states of each alone; a token of one changes nothing in another."""
     network = built("encoder", position=position(**chosen), type_vocab_size=0)
@@ -129,7 +151,10 @@ def test_documents_and_padding_stay_apart(chosen):
     packed = tensors | {"document_ids": documents, "position_ids": restarting}
     before = states(network, packed)
     for row, (start, stop) in ((0, (0, 5)), (0, (5, 11)), (1, (5, 9))):
-        alone = {"input_ids": tensors["input_ids"][row : row + 1, start:stop], "lengths": torch.tensor([stop - start])}
+        alone = {
+            "input_ids": tensors["input_ids"][row : row + 1, start:stop],
+            "lengths": torch.tensor([stop - start]),
+        }
         alone["position_ids"] = torch.arange(stop - start)[None]
         assert torch.allclose(before[row, start:stop], states(network, alone)[0], atol=1e-5)
     after = states(network, changed(packed, "input_ids", 0, 5))

@@ -10,7 +10,13 @@ from clozeline.model.build import build_model
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.layer import DropoutConfig
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
-from clozeline.model.layers.documents import attend, attend_flat, attend_one_by_one, batch_documents, reads_documents
+from clozeline.model.layers.documents import (
+    attend,
+    attend_flat,
+    attend_one_by_one,
+    batch_documents,
+    reads_documents,
+)
 from clozeline.model.layers.masks import AttentionPlan
 from tests.model.closeness import FLOAT32, assert_gradients_close
 from tests.model.small_models import VOCABULARY, batch_for, small_config
@@ -46,12 +52,16 @@ def packed():
 def paired():
     """Both sides of encoder-decoder rows; the padding of a source has an empty target."""
     padded = [(sizes, sum(row) < WIDTH) for sizes, row in zip(TARGETS, SIZES, strict=True)]
-    bounds = list(accumulate((size for sizes, more in padded for size in [*sizes, *[0] * more]), initial=0))
+    bounds = list(
+        accumulate((size for sizes, more in padded for size in [*sizes, *[0] * more]), initial=0)
+    )
     return packed() | {
         "decoder_document_ids": torch.tensor(
             [[n for n, size in enumerate(row) for _ in range(size)] for row in TARGETS]
         ),
-        "decoder_position_ids": torch.tensor([[place for size in row for place in range(size)] for row in TARGETS]),
+        "decoder_position_ids": torch.tensor(
+            [[place for size in row for place in range(size)] for row in TARGETS]
+        ),
         "decoder_cu_seqlens": torch.tensor(bounds, dtype=torch.int32),
         "decoder_max_seqlen": torch.tensor(9),
     }
@@ -88,7 +98,9 @@ def stand_in(
     right = window_size_right
     assert is_causal == ((left, right) == (-1, 0))
     rows = []
-    for first, end, start, stop in zip(cu_seq_q[:-1], cu_seq_q[1:], cu_seq_k[:-1], cu_seq_k[1:], strict=True):
+    for first, end, start, stop in zip(
+        cu_seq_q[:-1], cu_seq_q[1:], cu_seq_k[:-1], cu_seq_k[1:], strict=True
+    ):
         for i in range(int(end - first)):
             near = [
                 int(start) + j
@@ -127,7 +139,9 @@ def gradients(family, changes, tensors):
     model = build_model(small_config(family, **changes), VOCABULARY, {"pad": 0})
     (loss,) = model(tensors).values()
     loss.total.backward()
-    return loss.total.detach(), {name: one.grad for name, one in model.named_parameters() if one.grad is not None}
+    return loss.total.detach(), {
+        name: one.grad for name, one in model.named_parameters() if one.grad is not None
+    }
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -138,7 +152,9 @@ def test_loss_and_gradients_are_those_of_a_mask(monkeypatch, name):
     called = []
     if family == "encoder_decoder":
         tensors |= paired()
-    masked = gradients(family, changes, {key: one for key, one in tensors.items() if key not in NAMES})
+    masked = gradients(
+        family, changes, {key: one for key, one in tensors.items() if key not in NAMES}
+    )
     for kernel in (attend_one_by_one, attend_flat):
 
         def chosen(*given, kernel=kernel):
@@ -195,7 +211,9 @@ def test_the_kernel_takes_these_arguments_and_no_value_is_read():
         key = torch.empty(4, 2, WIDTH, 8, **options)
         mixed = attend_flat(query, key, key, plan, 0.3, dropout)
         assert mixed.shape == query.shape
-        for part, of in zip(torch.autograd.grad(mixed.sum(), (query, key)), (query, key), strict=True):
+        for part, of in zip(
+            torch.autograd.grad(mixed.sum(), (query, key)), (query, key), strict=True
+        ):
             assert part.shape == of.shape
 
 
@@ -211,7 +229,9 @@ def test_dropout_of_packed_rows_reaches_the_kernel(monkeypatch, training):
     monkeypatch.setattr("clozeline.model.layers.documents._flash", record)
     monkeypatch.setattr("clozeline.model.layers.attention.attend", attend_flat)
     monkeypatch.setattr("clozeline.model.layers.stack.reads_documents", lambda *_, **__: True)
-    model = build_model(small_config("encoder", dropout=DropoutConfig(attention=0.1)), VOCABULARY, {"pad": 0})
+    model = build_model(
+        small_config("encoder", dropout=DropoutConfig(attention=0.1)), VOCABULARY, {"pad": 0}
+    )
     model.train(training)(batch_for("encoder", lengths=[11, 11, 8, 5]) | packed())
     assert rates == [0.1 if training else 0.0] * 2
 
@@ -240,9 +260,13 @@ def test_the_device_decides(monkeypatch, dtype, width, dropout, major, expected)
 def test_a_cpu_reads_documents_one_by_one(causal, window):
     query, key, value = (torch.randn(4, heads, WIDTH, 6) for heads in (4, 2, 2))
     documents = batch_documents(packed())
-    found = attend(query, key, value, AttentionPlan(causal=causal, documents=documents, window=window), 0.3)
+    found = attend(
+        query, key, value, AttentionPlan(causal=causal, documents=documents, window=window), 0.3
+    )
     apart = torch.arange(WIDTH)[:, None] - torch.arange(WIDTH)
-    real = documents.numbers + 9 * (torch.arange(WIDTH) >= packed()["lengths"][:, None])  # padding is read by itself
+    real = documents.numbers + 9 * (
+        torch.arange(WIDTH) >= packed()["lengths"][:, None]
+    )  # padding is read by itself
     seen = (real[:, :, None] == real[:, None]) & (apart >= 0 if causal else apart.abs() >= 0)
     seen &= apart.abs() <= (WIDTH if window is None else window)
     key, value = (part.repeat_interleave(2, dim=1) for part in (key, value))

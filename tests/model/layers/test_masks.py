@@ -36,8 +36,16 @@ def test_real_tokens():
     left["lengths"] = torch.tensor([2, 4, 3])
     assert real_tokens(left).tolist() == [[0, 1, 1, 0], [0, 0, 0, 0], [0, 1, 1, 1]]
     assert real_tokens({**tensors, "lengths": torch.tensor(4)}).sum() == 8
-    choices = {"input_ids": torch.zeros(3, 2), "row_weight": torch.tensor([1.0, 0.0]), "choices": torch.tensor([1, 2])}
-    assert real_tokens({**choices, "lengths": torch.tensor([2, 2, 2])}).tolist() == [[1, 1], [0, 0], [0, 0]]
+    choices = {
+        "input_ids": torch.zeros(3, 2),
+        "row_weight": torch.tensor([1.0, 0.0]),
+        "choices": torch.tensor([1, 2]),
+    }
+    assert real_tokens({**choices, "lengths": torch.tensor([2, 2, 2])}).tolist() == [
+        [1, 1],
+        [0, 0],
+        [0, 0],
+    ]
 
 
 def draw(*shape, seed):
@@ -71,7 +79,9 @@ def test_a_plan_shows_what_all_of_its_parts_allow(causal, pairs, prefix, padding
     assert plan._replace(mask=None, causal=False) == AttentionPlan(rotation=rotation)
     assert not (plan.causal and plan.mask is not None)
     scores = attention_scores(torch.zeros(2, 3, 4, 1), torch.zeros(2, 3, 4, 1), plan, 1.0, None)
-    itself = padding is not None and (causal or pairs is not None)  # padding that reads nothing would be NaN
+    itself = padding is not None and (
+        causal or pairs is not None
+    )  # padding that reads nothing would be NaN
     for row, head, query, key in torch.cartesian_prod(*map(torch.arange, (2, 3, 4, 4))).tolist():
         shown = reads(row, query, key, causal, pairs, prefix, padding) or (itself and query == key)
         expected = (0.0 if bias is None else BIAS[0, head, query, key].item()) if shown else BLOCKED
@@ -111,7 +121,9 @@ def test_a_source_shows_its_prompt_and_the_tokens_of_a_document(prompt, packed, 
         assert plan.mask is None
         return
     mask = plan.mask.expand(2, 1, 3, prompt + 4)
-    for row, query, key in torch.cartesian_prod(torch.arange(2), torch.arange(3), torch.arange(4)).tolist():
+    for row, query, key in torch.cartesian_prod(
+        torch.arange(2), torch.arange(3), torch.arange(4)
+    ).tolist():
         shown = not packed or own[row, query] == other[row, key]
         shown = shown and (padding is None or padding[row, 0, 0, key])
         assert mask[row, 0, query, prompt + key].item() == bool(shown)
@@ -120,8 +132,16 @@ def test_a_source_shows_its_prompt_and_the_tokens_of_a_document(prompt, packed, 
 
 def test_a_source_is_read_by_bounds_where_it_has_some_and_nothing_else_is_in_front_or_stored():
     documents = Documents(torch.zeros(1, 2), torch.tensor([0, 2], dtype=torch.int32), 2)
-    for columns, cache, flat in [(2, None, True), (3, None, True), (2, Cache(2), True), (2, None, False)]:
+    for columns, cache, flat in [
+        (2, None, True),
+        (3, None, True),
+        (2, Cache(2), True),
+        (2, None, False),
+    ]:
         plan = plan_source(torch.zeros(1, columns, 1), None, documents, documents, cache, flat=flat)
         bounded = columns == 2 and cache is None and flat
-        assert (plan.documents is documents, plan.source_documents is documents) == (bounded, bounded)
+        assert (plan.documents is documents, plan.source_documents is documents) == (
+            bounded,
+            bounded,
+        )
         assert (plan.mask is None) == bounded

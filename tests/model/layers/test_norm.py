@@ -7,7 +7,9 @@ from transformers.models import gemma, llama
 from clozeline.model.layers.norm import OneRMSNorm, RMSNorm
 
 
-@pytest.mark.parametrize(("norm", "peer"), [(RMSNorm, "LlamaRMSNorm"), (OneRMSNorm, "GemmaRMSNorm")])
+@pytest.mark.parametrize(
+    ("norm", "peer"), [(RMSNorm, "LlamaRMSNorm"), (OneRMSNorm, "GemmaRMSNorm")]
+)
 def test_half_precision_is_rounded_as_the_class_rounds_it(norm, peer):
     peer = getattr(llama.modeling_llama if norm is RMSNorm else gemma.modeling_gemma, peer)
     torch.manual_seed(0)

@@ -42,7 +42,9 @@ def test_each_pool_is_that_of_the_tokens(kind, side):
     tensors = {"lengths": lengths} | ({"left_padding": left} if side == "left" else {})
     places = torch.arange(7) - left[:, None]
     outside = (places < 0) | (places >= lengths[:, None])
-    found = pool(kind, hidden.masked_fill(outside[..., None], float("nan")), tensors)  # padding has no part
+    found = pool(
+        kind, hidden.masked_fill(outside[..., None], float("nan")), tensors
+    )  # padding has no part
     for row in range(4):
         tokens = list(hidden[row, left[row] : left[row] + lengths[row]])
         assert torch.allclose(found[row], slow(kind, tokens), atol=1e-6), row
@@ -83,12 +85,22 @@ def test_a_pair_is_the_means_of_its_segments_their_distance_and_product(side):
     places = torch.arange(7) - left[:, None]
     inside = (places >= 0) & (places < lengths[:, None])
     hidden = drawn().masked_fill(~inside[..., None], float("nan"))
-    tensors = {"lengths": lengths, "left_padding": left, "type_ids": ((places >= 2) & inside).long()}
+    tensors = {
+        "lengths": lengths,
+        "left_padding": left,
+        "type_ids": ((places >= 2) & inside).long(),
+    }
     found = pool("pair", hidden, tensors)
     for row in range(4):
         tokens = list(hidden[row][inside[row]])
-        first, second = (sum(part, torch.zeros(5)) / max(1, len(part)) for part in (tokens[:2], tokens[2:]))
-        assert torch.allclose(found[row], torch.cat([first, second, (first - second).abs(), first * second]), atol=1e-6)
+        first, second = (
+            sum(part, torch.zeros(5)) / max(1, len(part)) for part in (tokens[:2], tokens[2:])
+        )
+        assert torch.allclose(
+            found[row],
+            torch.cat([first, second, (first - second).abs(), first * second]),
+            atol=1e-6,
+        )
     del tensors["type_ids"]
     with pytest.raises(BatchError, match="pool pair reads two segments"):
         pool("pair", hidden, tensors)

@@ -9,7 +9,14 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models import t5
 
 from clozeline.model.configuration.position import PositionConfig, ScalingConfig
-from clozeline.model.layers.position import Learned, Rope, Sinusoidal, build_local_position, rotate, t5_bucket
+from clozeline.model.layers.position import (
+    Learned,
+    Rope,
+    Sinusoidal,
+    build_local_position,
+    rotate,
+    t5_bucket,
+)
 from tests.model.small_models import small_config
 
 
@@ -48,7 +55,12 @@ SCALED = {
     "yarn wide": {"factor": 4.0, "beta_fast": 3.0, "beta_slow": 0.2, "truncate": False, **KEPT},
     "yarn factor": {"factor": 4.0, "attention_factor": 0.7, **KEPT},
     "yarn mscale": {"factor": 4.0, "mscale": 0.5, "mscale_all_dim": 1.3, **KEPT},
-    "longrope": {"factor": 4.0, "short_factor": (1.5, 1.2, 3.0, 2.0), "long_factor": (3.0, 9.0, 2.0, 5.0), **KEPT},
+    "longrope": {
+        "factor": 4.0,
+        "short_factor": (1.5, 1.2, 3.0, 2.0),
+        "long_factor": (3.0, 9.0, 2.0, 5.0),
+        **KEPT,
+    },
     "longrope factor": {
         "factor": 4.0,
         "attention_factor": 0.7,
@@ -70,7 +82,9 @@ def test_scaled_rotations_are_those_of_transformers(case, longest):
         else value
         for key, value in keys.items()
     }
-    settings = LlamaConfig(hidden_size=16, num_attention_heads=2, max_position_embeddings=16, rope_parameters=form)
+    settings = LlamaConfig(
+        hidden_size=16, num_attention_heads=2, max_position_embeddings=16, rope_parameters=form
+    )
     waves, length = ROPE_INIT_FUNCTIONS[kind](settings, torch.device("cpu"), seq_len=longest)
     places = torch.arange(longest)[None]
     cosines, sines = Rope(8, 50.0, ScalingConfig(kind=kind, **keys)).rotation(places)
@@ -87,7 +101,9 @@ def test_pairs_of_components_are_turned_and_the_rest_stays():
     assert found.dtype == torch.float64
     turns = torch.polar(torch.ones(3, 2), places[0][:, None] * torch.tensor([1.0, 9.0**-0.5]))
     turned = torch.complex(x[..., :2], x[..., 2:4]) * turns
-    assert torch.allclose(found, torch.cat((turned.real, turned.imag, x[..., 4:]), dim=-1), atol=1e-5)
+    assert torch.allclose(
+        found, torch.cat((turned.real, turned.imag, x[..., 4:]), dim=-1), atol=1e-5
+    )
 
 
 def test_learned_positions_start_at_their_offset_and_local_ones_may_have_their_own_base():
@@ -95,7 +111,9 @@ def test_learned_positions_start_at_their_offset_and_local_ones_may_have_their_o
     assert learned.table.weight.shape == (7, 3)
     assert torch.equal(learned.embed(torch.tensor([[0, 4]]))[0], learned.table.weight[[2, 6]])
     local = {"window": 2, "global_every": 2}
-    rope = small_config("decoder", position=PositionConfig(kind="rope", theta=9.0), local={**local, "theta": 7.0})
+    rope = small_config(
+        "decoder", position=PositionConfig(kind="rope", theta=9.0), local={**local, "theta": 7.0}
+    )
     found = build_local_position(rope, learned)
     assert (found.theta, found.width) == (7.0, rope.rotated_width)
     assert build_local_position(small_config("decoder", local=local), learned) is learned

@@ -105,9 +105,13 @@ def test_heads_and_tables_stay():
 def test_what_has_no_integers_is_refused():
     with pytest.raises(ConfigurationError, match="expected a family with linear maps"):
         linear_maps(built("awd_lstm"), "int8")
-    with pytest.raises(ConfigurationError, match=r"layers\.0\.\S+: groups of 32 inputs .* width 24; use int8"):
+    with pytest.raises(
+        ConfigurationError, match=r"layers\.0\.\S+: groups of 32 inputs .* width 24; use int8"
+    ):
         Model(small_config("encoder", quantization="int4"), VOCABULARY)
-    with pytest.raises(ConfigurationError, match=r"trained for model\.quantization=int8, got int8_dynamic"):
+    with pytest.raises(
+        ConfigurationError, match=r"trained for model\.quantization=int8, got int8_dynamic"
+    ):
         compressed(checkpoint_of(built("encoder", quantization="int8")), "int8_dynamic")
 
 
@@ -122,6 +126,11 @@ def test_sharded_parameters_count_with_their_full_shape():
 
 def test_without_torchao_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchao.quantization", None)
-    for act in (lambda: quantize_weight(torch.ones(2, 2), "int8"), lambda: built("encoder", quantization="int8")):
-        with pytest.raises(ConfigurationError, match=r"needs torchao: pip install 'clozeline\[torchao\]'"):
+    for act in (
+        lambda: quantize_weight(torch.ones(2, 2), "int8"),
+        lambda: built("encoder", quantization="int8"),
+    ):
+        with pytest.raises(
+            ConfigurationError, match=r"needs torchao: pip install 'clozeline\[torchao\]'"
+        ):
             act()

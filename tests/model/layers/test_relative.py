@@ -4,7 +4,12 @@ import math
 
 import torch
 
-from clozeline.model.layers.relative import RelativeAttention, RelativePlan, distance_waves, wave_index
+from clozeline.model.layers.relative import (
+    RelativeAttention,
+    RelativePlan,
+    distance_waves,
+    wave_index,
+)
 from tests.model.small_models import small_config
 
 DIM = 12
@@ -41,10 +46,18 @@ def test_content_distance_and_segments_are_added_and_a_query_that_reads_nothing_
                 for other in (other for other in range(T) if visible[row, 0, at, other]):
                     there = weights["position.weight"] @ wave(int(POSITIONS[row, at]) - other)
                     segment = weights["segments"][int(apart[row, 0, at, other])]
-                    parts = ("content_bias", key[row, other]), ("position_bias", there), ("segment_bias", segment)
-                    scores[other] = sum((query[row, at] + weights[name])[own] @ read[own] for name, read in parts)
+                    parts = (
+                        ("content_bias", key[row, other]),
+                        ("position_bias", there),
+                        ("segment_bias", segment),
+                    )
+                    scores[other] = sum(
+                        (query[row, at] + weights[name])[own] @ read[own] for name, read in parts
+                    )
                 total = sum(math.exp(score / WIDTH**0.5) for score in scores.values())
                 for other, score in scores.items():
                     mixed[own] += math.exp(score / WIDTH**0.5) / total * value[row, other, own]
-            torch.testing.assert_close(found[row, at], weights["out.weight"] @ mixed, rtol=1e-4, atol=1e-4)
+            torch.testing.assert_close(
+                found[row, at], weights["out.weight"] @ mixed, rtol=1e-4, atol=1e-4
+            )
     assert not found[1, 5].any()

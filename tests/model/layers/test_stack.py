@@ -29,7 +29,9 @@ SHARED = {
 def apart(network, family, changes):
     """The same model without sharing: a copy of the weights at each of their uses."""
     twin = built(family, **{**changes, "share": ShareConfig()})
-    order = network.family.encoder.order if family == "encoder_decoder" else network.family.stack.order
+    order = (
+        network.family.encoder.order if family == "encoder_decoder" else network.family.stack.order
+    )
     shared = network.state_dict()
     for name, parameter in twin.named_parameters():
         parameter.data = shared[of_shared(name, order)].clone()

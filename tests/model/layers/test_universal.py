@@ -31,7 +31,13 @@ def universal(epsilon=EPSILON, ponder=0.01):
 
 def model_of(family="encoder", epsilon=EPSILON, spread=0.5, **changes):
     """A model in fp64 whose tokens stop at steps 1 to 5."""
-    sizes = {"dim": DIM, "layers": STEPS, "attention_heads": 3, "kv_heads": 3, "position": POSITIONS["learned"]}
+    sizes = {
+        "dim": DIM,
+        "layers": STEPS,
+        "attention_heads": 3,
+        "kv_heads": 3,
+        "position": POSITIONS["learned"],
+    }
     model = built(family, **sizes | {"share": universal(epsilon)} | changes)
     draw = torch.Generator().manual_seed(4)
     with torch.no_grad():
@@ -47,7 +53,9 @@ def model_of(family="encoder", epsilon=EPSILON, spread=0.5, **changes):
 
 def wave(number, dim):
     angles = [number / 10000 ** (2 * (column // 2) / dim) for column in range(dim)]
-    return torch.tensor([math.cos(a) if column % 2 else math.sin(a) for column, a in enumerate(angles)])
+    return torch.tensor(
+        [math.cos(a) if column % 2 else math.sin(a) for column, a in enumerate(angles)]
+    )
 
 
 @torch.no_grad()
@@ -69,10 +77,14 @@ def slow(model, ids, causal=False):
     remainder = [None] * length
     for step in range(1, STEPS + 1):
         for at in range(length):
-            states[at] = states[at] + wave(step, model.config.dim + model.config.dim % 2)[: model.config.dim]
+            states[at] = (
+                states[at] + wave(step, model.config.dim + model.config.dim % 2)[: model.config.dim]
+            )
             if place is not None and step > 1:
                 states[at] = states[at] + place[at]
-        new = stack.layers[0](torch.stack(states)[None], plan_attention(None, None, causal=causal), None, None)[0]
+        new = stack.layers[0](
+            torch.stack(states)[None], plan_attention(None, None, causal=causal), None, None
+        )[0]
         for at in range(length):
             if halted[at]:
                 continue
@@ -103,7 +115,9 @@ def test_states_steps_and_cost_are_those_of_the_formulas(family, position, chang
     steps = []
     cost = 0.0
     for row, length in enumerate(tensors["lengths"].tolist()):
-        expected, count, remainder = slow(model, tensors["input_ids"][row, :length], causal=family == "decoder")
+        expected, count, remainder = slow(
+            model, tensors["input_ids"][row, :length], causal=family == "decoder"
+        )
         assert torch.allclose(hidden[row, :length], expected, atol=1e-5)  # waves are fp32
         if row != 3:
             steps += count
@@ -137,9 +151,13 @@ def test_without_halting_every_token_takes_every_step():
     model = model_of(epsilon=None)
     tensors = batch_for("encoder", lengths=[11])
     stack = model.family.stack
-    x = stack.embeddings(model.family.tokens(tensors["input_ids"]), stack.position, tensors["position_ids"], None)
+    x = stack.embeddings(
+        model.family.tokens(tensors["input_ids"]), stack.position, tensors["position_ids"], None
+    )
     for step in range(1, STEPS + 1):
-        x = stack.layers[0](x + wave(step, DIM + 1)[:DIM], plan_attention(None, None, causal=False), None, None)
+        x = stack.layers[0](
+            x + wave(step, DIM + 1)[:DIM], plan_attention(None, None, causal=False), None, None
+        )
     assert torch.allclose(model.family(tensors), stack.norm(x), atol=1e-5)
     assert list(model(tensors)) == list(model.counted) == ["masked_lm"]
     assert not [name for name, _ in model.named_parameters() if "universal" in name]
@@ -148,8 +166,13 @@ def test_without_halting_every_token_takes_every_step():
 
 def quick_and_slow(family):
     """A model in which token 1 stops after the first step, and token 2 takes all."""
-    model = model_of(family, position=POSITIONS["none"], norm_place="pre", emb_norm=False).requires_grad_(False)
-    for vector, size in ((model.family.tokens.weight[1], 50.0), (model.family.tokens.weight[2], -50.0)):
+    model = model_of(
+        family, position=POSITIONS["none"], norm_place="pre", emb_norm=False
+    ).requires_grad_(False)
+    for vector, size in (
+        (model.family.tokens.weight[1], 50.0),
+        (model.family.tokens.weight[2], -50.0),
+    ):
         vector.zero_()[0] = size
     unit = model.family.stack.universal.halting
     unit.weight.zero_()[0, 0] = 1.0

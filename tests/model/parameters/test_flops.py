@@ -43,7 +43,9 @@ def test_maps_between_widths_count():
     )
 
 
-@pytest.mark.parametrize("chosen", [{"convolution": 3}, {"mask_decoder": 3, "position_to_content": False}], ids=str)
+@pytest.mark.parametrize(
+    "chosen", [{"convolution": 3}, {"mask_decoder": 3, "position_to_content": False}], ids=str
+)
 def test_relative_places_count_as_torch_counts_them(chosen):
     """All but the projections of relative places, 16 rows from width 24 to 24 in each layer and step."""
     position = PositionConfig(maximum=16, disentangled=DisentangledConfig(max_distance=8, **chosen))
@@ -105,7 +107,11 @@ def test_a_frozen_body_leaves_the_backward_pass_to_the_head():
     head = network.heads["masked_lm"].flops()
     assert network.flops(11, labels_per_row=2) == row + 3 * 2 * head
     network.heads["masked_lm"].requires_grad_(False)
-    assert network.flops(11, labels_per_row=2) == network.forward_flops(11, labels_per_row=2) == row + 2 * head
+    assert (
+        network.flops(11, labels_per_row=2)
+        == network.forward_flops(11, labels_per_row=2)
+        == row + 2 * head
+    )
 
 
 @pytest.mark.parametrize("family", ["encoder", "decoder"])

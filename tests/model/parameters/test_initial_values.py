@@ -15,7 +15,9 @@ def drawn(law, size, name="x"):
 
 
 def test_each_name_and_each_seed_has_numbers_of_its_own():
-    generators = [generator_for(seed, name) for seed in (0, 1, 1 << 63, (1 << 63) + 1) for name in ("a", "b")]
+    generators = [
+        generator_for(seed, name) for seed in (0, 1, 1 << 63, (1 << 63) + 1) for name in ("a", "b")
+    ]
     assert len({tuple(torch.empty(4).normal_(generator=one).tolist()) for one in generators}) == 8
 
 
@@ -26,4 +28,6 @@ def test_a_cut_law_has_the_shape_of_the_normal_one_inside(cutoff):
     assert values.max() <= cutoff * (1 + 1e-6)
     for part in (0.25, 0.5, 0.75, 0.95):
         expected = math.erf(part * cutoff / 2**0.5) / math.erf(cutoff / 2**0.5)
-        assert (values < part * cutoff).float().mean().item() == pytest.approx(expected, abs=0.003), part
+        assert (values < part * cutoff).float().mean().item() == pytest.approx(
+            expected, abs=0.003
+        ), part

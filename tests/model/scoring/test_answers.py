@@ -13,7 +13,10 @@ START = 6
 
 
 def tensors_of(row, read):
-    places = {"position_ids": torch.arange(len(row))[None], "decoder_position_ids": torch.arange(len(read))[None]}
+    places = {
+        "position_ids": torch.arange(len(row))[None],
+        "decoder_position_ids": torch.arange(len(read))[None],
+    }
     ids = {"input_ids": torch.tensor([row]), "decoder_input_ids": torch.tensor([read])}
     return {**ids, **places, "lengths": torch.tensor([len(row)])}
 
@@ -22,7 +25,10 @@ def tensors_of(row, read):
 def test_each_token_is_scored_from_the_row_and_those_before_it(tokens):
     network = built("encoder_decoder").eval()
     for row, answer, scores in zip(
-        ROWS, ANSWERS, answer_log_likelihoods(network, ROWS, ANSWERS, START, tokens=tokens), strict=True
+        ROWS,
+        ANSWERS,
+        answer_log_likelihoods(network, ROWS, ANSWERS, START, tokens=tokens),
+        strict=True,
     ):
         expected = []
         for at, token in enumerate(answer):

@@ -22,7 +22,9 @@ def by_prefixes(network, row, context=10**9, **more):
     found = []
     for at in range(1, len(row)):
         with torch.no_grad():
-            scores = network.logits(tensors_of(row[max(0, at - context) : at], "") | more)[head][0, -1]
+            scores = network.logits(tensors_of(row[max(0, at - context) : at], "") | more)[head][
+                0, -1
+            ]
         found.append(float(scores.double().log_softmax(-1)[row[at]]))
     return found
 
@@ -45,7 +47,9 @@ def test_a_beginning_that_rows_share_is_scored_once(monkeypatch):
     real = clozeline.model.scoring.causal.log_probabilities
     monkeypatch.setattr(
         "clozeline.model.scoring.causal.log_probabilities",
-        lambda head, states, tokens, *more: scored.extend(tokens.tolist()) or real(head, states, tokens, *more),
+        lambda head, states, tokens, *more: (
+            scored.extend(tokens.tolist()) or real(head, states, tokens, *more)
+        ),
     )
     found = log_likelihoods(network, rows)
     assert sorted(scored) == [7, 9, 30, 30, 31]
@@ -70,7 +74,9 @@ def test_scores_are_held_in_parts(monkeypatch):
         assert torch.allclose(first, second, atol=1e-6)
 
 
-@pytest.mark.parametrize(("length", "stride"), [(1, 1), (4, 1), (4, 3), (4, 4), (3, 2), (50, 50), (50, 1)])
+@pytest.mark.parametrize(
+    ("length", "stride"), [(1, 1), (4, 1), (4, 3), (4, 4), (3, 2), (50, 50), (50, 1)]
+)
 @pytest.mark.parametrize("tokens", [0, 1, 2, 5, 6, 23])
 def test_windows_score_each_token_once(tokens, length, stride):
     found = [*windows(tokens, length, stride)]
@@ -88,20 +94,27 @@ def test_windows_score_each_token_once(tokens, length, stride):
 def test_a_windowed_score_sees_the_window_alone(length, stride):
     network = perturbed("decoder")
     rows = [list(itertools.islice(itertools.cycle(ROWS[0]), 23)), ROWS[2], [7]]
-    for row, scores in zip(rows, log_likelihoods_in_windows(network, rows, length, stride), strict=True):
+    for row, scores in zip(
+        rows, log_likelihoods_in_windows(network, rows, length, stride), strict=True
+    ):
         expected = []
         for window in windows(len(row), length, stride):
             part = by_prefixes(network, row[window.first : window.end])
             expected += part[window.scored - window.first - 1 :]
         assert scores.tolist() == pytest.approx(expected, abs=1e-5)
         if stride == 1:
-            assert scores.tolist() == pytest.approx(by_prefixes(network, row, context=length), abs=1e-5)
+            assert scores.tolist() == pytest.approx(
+                by_prefixes(network, row, context=length), abs=1e-5
+            )
 
 
 def test_what_cannot_be_scored_is_refused():
     with pytest.raises(BatchError, match="text 0: 7 tokens, the position table has room for 6"):
         log_likelihoods(perturbed("decoder", position=PositionConfig(maximum=6)), [[1] * 8])
-    assert len(log_likelihoods(perturbed("decoder", position=PositionConfig(maximum=7)), [[1] * 8])[0]) == 7
+    assert (
+        len(log_likelihoods(perturbed("decoder", position=PositionConfig(maximum=7)), [[1] * 8])[0])
+        == 7
+    )
     with pytest.raises(ConfigurationError, match="got both"):
         log_likelihoods(perturbed("encoder_decoder"), ROWS)
     with pytest.raises(ConfigurationError, match="evaluation mode"):
@@ -111,7 +124,9 @@ def test_what_cannot_be_scored_is_refused():
 
 
 def test_an_adapter_takes_positions_of_the_table_from_a_text():
-    network = adapted("decoder", "prompt", length=3, changes={"position": PositionConfig(maximum=8)})
+    network = adapted(
+        "decoder", "prompt", length=3, changes={"position": PositionConfig(maximum=8)}
+    )
     assert len(log_likelihoods(network, [[1] * 6])[0]) == 5
     with pytest.raises(BatchError, match="text 1: 6 tokens, the position table has room for 5"):
         log_likelihoods(network, [[1] * 6, [1] * 7])

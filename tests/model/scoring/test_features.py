@@ -26,7 +26,9 @@ def test_states_of_layers_are_those_of_transformers(tmp_path, kind):
         assert len(wanted) == 5
         for layer, state in enumerate(wanted):
             assert (found[layer][number] - state[0]).abs().max() < 1e-5, layer
-    concatenated, summed = (token_vectors(model, ROWS, layer) for layer in ("last4_concat", "last4_sum"))
+    concatenated, summed = (
+        token_vectors(model, ROWS, layer) for layer in ("last4_concat", "last4_sum")
+    )
     for number in range(len(ROWS)):
         of = [found[layer][number] for layer in (1, 2, 3, 4)]
         assert (concatenated[number] - torch.cat(of, 1)).abs().max() < 1e-5
@@ -36,7 +38,10 @@ def test_states_of_layers_are_those_of_transformers(tmp_path, kind):
 @pytest.mark.parametrize(
     ("layer", "message"),
     [
-        ("3", "expected table, last, last4_concat, last4_sum, scalar_mix, or a number from -3 to 2"),
+        (
+            "3",
+            "expected table, last, last4_concat, last4_sum, scalar_mix, or a number from -3 to 2",
+        ),
         ("-4", "a number from -3 to 2"),
         ("top", "layer=top: expected"),
         ("last4_sum", "expected a model of 4 layers or more, got 2"),

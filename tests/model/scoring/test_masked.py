@@ -22,7 +22,9 @@ def one_by_one(network, row, places, words, previous):
             if other == number or (words and words[other] == words[number] and other > number):
                 masked[at] = MASK
         with torch.no_grad():
-            scores = network.logits(tensors_of(masked, ""))["masked_lm"][0, place - 1 if previous else place]
+            scores = network.logits(tensors_of(masked, ""))["masked_lm"][
+                0, place - 1 if previous else place
+            ]
         found.append(float(scores.double().log_softmax(-1)[row[place]]))
     return found
 
@@ -35,7 +37,9 @@ def test_every_token_is_scored_where_it_is_masked(family, words, previous, token
     network = built(family, seed=3).eval()
     for parameter in network.parameters():
         parameter.data = 3 * parameter.data if parameter.ndim > 1 else parameter.data
-    found = pseudo_log_likelihoods(network, ROWS, PLACES, MASK, words=words, previous=previous, tokens=tokens)
+    found = pseudo_log_likelihoods(
+        network, ROWS, PLACES, MASK, words=words, previous=previous, tokens=tokens
+    )
     for number, scores in enumerate(found):
         of = words and words[number]
         expected = one_by_one(network, ROWS[number], PLACES[number], of, previous)
@@ -53,9 +57,13 @@ def test_a_window_masks_the_rest_of_a_word_where_it_is():
 
 
 def test_other_models_are_refused():
-    with pytest.raises(ConfigurationError, match="need an encoder of entire rows, got the family decoder"):
+    with pytest.raises(
+        ConfigurationError, match="need an encoder of entire rows, got the family decoder"
+    ):
         pseudo_log_likelihoods(perturbed("decoder"), ROWS, PLACES, MASK)
-    with pytest.raises(ConfigurationError, match="need an encoder of entire rows, got the family xlnet"):
+    with pytest.raises(
+        ConfigurationError, match="need an encoder of entire rows, got the family xlnet"
+    ):
         pseudo_log_likelihoods(built("xlnet").eval(), ROWS, PLACES, MASK)
     with pytest.raises(ConfigurationError, match="masked scores need a head of masked_lm"):
         pseudo_log_likelihoods(built("encoder", heads={"lm": 1.0}).eval(), ROWS, PLACES, MASK)

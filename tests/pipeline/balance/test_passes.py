@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from clozeline.pipeline.balance.stage import apportion, copy_factors
 from clozeline.pipeline.shards.layout import is_heldout
-from tests.pipeline.balance.balanced import NAMES, SOURCES, read_factors, run_balanced, write_languages
+from tests.pipeline.balance.balanced import (
+    NAMES,
+    SOURCES,
+    read_factors,
+    run_balanced,
+    write_languages,
+)
 
 
 def trained(rows):
@@ -65,8 +71,14 @@ def test_texts_and_pairs_are_balanced_apart(tmp_path):
         chosen = [row for row in trained(rows) if (others[row] > 0) == paired]
         total = int((sizes + others)[chosen].sum())
         facts = found[kind].values()
-        assert sum(one["tokens"] for one in facts) == sum(one["balanced_tokens"] for one in facts) == total
-        assert [one["balanced_share"] for one in facts] == pytest.approx([1 / len(facts)] * len(facts), abs=1e-4)
+        assert (
+            sum(one["tokens"] for one in facts)
+            == sum(one["balanced_tokens"] for one in facts)
+            == total
+        )
+        assert [one["balanced_share"] for one in facts] == pytest.approx(
+            [1 / len(facts)] * len(facts), abs=1e-4
+        )
     assert sorted(counts["pairs"]) == ["en-fr", "fr-fr"]
     assert set(found["factors"]) == {*NAMES, "en-fr", "fr-fr"}
 
@@ -80,15 +92,21 @@ def test_max_copies_bounds_the_factors_and_says_so(tmp_path, caplog):
     assert found["texts"]["sw"]["epochs"] == 2.0
     tokens = {name: facts["tokens"] * facts["epochs"] for name, facts in found["texts"].items()}
     for name, facts in found["texts"].items():
-        assert facts["balanced_share"] == pytest.approx(tokens[name] / sum(tokens.values()), abs=1e-4)
+        assert facts["balanced_share"] == pytest.approx(
+            tokens[name] / sum(tokens.values()), abs=1e-4
+        )
     run_balanced(tmp_path, {"alpha": 1.0, "sources": {"books": 2.5}}, "balance")
-    assert read_factors(tmp_path)["factors"] == {name: {"books": "5/2", "web": "1"} for name in NAMES}
+    assert read_factors(tmp_path)["factors"] == {
+        name: {"books": "5/2", "web": "1"} for name in NAMES
+    }
     (said,) = [record.getMessage() for record in caplog.records if "sw" in record.getMessage()]
     assert "copies of a document wanted, max_copies allows 2" in said
     assert not any("en:" in record.getMessage() for record in caplog.records)
 
 
-amounts = st.dictionaries(st.text("abcdef", min_size=2, max_size=2), st.integers(1, 10**12), min_size=1, max_size=8)
+amounts = st.dictionaries(
+    st.text("abcdef", min_size=2, max_size=2), st.integers(1, 10**12), min_size=1, max_size=8
+)
 
 
 @given(tokens=amounts, root=st.sampled_from([1, 2, 4]))
@@ -112,5 +130,8 @@ def test_factors_are_shares_over_tokens_times_the_weight_of_the_source():
         "en": {"web": Fraction(5, 6)},
         "sw": {"books": Fraction(5, 2), "web": Fraction(5, 2)},
     }
-    assert copy_factors(tokens, 0.5, {"books": 0.1})["sw"] == {"books": Fraction(1, 4), "web": Fraction(5, 2)}
+    assert copy_factors(tokens, 0.5, {"books": 0.1})["sw"] == {
+        "books": Fraction(1, 4),
+        "web": Fraction(5, 2),
+    }
     assert copy_factors(tokens, 1.0, {}) == {"en": {"web": 1}, "sw": {"books": 1, "web": 1}}

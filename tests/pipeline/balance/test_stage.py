@@ -19,17 +19,27 @@ def test_a_token_set_that_changed_is_not_counted(tmp_path):
         path.write_bytes(content)
     UnitRecord("manifest", 0, "key", "ok", {}, output.files).save(output.folder)
     run_balanced(tmp_path, {}, "balance")
-    change_manifest(tmp_path / "encode", lambda manifest: manifest.update(config={"of": "another run"}))
-    with pytest.raises(IntegrityError, match=r"manifest\.json: .*not the bytes that 'encode' wrote"):
+    change_manifest(
+        tmp_path / "encode", lambda manifest: manifest.update(config={"of": "another run"})
+    )
+    with pytest.raises(
+        IntegrityError, match=r"manifest\.json: .*not the bytes that 'encode' wrote"
+    ):
         run_balanced(tmp_path, {}, "balance")
 
 
 def test_mistakes_of_the_key_are_named(tmp_path):
-    for wrong, said in (({"alpha": 1.5}, "alpha"), ({"max_copies": 256}, "max_copies"), ({"sources": {"a": 0}}, "a")):
+    for wrong, said in (
+        ({"alpha": 1.5}, "alpha"),
+        ({"max_copies": 256}, "max_copies"),
+        ({"sources": {"a": 0}}, "a"),
+    ):
         with pytest.raises(ConfigurationError, match=said):
             recipe(tmp_path, wrong)
     unknown = sourced(tmp_path, {"sources": {"bookz": 2}})
-    with pytest.raises(ConfigurationError, match=r"no input has the source 'bookz'; the inputs have books, web"):
+    with pytest.raises(
+        ConfigurationError, match=r"no input has the source 'bookz'; the inputs have books, web"
+    ):
         check_recipe(unknown)
     check_recipe(sourced(tmp_path, {"sources": {"books": 2}}))
 
@@ -37,4 +47,6 @@ def test_mistakes_of_the_key_are_named(tmp_path):
 def sourced(out, balance):
     inputs = [{"path": name, "source": name} for name in SOURCES]
     stages = {"clean": {}, "train_tokenizer": {}, "encode": {}, "balance": balance}
-    return validate(Recipe, {"corpus": "toy", "output": str(out), "input": inputs, **stages}, "recipe")
+    return validate(
+        Recipe, {"corpus": "toy", "output": str(out), "input": inputs, **stages}, "recipe"
+    )

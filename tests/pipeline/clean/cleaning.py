@@ -50,6 +50,10 @@ def run_clean(source, output, clean=None, **keys):
         if not summaries or summaries[0].counts["documents_out"]:
             raise  # a run that leaves no document fails too, but what it counted is what tests look at
     folder = output / "clean"
-    documents = [document for path in sorted(folder.glob("documents/*")) for document in read_documents(path)]
+    documents = [
+        document for path in sorted(folder.glob("documents/*")) for document in read_documents(path)
+    ]
     rejects = [reject for path in sorted(folder.glob("rejects/*")) for reject in read_rejects(path)]
-    return Cleaned(summaries[0].counts, documents, rejects, records(folder, "main"), folder, summaries[0])
+    return Cleaned(
+        summaries[0].counts, documents, rejects, records(folder, "main"), folder, summaries[0]
+    )

@@ -31,12 +31,18 @@ def write_arrow(table, sink):
 
 KINDS = {
     "a.jsonl": (LINES, LINES.replace(b"number 7 ", b"number X ")),
-    "a.jsonl.gz": (gzip.compress(LINES, mtime=0), gzip.compress(LINES[: LINES.index(b"number 30") - 20], mtime=0)),
+    "a.jsonl.gz": (
+        gzip.compress(LINES, mtime=0),
+        gzip.compress(LINES[: LINES.index(b"number 30") - 20], mtime=0),
+    ),
     "a.txt": (LINES, LINES.upper()),
     "a.html": (b"<html><p>" + LINES, b"<html><p>" + LINES.upper()),
     "a.csv": (b"text\n" + LINES, b"text\n" + LINES.upper()),
     "a.warc.gz": (members(responses(4)), members(responses(3))),
-    "a.parquet": (table_bytes(pa.parquet.write_table, TEXTS), table_bytes(pa.parquet.write_table, TEXTS[:-1])),
+    "a.parquet": (
+        table_bytes(pa.parquet.write_table, TEXTS),
+        table_bytes(pa.parquet.write_table, TEXTS[:-1]),
+    ),
     "a.arrow": (table_bytes(write_arrow, TEXTS), table_bytes(write_arrow, TEXTS[::-1])),
 }
 
@@ -71,13 +77,17 @@ def change_before(monkeypatch, owner, action):
 
 @pytest.mark.parametrize("change", [cut_at_a_line_end, replace_by_rename, write_over])
 @pytest.mark.parametrize("name", KINDS)
-def test_a_file_that_changes_between_plan_and_reading_fails_by_name(tmp_path, monkeypatch, name, change):
+def test_a_file_that_changes_between_plan_and_reading_fails_by_name(
+    tmp_path, monkeypatch, name, change
+):
     content, other = KINDS[name]
     path = tmp_path / "in" / name
     path.parent.mkdir()
     path.write_bytes(content)
     change_before(monkeypatch, CleanUnits, lambda: change(path, other))
-    with pytest.raises(PartialFailureError, match=rf"{name}: changed since the inputs were listed") as failed:
+    with pytest.raises(
+        PartialFailureError, match=rf"{name}: changed since the inputs were listed"
+    ) as failed:
         run_clean(str(path), tmp_path / "out")
     assert failed.value.exit_code == 74
     assert not list((tmp_path / "out" / "clean").glob("documents/*"))

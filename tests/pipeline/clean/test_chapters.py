@@ -39,7 +39,9 @@ def _write_csv(path):
 WRITERS = {
     "a.txt": lambda path: path.write_text(BOOK, encoding="utf-16"),
     "a.html": lambda path: path.write_text(
-        "<html><body><article>" + "".join(f"<p>{line}</p>" for line in BOOK.split("\n") if line) + "</article></body>",
+        "<html><body><article>"
+        + "".join(f"<p>{line}</p>" for line in BOOK.split("\n") if line)
+        + "</article></body>",
         encoding="utf-8",
     ),
     "a.jsonl": lambda path: path.write_text(f"{json.dumps({'text': BOOK})}\n" * 2),
@@ -57,4 +59,8 @@ def test_every_reader_gives_chapters_with_uids_of_their_own(tmp_path, name):
     books = 1 if name in ("a.txt", "a.html") else 2
     lines = [[line for line in document.text.split("\n") if line] for document in done.documents]
     assert lines == [part.split("\n") for part in PARTS] * books
-    assert len({document.uid for document in done.documents}) == 3 * books == done.counts["documents_in"]
+    assert (
+        len({document.uid for document in done.documents})
+        == 3 * books
+        == done.counts["documents_in"]
+    )

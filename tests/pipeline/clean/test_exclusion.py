@@ -10,7 +10,10 @@ from tests.pipeline.clean.cleaning import run_clean
 from tests.pipeline.miniature import text
 
 HOSTS = ("one.example", "bücher.example", "two.example", "shop.three.example")
-TEXTS = [text(number, 6) if number != 20 else "only seven words are here, my friend" for number in range(36)]
+TEXTS = [
+    text(number, 6) if number != 20 else "only seven words are here, my friend"
+    for number in range(36)
+]
 UID = {6}
 URL = {8}
 HOST = set(range(1, 36, 4))
@@ -21,11 +24,15 @@ WITHOUT = UID | URL | HOST | PARENT | REJECTED
 
 def write_inputs(folder, *, without=False):
     """Write a crawl and three other files; what is left out is blank lines of the same length, so that offsets stay."""
-    rows = [{"text": row, "url": f"http://{HOSTS[number % 4]}/{number}"} for number, row in enumerate(TEXTS)]
+    rows = [
+        {"text": row, "url": f"http://{HOSTS[number % 4]}/{number}"}
+        for number, row in enumerate(TEXTS)
+    ]
     lines = [json.dumps(row) for row in rows]
     files = {
         "web/crawl.jsonl": [
-            " " * len(line) if without and number in WITHOUT else line for number, line in enumerate(lines)
+            " " * len(line) if without and number in WITHOUT else line
+            for number, line in enumerate(lines)
         ]
     }
     # the last file holds a copy of document 8, which nobody names
@@ -44,7 +51,9 @@ def run(folder, inputs, exclude="", **executor):
     clean = {"language": None, "filters": [{"name": "gopher_quality", "words": [10, 1000]}]}
     if exclude:
         clean["exclude"] = str(folder / "exclude.txt")
-        (folder / "exclude.txt").write_bytes(exclude if isinstance(exclude, bytes) else exclude.encode())
+        (folder / "exclude.txt").write_bytes(
+            exclude if isinstance(exclude, bytes) else exclude.encode()
+        )
     return run_clean(inputs, folder / "out", clean, executor=executor)
 
 
@@ -64,7 +73,9 @@ def test_the_documents_are_those_of_a_run_that_never_had_the_others(tmp_path):
     assert mine.counts["notes"]["excluded_file"] == 2
     assert "match nothing" not in str(accounting_lines([mine.summary]))
     assert run(tmp_path / "run", inputs, exclude).summary.skipped
-    assert not run(tmp_path / "run", inputs, "files\n").summary.skipped, "the content of the file decides"
+    assert not run(tmp_path / "run", inputs, "files\n").summary.skipped, (
+        "the content of the file decides"
+    )
 
 
 def test_lines_that_match_nothing_are_counted_and_named(tmp_path):
@@ -73,7 +84,10 @@ def test_lines_that_match_nothing_are_counted_and_named(tmp_path):
     done = run(tmp_path, write_inputs(tmp_path / "in"), exclude)
     said = " ".join(accounting_lines([done.summary]))
     assert "4 lines of exclude, which match nothing" in " ".join(said.split())
-    assert all(each in said for each in ("0" * 32, "http://one.example/nowhere", "1 example,", "web.example"))
+    assert all(
+        each in said
+        for each in ("0" * 32, "http://one.example/nowhere", "1 example,", "web.example")
+    )
     assert done.counts["ignored"]["excluded"] == 9, "the documents of one.example"
     assert done.counts["excluded_by"] == {"4": 9, "6": 1}
 
@@ -90,7 +104,10 @@ def test_a_file_that_cannot_be_read_is_told_before_the_work(tmp_path):
 def write_rows(path, *urls):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
-        "".join(json.dumps({"text": f"Row {number}.", "url": url}) + "\n" for number, url in enumerate(urls))
+        "".join(
+            json.dumps({"text": f"Row {number}.", "url": url}) + "\n"
+            for number, url in enumerate(urls)
+        )
     )
 
 
@@ -148,7 +165,10 @@ def test_a_line_names_only_its_own_source_file_or_folder(tmp_path, line, gone):
     write_rows(tmp_path / "one/A.jsonl", "https://a.example/1")
     write_rows(tmp_path / "two/A.jsonl", "https://a.example/2")
     write_rows(tmp_path / "two/a.jsonl", "https://a.example/3")
-    inputs = [{"path": str(tmp_path / "one"), "source": "SRC"}, {"path": str(tmp_path / "two"), "source": "src"}]
+    inputs = [
+        {"path": str(tmp_path / "one"), "source": "SRC"},
+        {"path": str(tmp_path / "two"), "source": "src"},
+    ]
     done = run(tmp_path, inputs, line.replace("FOLDER", str(tmp_path)) + "\n")
     left = {each.source for each in (*done.documents, *done.rejects)}
     assert {"SRC/A.jsonl", "src/A.jsonl", "src/a.jsonl"} - left == gone

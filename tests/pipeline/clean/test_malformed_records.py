@@ -44,12 +44,28 @@ def malformed(done):
     ("name", "content", "expected"),
     [
         ("a.jsonl", LINES, LINE_PLACES),
-        ("cut.jsonl.gz", CUT, [("truncated", zlib.decompressobj(31).decompress(CUT).rindex(b"\n") + 1)]),
+        (
+            "cut.jsonl.gz",
+            CUT,
+            [("truncated", zlib.decompressobj(31).decompress(CUT).rindex(b"\n") + 1)],
+        ),
         ("a.tsv", b"a\tb\none\nc\td\n", [("fields", 4)]),
         ("a.csv", FIELDS, [("fields", FIELDS.index(b"2\n")), ("bad_utf8", FIELDS.index(b"4,"))]),
-        ("a.json", ARRAY, [("bad_json", ARRAY.index(b"12")), ("bad_json", ARRAY.index(b' {"text" 3}') + 1)]),
-        ("a.warc", b"".join(WARC), [("bad_length", len(WARC[0])), ("http", len(WARC[0] + WARC[1]))]),
-        ("a.warc.gz", members(WARC), [("bad_length", len(members(WARC[:1]))), ("http", len(members(WARC[:2])))]),
+        (
+            "a.json",
+            ARRAY,
+            [("bad_json", ARRAY.index(b"12")), ("bad_json", ARRAY.index(b' {"text" 3}') + 1)],
+        ),
+        (
+            "a.warc",
+            b"".join(WARC),
+            [("bad_length", len(WARC[0])), ("http", len(WARC[0] + WARC[1]))],
+        ),
+        (
+            "a.warc.gz",
+            members(WARC),
+            [("bad_length", len(members(WARC[:1]))), ("http", len(members(WARC[:2])))],
+        ),
         ("cut.warc.gz", members(responses(3))[:-30], [("truncated", len(members(responses(2))))]),
         ("a.html", b"\0\xff" * 99, [("charset", 0)]),
         # rows of a table have an index, pages of a dump the offset where complete ones end
@@ -66,13 +82,21 @@ def test_each_format(tmp_path, name, content, expected):
     assert {row.source for row in listed} == {f"default/{name}"}
 
 
-@pytest.mark.parametrize("content", [b"{broken\n" * 30_000, (GOOD + b"{broken\n") * 500], ids=["all", "half"])
+@pytest.mark.parametrize(
+    "content", [b"{broken\n" * 30_000, (GOOD + b"{broken\n") * 500], ids=["all", "half"]
+)
 def test_a_flood_lists_the_first_of_each_unit(tmp_path, content):
     (tmp_path / "a.jsonl").write_bytes(content)
-    done = run_clean(str(tmp_path / "a.jsonl"), tmp_path / "out", plan={"unit_bytes": len(content) // 3})
+    done = run_clean(
+        str(tmp_path / "a.jsonl"), tmp_path / "out", plan={"unit_bytes": len(content) // 3}
+    )
     listed = malformed(done)
     assert done.counts["malformed"]["bad_json"] == content.count(b"{broken")
-    assert done.counts["malformed_listed"] == {"bad_json": 100 * len(done.records)} == {"bad_json": len(listed)}
+    assert (
+        done.counts["malformed_listed"]
+        == {"bad_json": 100 * len(done.records)}
+        == {"bad_json": len(listed)}
+    )
     assert all(content.startswith(b"{broken", row.offset) for row in listed)
     assert [row.offset for row in listed] == sorted({row.offset for row in listed})
     assert sum(path.stat().st_size for path in done.folder.glob("rejects/*")) < 20_000
@@ -80,12 +104,17 @@ def test_a_flood_lists_the_first_of_each_unit(tmp_path, content):
 
 def test_shown_and_verified(tmp_path, capsys):
     """By the page, by `filter-report`, and counted a second time."""
-    texts = "".join(json.dumps({"text": f"The people of town {n} walk along the wide river."}) + "\n" for n in range(9))
+    texts = "".join(
+        json.dumps({"text": f"The people of town {n} walk along the wide river."}) + "\n"
+        for n in range(9)
+    )
     (tmp_path / "a.jsonl").write_text(texts + "{broken\n" * 30)
     clean = {"language": {"name": "py3langid", "keep": ["en"]}, "filters": []}
     done = run_clean(str(tmp_path / "a.jsonl"), tmp_path / "out", clean)
     assert len(malformed(done)) == 30
-    content = write_run_report(load_recipe(done.folder / "config.yaml"), ["clean"]).read_text(encoding="utf-8")
+    content = write_run_report(load_recipe(done.folder / "config.yaml"), ["clean"]).read_text(
+        encoding="utf-8"
+    )
     assert "clean · bad_json · malformed records: 30" in content
     assert f"<td class=n>{len(texts) + 8:,}</td>" in content
     counts, first = collect_malformed(tmp_path / "out", 2)

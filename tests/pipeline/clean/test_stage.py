@@ -21,43 +21,72 @@ from clozeline.pipeline.text.normal_form import normalize
 from tests.pipeline.captures import SENTENCES, http, members, page, record, responses
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 
-GERMAN = "Der Fluss ist im Sommer breit und langsam, und die Leute gehen mit ihren Hunden an ihm entlang. " * 5
+GERMAN = (
+    "Der Fluss ist im Sommer breit und langsam, und die Leute gehen mit ihren Hunden an ihm entlang. "
+    * 5
+)
 
 
 @pytest.fixture(scope="module")
 def crawl(tmp_path_factory):
     """A crawl with pages to keep and one to reject for each step, between records that are ignored."""
     folder = tmp_path_factory.mktemp("crawl")
-    bodies = [page(0), page(1), page(2, GERMAN * 4).replace(b"This is the page", b"Seite"), page(3, "short")]
+    bodies = [
+        page(0),
+        page(1),
+        page(2, GERMAN * 4).replace(b"This is the page", b"Seite"),
+        page(3, "short"),
+    ]
     bodies += [b"<html></html>", page(4) + b"\0", page(5, SENTENCES + "See { code }.")]
     bodies.append(page(6, SENTENCES.replace(". ", ".</p><p>Menu</p><p>")))
-    captures = [record(http(body), f"http://Host{number}.example:80/") for number, body in enumerate(bodies)]
+    captures = [
+        record(http(body), f"http://Host{number}.example:80/") for number, body in enumerate(bodies)
+    ]
     others = [record(b"x", kind="warcinfo"), record(b"y", kind="request")]
     (folder / "a.warc.gz").write_bytes(members([others[0], *captures, others[1]]))
-    rows = [{"text": f"Row {number}. {SENTENCES}", "url": None, "id": number} for number in range(3)]
+    rows = [
+        {"text": f"Row {number}. {SENTENCES}", "url": None, "id": number} for number in range(3)
+    ]
     (folder / "b.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n{broken\n")
     return folder
 
 
 def test_documents_rejections_and_counts(crawl, tmp_path):
-    done = run_clean(str(crawl), tmp_path, {"language": {"name": "py3langid", "keep": ["en"]}, "keep_text": 1.0})
-    assert done.nonzero("rejected") == {"language": 1, "gopher_short_doc": 1, "extract_empty": 1, "curly_bracket": 1}
+    done = run_clean(
+        str(crawl), tmp_path, {"language": {"name": "py3langid", "keep": ["en"]}, "keep_text": 1.0}
+    )
+    assert done.nonzero("rejected") == {
+        "language": 1,
+        "gopher_short_doc": 1,
+        "extract_empty": 1,
+        "curly_bracket": 1,
+    }
     assert done.nonzero("ignored") == {"type_warcinfo": 1, "type_request": 1}
     assert done.nonzero("malformed") == {"bad_json": 1}
-    assert (done.counts["records_in"], done.counts["documents_in"], done.counts["documents_out"]) == (14, 11, 7)
+    assert (
+        done.counts["records_in"],
+        done.counts["documents_in"],
+        done.counts["documents_out"],
+    ) == (14, 11, 7)
     assert Counter(reject.reason for reject in done.rejects) == done.nonzero("rejected")
     assert {reject.reason: reject.detail for reject in done.rejects}["language"] == "de"
     assert sum(len(document.text) for document in done.documents) == done.counts["characters_out"]
     assert done.counts["edits"]["c4_quality.terminal_punctuation"] > 0
     assert "Menu" not in done.documents[-4].text
-    assert [document.source for document in done.documents] == ["default/a.warc.gz"] * 4 + ["default/b.jsonl"] * 3
+    assert [document.source for document in done.documents] == ["default/a.warc.gz"] * 4 + [
+        "default/b.jsonl"
+    ] * 3
 
 
 def test_a_document_says_where_it_is_from(crawl, tmp_path):
     done = run_clean(str(crawl / "a.warc.gz"), tmp_path)
     first = done.documents[0]
     assert first.uid == document_uid("test", "default/a.warc.gz", "warc-gz", first.offset)
-    assert (first.url, first.host, first.date) == ("http://Host0.example:80/", "host0.example", 1714979289)
+    assert (first.url, first.host, first.date) == (
+        "http://Host0.example:80/",
+        "host0.example",
+        1714979289,
+    )
     assert first.content_hash == xxhash.xxh3_128_digest(first.text.encode())
     assert (first.n_chars, first.language, first.language_score) == (len(first.text), "und", 0.0)
     assert first.n_words == len(first.text.replace(",", " ").replace(".", " ").split())
@@ -65,7 +94,10 @@ def test_a_document_says_where_it_is_from(crawl, tmp_path):
 
 
 def test_a_source_can_have_its_own_steps(crawl, tmp_path):
-    entries = [{"path": str(crawl / "a.warc.gz"), "source": "web"}, {"path": str(crawl / "b.jsonl"), "source": "rows"}]
+    entries = [
+        {"path": str(crawl / "a.warc.gz"), "source": "web"},
+        {"path": str(crawl / "b.jsonl"), "source": "rows"},
+    ]
     clean = {
         "language": {"name": "py3langid", "keep": ["de"]},
         "filters": [{"name": "gopher_quality", "words": [1000, 2000]}],
@@ -138,10 +170,14 @@ def test_a_file_with_bytes_and_no_record_is_named(tmp_path):
     broken = b"".join(responses(3)).replace(b"WARC/1.0", b"WRAC/1.0")
     (files / "broken.warc").write_bytes(broken)
     (files / "whole.warc").write_bytes(b"".join(responses(3)))
-    pa.parquet.write_table(pa.Table.from_pylist([], pa.schema([("text", pa.utf8())])), files / "empty.parquet")
+    pa.parquet.write_table(
+        pa.Table.from_pylist([], pa.schema([("text", pa.utf8())])), files / "empty.parquet"
+    )
     done = run_clean(str(files), tmp_path / "out")
     assert done.counts["without_records"] == {"default/broken.warc": len(broken)}
-    page = write_run_report(recipe_for(str(files), tmp_path / "out"), ["clean"]).read_text(encoding="utf-8")
+    page = write_run_report(recipe_for(str(files), tmp_path / "out"), ["clean"]).read_text(
+        encoding="utf-8"
+    )
     assert "without a record in default/broken.warc" in page
     shown = str(accounting_lines([done.summary]))
     assert f"dropped (bytes): {len(broken):,} without a record in default/broken.warc" in shown
@@ -177,13 +213,19 @@ def test_units_of_any_size_give_the_same_and_problems_are_named_by_file(tmp_path
     folder.mkdir()
     for number in range(6):
         lines = [json.dumps({"text": f"Text {number} {row}."}) for row in range(200 * (number % 4))]
-        (folder / f"{number}.jsonl").write_text("".join(f"{line}\n" for line in [*lines, "{broken"][number % 2 :]))
+        (folder / f"{number}.jsonl").write_text(
+            "".join(f"{line}\n" for line in [*lines, "{broken"][number % 2 :])
+        )
     (folder / "empty.jsonl").write_text("")
     (folder / "crawl.warc.gz").write_bytes(b"not a gzip file at all")
     shared = run_clean(str(folder), tmp_path / "shared")
     single = run_clean(str(folder), tmp_path / "single", plan={"unit_bytes": 4096})
     assert len(shared.records) == 1 < len(single.records)
-    assert (shared.documents, shared.rejects, shared.counts) == (single.documents, single.rejects, single.counts)
+    assert (shared.documents, shared.rejects, shared.counts) == (
+        single.documents,
+        single.rejects,
+        single.counts,
+    )
     named = shared.counts["by_source"]
     assert named["default/empty.jsonl"] == {"empty_file": 1}
     assert named["default/3.jsonl"] == {"bad_json": 1}
@@ -195,7 +237,9 @@ def test_units_of_any_size_give_the_same_and_problems_are_named_by_file(tmp_path
 
 def test_keys_are_named_up_to_a_limit_and_shown_in_the_table(tmp_path):
     path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "x"}\n' + "".join(json.dumps({f"k{number}": 1}) + "\n" for number in range(100)))
+    path.write_text(
+        '{"text": "x"}\n' + "".join(json.dumps({f"k{number}": 1}) + "\n" for number in range(100))
+    )
     done = run_clean(str(path), tmp_path / "out")
     lacks = done.counts["text_lacks"]
     assert len(lacks) == 21
@@ -206,7 +250,11 @@ def test_keys_are_named_up_to_a_limit_and_shown_in_the_table(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "code", "said"),
     [
-        ('{"body": "A text.", "id": 1}\n{"body": "Another."}\n', 64, "no 'text' among the keys: body, id"),
+        (
+            '{"body": "A text.", "id": 1}\n{"body": "Another."}\n',
+            64,
+            "no 'text' among the keys: body, id",
+        ),
         (
             '{"text": "x" "y"}\n',
             69,
@@ -215,14 +263,23 @@ def test_keys_are_named_up_to_a_limit_and_shown_in_the_table(tmp_path):
         ),
         ('{"text": ["a", "list"]}\n', 64, "'text' is a list"),
         (pa.table({"body": ["A text.", "Another."]}), 64, "no 'text' among the keys: body"),
-        (pa.table({"text": [["a", "list"]]}), 64, "column 'text' has the type list<element: string>"),
+        (
+            pa.table({"text": [["a", "list"]]}),
+            64,
+            "column 'text' has the type list<element: string>",
+        ),
     ],
 )
 def test_an_input_without_a_text_is_told_with_the_key_to_give(rows, code, said, tmp_path, capsys):
     path = tmp_path / ("a.jsonl" if isinstance(rows, str) else "a.parquet")
     path.write_text(rows) if isinstance(rows, str) else pa.parquet.write_table(rows, path)
     (tmp_path / "recipe.yaml").write_text("corpus: test\nclean: {language: null, filters: []}\n")
-    command = ["--config", str(tmp_path / "recipe.yaml"), f"output={tmp_path / 'out'}", f"input={path}"]
+    command = [
+        "--config",
+        str(tmp_path / "recipe.yaml"),
+        f"output={tmp_path / 'out'}",
+        f"input={path}",
+    ]
     assert main(command) == code
     shown = " ".join(capsys.readouterr().err.split())
     assert said in shown

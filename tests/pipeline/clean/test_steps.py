@@ -49,7 +49,9 @@ def test_a_text_is_normalized_or_rejected(text, target, limit):
         assert kept.target_language == (None if target is None else "de")
     assert counts["characters_out"] == counts["characters_in"] == out
     too_long = len(text) > limit or (target is not None and len(target) > limit)
-    assert (kept is None) == (too_long or not normalize(text) or (target is not None and not normalize(target)))
+    assert (kept is None) == (
+        too_long or not normalize(text) or (target is not None and not normalize(target))
+    )
     assert sum(counts["rejected"].values()) == (kept is None)
 
 
@@ -59,7 +61,12 @@ def test_a_text_is_normalized_or_rejected(text, target, limit):
         ("x" * 1001, None, "too_long", "1001 characters > 1000"),
         (" \0\n", None, "empty", ""),
         (ENGLISH * 3, {"keep": ["de"]}, "language", "en"),
-        (ENGLISH * 3, {"keep": ["en"], "threshold": 1.0}, "language_score", r"en 0\.\d{3} < 1.000 by threshold"),
+        (
+            ENGLISH * 3,
+            {"keep": ["en"], "threshold": 1.0},
+            "language_score",
+            r"en 0\.\d{3} < 1.000 by threshold",
+        ),
     ],
 )
 def test_a_rejection_says_at_which_step_and_why(text, language, reason, detail):
@@ -85,7 +92,11 @@ def test_filters_see_the_text_that_the_one_before_left():
         rejected = {} if kept is not None else {"gopher_quality": len(ENGLISH) - 1}
         assert tally.counts["cut"] == {"c4_quality": len("Home\n")} | rejected
         if kept is not None:
-            assert (kept.text, kept.n_chars, kept.n_words) == (ENGLISH.strip(), len(ENGLISH) - 1, words)
+            assert (kept.text, kept.n_chars, kept.n_words) == (
+                ENGLISH.strip(),
+                len(ENGLISH) - 1,
+                words,
+            )
             assert kept.content_hash == xxhash.xxh3_128_digest(kept.text.encode())
 
 
@@ -166,7 +177,11 @@ def test_a_filter_judges_what_is_known_of_a_document(kind, known, reason):
     kept = found.clean(replace(document(ENGLISH), **{"source": "crawl"} | KNOWN | known), "en")
     assert [each.reason for each in tally.rejections] == [reason] * bool(reason)
     if kept is not None:
-        seen = [0, "und", 0] if kind is EarlyLicensed else [len(normalize(ENGLISH)), "en", kept.n_words]
+        seen = (
+            [0, "und", 0]
+            if kind is EarlyLicensed
+            else [len(normalize(ENGLISH)), "en", kept.n_words]
+        )
         assert kept.extra == {"license": "cc0", "seen": seen}
 
 

@@ -63,7 +63,11 @@ def test_python_means_the_same_after_cleaning(tmp_path):
     done = run_clean({"path": str(folder), "reader": "text"}, tmp_path / "out", CODE)
     found = {document.source: parse(document.text) for document in done.documents}
     assert sum(tree is not None for tree in wanted.values()) > 100
-    different = [name for name, tree in wanted.items() if tree is not None and name in found and found[name] != tree]
+    different = [
+        name
+        for name, tree in wanted.items()
+        if tree is not None and name in found and found[name] != tree
+    ]
     assert different == []
     missing = wanted.keys() - found.keys()
     assert all((folder / name.removeprefix("default/")).stat().st_size == 0 for name in missing)
@@ -71,7 +75,9 @@ def test_python_means_the_same_after_cleaning(tmp_path):
 
 def run_git(folder, *words, **more):
     own = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "core.autocrlf=false"]
-    return subprocess.run(["git", *own, *words], cwd=folder, check=True, capture_output=True, **more).stdout
+    return subprocess.run(
+        ["git", *own, *words], cwd=folder, check=True, capture_output=True, **more
+    ).stdout
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
@@ -96,7 +102,9 @@ def test_a_patch_applies_after_cleaning(tmp_path, line_end):
         lines[at:at] = [f"    change_{number}()  "]
         del lines[draw.randrange(len(lines))]
     done = run_clean({"path": str(patches), "reader": "text"}, tmp_path / "out", CODE)
-    assert [document.source for document in done.documents] == [f"default/{n:02}.patch" for n in range(1, 12)]
+    assert [document.source for document in done.documents] == [
+        f"default/{n:02}.patch" for n in range(1, 12)
+    ]
     assert done.nonzero("normalized") == {}
     file.write_bytes(versions[0])
     for document, version in zip(done.documents, versions[1:], strict=True):
@@ -109,8 +117,12 @@ def test_a_source_has_a_form_of_its_own_and_its_text_is_no_blank(tmp_path):
     for name in ("code", "prose"):
         rows = "".join(json.dumps({"text": text}) + "\n" for text in texts)
         (tmp_path / f"{name}.jsonl").write_text(rows, encoding="utf-8")
-    source = [{"path": str(tmp_path / f"{name}.jsonl"), "source": name} for name in ("code", "prose")]
-    done = run_clean(source, tmp_path / "out", {**LENIENT, "sources": {"code": {"normalize": "code"}}})
+    source = [
+        {"path": str(tmp_path / f"{name}.jsonl"), "source": name} for name in ("code", "prose")
+    ]
+    done = run_clean(
+        source, tmp_path / "out", {**LENIENT, "sources": {"code": {"normalize": "code"}}}
+    )
     assert [document.text for document in done.documents] == ["  a  ", "\n\n\nb", "a", "b"]
     assert done.nonzero("normalized") == {"blanks_around_text": 6, "blank_lines": 1}
     said = "stored form: 7 characters changed: 6 blanks around text, 1 blank lines"
@@ -119,16 +131,30 @@ def test_a_source_has_a_form_of_its_own_and_its_text_is_no_blank(tmp_path):
 
 def test_recipes_of_books_and_of_reddit(tmp_path):
     """The parts of a word meet again across a page, and what is removed is counted by filter."""
-    page = "\n".join(f"a line of the book, number {word}" for word in ("one", "two", "three", "four", "five", "six"))
+    page = "\n".join(
+        f"a line of the book, number {word}"
+        for word in ("one", "two", "three", "four", "five", "six")
+    )
     pages = "".join(f"{page}\nan exam-\n\n{number}\n\nple of it\n" for number in range(1, 7))
     frame = "*** {} OF THE PROJECT GUTENBERG EBOOK A BOOK ***"
     book = f"Title: A Book\n\n{frame.format('START')}\n\n{pages}\n{frame.format('END')}\n\nLICENSE"
     (tmp_path / "book.txt").write_text(book, encoding="utf-8")
     books = {**LENIENT, "filters": ["gutenberg", "page_numbers", "dehyphenate"]}
     done = run_clean(str(tmp_path / "book.txt"), tmp_path / "books", books)
-    assert [document.text for document in done.documents] == ["\n".join([f"{page}\nan example\nof it"] * 6)]
-    assert set(done.nonzero("edits")) == {"gutenberg.frame", "page_numbers.page_numbers", "dehyphenate.hyphens"}
-    rows = [{"body": "[deleted]"}, {"body": "&gt; Is it?\n\nYes."}, {"body": "[removed]"}, {"body": "Fine."}]
+    assert [document.text for document in done.documents] == [
+        "\n".join([f"{page}\nan example\nof it"] * 6)
+    ]
+    assert set(done.nonzero("edits")) == {
+        "gutenberg.frame",
+        "page_numbers.page_numbers",
+        "dehyphenate.hyphens",
+    }
+    rows = [
+        {"body": "[deleted]"},
+        {"body": "&gt; Is it?\n\nYes."},
+        {"body": "[removed]"},
+        {"body": "Fine."},
+    ]
     (tmp_path / "RC").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     source = {"path": str(tmp_path / "RC"), "reader": "jsonl", "text_key": "body"}
     done = run_clean(source, tmp_path / "reddit", {**LENIENT, "filters": ["reddit"]})
@@ -146,7 +172,9 @@ def test_lines_of_code_keep_their_form_after_dedup(tmp_path):
     for name in ("code", "prose"):
         rows = "".join(json.dumps({"text": f"{text} of {name}"}) + "\n" for text in texts)
         (tmp_path / f"{name}.jsonl").write_text(rows, encoding="utf-8")
-    source = [{"path": str(tmp_path / f"{name}.jsonl"), "source": name} for name in ("code", "prose")]
+    source = [
+        {"path": str(tmp_path / f"{name}.jsonl"), "source": name} for name in ("code", "prose")
+    ]
     clean = {**LENIENT, "sources": {"code": {"normalize": "code"}}}
     dedup = {"exact": None, "near": None, "lines": {"max_documents": 2, "within": "source"}}
     run_clean(source, tmp_path / "out", clean, dedup=dedup)
@@ -155,4 +183,7 @@ def test_lines_of_code_keep_their_form_after_dedup(tmp_path):
     assert [text for text in left if "of code" in text] == [
         f"    def f{name}(x):\n\n\n\n    y = {name!r}  \n# {name} of code" for name in "abc"
     ]
-    assert next(text for text in left if "of prose" in text) == "def fa(x):\n\n    y = 'a'\n# a of prose"
+    assert (
+        next(text for text in left if "of prose" in text)
+        == "def fa(x):\n\n    y = 'a'\n# a of prose"
+    )

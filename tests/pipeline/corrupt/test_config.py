@@ -29,9 +29,15 @@ def test_entries_keep_the_objectives_options_next_to_their_own():
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ([{"name": "masked_lm", "label": label} for label in "aabbc"], "two objectives share the label a, b; give one"),
+        (
+            [{"name": "masked_lm", "label": label} for label in "aabbc"],
+            "two objectives share the label a, b; give one",
+        ),
         ([{"name": "masked_ml"}], "did you mean 'masked_lm'"),
-        ([{"name": "masked_lm", "mask_rat": 0.1}], "unknown key 'mask_rat'; did you mean 'mask_rate'"),
+        (
+            [{"name": "masked_lm", "mask_rat": 0.1}],
+            "unknown key 'mask_rat'; did you mean 'mask_rate'",
+        ),
         ([{"name": "masked_lm", "label": "../up"}], "label"),
         ([{"name": "masked_lm", "label": ""}], "label"),
         ([{"name": "masked_lm", "variants": 0}], "variants"),
@@ -71,7 +77,10 @@ def test_keys_of_another_entry_stand_next_to_those_of_its_objective_too():
     inline = {"name": "masked_lm", "max_length": 64, "weight": 2.5}
     nested = {"objective": {"name": "masked_lm", "max_length": 64}, "label": "nested"}
     first, second = validate(Entries, {"entries": [inline, nested]}, "test").entries
-    assert [(one.set_label, one.weight) for one in (first, second)] == [("masked_lm", 2.5), ("nested", 1.0)]
+    assert [(one.set_label, one.weight) for one in (first, second)] == [
+        ("masked_lm", 2.5),
+        ("nested", 1.0),
+    ]
     assert first.objective == second.objective
     assert second.build(WORDS).label == "nested"
     with pytest.raises(ConfigurationError, match="unknown key 'weigth'"):

@@ -22,7 +22,14 @@ from clozeline.tools.shards.validate_shards import validate as validate_shards
 from tests.contracts import contract
 from tests.matrices import mark_slow_but
 from tests.pipeline.corruption_cases import EOS, vocabulary
-from tests.pipeline.token_sets import WORDS, all_rows, recipe, run_stage, write_counts, write_token_set
+from tests.pipeline.token_sets import (
+    WORDS,
+    all_rows,
+    recipe,
+    run_stage,
+    write_counts,
+    write_token_set,
+)
 from tests.registries import values_in_tests
 
 NAMES = OBJECTIVES.available()
@@ -52,19 +59,26 @@ def sets(tmp_path_factory, request):
     names = enumerate(values_in_tests(request, "name"))
     run(
         out,
-        [entry(name, variants=EPOCHS, container=("arrow", "tar")[place % 2], block_rows=7) for place, name in names],
+        [
+            entry(name, variants=EPOCHS, container=("arrow", "tar")[place % 2], block_rows=7)
+            for place, name in names
+        ],
     )
     return out
 
 
 def identity(row):
     return b"".join(
-        np.asarray(row.fixed[name]).tobytes() for name in ("uid", "document_uid", "document_offset", "copy")
+        np.asarray(row.fixed[name]).tobytes()
+        for name in ("uid", "document_uid", "document_offset", "copy")
     )
 
 
 def bytes_of(row):
-    arrays = [*row.columns.items(), *((name, np.asarray(value)) for name, value in row.fixed.items())]
+    arrays = [
+        *row.columns.items(),
+        *((name, np.asarray(value)) for name, value in row.fixed.items()),
+    ]
     return [(name, array.dtype.str, array.shape, array.tobytes()) for name, array in arrays]
 
 
@@ -76,14 +90,23 @@ def online(objective, samples, epoch, seed):
         order = np.argsort(rows.fixed["uid"] * np.uint64(0x9E3779B97F4A7C15))
         for start in range(0, len(order), epoch + 2):
             portion = rows.take(order[start : start + epoch + 2])
-            examples, skips = objective.corrupt(portion, np.full(len(portion), epoch, np.uint16), seed)
-            found |= {identity(row): bytes_of(row) for row, skip in zip(examples, skips, strict=True) if not skip}
+            examples, skips = objective.corrupt(
+                portion, np.full(len(portion), epoch, np.uint16), seed
+            )
+            found |= {
+                identity(row): bytes_of(row)
+                for row, skip in zip(examples, skips, strict=True)
+                if not skip
+            }
     return found
 
 
 @contract(OBJECTIVES, slow=lambda name: name not in NAMES[::2])
 def test_variant_k_is_epoch_k(sets, name):
-    made, heldout = (open_shards(sets / "corrupt" / name / split, verify="shard") for split in ("train", "heldout"))
+    made, heldout = (
+        open_shards(sets / "corrupt" / name / split, verify="shard")
+        for split in ("train", "heldout")
+    )
     facts = made.manifest.objective
     objective = build_objective({"name": facts.name, **facts.options}, WORDS, facts.label)
     samples = open_shards(sets / "group" / objective.grouping.label / "train")
@@ -96,7 +119,9 @@ def test_variant_k_is_epoch_k(sets, name):
             assert row.fixed["variant"] == shard // 2, "shards of a variant stand together"
             stored[row.fixed["variant"]][identity(row)] = bytes_of(row)
     assert sum(map(len, stored)) == len(made)
-    assert stored == [online(objective, samples, epoch, made.manifest.seed) for epoch in range(EPOCHS)]
+    assert stored == [
+        online(objective, samples, epoch, made.manifest.seed) for epoch in range(EPOCHS)
+    ]
     if objective.redrawn:
         assert stored[0] != stored[1]
     assert (heldout.manifest.variants, len(heldout.manifest.shards)) == (1, 1)
@@ -107,12 +132,17 @@ def test_variant_k_is_epoch_k(sets, name):
 
 def test_samples_in_are_examples_and_skipped(tmp_path):
     """Documents of one sentence reach the shared sample set, and reordering skips them by name."""
-    made, counts = run(tmp_path, [entry("sentence_reordering", variants=2, seed=9), entry("document_rotation")])
+    made, counts = run(
+        tmp_path, [entry("sentence_reordering", variants=2, seed=9), entry("document_rotation")]
+    )
     found = counts["objectives"]["sentence_reordering"]["train"]
     assert found["skipped"]["one_sentence"] > 0
     assert found["samples_in"] == found["examples"] + sum(found["skipped"].values())
     assert counts["samples_in"] == counts["examples"] + sum(counts["skipped"].values())
-    manifests = [open_shards(tmp_path / f"corrupt/{entry.set_label}/train").manifest for entry in made.corrupt]
+    manifests = [
+        open_shards(tmp_path / f"corrupt/{entry.set_label}/train").manifest
+        for entry in made.corrupt
+    ]
     assert [one.seed for one in manifests] == [9, 1]
     totals = manifests[0].totals
     assert (totals.skipped, totals.samples) == (found["skipped"], found["examples"])
@@ -124,7 +154,9 @@ def test_what_an_example_leaves_unused_is_counted(tmp_path):
     _, counts = run(tmp_path, [entry("next_sentence_prediction", variants=2)])
     given = used = 0
     for split, variants in (("train", 2), ("heldout", 1)):
-        samples = open_shards(tmp_path / "group/sentence_pair-31-none-partner=True-short_rate=0.1" / split)
+        samples = open_shards(
+            tmp_path / "group/sentence_pair-31-none-partner=True-short_rate=0.1" / split
+        )
         given += variants * sum(len(row["ids"]) + len(row["partner_ids"]) for row in samples)
         totals = open_shards(tmp_path / "corrupt/next_sentence_prediction" / split).manifest.totals
         used += totals.tokens - 3 * totals.samples
@@ -155,9 +187,13 @@ def test_the_stage_draws_by_the_counts_of_the_token_set(tmp_path):
     folder = tmp_path / "group" / objective.grouping.label / "train"
     rows = all_rows(folder)
     wanted, _ = objective.corrupt(rows, np.zeros(len(rows), np.uint16), 1)
-    assert (all_rows(examples.path).columns["input_ids"].values == wanted.columns["input_ids"].values).all()
+    assert (
+        all_rows(examples.path).columns["input_ids"].values == wanted.columns["input_ids"].values
+    ).all()
     write_counts(tmp_path, COUNTS[:10])  # those of another vocabulary are not taken
-    assert vocabulary_of(tmp_path / "encode" / "manifest.json", WORDS.fingerprint).token_counts is None
+    assert (
+        vocabulary_of(tmp_path / "encode" / "manifest.json", WORDS.fingerprint).token_counts is None
+    )
     (tmp_path / "encode" / TOKEN_COUNTS_FILE).unlink()  # undoing needs none
     assert validate_shards(examples.path, folder).restored is not None
 
@@ -173,10 +209,19 @@ def test_drawn_rates_are_stored_with_their_weights(tmp_path, container):
         container=container,
     )
     write_token_set(tmp_path, [6000, 9000, 40])
-    run(tmp_path, [uniform, entry("causal_lm", separator="sep", architecture="encoder")], heldout=0.0)
-    shards, other = (open_shards(tmp_path / f"corrupt/{label}/train") for label in ("bound", "causal_lm"))
+    run(
+        tmp_path,
+        [uniform, entry("causal_lm", separator="sep", architecture="encoder")],
+        heldout=0.0,
+    )
+    shards, other = (
+        open_shards(tmp_path / f"corrupt/{label}/train") for label in ("bound", "causal_lm")
+    )
     facts = shards.manifest.objective
-    assert (facts.options["mask_rate"], facts.frame.predict_from) == ({"uniform": [0.0, 1.0]}, "previous")
+    assert (facts.options["mask_rate"], facts.frame.predict_from) == (
+        {"uniform": [0.0, 1.0]},
+        "previous",
+    )
     columns = all_rows(shards.path).columns
     labels = columns["label_ids"].lengths
     counts = columns["label_count"].values
@@ -201,7 +246,12 @@ LENGTH = 131_072
 def test_rows_of_131072_tokens(tmp_path, container):
     words = vocabulary(1000)
     tokens = write_token_set(tmp_path, [150_000, 60_000, 90_000, 40], shards=1, words=words)
-    entry = {"name": "causal_lm", "max_length": LENGTH, "cross_documents": False, "container": container}
+    entry = {
+        "name": "causal_lm",
+        "max_length": LENGTH,
+        "cross_documents": False,
+        "container": container,
+    }
     made = recipe(tmp_path, [entry], heldout=0.0)
     run_stage(made, "group")
     run_stage(made, "corrupt")
@@ -214,7 +264,9 @@ def test_rows_of_131072_tokens(tmp_path, container):
     for row in rows:
         starts = row["document_starts"].astype(int).tolist()
         assert starts[0] == 0
-        for start, piece in zip(starts[1:], np.split(row["input_ids"], starts[1:])[1:], strict=True):
+        for start, piece in zip(
+            starts[1:], np.split(row["input_ids"], starts[1:])[1:], strict=True
+        ):
             assert row["input_ids"][start - 1] == EOS
             assert any(np.array_equal(document[: len(piece)], piece) for document in documents)
     assert max(int(row["document_starts"].max()) for row in rows) > 65_535
@@ -223,9 +275,14 @@ def test_rows_of_131072_tokens(tmp_path, container):
 @contract(OBJECTIVES)
 def test_objectives_that_number_places_in_16_bits_refuse_such_rows(name):
     """By the option that bounds their rows, if they have one."""
-    for key in {"max_length", "input_length"} & OBJECTIVES.load_class(name).Options.__pydantic_fields__.keys():
+    for key in {"max_length", "input_length"} & OBJECTIVES.load_class(
+        name
+    ).Options.__pydantic_fields__.keys():
         if OBJECTIVES.load_class(name).longest_row is None:
-            assert build_objective({"name": name, key: LENGTH}, vocabulary(1000)).content_length > 65_535
+            assert (
+                build_objective({"name": name, key: LENGTH}, vocabulary(1000)).content_length
+                > 65_535
+            )
         else:
             with pytest.raises(ConfigurationError, match=f"'{name}'.*(16 bits|over 65000)"):
                 build_objective({"name": name, key: LENGTH}, vocabulary(1000))
@@ -237,15 +294,20 @@ def test_objectives_that_number_places_in_16_bits_refuse_such_rows(name):
 RECIPES = sorted((Path(__file__).parents[3] / "configs" / "recipes").glob("*/pipeline.yaml"))
 
 
-@pytest.mark.parametrize("path", mark_slow_but(RECIPES[::3], RECIPES), ids=lambda path: path.parent.name)
+@pytest.mark.parametrize(
+    "path", mark_slow_but(RECIPES[::3], RECIPES), ids=lambda path: path.parent.name
+)
 def test_makes_sets_that_give_back_their_samples(path, tmp_path):
     write_token_set(tmp_path, [2 + (370 * document) % 1300 for document in range(24)])
     write_counts(tmp_path, np.ones(WORDS.size, np.uint64))
     entries = [
-        {**entry, "variants": min(2, entry.get("variants", 1))} for entry in read_composed(Recipe, path)["corrupt"]
+        {**entry, "variants": min(2, entry.get("variants", 1))}
+        for entry in read_composed(Recipe, path)["corrupt"]
     ]
     for entry in entries:
-        entry.pop("language_tokens", None)  # this vocabulary has no tokenizer, whose pieces they name
+        entry.pop(
+            "language_tokens", None
+        )  # this vocabulary has no tokenizer, whose pieces they name
     made = recipe(tmp_path, entries, heldout=0.3)
     run_stage(made, "group")
     found = run_stage(made, "corrupt")["objectives"]

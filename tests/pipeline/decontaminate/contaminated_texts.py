@@ -4,14 +4,32 @@ import re
 import unicodedata
 from collections import Counter
 
-SYLLABLES = ["ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "sa", "te", "vi", "xo", "zu"]
+SYLLABLES = [
+    "ba",
+    "de",
+    "fi",
+    "go",
+    "ku",
+    "la",
+    "me",
+    "ni",
+    "po",
+    "ru",
+    "sa",
+    "te",
+    "vi",
+    "xo",
+    "zu",
+]
 VOCABULARY = [a + b + c for a in SYLLABLES for b in SYLLABLES[:9] for c in ("", "n", "r")]
 UNSPACED = re.compile("[\u4e00-\u9fff\u3040-\u30ff\u0e00-\u0e7f]")
 
 
 def words_of(text):
     """Casefold, decompose, drop marks, digit runs to 0, unspaced scripts letter by letter (pipeline.md 5.1)."""
-    folded = "".join(c for c in unicodedata.normalize("NFD", text.casefold()) if unicodedata.category(c) != "Mn")
+    folded = "".join(
+        c for c in unicodedata.normalize("NFD", text.casefold()) if unicodedata.category(c) != "Mn"
+    )
     folded = UNSPACED.sub(r" \g<0> ", re.sub(r"\d+", "0", folded))
     return re.findall(r"\w+", folded)
 
@@ -32,10 +50,14 @@ def brute_force(texts, items, ngram, most):
                 runs.add(tuple(words))
         entries.append(runs)
     lengths = {len(run) for runs in entries for run in runs}
-    held = [{run for length in lengths for run in runs_of(words_of(text), length)} for text in texts]
+    held = [
+        {run for length in lengths for run in runs_of(words_of(text), length)} for text in texts
+    ]
     documents = Counter(run for runs in held for run in runs & set().union(*entries))
     ignored = {run for run, count in documents.items() if count > most}
-    found = [{number for number, runs in enumerate(entries) if runs & text - ignored} for text in held]
+    found = [
+        {number for number, runs in enumerate(entries) if runs & text - ignored} for text in held
+    ]
     return {
         "found": found,
         "ignored": ignored,
@@ -47,7 +69,9 @@ def brute_force(texts, items, ngram, most):
 def prose(draw, words):
     """Words in sentences, with commas, line ends and numbers."""
     parts = [draw.choice(VOCABULARY) for _ in range(words)]
-    return " ".join(part + draw.choice(["", "", "", ",", ".\n", f" {draw.randrange(999)}"]) for part in parts)
+    return " ".join(
+        part + draw.choice(["", "", "", ",", ".\n", f" {draw.randrange(999)}"]) for part in parts
+    )
 
 
 def disguise(draw, text):
@@ -61,5 +85,8 @@ def disguise(draw, text):
         lambda word: f"{word}\u00a0\n",
         lambda word: word,
     ]
-    words = (draw.choice(changes)(word) for word in re.sub(r"\d+", lambda _: str(draw.randrange(5000)), text).split())
+    words = (
+        draw.choice(changes)(word)
+        for word in re.sub(r"\d+", lambda _: str(draw.randrange(5000)), text).split()
+    )
     return " ".join(words)

@@ -44,7 +44,11 @@ def lines(*rows):
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
-        ("a.txt", "one line\n\n  \nanother\r\n", [Item(0, "0", ("one line",)), Item(3, "3", ("another",))]),
+        (
+            "a.txt",
+            "one line\n\n  \nanother\r\n",
+            [Item(0, "0", ("one line",)), Item(3, "3", ("another",))],
+        ),
         (
             "a.jsonl",
             lines({"text": "one", "id": 7}, "", {"text": ["two", "three"]}),
@@ -85,13 +89,29 @@ def test_layouts(tmp_path, name, content, expected):
             "words\na\n",
             r"a\.csv: expected text .* got the fields words in line 2: .*\{path: .*a\.csv, reader:",
         ),
-        ("a.jsonl", lines({"question": "who", "answer": "she"}), "got the fields question, answer in line 1"),
+        (
+            "a.jsonl",
+            lines({"question": "who", "answer": "she"}),
+            "got the fields question, answer in line 1",
+        ),
         ("a.jsonl", lines({"text": "one"}, {"txt": "two"}), "got the fields txt in line 2"),
         ("a.jsonl", lines({"text": "one"}, {"text": 2}), "got the fields text in line 2"),
-        ("a.jsonl", lines({"good": "one", "bad": ""}, {"good": "two"}), "got the fields good in line 2"),
+        (
+            "a.jsonl",
+            lines({"good": "one", "bad": ""}, {"good": "two"}),
+            "got the fields good in line 2",
+        ),
         ("a.json", json.dumps({"data": [1]}, indent=1), "expected text .* it is no JSON"),
-        ("a.jsonl", lines({"text": "one"}, "{broken"), r"line 2: expected an item, but it is no JSON.*: correct"),
-        ("a.jsonl", lines({"text": "one"}, [1]), "line 2: expected an item, but it is JSON, but no object"),
+        (
+            "a.jsonl",
+            lines({"text": "one"}, "{broken"),
+            r"line 2: expected an item, but it is no JSON.*: correct",
+        ),
+        (
+            "a.jsonl",
+            lines({"text": "one"}, [1]),
+            "line 2: expected an item, but it is JSON, but no object",
+        ),
         ("a.txt", "good\nbad \xff\n", "line 2: expected an item, but bad utf8"),
     ],
 )
@@ -104,7 +124,10 @@ def test_an_unknown_layout_is_refused(tmp_path, name, content, message):
 
 def test_a_task_is_read_by_its_reader(tmp_path):
     answers = {"id": "1", "question": "Who wrote?", "answers": [{"text": "Ada", "answer_start": 0}]}
-    article = {"title": "Ada", "paragraphs": [{"context": "Ada wrote.", "qas": [answers, {"id": "2"}]}]}
+    article = {
+        "title": "Ada",
+        "paragraphs": [{"context": "Ada wrote.", "qas": [answers, {"id": "2"}]}],
+    }
     (tmp_path / "dev-v1.1.json").write_text(json.dumps({"data": [article]}))
     (file,) = files({"path": str(tmp_path / "dev-v1.1.json"), "reader": {"name": "squad"}})
     assert file.suite == "squad/dev-v1.1"
@@ -123,33 +146,62 @@ SQUAD_ROWS = [
     {"id": "3", "question": "Who?", "answers": [{"text": SAID, "answer_start": 0}]},
 ]
 ROWS_NO_TASK_KEEPS = [
-    ({"name": "squad"}, {"a.json": json.dumps({"data": [{"paragraphs": [{"context": "He.", "qas": SQUAD_ROWS}]}]})}),
+    (
+        {"name": "squad"},
+        {"a.json": json.dumps({"data": [{"paragraphs": [{"context": "He.", "qas": SQUAD_ROWS}]}]})},
+    ),
     (
         {"name": "superglue", "task": "rte"},
-        {"a.jsonl": lines({"premise": SAID, "hypothesis": "no"}, {"premise": SAID}, f'{{"premise": "{SAID}')},
+        {
+            "a.jsonl": lines(
+                {"premise": SAID, "hypothesis": "no"}, {"premise": SAID}, f'{{"premise": "{SAID}'
+            )
+        },
     ),
     (
         {"name": "superglue", "task": "multirc"},
         {
             "a.jsonl": lines(
-                {"passage": {"text": "He.", "questions": [{"question": SAID, "answers": [{"text": "a"}, {"text": 1}]}]}}
+                {
+                    "passage": {
+                        "text": "He.",
+                        "questions": [{"question": SAID, "answers": [{"text": "a"}, {"text": 1}]}],
+                    }
+                }
             )
         },
     ),
     ({"name": "glue", "task": "sst2"}, {"a.tsv": f"index\tsentence\n0\t{SAID}\n1\t{SAID}\tmore\n"}),
     (
-        {"name": "labeled", "text": ["t"], "label": "l", "classes": ["a", "b"], "keep": {"k": ["1"]}},
-        {"a.jsonl": lines({"t": SAID, "k": "1"}, {"t": SAID, "l": "z", "k": "1"}, {"t": SAID, "l": "a", "k": 2})},
+        {
+            "name": "labeled",
+            "text": ["t"],
+            "label": "l",
+            "classes": ["a", "b"],
+            "keep": {"k": ["1"]},
+        },
+        {
+            "a.jsonl": lines(
+                {"t": SAID, "k": "1"},
+                {"t": SAID, "l": "z", "k": "1"},
+                {"t": SAID, "l": "a", "k": 2},
+            )
+        },
     ),
     (
         {"name": "labeled", "words": "w", "label": "l", "classes": ["a", "b"]},
         {"a.jsonl": lines({"w": SAID.split(), "l": ["z"] * 7}, {"w": SAID, "l": None})},
     ),
-    ({"name": "labeled", "text": ["t"], "label": "l", "classes": ["a", "b"]}, {"a.tsv": f"t\tl\nx\ta\n{SAID}\n"}),
+    (
+        {"name": "labeled", "text": ["t"], "label": "l", "classes": ["a", "b"]},
+        {"a.tsv": f"t\tl\nx\ta\n{SAID}\n"},
+    ),
     (
         {"name": "race"},
         {
-            "test/high/1.txt": json.dumps({"article": SAID, "questions": ["q"], "options": [["a", "b"]]}),
+            "test/high/1.txt": json.dumps(
+                {"article": SAID, "questions": ["q"], "options": [["a", "b"]]}
+            ),
             "test/high/2.txt": f"no JSON: {SAID}",
         },
     ),
@@ -158,7 +210,10 @@ ROWS_NO_TASK_KEEPS = [
         {"name": "text_to_text", "columns": ["de", "en"], "source": "de", "target": "en"},
         {"a.tsv": f"{SAID}\t\n{SAID}\n"},
     ),
-    ({"name": "conll", "entities": ["PER"]}, {"a.txt": "".join(f"{word} B-LOC\n" for word in SAID.split())}),
+    (
+        {"name": "conll", "entities": ["PER"]},
+        {"a.txt": "".join(f"{word} B-LOC\n" for word in SAID.split())},
+    ),
     (
         {"name": "conllu", "tags": ["NOUN"]},
         {
@@ -171,8 +226,20 @@ ROWS_NO_TASK_KEEPS = [
         },
     ),
     (
-        {"name": "multiple_choice", "task": "x", "context": "c", "choices": ["a", "b"], "answer": "n"},
-        {"a.jsonl": lines({"c": SAID, "a": "x", "b": "y"}, {"c": SAID, "a": "x", "b": "y", "n": 7}, {"c": SAID})},
+        {
+            "name": "multiple_choice",
+            "task": "x",
+            "context": "c",
+            "choices": ["a", "b"],
+            "answer": "n",
+        },
+        {
+            "a.jsonl": lines(
+                {"c": SAID, "a": "x", "b": "y"},
+                {"c": SAID, "a": "x", "b": "y", "n": 7},
+                {"c": SAID},
+            )
+        },
     ),
     (
         {"name": "labeled", "label": "folder", "classes": ["neg", "pos"], "no_label": ["unsup"]},
@@ -182,11 +249,16 @@ ROWS_NO_TASK_KEEPS = [
         {"name": "sst_trees", "binary": True},
         {"a.txt": f"(2 {' '.join(f'(2 {word})' for word in SAID.split())})\n{SAID}\n"},
     ),
-    ({"name": "instructions"}, {"a.jsonl": lines({"messages": [{"role": "user", "content": SAID}]})}),
+    (
+        {"name": "instructions"},
+        {"a.jsonl": lines({"messages": [{"role": "user", "content": SAID}]})},
+    ),
 ]
 
 
-@pytest.mark.parametrize(("reader", "content"), ROWS_NO_TASK_KEEPS, ids=lambda value: str(value.get("name", "")))
+@pytest.mark.parametrize(
+    ("reader", "content"), ROWS_NO_TASK_KEEPS, ids=lambda value: str(value.get("name", ""))
+)
 def test_every_row_with_a_text_is_an_item(tmp_path, reader, content):
     """Rows that a task's reader rejects: a model may be asked them all the same, with other options or elsewhere."""
     for name, text in content.items():
@@ -199,11 +271,18 @@ def test_every_row_with_a_text_is_an_item(tmp_path, reader, content):
         validate(EvaluationSet, {"path": "x", "reader": reader}, "test").reader,
     )
     read = file.reader.build(Limits())
-    rejected = {item.index for item in read.read(read.open(file.path)) if isinstance(item, Rejected)}
-    items = {item.row: item for item in read_items(file, Limits()) if not isinstance(item, Rejected)}
+    rejected = {
+        item.index for item in read.read(read.open(file.path)) if isinstance(item, Rejected)
+    }
+    items = {
+        item.row: item for item in read_items(file, Limits()) if not isinstance(item, Rejected)
+    }
     assert rejected
     for row in rejected:
-        assert any(SAID in " ".join(text.replace("(2 ", "").replace(")", "").split()) for text in items[row].texts)
+        assert any(
+            SAID in " ".join(text.replace("(2 ", "").replace(")", "").split())
+            for text in items[row].texts
+        )
 
 
 @pytest.mark.parametrize(
@@ -222,7 +301,13 @@ def test_texts_of_each_type_of_item(item, texts):
 
 
 def test_names_of_suites_and_files(tmp_path):
-    for name in ("blimp/b.jsonl", "blimp/deep/a.jsonl", "blimp/.hidden", "evals/dev.jsonl.gz", "evals/test.v2.txt"):
+    for name in (
+        "blimp/b.jsonl",
+        "blimp/deep/a.jsonl",
+        "blimp/.hidden",
+        "evals/dev.jsonl.gz",
+        "evals/test.v2.txt",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
     found = files({"path": f"{tmp_path}/evals/*"}, {"path": f"{tmp_path}/blimp"})
@@ -233,13 +318,23 @@ def test_names_of_suites_and_files(tmp_path):
         ("test.v2", "test.v2.txt"),
     ]
     found = files({"path": f"{tmp_path}/**/*.jsonl", "suite": "all"})
-    assert [(file.suite, file.name) for file in found] == [("all", "blimp/b.jsonl"), ("all", "blimp/deep/a.jsonl")]
-    with pytest.raises(ConfigurationError, match=r"evals/none\.jsonl: expected a file.*got no file: correct the path"):
+    assert [(file.suite, file.name) for file in found] == [
+        ("all", "blimp/b.jsonl"),
+        ("all", "blimp/deep/a.jsonl"),
+    ]
+    with pytest.raises(
+        ConfigurationError,
+        match=r"evals/none\.jsonl: expected a file.*got no file: correct the path",
+    ):
         files({"path": f"{tmp_path}/evals/none.jsonl"})
     with pytest.raises(
-        ConfigurationError, match=r"got 'dev' for .*blimp.* and for .*dev\.jsonl\.gz: name them, .*suite: NAME"
+        ConfigurationError,
+        match=r"got 'dev' for .*blimp.* and for .*dev\.jsonl\.gz: name them, .*suite: NAME",
     ):
-        files({"path": f"{tmp_path}/evals/dev.jsonl.gz"}, {"path": f"{tmp_path}/blimp", "suite": "dev"})
+        files(
+            {"path": f"{tmp_path}/evals/dev.jsonl.gz"},
+            {"path": f"{tmp_path}/blimp", "suite": "dev"},
+        )
 
 
 def test_content_and_names_decide_the_version(tmp_path):

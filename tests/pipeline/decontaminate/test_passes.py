@@ -24,7 +24,9 @@ def test_leaked_documents_are_gone_and_the_page_shows_the_suite(complete):
     assert check_run(finished)
     parents = open_shards(finished / "encode").manifest.parents
     found = {(parent.name, parent.role): parent.digest for parent in parents}
-    assert found["decontaminate", "evaluation index"] == file_hash(finished / "decontaminate" / "index.arrow")
+    assert found["decontaminate", "evaluation index"] == file_hash(
+        finished / "decontaminate" / "index.arrow"
+    )
     page = checked((finished / "report.html").read_text(encoding="utf-8"))
     at = page.cells.index("evaluation suite")
     shown = dict(zip(page.cells[at : at + 8], page.cells[at + 8 : at + 16], strict=True))
@@ -40,11 +42,15 @@ def test_leaked_documents_are_gone_and_the_page_shows_the_suite(complete):
     }
 
 
-def test_rows_that_a_reader_rejects_are_looked_for_and_rows_without_a_text_are_told(complete, tmp_path, caplog, capsys):
+def test_rows_that_a_reader_rejects_are_looked_for_and_rows_without_a_text_are_told(
+    complete, tmp_path, caplog, capsys
+):
     start, finished = complete
     shutil.copytree(finished / "clean", tmp_path / "clean")
     shutil.copytree(finished / "dedup", tmp_path / "dedup")
-    sets = f"decontaminate.against=[{{path: {tmp_path}/dev.tsv, reader: {{name: glue, task: sst2}}}}]"
+    sets = (
+        f"decontaminate.against=[{{path: {tmp_path}/dev.tsv, reader: {{name: glue, task: sst2}}}}]"
+    )
     leaked = " ".join(text(4, 10).split()[8:30])
     rows = f"a film of no kind at all\t1\nanother one\t0\n{leaked}\t7\n".encode()
     (tmp_path / "dev.tsv").write_bytes(b"sentence\tlabel\n" + rows + b"\xff\t1\n\n")
@@ -61,4 +67,7 @@ def test_rows_that_a_reader_rejects_are_looked_for_and_rows_without_a_text_are_t
     assert re.search(r"dropped \(evaluation rows\): 2 ", capsys.readouterr().out)
     (tmp_path / "dev.tsv").write_bytes(b"sentence\tlabel\n\xff\t7\n")
     assert run_stage("decontaminate", [*start, f"output={tmp_path}", sets]) == 64
-    assert "dev.tsv: expected evaluation items, got none (1 row rejected as bad_utf8)" in capsys.readouterr().err
+    assert (
+        "dev.tsv: expected evaluation items, got none (1 row rejected as bad_utf8)"
+        in capsys.readouterr().err
+    )

@@ -22,7 +22,9 @@ def items(tmp_path):
 
     def write(texts, name="items.jsonl"):
         path = tmp_path / name
-        path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
+        path.write_text(
+            "".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8"
+        )
         return str(path)
 
     return write
@@ -53,7 +55,9 @@ def planted(seed, number):
         if draw.random() < 0.25:
             item = draw.choice(items).split()
             start = draw.randrange(max(1, len(item) - 11))
-            run = disguise(draw, " ".join(item[start : start + draw.choice([4, 5, 11, 12, 13, 14, 30])]))
+            run = disguise(
+                draw, " ".join(item[start : start + draw.choice([4, 5, 11, 12, 13, 14, 30])])
+            )
             at = draw.choice([0, len(words) // 2, len(words)])
             words[at:at] = [run]
         if draw.random() < 0.02:
@@ -77,7 +81,9 @@ def test_two_thousand_texts_as_by_sets(run_stage, items, seed, ngram):
     # the items of the reports
     overlap = result.json("overlap.json")
     documents = {row["row"]: row["documents"] for row in overlap["suites"]["items"]["found"]}
-    assert documents == {item: sum(item in held for held in expected["found"]) for item in expected["dirty"]}
+    assert documents == {
+        item: sum(item in held for held in expected["found"]) for item in expected["dirty"]
+    }
     assert {tuple(row["words"].split()) for row in overlap["ignored"]} == expected["ignored"]
     suite = overlap["suites"]["items"]
     assert (suite["contaminated"], suite["too_short"], suite["items"]) == (
@@ -105,7 +111,10 @@ def test_both_sides_of_a_pair_are_looked_up_apart(run_stage, items):
         document(0, "a text", target_text=f"{ITEM} " * 50, target_language="en"),
         document(1, " ".join(words[:8]), target_text=" ".join(words[8:]), target_language="en"),
     ]
-    evaluated = {"against": [items(["another item of many words", ITEM])], "max_document_frequency": 1}
+    evaluated = {
+        "against": [items(["another item of many words", ITEM])],
+        "max_document_frequency": 1,
+    }
     (row,) = run_stage([rows], evaluated).rejected()
     assert (row.offset, row.stage, row.reason) == (0, "decontaminate", "contaminated")
     assert row.detail == "items 1: when the frost came 0 herons left the frozen lake of inari for"
@@ -120,7 +129,10 @@ def test_no_order_of_documents_parts_items_or_files_changes_a_decision(run_stage
         draw = random.Random(trial)
         cut = draw.randrange(len(rows))
         shuffled = draw.sample(rows, len(rows))
-        files = [items(draw.sample(evaluated[:30], 30), "a.jsonl"), items(draw.sample(evaluated[30:], 30), "b.jsonl")]
+        files = [
+            items(draw.sample(evaluated[:30], 30), "a.jsonl"),
+            items(draw.sample(evaluated[30:], 30), "b.jsonl"),
+        ]
         parts = [shuffled[:cut], shuffled[cut:]]
         bytes_ = []
         for order in (files, files[::-1]):
@@ -128,7 +140,10 @@ def test_no_order_of_documents_parts_items_or_files_changes_a_decision(run_stage
             bytes_.append(result.published("*"))
         assert bytes_[0] == bytes_[1]
         overlap = result.json("overlap.json")
-        suites = {name: {**suite, "found": len(suite["found"])} for name, suite in overlap["suites"].items()}
+        suites = {
+            name: {**suite, "found": len(suite["found"])}
+            for name, suite in overlap["suites"].items()
+        }
         decided = ({row.uid for row in result.rejected()}, suites, overlap["ignored"])
         expected = expected or decided
         assert decided == expected
@@ -140,7 +155,10 @@ TWO = "amber beryl coral diamond emerald flint garnet"
 
 
 def test_documents_and_shares_of_items_and_suites(run_stage, items):
-    files = [items([ONE, TWO, "too short"], "first.jsonl"), items([TWO, f"{ONE} and pine"], "second.jsonl")]
+    files = [
+        items([ONE, TWO, "too short"], "first.jsonl"),
+        items([TWO, f"{ONE} and pine"], "second.jsonl"),
+    ]
     rows = [
         document(0, " ".join(ONE.split()[:13])),
         document(1, f"{TWO}, and {ONE}"),

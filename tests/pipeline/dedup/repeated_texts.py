@@ -22,14 +22,22 @@ def texts(seed, count):
     draw = random.Random(seed)
     made = []
     for _ in range(count):
-        lines = [" ".join(sentence(draw) for _ in range(draw.randrange(1, 5))) for _ in range(draw.randrange(1, 6))]
+        lines = [
+            " ".join(sentence(draw) for _ in range(draw.randrange(1, 5)))
+            for _ in range(draw.randrange(1, 6))
+        ]
         if made and draw.random() < 0.4:
             borrowed = re.split(r"(?<=[.!]) ", " ".join(draw.choice(made)))
             at = draw.randrange(len(borrowed))
-            lines.insert(draw.randrange(len(lines) + 1), " ".join(borrowed[at : at + draw.randrange(1, 7)]))
+            lines.insert(
+                draw.randrange(len(lines) + 1), " ".join(borrowed[at : at + draw.randrange(1, 7)])
+            )
         for _ in range(draw.choice([0, 0, 1, 2])):
             line = draw.choice(MENU)
-            lines.insert(draw.randrange(len(lines) + 1), disguise(draw, line) if draw.random() < 0.3 else line)
+            lines.insert(
+                draw.randrange(len(lines) + 1),
+                disguise(draw, line) if draw.random() < 0.3 else line,
+            )
         if draw.random() < 0.2:
             lines.insert(draw.randrange(len(lines) + 1), draw.choice(["* * *", "12", "", "- 3 -"]))
         if draw.random() < 0.1:
@@ -41,7 +49,9 @@ def texts(seed, count):
 
 
 def documents(seed, count):
-    return [document(n, text, source_group="ab"[n % 2]) for n, text in enumerate(texts(seed, count))]
+    return [
+        document(n, text, source_group="ab"[n % 2]) for n, text in enumerate(texts(seed, count))
+    ]
 
 
 def letters(line):

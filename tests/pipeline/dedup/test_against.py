@@ -23,7 +23,10 @@ dedup: {OPTIONS}
 OLD = [prose(seed) for seed in range(24)]
 NEW = {
     **{f"copy of {n}": OLD[n] for n in range(6)},
-    **{f"longer near copy of {n}": f"{edited(OLD[n], 60, 61)} and a longer end" for n in range(6, 12)},
+    **{
+        f"longer near copy of {n}": f"{edited(OLD[n], 60, 61)} and a longer end"
+        for n in range(6, 12)
+    },
     **{f"new {n}": prose(100 + n) for n in range(8)},
     **{f"longer copy of new {n}": f"{edited(prose(100 + n), 70)} longer" for n in range(3)},
 }
@@ -51,7 +54,11 @@ def folder(tmp_path_factory):
 
 
 def left(output):
-    return [row.text for path in sorted((output / "dedup/documents").glob("*")) for row in read_documents(path)]
+    return [
+        row.text
+        for path in sorted((output / "dedup/documents").glob("*"))
+        for row in read_documents(path)
+    ]
 
 
 def test_own_copies_of_the_other_output_are_dropped_even_if_longer(folder):
@@ -59,7 +66,9 @@ def test_own_copies_of_the_other_output_are_dropped_even_if_longer(folder):
     assert sorted(left(folder / "new")) == sorted(expected)
     paths = sorted((folder / "new/dedup/rejects").glob("*"))
     rejected = [row for path in paths for row in read_rejects(path)]
-    assert sorted(row.reason for row in rejected) == ["exact_duplicate"] * 6 + ["near_duplicate"] * 9
+    assert (
+        sorted(row.reason for row in rejected) == ["exact_duplicate"] * 6 + ["near_duplicate"] * 9
+    )
     paths = sorted((folder / "old/dedup/documents").glob("*"))
     kept = {row.uid.hex() for path in paths for row in read_documents(path)}
     assert sum(row.detail in kept for row in rejected) == 12
@@ -97,7 +106,10 @@ def test_own_documents_are_compared_with_each_of_the_others(verify):
     """Both documents of the other output stay, so the own one can go for the second."""
     uids = np.array([bytes([65 + n]) * 16 for n in range(3)], "S16")
     sketches = np.zeros((3, 10), np.uint16)
-    sketches[1, :3], sketches[2, :5] = 1, 1  # similarity .7 of 0 and 1, .8 of 1 and 2, .5 of 0 and 2
+    sketches[1, :3], sketches[2, :5] = (
+        1,
+        1,
+    )  # similarity .7 of 0 and 1, .8 of 1 and 2, .5 of 0 and 2
     merit = np.array([OTHER_MERIT, OTHER_MERIT, 5])
     kept, _ = resolve(np.array([7, 7, 7], np.uint64), np.arange(3), uids, merit, sketches, verify)
     assert kept.tolist() == [0, 1, 1 if verify else 0]

@@ -35,14 +35,23 @@ def test_normal_form_of_urls(url, form):
 
 
 @settings(max_examples=40)
-@given(st.lists(st.tuples(st.text(max_size=6), st.none() | st.text(max_size=3)), max_size=12), st.integers(0, 3))
+@given(
+    st.lists(st.tuples(st.text(max_size=6), st.none() | st.text(max_size=3)), max_size=12),
+    st.integers(0, 3),
+)
 def test_equal_hashes_mean_equal_texts_of_any_slice(rows, first):
-    columns = {name: pa.array([row[i] for row in rows], pa.utf8()) for i, name in enumerate(("text", "target_text"))}
+    columns = {
+        name: pa.array([row[i] for row in rows], pa.utf8())
+        for i, name in enumerate(("text", "target_text"))
+    }
     batch = pa.record_batch({**columns, "url": pa.nulls(len(rows), pa.utf8())}).slice(first)
     hashes, present = content_hashes(batch, "text")
     assert present.all()
     assert len(set(uid_bytes(hashes))) == len(set(rows[first:]))
-    digests = [xxhash.xxh3_128_digest(text if other is None else f"{text}\0{other}") for text, other in rows[first:]]
+    digests = [
+        xxhash.xxh3_128_digest(text if other is None else f"{text}\0{other}")
+        for text, other in rows[first:]
+    ]
     assert uid_bytes(hashes) == digests
 
 
@@ -92,8 +101,13 @@ def test_the_longest_text_of_equal_keys_stays(run_dedup):
     ]
     result = run_dedup([rows], {"exact": {"key": "url"}, "near": None})
     assert [row.uid for row in result.documents()] == [rows[1].uid]
-    assert run_dedup([rows[:2]], {"exact": {"key": "text"}, "near": None}).counts["documents_out"] == 2
-    assert run_dedup([rows[1:]], {"exact": {"key": "match"}, "near": None}).counts["documents_out"] == 1
+    assert (
+        run_dedup([rows[:2]], {"exact": {"key": "text"}, "near": None}).counts["documents_out"] == 2
+    )
+    assert (
+        run_dedup([rows[1:]], {"exact": {"key": "match"}, "near": None}).counts["documents_out"]
+        == 1
+    )
 
 
 def test_the_same_record_twice_is_an_error(run_dedup):
@@ -102,7 +116,10 @@ def test_the_same_record_twice_is_an_error(run_dedup):
 
 
 def test_a_kept_document_is_unchanged_and_order_is_the_source_order(run_dedup):
-    rows = [document(n, f"text {n % 7}", language="en", extra={"n": n}, url=f"http://h/{n}") for n in range(20)]
+    rows = [
+        document(n, f"text {n % 7}", language="en", extra={"n": n}, url=f"http://h/{n}")
+        for n in range(20)
+    ]
     result = run_dedup([rows[:9], [], rows[9:]], EXACT)
     stays = {row.uid for row in result.documents()}
     assert result.documents() == [row for row in rows if row.uid in stays]
@@ -110,5 +127,7 @@ def test_a_kept_document_is_unchanged_and_order_is_the_source_order(run_dedup):
 
 
 def test_documents_without_a_url_are_no_copies_of_each_other_and_counted(run_dedup):
-    result = run_dedup([[document(n, "text") for n in range(3)]], {"exact": {"key": "url"}, "near": None})
+    result = run_dedup(
+        [[document(n, "text") for n in range(3)]], {"exact": {"key": "url"}, "near": None}
+    )
     assert (result.counts["documents_out"], result.counts["without_key"]) == (3, 3)

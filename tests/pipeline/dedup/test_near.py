@@ -38,11 +38,21 @@ def test_signatures_and_band_keys_equal_a_slow_reference(native, monkeypatch):
     for text in texts:
         words = [xxhash.xxh3_64_intdigest(word.encode()) for word in match_words(text)]
         grams = zip(words, words[1:], words[2:], strict=False)
-        shingles = {mixed((first * base**2 + second * base + third) % 2**64) for first, second, third in grams}
-        minima = [min(((raw[f] | 1) * shingle + raw[6 + f]) % 2**64 for shingle in shingles) for f in range(6)]
-        bands = [np.array(minima[2 * band : 2 * band + 2], np.uint64).tobytes() for band in range(3)]
+        shingles = {
+            mixed((first * base**2 + second * base + third) % 2**64)
+            for first, second, third in grams
+        }
+        minima = [
+            min(((raw[f] | 1) * shingle + raw[6 + f]) % 2**64 for shingle in shingles)
+            for f in range(6)
+        ]
+        bands = [
+            np.array(minima[2 * band : 2 * band + 2], np.uint64).tobytes() for band in range(3)
+        ]
         expected.append(minima)
-        keys.append([xxhash.xxh3_64_intdigest(content, seed=band) for band, content in enumerate(bands)])
+        keys.append(
+            [xxhash.xxh3_64_intdigest(content, seed=band) for band, content in enumerate(bands)]
+        )
     signatures = np.stack([minhash.signature(text) for text in texts])
     assert signatures.tolist() == expected
     assert minhash.band_keys(signatures).tolist() == keys
@@ -53,7 +63,12 @@ def test_case_marks_and_digits_do_not_matter_and_short_texts_are_one_shingle():
     minhash = MinHash()
     left, right = "Über 12 Brücken musst du gehn", "uber 345 BRUCKEN, musst du gehn!"
     np.testing.assert_array_equal(minhash.signature(left), minhash.signature(right))
-    assert len(minhash.shingles("a b c d")) == len(minhash.shingles("")) == len(minhash.shingles("a b c d e")) == 1
+    assert (
+        len(minhash.shingles("a b c d"))
+        == len(minhash.shingles(""))
+        == len(minhash.shingles("a b c d e"))
+        == 1
+    )
     assert minhash.shingles("?!") != minhash.shingles("…")
 
 
@@ -63,13 +78,19 @@ def test_candidates_are_the_documents_that_share_a_band_key(run_dedup, monkeypat
     parts = [rows[:7], [], rows[7:]]
     counts = run_dedup(parts, {"exact": None, "near": {"verify": 0}}, shards=3).counts
     minhash = MinHash(seed=1)
-    holders = Counter(key for row in rows for key in set(minhash.band_keys(minhash.signature(row.text)).tolist()))
+    holders = Counter(
+        key for row in rows for key in set(minhash.band_keys(minhash.signature(row.text)).tolist())
+    )
     shared = {key for key, count in holders.items() if count > 1}
     assert counts["signatures"] == 18
     assert counts["near"]["candidates"] == sum(holders[key] for key in shared) > 0
-    members = [row for row in rows if shared & set(minhash.band_keys(minhash.signature(row.text)).tolist())]
+    members = [
+        row for row in rows if shared & set(minhash.band_keys(minhash.signature(row.text)).tolist())
+    ]
     assert counts["near"]["members"] == len(members) < 18
-    monkeypatch.setattr("clozeline.pipeline.dedup.near.MOST_CANDIDATES", counts["near"]["candidates"] - 1)
+    monkeypatch.setattr(
+        "clozeline.pipeline.dedup.near.MOST_CANDIDATES", counts["near"]["candidates"] - 1
+    )
     with pytest.raises(ConfigurationError, match=r"(?s)expected at most .* raise near\.rows"):
         run_dedup(parts, {"exact": None, "near": {"verify": 0}}, shards=3)
 
@@ -120,10 +141,14 @@ def likeness(left, right):
 def test_clusters_equal_a_slow_rule_over_sets(data, count, verify):
     groups = data.draw(st.lists(st.sets(st.integers(0, count - 1), min_size=1), max_size=12))
     merit = data.draw(st.lists(st.integers(0, 2), min_size=count, max_size=count))
-    sketches = data.draw(st.lists(st.tuples(*[st.integers(0, 1)] * 4), min_size=count, max_size=count))
+    sketches = data.draw(
+        st.lists(st.tuples(*[st.integers(0, 1)] * 4), min_size=count, max_size=count)
+    )
     uids = [bytes([97 * row % 251]) * 16 for row in range(count)]
     keys = data.draw(st.permutations(list(enumerate(groups))))
-    pairs = [(key, row) for key, members in keys for row in data.draw(st.permutations(sorted(members)))]
+    pairs = [
+        (key, row) for key, members in keys for row in data.draw(st.permutations(sorted(members)))
+    ]
     kept, similarity = resolve(
         np.array([key for key, _ in pairs], np.uint64),
         np.array([row for _, row in pairs], np.int64),
@@ -133,8 +158,12 @@ def test_clusters_equal_a_slow_rule_over_sets(data, count, verify):
         verify,
     )
     assert kept.tolist() == slow_clusters(groups, uids, merit, sketches, verify)
-    assert similarity.tolist() == [likeness(sketches[row], sketches[best]) for row, best in enumerate(kept.tolist())]
-    smallest = [min((r for r in range(count) if kept[r] == each), key=lambda r: uids[r]) for each in kept]
+    assert similarity.tolist() == [
+        likeness(sketches[row], sketches[best]) for row, best in enumerate(kept.tolist())
+    ]
+    smallest = [
+        min((r for r in range(count) if kept[r] == each), key=lambda r: uids[r]) for each in kept
+    ]
     assert smallest_uids(kept, uid_column(uids)).tolist() == smallest
 
 
@@ -155,12 +184,17 @@ def slow_dedup(rows, verify=0.7):
     low = (signatures % 2**16).tolist()
     kept = slow_clusters(groups, uids, lengths, low, verify)
     final = {uid: uids[best] for uid, best in zip(uids, kept, strict=True)}
-    goes = {row.uid: final[texts[row.text]].hex() for row in rows if final[texts[row.text]] != row.uid}
+    goes = {
+        row.uid: final[texts[row.text]].hex() for row in rows if final[texts[row.text]] != row.uid
+    }
     clusters = set()
     for best in {best for row, best in enumerate(kept) if row != best}:
         members = [row for row in range(len(uids)) if kept[row] == best]
         name = min(uids[row] for row in members)
-        clusters |= {(name, uids[row], row == best, np.float32(likeness(low[row], low[best]))) for row in members}
+        clusters |= {
+            (name, uids[row], row == best, np.float32(likeness(low[row], low[best])))
+            for row in members
+        }
     return {row.uid for row in rows} - goes.keys(), goes, clusters
 
 

@@ -36,7 +36,9 @@ def test_lines_of_many_documents_are_removed(run_dedup, options, rule):
     result = run_dedup([rows[:700], [], rows[700:]], {**ALONE, "lines": options}, shards=3)
     expected = without_lines(rows, *rule)
     assert left_by(result) == {uid: text for uid, text in expected.items() if text}
-    assert {row.uid for row in result.rejections().values()} == {uid for uid, text in expected.items() if not text}
+    assert {row.uid for row in result.rejections().values()} == {
+        uid for uid, text in expected.items() if not text
+    }
     assert {row.reason for row in result.rejections().values()} <= {"repeated_lines"}
     check_characters(rows, result, "lines")
 
@@ -65,7 +67,10 @@ def check_characters(rows, result, name):
 
 def test_copies_are_gone_before_lines_are_counted_and_lines_before_spans(run_dedup):
     menu, text = "Home | Shop | About us", "One first. Two more words. Three it is. Four at last."
-    rows = [document(n, f"{menu}\n{text}" if n < 2 else f"{menu}\n{text} More {'abc'[n - 2]} here.") for n in range(5)]
+    rows = [
+        document(n, f"{menu}\n{text}" if n < 2 else f"{menu}\n{text} More {'abc'[n - 2]} here.")
+        for n in range(5)
+    ]
     result = run_dedup([rows], {"exact": {}, "near": None, "lines": {}, "spans": {}})
     kept = {row.uid: row.text for row in result.documents()}
     originals = {row.uid: row.text for row in rows}
@@ -73,7 +78,11 @@ def test_copies_are_gone_before_lines_are_counted_and_lines_before_spans(run_ded
     assert len(kept) == 4
     assert result.counts["pieces"]["lines"]["documents"] == 4
     assert kept[first] == originals[first].removeprefix(f"{menu}\n")
-    assert all(kept[uid] == originals[uid].removeprefix(f"{menu}\n{text} ") for uid in others if "More" in kept[uid])
+    assert all(
+        kept[uid] == originals[uid].removeprefix(f"{menu}\n{text} ")
+        for uid in others
+        if "More" in kept[uid]
+    )
     assert result.counts["rejected"]["exact_duplicate"] == 1
 
 

@@ -20,7 +20,10 @@ def jaccard(left, right, ngram=5):
 def table(seed):
     draw = random.Random(seed).randint
     names = ["Northampton", "Kettering", "Corby", "Daventry", "Rushden"]
-    return "\n".join(f"{name}\t{draw(100, 9999)}\t{draw(10, 99)}.{draw(10, 99)}\t{draw(1, 9)}" for name in names * 4)
+    return "\n".join(
+        f"{name}\t{draw(100, 9999)}\t{draw(10, 99)}.{draw(10, 99)}\t{draw(1, 9)}"
+        for name in names * 4
+    )
 
 
 def program(operators, numbers):
@@ -39,7 +42,10 @@ def hindi(seed):
     """Words whose consonants are always the same, and whose vowel signs are drawn."""
     letters = random.Random(1)
     draw = random.Random(seed)
-    return " ".join("".join(letters.choice(CONSONANTS) + draw.choice(VOWELS) for _ in range(3)) for _ in range(60))
+    return " ".join(
+        "".join(letters.choice(CONSONANTS) + draw.choice(VOWELS) for _ in range(3))
+        for _ in range(60)
+    )
 
 
 THAI = ["ก่า ก้า ก๊า ขี่ ขี้ คู่ คู้ ง่า ง้า จี้", "กา กา กา ขี ขี คู คู งา งา จี"]
@@ -105,7 +111,9 @@ def test_three_characters_are_a_word_of_an_item_in_scripts_without_blanks(langua
     draw = random.Random(language)
     write = lambda size: "".join(draw.choices(LETTERS[language], k=size))  # noqa: E731
     items = [write(15) for _ in range(30)] + [write(40) for _ in range(30)]
-    matcher = Matcher(build_index([(str(number), (item,)) for number, item in enumerate(items)], 13))
+    matcher = Matcher(
+        build_index([(str(number), (item,)) for number, item in enumerate(items)], 13)
+    )
     assert not any(matcher.find(write(3000)) for _ in range(20))
     for item in items:
         assert matcher.find(f"{write(50)} {item} {write(50)}")
@@ -127,4 +135,6 @@ def test_signatures_do_not_depend_on_what_was_hashed_before():
     backwards = MinHash()
     first = [forwards.signature(text) for text in texts]
     second = [backwards.signature(text) for text in reversed(texts)]
-    assert all(np.array_equal(one, other) for one, other in zip(first, reversed(second), strict=True))
+    assert all(
+        np.array_equal(one, other) for one, other in zip(first, reversed(second), strict=True)
+    )

@@ -61,7 +61,9 @@ def test_ranges_tile_sorted_hashes_by_their_leading_bits(values, ranges):
     for index, part in enumerate(slices):
         for value in uid_bytes(hashes[part]):
             assert int.from_bytes(value, "big") * ranges >> 128 == index
-    words = np.sort(np.array([int.from_bytes(value[:8], "big") for value in values], dtype=np.uint64))
+    words = np.sort(
+        np.array([int.from_bytes(value[:8], "big") for value in values], dtype=np.uint64)
+    )
     bounds = hash_bounds(words, ranges)
     assert (bounds[0], bounds[-1]) == (0, len(words))
     for index, (first, last) in enumerate(pairwise(bounds)):
@@ -75,6 +77,8 @@ def test_nothing_to_do_is_a_configuration_error():
         validate(DedupConfig, {"near": {"verfy": 1}}, "test")
 
 
-@pytest.mark.parametrize(("shards", "ranges"), [(1, 1), (256, 256), (4096, 256), (4097, 257), (16_000, 1000)])
+@pytest.mark.parametrize(
+    ("shards", "ranges"), [(1, 1), (256, 256), (4096, 256), (4097, 257), (16_000, 1000)]
+)
 def test_ranges_are_as_many_as_shards_up_to_256_then_one_for_16_shards(shards, ranges):
     assert count_ranges(shards) == ranges

@@ -35,12 +35,17 @@ def test_a_folder_is_cleaned_without_a_recipe(texts, tmp_path, capsys):
 def test_later_stages_keep_the_recipe_of_the_output(texts, tmp_path, capsys):
     words = [f"output={tmp_path / 'out'}"]
     out = tmp_path / "out"
-    assert main(["clean", f"input={texts}", *words, "corpus=mine", "seed=7", "clean.filters=[]"]) == 0
+    assert (
+        main(["clean", f"input={texts}", *words, "corpus=mine", "seed=7", "clean.filters=[]"]) == 0
+    )
     assert main(["dedup", *words]) == 0
     assert main(["train_tokenizer", *words, "train_tokenizer.size=1000"]) == 0
     assert main(["encode", *words]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert f"the recipe of {out}/dedup/config.yaml, and the defaults of train_tokenizer" in shown.replace("/ ", "/")
+    assert (
+        f"the recipe of {out}/dedup/config.yaml, and the defaults of train_tokenizer"
+        in shown.replace("/ ", "/")
+    )
     recipe = load_config(Recipe, out / "encode" / "config.yaml")
     assert (recipe.corpus, recipe.seed, recipe.clean.filters) == ("mine", 7, [])
     assert recipe.dedup.exact is not None
@@ -61,7 +66,8 @@ def test_every_stage_runs_or_says_what_it_lacks(stage, tmp_path, capsys):
     assert code == 64
 
     assert any(
-        said in shown.err for said in ("is missing", "needs the key", "no input", "has no '", "has no defaults")
+        said in shown.err
+        for said in ("is missing", "needs the key", "no input", "has no '", "has no defaults")
     ), shown.err
     assert "Traceback" not in shown.err
 

@@ -17,13 +17,22 @@ from tests.pipeline.clean.cleaning import recipe_for, run_clean
 
 
 def names(path, **keys):
-    return [file.source.removeprefix("default/") for file in source_files([InputEntry(path=str(path), **keys)])]
+    return [
+        file.source.removeprefix("default/")
+        for file in source_files([InputEntry(path=str(path), **keys)])
+    ]
 
 
 @pytest.fixture
 def folder(tmp_path):
     root = tmp_path / "in"
-    for name in ("a.jsonl", "deep/er/b.txt", ".git/HEAD", ".DS_Store", "deep/.ipynb_checkpoints/c.txt"):
+    for name in (
+        "a.jsonl",
+        "deep/er/b.txt",
+        ".git/HEAD",
+        ".DS_Store",
+        "deep/.ipynb_checkpoints/c.txt",
+    ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text('{"text": "x"}\n')
     return root
@@ -48,7 +57,9 @@ def test_hidden_files_and_outputs_are_no_inputs(folder, tmp_path):
 
 def test_an_output_inside_the_input_is_refused(folder, tmp_path):
     for output in (folder, folder / "out"):
-        with pytest.raises(ConfigurationError, match="is inside it; choose an output folder outside the input"):
+        with pytest.raises(
+            ConfigurationError, match="is inside it; choose an output folder outside the input"
+        ):
             load_plan(recipe_for(str(folder), output))
     link = tmp_path / "link"
     link.symlink_to(folder)
@@ -71,7 +82,9 @@ def test_a_folder_that_cannot_be_read_is_an_error(folder, monkeypatch, pattern):
         return scan(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
-    with pytest.raises(StorageError, match=r"deep/er: cannot be read \(Permission denied\)") as failed:
+    with pytest.raises(
+        StorageError, match=r"deep/er: cannot be read \(Permission denied\)"
+    ) as failed:
         names(f"{folder}/{pattern}".rstrip("/"))
     assert failed.value.exit_code == 74
 
@@ -81,7 +94,8 @@ def test_a_broken_link_and_a_pipe_are_errors(folder):
         (folder / name).symlink_to(folder / "nowhere")
     for pattern in (folder, folder / "**" / "*"):
         with pytest.raises(
-            StorageError, match=r"lost\.txt, .*gone\.jsonl: cannot be read|gone\.jsonl, .*lost\.txt: cannot"
+            StorageError,
+            match=r"lost\.txt, .*gone\.jsonl: cannot be read|gone\.jsonl, .*lost\.txt: cannot",
         ):
             names(pattern)
     for name in ("gone.jsonl", "deep/lost.txt"):
@@ -119,16 +133,27 @@ def test_files_of_no_known_kind_are_refused_unless_a_reader_is_named(folder, tmp
     (folder / "_SUCCESS").touch()
     with pytest.raises(ConfigurationError, match=r"holds files of no known kind \(4\)") as refused:
         load_plan(recipe_for(str(folder), tmp_path / "out"))
-    assert all(name in str(refused.value) for name in ("SHA256SUMS", "crawl.log", "a.tar.gz", "a.warc.gz.md5"))
+    assert all(
+        name in str(refused.value)
+        for name in ("SHA256SUMS", "crawl.log", "a.tar.gz", "a.warc.gz.md5")
+    )
     assert "reader: text" in str(refused.value)
     plan = load_plan(recipe_for({"path": str(folder), "reader": "text"}, tmp_path / "out"))
     assert len(plan.inputs) == 6
     assert plan.skipped == {"marker": 1}
     for named in ("*/*.log", "SHA256SUMS"):
-        with pytest.raises(ConfigurationError, match=r"no reader is known for files of this kind \(1\).*reader: text"):
+        with pytest.raises(
+            ConfigurationError,
+            match=r"no reader is known for files of this kind \(1\).*reader: text",
+        ):
             load_plan(recipe_for(str(folder / named), tmp_path / "out"))
     assert (
-        len(load_plan(recipe_for({"path": str(folder / "*/*.log"), "reader": "lines"}, tmp_path / "out")).inputs) == 1
+        len(
+            load_plan(
+                recipe_for({"path": str(folder / "*/*.log"), "reader": "lines"}, tmp_path / "out")
+            ).inputs
+        )
+        == 1
     )
 
 
@@ -142,7 +167,10 @@ KINDS = {
     "paper.txt": (b"%PDF-1.4\n1 0 obj\n", "pdftotext"),
     "letter.rtf": (b"{\\rtf1 words}", "pandoc"),
     "wiki.xml": (b'<mediawiki xml:lang="en">\n<page></page></mediawiki>', "reader: mediawiki"),
-    "wiki.xml.bz2": (bz2.compress(b'<?xml version="1.0"?>\n<mediawiki xml:lang="en">\n'), "reader: mediawiki"),
+    "wiki.xml.bz2": (
+        bz2.compress(b'<?xml version="1.0"?>\n<mediawiki xml:lang="en">\n'),
+        "reader: mediawiki",
+    ),
     "Comments.xml": (b"<comments><row/></comments>", "JSON lines"),
     "a.7z": (b"7z\xbc\xaf\x27\x1c", "unpack"),
     "words": (b"Words without an ending.", "reader: text"),
@@ -183,7 +211,9 @@ SKIPPED = {
 
 
 @pytest.mark.parametrize("pattern", ["", "**/*"])
-def test_markers_of_other_systems_and_files_without_text_are_skipped_and_counted(folder, tmp_path, pattern):
+def test_markers_of_other_systems_and_files_without_text_are_skipped_and_counted(
+    folder, tmp_path, pattern
+):
     for name in SKIPPED:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("x")

@@ -51,11 +51,17 @@ def run(folder, texts, *words):
             ("clean.language=null", "clean.filters=[{name: gopher_quality, words: [60, 1000]}]"),
             "19 of 20 documents were dropped for one reason: gopher_short_doc (gopher_quality.words)",
         ),
-        ([ENGLISH] * 30, (), "29 of 30 documents were dropped for one reason: exact_duplicate (dedup.exact)"),
+        (
+            [ENGLISH] * 30,
+            (),
+            "29 of 30 documents were dropped for one reason: exact_duplicate (dedup.exact)",
+        ),
     ],
     ids=["another language", "short", "copies"],
 )
-def test_a_run_that_ends_for_want_of_text_names_the_reason_that_took_it(tmp_path, capsys, texts, words, loss):
+def test_a_run_that_ends_for_want_of_text_names_the_reason_that_took_it(
+    tmp_path, capsys, texts, words, loss
+):
     """The last stage misses a held-out document; what to change is the key of an earlier one."""
     assert run(tmp_path, texts, *words, "heldout.fraction=0.000001") == 64
     out, err = capsys.readouterr()
@@ -66,11 +72,16 @@ def test_a_run_that_ends_for_want_of_text_names_the_reason_that_took_it(tmp_path
 
 def test_a_stage_that_leaves_nothing_names_the_reason_and_its_key(tmp_path, capsys):
     assert run(tmp_path, [f"{number} {FRENCH}" for number in range(20)]) != 0
-    assert "20 of 20 documents were dropped for one reason: language (clean.language.keep)" in capsys.readouterr().err
+    assert (
+        "20 of 20 documents were dropped for one reason: language (clean.language.keep)"
+        in capsys.readouterr().err
+    )
 
 
 def test_several_reasons_for_small_losses_are_no_reason(tmp_path, capsys):
-    texts = [f"{number} {FRENCH}" for number in range(40)] + [f"{number} {ENGLISH}" for number in range(60)]
+    texts = [f"{number} {FRENCH}" for number in range(40)] + [
+        f"{number} {ENGLISH}" for number in range(60)
+    ]
     assert run(tmp_path, texts) == 0
     assert "for one reason" not in "".join(capsys.readouterr())
 
@@ -80,22 +91,39 @@ def test_the_table_and_the_page_say_how_many_characters_each_step_cut(tmp_path, 
     texts = [menu + f"{number} is the number of this page. " + ENGLISH for number in range(60)]
     texts += [FRENCH, "Too short.", texts[0], texts[1]]
     filters = "[{name: c4_quality, sentences: 1}, {name: gopher_quality, words: [10, 1000]}, pii]"
-    mails = [f"{number} was the house. {ENGLISH} Write to ann{number}@example.org now." for number in range(40)]
-    assert run(tmp_path, texts + mails, f"clean.filters={filters}", "clean.language.threshold=0") == 0
+    mails = [
+        f"{number} was the house. {ENGLISH} Write to ann{number}@example.org now."
+        for number in range(40)
+    ]
+    assert (
+        run(tmp_path, texts + mails, f"clean.filters={filters}", "clean.language.threshold=0") == 0
+    )
     out = " ".join(capsys.readouterr().out.split())
     report = json.loads((tmp_path / "out/report.json").read_text(encoding="utf-8"))["stages"]
     clean = report["clean"]["counts"]
     dedup = report["dedup"]["counts"]
-    handed_on = [len(document.text) for document in read_documents(tmp_path / "out/clean/documents/000000.arrow")]
-    assert clean["characters_in"] - sum(clean["cut"].values()) == sum(handed_on) == dedup["characters_in"]
+    handed_on = [
+        len(document.text)
+        for document in read_documents(tmp_path / "out/clean/documents/000000.arrow")
+    ]
+    assert (
+        clean["characters_in"] - sum(clean["cut"].values())
+        == sum(handed_on)
+        == dedup["characters_in"]
+    )
     assert clean["cut"]["c4_quality"] == 62 * len(menu)
     assert clean["cut"]["language"] == len(FRENCH) + len("Too short.")
-    assert clean["cut"]["pii"] == sum(len(f"ann{number}@example.org") - len("<email>") for number in range(40))
+    assert clean["cut"]["pii"] == sum(
+        len(f"ann{number}@example.org") - len("<email>") for number in range(40)
+    )
     assert dedup["cut"] == {"exact_duplicate": 2 * (len(texts[0]) - len(menu))}
     for step, characters in clean["cut"].items():
         assert f"{characters:,} {step}" in out
     page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
-    last = [len(document.text) for document in read_documents(tmp_path / "out/dedup/documents/000000.arrow")]
+    last = [
+        len(document.text)
+        for document in read_documents(tmp_path / "out/dedup/documents/000000.arrow")
+    ]
     assert f"{sum(last):,} of {clean['characters_in']:,} characters are left" in page
     assert f"in {len(last)} of {len(texts) + len(mails)} documents" in page
     assert f"clean · c4_quality took most: {62 * len(menu):,} characters." in page

@@ -97,7 +97,9 @@ def test_a_process_of_this_machine_that_was_killed_holds_nothing(tmp_path, no_lo
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"host": 1}'])
-def test_a_torn_file_counts_as_a_holder_until_its_time_is_over(tmp_path, no_locks, monkeypatch, text):
+def test_a_torn_file_counts_as_a_holder_until_its_time_is_over(
+    tmp_path, no_locks, monkeypatch, text
+):
     (tmp_path / ".holder").write_text(text)
     monkeypatch.setattr(output_lock, "time", clock := Clock())
     with one_at_a_time(tmp_path, lambda: None):
@@ -105,7 +107,9 @@ def test_a_torn_file_counts_as_a_holder_until_its_time_is_over(tmp_path, no_lock
 
 
 @pytest.mark.parametrize("ends", [True, False])
-def test_a_holder_elsewhere_is_waited_for_while_it_renews_and_not_longer(tmp_path, no_locks, monkeypatch, ends):
+def test_a_holder_elsewhere_is_waited_for_while_it_renews_and_not_longer(
+    tmp_path, no_locks, monkeypatch, ends
+):
     holder = held_by(tmp_path, THERE)
     waited = []
 

@@ -35,10 +35,16 @@ def test_units_tile_each_file_in_order_and_small_files_fill_them(tmp_path, seed)
     (tmp_path / "in/a").mkdir(parents=True)
     for number in range(40):
         name = f"{'a/' * (number % 2)}{number:02d}.jsonl"
-        size[f"default/{name}"] = 14 * (hash64(seed, number) % 900 * (hash64(seed, number, 1) % 3 > 0))
+        size[f"default/{name}"] = 14 * (
+            hash64(seed, number) % 900 * (hash64(seed, number, 1) % 3 > 0)
+        )
         (tmp_path / "in" / name).write_text('{"text": "a"}\n' * (size[f"default/{name}"] // 14))
-    plan = load_plan(recipe_for(f"{tmp_path}/in/**/*.jsonl", tmp_path / "out", plan={"unit_bytes": most}))
-    assert [planned.unit for planned in plan.ranges] == [n for n, unit in enumerate(plan.units) for _ in unit]
+    plan = load_plan(
+        recipe_for(f"{tmp_path}/in/**/*.jsonl", tmp_path / "out", plan={"unit_bytes": most})
+    )
+    assert [planned.unit for planned in plan.ranges] == [
+        n for n, unit in enumerate(plan.units) for _ in unit
+    ]
     assert [*dict.fromkeys(planned.source for planned in plan.ranges)] == sorted(size)
     for source, bytes_of in size.items():
         mine = [planned for planned in plan.ranges if planned.source == source]
@@ -88,7 +94,9 @@ def test_the_first_start_freezes_the_inputs(tmp_path):
     recipe = recipe_for(str(source), tmp_path / "out")
     assert freeze_plan(recipe).digest == load_plan(recipe_for([], tmp_path / "out")).digest
     rows(tmp_path / "in", "a.jsonl", "b.jsonl")
-    with pytest.raises(ConfigurationError, match=r"1 differ in name, size or content, first 'default/b\.jsonl'"):
+    with pytest.raises(
+        ConfigurationError, match=r"1 differ in name, size or content, first 'default/b\.jsonl'"
+    ):
         load_plan(recipe)
 
 
@@ -97,7 +105,9 @@ def test_mistakes_are_named(tmp_path):
     with pytest.raises(ConfigurationError, match="no file matches"):
         load_plan(recipe_for(str(tmp_path / "in" / "*.warc"), tmp_path / "out"))
     with pytest.raises(ConfigurationError, match="is named twice"):
-        load_plan(recipe_for([str(tmp_path / "in"), str(tmp_path / "in" / "a.jsonl")], tmp_path / "out"))
+        load_plan(
+            recipe_for([str(tmp_path / "in"), str(tmp_path / "in" / "a.jsonl")], tmp_path / "out")
+        )
     with pytest.raises(ConfigurationError, match="no input: add"):
         freeze_plan(recipe_for([], tmp_path / "out"))
     with pytest.raises(StorageError, match=r"run `clozeline clean` first"):
@@ -115,7 +125,11 @@ def started(tmp_path):
     """An input of more than both ends of a file that the plan holds, and a recipe that has run once."""
     path = tmp_path / "in" / "a.jsonl"
     path.parent.mkdir()
-    path.write_text("".join(json.dumps({"text": f"row {row:06d} of the first start"}) + "\n" for row in range(4000)))
+    path.write_text(
+        "".join(
+            json.dumps({"text": f"row {row:06d} of the first start"}) + "\n" for row in range(4000)
+        )
+    )
     recipe = recipe_for(str(path), tmp_path / "out", plan={"unit_bytes": 100_000})
     assert start(recipe) == [False]
     return path, recipe
@@ -167,7 +181,9 @@ def test_a_touched_and_a_copied_input_go_on_and_the_plan_holds_the_new_time(star
     other = tmp_path / "moved" / "a.jsonl"
     other.parent.mkdir()
     shutil.copyfile(path, other)
-    assert start(recipe_for(str(other), tmp_path / "out", plan={"unit_bytes": 100_000}), verify=True) == [True]
+    assert start(
+        recipe_for(str(other), tmp_path / "out", plan={"unit_bytes": 100_000}), verify=True
+    ) == [True]
 
 
 def test_units_and_shards_grow_with_the_corpus(tmp_path, monkeypatch):
@@ -178,7 +194,12 @@ def test_units_and_shards_grow_with_the_corpus(tmp_path, monkeypatch):
     def load(most, **sizes):
         monkeypatch.setattr(plans, "LEAST_BYTES", 4096)
         monkeypatch.setattr(plans, "MOST_UNITS", most)
-        plain = {"corpus": "c", "input": [str(tmp_path / "in")], "output": str(tmp_path / "out"), "clean": {}}
+        plain = {
+            "corpus": "c",
+            "input": [str(tmp_path / "in")],
+            "output": str(tmp_path / "out"),
+            "clean": {},
+        }
         return load_plan(validate(Recipe, {**plain, "plan": sizes}, "test"))
 
     assert (len(load(1000).units), load(1000).shards) == (33, 31)  # as with 4,096 bytes given
@@ -186,5 +207,8 @@ def test_units_and_shards_grow_with_the_corpus(tmp_path, monkeypatch):
     assert (len(load(10).units), load(10).shards) == (12, 10)
     assert (len(load(10, unit_bytes=4096).units), load(10, unit_bytes=4096).shards) == (33, 10)
     monkeypatch.setattr(plans, "MOST_PIECES", 119)
-    with pytest.raises(ConfigurationError, match=r"12 units and 10 shards make 120 pieces .* at most 119: leave plan"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"12 units and 10 shards make 120 pieces .* at most 119: leave plan",
+    ):
         load(10)

@@ -86,14 +86,19 @@ def test_a_thousand_looks_a_second_are_one_listing(tmp_path):
 
 
 def test_reasons_stand_group_by_group_the_most_frequent_first():
-    row = Row("9 samples", left_out=(("", {"a": 1, "b": 20, "zero": 0}), ("row", {}), ("token", {"c": 3000, "d": 1})))
+    row = Row(
+        "9 samples",
+        left_out=(("", {"a": 1, "b": 20, "zero": 0}), ("row", {}), ("token", {"c": 3000, "d": 1})),
+    )
     summary = StageSummary("toy", {}, row, 0, 0.26, 1, skipped=True)
     first, *reasons = accounting_lines([summary])[2:]
     assert first.split() == ["toy", "(earlier)", "9", "samples", "–", "0.3", "s", "0", "bytes"]
     assert reasons == ["    noticed: 20 b, 1 a", "    dropped (tokens): 3,000 c, 1 d"]
 
 
-AMOUNTS = st.lists(st.text("a9, 中ｶ👩\u0301\u0e33é-", max_size=60), min_size=1, max_size=3).map("\n".join)
+AMOUNTS = st.lists(st.text("a9, 中ｶ👩\u0301\u0e33é-", max_size=60), min_size=1, max_size=3).map(
+    "\n".join
+)
 NAMES = st.text("az_ 語\u0308🙂", min_size=1, max_size=100)
 
 
@@ -102,7 +107,9 @@ def test_a_long_amount_is_wrapped_below_itself(examples):
     """Amounts and remarks of `corrupt` took more than the 80 columns of a table, and ended the run."""
     out = f"{examples:,} examples\n{examples:,} with labels on more than half of the row"
     row = Row("24,691,357,800 samples\n= 12,345,678,900 x 2 variants", out)
-    lines = accounting_lines([StageSummary("ten_column", {}, row, 123_456_789, 3600.0, 1, skipped=False)])
+    lines = accounting_lines(
+        [StageSummary("ten_column", {}, row, 123_456_789, 3600.0, 1, skipped=False)]
+    )
     assert max(map(len, lines)) <= 80
     assert lines[2].startswith("ten_column  "), "a name of ten columns has room beside any amounts"
     shown = " ".join(" ".join(lines).split())
@@ -110,13 +117,22 @@ def test_a_long_amount_is_wrapped_below_itself(examples):
         assert word in shown
 
 
-@given(st.lists(st.tuples(NAMES, AMOUNTS, AMOUNTS), min_size=1, max_size=3), NAMES, st.integers(1, 120))
+@given(
+    st.lists(st.tuples(NAMES, AMOUNTS, AMOUNTS), min_size=1, max_size=3), NAMES, st.integers(1, 120)
+)
 def test_every_table_has_lines_as_wide_as_its_terminal(stages, reason, columns):
     """Widths as a terminal counts them; no letter of an amount is lost."""
-    rows = [(name, Row(before, after, (("", {reason: 3}),), ((name, Row(after)),))) for name, before, after in stages]
+    rows = [
+        (name, Row(before, after, (("", {reason: 3}),), ((name, Row(after)),)))
+        for name, before, after in stages
+    ]
     summaries = [StageSummary(name, {}, row, 10**30, 1e9, 1, skipped=True) for name, row in rows]
     lines = accounting_lines(summaries, columns)
     assert max(map(cell_len, lines)) <= max(40, columns)
     letters = Counter("".join(lines))
-    expected = Counter("".join(name + before + 2 * after + reason for name, before, after in stages))
-    assert all(letters[letter] >= count for letter, count in expected.items() if not letter.isspace())
+    expected = Counter(
+        "".join(name + before + 2 * after + reason for name, before, after in stages)
+    )
+    assert all(
+        letters[letter] >= count for letter, count in expected.items() if not letter.isspace()
+    )

@@ -39,10 +39,14 @@ def test_every_mistake_of_a_recipe_is_in_one_message_before_the_first_stage(tmp_
     assert main(["--config", str(recipe)]) == 64
     said = capsys.readouterr().err
     assert "clean.language.keep: py3langid knows no language 'enn'; known: nn, en" in said
-    assert "corrupt.1: objective 'many' (span_corruption): a row of 1999 tokens has 300 spans" in said
+    assert (
+        "corrupt.1: objective 'many' (span_corruption): a row of 1999 tokens has 300 spans" in said
+    )
     assert "corrupt.2: objective 'span_corruption'" in said
     assert "corrupt.3" not in said, "its options need the tokenizer"
-    assert main(["--config", str(recipe), "train_tokenizer.size=100", "corrupt.0.max_lengthh=2"]) == 64
+    assert (
+        main(["--config", str(recipe), "train_tokenizer.size=100", "corrupt.0.max_lengthh=2"]) == 64
+    )
     said = capsys.readouterr().err
     assert "command line: train_tokenizer: byte_bpe: size 100 is too small" in said
     assert "unknown key 'max_lengthh'; did you mean 'max_length'" in said
@@ -52,7 +56,8 @@ def test_every_mistake_of_a_recipe_is_in_one_message_before_the_first_stage(tmp_
 def test_quiet_prints_nothing_but_errors(tmp_path, capsys):
     language = "{language: null, filters: []}"
     recipe = write_recipe(
-        tmp_path, f"{{corpus: c, output: {tmp_path}/out, input: {write_corpus(tmp_path / 'in', 5)}, clean: {language}}}"
+        tmp_path,
+        f"{{corpus: c, output: {tmp_path}/out, input: {write_corpus(tmp_path / 'in', 5)}, clean: {language}}}",
     )
     assert main(["--config", str(recipe), "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
@@ -67,7 +72,11 @@ def test_quiet_prints_nothing_but_errors(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     "part",
-    ["execution.recipe_command.print_table", "execution.recipe_command.write_run_report", "clean.stage.CleanStage.row"],
+    [
+        "execution.recipe_command.print_table",
+        "execution.recipe_command.write_run_report",
+        "clean.stage.CleanStage.row",
+    ],
 )
 def test_no_summary_ends_a_run_whose_work_is_done(part, tmp_path, capsys, monkeypatch):
     def broken(*_):
@@ -75,7 +84,8 @@ def test_no_summary_ends_a_run_whose_work_is_done(part, tmp_path, capsys, monkey
 
     language = "{language: null, filters: []}"
     recipe = write_recipe(
-        tmp_path, f"{{corpus: c, output: {tmp_path}/out, input: {write_corpus(tmp_path / 'in', 5)}, clean: {language}}}"
+        tmp_path,
+        f"{{corpus: c, output: {tmp_path}/out, input: {write_corpus(tmp_path / 'in', 5)}, clean: {language}}}",
     )
     with monkeypatch.context() as patch:
         patch.setattr(f"clozeline.pipeline.{part}", broken)
@@ -84,7 +94,10 @@ def test_no_summary_ends_a_run_whose_work_is_done(part, tmp_path, capsys, monkey
         assert "ValueError: Sign not allowed; what the stages made is complete" in said
         assert "Traceback" not in said
         # a failure of the work is told, not the one of its summary alone
-        patch.setattr("clozeline.pipeline.clean.stage.CleanStage.check", lambda self, counts, complete: broken())
+        patch.setattr(
+            "clozeline.pipeline.clean.stage.CleanStage.check",
+            lambda self, counts, complete: broken(),
+        )
         assert main(["--config", str(recipe), "seed=5"]) == 1
         assert "'Sign not allowed'" in capsys.readouterr().err
     assert main(["--config", str(recipe)]) == 0

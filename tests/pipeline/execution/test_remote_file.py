@@ -122,7 +122,9 @@ def test_a_file_that_becomes_shorter_is_an_error():
             file.open("rb").read()
 
 
-@pytest.mark.parametrize(("versions", "moment"), [(True, "listed"), (False, "read"), (True, "read")])
+@pytest.mark.parametrize(
+    ("versions", "moment"), [(True, "listed"), (False, "read"), (True, "read")]
+)
 def test_a_file_that_changes_between_two_reads_fails_its_unit(versions, moment, tmp_path):
     """Also on a server that tells no version, and with the size unchanged."""
     site = RangeSite({"a.jsonl": lines(100)}, versions=versions)
@@ -138,7 +140,9 @@ def test_a_file_that_changes_between_two_reads_fails_its_unit(versions, moment, 
             return listed(self)
 
         patch.setattr(remote_file.RemoteFile, "observe", observe)
-        with pytest.raises(Exception, match=r"changed (since the inputs were listed|while it was read)"):
+        with pytest.raises(
+            Exception, match=r"changed (since the inputs were listed|while it was read)"
+        ):
             run_clean(f"{site.site.url}a.jsonl", tmp_path / "out", plan=LARGE)
 
 
@@ -159,7 +163,14 @@ def test_signatures_and_keys_are_in_no_file(tmp_path):
 
 # Finding files -----------------------------------------------------------------------------------------------------
 
-NAMES = ("in/a.jsonl", "in/b.txt", "in/deep/er/c.jsonl", "in/.hidden/d.jsonl", "in/deep/.e.jsonl", "in/q?[1].jsonl")
+NAMES = (
+    "in/a.jsonl",
+    "in/b.txt",
+    "in/deep/er/c.jsonl",
+    "in/.hidden/d.jsonl",
+    "in/deep/.e.jsonl",
+    "in/q?[1].jsonl",
+)
 
 
 @pytest.fixture
@@ -174,12 +185,18 @@ def sources(url, **keys):
     return [file.source for file in source_files([InputEntry(path=url, **keys)])]
 
 
-@pytest.mark.parametrize("pattern", ["in/*.jsonl", "in/**/*.jsonl", "*/*", "in/*/*/c*", "in/[ab].*", "in/a.jsonl"])
+@pytest.mark.parametrize(
+    "pattern", ["in/*.jsonl", "in/**/*.jsonl", "*/*", "in/*/*/c*", "in/[ab].*", "in/a.jsonl"]
+)
 def test_names_are_those_of_the_same_pattern_on_a_disk(listing, pattern, tmp_path):
     for name in NAMES:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"{}\n")
-    assert sources(f"{listing}/{pattern}", source="x") == sources(f"{tmp_path}/{pattern}", source="x") != []
+    assert (
+        sources(f"{listing}/{pattern}", source="x")
+        == sources(f"{tmp_path}/{pattern}", source="x")
+        != []
+    )
 
 
 def test_a_name_of_the_web_loses_query_and_escapes():
@@ -187,7 +204,10 @@ def test_a_name_of_the_web_loses_query_and_escapes():
     site.add_query("x=1/2")
     with site.site.running():
         assert sources(f"{site.site.url}a/b%20c.txt?x=1/2") == ["default/b c.txt"]
-        with pytest.raises(ConfigurationError, match="a web server cannot list its files, so a pattern has no meaning"):
+        with pytest.raises(
+            ConfigurationError,
+            match="a web server cannot list its files, so a pattern has no meaning",
+        ):
             sources(f"{site.site.url}a/*.txt")
 
 
@@ -199,7 +219,10 @@ def test_a_name_of_the_web_loses_query_and_escapes():
         ("nosuch://bucket/a.jsonl", "no reader for this kind of store"),
         ("gs://bucket/a.jsonl", "install gcsfs"),
         ("simplecache::s3://bucket/a.jsonl", "chains file systems, is not supported"),
-        ({"path": "memory://listing/in/a.jsonl", "store": {"retry": 1}}, "did you mean 'input.store.retries'"),
+        (
+            {"path": "memory://listing/in/a.jsonl", "store": {"retry": 1}},
+            "did you mean 'input.store.retries'",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_a_way_out(listing, source, message, tmp_path):

@@ -50,7 +50,12 @@ def run(tmp_path_factory):
     source = folder / "crawl" / "<b>part.jsonl"
     source.parent.mkdir()
     source.write_text("\n".join([*lines, "{broken"]) + "\n", encoding="utf-8")
-    arguments = ["--config", str(write_recipe(folder, RECIPE)), f"input={source.parent}", f"output={folder / 'out'}"]
+    arguments = [
+        "--config",
+        str(write_recipe(folder, RECIPE)),
+        f"input={source.parent}",
+        f"output={folder / 'out'}",
+    ]
     assert main(arguments) == 0
     return folder / "out", arguments
 
@@ -78,7 +83,10 @@ def rows(output, pattern):
 
 def test_amounts_are_what_the_files_hold(run, page):
     output, _ = run
-    documents = {stage: len(list(read_documents(output / stage / "documents/000000.arrow"))) for stage in STAGES[:2]}
+    documents = {
+        stage: len(list(read_documents(output / stage / "documents/000000.arrow")))
+        for stage in STAGES[:2]
+    }
     assert documents == {"clean": 33, "dedup": 30}
     tokens = sum(
         len(ids)
@@ -86,11 +94,22 @@ def test_amounts_are_what_the_files_hold(run, page):
         for ids in pa.ipc.open_file(path).read_all().column("token_ids").to_pylist()
     )
     examples = rows(output, "corrupt/*/*/shard-*.arrow")
-    sizes = [len(document.text) for document in read_documents(output / "dedup/documents/000000.arrow")]
+    sizes = [
+        len(document.text) for document in read_documents(output / "dedup/documents/000000.arrow")
+    ]
     lead = next(text for text in page.texts if " characters are left " in text)
     assert lead.startswith(f"{sum(sizes):,} of ")
-    assert f"in 30 of 34 documents, as {tokens:,} tokens and {examples:,} examples. dedup · exact_duplicate" in lead
-    assert row_of(page, "clean", 5) == ["clean", "35 records, 34 documents", "33 documents", "0.3 %", "1"]
+    assert (
+        f"in 30 of 34 documents, as {tokens:,} tokens and {examples:,} examples. dedup · exact_duplicate"
+        in lead
+    )
+    assert row_of(page, "clean", 5) == [
+        "clean",
+        "35 records, 34 documents",
+        "33 documents",
+        "0.3 %",
+        "1",
+    ]
     assert row_of(page, "dedup", 3) == ["dedup", "33 documents", "30 documents"]
     assert row_of(page, "corrupt", 3) == ["corrupt", "2 objectives", f"{examples:,} examples"]
     causal = rows(output, "corrupt/causal_lm/*/shard-*.arrow")
@@ -102,12 +121,16 @@ def test_amounts_are_what_the_files_hold(run, page):
 
 def test_texts_are_shown_with_their_origin(run, page):
     output, _ = run
-    documents = sorted(read_documents(output / "dedup/documents/000000.arrow"), key=lambda one: one.uid)
+    documents = sorted(
+        read_documents(output / "dedup/documents/000000.arrow"), key=lambda one: one.uid
+    )
     shown = [text.removesuffix(" …") for text in page.texts if MARKUP in text]
     assert sum(any(one.text.startswith(text) for one in documents) for text in shown) >= 3
     assert page.count("blockquote") == 3 + 1 + 3  # kept, too short, copies
     origins = [one for one in page.texts if one.startswith("default/<b>part.jsonl at ")]
-    assert origins[:3] == [f"default/<b>part.jsonl at {one.offset:,}" for one in documents[:3]], "of the smallest uids"
+    assert origins[:3] == [f"default/<b>part.jsonl at {one.offset:,}" for one in documents[:3]], (
+        "of the smallest uids"
+    )
     at = page.texts.index("clean · gopher_short_doc · documents: 1")
     assert page.texts[at + 1] == MARKUP.strip()
     assert page.texts[at + 2].startswith("default/<b>part.jsonl at ")
@@ -120,11 +143,15 @@ def test_stages_one_by_one_lead_to_the_page_of_the_run(run, tmp_path):
     for stage in STAGES:
         assert run_stage(stage, arguments) == 0
         drawn.append((tmp_path / "report.html").read_text())
-        assert set(json.loads((tmp_path / "report.json").read_text())["stages"]) == set(STAGES[: len(drawn)])
+        assert set(json.loads((tmp_path / "report.json").read_text())["stages"]) == set(
+            STAGES[: len(drawn)]
+        )
     assert "<td>dedup</td>" in drawn[1]
     assert "<td>encode</td>" not in drawn[1]
     both = drawn[-1], (run[0] / "report.html").read_text()
-    mine, theirs = (re.sub(r"<td class=n>[\d,]+\.\d(?: s)?</td>", "", one) for one in both)  # without seconds
+    mine, theirs = (
+        re.sub(r"<td class=n>[\d,]+\.\d(?: s)?</td>", "", one) for one in both
+    )  # without seconds
     assert mine.replace(str(tmp_path), str(run[0])) == theirs
     assert run_stage("clean", [*arguments, "clean.keep_text=0"]) == 0
     again = (tmp_path / "report.html").read_text()
@@ -136,7 +163,9 @@ def test_stages_one_by_one_lead_to_the_page_of_the_run(run, tmp_path):
 def test_a_finished_run_is_not_drawn_again_and_a_changed_stage_is(run, monkeypatch):
     output, arguments = run
     drawn = []
-    monkeypatch.setattr("clozeline.pipeline.execution.report.publish_text", lambda path, text: drawn.append(path))
+    monkeypatch.setattr(
+        "clozeline.pipeline.execution.report.publish_text", lambda path, text: drawn.append(path)
+    )
     assert main(arguments) == 0
     assert run_stage("clean", arguments) == 0
     assert drawn == []
@@ -172,10 +201,18 @@ def test_a_report_names_what_decided_its_output(tmp_path):
     domains.write_text("bad.example\n")
     clean = {"language": None, "filters": [{"name": "url", "domains": [str(domains)]}]}
     stage = CleanStage(recipe_for(str(domains), tmp_path / "out", clean))
-    records = [UnitRecord("main", unit, "", "ok", {}, {"a": {"bytes": 5}, "b": {"bytes": 2}}) for unit in range(3)]
+    records = [
+        UnitRecord("main", unit, "", "ok", {}, {"a": {"bytes": 5}, "b": {"bytes": 2}})
+        for unit in range(3)
+    ]
     write_stage_report(stage, {"documents_in": 4}, records, 1.25)
     report = read_report(stage.folder / "report.json", "")
-    assert [report[name] for name in ("counts", "units", "bytes", "seconds")] == [{"documents_in": 4}, 3, 21, 1.25]
+    assert [report[name] for name in ("counts", "units", "bytes", "seconds")] == [
+        {"documents_in": 4},
+        3,
+        21,
+        1.25,
+    ]
     decided = report["deciders"]
     assert decided["version"] == stage.version()
     assert decided["files"] == {str(domains): hashlib.sha256(domains.read_bytes()).hexdigest()}

@@ -19,7 +19,9 @@ from tests.pipeline.miniature import RECIPE, write_corpus
 
 
 def execute(output, tasks=1, verify=False, workers=None, **stage):
-    recipe = Recipe(corpus="toy", output=output, executor=ExecutorConfig(tasks=tasks, workers=workers))
+    recipe = Recipe(
+        corpus="toy", output=output, executor=ExecutorConfig(tasks=tasks, workers=workers)
+    )
     toy = ToyStage(recipe, **stage)
     return StageRun(toy, stage_key(toy, "upstream"), verify).execute(Progress())
 
@@ -39,7 +41,11 @@ def test_damaged_output_is_made_again_from_rebuilt_intermediates(tmp_path):
     execute(tmp_path)
     before = tree(tmp_path / "dedup")
     target = tmp_path / "dedup/sums/000001.txt"
-    for damage in (lambda: target.write_bytes(b""), target.unlink, lambda: target.write_bytes(b"99")):
+    for damage in (
+        lambda: target.write_bytes(b""),
+        target.unlink,
+        lambda: target.write_bytes(b"99"),
+    ):
         damage()
         flipped = target.exists() and target.stat().st_size > 0
         assert execute(tmp_path).skipped == flipped
@@ -57,10 +63,14 @@ def test_a_quarantine_of_what_is_made_again_goes_and_that_is_said(tmp_path, caps
     (tmp_path / "dedup/sums/000000.txt").unlink()
     execute(tmp_path)
     assert not listed.exists()
-    assert f"{listed} is removed: what it speaks of is made again" in " ".join(capsys.readouterr().err.split())
+    assert f"{listed} is removed: what it speaks of is made again" in " ".join(
+        capsys.readouterr().err.split()
+    )
 
 
-@pytest.mark.parametrize(("fault", "code", "message"), [("bug", 1, "ZeroDivisionError"), ("user", 64, "seventh seal")])
+@pytest.mark.parametrize(
+    ("fault", "code", "message"), [("bug", 1, "ZeroDivisionError"), ("user", 64, "seventh seal")]
+)
 def test_failed_unit_leaves_the_others_and_a_rerun_finishes(tmp_path, fault, code, message):
     with pytest.raises(PartialFailureError, match=message) as caught:
         execute(tmp_path, fault=fault)
@@ -99,16 +109,25 @@ def test_a_record_that_a_worker_of_another_version_wrote_is_named(tmp_path, monk
 
     with monkeypatch.context() as patch:
         patch.setattr(UnitRecord, "save", foreign)
-        with pytest.raises(IntegrityError, match=r"square-000000\.json: expected the record .* the same version"):
+        with pytest.raises(
+            IntegrityError, match=r"square-000000\.json: expected the record .* the same version"
+        ):
             execute(tmp_path)
     execute(tmp_path)
     execute(tmp_path / "other")
     assert tree(tmp_path / "dedup") == tree(tmp_path / "other/dedup")
 
 
-@pytest.mark.parametrize(("tasks", "workers", "processes"), [(1, 1, 1), (3, 1, 1), (4, 2, 2), (9, 9, 5)])
+@pytest.mark.parametrize(
+    ("tasks", "workers", "processes"), [(1, 1, 1), (3, 1, 1), (4, 2, 2), (9, 9, 5)]
+)
 def test_every_unit_runs_once_in_as_many_processes_as_asked(tmp_path, tasks, workers, processes):
-    run_units(Noting(tmp_path), [3, 1, 4, 5, 9], ExecutorConfig(tasks=tasks, workers=workers), lambda: None)
+    run_units(
+        Noting(tmp_path),
+        [3, 1, 4, 5, 9],
+        ExecutorConfig(tasks=tasks, workers=workers),
+        lambda: None,
+    )
     assert {path.stem for path in tmp_path.glob("*.done")} == {"1", "3", "4", "5", "9"}
     assert {path.read_text() for path in tmp_path.glob("*.started")} == {"x"}
     found = {path.read_text() for path in tmp_path.glob("*.done")}
@@ -119,7 +138,12 @@ def test_every_unit_runs_once_in_as_many_processes_as_asked(tmp_path, tasks, wor
 def test_a_dry_run_names_what_is_to_do_and_what_may_not_fit(tmp_path, monkeypatch, capsys):
     write_corpus(tmp_path / "corpus")
     (tmp_path / "recipe.yaml").write_text(RECIPE)
-    words = ["--config", str(tmp_path / "recipe.yaml"), f"input={tmp_path / 'corpus'}", f"output={tmp_path / 'out'}"]
+    words = [
+        "--config",
+        str(tmp_path / "recipe.yaml"),
+        f"input={tmp_path / 'corpus'}",
+        f"output={tmp_path / 'out'}",
+    ]
     assert main(["--dry-run", *words, "executor={tasks: 3, workers: 2}"]) == 0
     said = capsys.readouterr().out
     assert "executor: local, tasks of a pass: 3, 2 at a time\n" in said

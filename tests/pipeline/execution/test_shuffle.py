@@ -98,7 +98,9 @@ def test_every_changed_bit_and_every_cut_is_noticed(tmp_path):
             assert read(tmp_path, "a") == [b"".join(parts) for parts in PIECES]
         except IntegrityError:
             found += 1
-    assert 8 * len(content) - 64 <= found < 8 * len(content), "only the place of an empty piece may change"
+    assert 8 * len(content) - 64 <= found < 8 * len(content), (
+        "only the place of an empty piece may change"
+    )
     for size in range(len(content)):
         path.write_bytes(content[:size])
         with pytest.raises(IntegrityError):

@@ -34,20 +34,26 @@ def recipe(*stages):
     return validate(Recipe, {"corpus": "c", "output": "out", **keys}, "test")
 
 
-@pytest.mark.parametrize(("stage", "lacking"), [("train_tokenizer", "clean"), ("dedup", "clean"), ("corrupt", "group")])
+@pytest.mark.parametrize(
+    ("stage", "lacking"), [("train_tokenizer", "clean"), ("dedup", "clean"), ("corrupt", "group")]
+)
 def test_a_stage_that_lacks_another_is_named(stage, lacking):
     with pytest.raises(ConfigurationError, match=f"key '{stage}' needs the key '{lacking}' too"):
         check_recipe(recipe(stage))
     check_recipe(recipe("clean", "train_tokenizer", "encode"))
 
 
-@pytest.mark.parametrize(("giving", "said"), [((), "none"), (("train_tokenizer", "tokenizer"), "train_tokenizer and")])
+@pytest.mark.parametrize(
+    ("giving", "said"), [((), "none"), (("train_tokenizer", "tokenizer"), "train_tokenizer and")]
+)
 def test_one_stage_gives_the_tokenizer(giving, said):
     keys = {"clean": {}, "encode": {}, **{stage: {} for stage in giving}}
     if "tokenizer" in giving:
         keys["tokenizer"] = {"path": "vocab.txt"}
     both = validate(Recipe, {"corpus": "c", "output": "out", **keys}, "test")
-    with pytest.raises(ConfigurationError, match=f"one of the keys 'train_tokenizer' and 'tokenizer', got {said}"):
+    with pytest.raises(
+        ConfigurationError, match=f"one of the keys 'train_tokenizer' and 'tokenizer', got {said}"
+    ):
         tokenizer_stage(both)
     assert tokenizer_stage(recipe("clean", "train_tokenizer", "encode")).name == "train_tokenizer"
 
@@ -84,9 +90,14 @@ def test_the_last_documents_are_those_of_the_last_stage_that_wrote_some(tmp_path
         ("train_tokenizer", "dedup", None, False),
     ],
 )
-def test_the_key_of_a_stage_holds_what_decides_its_bytes_and_nothing_else(name, key, value, changes):
+def test_the_key_of_a_stage_holds_what_decides_its_bytes_and_nothing_else(
+    name, key, value, changes
+):
     plain = {"corpus": "c", "output": "out", "clean": {}, "dedup": {}, "train_tokenizer": {}}
-    keys = [stage_key(stage_of(validate(Recipe, data, "test"), name), "up") for data in (plain, {**plain, key: value})]
+    keys = [
+        stage_key(stage_of(validate(Recipe, data, "test"), name), "up")
+        for data in (plain, {**plain, key: value})
+    ]
     assert (keys[0] != keys[1]) == changes
 
 
@@ -117,9 +128,17 @@ def load(folder, unit):
     ("options", "code", "message"),
     [
         ({"error": StorageError("disk full")}, 74, "disk full"),
-        ({"error": OSError(28, "No space left on device")}, 74, "0.txt: No space left on device; free some space"),
+        (
+            {"error": OSError(28, "No space left on device")},
+            74,
+            "0.txt: No space left on device; free some space",
+        ),
         ({"error": OSError(2, "No such file", "/in/a")}, 74, "/in/a: No such file; copy it again"),
-        ({"error": OSError(13, "Permission denied", "/in/a")}, 74, "/in/a: Permission denied; change its permissions"),
+        (
+            {"error": OSError(13, "Permission denied", "/in/a")},
+            74,
+            "/in/a: Permission denied; change its permissions",
+        ),
         ({"error": ZeroDivisionError("by 0")}, 1, "ZeroDivisionError('by 0')"),
         ({"lose": 1}, 65, "do not add up"),
     ],
@@ -128,7 +147,12 @@ def test_a_failed_unit_says_why(tmp_path, options, code, message):
     unit = runner(tmp_path, **options)
     unit(0)
     record = load(tmp_path, 0)
-    assert (record.status, record.exit_code, record.counts, record.outputs) == ("failed", code, {}, {})
+    assert (record.status, record.exit_code, record.counts, record.outputs) == (
+        "failed",
+        code,
+        {},
+        {},
+    )
     assert message in record.error
     assert ("Traceback" in record.trace) == (code == 1)
     assert (tmp_path / "dedup" / "0.txt").exists() == ("lose" in options)
@@ -142,7 +166,11 @@ def test_a_process_that_ends_in_the_middle_leaves_its_mark(tmp_path):
     assert (unit.has_started(2), unit.has_started(1), unit.has_result(2)) == (True, False, False)
     unit.give_up(2, "its worker process died")
     record = load(tmp_path, 2)
-    assert (record.status, record.exit_code, record.error) == ("failed", 69, "its worker process died")
+    assert (record.status, record.exit_code, record.error) == (
+        "failed",
+        69,
+        "its worker process died",
+    )
 
 
 def write(folder, unit=0, pass_name="main", status="ok", files=("a/0.txt", "tmp/0.txt")):
@@ -198,7 +226,12 @@ def test_the_digest_is_that_of_what_is_published(tmp_path):
 
 
 def test_a_file_without_a_record_of_its_name_and_a_failed_unit_are_left_out(tmp_path):
-    kept = [write(tmp_path, 2), write(tmp_path, 9, status="failed"), write(tmp_path, 11), write(tmp_path, 1, "score")]
+    kept = [
+        write(tmp_path, 2),
+        write(tmp_path, 9, status="failed"),
+        write(tmp_path, 11),
+        write(tmp_path, 1, "score"),
+    ]
     (tmp_path / "records/000001.json").write_text("{")
     (tmp_path / "records/000010.json").write_bytes((tmp_path / "records/000002.json").read_bytes())
     assert list(read_records(tmp_path)) == kept

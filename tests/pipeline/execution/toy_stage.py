@@ -39,7 +39,10 @@ class Gather(Pass):
     name: str = "main"
 
     def run(self, unit, output):
-        mine = [int((output.folder / f"tmp/{i:06d}.txt").read_text()) for i in range(unit, self.of, self.units)]
+        mine = [
+            int((output.folder / f"tmp/{i:06d}.txt").read_text())
+            for i in range(unit, self.of, self.units)
+        ]
         with output.file(f"sums/{unit:06d}.txt") as path:
             path.write_text(str(sum(mine)))
         return {"documents_in": len(mine), "documents_out": len(mine)}

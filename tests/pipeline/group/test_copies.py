@@ -13,7 +13,14 @@ from clozeline.pipeline.group.documents import place_key, train_documents, with_
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.seeding import fraction
-from tests.pipeline.balance.balanced import MLM, NAMES, SOURCES, read_factors, run_balanced, write_languages
+from tests.pipeline.balance.balanced import (
+    MLM,
+    NAMES,
+    SOURCES,
+    read_factors,
+    run_balanced,
+    write_languages,
+)
 from tests.pipeline.token_sets import all_rows, files_of
 
 HALF = {"alpha": 0.3, "max_copies": 9, "sources": {"books": 1.5}}
@@ -46,13 +53,17 @@ def test_every_document_is_grouped_as_often_as_its_factor_says(out):
     wanted = wanted_copies(tokens, read_factors(out)["factors"])
     assert set(wanted.values()) == {0, 1, 2, 3, 4, 5, 7}
     copies = defaultdict(list)
-    for uid, copy in zip(grouped.fixed["document_uid"], grouped.fixed["copy"].tolist(), strict=True):
+    for uid, copy in zip(
+        grouped.fixed["document_uid"], grouped.fixed["copy"].tolist(), strict=True
+    ):
         copies[uid.tobytes()].append(copy)
     assert {uid: sorted(found) for uid, found in copies.items()} == {
         uid: list(range(number)) for uid, number in wanted.items() if number
     }
     places = {uid.tobytes(): row for row, uid in enumerate(tokens.fixed["document_uid"])}
-    assert len(set(grouped.fixed["uid"].tolist())) == len(grouped), "each copy is corrupted on its own"
+    assert len(set(grouped.fixed["uid"].tolist())) == len(grouped), (
+        "each copy is corrupted on its own"
+    )
     assert set(all_rows(out / DOCUMENTS / "heldout").fixed["copy"].tolist()) == {0}
     for row, uid in enumerate(grouped.fixed["document_uid"]):
         one = places[uid.tobytes()]
@@ -78,7 +89,9 @@ def test_natural_proportions_give_the_bytes_of_a_run_without_balance(tmp_path):
     made = []
     for name, balance in (("with", {"alpha": 1}), ("without", None)):
         write_languages(tmp_path / name)
-        run_balanced(tmp_path / name, balance, *(["balance"] if balance else []), "group", "corrupt")
+        run_balanced(
+            tmp_path / name, balance, *(["balance"] if balance else []), "group", "corrupt"
+        )
         files = files_of(tmp_path / name).items()
         made.append({path: data for path, data in files if path.startswith(("group/", "corrupt/"))})
     found, plain = made
@@ -96,7 +109,10 @@ def test_units_in_any_order_give_the_same_bytes(out, tmp_path):
     _, factors = open_shards(out / DOCUMENTS / "train").manifest.parents
     path = tmp_path / "balance" / "factors.json"
     assert (factors.name, factors.role, factors.digest) == ("balance", "factors", file_hash(path))
-    path.write_text(path.read_text(encoding="utf-8").replace('"max_copies": 9', '"max_copies": 8'), encoding="utf-8")
+    path.write_text(
+        path.read_text(encoding="utf-8").replace('"max_copies": 9', '"max_copies": 8'),
+        encoding="utf-8",
+    )
     with pytest.raises(IntegrityError, match=r"factors.json.*not the bytes that 'balance' wrote"):
         run_balanced(tmp_path, HALF, "group")
 
@@ -104,13 +120,24 @@ def test_units_in_any_order_give_the_same_bytes(out, tmp_path):
 def test_copies_are_counted(tmp_path):
     tokens = write_languages(tmp_path, pairs=True)
     pairs = [*MLM, {"name": "translation_lm", "label": "tlm", "max_length": 80}]
-    counts = run_balanced(tmp_path, {"alpha": 0.3, "max_copies": 2}, "balance", "group", corrupt=pairs)
+    counts = run_balanced(
+        tmp_path, {"alpha": 0.3, "max_copies": 2}, "balance", "group", corrupt=pairs
+    )
     balance = counts["balance"]
     group = counts["group"]
     read = group["read"]["train"]
     copies = group["copies"]
-    sources = [source for kind in ("texts", "pairs") for found in balance[kind].values() for source in found.values()]
-    assert read["documents"] == group["documents"]["train"] == sum(source["documents"] for source in sources)
+    sources = [
+        source
+        for kind in ("texts", "pairs")
+        for found in balance[kind].values()
+        for source in found.values()
+    ]
+    assert (
+        read["documents"]
+        == group["documents"]["train"]
+        == sum(source["documents"] for source in sources)
+    )
     assert read["tokens"] + read["target_tokens"] == sum(source["tokens"] for source in sources)
     wanted = wanted_copies(tokens, read_factors(tmp_path)["factors"])
     assert copies["left_out"] == list(wanted.values()).count(0) > 0

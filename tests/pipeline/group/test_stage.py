@@ -19,12 +19,18 @@ from tests.pipeline.token_sets import WORDS, files_of, recipe, run_stage, write_
 LENGTHS = [(31 * document) % 90 for document in range(150)]
 MLM = [{"name": "masked_lm", "max_length": 34}]
 PAIRED = [
-    *({"name": name, "max_length": 34} for name in ("next_sentence_prediction", "sentence_order_prediction")),
+    *(
+        {"name": name, "max_length": 34}
+        for name in ("next_sentence_prediction", "sentence_order_prediction")
+    ),
     {"name": "translation_lm", "max_length": 34},
     {"name": "text_to_text", "input_length": 34, "target_length": 60},
     {
         "name": "mixture",
-        "parts": [{"name": "span_corruption", "label": str(length), "input_length": length} for length in (20, 40)],
+        "parts": [
+            {"name": "span_corruption", "label": str(length), "input_length": length}
+            for length in (20, 40)
+        ],
     },
 ]
 
@@ -45,7 +51,8 @@ def test_train_and_heldout(tmp_path):
     uids = set(uids_of(tokens))
     held = {uid for uid in uids if is_heldout(uid, 0.6, 1)}
     sets = {
-        split: open_shards(tmp_path / "group/packed-32-sep" / split, verify="shard") for split in ("train", "heldout")
+        split: open_shards(tmp_path / "group/packed-32-sep" / split, verify="shard")
+        for split in ("train", "heldout")
     }
     for split, documents, shards in (("train", uids - held, 5), ("heldout", held, 3)):
         assert len(sets[split].manifest.shards) == shards
@@ -55,7 +62,11 @@ def test_train_and_heldout(tmp_path):
             assert {(order_key(uid, "order", 1) * shards) >> 64 for uid in uids_of(rows)} == {shard}
             assert (np.diff(mix(rows.fixed["uid"]).astype(object)) > 0).all()
     assert counts["documents"] == {"train": len(uids) - len(held), "heldout": len(held)}
-    assert counts["tokens_in"] == sum(LENGTHS) == counts["tokens_in_samples"] + sum(counts["tokens_dropped"].values())
+    assert (
+        counts["tokens_in"]
+        == sum(LENGTHS)
+        == counts["tokens_in_samples"] + sum(counts["tokens_dropped"].values())
+    )
     assert counts["documents_dropped"] == {"empty": LENGTHS.count(0)}
     assert counts["samples"] == sum(map(len, sets.values()))
     manifest = sets["train"].manifest
@@ -67,11 +78,15 @@ def test_train_and_heldout(tmp_path):
 
 def test_new_objectives_and_other_orders_leave_every_byte_of_the_sets_there_were(tmp_path):
     found = []
-    for number, entries in enumerate((PAIRED, [*MLM, *reversed(PAIRED), {"name": "causal_lm", "max_length": 30}])):
+    for number, entries in enumerate(
+        (PAIRED, [*MLM, *reversed(PAIRED), {"name": "causal_lm", "max_length": 30}])
+    ):
         folder = tmp_path / str(number)
         write_token_set(folder, LENGTHS, shards=3)
         run_stage(recipe(folder, entries, heldout=0.3), "group", backwards=bool(number))
-        found.append({name: data for name, data in files_of(folder / "group").items() if "/" in name})
+        found.append(
+            {name: data for name, data in files_of(folder / "group").items() if "/" in name}
+        )
     assert len({name.split("/")[0] for name in found[0]}) == 5
     assert found[0].items() <= found[1].items()
 
@@ -85,7 +100,9 @@ def test_pairs_are_accounted_for_and_partners_are_of_the_same_split_and_shard(tm
         assert sum(found["tokens_in"] for found in splits.values()) == total
     assert counts["sets"]["parallel-31-none-cut=longer"]["train"]["tokens_dropped"]["empty"] > 0
     for split in ("train", "heldout"):
-        shards = open_shards(tmp_path / "group/sentence_pair-31-none-partner=True-short_rate=0.1" / split)
+        shards = open_shards(
+            tmp_path / "group/sentence_pair-31-none-partner=True-short_rate=0.1" / split
+        )
         for shard in range(len(shards.manifest.shards)):
             for row in rows_of_shard(shards, shard):
                 partner = row["partner_document_uid"].tobytes()
@@ -117,7 +134,9 @@ def test_empty_sets_are_an_error(tmp_path, lengths, entries, heldout, message):
 
 def test_a_shard_without_documents_has_the_columns_of_a_full_one(tmp_path):
     write_token_set(tmp_path, [9], shards=2)
-    none, some = sorted((train_documents(tmp_path / "encode", shard, 0.0, 1) for shard in (0, 1)), key=len)
+    none, some = sorted(
+        (train_documents(tmp_path / "encode", shard, 0.0, 1) for shard in (0, 1)), key=len
+    )
     assert (len(none), len(some)) == (0, 1)
     types = [
         {name: values.dtype for name, values in rows.fixed.items()}
@@ -144,7 +163,9 @@ def test_sets_follow_from_the_objectives_in_any_order(order, count):
         {"name": "sentence_reordering", "max_length": 40},
     ]
     chosen = [plain[index] for index in order[:count]]
-    entries = recipe(Path("unused"), [{**entry, "label": str(n)} for n, entry in enumerate(chosen)]).corrupt
+    entries = recipe(
+        Path("unused"), [{**entry, "label": str(n)} for n, entry in enumerate(chosen)]
+    ).corrupt
     found = sample_sets(entries, WORDS)
     built = [entry.build(WORDS) for entry in entries]
     assert [one.label for one in found] == sorted({objective.grouping.label for objective in built})
@@ -156,7 +177,10 @@ def test_sets_follow_from_the_objectives_in_any_order(order, count):
 
 def test_the_sets_are_part_of_the_key(tmp_path):
     write_token_set(tmp_path, LENGTHS)
-    entries = [{"name": "document_rotation", "max_length": 40}, {"name": "sentence_reordering", "max_length": 40}]
+    entries = [
+        {"name": "document_rotation", "max_length": 40},
+        {"name": "sentence_reordering", "max_length": 40},
+    ]
     versions = [GroupStage(recipe(tmp_path, some)).version() for some in (entries, entries[1:])]
     assert versions[0] != versions[1], "they follow the objectives"
 

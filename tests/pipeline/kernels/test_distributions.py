@@ -77,7 +77,9 @@ def test_exponentials_are_logarithms():
 
 
 def test_exponentials_have_the_same_bits_everywhere():
-    found = exponentials(np.array([0, 2**20 + 3, 2**47 - 1, 2**48 - 2**30], np.uint64)).view(np.uint64)
+    found = exponentials(np.array([0, 2**20 + 3, 2**47 - 1, 2**48 - 2**30], np.uint64)).view(
+        np.uint64
+    )
     bits = [0x4040FB6B4B37945B, 0x4033687A671AF8D1, 0x3FE62E42FEFA3A0F, 0x3ED00001FFE0554D]
     assert found.tolist() == bits
 

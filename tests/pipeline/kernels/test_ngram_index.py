@@ -20,7 +20,11 @@ def index_of(items, ngram=13):
 def found_in(matcher, texts):
     """The (text, word, run) of all matches."""
     runs = matcher.index.runs.to_pylist()
-    return {(number, word, runs[entry]) for number, text in enumerate(texts) for word, entry in matcher.find(text)}
+    return {
+        (number, word, runs[entry])
+        for number, text in enumerate(texts)
+        for word, entry in matcher.find(text)
+    }
 
 
 def entries_of(items, ngram):
@@ -37,7 +41,11 @@ LETTERS = st.lists(st.sampled_from("ab"), max_size=9).map(" ".join)
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.lists(LETTERS, max_size=3), max_size=8), st.lists(LETTERS, max_size=5), st.integers(5, 7))
+@given(
+    st.lists(st.lists(LETTERS, max_size=3), max_size=8),
+    st.lists(LETTERS, max_size=5),
+    st.integers(5, 7),
+)
 def test_entries_items_and_matches_are_those_of_sets(items, texts, ngram):
     index = index_of(items, ngram)
     expected = entries_of(items, ngram)
@@ -69,7 +77,9 @@ def test_equal_hashes_remove_nothing_and_hide_nothing(monkeypatch, bits):
     others = [prose(draw, 60) for _ in range(5)]
     assert found_in(matcher, others) == set()
     texts = [f"{text} {item[0]} {text}" for text, item in zip(others, items, strict=False)]
-    found = [{run for text, _, run in found_in(matcher, texts) if text == number} for number in range(5)]
+    found = [
+        {run for text, _, run in found_in(matcher, texts) if text == number} for number in range(5)
+    ]
     assert found == [entries_of([item], 13).keys() for item in items[:5]]
 
 

@@ -31,7 +31,9 @@ def test_framed(lists, head, tail):
     whole = Ragged.from_lists([[5, 6], *lists], np.uint16)
     for original in (Ragged.from_lists(lists, np.uint16), Ragged(whole.values, whole.offsets[1:])):
         found = add_special_tokens(original, head, tail)
-        assert [found[row].tolist() for row in range(len(lists))] == [[*ends[0], *one, *ends[1]] for one in lists]
+        assert [found[row].tolist() for row in range(len(lists))] == [
+            [*ends[0], *one, *ends[1]] for one in lists
+        ]
         assert not np.shares_memory(found.values, original.values)
 
 
@@ -52,9 +54,18 @@ def test_spans_mark_their_values_and_no_others(gaps_and_lengths, rest):
 
 
 def test_values_and_starts_go_where_they_are_wanted():
-    assert insert_at(np.array([5, 6, 7]), np.array([0, 3]), np.array([8, 9])).tolist() == [8, 5, 6, 9, 7]
+    assert insert_at(np.array([5, 6, 7]), np.array([0, 3]), np.array([8, 9])).tolist() == [
+        8,
+        5,
+        6,
+        9,
+        7,
+    ]
     ones = scalars(np.array([3, 4]), np.uint8)
-    assert (ones.values.dtype, [ones[row].tolist() for row in range(len(ones))]) == (np.uint8, [[3], [4]])
+    assert (ones.values.dtype, [ones[row].tolist() for row in range(len(ones))]) == (
+        np.uint8,
+        [[3], [4]],
+    )
     starts = Ragged.from_lists([[0, 3], [0], [0, 1, 2]], np.uint16)
     assert shift_starts(starts, 2).values.tolist() == [0, 5, 0, 0, 3, 4]
     assert trim(starts) is starts
@@ -87,7 +98,11 @@ def test_segments_that_end_on_a_portion_or_behind_the_values(empty):
     values = np.arange(1 << 16, dtype=np.uint16)
     starts = np.array([0, *[5] * empty, 0, 0])
     lengths = np.array([1 << 16, *[0] * empty, (1 << 16) - 1, 1])
-    assert segments(values, starts, lengths).tolist() == [*values.tolist(), *values[:-1].tolist(), 0]
+    assert segments(values, starts, lengths).tolist() == [
+        *values.tolist(),
+        *values[:-1].tolist(),
+        0,
+    ]
     for length in (3, 300):
         with pytest.raises(IndexError):
             segments(np.zeros(2 * length), np.array([0, length + 1]), np.array([length, length]))
@@ -110,10 +125,15 @@ def test_starts_in_rows(lengths, data):
     starts = sorted(data.draw(st.sets(st.integers(0, int(offsets[-1]) + 2))))
     found = starts_in_rows(np.array(starts, np.int64), offsets)
     for row, (first, last) in enumerate(itertools.pairwise(offsets)):
-        assert found[row].tolist() == [0, *(start - first for start in starts if first < start < last)]
+        assert found[row].tolist() == [
+            0,
+            *(start - first for start in starts if first < start < last),
+        ]
 
 
-@pytest.mark.parametrize("bits", [[], [0], [0, 1, 2], [3, 9], [5, 6], [0, 2, 4, 6, 8, 10], list(range(12))])
+@pytest.mark.parametrize(
+    "bits", [[], [0], [0, 1, 2], [3, 9], [5, 6], [0, 2, 4, 6, 8, 10], list(range(12))]
+)
 @pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
 def test_id_set(bits, dtype):
     bitmap = np.zeros(12, np.bool_)

@@ -47,7 +47,9 @@ def test_a_float_means_the_decimal_that_it_prints_as():
     assert largest_remainders([1e308, 1e308], 5) == (3, 2)
 
 
-@pytest.mark.parametrize("weights", [[], [1.0, 0.0], [1.0, -1.0], [float("inf")], [float("nan"), 1.0]])
+@pytest.mark.parametrize(
+    "weights", [[], [1.0, 0.0], [1.0, -1.0], [float("inf")], [float("nan"), 1.0]]
+)
 def test_weights_must_be_finite_and_above_0(weights):
     with pytest.raises(ValueError, match=r"above 0|Invalid literal"):
         largest_remainders(weights, 10)
@@ -68,7 +70,9 @@ def test_rates_of_tasks():
     assert shares(task_weights([100, 400, 10**9], 900, 2.0)) == (166_667, 333_333, 500_000)
     assert shares(task_weights([5, 5], 10, 1.0, [3.0, 1.0])) == (750_000, 250_000)
     assert shares_to_keep([Fraction(1), Fraction(1)], [100, 400]) == (MILLION, 250_000)
-    assert shares_to_keep([Fraction(1), Fraction(1)], [1, 10**9]) == (MILLION, 1), "no task is left out as a whole"
+    assert shares_to_keep([Fraction(1), Fraction(1)], [1, 10**9]) == (MILLION, 1), (
+        "no task is left out as a whole"
+    )
 
 
 @given(st.integers(0, 70_000), st.integers(0, 1_000_000), st.none() | st.integers(0, 70_000))
@@ -78,7 +82,12 @@ def test_count_equals_fractions(n, ppm, most):
     assert int(count_at_rate(np.int64(n), ppm, most)) == wanted
 
 
-@given(st.integers(0, 70_000), st.integers(0, MILLION), st.integers(0, MILLION), st.integers(0, 2**32 - 1))
+@given(
+    st.integers(0, 70_000),
+    st.integers(0, MILLION),
+    st.integers(0, MILLION),
+    st.integers(0, 2**32 - 1),
+)
 @example(10, 200_000, 500_000, 2**32 - 1)
 @example(10, 200_000, 500_000, 0)
 def test_counts_between_rates_equal_fractions(n, one, other, bits):
@@ -90,7 +99,9 @@ def test_counts_between_rates_equal_fractions(n, one, other, bits):
     assert count_between(np.array([n]), low, high, np.array([bits], np.uint64)).tolist() == [wanted]
 
 
-@given(st.integers(0, 20) | st.integers(0, 70_000), st.integers(1000, 100_000), st.integers(1, 70_000))
+@given(
+    st.integers(0, 20) | st.integers(0, 70_000), st.integers(1000, 100_000), st.integers(1, 70_000)
+)
 @example(2, 10_000, 9)
 def test_spans_equal_fractions(noise, mean, room):
     half_up = floor(Fraction(1000 * noise, mean) + Fraction(1, 2))
@@ -109,14 +120,17 @@ def test_rates_are_read_as_decimals():
 
 
 @given(
-    numbers=st.lists(st.integers(1, 10**13), min_size=1, max_size=5), exponent=st.sampled_from(["0.3", "0.5", "0.7"])
+    numbers=st.lists(st.integers(1, 10**13), min_size=1, max_size=5),
+    exponent=st.sampled_from(["0.3", "0.5", "0.7"]),
 )
 def test_powers_equal_those_of_another_library(numbers, exponent):
     """To 39 of the 40 digits; the last one is rounded."""
     with mpmath.workdps(60):
         wanted = [mpmath.mpf(number) ** mpmath.mpf(exponent) for number in numbers]
         for one, other in zip(powers(numbers, Decimal(exponent)), wanted, strict=True):
-            assert abs(mpmath.mpf(one.numerator) / one.denominator / other - 1) < mpmath.mpf(10) ** -39
+            assert (
+                abs(mpmath.mpf(one.numerator) / one.denominator / other - 1) < mpmath.mpf(10) ** -39
+            )
 
 
 def test_exact_powers_are_exact():

@@ -46,9 +46,13 @@ def test_choose_without_rows_and_everything():
 
 @pytest.mark.parametrize("equal", [True, False], ids=["equal rows", "ragged rows"])
 def test_choose_weighted_equals_a_plain_sort_of_times(equal):
-    candidates = np.full(40, 70) if equal else np.array([(17 * row * row + row) % 91 for row in range(60)])
+    candidates = (
+        np.full(40, 70) if equal else np.array([(17 * row * row + row) % 91 for row in range(60)])
+    )
     means = (1 + np.arange(1009)) ** 0.5
-    ids = Ragged((np.arange(candidates.sum()) * 7919 % 1009).astype(np.uint16), offsets_of(candidates))
+    ids = Ragged(
+        (np.arange(candidates.sum()) * 7919 % 1009).astype(np.uint16), offsets_of(candidates)
+    )
     counts = candidates * 7 // 20
     chosen = choose_weighted(KEYS[: len(counts)], ids, means, counts, SLOTS)
     for row, (size, number) in enumerate(zip(candidates.tolist(), counts.tolist(), strict=True)):
@@ -62,7 +66,9 @@ def test_reorder_takes_the_first_block_of_words_that_is_not_the_identity():
     orders = reorder(KEYS[:400], counts, ORDERS)
     for row, size in enumerate(counts.tolist()):
         blocks = (numbered(KEYS[row], ORDERS, size, start=attempt * size) for attempt in range(64))
-        wanted = list(range(size)) if size < 2 else next(b for b in blocks if b != list(range(size)))
+        wanted = (
+            list(range(size)) if size < 2 else next(b for b in blocks if b != list(range(size)))
+        )
         assert orders[row].tolist() == wanted
 
 
@@ -75,17 +81,29 @@ def test_reorder_swaps_after_64_identities(monkeypatch):
     assert [orders[row].tolist() for row in range(3)] == [[0], [1, 0, 2, 3], [1, 0]]
 
 
-@pytest.mark.parametrize(("mask_ppm", "random_ppm", "wanted"), [(1_000_000, 0, 3), (0, 0, 9), (0, 1_000_000, 5)])
+@pytest.mark.parametrize(
+    ("mask_ppm", "random_ppm", "wanted"), [(1_000_000, 0, 3), (0, 0, 9), (0, 1_000_000, 5)]
+)
 def test_roles_at_the_ends(mask_ppm, random_ppm, wanted):
     original = Ragged(np.full(1000, 9, np.uint16), np.arange(0, 1001, 5))
-    options = {"mask": 3, "replaceable": np.array([5]), "mask_ppm": mask_ppm, "random_ppm": random_ppm}
+    options = {
+        "mask": 3,
+        "replaceable": np.array([5]),
+        "mask_ppm": mask_ppm,
+        "random_ppm": random_ppm,
+    }
     assert set(draw_replacements(KEYS[:200], original, **options).tolist()) == {wanted}
 
 
 def test_compositions_of_a_total_are_equally_likely():
     drawn = compose(KEYS[:3000], np.full(3000, 4), np.full(3000, 2)).values.reshape(-1, 2).tolist()
     assert all(900 < drawn.count(parts) < 1100 for parts in ([1, 3], [2, 2], [3, 1]))
-    assert compose(KEYS[:3], np.array([3, 0, 7]), np.array([3, 0, 1])).values.tolist() == [1, 1, 1, 7]
+    assert compose(KEYS[:3], np.array([3, 0, 7]), np.array([3, 0, 1])).values.tolist() == [
+        1,
+        1,
+        1,
+        7,
+    ]
 
 
 @given(st.lists(st.lists(st.integers(0, 9), max_size=5), max_size=6))

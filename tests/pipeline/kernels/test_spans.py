@@ -7,15 +7,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.kernels.distributions import inverse_cdf, poisson_thresholds, reciprocal_thresholds
-from clozeline.pipeline.kernels.spans import clip_to_documents, count_noise_before, draw_lengths, limit_spans
+from clozeline.pipeline.kernels.distributions import (
+    inverse_cdf,
+    poisson_thresholds,
+    reciprocal_thresholds,
+)
+from clozeline.pipeline.kernels.spans import (
+    clip_to_documents,
+    count_noise_before,
+    draw_lengths,
+    limit_spans,
+)
 from clozeline.pipeline.rows import Ragged
 from clozeline.seeding import LENGTHS, random_bits
 
 KEYS = random_bits(np.array([7], np.uint64), 0, 60)[0]
 
 
-@given(st.lists(st.tuples(st.lists(st.integers(0, 4), min_size=1, max_size=8), st.integers(1, 9)), max_size=6))
+@given(
+    st.lists(
+        st.tuples(st.lists(st.integers(0, 4), min_size=1, max_size=8), st.integers(1, 9)),
+        max_size=6,
+    )
+)
 def test_merged_equals_a_plain_loop(cases):
     """Zero lengths are dropped from the end first, then the last spans become one."""
     limits = np.array([limit for _, limit in cases], np.int64)
@@ -46,7 +60,11 @@ def layout(seed):
     bounds = np.cumsum([0, *random.randint(1, 9, 12)]).tolist()
     cuts = np.sort(random.choice(bounds[-1] + 1, 16, replace=False)).tolist()
     begins = cuts[::2]
-    return begins, [int(random.randint(0, end - begin + 1)) for begin, end in pairwise([*begins, bounds[-1]])], bounds
+    return (
+        begins,
+        [int(random.randint(0, end - begin + 1)) for begin, end in pairwise([*begins, bounds[-1]])],
+        bounds,
+    )
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -61,7 +79,10 @@ def test_the_longest_part_of_each_span_is_left(seed):
 def test_noise_before_documents_counts_from_the_start_of_the_row(seed):
     """Also where a row ends with an empty span, which is not of the next row."""
     rows = [layout(8 * seed + row) for row in range(8)]
-    spans = [clip_to_documents(np.array(begins), np.array(sizes), np.array(ends[:-1])) for begins, sizes, ends in rows]
+    spans = [
+        clip_to_documents(np.array(begins), np.array(sizes), np.array(ends[:-1]))
+        for begins, sizes, ends in rows
+    ]
     documents = Ragged.from_lists([bounds[:-1] for _, _, bounds in rows], np.uint16)
     starts = Ragged.from_lists([begins for begins, _ in spans], np.uint16)
     found = count_noise_before(documents, starts, np.concatenate([sizes for _, sizes in spans]))

@@ -29,7 +29,9 @@ def test_words_equal_those_of_a_plain_loop(specials):
     words = find_words(ids, WORDS.opens_word(ids.values), IdSet(WORDS.special))
     for row, (first, last) in enumerate(pairwise(words.offsets.tolist())):
         wanted = slow_words(ids[row].tolist(), WORDS)
-        assert (words.starts[first:last] - ids.offsets[row]).tolist() == [word.start for word in wanted]
+        assert (words.starts[first:last] - ids.offsets[row]).tolist() == [
+            word.start for word in wanted
+        ]
         assert words.lengths[first:last].tolist() == [word.length for word in wanted]
         runs = [word.run for word in wanted]
         assert (words.run_ends[first:last] - first).tolist() == [
@@ -40,7 +42,9 @@ def test_words_equal_those_of_a_plain_loop(specials):
 
 
 @pytest.mark.parametrize("specials", [0.0, 0.15])
-@pytest.mark.parametrize("thresholds", [None, geometric_thresholds(200_000, 10)], ids=["words", "spans"])
+@pytest.mark.parametrize(
+    "thresholds", [None, geometric_thresholds(200_000, 10)], ids=["words", "spans"]
+)
 @pytest.mark.parametrize("rate", [0.0, 0.2, 0.6, 1.0])
 def test_words_within_a_budget_equal_those_of_a_plain_loop(rate, thresholds, specials):
     ids = samples(LENGTHS, specials=specials).columns["ids"]
@@ -56,7 +60,9 @@ def test_words_within_a_budget_equal_those_of_a_plain_loop(rate, thresholds, spe
 
 def test_words_longer_than_asked_become_single_tokens_and_runs_stay():
     """Runs of text: the first two words, the third, and those of the second row."""
-    words = RowWords(*map(np.array, ([0, 1, 6, 8, 9], [1, 4, 2, 1, 3], [2, 2, 3, 5, 5], [0, 3, 5], [7, 4])))
+    words = RowWords(
+        *map(np.array, ([0, 1, 6, 8, 9], [1, 4, 2, 1, 3], [2, 2, 3, 5, 5], [0, 3, 5], [7, 4]))
+    )
     split = split_long_words(words, np.array([3, 2]))
     assert split.starts.tolist() == [0, 1, 2, 3, 4, 6, 8, 9, 10, 11]
     assert split.lengths.tolist() == [1, 1, 1, 1, 1, 2, 1, 1, 1, 1]
@@ -66,5 +72,12 @@ def test_words_longer_than_asked_become_single_tokens_and_runs_stay():
 
 
 def test_runs_and_units_start_where_they_are_opened():
-    assert run_starts(np.array([2, 3, 5, 6, 7, 9])).tolist() == [True, False, True, False, False, True]
+    assert run_starts(np.array([2, 3, 5, 6, 7, 9])).tolist() == [
+        True,
+        False,
+        True,
+        False,
+        False,
+        True,
+    ]
     assert unit_starts(np.array([False, False, True, False, True])).tolist() == [0, 0, 2, 2, 4]

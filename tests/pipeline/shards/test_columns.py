@@ -50,9 +50,15 @@ PLACES = Feature("label_positions", "uint16", UNDO, "")
     ("change", "message"),
     [
         ({"columns": {}}, r"missing \['input_ids'\]"),
-        ({"columns": {"input_ids": Ragged.from_lists([[1], [70000]], np.uint32)}}, "0..65535, got 1..70000"),
+        (
+            {"columns": {"input_ids": Ragged.from_lists([[1], [70000]], np.uint32)}},
+            "0..65535, got 1..70000",
+        ),
         ({"columns": {"input_ids": Ragged.from_lists([[1], [-1]], np.int64)}}, "got -1..1"),
-        ({"columns": {"input_ids": Ragged.from_lists([[1]], np.uint16)}}, "expected 2 lists, got 1"),
+        (
+            {"columns": {"input_ids": Ragged.from_lists([[1]], np.uint16)}},
+            "expected 2 lists, got 1",
+        ),
         ({"fixed": {**fixed(np.arange(2)), "extra": np.zeros(2)}}, r"not declared \['extra'\]"),
         ({"fixed": {**fixed(np.arange(2)), "document_uid": np.zeros((2, 8), np.uint8)}}, "shape"),
     ],
@@ -71,7 +77,9 @@ def test_weights_are_never_rounded_when_written(tmp_path):
         write_shard(tmp_path / "x", bad, [*base_columns(), *weight], block_rows=4)
 
 
-@pytest.mark.parametrize("name", ["uint64", "list<uint16>", "fixed_size_binary[16]", "list<uint32>", "uint8"])
+@pytest.mark.parametrize(
+    "name", ["uint64", "list<uint16>", "fixed_size_binary[16]", "list<uint32>", "uint8"]
+)
 def test_types_parse_back_and_others_are_refused(name):
     role = None if "<" not in name else {"use": "label", "of": "y", "below": 3}
     spec = ColumnSpec.parse("x", name, "", role)
@@ -115,14 +123,19 @@ def test_every_id_survives_every_stage(tmp_path, size, width):
         ids = [column for column in shards.columns if "ids" in column.name]
         assert {column.dtype for column in ids} == {width}
         blocks = [shards.read_block(block) for block in range(len(shards.index))]
-        assert max(int(one.columns[column.name].values.max()) for one in blocks for column in ids) == size - 1
+        assert (
+            max(int(one.columns[column.name].values.max()) for one in blocks for column in ids)
+            == size - 1
+        )
     folder = tmp_path / "encode"
     with pa.ipc.open_file(str(folder / "shard-00000-of-00001.arrow")) as reader:
         column = reader.read_all()["token_ids"]
     assert str(column.type) == f"list<item: {width} not null>"
     np.testing.assert_array_equal(column[0].values.to_numpy(), tokens.columns["token_ids"][0])
     change_manifest(folder, lambda manifest: manifest["tokenizer"].update(vocab_size=size - 1))
-    with pytest.raises(DamagedBlock, match=f"ids below the vocabulary's {size - 1} in t.*_ids, got {size - 1}"):
+    with pytest.raises(
+        DamagedBlock, match=f"ids below the vocabulary's {size - 1} in t.*_ids, got {size - 1}"
+    ):
         open_shards(folder).read_block(0)
 
 
@@ -142,7 +155,11 @@ def test_counts_are_found_in_the_nearest_folder_above(tmp_path):
         path = tmp_path / f"{folder}encode/token_counts.arrow"
         path.parent.mkdir(parents=True)
         counts = np.arange(first, first + 4, dtype=np.uint64)
-        write_table(path, pa.table({"id": np.arange(4, dtype=np.uint32), "count": counts}), TOKEN_COUNTS_SCHEMA)
+        write_table(
+            path,
+            pa.table({"id": np.arange(4, dtype=np.uint32), "count": counts}),
+            TOKEN_COUNTS_SCHEMA,
+        )
         assert find_token_counts(manifest).tolist() == counts.tolist()
 
 
@@ -162,14 +179,18 @@ def test_auto_blocks_are_the_largest_that_fit_into_four_megabytes(length, id_byt
 
 def test_held_out_documents_stay_held_out_at_larger_fractions():
     uids = [number.to_bytes(16, "big") for number in range(2000)]
-    at = {share: {uid for uid in uids if is_heldout(uid, share, 1)} for share in (0.0, 0.05, 0.2, 1.0)}
+    at = {
+        share: {uid for uid in uids if is_heldout(uid, share, 1)} for share in (0.0, 0.05, 0.2, 1.0)
+    }
     assert at[0.0] == set()
     assert at[0.05] < at[0.2] < at[1.0] == set(uids)
     assert 330 < len(at[0.2]) < 470
     assert {uid for uid in uids if is_heldout(uid, 0.2, 2)} != at[0.2]
 
 
-@pytest.mark.parametrize(("shards", "fraction", "heldout"), [(8, 0.0, 0), (8, 0.01, 1), (8, 0.25, 2), (1, 0.9, 1)])
+@pytest.mark.parametrize(
+    ("shards", "fraction", "heldout"), [(8, 0.0, 0), (8, 0.01, 1), (8, 0.25, 2), (1, 0.9, 1)]
+)
 def test_units_are_training_shards_and_then_held_out_ones(shards, fraction, heldout):
     splits = Splits(shards, fraction)
     assert splits.heldout == heldout
@@ -196,7 +217,10 @@ def write_columns(folder, shards, *, name="score", rows=None, **changes):
     for shard in range(len(shards.manifest.shards)):
         blocks = [shards.read_block(block) for block in np.flatnonzero(shards.index.shard == shard)]
         ids = [block.columns["input_ids"] for block in blocks]
-        parts = [Rows({}, {name: Ragged((one.values / 2).astype(np.float16), one.offsets)}) for one in ids]
+        parts = [
+            Rows({}, {name: Ragged((one.values / 2).astype(np.float16), one.offsets)})
+            for one in ids
+        ]
         content = Rows.concatenate(parts)
         keep = np.arange(len(content) if rows is None else rows)
         path = folder / f"shard-{shard}.arrow"
@@ -221,7 +245,10 @@ def write_columns(folder, shards, *, name="score", rows=None, **changes):
 
 def test_columns_are_read_with_their_rows(shards, tmp_path):
     joined = JoinedShards(shards, [write_columns(tmp_path / "columns", shards)])
-    assert [spec.name for spec in joined.columns] == [*[spec.name for spec in shards.columns], "score"]
+    assert [spec.name for spec in joined.columns] == [
+        *[spec.name for spec in shards.columns],
+        "score",
+    ]
     assert joined.digest == shards.digest
     for block in range(len(shards.index)):
         plain = shards.read_block(block)
@@ -230,7 +257,9 @@ def test_columns_are_read_with_their_rows(shards, tmp_path):
             np.testing.assert_array_equal(rows.fixed[name], values)
         ids = plain.columns["input_ids"]
         np.testing.assert_array_equal(rows.columns["input_ids"].values, ids.values)
-        np.testing.assert_array_equal(rows.columns["score"].values, np.asarray([one / 2 for one in ids.values]))
+        np.testing.assert_array_equal(
+            rows.columns["score"].values, np.asarray([one / 2 for one in ids.values])
+        )
         np.testing.assert_array_equal(rows.columns["score"].offsets, ids.offsets)
         assert rows.columns["score"].values.dtype == np.float16
         assert set(joined.read_block(block, ["input_ids"]).columns) == {"input_ids"}
@@ -264,7 +293,10 @@ def test_a_block_in_quarantine_of_either_set_is_not_read(shards, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"parents": [{"name": "old", "digest": "0" * 64, "role": "rows"}]}, r"columns of old \(digest 0000"),
+        (
+            {"parents": [{"name": "old", "digest": "0" * 64, "role": "rows"}]},
+            r"columns of old \(digest 0000",
+        ),
         ({"variants": 3}, "3 variants, 17 rows in 5 blocks, .* has 1 variants"),
         ({"rows": 5}, "1 variants, 10 rows in 4 blocks, .* 17 rows in 5 blocks"),
         ({"name": "input_ids"}, "input_ids is a column of another set here"),
@@ -280,7 +312,9 @@ def test_samples_and_other_kinds_are_refused(shards, tmp_path):
     samples = write_set(tmp_path / "samples", parts, kind="samples", objective=None)
     with pytest.raises(ConfigurationError, match="online corruption makes other labels"):
         JoinedShards(samples, [write_columns(tmp_path / "columns", shards)])
-    with pytest.raises(ConfigurationError, match="expected a column set, as `clozeline teach` writes, got examples"):
+    with pytest.raises(
+        ConfigurationError, match="expected a column set, as `clozeline teach` writes, got examples"
+    ):
         JoinedShards(shards, [shards])
 
 

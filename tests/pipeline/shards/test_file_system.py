@@ -40,13 +40,22 @@ class AnsweringStore:
         return f"{self.site.url}{self.name}" if self.scheme == "http" else f"s3://{self.name}"
 
     def entry(self, **store):
-        options = {"key": self.key, "secret": self.secret, "client_kwargs": {"endpoint_url": self.site.url}}
-        return {"path": self.url, "store": {"fsspec": options if self.scheme == "s3" else {}, **store}}
+        options = {
+            "key": self.key,
+            "secret": self.secret,
+            "client_kwargs": {"endpoint_url": self.site.url},
+        }
+        return {
+            "path": self.url,
+            "store": {"fsspec": options if self.scheme == "s3" else {}, **store},
+        }
 
     def _send(self, request):
         size = len(self.content)
         asked = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("Range", ""))
-        answer = SimpleNamespace(start=0, stop=size, status=200, headers={}, body=None, says=None)  # Content-Range
+        answer = SimpleNamespace(
+            start=0, stop=size, status=200, headers={}, body=None, says=None
+        )  # Content-Range
         if asked:
             answer.start = int(asked[1])
             answer.stop = min(size, int(asked[2]) + 1)
@@ -56,7 +65,11 @@ class AnsweringStore:
         (self.change if asked else self.refuse)(answer)
         body = self.content[answer.start : answer.stop] if answer.body is None else answer.body
         request.send_response(answer.status)
-        headers = {"ETag": '"one"', "Content-Length": str(len(body)), "Last-Modified": "Fri, 01 May 2026 10:00:00 GMT"}
+        headers = {
+            "ETag": '"one"',
+            "Content-Length": str(len(body)),
+            "Last-Modified": "Fri, 01 May 2026 10:00:00 GMT",
+        }
         if answer.status == 206:
             headers["Content-Range"] = f"bytes {answer.start}-{answer.stop - 1}/{size}"
         if answer.says is not None:
@@ -109,7 +122,10 @@ def right(tmp_path):
 
 def shifted(answer):
     """The range before the one that was asked for, said honestly: as a cache gives that counts pages from zero."""
-    answer.start, answer.stop = max(0, answer.start - 500), max(0, answer.start - 500) + answer.stop - answer.start
+    answer.start, answer.stop = (
+        max(0, answer.start - 500),
+        max(0, answer.start - 500) + answer.stop - answer.start,
+    )
 
 
 def from_the_start(answer):
@@ -122,7 +138,9 @@ def unsaid(answer):
 
 
 @pytest.mark.parametrize("wrong", [shifted, from_the_start, unsaid])
-def test_another_range_is_never_taken_for_the_one_that_was_asked_for(store, wrong, right, pauses, tmp_path):
+def test_another_range_is_never_taken_for_the_one_that_was_asked_for(
+    store, wrong, right, pauses, tmp_path
+):
     turns = iter([False, True, False, True, True] + [False] * 99)
 
     def change(answer):
@@ -132,7 +150,9 @@ def test_another_range_is_never_taken_for_the_one_that_was_asked_for(store, wron
     store.change = change
     assert texts(store.entry(), tmp_path / "out") == right
     store.change = lambda answer: wrong(answer) if answer.start else None
-    with pytest.raises(PartialFailureError, match=r"cannot be read after 2 tries: asked for bytes=\d+-\d+, got "):
+    with pytest.raises(
+        PartialFailureError, match=r"cannot be read after 2 tries: asked for bytes=\d+-\d+, got "
+    ):
         texts(store.entry(retries=1), tmp_path / "other")
 
 
@@ -152,7 +172,9 @@ def test_the_rest_of_a_shorter_answer_is_asked_for(store, right, pauses, tmp_pat
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_busy_store_is_waited_for_as_long_as_it_asks(store, status, right, pauses, caplog, tmp_path):
+def test_a_busy_store_is_waited_for_as_long_as_it_asks(
+    store, status, right, pauses, caplog, tmp_path
+):
     asked = iter(["7", formatdate(time.time() + 20, usegmt=True), "40", "7", "7"])
 
     def change(answer):
@@ -210,7 +232,9 @@ def test_a_refusal_has_the_words_of_the_store(store, status, code, message, paus
     assert not pauses, "another try cures none of them"
 
 
-def test_a_missing_object_and_a_redirect_to_anything_but_the_web_are_told_from_it(store, pauses, tmp_path):
+def test_a_missing_object_and_a_redirect_to_anything_but_the_web_are_told_from_it(
+    store, pauses, tmp_path
+):
     def missing(answer):
         answer.status = 404
         answer.body = xml("NoSuchKey", "The specified key does not exist.")
@@ -252,7 +276,9 @@ def s3():
     server.start()
     host, port = server.get_host_and_port()
     login = {"aws_access_key_id": "test-key", "aws_secret_access_key": "test-secret"}
-    client = boto3.client("s3", endpoint_url=f"http://{host}:{port}", region_name="us-east-1", **login)
+    client = boto3.client(
+        "s3", endpoint_url=f"http://{host}:{port}", region_name="us-east-1", **login
+    )
     client.create_bucket(Bucket="bucket")
     for key in KEYS:
         client.put_object(Bucket="bucket", Key=key, Body=line(key))
@@ -261,7 +287,11 @@ def s3():
 
 
 def in_bucket(s3, path):
-    options = {"key": "test-key", "secret": "test-secret", "client_kwargs": {"endpoint_url": s3.meta.endpoint_url}}
+    options = {
+        "key": "test-key",
+        "secret": "test-secret",
+        "client_kwargs": {"endpoint_url": s3.meta.endpoint_url},
+    }
     return {"path": f"s3://bucket/{path}", "store": {"fsspec": options}}
 
 

@@ -29,7 +29,10 @@ def message(content, codec=None):
 
 def test_a_bomb_is_refused_before_memory_is_taken():
     """A few kilobytes that would become 64 MiB."""
-    content = Rows(fixed(np.arange(1)), {"input_ids": Ragged(np.zeros(1 << 25, np.uint16), np.array([0, 1 << 25]))})
+    content = Rows(
+        fixed(np.arange(1)),
+        {"input_ids": Ragged(np.zeros(1 << 25, np.uint16), np.array([0, 1 << 25]))},
+    )
     stored = message(content, "zstd")
     assert len(stored) < 20_000
     tracemalloc.start()
@@ -63,7 +66,12 @@ def test_arbitrary_damage_is_an_exception_never_a_crash(codec):
         for _ in range(draw.choice((1, 2, 8))):
             broken[draw.randrange(len(broken))] = draw.randrange(256)
         try:
-            found = decode(bytes(broken[: draw.choice((len(broken), draw.randrange(len(broken))))]), COLUMNS, 16, 4096)
+            found = decode(
+                bytes(broken[: draw.choice((len(broken), draw.randrange(len(broken))))]),
+                COLUMNS,
+                16,
+                4096,
+            )
         except BlockError:
             continue
         offsets = found.columns["input_ids"].offsets
@@ -82,7 +90,9 @@ def test_only_wanted_columns_are_taken(codec):
     found = decode(stored, COLUMNS, 40, size, {"uid", "input_ids"})
     assert (set(found.fixed), set(found.columns)) == ({"uid"}, {"input_ids"})
     assert found.fixed["uid"].tolist() == list(range(40))
-    assert found.columns["input_ids"].values.tolist() == content.columns["input_ids"].values.tolist()
+    assert (
+        found.columns["input_ids"].values.tolist() == content.columns["input_ids"].values.tolist()
+    )
     inside = np.shares_memory(found.fixed["uid"], np.frombuffer(stored, np.uint8))
     assert inside == (codec is None), "what is not compressed is a view of the stored bytes"
     with pytest.raises(BlockError, match=f"at most {size - 1} bytes"):
@@ -108,14 +118,18 @@ def put_index(folder, raw):
 
 def arrow_file(table, *, most=None, codec=None):
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
+    with pa.ipc.new_file(
+        sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)
+    ) as writer:
         writer.write_table(table, max_chunksize=most)
     return bytes(sink.getvalue().to_pybytes())
 
 
 def with_values(table, name, values):
     place = NAMES.index(name)
-    return table.set_column(place, table.schema.field(place), pa.array(values, table.schema.field(place).type))
+    return table.set_column(
+        place, table.schema.field(place), pa.array(values, table.schema.field(place).type)
+    )
 
 
 @pytest.fixture
@@ -185,12 +199,18 @@ def test_a_block_named_twice_is_refused(folder):
 def test_other_tables_are_no_index(folder):
     table = index_of(folder)
     nullable = pa.schema([pa.field(field.name, field.type) for field in table.schema])
-    columns = [pa.array([None, 0, 0, 1], pa.uint32()), *(column.combine_chunks() for column in table.columns[1:])]
+    columns = [
+        pa.array([None, 0, 0, 1], pa.uint32()),
+        *(column.combine_chunks() for column in table.columns[1:]),
+    ]
     absent = pa.Table.from_batches([pa.RecordBatch.from_arrays(columns, schema=table.schema)])
     for raw, message in [
         (arrow_file(table.rename_columns([*NAMES[:-1], "hash"])), "the columns"),
         (arrow_file(table.cast(nullable)), "the columns"),
-        (arrow_file(with_values(table, "offset", [1, 2, 3, 4]).drop_columns(["xxh3"])), "the columns"),
+        (
+            arrow_file(with_values(table, "offset", [1, 2, 3, 4]).drop_columns(["xxh3"])),
+            "the columns",
+        ),
         (arrow_file(absent), "with 1 nulls"),
         (arrow_file(table, most=2), "4 rows without nulls in shard, got 2"),
         (arrow_file(table.slice(0, 3)), "4 rows without nulls in shard, got 3"),
@@ -221,7 +241,9 @@ def test_a_bomb_of_an_index_is_refused_before_memory_is_taken(folder):
     assert tracemalloc.get_traced_memory()[1] < 4 << 20
     tracemalloc.stop()
     # A manifest that agrees with the bomb would need as many bytes of index.
-    change_manifest(folder, lambda m: (m["totals"].update(blocks=rows), m["shards"][0].update(blocks=rows - 1)))
+    change_manifest(
+        folder, lambda m: (m["totals"].update(blocks=rows), m["shards"][0].update(blocks=rows - 1))
+    )
     with pytest.raises(ManifestError, match="expected at least 400000000 bytes"):
         open_shards(folder)
 
@@ -237,5 +259,7 @@ def test_arbitrary_damage_ends_in_one_message(folder):
         put_index(folder, bytes(broken[: draw.choice((len(broken), draw.randrange(len(broken))))]))
         with contextlib.suppress(ManifestError, DamagedBlock):
             shards = open_shards(folder)
-            found = [uid for block in range(4) for uid in shards.read_block(block).fixed["uid"].tolist()]
+            found = [
+                uid for block in range(4) for uid in shards.read_block(block).fixed["uid"].tolist()
+            ]
             assert found == list(range(1, 14))

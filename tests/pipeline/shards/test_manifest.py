@@ -17,7 +17,9 @@ from tests.shard_sets import IDS, TOKENIZER, change_manifest, objective, toy_set
 
 
 def test_what_is_written_is_read(tmp_path):
-    shards = toy_set(tmp_path, [10, 3], codec="zstd", parents=[{"name": "toy", "digest": "d", "role": "samples"}])
+    shards = toy_set(
+        tmp_path, [10, 3], codec="zstd", parents=[{"name": "toy", "digest": "d", "role": "samples"}]
+    )
     manifest = Manifest.load(tmp_path / "manifest.json")
     assert manifest == Manifest.load(tmp_path) == shards.manifest
     assert manifest.totals.model_dump() == {
@@ -87,7 +89,10 @@ COLUMN = ("columns", -1)
         (at("objective", "frame", decoder_start=1000), "decoder_start 1000 is not below"),
         (at("totals", tokens_by_language={"en": -1}), "tokens_by_language"),
         (at("index", sha256="../../secret"), "index.sha256"),
-        (lambda m: m["totals"].update(blocks=2**62) or m["shards"][0].update(blocks=2**62 - 1), "at least"),
+        (
+            lambda m: m["totals"].update(blocks=2**62) or m["shards"][0].update(blocks=2**62 - 1),
+            "at least",
+        ),
     ],
 )
 def test_a_wrong_manifest_is_refused(tmp_path, change, message):
@@ -101,7 +106,10 @@ def test_a_wrong_manifest_is_refused(tmp_path, change, message):
 def test_a_manifest_of_a_newer_version_is_told_from_a_wrong_one(tmp_path, changes):
     toy_set(tmp_path, [10, 3])
     change_manifest(tmp_path, at(format=2, **changes))
-    with pytest.raises(NewerFormatError, match=r"manifest\.json: format 2 of a newer version, this version reads for"):
+    with pytest.raises(
+        NewerFormatError,
+        match=r"manifest\.json: format 2 of a newer version, this version reads for",
+    ):
         open_shards(tmp_path)
     path = tmp_path / "manifest.json"
     path.write_text(path.read_text().replace('"format": 2', '"format": 3'))
@@ -120,7 +128,11 @@ def test_a_manifest_of_a_newer_version_is_told_from_a_wrong_one(tmp_path, change
 )
 def test_another_spelling_of_the_same_is_refused(tmp_path, old, new):
     """A reader that takes the first of two keys, or a flipped bit that changes case alone, cannot pass unseen."""
-    toy_set(tmp_path, [10], objective=objective("decoder", rate=1e-7, text="caf\N{LATIN SMALL LETTER E WITH ACUTE}"))
+    toy_set(
+        tmp_path,
+        [10],
+        objective=objective("decoder", rate=1e-7, text="caf\N{LATIN SMALL LETTER E WITH ACUTE}"),
+    )
     path = tmp_path / "manifest.json"
     text = path.read_text(encoding="utf-8")
     assert old in text
@@ -148,11 +160,15 @@ def test_what_is_nested_deep_is_refused_without_a_crash(tmp_path):
     for depth in (300, 980, 100_000):
         for text in ("[" * depth + "]" * depth, '{"a":' * depth + "1" + "}" * depth):
             (tmp_path / "manifest.json").write_text(text)
-            with pytest.raises(ManifestError, match=r"not a manifest.*(recursion|nested too deeply)"):
+            with pytest.raises(
+                ManifestError, match=r"not a manifest.*(recursion|nested too deeply)"
+            ):
                 open_shards(tmp_path)
 
 
-@pytest.mark.parametrize("raw", [b"", b"{}", b"[]", b"\xff\xfe", b'{"format": 1', b"\xef\xbb\xbf{}", b"9" * 5000])
+@pytest.mark.parametrize(
+    "raw", [b"", b"{}", b"[]", b"\xff\xfe", b'{"format": 1', b"\xef\xbb\xbf{}", b"9" * 5000]
+)
 def test_what_is_no_manifest(tmp_path, raw):
     (tmp_path / "manifest.json").write_bytes(raw)
     with pytest.raises(ManifestError, match="not a manifest"):
@@ -173,7 +189,10 @@ def test_a_huge_manifest_is_not_parsed_and_none_written(tmp_path, monkeypatch):
         check_entries("here", raw, 99)
     monkeypatch.setattr("clozeline.pipeline.shards.writer.SIZE_LIMIT", 3000)
     toy_set(tmp_path / "small", [3])
-    for changes, said in (({"config": {"notes": "x" * 1500}}, r"bytes, 3000 are read"), ({"colour": "red"}, "colour")):
+    for changes, said in (
+        ({"config": {"notes": "x" * 1500}}, r"bytes, 3000 are read"),
+        ({"colour": "red"}, "colour"),
+    ):
         with pytest.raises(ManifestError, match=said):
             toy_set(tmp_path / "other", [3], **changes)
         assert not (tmp_path / "other/manifest.json").exists()
@@ -196,7 +215,9 @@ def test_code_config_and_paths_do_not_move_the_digest(tmp_path):
     assert open_shards(tmp_path).digest == digest
 
 
-PREDICTED = {name: {**objective("decoder")["frame"], "predict_from": name} for name in ("same", "previous")}
+PREDICTED = {
+    name: {**objective("decoder")["frame"], "predict_from": name} for name in ("same", "previous")
+}
 
 
 @pytest.mark.parametrize(

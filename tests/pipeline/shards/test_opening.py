@@ -49,11 +49,17 @@ def test_missing_files(tmp_path):
         (lambda m: m["index"].update(sha256="0" * 64), "expected SHA-256 000"),
         (lambda m: m["index"].update(bytes=1), "at most 1 are read"),
         (lambda m: m.update(block_rows=5), "5 rows in block 0, got 4"),
-        (lambda m: [m["shards"][n].update(rows=rows) for n, rows in enumerate((9, 4))], "as many rows of each shard"),
+        (
+            lambda m: [m["shards"][n].update(rows=rows) for n, rows in enumerate((9, 4))],
+            "as many rows of each shard",
+        ),
         (lambda m: [shard.update(blocks=2) for shard in m["shards"]], "in order"),
         (lambda m: m["shards"].reverse(), "in order"),
         (
-            lambda m: (m["shards"][0].update(bytes=700), m["totals"].update(bytes=700 + m["shards"][1]["bytes"])),
+            lambda m: (
+                m["shards"][0].update(bytes=700),
+                m["totals"].update(bytes=700 + m["shards"][1]["bytes"]),
+            ),
             "lies outside",
         ),
     ],
@@ -69,7 +75,9 @@ def test_where_no_manifest_is_the_message_says_what_is_there(tmp_path):
     for name in ("train", "heldout"):
         toy_set(tmp_path / "corrupt" / "masked_lm" / name, [1])
     for folder in (tmp_path / "corrupt" / "masked_lm", tmp_path / "corrupt"):
-        with pytest.raises(StorageError, match=r"; there are sets in \S+/masked_lm/heldout, \S+/masked_lm/train$"):
+        with pytest.raises(
+            StorageError, match=r"; there are sets in \S+/masked_lm/heldout, \S+/masked_lm/train$"
+        ):
             Manifest.load(folder)
     (tmp_path / "corrupt" / "masked_lm" / "train" / "manifest.json").unlink()
     with pytest.raises(StorageError, match=r"it is written last: wait until this set is finished$"):
@@ -90,7 +98,9 @@ def test_texts_in_place_of_a_set_are_answered_with_the_command_that_makes_one(tm
     with pytest.raises(ManifestError if path.suffix else StorageError) as caught:
         open_shards(path)
     said = str(caught.value)
-    assert said.startswith(f"{path}: not a manifest" if path.suffix else f"{path}/manifest.json: no shard set here")
+    assert said.startswith(
+        f"{path}: not a manifest" if path.suffix else f"{path}/manifest.json: no shard set here"
+    )
     assert f"`clozeline pipeline --config recipe:demo input={path} output=shards`" in said
     assert "shards/corrupt/masked_lm/train" in said
 
@@ -107,7 +117,9 @@ def test_what_is_not_a_regular_file_is_refused(tmp_path, name, kind):
     toy_set(tmp_path, [9, 4])
     (tmp_path / name).unlink(missing_ok=True)
     KINDS[kind](tmp_path / name)
-    with pytest.raises(ManifestError, match=rf"/{name}: expected a regular file, got a {kind}; copy"):
+    with pytest.raises(
+        ManifestError, match=rf"/{name}: expected a regular file, got a {kind}; copy"
+    ):
         open_shards(tmp_path)
 
 
@@ -115,7 +127,9 @@ def test_a_large_file_is_not_read(tmp_path):
     toy_set(tmp_path, [9])
     with (tmp_path / "quarantine.json").open("wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(ManifestError, match=r"quarantine.json: 1099511627776 bytes, at most 67108864 are read"):
+    with pytest.raises(
+        ManifestError, match=r"quarantine.json: 1099511627776 bytes, at most 67108864 are read"
+    ):
         open_shards(tmp_path)
     (tmp_path / "ten").write_bytes(bytes(10))
     assert read_regular(tmp_path / "ten", 10) == bytes(10)
@@ -135,7 +149,9 @@ def entry(shard=FIRST, block=0, reason="disk 3"):
 def test_blocks_are_numbered_over_all_shards(tmp_path):
     """Shards of 2, 0 and 3 blocks; naming one twice does no harm."""
     manifest = toy_set(tmp_path, [8, 0, 11]).manifest
-    raw = json.dumps([entry(FIRST, 1), entry(THIRD, 0), entry(THIRD, 2), entry(THIRD, 2, "again")]).encode()
+    raw = json.dumps(
+        [entry(FIRST, 1), entry(THIRD, 0), entry(THIRD, 2), entry(THIRD, 2, "again")]
+    ).encode()
     found = read_quarantine("here", raw, manifest)
     assert (found.blocks, found.sha256) == ({1, 2, 4}, hashlib.sha256(raw).hexdigest())
     assert read_quarantine("here", b"[]", manifest).blocks == frozenset()
@@ -160,7 +176,9 @@ CONTENTS = (
 )
 
 
-@pytest.mark.parametrize("raw", [*(json.dumps(one).encode() for one in CONTENTS), b"", b"[", b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "raw", [*(json.dumps(one).encode() for one in CONTENTS), b"", b"[", b"\xff", b"[" * 100_000]
+)
 def test_anything_else_is_refused_with_its_place(tmp_path, raw):
     toy_set(tmp_path, [8, 0, 11])
     (tmp_path / "quarantine.json").write_bytes(raw)

@@ -21,14 +21,19 @@ def content(uids):
     """Rows whose lists differ in length, and come to none."""
     made = rows(uids, [uid % 5 * 3 for uid in uids])
     for name, dtype in TYPES.items():
-        lists = [[] if name == "partner" else [70_000 + uid if dtype == "uint32" else uid] * (uid % 3) for uid in uids]
+        lists = [
+            [] if name == "partner" else [70_000 + uid if dtype == "uint32" else uid] * (uid % 3)
+            for uid in uids
+        ]
         made.columns[name] = Ragged.from_lists(lists, dtype)
     return made
 
 
 def plain(row):
     """A row as Arrow gives it."""
-    fixed = {name: value.tobytes() if value.ndim else int(value) for name, value in row.fixed.items()}
+    fixed = {
+        name: value.tobytes() if value.ndim else int(value) for name, value in row.fixed.items()
+    }
     return {**fixed, **{name: values.tolist() for name, values in row.columns.items()}}
 
 
@@ -58,19 +63,25 @@ def by_webdataset(paths, folder):
 
 READERS = {
     "pyarrow": lambda paths, folder: [row for path in paths for row in batches_of(path)],
-    "pyarrow.dataset": lambda paths, folder: pyarrow.dataset.dataset(paths, format="ipc").to_table().to_pylist(),
+    "pyarrow.dataset": lambda paths, folder: (
+        pyarrow.dataset.dataset(paths, format="ipc").to_table().to_pylist()
+    ),
     "datasets": by_datasets,
     "webdataset": by_webdataset,
 }
 
 
-@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # webdataset leaves closing to the interpreter
+@pytest.mark.filterwarnings(
+    "ignore:unclosed file:ResourceWarning"
+)  # webdataset leaves closing to the interpreter
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 @pytest.mark.parametrize("reader", READERS)
 def test_every_row_is_read(tmp_path, reader, codec, sizes):
     datasets.disable_progress_bars()
-    paths, expected = build(tmp_path / "set", sizes, "tar" if reader == "webdataset" else "arrow", codec)
+    paths, expected = build(
+        tmp_path / "set", sizes, "tar" if reader == "webdataset" else "arrow", codec
+    )
     assert READERS[reader](paths, tmp_path) == expected
 
 
@@ -81,7 +92,10 @@ def test_what_a_reader_is_told(tmp_path):
         schema = reader.schema
     assert [str(field.type) for field in schema] == [
         *("uint64", "uint16", "fixed_size_binary[16]", "uint32", "uint8", "uint8", "uint8"),
-        *(f"list<item: {kind} not null>" for kind in ("uint16", "uint16", "uint32", "uint8", "uint64")),
+        *(
+            f"list<item: {kind} not null>"
+            for kind in ("uint16", "uint16", "uint32", "uint8", "uint64")
+        ),
     ]
     assert not any(field.nullable or field.metadata for field in schema)
     assert schema.metadata == {b"clozeline.format": b"1"}

@@ -28,7 +28,9 @@ def test_no_flipped_bit_is_silent(tmp_path, container, codec):
     shards = toy_set(tmp_path, [9, 6], container=container, codec=codec)
     draw = random.Random(7)
     places = [tmp_path / "index.arrow", tmp_path / "manifest.json"]
-    spots = [(path, byte) for path in places for byte in draw.sample(range(path.stat().st_size), 40)]
+    spots = [
+        (path, byte) for path in places for byte in draw.sample(range(path.stat().st_size), 40)
+    ]
     for block in range(len(shards.index)):
         start = int(shards.index.offset[block])
         length = int(shards.index.length[block])
@@ -59,9 +61,13 @@ def test_a_shard_cut_anywhere(tmp_path, container, codec):
             open_shards(tmp_path)
         for block, end in enumerate(ends):
             if end <= size:
-                assert shards.read_block(block).fixed["uid"].tolist() == list(range(4 * block + 1, 4 * block + 5))
+                assert shards.read_block(block).fixed["uid"].tolist() == list(
+                    range(4 * block + 1, 4 * block + 5)
+                )
             else:
-                with pytest.raises(DamagedBlock, match=rf"block {block}: expected .* the file is truncated"):
+                with pytest.raises(
+                    DamagedBlock, match=rf"block {block}: expected .* the file is truncated"
+                ):
                     shards.read_block(block)
         path.write_bytes(whole)
 
@@ -70,7 +76,9 @@ def test_an_index_that_lies_about_rows(tmp_path):
     """A block with a good hash whose message holds another number of rows."""
     shards = toy_set(tmp_path, [8])
     entry = shards.index
-    lie = type(entry)(entry.shard, entry.block, entry.offset, entry.length, entry.rows - 1, entry.xxh3)
+    lie = type(entry)(
+        entry.shard, entry.block, entry.offset, entry.length, entry.rows - 1, entry.xxh3
+    )
     object.__setattr__(shards, "index", lie)
     with pytest.raises(DamagedBlock, match="3 rows without nulls"):
         shards.read_block(0)
@@ -83,8 +91,15 @@ def test_a_damaged_block_keeps_its_facts_on_the_way_from_another_process():
     error = DamagedBlock(Path("a/shard.arrow"), 7, "an xxh3-128", "another")
     found = pickle.loads(pickle.dumps(error))
     assert str(found) == str(error)
-    assert str(error).startswith("a/shard.arrow: block 7: expected an xxh3-128, got another; copy it again")
-    assert (found.shard, found.block, found.expected, found.got) == ("a/shard.arrow", 7, "an xxh3-128", "another")
+    assert str(error).startswith(
+        "a/shard.arrow: block 7: expected an xxh3-128, got another; copy it again"
+    )
+    assert (found.shard, found.block, found.expected, found.got) == (
+        "a/shard.arrow",
+        7,
+        "an xxh3-128",
+        "another",
+    )
 
 
 # Rows -----------------------------------------------------------------------------------------------------------------
@@ -109,7 +124,9 @@ def test_rows_by_number_and_in_a_loop_are_those_of_the_blocks(tmp_path, containe
     for wrong in ("input_ids", slice(2), 1.0, True):
         with pytest.raises(TypeError, match=r"such as shards\[3\], got .*read_block\(0\)"):
             shards[wrong]
-    with pytest.raises(TypeError, match="open_shards: expected the path of a manifest or its folder, got 5"):
+    with pytest.raises(
+        TypeError, match="open_shards: expected the path of a manifest or its folder, got 5"
+    ):
         open_shards(5)
 
 
@@ -132,10 +149,14 @@ def test_a_set_is_a_dataset_of_torch(tmp_path):
     shards = toy_set(tmp_path, [9, 6])
     for start, workers in (("fork", 2), ("spawn", 1)):
         context = multiprocessing.get_context(start)
-        loader = DataLoader(shards, 4, collate_fn=uids_of, num_workers=workers, multiprocessing_context=context)
+        loader = DataLoader(
+            shards, 4, collate_fn=uids_of, num_workers=workers, multiprocessing_context=context
+        )
         assert sorted(uid for batch in loader for uid in batch) == uids(shards)
     samplers = [DistributedSampler(shards, 3, rank, seed=1) for rank in range(3)]
-    assert sorted(uid for sampler in samplers for uid in uids_of([shards[row] for row in sampler])) == uids(shards)
+    assert sorted(
+        uid for sampler in samplers for uid in uids_of([shards[row] for row in sampler])
+    ) == uids(shards)
 
 
 def uids_of(rows):
@@ -167,7 +188,11 @@ def test_one_rank_on_each_machine_looks_at_the_files(tmp_path, monkeypatch):
     scandir = os.scandir
     open_ = os.open
     monkeypatch.setattr(os, "scandir", lambda path: looks.append("folder") or scandir(path))
-    monkeypatch.setattr(os, "open", lambda path, *rest, **more: looks.append(str(path)) or open_(path, *rest, **more))
+    monkeypatch.setattr(
+        os,
+        "open",
+        lambda path, *rest, **more: looks.append(str(path)) or open_(path, *rest, **more),
+    )
     by_rank = []
     for rank in range(16):
         opened = open_shards(tmp_path, check_files=False)

@@ -53,7 +53,10 @@ def test_http_fetches_exactly_the_bytes_of_each_block(local, server):
     shards = open_shards(server.url)
     opened = len(server.ranges)
     assert uids(shards) == uids(local)
-    wanted = [(int(o), int(o) + int(n)) for o, n in zip(local.index.offset, local.index.length, strict=True)]
+    wanted = [
+        (int(o), int(o) + int(n))
+        for o, n in zip(local.index.offset, local.index.length, strict=True)
+    ]
     assert server.ranges[opened:] == wanted
 
 
@@ -65,7 +68,9 @@ def test_a_long_range_is_read_by_requests_that_tile_it(start, length, largest):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("clozeline.pipeline.shards.store.LARGEST_REQUEST", largest)
         store = RemoteStore("memory://tiles", StoreOptions(retries=0))
-        assert store.read("memory://tiles/a", (start, start + length)) == whole[start : start + length]
+        assert (
+            store.read("memory://tiles/a", (start, start + length)) == whole[start : start + length]
+        )
         assert (store.bytes, store.requests, store.retries) == (length, -(-length // largest), 0)
         assert store.read_whole("memory://tiles/a", 600) == whole
         with pytest.raises(StorageError, match=r"a: expected at most 599 bytes, got more$"):
@@ -112,7 +117,11 @@ def test_a_body_that_does_not_end_is_given_up(local, server, fault):
 @pytest.mark.parametrize(
     ("faults", "error", "said"),
     [
-        (["500"] * 3, StorageError, r"shard-0.*: cannot be read after 3 tries: status 500.* \(block 0\)"),
+        (
+            ["500"] * 3,
+            StorageError,
+            r"shard-0.*: cannot be read after 3 tries: status 500.* \(block 0\)",
+        ),
         (["200"] * 3, StorageError, r"got all \(status 200\): the server ignores ranges"),
         (["long"] * 3, StorageError, "at most"),
         (["flip"] * 2, DamagedBlock, "xxh3-128"),
@@ -131,7 +140,12 @@ def test_faults_that_stay_are_told(server, faults, error, said):
 def test_errors_of_any_kind_are_failed_tries(memory, monkeypatch):
     """Packages for stores raise what they like; a missing right is as final as a missing object."""
     shards = open_shards(memory, options=StoreOptions(retries=1))
-    raised = [RuntimeError("no token"), PermissionError("403"), RuntimeError("a"), RuntimeError("b")]
+    raised = [
+        RuntimeError("no token"),
+        PermissionError("403"),
+        RuntimeError("a"),
+        RuntimeError("b"),
+    ]
     real = MemoryFileSystem.cat_file
 
     def failing(self, *arguments, **options):
@@ -156,7 +170,9 @@ def test_pauses_double_and_are_bounded(memory, monkeypatch):
     monkeypatch.setattr(f"{store}.time", SimpleNamespace(sleep=pauses.append))
     with pytest.raises(StorageError, match="after 10 tries: ZeroDivisionError"):
         RemoteStore(memory, StoreOptions(retries=9)).read(f"{memory}/a", (0, 4))
-    assert pauses == [(0, pytest.approx(high)) for high in (0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10, 10)]
+    assert pauses == [
+        (0, pytest.approx(high)) for high in (0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10, 10)
+    ]
 
 
 # Objects that are not those of the set --------------------------------------------------------------------------------
@@ -192,7 +208,10 @@ def test_what_is_not_there(local, server, memory):
     SYSTEM.rm(f"{memory.removeprefix('memory:/')}/{name}")
     with pytest.raises(ManifestError, match="no such file"):
         open_shards(memory)
-    for page, said in ((b"<html>log in</html>", "not a manifest"), (b"[" + b"0," * (2 << 20), "about 2097152 entries")):
+    for page, said in (
+        (b"<html>log in</html>", "not a manifest"),
+        (b"[" + b"0," * (2 << 20), "about 2097152 entries"),
+    ):
         change(memory, "manifest.json", lambda raw, page=page: page)
         with pytest.raises(ManifestError, match=f"^{memory}/manifest.json: {said}"):
             open_shards(memory)

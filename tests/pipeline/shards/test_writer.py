@@ -37,7 +37,11 @@ def read(shards):
 
 
 def bytes_of(found):
-    lists = {name: part for name, ragged in found.columns.items() for part in (ragged.values, ragged.lengths)}
+    lists = {
+        name: part
+        for name, ragged in found.columns.items()
+        for part in (ragged.values, ragged.lengths)
+    }
     arrays = [*found.fixed.items(), *lists.items()]
     return [(name, array.dtype.str, array.tobytes()) for name, array in arrays]
 
@@ -46,10 +50,14 @@ def bytes_of(found):
 @pytest.mark.parametrize("lengths", [[n % 5 for n in range(23)], [100_000, 0, 3, 65_537, 100_001]])
 def test_rows_come_back_to_the_last_bit(tmp_path, container, codec, lengths):
     content = rows(range(1, len(lengths) + 1), lengths)
-    weights = np.resize(np.array([1 / 3, 65_000, 1, 7 / 6, 2**-20, 3, 1.25], np.float32), len(lengths))
+    weights = np.resize(
+        np.array([1 / 3, 65_000, 1, 7 / 6, 2**-20, 3, 1.25], np.float32), len(lengths)
+    )
     content.columns["label_weight"] = Ragged(weights, np.arange(len(lengths) + 1))
     weight = feature_columns([Feature("label_weight", "float32", WEIGHT, "weight")], 1000)
-    shards = write_set(tmp_path, [content], columns=[IDS, *weight], container=container, codec=codec)
+    shards = write_set(
+        tmp_path, [content], columns=[IDS, *weight], container=container, codec=codec
+    )
     assert shards.index.rows.tolist() == [4] * (len(lengths) // 4) + [len(lengths) % 4]
     assert bytes_of(read(shards)) == bytes_of(content)
     assert shards.columns[-1].arrow_type == "list<float32>"
@@ -57,14 +65,21 @@ def test_rows_come_back_to_the_last_bit(tmp_path, container, codec, lengths):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(st.integers(0, 9), max_size=9), max_size=8), st.integers(1, 7), st.sampled_from(FORMS))
+@given(
+    st.lists(st.lists(st.integers(0, 9), max_size=9), max_size=8),
+    st.integers(1, 7),
+    st.sampled_from(FORMS),
+)
 def test_portions_do_not_matter(tmp_path_factory, portions, block_rows, form):
     """Bytes depend on the rows, never on the portions they come in; and what is read is what was written."""
     folder = tmp_path_factory.mktemp("portions")
     lengths = [length for portion in portions for length in portion]
     count = len(lengths)
     content = rows(range(1, count + 1), lengths)
-    parts = [cut(content, start, stop) for start, stop in pairwise(np.cumsum([0, *map(len, portions)]).tolist())]
+    parts = [
+        cut(content, start, stop)
+        for start, stop in pairwise(np.cumsum([0, *map(len, portions)]).tolist())
+    ]
     options = {"block_rows": block_rows, "container": form[0], "codec": form[1]}
     whole = write_shard(folder / "a", content, COLUMNS, **options)
     assert write_shard(folder / "b", iter(parts), COLUMNS, name="a", **options) == whole
@@ -77,7 +92,9 @@ def test_portions_do_not_matter(tmp_path_factory, portions, block_rows, form):
 
 
 def test_a_record_of_a_shard_survives_json(tmp_path):
-    info = write_shard(tmp_path / "x.part", rows(range(9), 4), COLUMNS, block_rows=4, name="x.arrow")
+    info = write_shard(
+        tmp_path / "x.part", rows(range(9), 4), COLUMNS, block_rows=4, name="x.arrow"
+    )
     assert (info.path, info.rows, info.tokens, info.longest) == ("x.arrow", 9, 36, 4)
     assert info.largest_block == 4 * (8 + 2 + 16 + 4 + 1 + 1 + 1) + 4 * 5 + 4 * 4 * 2
     assert ShardInfo.from_json(json.loads(json.dumps(info.to_json()))) == info
@@ -86,7 +103,13 @@ def test_a_record_of_a_shard_survives_json(tmp_path):
 
 
 def test_rows_of_a_block_follow_the_row_size(tmp_path):
-    assert [auto_block_rows(size) for size in (1, 2184, 2185, 10_000, 10**6)] == [1920, 1920, 960, 240, 60]
+    assert [auto_block_rows(size) for size in (1, 2184, 2185, 10_000, 10**6)] == [
+        1920,
+        1920,
+        960,
+        240,
+        60,
+    ]
     with pytest.raises(IntegrityError, match="block_rows"):
         write_shard(tmp_path / "x", rows([1], 1), COLUMNS, block_rows=0)
 
@@ -99,7 +122,9 @@ def test_bytes_of_an_arrow_shard(tmp_path, codec):
     """Magic, schema, the blocks one after the other, the end mark, the footer: nothing else."""
     shards = toy_set(tmp_path, [10], codec=codec)
     raw = shards.shard_path(0).read_bytes()
-    starts, lengths = (column.astype(int).tolist() for column in (shards.index.offset, shards.index.length))
+    starts, lengths = (
+        column.astype(int).tolist() for column in (shards.index.offset, shards.index.length)
+    )
     with pa.ipc.open_file(raw) as reader:
         assert starts[0] == 8 + reader.schema.serialize().size
     assert (raw[:8], raw[-6:]) == (b"ARROW1\0\0", b"ARROW1")
@@ -116,9 +141,21 @@ def test_bytes_of_a_tar_shard(tmp_path):
     path = shards.shard_path(0)
     with tarfile.open(path) as archive:
         entries = archive.getmembers()
-    assert [entry.name for entry in entries] == ["00000000.arrow", "00000001.arrow", "00000002.arrow"]
+    assert [entry.name for entry in entries] == [
+        "00000000.arrow",
+        "00000001.arrow",
+        "00000002.arrow",
+    ]
     for entry, start, length in zip(entries, shards.index.offset, shards.index.length, strict=True):
-        facts = (entry.mode, entry.mtime, entry.uid, entry.gid, entry.uname, entry.gname, entry.pax_headers)
+        facts = (
+            entry.mode,
+            entry.mtime,
+            entry.uid,
+            entry.gid,
+            entry.uname,
+            entry.gname,
+            entry.pax_headers,
+        )
         assert facts == (0o644, 0, 0, 0, "", "", {})
         assert entry.offset_data == entry.offset + 512
         assert entry.offset_data < start < start + length < entry.offset_data + entry.size
@@ -150,7 +187,13 @@ NUMBERED = [ColumnSpec("number", "uint16", "fixed", "a number"), list_column("id
 
 
 def write(folder, path, order):
-    tokenizer = {"name": "word", "fingerprint": "ab" * 32, "vocab_size": 9, "special_ids": {}, "sentinels": []}
+    tokenizer = {
+        "name": "word",
+        "fingerprint": "ab" * 32,
+        "vocab_size": 9,
+        "special_ids": {},
+        "sentinels": [],
+    }
     writer = SetWriter(path, 3, NUMBERED, block_rows=2, compression=Compression(codec="none"))
     for shard in order:
         assert not writer.is_written(Output(folder), shard)
@@ -161,7 +204,9 @@ def write(folder, path, order):
     with pytest.raises(StorageError, match="no shard set here"):
         open_shards(folder / path)
     for _ in range(2):  # a merge that is done again ends the same
-        writer.write_manifest(Output(folder), name="toy", kind="tokens", seed=1, tokenizer=tokenizer)
+        writer.write_manifest(
+            Output(folder), name="toy", kind="tokens", seed=1, tokenizer=tokenizer
+        )
     assert sorted(file.name for file in (folder / path).iterdir() if file.suffix) == [
         "index.arrow",
         "manifest.json",
@@ -175,7 +220,9 @@ def test_shards_stand_in_their_order_whatever_the_order_of_writing(tmp_path, pat
     there = write(tmp_path / "a", path, [0, 1, 2])
     back = write(tmp_path / "b", path, [2, 0, 1])
     shards = open_shards(there)
-    numbers = [shards.read_block(block).fixed["number"].tolist() for block in range(len(shards.index))]
+    numbers = [
+        shards.read_block(block).fixed["number"].tolist() for block in range(len(shards.index))
+    ]
     assert numbers == [[0, 1], [2, 3], [4], [10, 11], [12, 13], [14], [20, 21], [22, 23], [24]]
     assert shards.manifest.compression.codec == "none"
     assert (there / "manifest.json").read_bytes() == (back / "manifest.json").read_bytes()
@@ -183,5 +230,8 @@ def test_shards_stand_in_their_order_whatever_the_order_of_writing(tmp_path, pat
 
 def test_more_shards_than_a_manifest_may_list_are_refused_before_the_first_is_written():
     SetWriter("set/train", SHARD_LIMIT, NUMBERED, block_rows=2)
-    with pytest.raises(ConfigurationError, match=r"set/train: 100001 shards, at most 100000 are in a set: .*variants"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"set/train: 100001 shards, at most 100000 are in a set: .*variants",
+    ):
         SetWriter("set/train", SHARD_LIMIT + 1, NUMBERED, block_rows=2)

@@ -50,7 +50,9 @@ def csv(*texts, delimiter=",", end="\n", columns=COLUMNS):
 
 
 def tsv(*texts, end="\n"):
-    return end.join(["\t".join(COLUMNS), *("\t".join(fields_of(text).values()) for text in texts), ""])
+    return end.join(
+        ["\t".join(COLUMNS), *("\t".join(fields_of(text).values()) for text in texts), ""]
+    )
 
 
 def table(*texts, kind=None, others=None):
@@ -100,13 +102,19 @@ ROWS = {
     "blank-lines.jsonl": (f"{line_of(HELLO)}\n\n  \n{line_of(CAFE)}\n\n", BOTH),
     "bad-line.jsonl": (f"{line_of(HELLO)}\n{{oops\n{line_of(CAFE)}\n", [HELLO, "!bad_json", CAFE]),
     "no-object.jsonl": (f"{line_of(HELLO)}\n[1]\n{line_of(CAFE)}\n", [HELLO, "!bad_json", CAFE]),
-    "latin1.jsonl": (f"{line_of(HELLO)}\n{line_of(CAFE)}\n".encode("latin-1"), [HELLO, "!bad_utf8"]),
+    "latin1.jsonl": (
+        f"{line_of(HELLO)}\n{line_of(CAFE)}\n".encode("latin-1"),
+        [HELLO, "!bad_utf8"],
+    ),
     "nan.jsonl": (f'{line_of(HELLO)[:-1]}, "score": NaN}}\n{line_of(CAFE)}\n', BOTH),
     "double-key.jsonl": (line_of(CAFE).replace('{"text"', '{"text": "no", "text"') + "\n", [CAFE]),
     "deep.jsonl": (f"{line_of(HELLO)}\n{DEEP}{line_of(CAFE)}\n", [HELLO, "!bad_json", CAFE]),
     "array.json": (json.dumps([*map(fields_of, BOTH)]), BOTH),
     "mark-array.json": (BOM + json.dumps([*map(fields_of, [HELLO, NFD])]), BOTH),
-    "utf16-array.json": (json.dumps([*map(fields_of, BOTH)], ensure_ascii=False).encode("utf-16"), BOTH),
+    "utf16-array.json": (
+        json.dumps([*map(fields_of, BOTH)], ensure_ascii=False).encode("utf-16"),
+        BOTH,
+    ),
     "object.json": (line_of(HELLO), [HELLO]),
     "rows.csv": (csv(*BOTH), BOTH),
     "mark.csv": (BOM + csv(*BOTH), BOTH),
@@ -115,22 +123,38 @@ ROWS = {
     "semicolon.csv": (csv(*BOTH, delimiter=";"), BOTH),
     "newline.csv": (csv("one\ntwo", 'say "three"'), ["one\ntwo", 'say "three"']),
     "nfd.csv": (csv(HELLO, NFD), BOTH),
-    "ragged.csv": (csv(HELLO) + "only,two\n" + csv(CAFE).partition("\n")[2], [HELLO, "!fields", CAFE]),
-    "latin1.csv": (csv(HELLO).encode() + csv(CAFE).partition("\n")[2].encode("latin-1"), [HELLO, "!bad_utf8"]),
+    "ragged.csv": (
+        csv(HELLO) + "only,two\n" + csv(CAFE).partition("\n")[2],
+        [HELLO, "!fields", CAFE],
+    ),
+    "latin1.csv": (
+        csv(HELLO).encode() + csv(CAFE).partition("\n")[2].encode("latin-1"),
+        [HELLO, "!bad_utf8"],
+    ),
     "rows.tsv": (tsv(*BOTH), BOTH),
     "quotes.tsv": (tsv('"Hello there.', 'say "three"'), ['"Hello there.', 'say "three"']),
     "mark-crlf.tsv": (BOM + tsv(*BOTH, end="\r\n"), BOTH),
     "utf16.tsv": (tsv(*BOTH).encode("utf-16"), BOTH),
-    "ragged.tsv": (tsv(HELLO) + "only\ttwo\n" + tsv(CAFE).partition("\n")[2], [HELLO, "!fields", CAFE]),
+    "ragged.tsv": (
+        tsv(HELLO) + "only\ttwo\n" + tsv(CAFE).partition("\n")[2],
+        [HELLO, "!fields", CAFE],
+    ),
     "rows.parquet": (parquet(table(*BOTH)), BOTH),
     "nfd.parquet": (parquet(table(HELLO, NFD)), BOTH),
     "large.parquet": (parquet(table(*BOTH, kind=pa.large_string())), BOTH),
-    "dictionary.parquet": (parquet(table(*BOTH, kind=pa.dictionary(pa.int32(), pa.string()))), BOTH),
+    "dictionary.parquet": (
+        parquet(table(*BOTH, kind=pa.dictionary(pa.int32(), pa.string()))),
+        BOTH,
+    ),
     "rows.arrow": (arrow(table(*BOTH)), BOTH),
     "stream.arrow": (arrow(table(*BOTH), pa.ipc.new_stream), BOTH),
     "large.arrow": (arrow(table(*BOTH, kind=pa.large_string())), BOTH),
     "dictionary.arrow": (
-        arrow(table(*BOTH).set_column(0, "text", pa.chunked_array([pa.array(BOTH).dictionary_encode()]))),
+        arrow(
+            table(*BOTH).set_column(
+                0, "text", pa.chunked_array([pa.array(BOTH).dictionary_encode()])
+            )
+        ),
         BOTH,
     ),
     "packed.jsonl.gz": (gzip.compress((BOM + lines(HELLO, NFD)).encode(), mtime=0), BOTH),
@@ -167,15 +191,29 @@ TEXTS = {
     "nfd.txt": (f"{HELLO}\n{NFD}\n", f"{HELLO}\n{CAFE}", BOTH),
     "controls.txt": (f"Hel\x00lo\x07 there.\n{CAFE}\n", f"{HELLO}\n{CAFE}", BOTH),
     "form-feed.txt": (f"Hello\x0c there.\n{CAFE}\n", f"{HELLO}\n{CAFE}", BOTH),
-    "line-separator.txt": ("one\u2028two\nthree\x85four\n", "one\ntwo\nthree\nfour", ["one\ntwo", "three\nfour"]),
-    "carriage-returns.txt": ("one two\rthree four\r", "one two\nthree four", ["one two\nthree four"]),
+    "line-separator.txt": (
+        "one\u2028two\nthree\x85four\n",
+        "one\ntwo\nthree\nfour",
+        ["one\ntwo", "three\nfour"],
+    ),
+    "carriage-returns.txt": (
+        "one two\rthree four\r",
+        "one two\nthree four",
+        ["one two\nthree four"],
+    ),
     "blank-lines.txt": (f"\n{HELLO}\n \n{CAFE}\n\n", f"{HELLO}\n\n{CAFE}", BOTH),
     "cp1252.txt": (
-        f"{HELLO}\nThe caf\u00e9 of the old man has a na\u00efve r\u00e9sum\u00e9.\n".encode("cp1252"),
+        f"{HELLO}\nThe caf\u00e9 of the old man has a na\u00efve r\u00e9sum\u00e9.\n".encode(
+            "cp1252"
+        ),
         f"{HELLO}\nThe caf\u00e9 of the old man has a na\u00efve r\u00e9sum\u00e9.",
         [HELLO, "!bad_utf8"],
     ),
-    "packed.txt.gz": (gzip.compress(f"{BOM}{HELLO}\r\n{NFD}\r\n".encode(), mtime=0), f"{HELLO}\n{CAFE}", BOTH),
+    "packed.txt.gz": (
+        gzip.compress(f"{BOM}{HELLO}\r\n{NFD}\r\n".encode(), mtime=0),
+        f"{HELLO}\n{CAFE}",
+        BOTH,
+    ),
     "empty.txt": ("", "", []),
     "mark-only.txt": (BOM, "", []),
 }
@@ -184,5 +222,7 @@ TEXTS = {
 
 def write(folder, name, content):
     path = folder / name
-    path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
+    path.write_bytes(
+        content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
+    )
     return path

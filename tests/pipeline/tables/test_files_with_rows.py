@@ -91,7 +91,9 @@ def test_rows(tmp_path, name, command):
         return
     found = [answer for answer in command(path) if answer != "!blank_line"]
     assert sorted(found) == sorted(right)
-    assert [answer for answer in found if answer not in bad] == [answer for answer in right if answer not in bad]
+    assert [answer for answer in found if answer not in bad] == [
+        answer for answer in right if answer not in bad
+    ]
 
 
 @pytest.mark.parametrize("command", [*COUNT, *STOP], ids=lambda command: command.__name__)

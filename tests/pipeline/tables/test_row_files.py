@@ -30,7 +30,10 @@ def rows_of(path, **options):
 def test_parts_are_one_file(tmp_path):
     """Indices run on; a text that is not UTF-8 costs its row."""
     for part, count in enumerate((3, 0, 2)):
-        texts = pa.array([f"{part}-{row}".encode() for row in range(count - (part == 2))] + [b"\xff"] * (part == 2))
+        texts = pa.array(
+            [f"{part}-{row}".encode() for row in range(count - (part == 2))]
+            + [b"\xff"] * (part == 2)
+        )
         table = pa.table({"text": texts.cast(pa.binary()).view(pa.string())})
         pyarrow.parquet.write_table(table, tmp_path / f"train-0000{part}-of-00003.parquet")
     rows = open_table(tmp_path / "train-00000-of-00003.parquet", Limits()).rows()
@@ -60,7 +63,9 @@ def test_files_that_are_no_table(tmp_path, name, text, message):
 
 
 def test_another_delimiter(tmp_path):
-    assert rows_of(written(tmp_path, 'a;b\n"x;y";z\n', "rows.txt"), delimiter=";") == [{"a": "x;y", "b": "z"}]
+    assert rows_of(written(tmp_path, 'a;b\n"x;y";z\n', "rows.txt"), delimiter=";") == [
+        {"a": "x;y", "b": "z"}
+    ]
 
 
 def test_objects_of_lines_and_of_an_array(tmp_path):
@@ -74,12 +79,18 @@ def test_objects_of_lines_and_of_an_array(tmp_path):
         "bad_json",
         {"a": {"b": [2]}},
     ]
-    assert rows_of(written(tmp_path, b'[{"a": 1}, 2,\n{"a": 3}]', "a.json")) == [{"a": 1}, "bad_json", {"a": 3}]
+    assert rows_of(written(tmp_path, b'[{"a": 1}, 2,\n{"a": 3}]', "a.json")) == [
+        {"a": 1},
+        "bad_json",
+        {"a": 3},
+    ]
 
 
 def test_tables_have_their_quotes_and_lose_single_lines(tmp_path):
     """A stray quote joins no lines of TSV, which are counted with their header if asked for."""
-    path = written(tmp_path, b'\xef\xbb\xbfa\tb\n1\t"a\n\xff\tb\n\n \t\n0\t"b\n1\nlast\tone', "t.tsv")
+    path = written(
+        tmp_path, b'\xef\xbb\xbfa\tb\n1\t"a\n\xff\tb\n\n \t\n0\t"b\n1\nlast\tone', "t.tsv"
+    )
     assert rows_of(path) == [
         {"a": "1", "b": '"a'},
         "bad_utf8",
@@ -89,8 +100,18 @@ def test_tables_have_their_quotes_and_lose_single_lines(tmp_path):
         "fields",
         {"a": "last", "b": "one"},
     ]
-    assert [index for index, _ in open_table(path, Limits(), by_line=True).rows()] == [1, 2, 3, 4, 5, 6, 7]
-    packed = zstandard.ZstdCompressor().compress(b"".join(b"%d\tx\n" % number for number in range(9000)))
+    assert [index for index, _ in open_table(path, Limits(), by_line=True).rows()] == [
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+        7,
+    ]
+    packed = zstandard.ZstdCompressor().compress(
+        b"".join(b"%d\tx\n" % number for number in range(9000))
+    )
     *_, last = rows_of(written(tmp_path, packed[: len(packed) // 2], "t.tsv"), columns=["a", "b"])
     assert last == "truncated"
 
@@ -109,7 +130,8 @@ def test_one_bad_byte_costs_one_line(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "line"), [("a.jsonl.zst", b'{"a": "%d"}\n'), ("a.csv.zst", b"%d,x\n"), ("a.tsv.zst", b"%d\tx\n")]
+    ("name", "line"),
+    [("a.jsonl.zst", b'{"a": "%d"}\n'), ("a.csv.zst", b"%d,x\n"), ("a.tsv.zst", b"%d\tx\n")],
 )
 def test_files_of_a_large_window_are_read_and_lost_bytes_are_said(tmp_path, name, line):
     """Behind damage no row has a number, so what follows it is lost, too."""
@@ -118,16 +140,22 @@ def test_files_of_a_large_window_are_read_and_lost_bytes_are_said(tmp_path, name
     for first in (0, 1000):
         stream = zstandard.ZstdCompressor(compression_params=chosen).compressobj()
         frames.append(
-            stream.compress(b"".join(line % number for number in range(first, first + 1000))) + stream.flush()
+            stream.compress(b"".join(line % number for number in range(first, first + 1000)))
+            + stream.flush()
         )
     path = tmp_path / name
     columns = {} if "json" in name else {"columns": ["a", "b"]}
     path.write_bytes(b"".join(frames))
-    assert [row["a"] for _, row in open_table(path, Limits(), **columns).rows()] == [str(n) for n in range(2000)]
+    assert [row["a"] for _, row in open_table(path, Limits(), **columns).rows()] == [
+        str(n) for n in range(2000)
+    ]
     path.write_bytes(frames[0] + bytes([*frames[1][:30], *bytes(len(frames[1]) - 30)]))
     *rows, (_, last) = open_table(path, Limits(), **columns).rows()
     assert [row["a"] for _, row in rows] == [str(n) for n in range(1000)]
-    assert (last.reason, last.detail) == ("damaged", f"{len(frames[1]):,} bytes of the file do not decode")
+    assert (last.reason, last.detail) == (
+        "damaged",
+        f"{len(frames[1]):,} bytes of the file do not decode",
+    )
     with pytest.raises(ConfigurationError, match=r"limits\.window_bytes"):
         list(open_table(path, Limits(window_bytes=1 << 20), **columns).rows())
 
@@ -162,7 +190,10 @@ def test_files_of_one_json_value(tmp_path, raw, limit, message):
 def test_a_column_of_classes_has_its_name_in_nfc(tmp_path):
     """As `datasets` stores it; -1 is no label, and a column that the file lacks has none."""
     names = {
-        "features": {name: {"_type": "ClassLabel", "names": ["a", "b"]} for name in ("re\u0301sume\u0301", "gone")}
+        "features": {
+            name: {"_type": "ClassLabel", "names": ["a", "b"]}
+            for name in ("re\u0301sume\u0301", "gone")
+        }
     }
     table = pa.table({"re\u0301sume\u0301": [1, -1]})
     table = table.replace_schema_metadata({"huggingface": json.dumps({"info": names})})

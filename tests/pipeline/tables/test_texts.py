@@ -17,18 +17,26 @@ def test_lines_of_json_and_whole_files(tmp_path):
     assert [*read_texts(tmp_path)] == ["one", "zwei\nDrei", "first\n\nsecond é"]
     assert [path.name for path in files_of(tmp_path, with_rows=True)] == ["a.jsonl.gz"]
     assert [row["text"] for _, row in read_rows(tmp_path / "a.jsonl.gz")] == ["one", "zwei\nDrei"]
-    with pytest.raises(IntegrityError, match=r"record 1: expected a text, got no 'body' among the keys: text"):
+    with pytest.raises(
+        IntegrityError, match=r"record 1: expected a text, got no 'body' among the keys: text"
+    ):
         [*read_texts(KeyedTexts(path=tmp_path / "a.jsonl.gz", text_key="body"))]
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b'{"text": "a"}\n{"words": 1}\n', r"a.jsonl, record 2: expected a text, got no 'text' among the keys: words"),
+        (
+            b'{"text": "a"}\n{"words": 1}\n',
+            r"a.jsonl, record 2: expected a text, got no 'text' among the keys: words",
+        ),
         (b"[1]\n", r"record 1: expected a text, got line 1 is JSON, but no object"),
         (b"{\n", r"record 1: expected a text, got line 1 is no JSON: "),
         (b'{"text": "\xff"}\n', r"record 1: expected a text, got bad utf8"),
-        (gzip.compress(b'{"text": "a"}\n' * 99, mtime=0)[:-20], r"a.jsonl, record \d+: expected a text, got truncated"),
+        (
+            gzip.compress(b'{"text": "a"}\n' * 99, mtime=0)[:-20],
+            r"a.jsonl, record \d+: expected a text, got truncated",
+        ),
     ],
 )
 def test_damage_is_named(tmp_path, content, message):

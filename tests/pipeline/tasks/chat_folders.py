@@ -4,7 +4,15 @@
 import json
 import shutil
 
-from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    AddedToken,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from tokenizers import Tokenizer as Library
 
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
@@ -13,20 +21,22 @@ from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 _SPECIALS = ["<s>", "</s>", "<unk>", "<|im_start|>", "<|im_end|>", "<|user|>"]
 _TEXT = ["The small river runs. User asks 2 + 2? Assistant system user\n says four"] * 5
 _TURN = "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
-_ALTERNATE = (
-    "{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}"
-)
+_ALTERNATE = "{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}"
 
 PLAIN = {
     "chatml": "{% for message in messages %}" + _TURN + "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",
     "llama2": "{% if messages[0]['role'] == 'system' %}{% set rest = messages[1:] %}{% set first = '<<SYS>>\n' + "
     "messages[0]['content'] + '\n<</SYS>>\n\n' %}{% else %}{% set rest = messages %}{% set first = '' %}{% endif %}"
-    "{% for m in rest %}" + _ALTERNATE + "{% set content = first + m.content if loop.index0 == 0 else m.content %}"
+    "{% for m in rest %}"
+    + _ALTERNATE
+    + "{% set content = first + m.content if loop.index0 == 0 else m.content %}"
     "{% if m.role == 'user' %}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}"
     "{% else %}{{ ' ' + content.strip() + ' ' + eos_token }}{% endif %}{% endfor %}",
     "gemma": "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
-    "{% for m in messages %}" + _ALTERNATE + "{% if m.role == 'assistant' %}{% set role = 'model' %}{% else %}"
+    "{% for m in messages %}"
+    + _ALTERNATE
+    + "{% if m.role == 'assistant' %}{% set role = 'model' %}{% else %}"
     "{% set role = m.role %}{% endif %}{{ '<|im_start|>' + role + '\n' + m.content | trim + '<|im_end|>\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>model\n' }}{% endif %}",
     "thinking": "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + (m.content.split('</think>')[-1] if "
@@ -52,19 +62,30 @@ def _library(kind):
         library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         library.decoder = decoders.ByteLevel()
         alphabet = pre_tokenizers.ByteLevel.alphabet()
-        trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=_SPECIALS, initial_alphabet=alphabet)
+        trainer = trainers.BpeTrainer(
+            vocab_size=400, special_tokens=_SPECIALS, initial_alphabet=alphabet
+        )
         library.train_from_iterator(_TEXT, trainer)
         library.post_processor = processors.ByteLevel(trim_offsets=False)
     elif kind == "metaspace":
         library = Library(models.Unigram())
         library.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
         library.decoder = decoders.Metaspace(prepend_scheme="first")
-        trained = trainers.UnigramTrainer(vocab_size=120, special_tokens=_SPECIALS, unk_token="<unk>")
+        trained = trainers.UnigramTrainer(
+            vocab_size=120, special_tokens=_SPECIALS, unk_token="<unk>"
+        )
         library.train_from_iterator(_TEXT, trained)
     else:
         library = Library(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
-        library.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-        steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+        library.normalizer = normalizers.Sequence(
+            [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+        )
+        steps = [
+            decoders.Replace("▁", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
         library.decoder = decoders.Sequence(steps)
         bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
         trainer = trainers.BpeTrainer(vocab_size=500, special_tokens=[*_SPECIALS, *bytes_])
@@ -81,7 +102,12 @@ def write_folder(folder, kind, template, **config):
     """A folder with a tokenizer of a kind and a chat template."""
     folder.mkdir(parents=True, exist_ok=True)
     _library(kind).save(str(folder / "tokenizer.json"))
-    roles = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "chat_template": template}
+    roles = {
+        "bos_token": "<s>",
+        "eos_token": "</s>",
+        "unk_token": "<unk>",
+        "chat_template": template,
+    }
     facts = {"tokenizer_class": "PreTrainedTokenizerFast", **roles, **config}
     (folder / "tokenizer_config.json").write_text(json.dumps(facts), encoding="utf-8")
     return folder

@@ -40,13 +40,21 @@ def test_words_and_answers_have_all_their_bytes(trained, sentence):
     holder = [number for number, piece in enumerate(pieces) for _ in piece]
     starts = np.cumsum([0, *(len(word) + 1 for word in words)]).tolist()[:-1]
     firsts = [holder[len(sentence[:start].encode())] for start in starts]
-    lasts = [holder[len(sentence[: start + len(word)].encode()) - 1] for word, start in zip(words, starts, strict=True)]
-    for frame, expected in (("t5_encoder", firsts), ("gpt", lasts)):  # a decoder has read a word at its last token
+    lasts = [
+        holder[len(sentence[: start + len(word)].encode()) - 1]
+        for word, start in zip(words, starts, strict=True)
+    ]
+    for frame, expected in (
+        ("t5_encoder", firsts),
+        ("gpt", lasts),
+    ):  # a decoder has read a word at its last token
         tagging = TaggedRows(TAGGING, Form(FRAMES[frame], 1024), trained, "corpus", "f.txt")
         tagged = TaggedWords(tuple(words), (1,) * len(words), 0)
         (built,) = tagging.build(tagged, trained.encode(tagging.texts(tagged)))
         numbers = built.columns["word_numbers"]
-        assert [place for place in built.columns["tag_positions"] if numbers[place] != NO_WORD] == expected
+        assert [
+            place for place in built.columns["tag_positions"] if numbers[place] != NO_WORD
+        ] == expected
     kind = AnswerRows(ASKING, Form(FRAMES["bert"], 1024), trained, "corpus", "f.json")
     for word, start, first, last in zip(words, starts, firsts, lasts, strict=True):
         item = Question("?", sentence, ((start, word),), "k", 0)

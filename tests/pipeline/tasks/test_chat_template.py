@@ -5,7 +5,12 @@ from transformers import AutoTokenizer
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks import chat_template
-from clozeline.pipeline.tasks.chat_template import Rendering, read_chat_template, render_dialogues, write_dialogues
+from clozeline.pipeline.tasks.chat_template import (
+    Rendering,
+    read_chat_template,
+    render_dialogues,
+    write_dialogues,
+)
 from clozeline.pipeline.tasks.readers import Dialogue, Rejected
 from clozeline.pipeline.tokenize.tokenizers import special_ids
 from tests.pipeline.tasks.chat_folders import MARKED, PLAIN, import_folder, write_folder
@@ -42,7 +47,11 @@ def ids_and_answers(item):
 
 
 def write_all(chats, tokenizer):
-    return list(write_dialogues((Dialogue(tuple(chat), index) for index, chat in enumerate(chats)), tokenizer))
+    return list(
+        write_dialogues(
+            (Dialogue(tuple(chat), index) for index, chat in enumerate(chats)), tokenizer
+        )
+    )
 
 
 def peer_ids(peer, messages, **options):
@@ -53,7 +62,9 @@ def peer_ids(peer, messages, **options):
 @pytest.fixture
 def rendered_here(monkeypatch):
     """Without a process for each template, whose start takes a second."""
-    monkeypatch.setattr(chat_template, "render_dialogues", lambda rendering, chats: [*map(rendering.render, chats)])
+    monkeypatch.setattr(
+        chat_template, "render_dialogues", lambda rendering, chats: [*map(rendering.render, chats)]
+    )
 
 
 @pytest.mark.usefixtures("rendered_here")
@@ -68,7 +79,9 @@ def test_ids_and_answers_are_those_of_transformers(kind, tmp_path):
         for messages, item in zip(chats, write_all(chats, ours), strict=True):
             expected = peer_ids(peer, messages)
             if name in MARKED:
-                whole = peer_ids(peer, messages, return_dict=True, return_assistant_tokens_mask=True)
+                whole = peer_ids(
+                    peer, messages, return_dict=True, return_assistant_tokens_mask=True
+                )
                 assert ids_and_answers(item) == (expected, whole["assistant_masks"])
                 continue
             mask = [0] * len(expected)
@@ -85,7 +98,9 @@ def test_ids_and_answers_are_those_of_transformers(kind, tmp_path):
 
 @pytest.mark.usefixtures("rendered_here")
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("template", [PLAIN["chatml"], MARKED["end outside"]], ids=["chatml", "marked"])
+@pytest.mark.parametrize(
+    "template", [PLAIN["chatml"], MARKED["end outside"]], ids=["chatml", "marked"]
+)
 def test_nothing_in_a_message_becomes_a_special_token(kind, template, tmp_path):
     """The special tokens are those of a dialogue without such names; the text is what the template writes."""
     ours = import_folder(write_folder(tmp_path / "source", kind, template), tmp_path / "ours")
@@ -110,9 +125,13 @@ def test_nothing_in_a_message_becomes_a_special_token(kind, template, tmp_path):
 
 def test_what_a_template_refuses_is_rejected_with_its_words(tmp_path):
     """The rows around it stay."""
-    ours = import_folder(write_folder(tmp_path / "source", "bytes", PLAIN["gemma"]), tmp_path / "ours")
+    ours = import_folder(
+        write_folder(tmp_path / "source", "bytes", PLAIN["gemma"]), tmp_path / "ours"
+    )
     pair = [("user", "x"), ("assistant", "y")]
-    first, system, order, last = write_all([pair, [("system", "s"), *pair], [("user", "x"), *pair], pair], ours)
+    first, system, order, last = write_all(
+        [pair, [("system", "s"), *pair], [("user", "x"), *pair], pair], ours
+    )
     assert (system.reason, system.index, order.reason) == ("template", 1, "template")
     assert "System role not supported" in system.detail
     assert "roles must alternate" in order.detail
@@ -136,13 +155,23 @@ def test_the_template_and_its_variables_are_found_where_transformers_finds_them(
     source = write_folder(tmp_path / "source", "bytes", text)
     config = json.loads((source / "tokenizer_config.json").read_text(encoding="utf-8"))
     if layout == "list":
-        config["chat_template"] = [{"name": "tool_use", "template": "no"}, {"name": "default", "template": text}]
+        config["chat_template"] = [
+            {"name": "tool_use", "template": "no"},
+            {"name": "default", "template": text},
+        ]
     if layout == "jinja":
         config["chat_template"] = "no"
         (source / "chat_template.jinja").write_text(text, encoding="utf-8")
     if layout == "map":
         config |= {"eos_token": None}
-        roles = {"eos_token": {"content": "<|im_end|>", "lstrip": False, "rstrip": False, "normalized": False}}
+        roles = {
+            "eos_token": {
+                "content": "<|im_end|>",
+                "lstrip": False,
+                "rstrip": False,
+                "normalized": False,
+            }
+        }
         (source / "special_tokens_map.json").write_text(json.dumps(roles), encoding="utf-8")
     (source / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
     ours = import_folder(source, tmp_path / "ours")
@@ -154,7 +183,9 @@ def test_the_template_and_its_variables_are_found_where_transformers_finds_them(
 
 def test_a_folder_without_a_template_is_named(tmp_path):
     source = write_folder(tmp_path / "source", "bytes", "")
-    (source / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}', encoding="utf-8")
+    (source / "tokenizer_config.json").write_text(
+        '{"tokenizer_class": "PreTrainedTokenizerFast"}', encoding="utf-8"
+    )
     with pytest.raises(ConfigurationError, match=f"{tmp_path / 'ours'} has none"):
         read_chat_template(import_folder(source, tmp_path / "ours"))
 
@@ -164,7 +195,10 @@ PAIR = [("user", "a"), ("assistant", "b")]
 
 @pytest.mark.parametrize(
     "template",
-    ["{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "{{ 7 ** (7 ** 10) % 10 }}"],
+    [
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+        "{{ 7 ** (7 ** 10) % 10 }}",
+    ],
     ids=["loops", "integers"],
 )
 def test_a_template_cannot_hold_a_worker(template):
@@ -175,7 +209,9 @@ def test_a_template_cannot_hold_a_worker(template):
 def test_memory_is_bounded_and_the_process_goes_on():
     """No dialogue uses all of the time, but all of them together do."""
     template = "{% if messages[0].content == 'b' %}b{% else %}{{ 'a' * 10 ** 10 }}{% endif %}"
-    first, second = render_dialogues(Rendering(template, {}, []), [PAIR, [("user", "b"), ("assistant", "b")]])
+    first, second = render_dialogues(
+        Rendering(template, {}, []), [PAIR, [("user", "b"), ("assistant", "b")]]
+    )
     assert (first["refused"], second["text"]) == ("template", "b")
     template = "{% for a in range(9999) %}{% for b in range(9) %}{% endfor %}{% endfor %}"
     with pytest.raises(ConfigurationError, match="CPU time"):
@@ -184,7 +220,11 @@ def test_memory_is_bounded_and_the_process_goes_on():
 
 @pytest.mark.parametrize(
     "template",
-    ["{{ messages[0].content * 200000 }}", "{{ ''.__class__.__mro__ }}", "{{ messages.append(1) }}"],
+    [
+        "{{ messages[0].content * 200000 }}",
+        "{{ ''.__class__.__mro__ }}",
+        "{{ messages.append(1) }}",
+    ],
     ids=["length", "classes", "change"],
 )
 def test_a_template_is_in_the_sandbox_of_transformers(template):

@@ -21,12 +21,21 @@ from clozeline.pipeline.tasks.readers import (
 from clozeline.pipeline.tasks.readers.glue import Glue
 from clozeline.pipeline.tasks.readers.labeled import Labeled
 from clozeline.pipeline.tasks.readers.trec import Trec
-from clozeline.pipeline.tasks.splits import check_rows, exclude_overlaps, keys_of, split_by_group, split_files
+from clozeline.pipeline.tasks.splits import (
+    check_rows,
+    exclude_overlaps,
+    keys_of,
+    split_by_group,
+    split_files,
+)
 
 
 def files(*names, source="default"):
     entry = InputEntry(path="in", source=source)
-    return [SourceFile(f"{source}/{name}", Path("in") / name, FileState(1, 0), entry, "in") for name in names]
+    return [
+        SourceFile(f"{source}/{name}", Path("in") / name, FileState(1, 0), entry, "in")
+        for name in names
+    ]
 
 
 def sorted_out(given, reader=Glue):
@@ -48,7 +57,11 @@ FOLDERS = Labeled(Labeled.Options(label="folder"), Limits())
             {"dev": "val.jsonl", "test": "test.jsonl", "train": "train.jsonl"},
             set(),
         ),
-        (["train-v1.1.json", "dev-v1.1.json.zst"], {"dev": "dev-v1.1.json.zst", "train": "train-v1.1.json"}, set()),
+        (
+            ["train-v1.1.json", "dev-v1.1.json.zst"],
+            {"dev": "dev-v1.1.json.zst", "train": "train-v1.1.json"},
+            set(),
+        ),
         (
             ["in_domain_train.tsv.gz", "in_domain_dev.tsv"],
             {"dev": "in_domain_dev.tsv", "train": "in_domain_train.tsv.gz"},
@@ -57,7 +70,11 @@ FOLDERS = Labeled(Labeled.Options(label="folder"), Limits())
         (["msr_paraphrase_train.txt"], {"train": "msr_paraphrase_train.txt"}, set()),
         (
             ["train.tsv", "dev_matched.tsv", "dev_mismatched.tsv"],
-            {"dev_matched": "dev_matched.tsv", "dev_mismatched": "dev_mismatched.tsv", "train": "train.tsv"},
+            {
+                "dev_matched": "dev_matched.tsv",
+                "dev_mismatched": "dev_mismatched.tsv",
+                "train": "train.tsv",
+            },
             set(),
         ),
         (
@@ -71,7 +88,16 @@ FOLDERS = Labeled(Labeled.Options(label="folder"), Limits())
             {"undev.tsv", "README.txt", "training.tsv"},
         ),
     ],
-    ids=["plain", "other_names", "squad", "in_domain", "microsoft", "mnli", "mrpc_of_glue", "strangers"],
+    ids=[
+        "plain",
+        "other_names",
+        "squad",
+        "in_domain",
+        "microsoft",
+        "mnli",
+        "mrpc_of_glue",
+        "strangers",
+    ],
 )
 def test_splits_by_name(given, splits, others):
     assert sorted_out(files(*given)) == (splits, others)
@@ -97,7 +123,12 @@ def test_splits_by_name(given, splits, others):
             {"test": "test/neg/3.txt", "train": "train/neg/2.txt"},
             {"README", "extra/pos/0.txt", "imdb.vocab", "test/urls.txt", "train/pos/notes.md"},
         ),
-        (files("pos/1.txt", "neg/2.txt", source="train"), FOLDERS, {"train": "train/neg/2.txt"}, set()),
+        (
+            files("pos/1.txt", "neg/2.txt", source="train"),
+            FOLDERS,
+            {"train": "train/neg/2.txt"},
+            set(),
+        ),
         (
             files("TREC_10.label", "train_5500.label", "train_1000.label"),
             Trec,
@@ -115,7 +146,10 @@ def test_splits_by_name(given, splits, others):
                 "validation/data-00000-of-00001.arrow",
             ),
             Labeled,
-            {"train": "train/data-00000-of-00002.arrow", "dev": "validation/data-00000-of-00001.arrow"},
+            {
+                "train": "train/data-00000-of-00002.arrow",
+                "dev": "validation/data-00000-of-00001.arrow",
+            },
             set(),
         ),
         (
@@ -136,14 +170,36 @@ def test_splits_by_name(given, splits, others):
             set(),
         ),
         (
-            [*files("a.tsv", source="test_de"), *files("b.tsv", source="dev_zh-hans"), *files("c.tsv", source="train")],
+            [
+                *files("a.tsv", source="test_de"),
+                *files("b.tsv", source="dev_zh-hans"),
+                *files("c.tsv", source="train"),
+            ],
             Glue,
-            {"dev_zh-hans": "dev_zh-hans/b.tsv", "test_de": "test_de/a.tsv", "train": "train/c.tsv"},
+            {
+                "dev_zh-hans": "dev_zh-hans/b.tsv",
+                "test_de": "test_de/a.tsv",
+                "train": "train/c.tsv",
+            },
             set(),
         ),
-        (files("a.tsv", source="train_pseudo"), Glue, {"train_pseudo": "train_pseudo/a.tsv"}, set()),
+        (
+            files("a.tsv", source="train_pseudo"),
+            Glue,
+            {"train_pseudo": "train_pseudo/a.tsv"},
+            set(),
+        ),
     ],
-    ids=["folders", "source of folders", "official", "saved", "parts", "sources", "languages", "pseudo"],
+    ids=[
+        "folders",
+        "source of folders",
+        "official",
+        "saved",
+        "parts",
+        "sources",
+        "languages",
+        "pseudo",
+    ],
 )
 def test_splits_of_readers_and_sources(given, reader, splits, others):
     assert sorted_out(given, reader) == (splits, others)
@@ -152,15 +208,27 @@ def test_splits_of_readers_and_sources(given, reader, splits, others):
 @pytest.mark.parametrize(
     ("given", "reader", "message"),
     [
-        (files("a/b.txt", "c.txt"), FOLDERS, r"or name folders train, dev and test, with folders of \.txt files"),
+        (
+            files("a/b.txt", "c.txt"),
+            FOLDERS,
+            r"or name folders train, dev and test, with folders of \.txt files",
+        ),
         # the first of tables would stand for all, and a reader of single files would lose a part
         (
             files("train/a/1.txt", "train/a/2.txt"),
             Labeled(Labeled.Options(label="stars"), Limits()),
             "expected files named train",
         ),
-        (files("train-00000-of-00002.parquet", "train-00001-of-00002.parquet"), Glue, "are both the split 'train'"),
-        (files("a_train.tsv", "b_train.tsv"), Glue, r"a_train\.tsv and in/b_train\.tsv are both the split 'train'"),
+        (
+            files("train-00000-of-00002.parquet", "train-00001-of-00002.parquet"),
+            Glue,
+            "are both the split 'train'",
+        ),
+        (
+            files("a_train.tsv", "b_train.tsv"),
+            Glue,
+            r"a_train\.tsv and in/b_train\.tsv are both the split 'train'",
+        ),
         ([*files("train.tsv"), *files("x.tsv", source="train")], Glue, "both the split 'train'"),
         (files("a.tsv"), Glue, r"expected files named train, dev or test .*got in/a\.tsv"),
         (files("reviews.csv"), Glue, r"source: train\}\]' tasks\.carve='\{dev: 0\.2\}'"),
@@ -200,7 +268,11 @@ def components(items):
             row = waiting.pop()
             reached.add(row)
             mine = {plain(text) for text in items[row].texts}
-            waiting += [other for other in left - reached if mine & {plain(text) for text in items[other].texts}]
+            waiting += [
+                other
+                for other in left - reached
+                if mine & {plain(text) for text in items[other].texts}
+            ]
         found.append(reached)
         left -= reached
     return found
@@ -239,7 +311,12 @@ def test_documents_go_together_whatever_their_sentences():
 def labeled(seed, count=40):
     draw = random.Random(seed)
     rows = [
-        LabeledText((f"text {draw.randint(0, 30)}", f"other {draw.randint(0, 1)}"), draw.randint(0, 1), None, index)
+        LabeledText(
+            (f"text {draw.randint(0, 30)}", f"other {draw.randint(0, 1)}"),
+            draw.randint(0, 1),
+            None,
+            index,
+        )
         for index in range(count)
     ]
     return [*rows, Rejected("fields", count)]
@@ -249,11 +326,22 @@ def labeled(seed, count=40):
 def test_counts_equal_slow_searches(seed):
     items = labeled(seed)
     train = labeled(seed + 100, 3)
-    rows, learned = ([row for row in side if isinstance(row, LabeledText)] for side in (items, train))
+    rows, learned = (
+        [row for row in side if isinstance(row, LabeledText)] for side in (items, train)
+    )
     shared = [row for row in rows if any(set(row.texts) & set(other.texts) for other in learned)]
-    disagreeing = [row for row in rows if any(row.texts == one.texts and row.label != one.label for one in rows)]
-    assert check_rows(items, keys_of(train)) == {"also_in_train": len(shared), "contradicting": len(disagreeing)}
-    assert len(shared) == sum(one == Rejected("excluded", one.index) for one in exclude_overlaps(items, keys_of(train)))
+    disagreeing = [
+        row
+        for row in rows
+        if any(row.texts == one.texts and row.label != one.label for one in rows)
+    ]
+    assert check_rows(items, keys_of(train)) == {
+        "also_in_train": len(shared),
+        "contradicting": len(disagreeing),
+    }
+    assert len(shared) == sum(
+        one == Rejected("excluded", one.index) for one in exclude_overlaps(items, keys_of(train))
+    )
     assert check_rows(items, None) == {"contradicting": len(disagreeing)}
 
 
@@ -262,11 +350,17 @@ def test_labels_of_each_type_of_row():
         TaggedWords(words, tags, 0)
         for words, tags in ((("a", "b"), (0, 1)), (("a", "b"), (0, 0)), (("A", "b"), (1, 1)))
     ]
-    chosen = [Choices("a", ("b", "c"), 0, 0), Choices("a", ("b", "c"), 1, 1), Choices("a", ("b", "d"), 1, 2)]
+    chosen = [
+        Choices("a", ("b", "c"), 0, 0),
+        Choices("a", ("b", "c"), 1, 1),
+        Choices("a", ("b", "d"), 1, 2),
+    ]
     numbers = [LabeledText(("a", "b"), None, 1.0, 0), LabeledText(("a", " b"), None, 2.0, 1)]
     for rows in (tagged, chosen, numbers):
         assert check_rows(rows, None) == {"contradicting": 2}
-    assert check_rows([SourceTarget("a", ("b",), "", 0), SourceTarget("a", ("c",), "", 1)], None) == {}
+    assert (
+        check_rows([SourceTarget("a", ("b",), "", 0), SourceTarget("a", ("c",), "", 1)], None) == {}
+    )
     assert check_rows([Rejected("fields", 0)], set()) == {}
     asked = [Question("who", "a text", (), key, index) for index, key in enumerate("abaca")]
     known = keys_of([Question("why", "A  text", (), "z", 0)])
@@ -281,9 +375,19 @@ def test_rows_of_other_files_are_excluded():
         Rejected("fields", 2),
         LabeledText(("f", "g"), 0, None, 3, "article"),
     ]
-    known = keys_of([LabeledText(("x", "a B"), 0, None, 0), LabeledText(("y", "z"), 0, None, 1, "article")])
-    assert exclude_overlaps(rows, known) == [Rejected("excluded", 0), rows[1], rows[2], Rejected("excluded", 3)]
+    known = keys_of(
+        [LabeledText(("x", "a B"), 0, None, 0), LabeledText(("y", "z"), 0, None, 1, "article")]
+    )
+    assert exclude_overlaps(rows, known) == [
+        Rejected("excluded", 0),
+        rows[1],
+        rows[2],
+        Rejected("excluded", 3),
+    ]
     train = keys_of([TaggedWords(("one",), (0,), 0, "document 3")])
-    dev = [TaggedWords(("two",), (0,), 0, "document 3"), TaggedWords(("One",), (0,), 1, "document 4")]
+    dev = [
+        TaggedWords(("two",), (0,), 0, "document 3"),
+        TaggedWords(("One",), (0,), 1, "document 4"),
+    ]
     assert exclude_overlaps(dev, train) == [dev[0], Rejected("excluded", 1)]
     assert check_rows(dev, train)["also_in_train"] == 1

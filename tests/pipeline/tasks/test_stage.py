@@ -27,7 +27,11 @@ from tests.pipeline.task_files import (
 
 def write_files(folder, **counts):
     files = write_task(folder / "files", **counts)
-    given = [f"input={files}", f"tokenizer.path={write_vocabulary(folder / 'words')}", f"output={folder / 'out'}"]
+    given = [
+        f"input={files}",
+        f"tokenizer.path={write_vocabulary(folder / 'words')}",
+        f"output={folder / 'out'}",
+    ]
     return files, ["--config", str(write_recipe(folder)), *given]
 
 
@@ -39,7 +43,9 @@ def test_one_set_for_each_split_with_labels(tmp_path, caplog):
     """Its manifest says where the rows come from; files that are no split are named."""
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "notes.txt").write_text("of the authors", encoding="utf-8")
-    sets = make_sets(tmp_path, f"input={{path: {tmp_path / 'files'}, language: en}}", "tasks.max_length=16")
+    sets = make_sets(
+        tmp_path, f"input={{path: {tmp_path / 'files'}, language: en}}", "tasks.max_length=16"
+    )
     rows = sentences(81)
     for split, part in (("train", rows[:60]), ("dev", rows[60:])):
         expected = {}
@@ -56,13 +62,18 @@ def test_one_set_for_each_split_with_labels(tmp_path, caplog):
     assert "82" in (tmp_path / "out" / "report.html").read_text()
 
     manifest = open_split(sets, "train").manifest
-    assert {name: manifest.config[name] for name in ("layout", "source", "examples_by_label", "rows_in")} == {
+    assert {
+        name: manifest.config[name] for name in ("layout", "source", "examples_by_label", "rows_in")
+    } == {
         "layout": "official",
         "source": "default/train.tsv",
         "examples_by_label": {"0": 30, "1": 30},
         "rows_in": 60,
     }
-    assert (manifest.objective.heads, manifest.objective.options["max_length"]) == (("classification",), 16)
+    assert (manifest.objective.heads, manifest.objective.options["max_length"]) == (
+        ("classification",),
+        16,
+    )
     assert manifest.totals.tokens_by_language == {"en": manifest.totals.tokens}
 
     record = UnitRecord.load(tmp_path / "out" / "tasks", "main", 0)
@@ -72,7 +83,9 @@ def test_one_set_for_each_split_with_labels(tmp_path, caplog):
 
 
 @pytest.mark.parametrize("changed", ["train.tsv", "dev.tsv"])
-def test_a_file_that_changes_after_it_was_hashed_fails_by_name(tmp_path, monkeypatch, capsys, changed):
+def test_a_file_that_changes_after_it_was_hashed_fails_by_name(
+    tmp_path, monkeypatch, capsys, changed
+):
     files, words = write_files(tmp_path)
     run = TaskSets.run
 
@@ -129,8 +142,16 @@ def test_a_second_run_makes_what_changed(tmp_path, capfd):
         ({"dev": "a\tb\tc\n"}, [], "dev.tsv: expected a layout of this task"),
         ({"train": None, "dev": None}, [], "no file of the input has labels"),
         ({}, ["tasks.reader.task=sst"], "sst2"),
-        ({}, ["tasks.both_orders=true"], "both_orders: expected pairs with one class or a score, got the task sst2"),
-        ({}, ["tasks.reader={name: text_to_text}"], "the task is for the head lm, bert frames rows of an encoder"),
+        (
+            {},
+            ["tasks.both_orders=true"],
+            "both_orders: expected pairs with one class or a score, got the task sst2",
+        ),
+        (
+            {},
+            ["tasks.reader={name: text_to_text}"],
+            "the task is for the head lm, bert frames rows of an encoder",
+        ),
         ({}, ["tasks.carve={dev: 0.5}"], "expected a file of train and none of dev"),
         ({}, ["tasks.carve={train: 0.5}"], "splits other than train"),
         ({}, ["tasks.carve={a: 0.5, b: 0.5}"], "shares below 1 in all"),
@@ -160,7 +181,9 @@ def test_rows_of_train_are_left_out_of_the_others(tmp_path):
     sets = tmp_path / "out" / "tasks" / "sst2"
     lines = [*sorted({text for text, _ in sentences(60)}), "one that nothing has taught"]
     (files / "dev.tsv").unlink()
-    (files / "test.tsv").write_text("sentence\tlabel\n" + "".join(f"{text.upper()}\t1\n" for text in lines), "utf-8")
+    (files / "test.tsv").write_text(
+        "sentence\tlabel\n" + "".join(f"{text.upper()}\t1\n" for text in lines), "utf-8"
+    )
     assert main(words) == 0
     before = texts_of(open_split(sets, "test")).keys()
     assert main([*words, "tasks.disjoint=true"]) == 0
@@ -177,14 +200,21 @@ def test_one_file_cannot_be_train_and_a_disjoint_split(tmp_path, capfd):
     sets = tmp_path / "out" / "tasks" / "sst2"
     other = files / "again.tsv"
     other.symlink_to(files / "train.tsv")
-    entries = f"input=[{{path: {files / 'train.tsv'}, source: train}}, {{path: {other}, source: dev}}]"
+    entries = (
+        f"input=[{{path: {files / 'train.tsv'}, source: train}}, {{path: {other}, source: dev}}]"
+    )
     assert main([*words, entries, "tasks.disjoint=true"]) == 64
     assert "no row of it is an example: 32 excluded" in capfd.readouterr().err
     assert main([*words, entries]) == 0
     assert open_split(sets, "dev").manifest.config["notes"]["also_in_train"] == 32
     assert "32 also in train" in capfd.readouterr().out
     shutil.rmtree(sets)
-    assert main([*words, entries.replace("source: dev", "source: train_pseudo"), "tasks.disjoint=true"]) == 0
+    assert (
+        main(
+            [*words, entries.replace("source: dev", "source: train_pseudo"), "tasks.disjoint=true"]
+        )
+        == 0
+    )
     assert sum(map(len, texts_of(open_split(sets, "train_pseudo")).values())) == 32
 
 
@@ -194,7 +224,9 @@ def test_a_split_without_a_class_is_told(tmp_path, caplog):
     (files / "dev.tsv").unlink()
     (files / "test.tsv").unlink()
     lines = [f"sentence number {number} of the file\t0" for number in range(40)]
-    (files / "train.tsv").write_text("\n".join(["sentence\tlabel", *lines, "the only one\t1"]) + "\n")
+    (files / "train.tsv").write_text(
+        "\n".join(["sentence\tlabel", *lines, "the only one\t1"]) + "\n"
+    )
     assert main([*words, "tasks.carve={dev: 0.3}"]) == 0
     (told,) = [message for message in caplog.messages if "has no row of 1" in message]
     split = "train" if "train has" in told else "dev"
@@ -219,7 +251,10 @@ def test_carved_splits_hold_the_rest_of_the_file(tmp_path):
     with (files / "train.tsv").open("a", encoding="utf-8") as file:
         file.write("one\ttwo\tthree\n")
     assert main([*words, "tasks.carve={dev: 0.3}"]) == 0
-    found = [texts_of(open_split(tmp_path / "out" / "tasks" / "sst2", split)) for split in ("train", "dev")]
+    found = [
+        texts_of(open_split(tmp_path / "out" / "tasks" / "sst2", split))
+        for split in ("train", "dev")
+    ]
     assert not found[0].keys() & found[1].keys()
     train, dev = (sum(map(len, one.values())) for one in found)
     assert (train + dev, 9 < dev < 40) == (81, True)
@@ -236,9 +271,15 @@ def test_several_classes_are_a_column_of_zeros_and_ones(tmp_path):
     dev = open_split(sets, "dev")
     names = ("bad", "film", "good")
     rows = [labeled_row(number) for number in range(120, 160)]
-    assert dev.manifest.config["examples_by_label"] == Counter(tag for row in rows for tag in row["tags"])
+    assert dev.manifest.config["examples_by_label"] == Counter(
+        tag for row in rows for tag in row["tags"]
+    )
     assert [*dev.manifest.config["reader"]["classes"]] == [*names]
-    found = Counter(tuple(row["labels"].tolist()) for block in range(len(dev.index)) for row in dev.read_block(block))
+    found = Counter(
+        tuple(row["labels"].tolist())
+        for block in range(len(dev.index))
+        for row in dev.read_block(block)
+    )
     assert found == Counter(tuple(int(name in row["tags"]) for name in names) for row in rows)
     assert found[0, 0, 0] > 0
     assert validate(sets / "dev").rows
@@ -263,7 +304,9 @@ def test_unknown_words_of_a_task_are_counted_and_told(tmp_path, caplog, capsys):
     files, arguments = write_files(tmp_path)
     ends = ["a", "no", "not", "with", "very", "one", "dull", "fine", "plot", "heart"]
     added = "".join(f"a good film xylopho {end}\t1\n" for end in ends)
-    (files / "train.tsv").write_text((files / "train.tsv").read_text(encoding="utf-8") + added, encoding="utf-8")
+    (files / "train.tsv").write_text(
+        (files / "train.tsv").read_text(encoding="utf-8") + added, encoding="utf-8"
+    )
     assert main(arguments) == 0
     counts = counts_of(tmp_path)
     unknown = counts["unknown_text"]["und"]
@@ -273,4 +316,6 @@ def test_unknown_words_of_a_task_are_counted_and_told(tmp_path, caplog, capsys):
     assert "train.tsv: unknown: 10 tokens for 70 characters" in said
     assert "letters that the vocabulary lacks (70 characters), such as" in said
     assert "unknown: 10 tokens for 70 characters" in capsys.readouterr().out
-    assert "Text that became unknown tokens" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "Text that became unknown tokens" in (tmp_path / "out" / "report.html").read_text(
+        encoding="utf-8"
+    )

@@ -14,7 +14,9 @@ from tests.pipeline.task_files import write_vocabulary
 
 SIZES = st.integers(1, 40)
 WORDS = [str(number) for number in range(40)]
-LIBRARY = Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="0"))
+LIBRARY = Tokenizer(
+    models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="0")
+)
 LIBRARY.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
 
 
@@ -86,12 +88,18 @@ def test_a_vocabulary_without_the_frame(tmp_path):
     for name, lacking in (("bert", "cls"), ("roberta", "cls"), ("t5", "eos"), ("t5", "pad")):
         frame = FRAMES[name]
         frame.check(whole)
-        with pytest.raises(ConfigurationError, match=rf"tasks\.frame\) needs the special token '{lacking}'"):
-            frame.check(replace(whole, specials={role: 0 for role in ("pad", "eos") if role != lacking}))
+        with pytest.raises(
+            ConfigurationError, match=rf"tasks\.frame\) needs the special token '{lacking}'"
+        ):
+            frame.check(
+                replace(whole, specials={role: 0 for role in ("pad", "eos") if role != lacking})
+            )
     assert FRAMES["t5"].facts(whole) == {"decoder_start": whole.specials["pad"]}
     assert FRAMES["bert"].facts(whole) == {}
 
 
-@pytest.mark.parametrize(("stride", "room", "step"), [(None, 126, 63), (None, 1, 1), (128, 317, 128), (128, 60, 30)])
+@pytest.mark.parametrize(
+    ("stride", "room", "step"), [(None, 126, 63), (None, 1, 1), (128, 317, 128), (128, 60, 30)]
+)
 def test_steps_of_windows(stride, room, step):
     assert Form(FRAMES["bert"], 128, stride).step(room) == step

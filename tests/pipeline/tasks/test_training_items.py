@@ -10,7 +10,12 @@ from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks import training_items
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaggedWords, TaskFacts, facts_of
-from clozeline.pipeline.tasks.training_items import check_switched_head, pair_facts, reject_negative, to_pair
+from clozeline.pipeline.tasks.training_items import (
+    check_switched_head,
+    pair_facts,
+    reject_negative,
+    to_pair,
+)
 from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitcher
 from tests.pipeline.task_files import write_vocabulary
 from tests.pipeline.tasks.readers.reading import items_of, reader_of, written
@@ -25,7 +30,10 @@ def switch(items, dictionaries, facts, seed=1, sentences=1.0, words=1.0):
 
 
 def switched(count):
-    return [LabeledText(("The Cat's new, it runs!", "black cat"), index % 2, None, index) for index in range(count)]
+    return [
+        LabeledText(("The Cat's new, it runs!", "black cat"), index % 2, None, index)
+        for index in range(count)
+    ]
 
 
 def test_words_of_a_dictionary_are_replaced_and_nothing_else_is():
@@ -38,11 +46,15 @@ def test_words_of_a_dictionary_are_replaced_and_nothing_else_is():
         refused,
     ]
     assert doctest.testmod(training_items).failed == 0
-    with pytest.raises(ConfigurationError, match="replaced words move the answers of the head span"):
+    with pytest.raises(
+        ConfigurationError, match="replaced words move the answers of the head span"
+    ):
         check_switched_head(TaskFacts(name="squad", head="span", metrics=("f1",)))
 
 
-STSB = "sentence1\tsentence2\tscore\n" + "".join(f"a film\ta plot {'very ' * index}\t{index}\n" for index in range(6))
+STSB = "sentence1\tsentence2\tscore\n" + "".join(
+    f"a film\ta plot {'very ' * index}\t{index}\n" for index in range(6)
+)
 MNLI = "sentence1\tsentence2\tgold_label\na\tb\tneutral\nc\td\tentailment\ne\tf\t-\n"
 
 
@@ -58,13 +70,23 @@ def test_numbers_stay_and_classes_become_one_and_nought(tmp_path):
     assert [item.target for item in items] == [0, 1, 2, 3, 4, 5]
     learned = [reject_negative(item, facts) for item in items]
     assert [getattr(item, "reason", None) for item in learned] == ["not_alike"] * 4 + [None] * 2
-    assert (facts.head, facts.high, facts.alike, facts.metrics) == ("similarity", 5.0, 4.0, ("pearson", "spearman"))
-    items, facts = pairs("glue", None, path, task="stsb")  # without a threshold, all scored pairs are learned
+    assert (facts.head, facts.high, facts.alike, facts.metrics) == (
+        "similarity",
+        5.0,
+        4.0,
+        ("pearson", "spearman"),
+    )
+    items, facts = pairs(
+        "glue", None, path, task="stsb"
+    )  # without a threshold, all scored pairs are learned
     assert [reject_negative(item, facts) for item in items] == items
     assert (facts.head, facts.alike, facts.high) == ("similarity", None, 5.0)
 
     items, inferred = pairs("glue", "entailment", written(tmp_path, MNLI, "m.tsv"), task="mnli")
-    assert items[:2] == [LabeledText(("a", "b"), None, 0.0, 1), LabeledText(("c", "d"), None, 1.0, 2)]
+    assert items[:2] == [
+        LabeledText(("a", "b"), None, 0.0, 1),
+        LabeledText(("c", "d"), None, 1.0, 2),
+    ]
     assert isinstance(items[2], Rejected)
     assert (inferred.alike, inferred.labels) == (1.0, ())
     path = written(tmp_path, "Quality\t#1 String\t#2 String\n1\ta\tb\n0\tc\td\n", "p.tsv")
@@ -76,9 +98,14 @@ def test_aligned_texts_belong_together(tmp_path):
     """The prefix of a translation is no part of its text."""
     path = written(tmp_path, "en\tde\nHello!\tHallo!\nYes.\tJa.\n", "train.tsv")
     items, facts = pairs("text_to_text", None, path, source="en", target="de", prefix="translate: ")
-    assert items == [LabeledText(("Hello!", "Hallo!"), None, 1.0, 1), LabeledText(("Yes.", "Ja."), None, 1.0, 2)]
+    assert items == [
+        LabeledText(("Hello!", "Hallo!"), None, 1.0, 1),
+        LabeledText(("Yes.", "Ja."), None, 1.0, 2),
+    ]
     assert facts.metrics == ("accuracy",)
-    talk = '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n'
+    talk = (
+        '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n'
+    )
     template = {"user": "{content}", "assistant": "{content}"}
     chats, _ = pairs("instructions", None, written(tmp_path, talk), template=template)
     assert [item.reason for item in chats] == ["no_pair"]
@@ -87,10 +114,20 @@ def test_aligned_texts_belong_together(tmp_path):
 @pytest.mark.parametrize(
     ("name", "alike", "options", "message"),
     [
-        ("glue", "entailment", {"task": "stsb"}, "above 0 and up to 5, or null of the task stsb, got entailment"),
+        (
+            "glue",
+            "entailment",
+            {"task": "stsb"},
+            "above 0 and up to 5, or null of the task stsb, got entailment",
+        ),
         ("glue", 5.5, {"task": "stsb"}, "up to 5, or null of the task stsb, got 5.5"),
         ("glue", 0.0, {"task": "stsb"}, "expected a number above 0"),
-        ("glue", "same", {"task": "mnli"}, "expected one of entailment, neutral, contradiction of the task mnli"),
+        (
+            "glue",
+            "same",
+            {"task": "mnli"},
+            "expected one of entailment, neutral, contradiction of the task mnli",
+        ),
         ("glue", "1", {"task": "sst2"}, "the task sst2 has no pairs of texts"),
         ("text_to_text", 1.0, {}, "expected null of the task text_to_text, got 1"),
         ("squad", None, {}, "the task squad has no pairs of texts"),
@@ -106,15 +143,33 @@ def test_the_stage_learns_pairs_that_are_alike_and_scores_all(tmp_path, capsys):
     files.mkdir()
     for split in ("train", "dev"):
         written(files, STSB, f"{split}.tsv")
-    text = "corpus: toy\nseed: 1\ntasks: {reader: {name: glue, task: stsb}, similarity: {alike: 4}}\n"
+    text = (
+        "corpus: toy\nseed: 1\ntasks: {reader: {name: glue, task: stsb}, similarity: {alike: 4}}\n"
+    )
     recipe = written(tmp_path, text, "recipe.yaml")
-    words = ["--config", str(recipe), f"input={files}", f"tokenizer.path={write_vocabulary(tmp_path / 'words')}"]
-    assert main([*words, f"output={tmp_path / 'out'}", "tasks.frame=t5", "tokenizer.add=true"]) == 64
-    assert "the task is for the head similarity, t5 frames rows of an encoder_decoder" in capsys.readouterr().err
+    words = [
+        "--config",
+        str(recipe),
+        f"input={files}",
+        f"tokenizer.path={write_vocabulary(tmp_path / 'words')}",
+    ]
+    assert (
+        main([*words, f"output={tmp_path / 'out'}", "tasks.frame=t5", "tokenizer.add=true"]) == 64
+    )
+    assert (
+        "the task is for the head similarity, t5 frames rows of an encoder_decoder"
+        in capsys.readouterr().err
+    )
     assert main([*words, f"output={tmp_path / 'out'}"]) == 0
-    train, dev = (open_shards(tmp_path / "out" / "tasks" / "stsb" / split) for split in ("train", "dev"))
+    train, dev = (
+        open_shards(tmp_path / "out" / "tasks" / "stsb" / split) for split in ("train", "dev")
+    )
     assert (len(train), len(dev)) == (2, 6)
     assert train.manifest.totals.skipped == {"not_alike": 4}
     facts = facts_of(dev.manifest)
     assert (facts.head, facts.alike) == ("similarity", 4.0)
-    assert [spec.name for spec in dev.manifest.columns if spec.kind == "list"] == ["input_ids", "input_ids_b", "target"]
+    assert [spec.name for spec in dev.manifest.columns if spec.kind == "list"] == [
+        "input_ids",
+        "input_ids_b",
+        "target",
+    ]

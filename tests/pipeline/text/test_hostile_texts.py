@@ -28,8 +28,29 @@ PIECES = """
 REPEATED = [
     *".,-'\"_@:;!?/\\|#*=~^%&<>[](){}$0aA \n\t\0\xe9漢กא\u0301\u093f\u200d\u200b\u202e\xad\u2028\ufffd",
     *PIECES.split(),
-    *("A.B. ", "12-34 ", "8.8.8.8 ", "GB82 WEST 1234 ", "...\n", "\r\n", " \n", "a\n", "- a\n", "== a\n", "{|\n"),
-    *("<a b=c>", "<a b='", "a=a ", "a: b\r\n", " a\r\n", "WARC/1.0\r\n\r\n", "1\r\na\r\n", "lorem ipsum "),
+    *(
+        "A.B. ",
+        "12-34 ",
+        "8.8.8.8 ",
+        "GB82 WEST 1234 ",
+        "...\n",
+        "\r\n",
+        " \n",
+        "a\n",
+        "- a\n",
+        "== a\n",
+        "{|\n",
+    ),
+    *(
+        "<a b=c>",
+        "<a b='",
+        "a=a ",
+        "a: b\r\n",
+        " a\r\n",
+        "WARC/1.0\r\n\r\n",
+        "1\r\na\r\n",
+        "lorem ipsum ",
+    ),
 ]
 """A piece for each kind of string that `strings` repeats."""
 
@@ -37,7 +58,9 @@ REPEATED = [
 @cache
 def strings(size):
     """Return strings of `size` characters by their rules."""
-    repeated = {f"repeated {piece!r}": (piece * (size // len(piece) + 1))[:size] for piece in REPEATED}
+    repeated = {
+        f"repeated {piece!r}": (piece * (size // len(piece) + 1))[:size] for piece in REPEATED
+    }
     half = size // 2
     counted = "".join(f"w{number} " for number in range(size // 6))[:size]
     mixed = {
@@ -59,7 +82,10 @@ def functions(folder):
     options = {
         "bad_words": {"lists": str(folder)},
         "pii": {"phone": True},
-        "url": {name: [str(folder / "list.txt")] for name in ("domains", "urls", "banned_words", "banned_subwords")},
+        "url": {
+            name: [str(folder / "list.txt")]
+            for name in ("domains", "urls", "banned_words", "banned_subwords")
+        },
     }
     found = {}
     for name in FILTERS.available():
@@ -67,8 +93,12 @@ def functions(folder):
             built = FILTERS.resolve({"name": name, **options.get(name, {})}).build()
             found[f"filter {name}"] = lambda text, step=built: judge_text(step, text) or KEEP
             if built.before_extraction:
-                found[f"filter {name}: host"] = lambda text, step=built: judge_text(step, "", url=f"http://{text}/")
-                found[f"filter {name}: path"] = lambda text, step=built: judge_text(step, "", url=f"http://a.b/{text}")
+                found[f"filter {name}: host"] = lambda text, step=built: judge_text(
+                    step, "", url=f"http://{text}/"
+                )
+                found[f"filter {name}: path"] = lambda text, step=built: judge_text(
+                    step, "", url=f"http://a.b/{text}"
+                )
     for name in SENTENCES.available():
         splitter = SENTENCES.resolve(name).build()
         found[f"sentences {name}"] = lambda text, starts=splitter.starts: starts(text, "en")
@@ -95,7 +125,10 @@ def readers(folder):
     """Return the reading of a file by each reader, and of the parts of a page in a capture and of a row."""
     doors = {name: (name, str.encode) for name in READERS.available()} | {
         "body": ("warc", lambda text: record(http(b"<html><body>" + text.encode()))),
-        "headers": ("warc", lambda text: record(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + text.encode())),
+        "headers": (
+            "warc",
+            lambda text: record(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + text.encode()),
+        ),
         "chunks": ("warc", lambda text: record(http(text.encode(), "Transfer-Encoding: chunked"))),
         "value": ("jsonl", lambda text: b'{"text": ' + text.encode()),
         "field": ("csv", lambda text: b'text,b\n"' + text.encode()),
@@ -105,7 +138,10 @@ def readers(folder):
         (folder / "file").write_bytes(fill(text))
         read(folder / "file", name=name)
 
-    return {f"reader: {door}": partial(read_text, name=name, fill=fill) for door, (name, fill) in doors.items()}
+    return {
+        f"reader: {door}": partial(read_text, name=name, fill=fill)
+        for door, (name, fill) in doors.items()
+    }
 
 
 def growth(function, rule, small):
@@ -123,7 +159,14 @@ def growth(function, rule, small):
     return best(strings(10 * small)[rule]) / max(best(strings(small)[rule]), 1e-3)
 
 
-_FEW = ["a letter, then marks", "hyphen chain", "one long word", "repeated '.'", "repeated 'a@b.'", "repeated '{{a|'"]
+_FEW = [
+    "a letter, then marks",
+    "hyphen chain",
+    "one long word",
+    "repeated '.'",
+    "repeated 'a@b.'",
+    "repeated '{{a|'",
+]
 _MOST = 25
 
 
@@ -135,10 +178,18 @@ def judged(tmp_path_factory):
 
 @pytest.mark.parametrize("rule", _FEW)
 def test_ten_times_the_text_takes_about_ten_times_as_long(rule, judged):
-    assert {name: ratio for name, each in judged.items() if (ratio := growth(each, rule, 3_000)) >= _MOST} == {}
+    assert {
+        name: ratio
+        for name, each in judged.items()
+        if (ratio := growth(each, rule, 3_000)) >= _MOST
+    } == {}
 
 
 @pytest.mark.slow
 def test_every_rule(judged):
-    grown = {(name, rule): growth(each, rule, 3_000) for name, each in judged.items() for rule in sorted(strings(1))}
+    grown = {
+        (name, rule): growth(each, rule, 3_000)
+        for name, each in judged.items()
+        for rule in sorted(strings(1))
+    }
     assert {case: ratio for case, ratio in grown.items() if ratio >= _MOST} == {}

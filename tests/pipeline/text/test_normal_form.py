@@ -34,12 +34,18 @@ ODD = st.text(
         ("\n\n  x \n\n", "x"),
         ("x\u00b2 \ufb01 \uff21", "x\u00b2 \ufb01 \uff21"),
         ("lone \ud800 surrogate", "lone \ufffd surrogate"),
-        ("Do\xadnau\xaddampf wa\u2060ter \ufeffwo\ufeffrd e\xad\u0301", "Donaudampf water word \xe9"),
+        (
+            "Do\xadnau\xaddampf wa\u2060ter \ufeffwo\ufeffrd e\xad\u0301",
+            "Donaudampf water word \xe9",
+        ),
         (
             "wa\u200b\u200bter во\u200bда א\u200bב e\u0301\u200bx हि\u200bन्दी 가\u200b나",
             "water вода אב \xe9x हिन्दी 가나",
         ),
-        ("\U0001f469\u200d\U0001f680 \u05e9\u05dc\u05d5\u05dd", "\U0001f469\u200d\U0001f680 \u05e9\u05dc\u05d5\u05dd"),
+        (
+            "\U0001f469\u200d\U0001f680 \u05e9\u05dc\u05d5\u05dd",
+            "\U0001f469\u200d\U0001f680 \u05e9\u05dc\u05d5\u05dd",
+        ),
     ],
 )
 def test_stored_form(raw, stored):
@@ -47,7 +53,17 @@ def test_stored_form(raw, stored):
 
 
 @pytest.mark.parametrize(
-    "text", ["ខ្ញុំ_ចង់", "မြန်_မာ", "ไทย_กัน", "ລາວ_ສາ", "漢_字", "བོད_ས", "a_ 1_2 (_b ก_a b_ก", "a\u200cb ل\u200d"]
+    "text",
+    [
+        "ខ្ញុំ_ចង់",
+        "မြန်_မာ",
+        "ไทย_กัน",
+        "ລາວ_ສາ",
+        "漢_字",
+        "བོད_ས",
+        "a_ 1_2 (_b ก_a b_ก",
+        "a\u200cb ل\u200d",
+    ],
 )
 def test_borders_of_words_stay_where_no_blank_shows_them(text):
     assert normalize(text.replace("_", "\u200b")) == text.replace("_", "\u200b")
@@ -75,7 +91,10 @@ def test_stored_form_is_stable_and_clean(raw):
     ("raw", "changes"),
     [
         ("plain text\n\nof two paragraphs", {}),
-        ("a\x00b\x07\r\n\t\x85c", {"control_characters": 2, "line_ends": 2, "blanks_at_line_ends": 1}),
+        (
+            "a\x00b\x07\r\n\t\x85c",
+            {"control_characters": 2, "line_ends": 2, "blanks_at_line_ends": 1},
+        ),
         ("    first line", {"blanks_around_text": 4}),
         ("a\n\n\n\nb", {"blank_lines": 2}),
         ("cafe\u0301", {"composed_characters": 1}),

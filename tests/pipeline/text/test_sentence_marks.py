@@ -7,7 +7,11 @@ import pytest
 import regex
 
 from clozeline.pipeline.text.normal_form import count_words, normalize
-from clozeline.pipeline.text.sentence_marks import SENTENCE_TERMINAL, ends_sentence, is_sentence_mark
+from clozeline.pipeline.text.sentence_marks import (
+    SENTENCE_TERMINAL,
+    ends_sentence,
+    is_sentence_mark,
+)
 from clozeline.pipeline.text.sentences.regex import Regex
 
 
@@ -15,7 +19,9 @@ def test_the_table_is_unicodes_property():
     ours = re.compile(f"[{SENTENCE_TERMINAL}]")
     characters = [chr(point) for point in range(sys.maxunicode + 1)]
     theirs = regex.compile(r"\p{Sentence_Terminal}")
-    assert [one for one in characters if ours.match(one)] == [one for one in characters if theirs.match(one)]
+    assert [one for one in characters if ours.match(one)] == [
+        one for one in characters if theirs.match(one)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +83,9 @@ def test_a_greek_question_mark_ends_greek_sentences_alone():
 def test_sentences_end_with_the_marks_of_their_script(language, sentences):
     text = "".join(sentences)
     starts = Regex(Regex.Options()).starts(text, language)
-    assert [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)] == sentences
+    assert [
+        text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)
+    ] == sentences
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,21 @@ from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.text import word_tokens as module
-from clozeline.pipeline.text.normal_form import count_characters_without_blanks, count_words, normalize
-from clozeline.pipeline.text.text_statistics import TextStatistics, count_stop_words, read_stop_words
+from clozeline.pipeline.text.normal_form import (
+    count_characters_without_blanks,
+    count_words,
+    normalize,
+)
+from clozeline.pipeline.text.text_statistics import (
+    TextStatistics,
+    count_stop_words,
+    read_stop_words,
+)
 from clozeline.pipeline.text.word_tokens import word_tokens
 
-REPETITIVE = st.lists(st.sampled_from(["a", "b", "the", "cat...", ",", "x_y", "it's", "12"]), max_size=120).map(
-    " ".join
-)
+REPETITIVE = st.lists(
+    st.sampled_from(["a", "b", "the", "cat...", ",", "x_y", "it's", "12"]), max_size=120
+).map(" ".join)
 
 WORDS = """
     n't n’T 've ’S 'll 'd cannot CANNOT ſ K ı İ http:// ftp+x:// www. example.org .com :8080 :1 /a?b # @
@@ -94,8 +102,12 @@ def test_counts_are_those_of_loops(text):
     words = [token for token in tokens if any(map(str.isalnum, token))]
     with_letter = sum(any(c.isalnum() and not c.isdecimal() for c in token) for token in tokens)
     share = sum(any(map(str.isalpha, word)) for word in spaced) / max(1, len(spaced))
-    counted = sum(max(1, count_characters_without_blanks(word) // 3, count_words(word)) for word in words)
-    korean = sum("HANGUL SYLLABLE" in unicodedata.name(character, "") for word in words for character in word)
+    counted = sum(
+        max(1, count_characters_without_blanks(word) // 3, count_words(word)) for word in words
+    )
+    korean = sum(
+        "HANGUL SYLLABLE" in unicodedata.name(character, "") for word in words for character in word
+    )
     mean = (sum(map(len, words)) + korean) / max(1, len(words))
     expected = [len(tokens), counted, mean, with_letter, share, len(LISTED.intersection(tokens))]
     found = TextStatistics(text)
@@ -123,4 +135,6 @@ def test_folders_without_lists_and_damaged_lists_are_refused(tmp_path):
 def test_words_count_once_and_strings_anywhere():
     assert count_stop_words(TextStatistics("the cat the dog"), frozenset({"the", "a"}), "en") == 1
     assert count_stop_words(TextStatistics("theatre"), frozenset({"the"}), "en") == 0
-    assert count_stop_words(TextStatistics("我的书是你的"), frozenset({"的", "是", "了"}), "zh") == 2
+    assert (
+        count_stop_words(TextStatistics("我的书是你的"), frozenset({"的", "是", "了"}), "zh") == 2
+    )

@@ -16,12 +16,18 @@ from clozeline.pipeline.text.word_hashes import WordHashes, hashes_of, ngram_has
 from clozeline.pipeline.text.word_tokens import TokenTable, word_tokens
 
 RECORDED = json.loads(
-    (Path(__file__).parents[1] / "clean" / "filters" / "datatrove_verdicts.json").read_text(encoding="utf-8")
+    (Path(__file__).parents[1] / "clean" / "filters" / "datatrove_verdicts.json").read_text(
+        encoding="utf-8"
+    )
 )["tokens"]
 
 
 def test_tokens_are_the_peers():
-    differences = {chunk: word_tokens(chunk) for chunk, tokens in RECORDED.items() if word_tokens(chunk) != tokens}
+    differences = {
+        chunk: word_tokens(chunk)
+        for chunk, tokens in RECORDED.items()
+        if word_tokens(chunk) != tokens
+    }
     assert len(RECORDED) > 300
     assert differences == {}
 
@@ -32,7 +38,12 @@ def test_no_visible_character_is_lost(text):
 
 
 def test_tokens_have_one_id_each_in_a_table_that_grows():
-    chunks = [f"word{index}." for index in range(10_000)] + ["x" * 300 + ",y", "--", "'s", "_1_"] * 2
+    chunks = [f"word{index}." for index in range(10_000)] + [
+        "x" * 300 + ",y",
+        "--",
+        "'s",
+        "_1_",
+    ] * 2
     table = TokenTable()
     ids = table.ids_of(chunks).tolist()
     tokens = [token for chunk in chunks for token in word_tokens(chunk)]
@@ -46,7 +57,13 @@ def test_tokens_have_one_id_each_in_a_table_that_grows():
         assert table.has_letter[number] == any(map(str.isalpha, token))
 
 
-@given(st.text(st.characters(categories=["L"]) | st.sampled_from("cannotCANNOTſ'’.,;!?0-"), min_size=1, max_size=9))
+@given(
+    st.text(
+        st.characters(categories=["L"]) | st.sampled_from("cannotCANNOTſ'’.,;!?0-"),
+        min_size=1,
+        max_size=9,
+    )
+)
 @example("cannot,")
 @example("Cannot")
 @example("ſ!")
@@ -56,7 +73,10 @@ def test_the_short_way_of_plain_words_gives_the_same_tokens(chunk):
 
 # Word hashes ----------------------------------------------------------------------------------------------------------
 
-ODD = st.text(st.sampled_from("aB 19\n\u00a0\u2028\u0301é漢ก๑²ªſßİ\u0345\u093e\U00011173\U0001d165"), max_size=30)
+ODD = st.text(
+    st.sampled_from("aB 19\n\u00a0\u2028\u0301é漢ก๑²ªſßİ\u0345\u093e\U00011173\U0001d165"),
+    max_size=30,
+)
 
 
 @settings(max_examples=400, deadline=None)
@@ -73,7 +93,10 @@ def test_runs_are_polynomials_modulo_two_to_the_64(ngram):
     words = np.random.PCG64(ngram).random_raw(60)
     for count in (0, 1, ngram - 1, ngram, 60):
         expected = [
-            sum(int(word) * 0x9E3779B97F4A7C15 ** (ngram - 1 - at) for at, word in enumerate(words[start:][:ngram]))
+            sum(
+                int(word) * 0x9E3779B97F4A7C15 ** (ngram - 1 - at)
+                for at, word in enumerate(words[start:][:ngram])
+            )
             % 2**64
             for start in range(count - ngram + 1)
         ]

@@ -82,7 +82,9 @@ def test_how_a_paragraph_is_set_off_does_not_matter(form, blank):
 
 @pytest.mark.parametrize("width", [20, 30, 40])
 def test_scripts_without_blanks(width):
-    chinese = "河水从清晨就开始上涨村里没有人睡觉男人们把沙袋搬到下面的桥上学校里的孩子和书都被送走了" * 4
+    chinese = (
+        "河水从清晨就开始上涨村里没有人睡觉男人们把沙袋搬到下面的桥上学校里的孩子和书都被送走了" * 4
+    )
     lines = [chinese[start : start + width] for start in range(0, len(chinese), width)]
     assert unwrap("\n".join(lines)) == chinese
 
@@ -90,8 +92,22 @@ def test_scripts_without_blanks(width):
 def test_a_heading_a_list_and_code_between_wrapped_paragraphs_stay():
     code = "for name in names:\n    print(name)\n    total += 1\nreturn total"
     items = "- two cups of flour\n- three eggs\n- a lemon"
-    parts = ["The Flood", wrap(ENGLISH[0], 72), code, wrap(ENGLISH[1], 72), items, wrap(ENGLISH[2], 72)]
-    assert unwrap("\n\n".join(parts)).split("\n\n") == ["The Flood", ENGLISH[0], code, ENGLISH[1], items, ENGLISH[2]]
+    parts = [
+        "The Flood",
+        wrap(ENGLISH[0], 72),
+        code,
+        wrap(ENGLISH[1], 72),
+        items,
+        wrap(ENGLISH[2], 72),
+    ]
+    assert unwrap("\n\n".join(parts)).split("\n\n") == [
+        "The Flood",
+        ENGLISH[0],
+        code,
+        ENGLISH[1],
+        items,
+        ENGLISH[2],
+    ]
 
 
 def test_a_line_of_prose_may_begin_like_an_item():

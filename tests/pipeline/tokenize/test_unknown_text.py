@@ -36,7 +36,10 @@ LOSSY = ["bpe", "wordpiece", "word"]
 
 def corpus():
     draw = random.Random(5)
-    return [" ".join("".join(draw.choices(KNOWN, k=draw.randrange(1, 5))) for _ in range(30)) for _ in range(40)]
+    return [
+        " ".join("".join(draw.choices(KNOWN, k=draw.randrange(1, 5))) for _ in range(30))
+        for _ in range(40)
+    ]
 
 
 def trained(name, folder, **options):
@@ -48,19 +51,31 @@ def trained(name, folder, **options):
 
 def published(name, folder):
     """Models as others publish them, in files of the library."""
-    letters = {piece: number for number, piece in enumerate(["[UNK]", *KNOWN, *(f"##{letter}" for letter in KNOWN)])}
+    letters = {
+        piece: number
+        for number, piece in enumerate(["[UNK]", *KNOWN, *(f"##{letter}" for letter in KNOWN)])
+    }
     kinds = {
         "wordpiece": models.WordPiece(letters, unk_token="[UNK]", max_input_chars_per_word=100),
         "wordlevel": models.WordLevel({"[UNK]": 0, "abc": 1, "a": 2, "b": 3}, unk_token="[UNK]"),
-        "unigram": models.Unigram([("[UNK]", 0.0), *((letter, -2.0) for letter in "\u2581" + KNOWN)], 0, False),
-        "fused": models.BPE(
-            {piece: n for n, piece in enumerate(["[UNK]", *KNOWN])}, [], unk_token="[UNK]", fuse_unk=True
+        "unigram": models.Unigram(
+            [("[UNK]", 0.0), *((letter, -2.0) for letter in "\u2581" + KNOWN)], 0, False
         ),
-        "nfkc": models.BPE({piece: n for n, piece in enumerate(["[UNK]", *KNOWN])}, [], unk_token="[UNK]"),
+        "fused": models.BPE(
+            {piece: n for n, piece in enumerate(["[UNK]", *KNOWN])},
+            [],
+            unk_token="[UNK]",
+            fuse_unk=True,
+        ),
+        "nfkc": models.BPE(
+            {piece: n for n, piece in enumerate(["[UNK]", *KNOWN])}, [], unk_token="[UNK]"
+        ),
         "silent": models.BPE({letter: number for number, letter in enumerate(KNOWN)}, []),
     }
     library = Library(kinds[name])
-    library.pre_tokenizer = pre_tokenizers.Metaspace() if name == "unigram" else pre_tokenizers.Whitespace()
+    library.pre_tokenizer = (
+        pre_tokenizers.Metaspace() if name == "unigram" else pre_tokenizers.Whitespace()
+    )
     if name in ("wordpiece", "silent"):
         library.normalizer = normalizers.BertNormalizer(lowercase=True)
     if name == "nfkc":  # … is three unknown tokens of one character
@@ -68,7 +83,8 @@ def published(name, folder):
     folder.mkdir()
     library.save(str(folder / "tokenizer.json"))
     facts = json.dumps(
-        {"tokenizer_class": "PreTrainedTokenizerFast"} | ({"unk_token": "[UNK]"} if name != "silent" else {})
+        {"tokenizer_class": "PreTrainedTokenizerFast"}
+        | ({"unk_token": "[UNK]"} if name != "silent" else {})
     )
     (folder / "tokenizer_config.json").write_text(facts, encoding="utf-8")
     return library, import_tokenizer(folder, folder.parent / "imported", add=["pad"])
@@ -84,7 +100,9 @@ def slow_count(library, text, unknown):
     """Unknown tokens, and the set of characters that they stand for, as the library tells them."""
     row = library.encode(text, add_special_tokens=False)
     id_of_unknown = library.token_to_id(unknown)
-    spans = [span for token, span in zip(row.ids, row.offsets, strict=True) if token == id_of_unknown]
+    spans = [
+        span for token, span in zip(row.ids, row.offsets, strict=True) if token == id_of_unknown
+    ]
     return len(spans), len({place for start, end in spans for place in range(start, end)})
 
 
@@ -106,7 +124,9 @@ def test_what_we_train_without_bytes(name, tmp_path):
     """Each letter is known or not; the library that is exported gives the same ids."""
     trained(name, tmp_path / "own", bytes=False, size=170)
     tokenizer = load_tokenizer(tmp_path / "own")
-    known = f"{KNOWN} " if name == "character" else f"{KNOWN} \n"  # SentencePiece always has the newline
+    known = (
+        f"{KNOWN} " if name == "character" else f"{KNOWN} \n"
+    )  # SentencePiece always has the newline
     assert not tokenizer.vocabulary.byte_piece
     library = tokenizer.to_tokenizers()
     unknown = tokenizer.vocabulary.specials["unk"]
@@ -115,7 +135,10 @@ def test_what_we_train_without_bytes(name, tmp_path):
         counts = count(tokenizer, text).by_language["xx"]
         assert counts["unknown_characters"] == sum(letter not in known for letter in text), text
         assert counts["unknown_tokens"] == (row.ids == unknown).sum()
-        covered = "".join(text[start:end] for start, end in zip(row.starts.tolist(), row.ends.tolist(), strict=True))
+        covered = "".join(
+            text[start:end]
+            for start, end in zip(row.starts.tolist(), row.ends.tolist(), strict=True)
+        )
         assert covered == text, "every character belongs to one token"
         if "\u2581" not in text:
             assert library.encode(text, add_special_tokens=False).ids == row.ids.tolist()
@@ -128,7 +151,9 @@ def test_what_others_publish(name, tmp_path):
     library, tokenizer = published(name, tmp_path / "published")
     for text in TEXTS:
         counts = count(tokenizer, text).by_language["xx"]
-        if name == "silent":  # it writes nothing for a letter that it does not know; blanks and accents are no loss
+        if (
+            name == "silent"
+        ):  # it writes nothing for a letter that it does not know; blanks and accents are no loss
             known = sum(letter in KNOWN for letter in text.lower())
             expected = 0, len("".join(text.replace("\u0301", "").split())) - known
         else:
@@ -189,9 +214,17 @@ def test_sums_of_languages_and_what_is_told():
     counts = {
         "unknown_text": {
             "zh": {"characters": 100, "tokens": 60, "unknown_characters": 90, "unknown_tokens": 50},
-            "en": {"characters": 9900, "tokens": 2000, "unknown_characters": 0, "unknown_tokens": 0},
+            "en": {
+                "characters": 9900,
+                "tokens": 2000,
+                "unknown_characters": 0,
+                "unknown_tokens": 0,
+            },
         },
-        "unknown_reasons": {"letters that the vocabulary lacks": 80, "words too long for the tokenizer": 10},
+        "unknown_reasons": {
+            "letters that the vocabulary lacks": 80,
+            "words too long for the tokenizer": 10,
+        },
         "unknown_examples": {"letters that the vocabulary lacks": {"中": 3, "文": 7}},
     }
     shares = UnknownShares.of(counts)
@@ -204,4 +237,9 @@ def test_sums_of_languages_and_what_is_told():
     counts["unknown_text"]["zh"]["unknown_characters"] = 1
     assert not UnknownShares.of(counts).is_noticed(), "1 % is not above 1 %"
     assert UnknownShares.of({}).summary() == ""
-    assert [percent(share) for share in (0.0, 0.5, 0.00012, 1.0)] == ["0.0 %", "50.0 %", "0.012 %", "100.0 %"]
+    assert [percent(share) for share in (0.0, 0.5, 0.00012, 1.0)] == [
+        "0.0 %",
+        "50.0 %",
+        "0.012 %",
+        "100.0 %",
+    ]

@@ -56,17 +56,28 @@ def commands(one_rank, monkeypatch):
 
 
 @pytest.mark.slow
-def test_every_method_learns_and_the_matrix_is_that_of_the_scores(one_rank, commands, tmp_path, capsys):
+def test_every_method_learns_and_the_matrix_is_that_of_the_scores(
+    one_rank, commands, tmp_path, capsys
+):
     """Accuracies are those of tools/runs/evaluate.py; what is done is not done again; other words are refused."""
     body = tuned_run(one_rank, tmp_path / "first")
     sets = [tmp_path / "first" / "out" / "tasks" / "sst2", other_sets(tmp_path / "second")]
     files = [tmp_path / "first.yaml", tmp_path / "second.yaml"]
     for file, of in zip(files, sets, strict=True):
         file.write_text(f"name: {file.stem}\nshards: {of / 'train'}\n", encoding="utf-8")
-    words = [str(body), f"tasks=[{files[0]},{files[1]}]", f"output={tmp_path / 'out'}", "learned=1", "steps=12"]
+    words = [
+        str(body),
+        f"tasks=[{files[0]},{files[1]}]",
+        f"output={tmp_path / 'out'}",
+        "learned=1",
+        "steps=12",
+    ]
     assert forgetting([*words, "rows=20", "strength=1000"]) == 0
     found = json.loads((tmp_path / "out" / "forgetting.json").read_text(encoding="utf-8"))
-    assert (found["stages"], found["kinds"]) == (["before", "after second"], ["accuracy", "accuracy"])
+    assert (found["stages"], found["kinds"]) == (
+        ["before", "after second"],
+        ["accuracy", "accuracy"],
+    )
     assert [*found["methods"]] == ["ewc", "l2_sp", "plain", "replay"]
     runs = {method: tmp_path / "out" / "seed-0" / method / "second" for method in found["methods"]}
     # the first task to be trained here has an earlier one already, so that nothing is shared
@@ -122,12 +133,19 @@ def test_the_table_has_means_over_seeds():
     figures = found["plain"]["figures"]
     assert figures["forgetting of novels"]["seeds"] == [1.0, 1.5]
     assert figures["forgetting of novels"]["mean"] == 1.25
-    assert figures["forgetting of novels"]["deviation"] == pytest.approx(statistics.stdev([1.0, 1.5]))
+    assert figures["forgetting of novels"]["deviation"] == pytest.approx(
+        statistics.stdev([1.0, 1.5])
+    )
     assert figures["backward transfer"]["mean"] == -1.25
     assert figures["last task"]["mean"] == pytest.approx(0.8)
-    lines = [*summary_lines(found, ["novels", "sst2"], ["before", "after sst2"], ["nats", "accuracy"])]
+    lines = [
+        *summary_lines(found, ["novels", "sst2"], ["before", "after sst2"], ["nats", "accuracy"])
+    ]
     assert lines[3].split() == ["after", "sst2", "3.2500", "0.8000"]
-    assert lines[-1] == "replay  forgetting of novels 0.1000, backward transfer -0.1000, last task 0.8000"
+    assert (
+        lines[-1]
+        == "replay  forgetting of novels 0.1000, backward transfer -0.1000, last task 0.8000"
+    )
 
 
 def test_mistakes_are_named(tmp_path):
@@ -150,8 +168,13 @@ def test_information_is_summed_at_the_last_weights(tmp_path):
     for name, value in (("first", 1.0), ("second", 2.0)):
         tensors = {"fisher/a": torch.full((3,), value), "weight/a": torch.full((3,), 10 * value)}
         save_file(tensors, tmp_path / name)
-    found = load_file(_sum_fisher_files([tmp_path / "first", tmp_path / "second"], tmp_path / "both"))
-    assert {name: values.tolist() for name, values in found.items()} == {"fisher/a": [3.0] * 3, "weight/a": [20.0] * 3}
+    found = load_file(
+        _sum_fisher_files([tmp_path / "first", tmp_path / "second"], tmp_path / "both")
+    )
+    assert {name: values.tolist() for name, values in found.items()} == {
+        "fisher/a": [3.0] * 3,
+        "weight/a": [20.0] * 3,
+    }
 
 
 @pytest.fixture
@@ -161,10 +184,16 @@ def sequence(tmp_path, monkeypatch):
     tasks = []
     models = {}
     for number, head in enumerate(("lm", "classification", "regression")):
-        tasks.append(SimpleNamespace(name=head, signature=((head,), ()), config=None, shards=place, heldout=place))
+        tasks.append(
+            SimpleNamespace(
+                name=head, signature=((head,), ()), config=None, shards=place, heldout=place
+            )
+        )
         family = torch.nn.Linear(1, 1)
         torch.nn.init.constant_(family.weight, number)
-        models[tmp_path / head] = SimpleNamespace(family=family, config=SimpleNamespace(targets={head: head}))
+        models[tmp_path / head] = SimpleNamespace(
+            family=family, config=SimpleNamespace(targets={head: head})
+        )
     opener = SimpleNamespace(open=lambda run: SimpleNamespace(model=models[run]))
     monkeypatch.setattr(task_sequence, "TrainedModel", opener)
     options = ForgettingOptions(tasks=[*models], output=tmp_path, learned=1)
@@ -184,5 +213,13 @@ def test_without_its_own_configuration_a_task_takes_no_settings_of_the_first_alo
     tasks = sequence[0]
     runs = [*sequence[1]]
     tasks.tasks[1].config = own
-    resets = {"init_parts=[]", "regularizer=null", "data.weights=[]", "data.phases=[]", "schedule.steps=null"}
-    assert resets.intersection(tasks._words("plain", 0, 1, runs[:1], runs[1])) == (set() if own else resets)
+    resets = {
+        "init_parts=[]",
+        "regularizer=null",
+        "data.weights=[]",
+        "data.phases=[]",
+        "schedule.steps=null",
+    }
+    assert resets.intersection(tasks._words("plain", 0, 1, runs[:1], runs[1])) == (
+        set() if own else resets
+    )

@@ -18,7 +18,10 @@ from tests.train.synthetic import plain_config
 
 
 def rounds_of(*scores, changed=0.5):
-    return [Round(10, None if number < 2 else changed, {"accuracy": score}) for number, score in enumerate(scores)]
+    return [
+        Round(10, None if number < 2 else changed, {"accuracy": score})
+        for number, score in enumerate(scores)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -43,9 +46,17 @@ def test_rounds_until_the_score_stays(one_rank, tmp_path, capsys):
     """Students train from the body on labeled rows and the labels of the round before; a second call adds nothing."""
     output = tmp_path / "out"
     files, words = body_and_recipe(one_rank, tmp_path, steps=6)
-    texts = [line.rsplit("\t", 1)[0] for line in (files / "dev.tsv").read_text(encoding="utf-8").splitlines()[1:]]
+    texts = [
+        line.rsplit("\t", 1)[0]
+        for line in (files / "dev.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    ]
     (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-    words += [f"unlabeled={tmp_path / 'texts.txt'}", f"output={output}", "threshold=0.5", "log.tensorboard=false"]
+    words += [
+        f"unlabeled={tmp_path / 'texts.txt'}",
+        f"output={output}",
+        "threshold=0.5",
+        "log.tensorboard=false",
+    ]
     assert self_train([*words, "rounds=1"]) == 0
     assert "stopped: " in capsys.readouterr().out
     recorded = json.loads((output / "rounds.json").read_text(encoding="utf-8"))
@@ -53,15 +64,21 @@ def test_rounds_until_the_score_stays(one_rank, tmp_path, capsys):
     student = read_config(output / "round-1" / "seed-0")
     assert str(student.model.init_from) == words[0]
     assert [path.name for path in student.data.shards] == ["train", "train_pseudo"]
-    labeled_by = json.loads((output / "round-1" / "pseudo.jsonl.json").read_text(encoding="utf-8"))["run"]
+    labeled_by = json.loads((output / "round-1" / "pseudo.jsonl.json").read_text(encoding="utf-8"))[
+        "run"
+    ]
     assert labeled_by == str(output / "round-0" / "seed-0")
-    before = [(output / f"round-{number}" / "seed-0" / "metrics.jsonl").stat() for number in range(2)]
+    before = [
+        (output / f"round-{number}" / "seed-0" / "metrics.jsonl").stat() for number in range(2)
+    ]
     pseudo = (output / "round-1" / "pseudo.jsonl").stat()
     assert self_train([*words, "rounds=2", "patience=2"]) == 0
     again = json.loads((output / "rounds.json").read_text(encoding="utf-8"))
     assert again[:2] == recorded
     assert len(again) == 3
-    assert before == [(output / f"round-{number}" / "seed-0" / "metrics.jsonl").stat() for number in range(2)]
+    assert before == [
+        (output / f"round-{number}" / "seed-0" / "metrics.jsonl").stat() for number in range(2)
+    ]
     assert pseudo == (output / "round-1" / "pseudo.jsonl").stat()
     assert self_train([*words[:-2], "threshold=0.7", "log.tensorboard=false"]) == 64
     assert "holds runs with other settings: threshold was 0.5, is 0.7" in capsys.readouterr().err
@@ -99,7 +116,9 @@ def write_run(folder, losses, **changes):
 def test_figures_are_the_last_and_the_best(tmp_path, capsys):
     runs = [
         write_run(tmp_path / "a" / "run", [5.0, 3.0, 4.0, 3.5, 3.25]),
-        write_run(tmp_path / "b" / "run", [5.0, 4.0, None, None], optimizer__learning_rate=0.5, seed=8),
+        write_run(
+            tmp_path / "b" / "run", [5.0, 4.0, None, None], optimizer__learning_rate=0.5, seed=8
+        ),
     ]
     assert compare_runs([*map(str, runs), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -130,34 +149,68 @@ def test_figures_are_the_last_and_the_best(tmp_path, capsys):
 
 
 def test_losses_of_different_objectives_have_charts_of_their_own(tmp_path, capsys):
-    runs = [write_run(tmp_path / name, [5.0, 4.0]) for name in ("masked", "masked_too", "causal", "other_words")]
-    for run, name, fingerprint in zip(runs, ["masked_lm", "masked_lm", "causal_lm", "masked_lm"], "aaab", strict=True):
-        objective = {"name": name, "label": name, "architecture": "encoder", "heads": ["masked_lm"], "frame": {}}
-        tokenizer = {"name": "word", "fingerprint": 16 * fingerprint, "vocab_size": 9, "special_ids": {}}
-        recorded = {"path": "set", "name": "set", "digest": "", "checksum": "", "objective": objective, "columns": []}
+    runs = [
+        write_run(tmp_path / name, [5.0, 4.0])
+        for name in ("masked", "masked_too", "causal", "other_words")
+    ]
+    for run, name, fingerprint in zip(
+        runs, ["masked_lm", "masked_lm", "causal_lm", "masked_lm"], "aaab", strict=True
+    ):
+        objective = {
+            "name": name,
+            "label": name,
+            "architecture": "encoder",
+            "heads": ["masked_lm"],
+            "frame": {},
+        }
+        tokenizer = {
+            "name": "word",
+            "fingerprint": 16 * fingerprint,
+            "vocab_size": 9,
+            "special_ids": {},
+        }
+        recorded = {
+            "path": "set",
+            "name": "set",
+            "digest": "",
+            "checksum": "",
+            "objective": objective,
+            "columns": [],
+        }
         recorded |= {"tokenizer": tokenizer, "max_length": 8, "languages": []}
         publish_json(run / "sets.json", seal({"format": 1, "sets": [recorded]}))
     page = tmp_path / "page.html"
     assert compare_runs([*map(str, runs), f"html={page}"]) == 0
     printed = capsys.readouterr()
     assert "cannot be compared" in printed.err
-    shown = [text for text in checked(page.read_text()).pictures if text.startswith("Training loss")]
+    shown = [
+        text for text in checked(page.read_text()).pictures if text.startswith("Training loss")
+    ]
     assert len(shown) == 3 * 4
-    assert [("masked from" in text, "masked_too from" in text) for text in shown[:4]] == 4 * [(True, True)]
+    assert [("masked from" in text, "masked_too from" in text) for text in shown[:4]] == 4 * [
+        (True, True)
+    ]
     assert not [text for text in shown[4:] if "masked_too" in text]
     assert compare_runs([*map(str, runs[:2])]) == 0
     assert "cannot be compared" not in capsys.readouterr().err
 
 
 def test_results_come_first_and_a_terminal_shows_few_keys(tmp_path, capsys):
-    changed = {f"data__{key}": value for key, value in {"seed": 9, "io_threads": 3, "prefetch_blocks": 4}.items()}
+    changed = {
+        f"data__{key}": value
+        for key, value in {"seed": 9, "io_threads": 3, "prefetch_blocks": 4}.items()
+    }
     runs = [write_run(tmp_path / "a", [5.0, 4.0]), write_run(tmp_path / "b", [5.0, 4.0], **changed)]
     more = yaml.safe_load((runs[1] / "config.yaml").read_text())
     more["extra"] = {f"key{number}": number for number in range(60)}
     (runs[1] / "config.yaml").write_text(yaml.safe_dump(more))
     assert compare_runs([*map(str, runs)]) == 0
     printed = capsys.readouterr().out
-    assert printed.index("held-out loss, last") < printed.index("samples") < printed.index("Configuration")
+    assert (
+        printed.index("held-out loss, last")
+        < printed.index("samples")
+        < printed.index("Configuration")
+    )
     assert len(printed.splitlines()) < 60
     assert "and 43 more" in printed
 
@@ -171,7 +224,11 @@ def test_one_run_that_has_only_begun(tmp_path, capsys):
 
 def test_secrets_of_a_configuration_are_not_shown(tmp_path, capsys):
     runs = [
-        write_run(tmp_path / name, [1.0], data__store={"fsspec": {"s3": {"secret": f"hidden-{name}", "anon": name}}})
+        write_run(
+            tmp_path / name,
+            [1.0],
+            data__store={"fsspec": {"s3": {"secret": f"hidden-{name}", "anon": name}}},
+        )
         for name in ("a", "b")
     ]
     assert compare_runs([*map(str, runs), "--json"]) == 0
@@ -184,11 +241,16 @@ def test_damaged_lines_are_left_out(tmp_path, capsys):
     run = write_run(tmp_path / "run", [5.0, 3.0])
     with (run / "metrics.jsonl").open("a") as file:
         last = sealed(step=4, heldout=[1], loss="x")
-        file.write(f'{{"step": 3, "loss"\n{sealed(step="x")}\n[]\n{sealed(event="start")}\n{last}\n')
+        file.write(
+            f'{{"step": 3, "loss"\n{sealed(step="x")}\n[]\n{sealed(event="start")}\n{last}\n'
+        )
     assert compare_runs([str(run), "--json"]) == 0
     shown = capsys.readouterr()
     assert json.loads(shown.out)["runs"][0]["figures"]["step"] == 4
-    assert f"note: {run / 'metrics.jsonl'}: 3 lines cannot be read, torn, damaged or of another file" in shown.err
+    assert (
+        f"note: {run / 'metrics.jsonl'}: 3 lines cannot be read, torn, damaged or of another file"
+        in shown.err
+    )
     (run / "events.jsonl").unlink(missing_ok=True)
     assert compare_runs([str(run), "--json"]) == 0
     assert f"note: {run / 'events.jsonl'} is missing or empty" in capsys.readouterr().err

@@ -36,7 +36,12 @@ METHODS = {
 @pytest.mark.parametrize("method", METHODS)
 def test_a_compressed_run_is_read_like_a_run(tuned, tmp_path, capsys, method):
     output = tmp_path / "small"
-    assert main([str(tuned), f"method={method}", *METHODS[method], *FAST, "rows=8", f"output={output}"]) == 0
+    assert (
+        main(
+            [str(tuned), f"method={method}", *METHODS[method], *FAST, "rows=8", f"output={output}"]
+        )
+        == 0
+    )
     printed = capsys.readouterr().out
     assert "the paper's claim" in printed
     small = TrainedModel.open(output)
@@ -55,7 +60,9 @@ def test_a_run_that_drops_tokens_keeps_its_rule(tuned, tmp_path, capsys):
     rule = TopTokens((0.6, 0.3))
     shutil.copytree(tuned, pruned)
     found = StoredCheckpoint.find(pruned)
-    replace(found.index, state={**found.index.state, "token_rule": write_rule(rule)}).write(found.folder)
+    replace(found.index, state={**found.index.state, "token_rule": write_rule(rule)}).write(
+        found.folder
+    )
     # the score is that of the model without the dropped tokens
     models = [TrainedModel.open(folder).model for folder in (pruned, tuned)]
     assert evaluate([str(pruned), "--json"]) == 0
@@ -64,7 +71,9 @@ def test_a_run_that_drops_tokens_keeps_its_rule(tuned, tmp_path, capsys):
     mine = models[0].logits(batch)
     expected = TokenPruning(models[1], rule).logits(batch)
     assert all(torch.equal(mine[head], expected[head]) for head in expected)
-    assert any(not torch.equal(mine[head], other) for head, other in models[1].logits(batch).items())
+    assert any(
+        not torch.equal(mine[head], other) for head, other in models[1].logits(batch).items()
+    )
     # a model of the same depth keeps the rule; one of fewer layers cannot
     small = [str(pruned), *FAST, "rows=8", f"output={tmp_path / 'small'}"]
     assert main([*small, "method=magnitude", "sparsity=0.5"]) == 0
@@ -111,7 +120,10 @@ def test_integers_are_what_transformers_loads(shard_sets, tmp_path, capsys, meth
         lambda: import_model([str(small), str(tmp_path / "out")]),
     ):
         assert refused() == 64
-        assert "neither trained nor converted; take the model that they were made from" in capsys.readouterr().err
+        assert (
+            "neither trained nor converted; take the model that they were made from"
+            in capsys.readouterr().err
+        )
         assert not (tmp_path / "out").exists()
 
 
@@ -122,10 +134,15 @@ def test_a_folder_becomes_a_folder(bert, tmp_path, shard_sets, capsys):
     expected = TrainedModel.open(bert).model.family.stack.layers[1].attention.body.out.weight
     for source in ("theirs", "ours"):
         output = tmp_path / f"{source}-small"
-        assert main([str(tmp_path / source), "method=layers", "keep=[1]", *FAST, f"output={output}"]) == 0
+        assert (
+            main([str(tmp_path / source), "method=layers", "keep=[1]", *FAST, f"output={output}"])
+            == 0
+        )
         small = read_checkpoint(output)
         assert (small.config.layers, small.model_type) == (1, "bert")
-        assert torch.equal(small.tensors["family.stack.layers.0.attention.body.out.weight"], expected)
+        assert torch.equal(
+            small.tensors["family.stack.layers.0.attention.body.out.weight"], expected
+        )
         assert export([str(output), str(tmp_path / f"{source}-again")]) == 0
     # rows for calibration are of a set with the same tokenizer, or none at all
     manifest = example_sets(shard_sets)["masked_lm"][0]
@@ -134,9 +151,18 @@ def test_a_folder_becomes_a_folder(bert, tmp_path, shard_sets, capsys):
         capsys.readouterr()
         assert main([*words, *more, f"output={tmp_path / said}"]) == 0
         assert said in capsys.readouterr().out
-    for name in ("tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json", "special_tokens_map.json"):
+    for name in (
+        "tokenizer.json",
+        "vocab.json",
+        "merges.txt",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+    ):
         (tmp_path / "theirs" / name).unlink(missing_ok=True)
-    assert main([str(tmp_path / "theirs"), "method=layers", "keep=[1]", f"output={tmp_path / 'x'}"]) == 64
+    assert (
+        main([str(tmp_path / "theirs"), "method=layers", "keep=[1]", f"output={tmp_path / 'x'}"])
+        == 64
+    )
     assert "expected a model with its tokenizer" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
 
@@ -153,6 +179,9 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_mistakes(bert, tmp_path, capsys, case):
     words, message = REFUSED[case]
-    assert main([str(bert), *words, *([] if "--compare" in words else [f"output={tmp_path / 'out'}"])]) == 64
+    assert (
+        main([str(bert), *words, *([] if "--compare" in words else [f"output={tmp_path / 'out'}"])])
+        == 64
+    )
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -32,9 +32,23 @@ CONFIG = {
     "type_vocab_size": 1,
     "layer_norm_eps": 1e-5,
 }
-TEXTS = [text(seed, 2) for seed in range(8)] + ["", " the  cat\n", "Besançon 東京", "the <mask> sat </s>", "a<mask> b"]
+TEXTS = [text(seed, 2) for seed in range(8)] + [
+    "",
+    " the  cat\n",
+    "Besançon 東京",
+    "the <mask> sat </s>",
+    "a<mask> b",
+]
 FIRST = ["<s>", "<pad>", "</s>", "<unk>"]
-ROLES = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"}
+ROLES = {
+    "bos": "<s>",
+    "pad": "<pad>",
+    "eos": "</s>",
+    "unk": "<unk>",
+    "cls": "<s>",
+    "sep": "</s>",
+    "mask": "<mask>",
+}
 
 
 def write_tokenizer(folder):
@@ -43,10 +57,18 @@ def write_tokenizer(folder):
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     library.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    options = {"vocab_size": 399, "special_tokens": FIRST, "show_progress": False, "initial_alphabet": alphabet}
-    library.train_from_iterator([text(seed, 12) for seed in range(60)], trainers.BpeTrainer(**options))
+    options = {
+        "vocab_size": 399,
+        "special_tokens": FIRST,
+        "show_progress": False,
+        "initial_alphabet": alphabet,
+    }
+    library.train_from_iterator(
+        [text(seed, 12) for seed in range(60)], trainers.BpeTrainer(**options)
+    )
     pieces = [
-        AddedToken(piece, special=True, normalized=False, lstrip=piece == "<mask>") for piece in (*FIRST, "<mask>")
+        AddedToken(piece, special=True, normalized=False, lstrip=piece == "<mask>")
+        for piece in (*FIRST, "<mask>")
     ]
     library.add_special_tokens(pieces)
     assert library.get_vocab_size() == 400
@@ -100,7 +122,9 @@ def test_a_published_model_is_continued_and_given_back(tmp_path, one_rank):
     assert tokenizer.vocabulary.size == 400, "no piece is added"
     assert export([str(trained), str(exported)]) == 0
     assert compare([str(trained), str(exported), "--theirs", "--close=1e-5"]) == 0
-    assert compare([str(published), str(exported), "--theirs", "--close=1e-5"]) == 65, "it has learned"
+    assert compare([str(published), str(exported), "--theirs", "--close=1e-5"]) == 65, (
+        "it has learned"
+    )
     theirs, back = (AutoTokenizer.from_pretrained(folder) for folder in (published, exported))
     assert [back(one).input_ids for one in TEXTS] == [theirs(one).input_ids for one in TEXTS]
     assert back(TEXTS, TEXTS[::-1]).input_ids == theirs(TEXTS, TEXTS[::-1]).input_ids
@@ -108,8 +132,12 @@ def test_a_published_model_is_continued_and_given_back(tmp_path, one_rank):
     spelled = ["".join(letter for letter in one if letter not in "<[") for one in TEXTS]
     expected = theirs(spelled, add_special_tokens=False).input_ids
     assert [encoding.ids.tolist() for encoding in tokenizer.encode(spelled)] == expected
-    before, after = (json.loads((folder / "config.json").read_text()) for folder in (published, exported))
+    before, after = (
+        json.loads((folder / "config.json").read_text()) for folder in (published, exported)
+    )
     ids = {key: value for key, value in before.items() if key.endswith("_token_id")}
     assert ids == {key: after.get(key) for key in ids}
     small = {path.name for path in published.iterdir()} - {"config.json", "model.safetensors"}
-    assert [name for name in small if (exported / name).read_bytes() != (published / name).read_bytes()] == []
+    assert [
+        name for name in small if (exported / name).read_bytes() != (published / name).read_bytes()
+    ] == []

@@ -13,7 +13,12 @@ from clozeline.tools.runs.extract_features import main as extract_features
 from clozeline.tools.runs.inference.feature_files import open_features
 from tests.train.written_runs import write_run
 
-PACKAGES = ("sentence-transformers==6.2.0", "onnx==1.23.2", "onnxruntime==1.32.0", "ctranslate2==4.8.5")
+PACKAGES = (
+    "sentence-transformers==6.2.0",
+    "onnx==1.23.2",
+    "onnxruntime==1.32.0",
+    "ctranslate2==4.8.5",
+)
 TEXTS = ["the page of the book", "to the people of the time"]
 VECTORS = """
 import json, sys

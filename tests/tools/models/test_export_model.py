@@ -98,7 +98,10 @@ def test_a_killed_export_is_not_there_and_the_next_one_is_complete(bert, tmp_pat
     output = tmp_path / "out"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", KILLED, str(bert), str(output)]
-    assert subprocess.run(command, env=environment, check=False, capture_output=True).returncode == -signal.SIGKILL
+    assert (
+        subprocess.run(command, env=environment, check=False, capture_output=True).returncode
+        == -signal.SIGKILL
+    )
     assert not output.exists()
     assert export_model([str(bert), str(output)]) == 0
     assert (output / "config.json").is_file()
@@ -118,11 +121,17 @@ def test_rows_with_the_frame_of_an_objective_are_no_task(encoder):
     """permuted_lm has an option `frame`, too: its texts are not cut where a task cuts them."""
     first = encoder[1].recorded[0]
     options = {"frame": "xlnet"}
-    permuted = replace(first, objective=first.objective.model_copy(update={"name": "permuted_lm", "options": options}))
+    permuted = replace(
+        first,
+        objective=first.objective.model_copy(update={"name": "permuted_lm", "options": options}),
+    )
     form = text_form(encoder[1].checkpoint.config, [permuted])
     assert form.frame.tail == ("sep", "cls")
     assert not form.cuts_texts
-    task = replace(first, objective=first.objective.model_copy(update={"name": "task", "options": {"frame": "bert"}}))
+    task = replace(
+        first,
+        objective=first.objective.model_copy(update={"name": "task", "options": {"frame": "bert"}}),
+    )
     assert text_form(encoder[1].checkpoint.config, [task]).cuts_texts
 
 

@@ -38,7 +38,9 @@ def trained(folder, kind):
         return folder / "base"
     found = TOKENIZERS.load_class(kind)
     room = len(special_pieces(16)) + (40 if kind == "wordpiece" else 256)
-    tokenizer = found.train([*GENERAL, "imunolgyte"], found.Options(size=room + 20), folder / "base")
+    tokenizer = found.train(
+        [*GENERAL, "imunolgyte"], found.Options(size=room + 20), folder / "base"
+    )
     save_tokenizer(tokenizer, kind, folder / "base")
     return folder / "base"
 
@@ -53,18 +55,27 @@ def domain(folder):
 def test_old_ids_stay_and_words_of_the_domain_get_shorter(tmp_path, capsys, kind):
     base = trained(tmp_path, kind)
     new = 12 if kind == "wordpiece" else 10  # it lacks two letters
-    words = [str(base), f"input={domain(tmp_path)}", f"output={tmp_path / 'more'}", f"pieces={new}", "min_frequency=5"]
+    words = [
+        str(base),
+        f"input={domain(tmp_path)}",
+        f"output={tmp_path / 'more'}",
+        f"pieces={new}",
+        "min_frequency=5",
+    ]
     assert extend_tokenizer(words) == 0
     before = load_tokenizer(base)
     after = load_tokenizer(tmp_path / "more")
     size = before.vocabulary.size
     assert after.vocabulary.size == size + new
-    assert [after.piece(token) for token in range(size)] == [before.piece(token) for token in range(size)]
+    assert [after.piece(token) for token in range(size)] == [
+        before.piece(token) for token in range(size)
+    ]
     assert after.vocabulary.specials == before.vocabulary.specials
     for text in GENERAL[:1]:
         assert after.encode([text])[0].ids.tolist() == before.encode([text])[0].ids.tolist()
     ((short,), (long,)) = (
-        [one.ids.tolist() for one in tokenizer.encode(["immunology"])] for tokenizer in (after, before)
+        [one.ids.tolist() for one in tokenizer.encode(["immunology"])]
+        for tokenizer in (after, before)
     )
     assert len(short) == 1 < len(long)
     assert after.decode(short).strip() == "immunology"
@@ -74,7 +85,12 @@ def test_old_ids_stay_and_words_of_the_domain_get_shorter(tmp_path, capsys, kind
 def test_merges_are_those_of_the_most_frequent_neighbors(tmp_path):
     """A slow reference: count all neighbors of all words, merge the most frequent pair, count again."""
     base = trained(tmp_path, "byte_bpe")
-    assert extend_tokenizer([str(base), f"input={domain(tmp_path)}", f"output={tmp_path / 'more'}", "pieces=6"]) == 0
+    assert (
+        extend_tokenizer(
+            [str(base), f"input={domain(tmp_path)}", f"output={tmp_path / 'more'}", "pieces=6"]
+        )
+        == 0
+    )
     library = Library.from_file(str(base / "tokenizer.json"))
     rows = [
         [token.value for token in library.model.tokenize(word)]
@@ -85,9 +101,14 @@ def test_merges_are_those_of_the_most_frequent_neighbors(tmp_path):
     order = sorted({piece for row in rows for piece in row})
     made = []
     for _ in range(6):
-        pairs = Counter(pair for row in rows for pair in pairwise(row) if "".join(pair) not in known)
+        pairs = Counter(
+            pair for row in rows for pair in pairwise(row) if "".join(pair) not in known
+        )
         most = max(pairs.values())
-        first = min((pair for pair in pairs if pairs[pair] == most), key=lambda pair: [*map(order.index, pair)])
+        first = min(
+            (pair for pair in pairs if pairs[pair] == most),
+            key=lambda pair: [*map(order.index, pair)],
+        )
         made.append("".join(first))
         order.append(made[-1])
         for row in rows:
@@ -97,9 +118,15 @@ def test_merges_are_those_of_the_most_frequent_neighbors(tmp_path):
                     row[at : at + 2] = ["".join(first)]
                 at += 1
     after = load_tokenizer(tmp_path / "more")
-    assert [after.piece(token) for token in range(after.vocabulary.size - 6, after.vocabulary.size)] == made
+    assert [
+        after.piece(token) for token in range(after.vocabulary.size - 6, after.vocabulary.size)
+    ] == made
     for text in (*DOMAIN, "Immunology, unimmune\n the  rats"):
-        ids = Library.from_file(str(tmp_path / "more" / "tokenizer.json")).encode(text, add_special_tokens=False).ids
+        ids = (
+            Library.from_file(str(tmp_path / "more" / "tokenizer.json"))
+            .encode(text, add_special_tokens=False)
+            .ids
+        )
         assert after.encode([text])[0].ids.tolist() == ids
 
 
@@ -124,12 +151,21 @@ def test_letters_that_a_wordpiece_lacks_are_added_first(tmp_path, capsys):
     base = trained(tmp_path, "wordpiece")
     texts = tmp_path / "code.txt"
     texts.write_text("the cat {sät} the rat\n" * 30 + f"{'h' * 300}\nthe µ\n", encoding="utf-8")
-    assert extend_tokenizer([str(base), f"input={texts}", f"output={tmp_path / 'more'}", "pieces=6"]) == 0
+    assert (
+        extend_tokenizer([str(base), f"input={texts}", f"output={tmp_path / 'more'}", "pieces=6"])
+        == 0
+    )
     before = load_tokenizer(base)
     after = load_tokenizer(tmp_path / "more")
     size = before.vocabulary.size
     unknown = after.vocabulary.specials["unk"]
-    assert {after.piece(token) for token in range(size, size + 5)} == {"##ä", "{", "}", "##ät", "sät"}
+    assert {after.piece(token) for token in range(size, size + 5)} == {
+        "##ä",
+        "{",
+        "}",
+        "##ät",
+        "sät",
+    }
     assert unknown in before.encode(["{sät}"])[0].ids
     assert [after.piece(token) for token in after.encode(["{sät}"])[0].ids] == ["{", "sät", "}"]
     said = capsys.readouterr().out
@@ -172,7 +208,10 @@ def test_the_table_has_both_sides_of_pairs(words, tmp_path, capsys, monkeypatch)
 
 def test_a_folder_without_documents_is_named(words, tmp_path, capsys):
     assert tokenizer_report_main([str(tmp_path / "tokenizer"), str(tmp_path)]) == 64
-    assert f"{tmp_path}: expected the folder of a stage that writes documents" in capsys.readouterr().err
+    assert (
+        f"{tmp_path}: expected the folder of a stage that writes documents"
+        in capsys.readouterr().err
+    )
 
 
 def document(number, text, language, **more):

@@ -29,7 +29,11 @@ def test_the_imported_folder_holds_the_model(tmp_path, model_type, capsys):
     assert imported.config == read_checkpoint(tmp_path / "in").config
     assert imported.token_ids == read_checkpoint(tmp_path / "in").token_ids
     assert difference(build_checkpoint(imported), theirs) < 1e-5
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"model.yaml", "model.safetensors", "model.json"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "model.yaml",
+        "model.safetensors",
+        "model.json",
+    }
 
 
 def add_tensors(folder, *names):
@@ -39,14 +43,25 @@ def add_tensors(folder, *names):
 
 def test_further_heads_are_left_out_and_named(tmp_path, capsys):
     theirs = saved(tmp_path / "in", "bert")
-    add_tensors(tmp_path / "in", "cls.chain.weight", "cls.chain.bias", "cls.graft.0.weight", "species.out.weight")
+    add_tensors(
+        tmp_path / "in",
+        "cls.chain.weight",
+        "cls.chain.bias",
+        "cls.graft.0.weight",
+        "species.out.weight",
+    )
     assert import_model([str(tmp_path / "in"), str(tmp_path / "out")]) == 0
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
-    said = "left out, 4 tensors of heads that bert does not have: cls.chain.*, cls.graft.*, species.*"
+    said = (
+        "left out, 4 tensors of heads that bert does not have: cls.chain.*, cls.graft.*, species.*"
+    )
     assert lines.count(said) == 1
     assert difference(build_checkpoint(read_checkpoint(tmp_path / "out")), theirs) < 1e-5
     assert import_model([str(tmp_path / "in"), str(tmp_path / "strict"), "--strict"]) == 65
-    assert "4 tensors that a model of its type does not have: cls.chain.bias," in capsys.readouterr().err
+    assert (
+        "4 tensors that a model of its type does not have: cls.chain.bias,"
+        in capsys.readouterr().err
+    )
     assert not (tmp_path / "strict").exists()
 
 
@@ -99,15 +114,29 @@ def looped(folder):
 @pytest.mark.parametrize(
     ("damage", "code", "said"),
     [
-        (pickled, 65, "pytorch_model.bin: cannot be read as tensors alone: a torn file, or one that holds classes"),
+        (
+            pickled,
+            65,
+            "pytorch_model.bin: cannot be read as tensors alone: a torn file, or one that holds classes",
+        ),
         (cut, 65, "model.safetensors: cannot be read as safetensors"),
         (without_a_tensor, 65, "1 tensors are missing: transformer.ln_f.weight"),
         (looped, 64, "expected config.json and weights"),
-        (lambda folder: edit_config(folder, model_type="bloom"), 64, "in/config.json: model_type: expected one of"),
-        (lambda folder: edit_config(folder, vocab_size=36), 65, "of another shape than config.json implies"),
+        (
+            lambda folder: edit_config(folder, model_type="bloom"),
+            64,
+            "in/config.json: model_type: expected one of",
+        ),
+        (
+            lambda folder: edit_config(folder, vocab_size=36),
+            65,
+            "of another shape than config.json implies",
+        ),
     ],
 )
-def test_a_damaged_folder_gives_one_message_and_no_output(tmp_path, damage, code, said, capsys, monkeypatch):
+def test_a_damaged_folder_gives_one_message_and_no_output(
+    tmp_path, damage, code, said, capsys, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     saved(tmp_path / "in", "gpt2")
     damage(tmp_path / "in")
@@ -162,12 +191,16 @@ def test_ours_and_theirs(tmp_path, model_type, capsys):
         (b"{", "not a valid JSON file"),
     ],
 )
-def test_a_folder_that_transformers_refuses_is_a_mistake_of_the_user(tmp_path, change, reason, capsys):
+def test_a_folder_that_transformers_refuses_is_a_mistake_of_the_user(
+    tmp_path, change, reason, capsys
+):
     saved(tmp_path / "good", "gpt2")
     shutil.copytree(tmp_path / "good", tmp_path / "bad")
     file = tmp_path / "bad" / "config.json"
     file.write_bytes(
-        change if isinstance(change, bytes) else json.dumps(json.loads(file.read_bytes()) | change).encode()
+        change
+        if isinstance(change, bytes)
+        else json.dumps(json.loads(file.read_bytes()) | change).encode()
     )
     for pair in (("good", "bad"), ("bad", "bad")):
         capsys.readouterr()
@@ -198,7 +231,9 @@ def test_import_then_export_gives_the_same_tensors(tmp_path, case, changes):
     for path in (tmp_path / "out").iterdir():
         if path.name != "README.md":
             assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes()
-    assert (tmp_path / "out" / "generation_config.json").exists() == (case not in ("bert", "mobilebert"))
+    assert (tmp_path / "out" / "generation_config.json").exists() == (
+        case not in ("bert", "mobilebert")
+    )
 
 
 def test_a_run_is_exported_with_its_facts(shard_sets, tmp_path, capsys):
@@ -212,13 +247,21 @@ def test_a_run_is_exported_with_its_facts(shard_sets, tmp_path, capsys):
     assert not any(report.values())
     draw = torch.Generator().manual_seed(1)
     ids = torch.randint(10, model.vocab_size, (2, 9), generator=draw)
-    ours = {"input_ids": ids, "position_ids": torch.arange(9).expand(2, 9), "lengths": torch.tensor([9, 9])}
+    ours = {
+        "input_ids": ids,
+        "position_ids": torch.arange(9).expand(2, 9),
+        "lengths": torch.tensor([9, 9]),
+    }
     with torch.no_grad():
         logits = model.eval().logits(ours)["masked_lm"]
         assert (theirs(input_ids=ids).logits - logits).abs().max() < 1e-5
     config = json.loads((folder / "config.json").read_text())
     card = (folder / "README.md").read_text()
-    assert config["vocab_size"] == model.vocab_size == len(theirs.bert.embeddings.word_embeddings.weight)
+    assert (
+        config["vocab_size"]
+        == model.vocab_size
+        == len(theirs.bert.embeddings.word_embeddings.weight)
+    )
     assert config["mask_token_id"] is not None
     for words in (
         'license: "cc-by-4.0"',

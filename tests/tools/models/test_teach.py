@@ -22,8 +22,16 @@ def folder(tmp_path_factory, one_rank):
     """A folder with shards of three blocks each, a trained `teacher`, and the configuration of a student."""
     folder = tmp_path_factory.mktemp("teach")
     shards = write_masked_sets(folder / "sets", rows=75)
-    config = write_config(folder / "train.yaml", shards, folder / "teacher", evaluate__max_rows=0, model__init__std=0.2)
-    assert one_rank.run(start, config, ["steps=2", "model.layers=4", "optimizer.learning_rate=0.05"]) == [0]
+    config = write_config(
+        folder / "train.yaml",
+        shards,
+        folder / "teacher",
+        evaluate__max_rows=0,
+        model__init__std=0.2,
+    )
+    assert one_rank.run(
+        start, config, ["steps=2", "model.layers=4", "optimizer.learning_rate=0.05"]
+    ) == [0]
     return folder
 
 
@@ -47,7 +55,13 @@ def test_processes_change_no_byte(folder, tmp_path, capsys):
     one = tmp_path / "one"
     two = tmp_path / "two"
     teach(folder / "teacher", options(folder, one, "k=3", "how=drawn", name="heldout"))
-    arguments = [str(folder / "teacher"), f"data.shards={folder / 'sets/heldout'}", f"output={two}", "k=3", "how=drawn"]
+    arguments = [
+        str(folder / "teacher"),
+        f"data.shards={folder / 'sets/heldout'}",
+        f"output={two}",
+        "k=3",
+        "how=drawn",
+    ]
     assert main([*arguments, "processes=2"]) == 0
     assert content(one) == content(two)
     assert set(content(one)) == {"index.arrow", "manifest.json", "shard-00000-of-00001.arrow"}
@@ -93,13 +107,17 @@ def test_a_killed_command_continues(folder, tmp_path, monkeypatch, last):
             teach(folder / "teacher", options(folder, tmp_path / "killed", "k=3"))
         assert scored == list(range(last + 1))
         assert not (tmp_path / "killed/manifest.json").exists()
-        with pytest.raises(ConfigurationError, match="holds the start of another column set, k 3 there, 4 here"):
+        with pytest.raises(
+            ConfigurationError, match="holds the start of another column set, k 3 there, 4 here"
+        ):
             teach(folder / "teacher", options(folder, tmp_path / "killed", "k=4"))
         scored.append(-1)
         teach(folder / "teacher", options(folder, tmp_path / "killed", "k=3"))
     assert scored == [*range(last + 1), -1, *range(last + 1, 6)]
     assert content(tmp_path / "killed") == content(tmp_path / "entire")
-    with pytest.raises(ConfigurationError, match="holds another set, toy/train/teacher, k 3 there, 4 here: choose"):
+    with pytest.raises(
+        ConfigurationError, match="holds another set, toy/train/teacher, k 3 there, 4 here: choose"
+    ):
         teach(folder / "teacher", options(folder, tmp_path / "killed", "k=4"))
 
 
@@ -109,8 +127,18 @@ def counting(objective):
 
 TAUGHT = {
     "decoder": (counting("causal_lm"), "decoder", "lm", FIRST_CONTENT + NUMBERS),
-    "encoder-decoder": (counting("span_corruption"), "encoder_decoder", "lm", FIRST_CONTENT + NUMBERS),
-    "answers in words": (lambda folder: make_text_sets(folder) / "train", "encoder_decoder", "lm", 21),
+    "encoder-decoder": (
+        counting("span_corruption"),
+        "encoder_decoder",
+        "lm",
+        FIRST_CONTENT + NUMBERS,
+    ),
+    "answers in words": (
+        lambda folder: make_text_sets(folder) / "train",
+        "encoder_decoder",
+        "lm",
+        21,
+    ),
     "classes": (lambda folder: make_sets(folder) / "train", "encoder", "classification", 2),
     "tags": (lambda folder: make_tagged_sets(folder) / "train", "encoder", "tagging", 3),
 }
@@ -136,7 +164,13 @@ def test_what_is_taught_is_learned(case, tmp_path, one_rank):
     )
     assert one_rank.run(start, config, ["model.layers=3"]) == [0]
     for how, k in (("top", classes), ("drawn", 5)):
-        columns = [f"data.shards={shards}", f"output={tmp_path / how}", f"k={k}", f"how={how}", "processes=1"]
+        columns = [
+            f"data.shards={shards}",
+            f"output={tmp_path / how}",
+            f"k={k}",
+            f"how={how}",
+            "processes=1",
+        ]
         assert main([str(tmp_path / "teacher"), *columns]) == 0
     scores = validate(tmp_path / "top", shards, teacher=tmp_path / "teacher").scores
     assert scores is not None
@@ -144,14 +178,20 @@ def test_what_is_taught_is_learned(case, tmp_path, one_rank):
     losses = {}
     for name, *changes in (
         ("live", f"distil={{teacher: {tmp_path / 'teacher'}}}"),
-        ("top", f"data.shards={{path: {shards}, columns: [{tmp_path / 'top'}]}}", "distil={losses: [scores]}"),
+        (
+            "top",
+            f"data.shards={{path: {shards}, columns: [{tmp_path / 'top'}]}}",
+            "distil={losses: [scores]}",
+        ),
         (
             "drawn",
             f"data.shards={{path: {shards}, columns: [{tmp_path / 'drawn'}]}}",
             "distil={losses: [{name: scores, how: drawn}]}",
         ),
     ):
-        assert one_rank.run(start, config, [f"output={tmp_path / name}-run", *changes, "seed=9"]) == [0]
+        assert one_rank.run(
+            start, config, [f"output={tmp_path / name}-run", *changes, "seed=9"]
+        ) == [0]
         lines = (tmp_path / f"{name}-run/metrics.jsonl").read_text().splitlines()
         records = [json.loads(line)["losses"] for line in lines if '"losses"' in line]
         losses[name] = [record["distil/scores"] for record in records]

@@ -22,7 +22,10 @@ def test_the_score_is_that_of_the_trainer(tuned, capsys, tmp_path):
     assert scores["baselines"].keys() == {"majority", "words"}
     assert scores["baselines"]["words"]["accuracy"] == 1.0
     assert main([str(tuned), "split=train"]) == 0
-    assert "sst2 train: 60 texts, 0 truncated, 0 skipped, 0 contradicting; step 6, seed 7" in capsys.readouterr().out
+    assert (
+        "sst2 train: 60 texts, 0 truncated, 0 skipped, 0 contradicting; step 6, seed 7"
+        in capsys.readouterr().out
+    )
 
 
 def _evaluated(world, run):
@@ -60,7 +63,18 @@ def test_mistakes(tuned, capsys, words, message):
 def test_texts_are_scored_by_a_decoder(decoder, tmp_path, capsys):
     (run, trained), text = decoder, tmp_path / "text.csv"
     text.write_text("id,body\n1,the page of the book .")
-    assert main([str(run), f"perplexity={{path: {text}, text_key: body}}", "window=4", "stride=1", "--json"]) == 0
+    assert (
+        main(
+            [
+                str(run),
+                f"perplexity={{path: {text}, text_key: body}}",
+                "window=4",
+                "stride=1",
+                "--json",
+            ]
+        )
+        == 0
+    )
     scores = json.loads(capsys.readouterr().out)
     wanted = perplexity_scores(trained, KeyedTexts(path=text, text_key="body"), 4, 1)
     assert {name: scores[name] for name in wanted} == wanted

@@ -12,7 +12,12 @@ from clozeline.model.scoring.features import token_vectors
 from clozeline.tools.models.export_model import main as export_model
 from clozeline.tools.models.import_model import main as import_model
 from clozeline.tools.runs.extract_features import main as extract_features
-from clozeline.tools.runs.inference.feature_files import Extraction, Features, open_features, write_features
+from clozeline.tools.runs.inference.feature_files import (
+    Extraction,
+    Features,
+    open_features,
+    write_features,
+)
 from clozeline.tools.runs.inference.text_likelihoods import word_spans
 from clozeline.tools.runs.neighbors import NeighborOptions, find_neighbors
 from clozeline.tools.runs.neighbors import main as neighbors
@@ -27,16 +32,30 @@ def lines(path, texts):
 
 def test_the_manifest_says_where_vectors_come_from(tuned, tmp_path, capsys):
     texts = lines(tmp_path / "texts.jsonl", ["a good film", "a bad plot with no heart"])
-    words = [str(tuned), f"input={texts}", f"output={tmp_path / 'out'}", "layer=last", "pool=token", "max_length=7"]
+    words = [
+        str(tuned),
+        f"input={texts}",
+        f"output={tmp_path / 'out'}",
+        "layer=last",
+        "pool=token",
+        "max_length=7",
+    ]
     assert extract_features(words) == 0
     said = "8 vectors of 20 numbers from 2 texts, layer last, pool token; 1 cut at 7 tokens, 0 without a token"
     assert said in capsys.readouterr().out
     found = open_features(tmp_path / "out")
     facts = found.facts
-    assert (facts["layer"], facts["pool"], facts["step"], facts["rows"]) == ("last", "token", 6, 3 + 5)
+    assert (facts["layer"], facts["pool"], facts["step"], facts["rows"]) == (
+        "last",
+        "token",
+        6,
+        3 + 5,
+    )
     assert facts["truncated"] == 1
     assert facts["tokenizer"] == TrainedModel.open(tuned).tokenizer.vocabulary.fingerprint
-    assert facts["checkpoint"] == file_hash(tuned / "checkpoints" / "step-00000006" / "checkpoint.json")
+    assert facts["checkpoint"] == file_hash(
+        tuned / "checkpoints" / "step-00000006" / "checkpoint.json"
+    )
     assert facts["input"] == {"texts.jsonl": file_hash(texts)}
     assert found.uids == ["texts.jsonl:1"] * 3 + ["texts.jsonl:2"] * 5
     assert extract_features(words) == 64
@@ -64,7 +83,9 @@ TEXTS = [
 
 
 def written(run, folder, **changes):
-    chosen = Extraction(**{"layer": "last", "pool": "mean", "precision": "f32", "max_length": 40} | changes)
+    chosen = Extraction(
+        **{"layer": "last", "pool": "mean", "precision": "f32", "max_length": 40} | changes
+    )
     write_features(folder, run[1], run[1].objectives[0], TEXTS, chosen, {"step": 3})
     return open_features(folder)
 
@@ -76,7 +97,9 @@ def row_of(trained, text, room):
     row = torch.tensor([[vocabulary.specials["cls"], *ids, vocabulary.specials["sep"]]])
     places = torch.arange(row.shape[1])[None]
     with torch.no_grad():
-        states = trained.model.family({"input_ids": row, "position_ids": places, "lengths": torch.tensor(row.shape[1])})
+        states = trained.model.family(
+            {"input_ids": row, "position_ids": places, "lengths": torch.tensor(row.shape[1])}
+        )
     return states[0]
 
 
@@ -87,24 +110,39 @@ def test_texts_in_their_order(encoder, tmp_path, pool):
     assert found.texts == [text for _, text in TEXTS]
     for (_, text), vector in zip(TEXTS, found.vectors, strict=True):
         states = row_of(encoder[1], text, 10)
-        plain = {"cls": states[0], "last": states[-1], "mean": states.mean(0), "max": states.max(0).values}
+        plain = {
+            "cls": states[0],
+            "last": states[-1],
+            "mean": states.mean(0),
+            "max": states.max(0).values,
+        }
         assert np.abs(vector - plain[pool].numpy()).max() < 1e-5
     encoded = encoder[1].tokenizer.encode([text for _, text in TEXTS])
     assert found.facts["truncated"] == sum(len(one.ids) > 10 for one in encoded) > 0
-    assert (found.facts["texts"], found.facts["rows"], found.facts["width"]) == (5, 5, found.vectors.shape[1])
+    assert (found.facts["texts"], found.facts["rows"], found.facts["width"]) == (
+        5,
+        5,
+        found.vectors.shape[1],
+    )
 
 
 def test_tokens_and_words(encoder, tmp_path):
     trained = encoder[1]
-    tokens, words = (written(encoder, tmp_path / pool, pool=pool) for pool in ("token", "first_subword"))
+    tokens, words = (
+        written(encoder, tmp_path / pool, pool=pool) for pool in ("token", "first_subword")
+    )
     for name, text in TEXTS:
         encoded = trained.tokenizer.encode([text])[0]
         states = row_of(trained, text, 38)
         rows = [row for row, uid in enumerate(tokens.uids) if uid == name]
         assert [tokens.positions[row] for row in rows] == list(range(min(38, len(encoded.ids))))
-        assert [tokens.texts[row] for row in rows] == [trained.tokenizer.piece(int(one)) for one in encoded.ids[:38]]
+        assert [tokens.texts[row] for row in rows] == [
+            trained.tokenizer.piece(int(one)) for one in encoded.ids[:38]
+        ]
         assert np.abs(tokens.vectors[rows] - states[1:-1].numpy()).max() < 1e-5
-        pieces = [trained.tokenizer.piece(int(one)) for one in encoded.ids]  # a character for each byte
+        pieces = [
+            trained.tokenizer.piece(int(one)) for one in encoded.ids
+        ]  # a character for each byte
         holder = [number for number, piece in enumerate(pieces) for _ in piece]
         spans = word_spans(text)
         of_words = [row for row, uid in enumerate(words.uids) if uid == name]
@@ -124,7 +162,12 @@ def test_an_imported_body_without_a_head_has_the_vectors_of_the_run(bert, tmp_pa
     vectors = []
     for number, folder in enumerate((bert, tmp_path / "imported")):
         out = tmp_path / f"out{number}"
-        assert extract_features([str(folder), f"input={path}", f"output={out}", "pool=mean", "max_length=32"]) == 0
+        assert (
+            extract_features(
+                [str(folder), f"input={path}", f"output={out}", "pool=mean", "max_length=32"]
+            )
+            == 0
+        )
         vectors.append(open_features(out).vectors)
     assert np.abs(np.subtract(*vectors)).max() < 1e-5
 
@@ -143,18 +186,34 @@ def test_a_decoder_has_no_first_special_token_to_read(decoder, tmp_path):
 
 @pytest.mark.parametrize(("label", "head"), [("span_corruption", []), ("text_infilling", ["bos"])])
 def test_a_source_is_framed_as_in_training(shard_sets, tmp_path, label, head):
-    write_run(tmp_path, shard_sets, [3], 1, label, model__family="encoder_decoder", model__heads={"lm": 1.0})
+    write_run(
+        tmp_path,
+        shard_sets,
+        [3],
+        1,
+        label,
+        model__family="encoder_decoder",
+        model__heads={"lm": 1.0},
+    )
     trained = TrainedModel.open(tmp_path)
     found = written((tmp_path, trained), tmp_path / "out")
     known = trained.tokenizer.vocabulary.specials
-    for encoding, vector in zip(trained.tokenizer.encode([text for _, text in TEXTS]), found.vectors, strict=True):
-        row = [*(known[name] for name in head), *encoding.ids[: 39 - len(head)].tolist(), known["eos"]]
+    for encoding, vector in zip(
+        trained.tokenizer.encode([text for _, text in TEXTS]), found.vectors, strict=True
+    ):
+        row = [
+            *(known[name] for name in head),
+            *encoding.ids[: 39 - len(head)].tolist(),
+            known["eos"],
+        ]
         (states,) = token_vectors(trained.model, [row], "last")
         assert np.abs(vector - states.mean(0).numpy()).max() < 1e-5
 
 
 def test_damaged_files(encoder, tmp_path):
-    with pytest.raises(ConfigurationError, match=r"found no features\.json: give an output of clozeline"):
+    with pytest.raises(
+        ConfigurationError, match=r"found no features\.json: give an output of clozeline"
+    ):
         open_features(tmp_path)
     written(encoder, tmp_path)
     manifest = tmp_path / "features.json"
@@ -182,9 +241,20 @@ def test_neighbors_are_those_of_other_texts_by_cosine():
     assert [one["row"] for one in found] == [1, 4, 2, 5, 6]
     cosines = [2 / np.hypot(2, 0.1), 1 / np.sqrt(2), 0, 0, -1]
     assert [one["cosine"] for one in found] == pytest.approx(cosines)
-    assert found[0] == {"row": 1, "uid": "b", "position": 1, "text": "play", "cosine": pytest.approx(cosines[0])}
-    assert [one["row"] for one in find_neighbors(features(), NeighborOptions(query=0, same=True))] == [1, 5, 6]
-    assert [one["row"] for one in find_neighbors(features(), NeighborOptions(query=0, top=2))] == [1, 4]
+    assert found[0] == {
+        "row": 1,
+        "uid": "b",
+        "position": 1,
+        "text": "play",
+        "cosine": pytest.approx(cosines[0]),
+    }
+    assert [
+        one["row"] for one in find_neighbors(features(), NeighborOptions(query=0, same=True))
+    ] == [1, 5, 6]
+    assert [one["row"] for one in find_neighbors(features(), NeighborOptions(query=0, top=2))] == [
+        1,
+        4,
+    ]
     with pytest.raises(ConfigurationError, match="query: expected a row index below 7, got 7"):
         find_neighbors(features(), NeighborOptions(query=7))
 
@@ -192,13 +262,23 @@ def test_neighbors_are_those_of_other_texts_by_cosine():
 def test_the_command_prints_the_nearest_rows(tmp_path, encoder, capsys):
     trained = encoder[1]
     chosen = Extraction("table", "first_subword", "f32", 40)
-    texts = [(f"texts.jsonl:{line}", "the page of the book" + line // 2 * f" {'a' * 70}") for line in range(3)]
+    texts = [
+        (f"texts.jsonl:{line}", "the page of the book" + line // 2 * f" {'a' * 70}")
+        for line in range(3)
+    ]
     write_features(tmp_path / "features", trained, trained.objectives[0], texts, chosen, {})
     assert neighbors([str(tmp_path / "features"), "query=1", "same=true", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["query"] == {"row": 1, "uid": "texts.jsonl:0", "position": 1, "text": "page"}
-    assert [(one["row"], round(one["cosine"], 5)) for one in found["neighbors"]] == [(6, 1), (11, 1)]
+    assert [(one["row"], round(one["cosine"], 5)) for one in found["neighbors"]] == [
+        (6, 1),
+        (11, 1),
+    ]
     assert neighbors([str(tmp_path / "features"), "query=1", "top=2"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["query", "1.0000", "1.0000"]
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
+        "query",
+        "1.0000",
+        "1.0000",
+    ]
     assert neighbors([str(tmp_path / "features"), "query=15", "top=1"]) == 0
     assert capsys.readouterr().out.splitlines()[0].endswith(f" '{'a' * 57}...'")

@@ -11,7 +11,10 @@ from torch import nn
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.runs.fisher import main as fisher_main
-from clozeline.tools.runs.inference.fisher_information import diagonal_fisher, require_drawable_labels
+from clozeline.tools.runs.inference.fisher_information import (
+    diagonal_fisher,
+    require_drawable_labels,
+)
 from clozeline.tools.start.contracts.heads import full_batch
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.model.small_models import built
@@ -21,7 +24,9 @@ from tests.tools.small_run import compute_row_scores
 def test_the_file_holds_weights_and_squares(tuned, tmp_path, capsys):
     """The same from the same seed; with all rows and the labels of the data it is the mean over the set, by a loop."""
     files = [tmp_path / name for name in ("a", "b", "c", "all")]
-    for path, words in zip(files, (["seed=1"], ["seed=1"], ["seed=2"], ["rows=999", "empirical=true"]), strict=True):
+    for path, words in zip(
+        files, (["seed=1"], ["seed=1"], ["seed=2"], ["rows=999", "empirical=true"]), strict=True
+    ):
         assert fisher_main([str(tuned), f"output={path}", "rows=20", *words]) == 0
     assert "60 rows at step 6, mean " in capsys.readouterr().out
     assert files[0].read_bytes() == files[1].read_bytes() != files[2].read_bytes()
@@ -29,13 +34,17 @@ def test_the_file_holds_weights_and_squares(tuned, tmp_path, capsys):
     names = [name for name, _ in trained.model.named_parameters()]
     with safe_open(files[3], framework="pt") as opened:
         assert json.loads(opened.metadata()["fisher"]) == {"step": 6, "rows": 60, "empirical": True}
-        assert sorted(opened.keys()) == sorted(f"{kind}/{name}" for kind in ("fisher", "weight") for name in names)
+        assert sorted(opened.keys()) == sorted(
+            f"{kind}/{name}" for kind in ("fisher", "weight") for name in names
+        )
         for name, parameter in trained.model.named_parameters():
             assert torch.equal(opened.get_tensor(f"weight/{name}"), parameter)
         bias = opened.get_tensor("fisher/heads.classification.classifier.out.bias")
     errors = []
     for row in open_shards(Path(trained.sets[0].path)):
-        shares = compute_row_scores(trained, row["input_ids"].tolist(), "classification").softmax(-1)
+        shares = compute_row_scores(trained, row["input_ids"].tolist(), "classification").softmax(
+            -1
+        )
         shares[int(row["label"][0])] -= 1.0
         errors.append(shares)
     torch.testing.assert_close(bias, torch.stack(errors).square().mean(0), rtol=1e-4, atol=1e-7)
@@ -50,12 +59,18 @@ def test_a_set_that_is_not_there_is_refused(tuned, capsys, tmp_path):
 @pytest.mark.parametrize("several", [False, True])
 def test_the_bias_of_a_class_has_its_variance(several):
     """Of a softmax and of independent classes E (y - p)² = p (1 - p), and with label y of the data (y - p)²."""
-    model = built("encoder", heads={"classification": {"classes": 3, "multi_label": several}}).eval()
+    model = built(
+        "encoder", heads={"classification": {"classes": 3, "multi_label": several}}
+    ).eval()
     require_drawable_labels(model.heads)
     bias = model.heads["classification"].classifier.out.bias
     torch.nn.init.normal_(bias, std=1.5, generator=torch.Generator().manual_seed(0))
     tensors = full_batch()
-    row = {name: value[:1] for name, value in tensors.items() if len(value) == len(tensors["input_ids"])}
+    row = {
+        name: value[:1]
+        for name, value in tensors.items()
+        if len(value) == len(tensors["input_ids"])
+    }
     row["label"] = torch.tensor([[0, 0, 0]] if several else [1])
     logits = model.logits(row)["classification"][0].detach()
     shares = logits.sigmoid() if several else logits.softmax(-1)
@@ -63,7 +78,9 @@ def test_the_bias_of_a_class_has_its_variance(several):
     variance = shares * (1 - shares)
     spread = variance * (1 - 2 * shares) ** 2  # variance of a draw
     assert ((found - variance).abs() < 3 * (spread / 200).sqrt()).all()
-    found = diagonal_fisher(model, [row], 1, empirical=True)["heads.classification.classifier.out.bias"]
+    found = diagonal_fisher(model, [row], 1, empirical=True)[
+        "heads.classification.classifier.out.bias"
+    ]
     gold = torch.tensor([0.0, 0.0, 0.0] if several else [0.0, 1.0, 0.0])
     torch.testing.assert_close(found, (gold - shares).square())
 

@@ -32,15 +32,26 @@ def test_a_beam_prints_its_best_rows_and_their_scores(decoder, capsys):
     tokenizer = trained.tokenizer
     prompt = tokenizer.encode(["the page"])[0].ids.tolist()
     end = {tokenizer.vocabulary.specials["eos"]}
-    settings = Decoding(mode="beam", width=3, max_tokens=5, length_penalty=0.6, length_form="gnmt", min_tokens=2)
+    settings = Decoding(
+        mode="beam", width=3, max_tokens=5, length_penalty=0.6, length_form="gnmt", min_tokens=2
+    )
     first = beams(trained.model, [prompt], settings, end_ids=end)[0][0]
     word = next(text for token in first.ids if (text := tokenizer.decode([token])).strip())
     banned = [tokenizer.encode([form])[0].ids.tolist() for form in (word, f" {word}")]
     (wanted,) = beams(trained.model, [prompt], settings, end_ids=end, banned=banned)
     assert wanted[0].ids != first.ids
-    keys = ["mode=beam", "width=3", "max_tokens=5", "length_penalty=0.6", "length_form=gnmt", "min_tokens=2"]
+    keys = [
+        "mode=beam",
+        "width=3",
+        "max_tokens=5",
+        "length_penalty=0.6",
+        "length_form=gnmt",
+        "min_tokens=2",
+    ]
     assert generate([str(run), "the page", *keys, "samples=2", f"ban={json.dumps([word])}"]) == 0
-    lines = [f"the page{tokenizer.decode(one.ids)} ({one.stop}, {one.score:.3f})\n" for one in wanted[:2]]
+    lines = [
+        f"the page{tokenizer.decode(one.ids)} ({one.stop}, {one.score:.3f})\n" for one in wanted[:2]
+    ]
     assert printable(capsys.readouterr().out) == printable("".join(lines))
 
 
@@ -55,16 +66,29 @@ def test_only_allowed_texts_are_written(decoder, capsys, tmp_path):
     prompt, *joined = (encoding.ids.tolist() for encoding in tokenizer.encode(texts))
     end = tokenizer.vocabulary.specials["eos"]
     rows = log_likelihoods(trained.model, [[*ids, end] for ids in joined])
-    sums = {each: float(scores[len(prompt) - 1 :].sum()) for each, scores in zip(ALLOWED, rows, strict=True)}
-    wanted = [f"the page{each} (end, {sums[each]:.3f})\n" for each in sorted(sums, key=lambda each: -sums[each])]
+    sums = {
+        each: float(scores[len(prompt) - 1 :].sum())
+        for each, scores in zip(ALLOWED, rows, strict=True)
+    }
+    wanted = [
+        f"the page{each} (end, {sums[each]:.3f})\n"
+        for each in sorted(sums, key=lambda each: -sums[each])
+    ]
     keys = ["mode=beam", "width=4", "samples=4", "length_penalty=0"]
     assert generate([str(run), "the page", *keys, f"allowed={json.dumps(ALLOWED)}"]) == 0
     assert capsys.readouterr().out == "".join(wanted)
     (tmp_path / "allowed.txt").write_text("of\nof the book\n\na page\n", encoding="utf-8")
-    assert generate([str(run), "the page ", *keys, f"allowed={tmp_path / 'allowed.txt'}", "samples=3"]) == 0
-    assert capsys.readouterr().out == "".join(line for line in wanted if not line.startswith("the pages"))
+    assert (
+        generate([str(run), "the page ", *keys, f"allowed={tmp_path / 'allowed.txt'}", "samples=3"])
+        == 0
+    )
+    assert capsys.readouterr().out == "".join(
+        line for line in wanted if not line.startswith("the pages")
+    )
     assert generate([str(run), "the page", f"allowed={json.dumps(ALLOWED)}"]) == 0
-    assert capsys.readouterr().out.rpartition(" (end, ")[0] in {f"the page{each}" for each in ALLOWED}
+    assert capsys.readouterr().out.rpartition(" (end, ")[0] in {
+        f"the page{each}" for each in ALLOWED
+    }
 
 
 def printable(text):
@@ -77,7 +101,9 @@ def test_a_stop_string_ends_the_text_before_it(decoder, capsys):
     assert generate([str(run), "the page", *keys]) == 0
     free = capsys.readouterr().out.rpartition(" (")[0]
     stop = free[len("the page") + 6 :][:2]
-    assert generate([str(run), "the page", *keys, f"stop={json.dumps([stop, 'no such text'])}"]) == 0
+    assert (
+        generate([str(run), "the page", *keys, f"stop={json.dumps([stop, 'no such text'])}"]) == 0
+    )
     text, _, reason = capsys.readouterr().out.rpartition(" (")
     assert reason.startswith("string, ")
     assert text == free[: free.index(stop, len("the page"))]
@@ -90,12 +116,32 @@ def test_a_stop_string_ends_the_text_before_it(decoder, capsys):
         (["the", "samples=2"], 64, "greedy continuations are all the same"),
         (["the", "top_k=3"], 64, "top_k: mode greedy does not read it; set mode=sample"),
         (["the", "width=3"], 64, "width: mode greedy does not read it; set mode=beam"),
-        (["the", "mode=beam", "samples=5"], 64, "a beam of width 4 has as many continuations, got 5"),
+        (
+            ["the", "mode=beam", "samples=5"],
+            64,
+            "a beam of width 4 has as many continuations, got 5",
+        ),
         (["the", "min_tokens=65"], 64, "min_tokens: expected at most max_tokens 64, got 65"),
-        (["the", "allowed=[a]", "stop=[b]"], 64, "allowed: stop would cut an allowed text; remove one of the two"),
-        (["the", "allowed=[a]", "mode=unmask"], 64, "allowed: mode=unmask fills masks; remove one of the two keys"),
-        (["the", "allowed=no.txt"], 64, "no.txt: no such file; give one with a text per line, or a list: [a, b]"),
-        (["th", "allowed=[e]"], 64, "allowed: 'e' shares a token with the end of TEXT; begin it with a blank"),
+        (
+            ["the", "allowed=[a]", "stop=[b]"],
+            64,
+            "allowed: stop would cut an allowed text; remove one of the two",
+        ),
+        (
+            ["the", "allowed=[a]", "mode=unmask"],
+            64,
+            "allowed: mode=unmask fills masks; remove one of the two keys",
+        ),
+        (
+            ["the", "allowed=no.txt"],
+            64,
+            "no.txt: no such file; give one with a text per line, or a list: [a, b]",
+        ),
+        (
+            ["th", "allowed=[e]"],
+            64,
+            "allowed: 'e' shares a token with the end of TEXT; begin it with a blank",
+        ),
         (["the", "allowed=[' page of the book']", "max_tokens=2"], 65, "raise max_tokens"),
         (["the page " * 70], 65, "the position table has room for 64"),
     ],
@@ -146,7 +192,9 @@ def test_a_prompt_and_its_continuation_spell_the_text(name, tmp_path):
 def test_a_language_ends_the_prompt_and_starts_the_decoder(shard_sets):
     tokenizer = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
     bart = open_shards(example_sets(shard_sets)["bart"][0]).manifest.objective
-    mbart = bart.model_copy(update={"options": {**bart.options, "language_tokens": {"de": "<reserved_1>"}}})
+    mbart = bart.model_copy(
+        update={"options": {**bart.options, "language_tokens": {"de": "<reserved_1>"}}}
+    )
     token = find_language_token(tokenizer, mbart, "de")
     assert tokenizer.piece(token) == "<reserved_1>"
     assert find_language_token(tokenizer, bart, None) is None
@@ -169,11 +217,16 @@ def test_a_filled_text_has_no_special_tokens(encoder, monkeypatch):
         assert (parts[0][0], parts[2][0], parts[4][0]) == ("the", " page", " of it")
         assert not trained.tokenizer.vocabulary.special[filling.ids[1:-1]].any()
     monkeypatch.setattr(trained.tokenizer, "piece", lambda _: "[MASK]")
-    named, own = (encode_masked_text(trained, f"the {mask} page")[0].tolist() for mask in ("<mask>", "[MASK]"))
+    named, own = (
+        encode_masked_text(trained, f"the {mask} page")[0].tolist() for mask in ("<mask>", "[MASK]")
+    )
     assert own == named
     (longer,) = fill_text(trained, "the page", Decoding(mode="unmask", max_tokens=6, steps=2))
     assert len(longer.filled) == 6
-    for text, message in (("no mask", "a text with <mask>"), ("long " * 64 + "<mask>", "rows of at most 64")):
+    for text, message in (
+        ("no mask", "a text with <mask>"),
+        ("long " * 64 + "<mask>", "rows of at most 64"),
+    ):
         with pytest.raises(ConfigurationError, match=message):
             encode_masked_text(trained, text)
 
@@ -184,11 +237,15 @@ def test_a_guess_is_read_where_the_training_predicted_it(encoder, place):
     objective = SimpleNamespace(frame=SimpleNamespace(predict_from=place))
     recorded = SimpleNamespace(objective=objective, tokenizer=trained.recorded[0].tokenizer)
     ids, (position,) = encode_masked_text(trained, "the page <mask> of it")
-    scores = compute_row_scores(trained, ids.tolist(), "masked_lm")[position - (place == "previous")]
+    scores = compute_row_scores(trained, ids.tolist(), "masked_lm")[
+        position - (place == "previous")
+    ]
     best = scores.softmax(-1).topk(3)
     found = guesses(replace(trained, recorded=(recorded,)), ids, position, 3)
     assert [one.probability for one in found] == pytest.approx(best.values.tolist(), rel=1e-4)
-    assert [one.text for one in found] == [trained.tokenizer.decode_part([token]) for token in best.indices.tolist()]
+    assert [one.text for one in found] == [
+        trained.tokenizer.decode_part([token]) for token in best.indices.tolist()
+    ]
 
 
 def test_the_commands_fill_several_masks(encoder, capsys):
@@ -198,9 +255,12 @@ def test_the_commands_fill_several_masks(encoder, capsys):
     printed = capsys.readouterr().out
     wanted = fill_text(trained, text, Decoding(mode="unmask", width=3), 3)
     assert printed == "".join(
-        f"{''.join(part for part, _ in parts_of(trained, each)).strip()} ({each.score:.3f})\n" for each in wanted
+        f"{''.join(part for part, _ in parts_of(trained, each)).strip()} ({each.score:.3f})\n"
+        for each in wanted
     )
-    assert fill_mask([str(run), text, "--beam", "3"]) == 0, "a text without a key, as generate takes it"
+    assert fill_mask([str(run), text, "--beam", "3"]) == 0, (
+        "a text without a key, as generate takes it"
+    )
     assert capsys.readouterr().out == printed
     assert fill_mask([str(run), "data.helout=x"]) == 64
     assert "data.heldout=MANIFEST" in capsys.readouterr().err

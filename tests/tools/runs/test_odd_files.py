@@ -14,13 +14,18 @@ def scores_of(capsys, run, *words):
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("odd", [f"{BOM}{HELLO}\r\n{NFD}\r\n", f"{HELLO}\x00\n{NFD}\x0c\n", f"{HELLO}\u2028{NFD}"])
+@pytest.mark.parametrize(
+    "odd", [f"{BOM}{HELLO}\r\n{NFD}\r\n", f"{HELLO}\x00\n{NFD}\x0c\n", f"{HELLO}\u2028{NFD}"]
+)
 def test_perplexity_is_that_of_the_text_that_training_saw(decoder, tmp_path, capsys, odd):
     clean = write(tmp_path, "clean.txt", f"{HELLO}\n{CAFE}")
     path = write(tmp_path, "odd.txt", odd)
     expected = scores_of(capsys, decoder[0], f"perplexity={clean}")
     assert scores_of(capsys, decoder[0], f"perplexity={path}") == expected
-    assert scores_of(capsys, decoder[0], f"perplexity={path}", "normalize=none")["tokens"] > expected["tokens"]
+    assert (
+        scores_of(capsys, decoder[0], f"perplexity={path}", "normalize=none")["tokens"]
+        > expected["tokens"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -52,8 +52,14 @@ def gold_rows(path):
     """The rows of JSON lines, or of CoNLL's columns."""
     if path.suffix == ".jsonl":
         return [json.loads(line) for line in path.read_text().splitlines()]
-    sentences = [[line.split() for line in part.splitlines()] for part in path.read_text().strip().split("\n\n")]
-    return [{"words": [word for word, _ in pairs], "marks": [mark for _, mark in pairs]} for pairs in sentences]
+    sentences = [
+        [line.split() for line in part.splitlines()]
+        for part in path.read_text().strip().split("\n\n")
+    ]
+    return [
+        {"words": [word for word, _ in pairs], "marks": [mark for _, mark in pairs]}
+        for pairs in sentences
+    ]
 
 
 def test_classes(runs, tmp_path, capsys):
@@ -63,7 +69,9 @@ def test_classes(runs, tmp_path, capsys):
         gold = list(csv.DictReader(file, delimiter="\t"))
     found = predicted(folder, folder / "files" / "dev.tsv", tmp_path / "p.jsonl")
     own = probabilities(folder / "run", [row["sentence"] for row in gold])
-    assert [[*row["probabilities"].values()] for row in found] == [pytest.approx(row, abs=2e-6) for row in own]
+    assert [[*row["probabilities"].values()] for row in found] == [
+        pytest.approx(row, abs=2e-6) for row in own
+    ]
     assert [row["label"] for row in found] == [str(int(np.argmax(row))) for row in own]
     accuracy = accuracy_score([row["label"] for row in gold], [row["label"] for row in found])
     assert scores(folder, capsys)["accuracy"] == pytest.approx(accuracy)
@@ -77,26 +85,40 @@ def test_classes(runs, tmp_path, capsys):
         ]
     )
     lines = (tmp_path / "SST-2.tsv").read_text().splitlines()
-    assert lines == ["index\tprediction", *(f"{number}\t{row['label']}" for number, row in enumerate(found))]
+    assert lines == [
+        "index\tprediction",
+        *(f"{number}\t{row['label']}" for number, row in enumerate(found)),
+    ]
 
 
 def micro_f1(*sides):
     names = ("bad", "film", "good")
-    return class_f1(*([[name in row for name in names] for row in side] for side in sides), average="micro")
+    return class_f1(
+        *([[name in row for name in names] for row in side] for side in sides), average="micro"
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "file", "gold", "mine", "metric", "compute"),
     [
         ("several", "dev.jsonl", "tags", "labels", "micro_f1", micro_f1),
-        ("numbers", "dev.jsonl", "score", "score", "spearman", lambda *sides: spearmanr(*sides).statistic),
+        (
+            "numbers",
+            "dev.jsonl",
+            "score",
+            "score",
+            "spearman",
+            lambda *sides: spearmanr(*sides).statistic,
+        ),
         ("tags", "dev.txt", "marks", "tags", "entity_f1", f1_score),
         ("words", "dev.jsonl", "marks", "tags", "entity_f1", f1_score),
         ("choices", "dev.jsonl", "label", "choice", "accuracy", accuracy_score),
         ("texts", "dev.jsonl", "target", "text", "exact_match", accuracy_score),
     ],
 )
-def test_predictions_score_as_evaluate_says(runs, tmp_path, capsys, name, file, gold, mine, metric, compute):
+def test_predictions_score_as_evaluate_says(
+    runs, tmp_path, capsys, name, file, gold, mine, metric, compute
+):
     """Rows are those of the file, in order; a sentence of several windows has every word once."""
     folder = runs(name)
     rows = gold_rows(folder / "files" / file)
@@ -108,7 +130,9 @@ def test_predictions_score_as_evaluate_says(runs, tmp_path, capsys, name, file, 
         if mine == "tags":
             assert row["words"] == given["words"]
         if name == "several":
-            assert row["labels"] == [one for one, share in row["probabilities"].items() if share > 0.5]
+            assert row["labels"] == [
+                one for one, share in row["probabilities"].items() if share > 0.5
+            ]
         if name == "choices":
             assert len(row["probabilities"]) == len(given["choices"])
 
@@ -118,7 +142,10 @@ def test_answers(runs, tmp_path, capsys):
     folder = runs("answers")
     data = json.loads((folder / "files" / "dev.json").read_text())
     entries = [
-        (part["context"], entry) for article in data["data"] for part in article["paragraphs"] for entry in part["qas"]
+        (part["context"], entry)
+        for article in data["data"]
+        for part in article["paragraphs"]
+        for entry in part["qas"]
     ]
     golds = {entry["id"]: entry.pop("answers")[0]["text"] for _, entry in entries}
     (tmp_path / "test.json").write_text(json.dumps(data))
@@ -132,8 +159,12 @@ def test_answers(runs, tmp_path, capsys):
     (answers,) = predicted(folder, tmp_path / "test.json", tmp_path / "p.json", "layout=squad")
     assert answers == {row["id"]: row["answer"] for row in found}
     with (tmp_path / "asked.csv").open("w") as file:
-        csv.writer(file).writerows([("q", "text"), *((entry["question"], context) for context, entry in entries)])
-    table = predicted(folder, tmp_path / "asked.csv", tmp_path / "t.jsonl", "question=q", "context=text")
+        csv.writer(file).writerows(
+            [("q", "text"), *((entry["question"], context) for context, entry in entries)]
+        )
+    table = predicted(
+        folder, tmp_path / "asked.csv", tmp_path / "t.jsonl", "question=q", "context=text"
+    )
     assert [row["answer"] for row in table] == [row["answer"] for row in found]
 
 
@@ -178,15 +209,26 @@ def test_every_row_of_the_input_is_in_the_output(runs, tmp_path, capsys):
         ("z", None),
         (None, "fields"),
     ]
-    assert "p.jsonl: 5 rows; truncated: none; without a prediction: 1 empty_text, 1 fields" in capsys.readouterr().out
+    assert (
+        "p.jsonl: 5 rows; truncated: none; without a prediction: 1 empty_text, 1 fields"
+        in capsys.readouterr().out
+    )
     for suffix in ("csv", "parquet"):
         output = tmp_path / f"p.{suffix}"
-        assert predict.main([str(folder / "run"), f"input={tmp_path / 'rows.csv'}", f"output={output}", *words]) == 0
+        assert (
+            predict.main(
+                [str(folder / "run"), f"input={tmp_path / 'rows.csv'}", f"output={output}", *words]
+            )
+            == 0
+        )
     with (tmp_path / "p.csv").open() as file:
         table = list(csv.DictReader(file))
     columns = pyarrow.parquet.read_table(tmp_path / "p.parquet").to_pylist()
     for row, cells, stored in zip(found, table, columns, strict=True):
-        assert (cells["label"], cells["rejected"]) == (row.get("label", ""), row.get("rejected", ""))
+        assert (cells["label"], cells["rejected"]) == (
+            row.get("label", ""),
+            row.get("rejected", ""),
+        )
         assert (stored["label"], stored["rejected"]) == (row.get("label"), row.get("rejected"))
         assert cells["probability_1"] == str(row.get("probabilities", {}).get("1", ""))
         assert stored["probability_1"] == row.get("probabilities", {}).get("1")
@@ -201,7 +243,11 @@ def test_every_row_of_the_input_is_in_the_output(runs, tmp_path, capsys):
             [None, 1, 9 + 8],
         ),
         ("texts", [{"source": "film " * count} for count in (15, 16, 40)], [None, 1, 25]),
-        ("answers", [{"question": "one " * count, "context": "film " * 60} for count in (7, 9)], [None, 2]),
+        (
+            "answers",
+            [{"question": "one " * count, "context": "film " * 60} for count in (7, 9)],
+            [None, 2],
+        ),
     ],
 )
 def test_rows_that_are_cut_are_counted_and_marked(runs, tmp_path, capsys, name, rows, lost):
@@ -211,8 +257,16 @@ def test_rows_that_are_cut_are_counted_and_marked(runs, tmp_path, capsys, name, 
     assert [row.get("truncated_tokens") for row in found] == lost
     count = sum(tokens is not None for tokens in lost)
     assert f"truncated: {count or 'none'}" in capsys.readouterr().out
-    predict.main([str(runs(name) / "run"), f"input={tmp_path / 'long.jsonl'}", f"output={tmp_path / 'p.parquet'}"])
-    assert pyarrow.parquet.read_table(tmp_path / "p.parquet")["truncated_tokens"].to_pylist() == lost
+    predict.main(
+        [
+            str(runs(name) / "run"),
+            f"input={tmp_path / 'long.jsonl'}",
+            f"output={tmp_path / 'p.parquet'}",
+        ]
+    )
+    assert (
+        pyarrow.parquet.read_table(tmp_path / "p.parquet")["truncated_tokens"].to_pylist() == lost
+    )
 
 
 @pytest.mark.parametrize(
@@ -220,8 +274,14 @@ def test_rows_that_are_cut_are_counted_and_marked(runs, tmp_path, capsys, name, 
     [
         (["output=p.txt"], r"expected a file that ends in \.jsonl, \.csv"),
         (["output=p", "layout=squad"], "the run predicts classification: expected glue"),
-        (["output=p.csv", "text=none"], "expected the columns none, got sentence, label without none"),
-        (["output=p.csv", "words=sentence"], "words: the task sst2 reads text, text_pair: give those"),
+        (
+            ["output=p.csv", "text=none"],
+            "expected the columns none, got sentence, label without none",
+        ),
+        (
+            ["output=p.csv", "words=sentence"],
+            "words: the task sst2 reads text, text_pair: give those",
+        ),
     ],
 )
 def test_what_cannot_be_predicted_is_refused(runs, tmp_path, capsys, words, message, monkeypatch):
@@ -235,7 +295,10 @@ def test_what_cannot_be_predicted_is_refused(runs, tmp_path, capsys, words, mess
 
 def test_questions_that_may_have_no_answer_have_a_probability_of_it(tmp_path):
     answer = Span(TaskFacts(name="v2", head="span", metrics=("f1",), unanswerable=True))
-    records = [{"row": 0, "id": "a", "answer": "Ada", "na_prob": 0.25}, {"row": 1, "id": "b", "rejected": "no_tokens"}]
+    records = [
+        {"row": 0, "id": "a", "answer": "Ada", "na_prob": 0.25},
+        {"row": 1, "id": "b", "rejected": "no_tokens"},
+    ]
     write_output(tmp_path / "answers.json", "squad", records, answer)
     assert json.loads((tmp_path / "answers.json").read_text()) == {"a": "Ada", "b": ""}
     assert json.loads((tmp_path / "answers.na_prob.json").read_text()) == {"a": 0.25, "b": 1.0}
@@ -253,16 +316,27 @@ def test_a_submission_of_numbers_and_one_that_lacks_a_row(tmp_path):
 def test_lines_with_several_items_keep_the_ids_of_each(tmp_path):
     answers = [{"text": "Ada", "idx": 20}, {"text": "Bob", "idx": 21}]
     asked = [{"question": "Who?", "idx": number, "answers": answers} for number in (10, 11)]
-    lines = [{"idx": number, "passage": {"text": "Ada met.", "questions": asked}} for number in (3, 4)]
-    rows = reader_of("superglue", task="multirc").read_unlabeled(written(tmp_path, json_lines(*lines)))
-    keys = [[passage, question, answer] for passage in (3, 4) for question in (10, 11) for answer in (20, 21)]
+    lines = [
+        {"idx": number, "passage": {"text": "Ada met.", "questions": asked}} for number in (3, 4)
+    ]
+    rows = reader_of("superglue", task="multirc").read_unlabeled(
+        written(tmp_path, json_lines(*lines))
+    )
+    keys = [
+        [passage, question, answer]
+        for passage in (3, 4)
+        for question in (10, 11)
+        for answer in (20, 21)
+    ]
     assert [(item.index, key) for item, key in rows] == list(enumerate(keys))
     row = {
         "idx": 1,
         "passage": {"text": "Ada met Bob.", "entities": []},
         "qas": [{"query": "@placeholder won", "idx": 5}, {"query": "@placeholder lost", "idx": 6}],
     }
-    rows = reader_of("superglue", task="record").read_unlabeled(written(tmp_path, json_lines(row, {})))
+    rows = reader_of("superglue", task="record").read_unlabeled(
+        written(tmp_path, json_lines(row, {}))
+    )
     (first, key), (second, _), (rejected, _) = rows
     assert (first.index, key, second.index, rejected) == (0, 5, 1, Rejected("fields", 2))
 
@@ -297,8 +371,12 @@ def test_sure_labels_are_those_of_the_model(runs, tmp_path, capsys):
     assert facts["labeled"] == {str(label): len(of_class[label]) for label in (0, 1)}
     assert facts["output"] == {"pseudo.jsonl": file_hash(output)}
     assert pseudo_label.main([*words, f"threshold={threshold}", "per_class=3"]) == 0
-    limited = sorted(number for own in of_class for number in sorted(own, key=surest.__getitem__)[-3:])
+    limited = sorted(
+        number for own in of_class for number in sorted(own, key=surest.__getitem__)[-3:]
+    )
     assert len(limited) < len(sure)
-    lines = [json.loads(line)["sentence"] for line in output.read_text(encoding="utf-8").splitlines()]
+    lines = [
+        json.loads(line)["sentence"] for line in output.read_text(encoding="utf-8").splitlines()
+    ]
     assert lines == [texts[number] for number in limited]
     assert doctest.testmod(pseudo_label).failed == 0

@@ -50,7 +50,11 @@ class Letters:
         found = []
         for one in candidates:
             of = weights["-" if chr(one.ids[0]) == "-" else "p"]
-            found.append(torch.tensor([of[chr(one.ids[place])] for place in one.positions], dtype=torch.float64))
+            found.append(
+                torch.tensor(
+                    [of[chr(one.ids[place])] for place in one.positions], dtype=torch.float64
+                )
+            )
         return found
 
 
@@ -98,7 +102,9 @@ POLARITY = {
 
 def test_demonstrations_come_between_the_instruction_and_the_row():
     shown = [({"text": "{a}"}, "negative"), ({"text": "b"}, "positive")]
-    prompt = prompt_of(template(POLARITY, instruction="Say.", separator=" | "), shown, {"text": "c"})
+    prompt = prompt_of(
+        template(POLARITY, instruction="Say.", separator=" | "), shown, {"text": "c"}
+    )
     before = "Say. | Input: {a}\nPolarity: bad. | Input: b\nPolarity: good. | Input: c\nPolarity:"
     assert prompt == Prompt(before, ".")
     assert prompt_of(template(POLARITY), [], {"text": "c"}) == Prompt("Input: c\nPolarity:", ".")
@@ -154,9 +160,14 @@ def test_counts_and_metrics():
     majority = found["baselines"]["majority"]
     assert (majority["label"], majority["metrics"]["accuracy"]) == ("b", 0.75)
     train = [PromptRow(9, {}, "a")]
-    assert prompt_scores(ANSWERED, LABELS, train)["baselines"]["majority"]["metrics"]["accuracy"] == 0.25
+    assert (
+        prompt_scores(ANSWERED, LABELS, train)["baselines"]["majority"]["metrics"]["accuracy"]
+        == 0.25
+    )
     assert metrics_of([], []) == {}
-    assert metrics_of(["a", "b", "a", "b"], ["a", "b", "b", "b"])["matthews"] == pytest.approx(3**-0.5)
+    assert metrics_of(["a", "b", "a", "b"], ["a", "b", "b", "b"])["matthews"] == pytest.approx(
+        3**-0.5
+    )
 
 
 ROOT = Path(__file__).parents[3]
@@ -165,7 +176,9 @@ example: "{text}: {label}."
 fields: {text: sentence}
 values: {"1": positive, "0": negative}
 """
-ROWS = [(f"{'page of a note, line'[: 4 + 3 * number]} {number}", number % 2) for number in range(10)]
+ROWS = [
+    (f"{'page of a note, line'[: 4 + 3 * number]} {number}", number % 2) for number in range(10)
+]
 
 
 @pytest.fixture
@@ -175,25 +188,41 @@ def labeled(tmp_path):
     return path
 
 
-def test_answers_of_a_list_are_scored_by_their_share_of_the_probability(decoder, labeled, tmp_path, capsys):
+def test_answers_of_a_list_are_scored_by_their_share_of_the_probability(
+    decoder, labeled, tmp_path, capsys
+):
     """Probabilities are those of the answers alone; a correct label that no answer names is counted."""
     answers = ["page", "book", "negative", "no"]
-    (tmp_path / "answers.txt").write_text("".join(f"{each}\n" for each in answers), encoding="utf-8")
+    (tmp_path / "answers.txt").write_text(
+        "".join(f"{each}\n" for each in answers), encoding="utf-8"
+    )
     (tmp_path / "open.yaml").write_text(TEMPLATE)
-    words = [f"template={tmp_path / 'open.yaml'}", f"answers={tmp_path / 'answers.txt'}", f"input={labeled}"]
+    words = [
+        f"template={tmp_path / 'open.yaml'}",
+        f"answers={tmp_path / 'answers.txt'}",
+        f"input={labeled}",
+    ]
     output = [f"output={tmp_path / 'scores.json'}", f"predictions={tmp_path / 'rows.jsonl'}"]
     run, trained = decoder
     assert prompt_main([str(run), *words, *output]) == 0
     scores = json.loads((tmp_path / "scores.json").read_text())
     lines = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     assert (scores["n"], scores["refused"]) == (5, {"bad_label": 5})  # the rows that are positive
-    assert "majority 'negative' of the rows themselves 1.0000  worse than this baseline (" in capsys.readouterr().out
+    assert (
+        "majority 'negative' of the rows themselves 1.0000  worse than this baseline ("
+        in capsys.readouterr().out
+    )
     end = trained.tokenizer.vocabulary.specials["eos"]
     rows = [text for text, label in ROWS if label == 0]
     for text, line in zip(rows, lines, strict=True):
         prompt = [end, *trained.tokenizer.encode([f"{text}:"])[0].ids.tolist()]
-        joined = [[end, *trained.tokenizer.encode([f"{text}: {each}"])[0].ids.tolist()] for each in answers]
-        sums = [float(each[len(prompt) - 1 :].sum()) for each in log_likelihoods(trained.model, joined)]
+        joined = [
+            [end, *trained.tokenizer.encode([f"{text}: {each}"])[0].ids.tolist()]
+            for each in answers
+        ]
+        sums = [
+            float(each[len(prompt) - 1 :].sum()) for each in log_likelihoods(trained.model, joined)
+        ]
         shares = torch.tensor(sums, dtype=torch.float64).softmax(0).tolist()
         assert [*line["probabilities"]] == answers
         assert [*line["probabilities"].values()] == pytest.approx(shares, rel=1e-4)
@@ -226,13 +255,20 @@ TEMPLATE_OF_ROWS = template(
 def test_a_table_has_a_header_and_quotes_without_meaning(tmp_path):
     path = tmp_path / "dev.tsv"
     path.write_text(
-        '\ufeffsentence\tlabel\r\na "film\t1\r\nb\t0\r\nc\r\n\r\nd\t7\r\n \t1\r\n', encoding="utf-8", newline=""
+        '\ufeffsentence\tlabel\r\na "film\t1\r\nb\t0\r\nc\r\n\r\nd\t7\r\n \t1\r\n',
+        encoding="utf-8",
+        newline="",
     )
     found = read_rows(path, TEMPLATE_OF_ROWS, labeled=True)
-    assert [(row.fields["text"], row.label) for row in found.rows] == [('a "film', "yes"), ("b", "no")]
+    assert [(row.fields["text"], row.label) for row in found.rows] == [
+        ('a "film', "yes"),
+        ("b", "no"),
+    ]
     assert found.refused == {"fields": 1, "blank_line": 1, "bad_label": 1, "no_text": 1}
     path.write_text("text\tlabel\na\t1\n")
-    with pytest.raises(ConfigurationError, match=r"no row can be read \(1 x no_text\). The template reads sentence"):
+    with pytest.raises(
+        ConfigurationError, match=r"no row can be read \(1 x no_text\). The template reads sentence"
+    ):
         read_rows(path, TEMPLATE_OF_ROWS, labeled=True)
 
 
@@ -249,7 +285,9 @@ def test_lines_of_json_plain_or_compressed(tmp_path):
 
 def rows(count, first=0):
     numbers = range(first, first + count)
-    return [PromptRow(1000 + number, {"text": str(number)}, "ababac"[number % 6]) for number in numbers]
+    return [
+        PromptRow(1000 + number, {"text": str(number)}, "ababac"[number % 6]) for number in numbers
+    ]
 
 
 @pytest.mark.parametrize("selection", ["random", "balanced", "fixed"])
@@ -265,7 +303,9 @@ def test_they_do_not_depend_on_the_order_and_never_hold_the_row(selection):
         seen.add(tuple(shown.uid for shown in found))
     own = {shown.uid for shown in one.of(PromptRow(1, {}, None))}
     assert len(seen) == (1 + sum(row.uid in own for row in pool) if selection == "fixed" else 30)
-    assert [Demonstrations(pool, 5, selection, 4).of(row) for row in pool] != [one.of(row) for row in pool]
+    assert [Demonstrations(pool, 5, selection, 4).of(row) for row in pool] != [
+        one.of(row) for row in pool
+    ]
 
 
 @pytest.mark.parametrize("selection", ["balanced", "fixed"])
@@ -280,8 +320,13 @@ def test_each_label_has_as_many_or_one_more(selection, shots):
 
 def test_equal_rows_are_one_and_too_few_are_refused():
     twice = [PromptRow(7, {"text": "x"}, "b"), PromptRow(7, {"text": "x"}, "a"), *rows(2)]
-    assert {shown.label for shown in Demonstrations(twice, 2, "random", 0).of(rows(1)[0])} == {"a", "b"}
-    with pytest.raises(ConfigurationError, match="shots=3: expected a file train=FILE with more labeled rows"):
+    assert {shown.label for shown in Demonstrations(twice, 2, "random", 0).of(rows(1)[0])} == {
+        "a",
+        "b",
+    }
+    with pytest.raises(
+        ConfigurationError, match="shots=3: expected a file train=FILE with more labeled rows"
+    ):
         Demonstrations(twice, 3, "random", 0)
     assert Demonstrations([], 0, "random", 0).of(rows(1)[0]) == []
 
@@ -303,12 +348,18 @@ def test_shipped_prompts_read_the_shipped_reviews(name, file):
 
 def test_a_field_may_have_several_columns(tmp_path):
     path = tmp_path / "rows.jsonl"
-    rows = [{"sentence": "one", "label": "a"}, {"text": "two", "label": "b"}, {"body": "three", "label": "a"}]
+    rows = [
+        {"sentence": "one", "label": "a"},
+        {"text": "two", "label": "b"},
+        {"body": "three", "label": "a"},
+    ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     several = template(fields={"text": ["sentence", "text"]})
     found = read_rows(path, several, labeled=True)
     assert [row.fields["text"] for row in found.rows] == ["one", "two"]
     assert found.refused == {"no_text": 1}
-    with pytest.raises(ConfigurationError, match="columns are sentence, label, text, body") as caught:
+    with pytest.raises(
+        ConfigurationError, match="columns are sentence, label, text, body"
+    ) as caught:
         read_rows(path, template(fields={"text": ["review"]}), labeled=True)
     assert "reads review" in str(caught.value)

@@ -23,7 +23,12 @@ def test_the_terminal_shows_text_as_text(shard_sets, capsys):
     shown = capsys.readouterr().out
     assert "\x1b" not in shown
     assert "[red]text[/red]" in plain_text(shown)
-    for expected in ("input_ids", "102 with 4,862 tokens", "packed length=48 separator=eos", "the row"):
+    for expected in (
+        "input_ids",
+        "102 with 4,862 tokens",
+        "packed length=48 separator=eos",
+        "the row",
+    ):
         assert expected in plain_text(shown)
 
 
@@ -31,14 +36,22 @@ def test_the_page_stands_alone_and_escapes(shard_sets, tmp_path, capsys):
     manifest, _ = example_sets(shard_sets)["masked_lm"]
     texts = ""
     hostile = documents()[0].uid
-    rows = [number for number in range(106) if open_shards(manifest)[number].fixed["document_uid"].tobytes() == hostile]
+    rows = [
+        number
+        for number in range(106)
+        if open_shards(manifest)[number].fixed["document_uid"].tobytes() == hostile
+    ]
     for number in [0, 1, *rows[:8]]:
         file = tmp_path / f"{number}.html"
         assert main([str(manifest), "--sample", str(number), "--html", str(file)]) == 0
         shown = "".join(checked(file.read_text(encoding="utf-8")).texts)
         view = view_of(manifest, number)
         for found in view.parts:
-            cells = [found.text] if isinstance(found, Passage) else [cell for row in found.rows for cell in row]
+            cells = (
+                [found.text]
+                if isinstance(found, Passage)
+                else [cell for row in found.rows for cell in row]
+            )
             words = (word for cell in cells for word in text(cell).split())
             assert all(word in shown for word in words if len(word) < 20)
             assert found.title in shown
@@ -55,7 +68,9 @@ def test_a_single_shard_counts_its_own_rows(shard_sets):
     first = shards.manifest.shards[0].rows
     assert view_of(shards.shard_path(1), 4) == view_of(manifest, first + 4)
     tar, _ = example_sets(shard_sets)["span_corruption"]
-    assert view_of(next(tar.parent.glob("*00000-of*.tar")), 0).title.startswith("span_corruption/train · row 0 of")
+    assert view_of(next(tar.parent.glob("*00000-of*.tar")), 0).title.startswith(
+        "span_corruption/train · row 0 of"
+    )
 
 
 def test_mistakes_end_in_one_message(shard_sets, tmp_path, capsys):
@@ -78,7 +93,10 @@ def test_without_its_tokenizer_a_row_is_shown_as_ids(shard_sets, tmp_path, capsy
         moved = shutil.copytree(manifest.parent, tmp_path / label)
         assert main([str(moved)]) == 0
         out, err = capsys.readouterr()
-        assert err == f"note: no tokenizer above {moved}/manifest.json: ids are shown; tokenizer=DIR names its folder\n"
+        assert (
+            err
+            == f"note: no tokenizer above {moved}/manifest.json: ids are shown; tokenizer=DIR names its folder\n"
+        )
         ids = open_shards(moved)[0]["input_ids"].tolist()
         shown = plain_text(out)
         assert " ".join(map(str, ids[:3])) in shown
@@ -107,7 +125,9 @@ def test_the_best_classes_stand_next_to_their_label(tmp_path):
     for (label, best), number in zip(shown.rows, labels, strict=True):
         entries = sorted([(number / 64, str(number)), (0.25, str(number - 1))], reverse=True)
         assert label.strip() == str(number)
-        assert [entry.split() for entry in best.split(" · ")] == [[name, f"{share:.3f}"] for share, name in entries]
+        assert [entry.split() for entry in best.split(" · ")] == [
+            [name, f"{share:.3f}"] for share, name in entries
+        ]
     titles = [one.title for one in view_of(manifest, 5).parts]
     assert "best scores of the teacher" not in titles
 
@@ -121,9 +141,9 @@ def test_a_class_has_its_name(tmp_path, capsys):
     assert describe_answer(facts, row) == {"label": f"{number}, '{number}' of sst2"}
     assert describe_answer(None, row) == {}
     number_task = TaskFacts(name="toy", head="regression", metrics=("pearson",), low=0, high=5)
-    assert describe_answer(number_task, type(row)(row.fixed, {"target": row["label"] + 0.5}))["target"].startswith(
-        f"{number}.5, "
-    )
+    assert describe_answer(number_task, type(row)(row.fixed, {"target": row["label"] + 0.5}))[
+        "target"
+    ].startswith(f"{number}.5, ")
     assert main([str(sets / "dev")]) == 0
     out = capsys.readouterr().out
     assert f"{number}, '{number}' of sst2" in out
@@ -143,7 +163,9 @@ def test_tags_stand_beside_their_words(tmp_path, capsys):
 
 def test_answers_are_parts_of_their_text(tmp_path):
     shards = open_split(make_question_sets(tmp_path), "dev")
-    said = [describe_answer(facts_of(shards.manifest), row)["answer"] for row in shards.read_block(0)]
+    said = [
+        describe_answer(facts_of(shards.manifest), row)["answer"] for row in shards.read_block(0)
+    ]
     assert len(said) == len(shards) > 21
     assert sum(one.startswith("'") for one in said) >= 21
     assert any(one.startswith("none in this window, of ['") for one in said)

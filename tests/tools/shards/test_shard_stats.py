@@ -18,7 +18,12 @@ from clozeline.tools.shards.shard_stats import main as shard_stats
 from tests.matrices import mark_slow_after
 from tests.pipeline.clean.cleaning import run_clean
 from tests.pipeline.run_counts import check_run
-from tests.pipeline.task_files import make_question_sets, make_sets, make_tagged_sets, make_text_sets
+from tests.pipeline.task_files import (
+    make_question_sets,
+    make_sets,
+    make_tagged_sets,
+    make_text_sets,
+)
 from tests.shard_sets import IDS, list_column, quarantine, toy_set, write_set
 from tests.shard_sets import rows as rows_of
 from tests.tools.small_run import example_sets, plain_text
@@ -43,16 +48,23 @@ SIZES = (3, 9, 8, 12, 10, 25, 11, 40)
 
 def run(tmp_path, *filters):
     path = tmp_path / "texts.jsonl"
-    lines = [json.dumps({"text": f"grade{chr(97 + size % 26)} " + "the and words " * size}) for size in SIZES]
+    lines = [
+        json.dumps({"text": f"grade{chr(97 + size % 26)} " + "the and words " * size})
+        for size in SIZES
+    ]
     path.write_text("\n".join(lines) + "\n")
-    run_clean(str(path), tmp_path / "out", {"language": None, "filters": list(filters), "keep_text": 1.0})
+    run_clean(
+        str(path), tmp_path / "out", {"language": None, "filters": list(filters), "keep_text": 1.0}
+    )
     return tmp_path / "out"
 
 
 def test_the_nearest_documents_of_each_side(tmp_path):
     """A text has three words a unit of its size, and one."""
     out = run(tmp_path, {"name": "gopher_quality", "words": [30, 100], "stop_words": 0})
-    reasons, measured = collect_reasons(out, load_config(Recipe, out / "clean" / "config.yaml"), 2, 100)
+    reasons, measured = collect_reasons(
+        out, load_config(Recipe, out / "clean" / "config.yaml"), 2, 100
+    )
     short = reasons["gopher_short_doc"]
     long = reasons["gopher_long_doc"]
     assert (measured, short.rejected, long.rejected) == (4, 3, 1)
@@ -66,7 +78,9 @@ def test_the_nearest_documents_of_each_side(tmp_path):
 
 
 def test_tables_and_page(tmp_path, capsys):
-    out = run(tmp_path, {"name": "gopher_quality", "words": [30, 100], "stop_words": 0}, "c4_quality")
+    out = run(
+        tmp_path, {"name": "gopher_quality", "words": [30, 100], "stop_words": 0}, "c4_quality"
+    )
     assert filter_report([str(out), "--html", str(tmp_path / "page.html")]) == 0
     shown = capsys.readouterr().out
     assert "8 documents rejected, 0 kept documents measured" in shown
@@ -77,15 +91,24 @@ def test_tables_and_page(tmp_path, capsys):
     assert "Legend" not in page
     (out / "clean" / "records" / "000000.json").unlink()
     assert filter_report([str(out)]) == 65
-    assert "records/000000.json: the record of a unit is missing or damaged; run `" in capsys.readouterr().err
+    assert (
+        "records/000000.json: the record of a unit is missing or damaged; run `"
+        in capsys.readouterr().err
+    )
 
 
-@pytest.mark.parametrize("letters", [(0, "threshold"), (80, "threshold and long_threshold"), (400, "long_threshold")])
+@pytest.mark.parametrize(
+    "letters", [(0, "threshold"), (80, "threshold and long_threshold"), (400, "long_threshold")]
+)
 def test_the_key_that_decided_on_the_language_is_named(tmp_path, capsys, letters):
     """Lowering it to what the report shows keeps the document: of long texts, `threshold` alone decides nothing."""
     size, key = letters
-    text = "It rained all day in the valley, and nobody came to the door until the evening. " * (1 + size // 80)
-    (tmp_path / "a.jsonl").write_text(json.dumps({"text": text.strip()}) + "\n" + json.dumps({"text": "Все люди " * 9}))
+    text = "It rained all day in the valley, and nobody came to the door until the evening. " * (
+        1 + size // 80
+    )
+    (tmp_path / "a.jsonl").write_text(
+        json.dumps({"text": text.strip()}) + "\n" + json.dumps({"text": "Все люди " * 9})
+    )
     language = {"name": "py3langid", "keep": ["en"], "threshold": 0.999999, "long_threshold": 1.0}
 
     def cleaned(name, **lower):
@@ -98,7 +121,10 @@ def test_the_key_that_decided_on_the_language_is_named(tmp_path, capsys, letters
     assert f" by {key}" in shown
     assert "language.keep" in shown
     assert "no filter" not in shown
-    lower = {"threshold": {"threshold": 0.1}, "long_threshold": {"long_threshold": 0.1, "threshold": 0.1}}
+    lower = {
+        "threshold": {"threshold": 0.1},
+        "long_threshold": {"long_threshold": 0.1, "threshold": 0.1},
+    }
     kept = cleaned("again", **lower.get(key, {"threshold": 0.1, "long_threshold": 0.1}))
     assert len(kept.documents) == 1
 
@@ -121,7 +147,9 @@ def test_lengths_are_those_of_the_rows(made):
         lengths = sorted(len(row[name]) for row in rows)
         assert (smallest, largest, total) == (lengths[0], lengths[-1], sum(lengths))
         assert mean == pytest.approx(sum(lengths) / len(rows))
-        assert [median, ninety, almost] == [lengths[-(-len(rows) * per // 100) - 1] for per in (50, 90, 99)]
+        assert [median, ninety, almost] == [
+            lengths[-(-len(rows) * per // 100) - 1] for per in (50, 90, 99)
+        ]
 
 
 def test_labels_and_coverage_are_those_of_the_rows(made):
@@ -188,7 +216,13 @@ def test_labels_and_classes_agree_with_a_loop_over_rows(shard_sets):
         attention.update(row["attention"].tolist())
         for place, label in zip(row["label_positions"], row["label_ids"], strict=True):
             there = row["input_ids"][place]
-            kinds[0 if there == shards.manifest.tokenizer.special_ids["mask"] else 1 if there == label else 2] += 1
+            kinds[
+                0
+                if there == shards.manifest.tokenizer.special_ids["mask"]
+                else 1
+                if there == label
+                else 2
+            ] += 1
     assert dict(enumerate(found.labels.tolist())) == kinds
     assert min(kinds.values()) > 0
     assert +Counter(dict(enumerate(found.numbers["attention"].tolist()))) == attention
@@ -212,6 +246,8 @@ def test_a_run_agrees(whole):
     assert check_run(whole).keys() == {*STAGES}
 
 
-@pytest.mark.parametrize("make", mark_slow_after(1, [make_sets, make_tagged_sets, make_question_sets, make_text_sets]))
+@pytest.mark.parametrize(
+    "make", mark_slow_after(1, [make_sets, make_tagged_sets, make_question_sets, make_text_sets])
+)
 def test_the_counts_of_a_task_agree(tmp_path, make):
     assert check_run(make(tmp_path).parents[1])

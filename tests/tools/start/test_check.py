@@ -150,30 +150,59 @@ def test_what_keeps_its_contract(check, name, words, registries):
     [
         ("Losing", "gives back every row", "tokens, got"),
         ("Counting", "not on the order and size of the batch", "Keep nothing from call to call"),
-        ("Unseeded", "Another seed, variant, uid or label", "another seed to change 95% of rows or more, got 0%"),
-        ("Writing", "Examples have the declared features", "raised ValueError: assignment destination is read-only"),
-        ("Repeating", "same verdict after any other texts", "expected Verdict(reason='', detail=''"),
-        ("Undeclared", "with a declared reason", "expected a reason of ('', 'capitals'), got 'shouting'"),
+        (
+            "Unseeded",
+            "Another seed, variant, uid or label",
+            "another seed to change 95% of rows or more, got 0%",
+        ),
+        (
+            "Writing",
+            "Examples have the declared features",
+            "raised ValueError: assignment destination is read-only",
+        ),
+        (
+            "Repeating",
+            "same verdict after any other texts",
+            "expected Verdict(reason='', detail=''",
+        ),
+        (
+            "Undeclared",
+            "with a declared reason",
+            "expected a reason of ('', 'capitals'), got 'shouting'",
+        ),
         ("Unweighted", "A row of weight 0 changes nothing", "Read labels by `row_labels`"),
-        ("Disconnected", "gradient of 0 for every parameter", "got none, so that ranks wait for it"),
+        (
+            "Disconnected",
+            "gradient of 0 for every parameter",
+            "got none, so that ranks wait for it",
+        ),
         ("Undeclaring", "add up to those of the batch", "raised KeyError: 'target', in line"),
         ("Steady", "as long as the learning rate", "expected a rate of 0 to change nothing"),
         ("Forgetting", "a resumed optimizer goes on", "expected the same step after a resume"),
-        ("Unnamed", "scope of its statistics", "expected one of element, parameter, matrix, got 'rows'"),
+        (
+            "Unnamed",
+            "scope of its statistics",
+            "expected one of element, parameter, matrix, got 'rows'",
+        ),
     ],
 )
 def test_a_broken_promise_is_named(check, name, promise, fault):
     code, shown = check(f"broken:{name}")
     assert code == 65
     broken = shown.split("BROKEN")[1:]
-    assert any(promise in part.split("\n")[0] and fault in " ".join(part.split()) for part in broken), shown
+    assert any(
+        promise in part.split("\n")[0] and fault in " ".join(part.split()) for part in broken
+    ), shown
 
 
 def test_what_has_no_contract_or_not_these_options(check):
     assert check("broken:Nothing")[0] == 64
     code, shown = check("linear")
     assert code == 64
-    assert "expected an algorithm of a registry that has a contract: objectives, filters, heads, optimizers" in shown
+    assert (
+        "expected an algorithm of a registry that has a contract: objectives, filters, heads, optimizers"
+        in shown
+    )
     assert "expected one that has a contract" in check("linear", "registry=schedules")[1]
     assert "did you mean 'masked_lm'" in check("maskd_lm", "registry=heads")[1]
     assert "bad_words: 'lists' is missing" in check("bad_words")[1]

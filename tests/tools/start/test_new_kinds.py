@@ -61,7 +61,9 @@ def made(folder, *words, stages="pipeline"):
 
 
 def read_recipe(folder):
-    return validate(Recipe, parse_yaml((folder / "pipeline.yaml").read_text(encoding="utf-8")), "test")
+    return validate(
+        Recipe, parse_yaml((folder / "pipeline.yaml").read_text(encoding="utf-8")), "test"
+    )
 
 
 def test_short_texts_are_measured_and_none_is_rejected(tmp_path, capsys):
@@ -74,7 +76,9 @@ def test_short_texts_are_measured_and_none_is_rejected(tmp_path, capsys):
 
 
 def test_long_texts_keep_the_rules_of_pages(tmp_path, capsys):
-    source = write_rows(tmp_path / "pages.jsonl", [text for text in topics.values() if len(text.split()) > 60])
+    source = write_rows(
+        tmp_path / "pages.jsonl", [text for text in topics.values() if len(text.split()) > 60]
+    )
     assert new([str(tmp_path / "mine"), f"input={source}", "language=en"]) == 0
     assert "kind=pages" in (out := capsys.readouterr().out)
     assert "for short texts: kind=texts" in out
@@ -111,7 +115,10 @@ def test_code_is_read_whatever_its_names_and_still_runs(tmp_path):
 
 def test_rows_of_code_keep_their_reader(tmp_path):
     source = write_rows(tmp_path / "code.jsonl", ["x = 1", "y = 2"])
-    assert made(tmp_path / "mine", f"input={source}", "kind=code", stages="clean") == ["x = 1", "y = 2"]
+    assert made(tmp_path / "mine", f"input={source}", "kind=code", stages="clean") == [
+        "x = 1",
+        "y = 2",
+    ]
 
 
 def test_a_letter_of_a_sequence_is_a_token(tmp_path):
@@ -119,7 +126,8 @@ def test_a_letter_of_a_sequence_is_a_token(tmp_path):
     sequences = ["".join(draw.choices("ACGT", k=300)) for _ in range(40)]
     source = tmp_path / "dna.fasta"
     lines = [
-        f">s{number}\n{text[:150].lower()}\n{text[150:]}\n" for number, text in enumerate([*sequences, sequences[0]])
+        f">s{number}\n{text[:150].lower()}\n{text[150:]}\n"
+        for number, text in enumerate([*sequences, sequences[0]])
     ]
     source.write_text("".join(lines), encoding="utf-8")
     found = made(tmp_path / "mine", f"input={source}", "kind=sequences", "model=bert")
@@ -143,7 +151,9 @@ LONG = {
 @pytest.mark.parametrize("language", LONG)
 def test_pages_of_long_words_are_kept(tmp_path, language):
     """The published mean length of words, 3 to 10 letters, is that of English: no document was left."""
-    page = LONG[language] + "".join(LONG[language].replace(".", f" {number}.") for number in range(9))
+    page = LONG[language] + "".join(
+        LONG[language].replace(".", f" {number}.") for number in range(9)
+    )
     source = write_rows(tmp_path / "page.jsonl", [page])
     words = [f"input={source}", f"language={language}", "kind=pages"]
     assert new([str(tmp_path / "mine"), *words]) == 0
@@ -166,7 +176,16 @@ def test_languages_with_close_relatives_are_kept(tmp_path, language):
     """Right answers have low scores, and a sentence of one is taken for one of another."""
     sentences = [sentence.strip() for sentence in CLOSE[language].split(". ") if sentence.strip()]
     texts = write_rows(tmp_path / "texts.jsonl", sentences)
-    assert made(tmp_path / "texts", f"input={texts}", f"language={language}", "kind=texts", stages="clean") == sentences
+    assert (
+        made(
+            tmp_path / "texts",
+            f"input={texts}",
+            f"language={language}",
+            "kind=texts",
+            stages="clean",
+        )
+        == sentences
+    )
     pages = write_rows(tmp_path / "pages.jsonl", [CLOSE[language] * 3])
     text = pipeline_yaml(tmp_path, str(pages), language, "bert", "pages")
     options = validate(Recipe, parse_yaml(text), "test").clean.language.options
@@ -242,7 +261,9 @@ def test_paragraphs_without_blanks_are_not_judged_as_pages(tmp_path, language):
     """The words of the sample are those of the filters: half of the texts cannot be too short for the kind chosen."""
     texts = [f"{UNSPACED[language] * 2}{number}" for number in range(20)]
     source = write_rows(tmp_path / "rows.jsonl", texts)
-    assert made(tmp_path / "mine", f"input={source}", f"language={language}", stages="clean") == texts
+    assert (
+        made(tmp_path / "mine", f"input={source}", f"language={language}", stages="clean") == texts
+    )
 
 
 def test_pages_count_by_their_text(tmp_path):
@@ -262,7 +283,10 @@ def test_files_of_sequences_are_sequences(tmp_path, capsys):
     assert "the files are FASTA" in out
     assert read_recipe(tmp_path / "mine").clean.normalize == "sequence"
     (tmp_path / "notes.txt").write_text("It rained all day in the valley.")
-    assert choose_kind(sample_texts([str(tmp_path / "*.fa*"), str(tmp_path / "notes.txt")]))[0] == "texts"
+    assert (
+        choose_kind(sample_texts([str(tmp_path / "*.fa*"), str(tmp_path / "notes.txt")]))[0]
+        == "texts"
+    )
 
 
 def test_sequences_are_hinted_at(tmp_path, capsys):

@@ -28,7 +28,14 @@ from clozeline.tools.start import demo
 from clozeline.tools.start.doctor import main as doctor
 from clozeline.tools.start.new import grouping_of
 from clozeline.tools.start.new import main as new
-from clozeline.tools.start.project.templates import ANY, MODELS, absolute_input, pipeline_yaml, sizes_of, train_yaml
+from clozeline.tools.start.project.templates import (
+    ANY,
+    MODELS,
+    absolute_input,
+    pipeline_yaml,
+    sizes_of,
+    train_yaml,
+)
 from clozeline.tools.start.show import main as show_main
 from clozeline.tools.start.show import show
 from clozeline.train.configuration.config import TrainConfig
@@ -57,14 +64,24 @@ def test_what_it_writes_runs(texts, tmp_path, model, monkeypatch):
     assert new(["mine", f"input={texts}", "language=en", f"model={model}"]) == 0
     monkeypatch.chdir(texts)  # the paths of the files are absolute
     assert run_pipeline(["--config", str(tmp_path / "mine" / "pipeline.yaml")]) == 0
-    more = ["steps=2", "schedule.warmup=0", "data.micro_batch=2", "data.global_batch=16", "data.lanes=16"]
+    more = [
+        "steps=2",
+        "schedule.warmup=0",
+        "data.micro_batch=2",
+        "data.global_batch=16",
+        "data.lanes=16",
+    ]
     train(tmp_path / "mine", *more)
     assert (tmp_path / "mine" / "run" / "report.html").is_file()
 
 
 def train(project, *words, timeout=300):
     words = ("--config", str(project / "train.yaml"), *words)
-    done = run_program(f"from clozeline.train.command import main\nassert main({list(words)}) == 0", project, timeout)
+    done = run_program(
+        f"from clozeline.train.command import main\nassert main({list(words)}) == 0",
+        project,
+        timeout,
+    )
     assert done.codes == [0], done.errors
 
 
@@ -73,7 +90,9 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_three_questions_are_asked_until_the_answers_are_valid(texts, tmp_path, monkeypatch, capsys):
+def test_three_questions_are_asked_until_the_answers_are_valid(
+    texts, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr("sys.stdin", Terminal(f"{tmp_path}/none\n{texts}\nenglish\nde\n\n"))
     assert new([str(tmp_path / "mine")]) == 0
     out = capsys.readouterr().out
@@ -93,7 +112,10 @@ def test_three_questions_are_asked_until_the_answers_are_valid(texts, tmp_path, 
 def test_without_a_terminal_the_texts_are_needed(texts, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO())
     assert new([str(tmp_path / "mine")]) == 64
-    assert "input is missing: give the folder of your texts, such as input=texts" in capsys.readouterr().err
+    assert (
+        "input is missing: give the folder of your texts, such as input=texts"
+        in capsys.readouterr().err
+    )
     assert new([str(tmp_path / "mine"), f"input={texts}"]) == 0
     assert "keep: []" in (tmp_path / "mine" / "pipeline.yaml").read_text(encoding="utf-8")
     before = (tmp_path / "mine" / "train.yaml").read_bytes()
@@ -103,20 +125,30 @@ def test_without_a_terminal_the_texts_are_needed(texts, tmp_path, monkeypatch, c
     assert new([str(tmp_path / "wrong"), f"input={texts}", "model=llama2"]) == 64
     assert not (tmp_path / "wrong").exists()
     assert new([str(tmp_path / "mine"), f"input={texts}", "model=t5"]) == 64
-    assert "pipeline.yaml exists: name another folder, or remove the file" in capsys.readouterr().err
+    assert (
+        "pipeline.yaml exists: name another folder, or remove the file" in capsys.readouterr().err
+    )
     assert (tmp_path / "mine" / "train.yaml").read_bytes() == before
 
 
 SIZES = sorted(all_sizes())
 TAUGHT = {"distilbert", "tinybert_4", "tinybert_6"}
 """Sizes of models that learn from a teacher."""
-OF = {"xlm_r_base": "xlm_r", "deberta_v2_xlarge": "deberta_v2", "gpt1": "gpt", "t5_v1_1_small": "t5", "mass": "mass"}
+OF = {
+    "xlm_r_base": "xlm_r",
+    "deberta_v2_xlarge": "deberta_v2",
+    "gpt1": "gpt",
+    "t5_v1_1_small": "t5",
+    "mass": "mass",
+}
 """Sizes whose names belong to one of several models, or are no prefix and a word."""
 
 
 def write(folder, source, language, model, size=None):
     folder.mkdir()
-    (folder / "pipeline.yaml").write_text(pipeline_yaml(folder, source, language, model), encoding="utf-8")
+    (folder / "pipeline.yaml").write_text(
+        pipeline_yaml(folder, source, language, model), encoding="utf-8"
+    )
     recipe = load_recipe(folder / "pipeline.yaml")
     text = train_yaml(folder, model, language, grouping_of(recipe), size)
     (folder / "train.yaml").write_text(text, encoding="utf-8")
@@ -140,7 +172,9 @@ def test_both_files_are_valid_and_name_each_other(tmp_path, model, language):
     assert recipe.clean.language.options.keep == ([] if language == ANY else [language])
     (entry,) = recipe.corrupt
     (online,) = config.data.corrupt
-    assert (online.objective, online.label) == (entry.objective, entry.label), "a preview shows what the model reads"
+    assert (online.objective, online.label) == (entry.objective, entry.label), (
+        "a preview shows what the model reads"
+    )
     assert str(config.data.shards).startswith(f"{folder}/data/group/")
     assert config.steps == "auto"
     assert config.checkpoint.keep_best
@@ -166,9 +200,9 @@ def test_every_size_has_a_model_or_a_teacher(tmp_path, size, small):
     assert OF.get(size, model) == model
     published = validate(ModelConfig, read_size(size), size)
     recipe, config = write(tmp_path / "sized", str(tmp_path / "a.txt"), "en", model, size)
-    assert [getattr(config.model, key) for key in ("family", "dim", "layers", "position", "tied")] == [
-        getattr(published, key) for key in ("family", "dim", "layers", "position", "tied")
-    ]
+    assert [
+        getattr(config.model, key) for key in ("family", "dim", "layers", "position", "tied")
+    ] == [getattr(published, key) for key in ("family", "dim", "layers", "position", "tied")]
     objective = recipe.corrupt[0].objective.type
     assert set(config.model.targets.values()) <= set(objective.heads)
     assert config.model.architecture in objective.architectures
@@ -183,8 +217,15 @@ def test_inputs_become_absolute_and_must_exist(tmp_path, monkeypatch):
     assert absolute_input("'*.jsonl'") == str(tmp_path / "*.jsonl")
     entry = {"path": str(tmp_path / "a.jsonl"), "text_key": "body"}
     assert absolute_input("{path: a.jsonl, text_key: body}") == entry
-    assert absolute_input("[a.jsonl, https://x.example/b.txt]") == [entry["path"], "https://x.example/b.txt"]
-    for wrong, said in (("none", "nothing at"), ("5", "nothing at"), ("{text_key: body}", "expected a path")):
+    assert absolute_input("[a.jsonl, https://x.example/b.txt]") == [
+        entry["path"],
+        "https://x.example/b.txt",
+    ]
+    for wrong, said in (
+        ("none", "nothing at"),
+        ("5", "nothing at"),
+        ("{text_key: body}", "expected a path"),
+    ):
         with pytest.raises(ConfigurationError, match=said):
             absolute_input(wrong)
 
@@ -192,15 +233,21 @@ def test_inputs_become_absolute_and_must_exist(tmp_path, monkeypatch):
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize(("loss", "said"), [(3.5, "1.50 nats below it: the model uses"), (6.0, "not learned")])
+@pytest.mark.parametrize(
+    ("loss", "said"), [(3.5, "1.50 nats below it: the model uses"), (6.0, "not learned")]
+)
 def test_the_loss_is_compared_with_the_entropy(tmp_path, loss, said):
     heldout = {"dev": {"loss": loss, "unigram_entropy": 5.0, "labels": 9}}
-    (tmp_path / "metrics.jsonl").write_text(sealed(step=1, heldout=heldout) + "\n", encoding="utf-8")
+    (tmp_path / "metrics.jsonl").write_text(
+        sealed(step=1, heldout=heldout) + "\n", encoding="utf-8"
+    )
     assert said in demo.heldout_lines(tmp_path)[-1]
 
 
 def test_a_failed_step_ends_the_demo_with_its_code(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(demo, "write_pages", lambda path: run_step("python", "-c", "raise SystemExit(3)"))
+    monkeypatch.setattr(
+        demo, "write_pages", lambda path: run_step("python", "-c", "raise SystemExit(3)")
+    )
     assert demo.main(["--output", str(tmp_path)]) == 3
     said = capsys.readouterr()
     assert "$ python -c 'raise SystemExit(3)'" in said.out
@@ -227,9 +274,19 @@ def test_the_model_of_the_demo_is_one_of_transformers(shard_sets, tmp_path):
 @pytest.mark.slow
 def test_small_demo_and_its_second_run(tmp_path):
     """Every step once; given again, nothing is written, made or trained again."""
-    command = [sys.executable, "-m", "clozeline", "demo", "--output", str(tmp_path / "demo"), "--steps", "8"]
+    command = [
+        sys.executable,
+        "-m",
+        "clozeline",
+        "demo",
+        "--output",
+        str(tmp_path / "demo"),
+        "--steps",
+        "8",
+    ]
     first, second = (
-        subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900) for _ in range(2)
+        subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900)
+        for _ in range(2)
     )
     for done in (first, second):
         assert done.returncode == 0, done.stderr
@@ -259,7 +316,9 @@ def test_without_an_objective_all_are_listed(capsys):
 
 def test_settings_and_options_are_those_of_the_call_from_python():
     words = ["mask_rate=0.5", "seed=3", "variant=2"]
-    wanted = corrupt_text({"name": "masked_lm", "mask_rate": 0.5}, "It is raining again.", seed=3, variant=2)
+    wanted = corrupt_text(
+        {"name": "masked_lm", "mask_rate": 0.5}, "It is raining again.", seed=3, variant=2
+    )
     assert str(show("masked_lm", "It is raining again.", words)) == str(wanted)
     assert str(show("masked_lm", "seed=3", [])) == str(show("masked_lm", None, ["seed=3"]))
     assert "a=3" in str(show("masked_lm", "a=3 is what it says.", [])).replace(" ", "")
@@ -268,7 +327,9 @@ def test_settings_and_options_are_those_of_the_call_from_python():
 def test_pieces_of_a_tokenizer_are_shown_as_text(tmp_path, capsys):
     for name in ("byte_bpe", "unigram", "wordpiece"):
         trained(name, tmp_path / name)
-        assert show_main(["masked_lm", "The cat sat on the mat.", f"tokenizer={tmp_path / name}"]) == 0
+        assert (
+            show_main(["masked_lm", "The cat sat on the mat.", f"tokenizer={tmp_path / name}"]) == 0
+        )
         shown = capsys.readouterr().out
         assert not [sign for sign in ("Ġ", "▁", "##") if sign in shown]
         assert "sat on the" in plain_text(shown)
@@ -297,7 +358,10 @@ def test_the_partner_of_a_sentence_is_from_the_other_documents(capsys):
         (["masked_lm", "grouping=document"], "111111 111111 111111 111111 111111 111111"),
         (["causal_lm", "grouping=document"], "10000 11000 11100 11110 11111"),
         (["span_corruption", "noise_density=0.3", "variant=1"], "11111 11111 11111 11111 11111"),
-        (["masked_lm", "grouping=document", "attention=right_to_left"], "111111 011111 001111 000111 000011 000001"),
+        (
+            ["masked_lm", "grouping=document", "attention=right_to_left"],
+            "111111 011111 001111 000111 000011 000001",
+        ),
         (["prefix_lm", "variant=1", "grouping=document"], "11000 11000 11100 11110 11111"),
         # [CLS] and [SEP] are context, and the order of the other four is 1, 4, 3, 2
         (
@@ -314,9 +378,15 @@ def test_a_picture_shows_what_each_position_reads(words, rows):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["masked_lm", "It rains. " * 30, "picture=p.svg"], "an example of at most 64 tokens, got 9"),
+        (
+            ["masked_lm", "It rains. " * 30, "picture=p.svg"],
+            "an example of at most 64 tokens, got 9",
+        ),
         (["masked_ml"], "did you mean 'masked_lm'?"),
-        (["masked_lm", "It rains.", "mask_rat=0.3"], "unknown key 'mask_rat'; did you mean 'mask_rate'?"),
+        (
+            ["masked_lm", "It rains.", "mask_rat=0.3"],
+            "unknown key 'mask_rat'; did you mean 'mask_rate'?",
+        ),
         (["translation_lm", "It rains."], "give the other side as target"),
         (["sentence_reordering", "One sentence."], "at least 1 tokens and 2 sentences"),
         (["masked_lm", " "], "expected a text, got nothing"),
@@ -331,7 +401,16 @@ def test_mistakes_end_in_one_message(words, said, capsys):
 def test_this_machine_has_all_that_is_needed(tmp_path, capsys):
     assert doctor([f"output={tmp_path / 'new' / 'folder'}"]) == 0
     names = {line.split("  ")[0] for line in capsys.readouterr().out.splitlines()}
-    assert {"Python", "torch", "GPUs", "C++ compiler", "compiled module", "cores", "memory", "disk"} <= names
+    assert {
+        "Python",
+        "torch",
+        "GPUs",
+        "C++ compiler",
+        "compiled module",
+        "cores",
+        "memory",
+        "disk",
+    } <= names
     assert list(tmp_path.iterdir()) == []
 
 
@@ -339,10 +418,15 @@ def test_what_is_missing_is_named_with_what_to_do(tmp_path, monkeypatch, capsys)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.setattr(metadata, "requires", lambda _: ["numpy>=2", "no-such-package==1", 'extra-one; extra == "x"'])
+    monkeypatch.setattr(
+        metadata,
+        "requires",
+        lambda _: ["numpy>=2", "no-such-package==1", 'extra-one; extra == "x"'],
+    )
     assert doctor([]) == 64
     out, err = capsys.readouterr()
     assert "missing: no-such-package, torch, C++ compiler" in err
     assert all(
-        advice in out for advice in ("install g++", "pip install torch", "pip install -c constraints.txt no-such")
+        advice in out
+        for advice in ("install g++", "pip install torch", "pip install -c constraints.txt no-such")
     )

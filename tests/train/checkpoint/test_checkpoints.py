@@ -31,7 +31,9 @@ def everything(engine):
         for key, view in piece.tensors.items()
     }
     found["scalars"] = partitions.scalars(engine)
-    found["buffers"] = {name: buffer.tolist() for name, buffer in partitions.buffers(engine).items()}
+    found["buffers"] = {
+        name: buffer.tolist() for name, buffer in partitions.buffers(engine).items()
+    }
     return found
 
 
@@ -59,7 +61,9 @@ def straight_and_resumed(world, config, folder):
 def test_resume_is_exact_to_the_last_bit(two_ranks, tmp_path, stage, precision):
     """Dropout on, two micro-batches, clipping: losses, norms, masters, moments and scalars, on each rank."""
     config = tiny(zero__stage=stage, precision=precision)
-    for straight, resumed, undisturbed, same in two_ranks.run(straight_and_resumed, config, str(tmp_path)):
+    for straight, resumed, undisturbed, same in two_ranks.run(
+        straight_and_resumed, config, str(tmp_path)
+    ):
         assert resumed == straight
         assert undisturbed
         assert same
@@ -136,7 +140,9 @@ def save_and_watch(world, config, folder):
     return [event.partition(".json")[0] for event in events]
 
 
-def test_all_is_on_the_disk_before_a_checkpoint_has_its_name_with_the_usual_permissions(one_rank, tmp_path):
+def test_all_is_on_the_disk_before_a_checkpoint_has_its_name_with_the_usual_permissions(
+    one_rank, tmp_path
+):
     (events,) = one_rank.run(save_and_watch, tiny(), str(tmp_path))
     final = events.index("rename to step-00000001")
     assert {"part-00000.safetensors", "checkpoint", ".tmp-step-00000001"} <= set(events[:final])
@@ -230,11 +236,17 @@ def mend_and_go_back(world, config, folder):
     kept = present(Path(folder))
     found.return_to(mended, TrainState(step=2, samples=2))
     engine.close()
-    return kept, present(Path(folder)), [report["seconds"] for report in found.reports if "seconds" in report]
+    return (
+        kept,
+        present(Path(folder)),
+        [report["seconds"] for report in found.reports if "seconds" in report],
+    )
 
 
 def test_a_mended_checkpoint_counts_again_and_a_return_removes_what_came_later(one_rank, tmp_path):
-    ((kept, left, (waited,)),) = one_rank.run(mend_and_go_back, tiny(checkpoint__keep_last=2), str(tmp_path))
+    ((kept, left, (waited,)),) = one_rank.run(
+        mend_and_go_back, tiny(checkpoint__keep_last=2), str(tmp_path)
+    )
     assert (kept, left) == ([2, 3], [2])
     assert 0 <= waited < 60
 
@@ -244,7 +256,9 @@ def lose_a_slice(world, config, folder):
     engine = build(config, world)
     found = store(Path(folder), world)
     real = partitions.fragments
-    partitions.fragments = lambda e, owned: real(e, owned=owned)[1:] if world.rank else real(e, owned=owned)
+    partitions.fragments = lambda e, owned: (
+        real(e, owned=owned)[1:] if world.rank else real(e, owned=owned)
+    )
     done = found.save(engine, TrainState(step=1, samples=1))
     partitions.fragments = real
     engine.close()

@@ -51,7 +51,10 @@ def silent(world, folder):
     count = 0
     for path in sorted(newest.iterdir()):
         whole = path.read_bytes()
-        others = [before / path.name, *(other for other in newest.iterdir() if other.name != path.name)]
+        others = [
+            before / path.name,
+            *(other for other in newest.iterdir() if other.name != path.name),
+        ]
         for what, raw in changes(path, others, draw):
             count += 1
             path.unlink() if raw is None else path.write_bytes(raw)
@@ -105,7 +108,9 @@ def fill_disk(world, config, folder, keep_last, room):
     kept = []
 
     def usage(_path):
-        return SimpleNamespace(free=max(0, room * one - sum(map(size, Path(folder).glob("step-*")))))
+        return SimpleNamespace(
+            free=max(0, room * one - sum(map(size, Path(folder).glob("step-*"))))
+        )
 
     shutil.disk_usage = usage
     try:

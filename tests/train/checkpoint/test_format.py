@@ -24,7 +24,9 @@ from clozeline.train.checkpoint.stored_checkpoint import (
 
 
 def cuts(size, parts):
-    return [(r, size * r // parts, size * (r + 1) // parts - size * r // parts) for r in range(parts)]
+    return [
+        (r, size * r // parts, size * (r + 1) // parts - size * r // parts) for r in range(parts)
+    ]
 
 
 def write_parts(folder, size, parts):
@@ -35,7 +37,9 @@ def write_parts(folder, size, parts):
         tensors = {"weight/p": values[start : start + count].clone()} if count else {}
         save_file(tensors, folder / part_name(part))
     names = [part_name(part) for part in range(parts)]
-    files = {name: FileRecord((folder / name).stat().st_size, file_hash(folder / name)) for name in names}
+    files = {
+        name: FileRecord((folder / name).stat().st_size, file_hash(folder / name)) for name in names
+    }
     slices = [piece for piece in pieces if piece[2]]
     return Index({}, {}, {"p": ParameterRecord([size], "decay", ["weight"], slices)}, [], files)
 
@@ -54,7 +58,9 @@ def write_parts(folder, size, parts):
 )
 def test_slices_must_tile(slices, problem):
     assert problem in tiling_problem("p", ParameterRecord([2, 5], "decay", ["weight"], slices))
-    assert bool(problem) == bool(tiling_problem("p", ParameterRecord([2, 5], "decay", ["weight"], slices)))
+    assert bool(problem) == bool(
+        tiling_problem("p", ParameterRecord([2, 5], "decay", ["weight"], slices))
+    )
 
 
 def test_a_whole_state_has_the_shape_that_the_index_says(tmp_path):
@@ -90,7 +96,10 @@ def reseal(folder, change):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda plain: plain["parameters"]["p"]["slices"][0].__setitem__(1, -1), "greater than or equal to 0"),
+        (
+            lambda plain: plain["parameters"]["p"]["slices"][0].__setitem__(1, -1),
+            "greater than or equal to 0",
+        ),
         (lambda plain: plain["parameters"]["p"].update(more=1), "parameters.p.more"),
         (lambda plain: plain.update(format=0), "format 0"),
     ],
@@ -107,7 +116,11 @@ def test_folders_of_other_names_are_no_checkpoints(tmp_path):
     for name in ["step-00000002", "step-100000000", "step-99999999", *others]:
         (tmp_path / name).mkdir()
     (tmp_path / "step-00000003").write_text("a file")
-    assert [path.name for path in steps_in(tmp_path)] == ["step-00000002", "step-99999999", "step-100000000"]
+    assert [path.name for path in steps_in(tmp_path)] == [
+        "step-00000002",
+        "step-99999999",
+        "step-100000000",
+    ]
 
 
 @settings(max_examples=60, deadline=None)

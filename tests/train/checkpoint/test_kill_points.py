@@ -27,7 +27,13 @@ STEPS = [f"step-{step:08d}" for step in (2, 4, 6)]
 
 def save(step):
     """Names that are put in place by a save that removes the one before it, and by the evaluation after it."""
-    return ["checkpoint.json", f"step-{step:08d}", "latest", f".tmp-old-step-{step - 2:08d}", "checkpoint.json"]
+    return [
+        "checkpoint.json",
+        f"step-{step:08d}",
+        "latest",
+        f".tmp-old-step-{step - 2:08d}",
+        "checkpoint.json",
+    ]
 
 
 RENAMES = ["config.yaml", "sets.json", *save(4), *save(6)]
@@ -61,7 +67,9 @@ def straight(begun, tmp_path_factory):
     seen = json.loads(finished.outputs[0].splitlines()[-1])
     assert [name for name in seen if name not in ("status.json", "report.html")] == RENAMES
     assert seen.count("status.json") >= STATUSES
-    assert seen.count("report.html") >= 1, "at the end, and at saves while that costs little of the run's time"
+    assert seen.count("report.html") >= 1, (
+        "at the end, and at saves while that costs little of the run's time"
+    )
     return logged(folder)
 
 
@@ -79,7 +87,10 @@ def go(folder, function, *arguments, steps=LAST):
 def logged(folder):
     """Return the losses, norms and held-out results of each step."""
     records = read_lines(folder / "run" / "metrics.jsonl")
-    return [[one["step"], *(str(one.get(key)) for key in ("loss", "gradient_norm", "heldout"))] for one in records]
+    return [
+        [one["step"], *(str(one.get(key)) for key in ("loss", "gradient_norm", "heldout"))]
+        for one in records
+    ]
 
 
 @pytest.mark.parametrize(
@@ -101,6 +112,12 @@ def test_a_kill_at_any_rename_costs_no_bit(begun, straight, tmp_path, name, occu
     assert (checkpoints / "latest").read_text() == f"{STEPS[-1]}\n"
     status = read_status(folder / "run")
     assert (status.state, status.step, status.checkpoint) == ("done", LAST, STEPS[-1])
-    assert f"{logged(folder)[-1][0]:,}" in (folder / "run" / "report.html").read_text(encoding="utf-8")
-    left = [path for path in (folder / "run").rglob("*") if path.name.startswith(".tmp") or path.suffix == ".tmp"]
+    assert f"{logged(folder)[-1][0]:,}" in (folder / "run" / "report.html").read_text(
+        encoding="utf-8"
+    )
+    left = [
+        path
+        for path in (folder / "run").rglob("*")
+        if path.name.startswith(".tmp") or path.suffix == ".tmp"
+    ]
     assert left == []

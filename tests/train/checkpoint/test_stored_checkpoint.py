@@ -72,7 +72,11 @@ def test_the_first_whole_one_is_taken_and_those_before_are_named(states):
         state = states[names.index(path.name)]
         if state == "whole":
             return WHOLE
-        raise CheckpointError(f"{path.name} is torn") if state == "damaged" else PeerError(f"{path.name} on rank 1", 65)
+        raise (
+            CheckpointError(f"{path.name} is torn")
+            if state == "damaged"
+            else PeerError(f"{path.name} on rank 1", 65)
+        )
 
     def look():
         return choose(Path("c"), names, check, lambda name, why: refused.append((name, why)))
@@ -84,7 +88,9 @@ def test_the_first_whole_one_is_taken_and_those_before_are_named(states):
         assert [name for name, _ in refused] == names[:first]
         assert all(name in why for name, why in refused)
     elif states:
-        with pytest.raises(CheckpointError, match=f"holds {len(states)} checkpoints, none of them is valid") as error:
+        with pytest.raises(
+            CheckpointError, match=f"holds {len(states)} checkpoints, none of them is valid"
+        ) as error:
             look()
         assert not refused, "the error says it all"
         assert str(error.value).splitlines()[1:] == [
@@ -95,7 +101,9 @@ def test_the_first_whole_one_is_taken_and_those_before_are_named(states):
         assert look() is None
 
 
-@pytest.mark.parametrize("error", [NewerFormatError("newer"), PeerError("newer", NewerFormatError.exit_code)])
+@pytest.mark.parametrize(
+    "error", [NewerFormatError("newer"), PeerError("newer", NewerFormatError.exit_code)]
+)
 def test_a_checkpoint_of_a_newer_version_ends_the_search(error):
     def check(path):
         raise error
@@ -129,9 +137,19 @@ def test_averages_are_read_where_there_are_some(tmp_path):
     folder = tmp_path / "checkpoints" / "step-00000001"
     folder.mkdir(parents=True)
     path = folder / part_name(0)
-    save_file({"weight/w": torch.ones(4), "average/w": torch.full((4,), 3.0), "weight/frozen": torch.zeros(4)}, path)
+    save_file(
+        {
+            "weight/w": torch.ones(4),
+            "average/w": torch.full((4,), 3.0),
+            "weight/frozen": torch.zeros(4),
+        },
+        path,
+    )
     kinds = {"w": ("decay", ["average", "weight"]), "frozen": ("frozen", ["weight"])}
-    records = {name: ParameterRecord([2, 2], group, keys, [(0, 0, 4)]) for name, (group, keys) in kinds.items()}
+    records = {
+        name: ParameterRecord([2, 2], group, keys, [(0, 0, 4)])
+        for name, (group, keys) in kinds.items()
+    }
     files = {path.name: FileRecord(path.stat().st_size, file_hash(path))}
     Index({"step": 1, "samples": 1}, {}, records, [], files).write(folder)
     found = StoredCheckpoint.find(tmp_path).read_weights()
@@ -145,7 +163,9 @@ LOSSES = {1: 0.9, 2: math.nan, 3: 0.1, 4: 0.8, 5: 0.7, 6: None, 7: 0.6, 9: 0.05}
 def written(folder):
     for step, loss in LOSSES.items():
         (folder / f"step-{step:08d}").mkdir()
-        Index({"step": step, "samples": step, "heldout_loss": loss}, {}, {}, [], {}).write(folder / f"step-{step:08d}")
+        Index({"step": step, "samples": step, "heldout_loss": loss}, {}, {}, [], {}).write(
+            folder / f"step-{step:08d}"
+        )
     (folder / "step-backup").mkdir()
     return folder
 
@@ -162,7 +182,13 @@ def written(folder):
 )
 def test_what_stays(tmp_path, keep_last, keep_every, keep_best, refused, kept):
     config = CheckpointConfig(keep_last=5, keep_every=keep_every, keep_best=keep_best)
-    prune(written(tmp_path), "step-00000007", keep_last, config, {f"step-{step:08d}" for step in refused})
+    prune(
+        written(tmp_path),
+        "step-00000007",
+        keep_last,
+        config,
+        {f"step-{step:08d}" for step in refused},
+    )
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {"step-backup", *(f"step-{step:08d}" for step in kept)}
 

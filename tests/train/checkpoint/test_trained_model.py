@@ -27,7 +27,10 @@ def test_parameters_are_those_of_the_parts(shard_sets, tmp_path):
     found = TrainedModel.open(tmp_path)
     assert (found.step, found.model.training) == (12, False)
     manifest = example_sets(shard_sets)["masked_lm"][0]
-    assert found.tokenizer.vocabulary.fingerprint == open_shards(manifest).manifest.tokenizer.fingerprint
+    assert (
+        found.tokenizer.vocabulary.fingerprint
+        == open_shards(manifest).manifest.tokenizer.fingerprint
+    )
     assert [one.path for one in found.sets] == [str(manifest)]
     wanted = dict(model.named_parameters())
     for name, parameter in found.model.named_parameters():
@@ -35,12 +38,15 @@ def test_parameters_are_those_of_the_parts(shard_sets, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("specials", "first"), [({"bos": 1, "eos": 2}, True), ({"bos": 2, "eos": 2}, False), ({}, False)]
+    ("specials", "first"),
+    [({"bos": 1, "eos": 2}, True), ({"bos": 2, "eos": 2}, False), ({}, False)],
 )
 def test_a_decoder_from_elsewhere_reads_a_start_token_of_its_own_first(specials, first):
     config = SimpleNamespace(architecture="decoder", targets={"lm": "lm"})
     tokenizer = SimpleNamespace(vocabulary=SimpleNamespace(specials=specials))
-    run = SimpleNamespace(checkpoint=SimpleNamespace(config=config), recorded=(), tokenizer=tokenizer)
+    run = SimpleNamespace(
+        checkpoint=SimpleNamespace(config=config), recorded=(), tokenizer=tokenizer
+    )
     (facts,) = TrainedModel.objectives.fget(run)
     assert facts.options == {"add_bos": first}
 

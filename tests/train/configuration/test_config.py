@@ -8,7 +8,13 @@ import pytest
 from clozeline.configuration.config import config_file, load_config, to_plain, validate
 from clozeline.errors import ConfigurationError
 from clozeline.train.configuration.checkpoint import milestone_tokens
-from clozeline.train.configuration.config import TrainConfig, check_schedule, check_world, frozen, with_absolute_paths
+from clozeline.train.configuration.config import (
+    TrainConfig,
+    check_schedule,
+    check_world,
+    frozen,
+    with_absolute_paths,
+)
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.registries import SCHEDULES
 from clozeline.train.startup.checks import fit_micro_batch
@@ -23,23 +29,50 @@ ON = {"on_divergence": {}, "max_consecutive_skips": 20}
     ("change", "message"),
     [
         ({"data__lanes": 3}, "data: data.lanes: expected a divisor of data.global_batch 8, got 3"),
-        ({"data__micro_batch": 3}, "data.micro_batch: expected a divisor of data.global_batch 8, got 3"),
-        ({"precision": "bf16", "zero__stage": 0}, "precision: bf16 needs zero.stage 1, 2 or 3, got 0"),
+        (
+            {"data__micro_batch": 3},
+            "data.micro_batch: expected a divisor of data.global_batch 8, got 3",
+        ),
+        (
+            {"precision": "bf16", "zero__stage": 0},
+            "precision: bf16 needs zero.stage 1, 2 or 3, got 0",
+        ),
         ({"zero__ofload": "none"}, "unknown key 'zero.ofload'; did you mean 'zero.offload'?"),
         ({"optimizer__beta": 0.9}, "unknown key 'beta'; did you mean 'betas'?"),
-        ({"optimizer": {"name": "nt_asgd"}}, "evaluate: nt_asgd follows the held-out loss: set evaluate.every"),
+        (
+            {"optimizer": {"name": "nt_asgd"}},
+            "evaluate: nt_asgd follows the held-out loss: set evaluate.every",
+        ),
         ({"early_stop": {"metric": "heldout/loss"}}, "early_stop: set evaluate.every"),
         ({"checkpoint__at": ["1M words"]}, "needs checkpoint.tokens_per_word"),
-        ({"checkpoint__tokens_per_word": 2.0}, "tokens_per_word: has no effect without words in checkpoint.at"),
+        (
+            {"checkpoint__tokens_per_word": 2.0},
+            "tokens_per_word: has no effect without words in checkpoint.at",
+        ),
         ({"model__adapter": "lora"}, "model.adapter: expected model.init_from"),
-        ({"model__adapter": "lora", "model__init_from": "m", "freeze": "body"}, "the model is frozen already"),
-        ({"profile": {"from": 6, "steps": 4}}, "profile: steps 6 to 9 cannot be profiled in a run of 8 steps"),
+        (
+            {"model__adapter": "lora", "model__init_from": "m", "freeze": "body"},
+            "the model is frozen already",
+        ),
+        (
+            {"profile": {"from": 6, "steps": 4}},
+            "profile: steps 6 to 9 cannot be profiled in a run of 8 steps",
+        ),
         ({"data": {"global_batch": 8}}, "expected shards or phases, got neither"),
         ({"data__phases": [{"shards": "b"}]}, "expected shards or phases, got both"),
         ({"data": {"phases": [{"shards": "b", "share": 0.5}]}}, "the last phase takes the rest"),
-        ({"data": {"phases": [{"shards": "b", "share": 0.5, "until_samples": 8}]}}, "share or until_samples, got both"),
-        ({"data": {"phases": [{"shards": "b", "share": 0.5}] * 2 + [{"shards": "c"}]}}, "leave some steps to the last"),
-        ({"data__shards": None, "data__phases": [{"shards": "b"}], "data__weights": [1.0]}, "has weights of its own"),
+        (
+            {"data": {"phases": [{"shards": "b", "share": 0.5, "until_samples": 8}]}},
+            "share or until_samples, got both",
+        ),
+        (
+            {"data": {"phases": [{"shards": "b", "share": 0.5}] * 2 + [{"shards": "c"}]}},
+            "leave some steps to the last",
+        ),
+        (
+            {"data__shards": None, "data__phases": [{"shards": "b"}], "data__weights": [1.0]},
+            "has weights of its own",
+        ),
         (
             {"model__heads": {"similarity": {"group_size": 4}}},
             "group_size: expected a divisor of data.micro_batch 2, got 4",
@@ -55,18 +88,26 @@ def test_mistakes_are_named(change, message):
         validate(TrainConfig, plain_config(**change), "train.yaml")
     assert message.removeprefix("data: ") in str(caught.value)
     assert caught.value.exit_code == 64
-    with pytest.raises(ConfigurationError, match=r"steps: expected greater than or equal to 1, got 0$"):
+    with pytest.raises(
+        ConfigurationError, match=r"steps: expected greater than or equal to 1, got 0$"
+    ):
         validate(TrainConfig, plain_config(steps=0), "train.yaml")  # no second line about auto
 
 
 def test_world_that_divides_nothing():
     config = tiny(data__global_batch=12, data__micro_batch=2, data__lanes=4)
     assert [check_world(config, size) for size in (1, 2)] == [6, 3]
-    with pytest.raises(ConfigurationError, match=r"4 lanes cannot be shared by 3 ranks; start with 1, 2, 4 ranks"):
+    with pytest.raises(
+        ConfigurationError, match=r"4 lanes cannot be shared by 3 ranks; start with 1, 2, 4 ranks"
+    ):
         check_world(config, 3)
-    with pytest.raises(ConfigurationError, match=r"divides data.global_batch 12, which must be one too"):
+    with pytest.raises(
+        ConfigurationError, match=r"divides data.global_batch 12, which must be one too"
+    ):
         check_world(config, 5)
-    with pytest.raises(ConfigurationError, match=r"3 a rank, which micro-batches of 2 do not divide; allowed: 1, 3"):
+    with pytest.raises(
+        ConfigurationError, match=r"3 a rank, which micro-batches of 2 do not divide; allowed: 1, 3"
+    ):
         check_world(config, 4)
 
 
@@ -104,7 +145,9 @@ def test_what_a_continuation_may_change():
 def test_code_of_an_objective_in_the_loader_is_bound(monkeypatch):
     monkeypatch.syspath_prepend(MYLAB)
     monkeypatch.setenv("CLOZELINE_IMPORT", "mylab.algorithms")
-    assert "code.mylab.algorithms:RareTokens" in frozen(tiny(data__corrupt={"name": "mylab.algorithms:RareTokens"}))
+    assert "code.mylab.algorithms:RareTokens" in frozen(
+        tiny(data__corrupt={"name": "mylab.algorithms:RareTokens"})
+    )
 
 
 def test_overrides_replace_chosen_algorithms_and_heads(tmp_path):
@@ -112,17 +155,26 @@ def test_overrides_replace_chosen_algorithms_and_heads(tmp_path):
     config = load_config(TrainConfig, path, ["optimizer={name: adamw}", "model.heads={lm: 2.0}"])
     assert config.optimizer.options.eps == 1e-6
     assert to_plain(config)["model"]["heads"] == {"lm": 2.0}
-    config = load_config(TrainConfig, path, ["model.heads.lm=1.0", "optimizer={learning_rate: 0.5}"])
+    config = load_config(
+        TrainConfig, path, ["model.heads.lm=1.0", "optimizer={learning_rate: 0.5}"]
+    )
     assert to_plain(config)["model"]["heads"] == {"masked_lm": 1.0, "lm": 1.0}
     assert (config.optimizer.options.eps, config.optimizer.options.learning_rate) == (1e-5, 0.5)
 
 
 def test_words_are_counted_as_tokens():
-    assert milestone_tokens(["10M tokens", "2.5k words", "7 tokens", "1Gtokens"], 1.5) == [7.0, 3750.0, 1e7, 1e9]
+    assert milestone_tokens(["10M tokens", "2.5k words", "7 tokens", "1Gtokens"], 1.5) == [
+        7.0,
+        3750.0,
+        1e7,
+        1e9,
+    ]
     assert milestone_tokens(["3 tokens"], None) == [3.0]
 
 
-@pytest.mark.parametrize("entry", ["10", "10 steps", "M tokens", "-1 tokens", "1e6 tokens", "1 T tokens", ""])
+@pytest.mark.parametrize(
+    "entry", ["10", "10 steps", "M tokens", "-1 tokens", "1e6 tokens", "1 T tokens", ""]
+)
 def test_other_entries_are_refused(entry):
     with pytest.raises(ValueError, match="expected entries such as 10M tokens or 1M words, got"):
         milestone_tokens([entry], 1.5)
@@ -131,7 +183,10 @@ def test_other_entries_are_refused(entry):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"checkpoint__every": None}, "on_divergence: returns to a checkpoint: expected checkpoint.every, got null"),
+        (
+            {"checkpoint__every": None},
+            "on_divergence: returns to a checkpoint: expected checkpoint.every, got null",
+        ),
         (
             {"checkpoint__every": 10},
             r"checkpoint.keep_last: on_divergence needs 4 or more \(rollback 1, and 2 saves in the 20 steps of a "
@@ -176,7 +231,10 @@ def test_a_warm_up_fits_if_the_rate_reaches_its_peak(name):
         if peaks:
             check_schedule(chosen.options, end)
         else:
-            with pytest.raises(ConfigurationError, match=rf"schedule\.warmup: expected at most {end}, .* got {warmup}"):
+            with pytest.raises(
+                ConfigurationError,
+                match=rf"schedule\.warmup: expected at most {end}, .* got {warmup}",
+            ):
                 check_schedule(chosen.options, end)
 
 
@@ -186,14 +244,21 @@ def test_a_decay_starts_before_the_end(end, fits):
     with (
         nullcontext()
         if fits
-        else pytest.raises(ConfigurationError, match=f"decay_from: expected a step before .* at {end}, got 7")
+        else pytest.raises(
+            ConfigurationError, match=f"decay_from: expected a step before .* at {end}, got 7"
+        )
     ):
         check_schedule(options, end)
 
 
 def test_stored_paths_are_absolute_but_urls(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = write_config(Path("train.yaml"), Path("sets/train"), Path("run"), data__heldout={"a": "sets/b", "c": "/d"})
+    path = write_config(
+        Path("train.yaml"),
+        Path("sets/train"),
+        Path("run"),
+        data__heldout={"a": "sets/b", "c": "/d"},
+    )
     config = with_absolute_paths(load_config(TrainConfig, path, ["model.init_from=../other"]))
     assert config.data.first_set == tmp_path / "sets" / "train"
     assert config.data.heldout == {"a": tmp_path / "sets" / "b", "c": Path("/d")}
@@ -212,13 +277,21 @@ def test_shards_alone_are_one_endless_phase_and_phases_are_named_by_their_key():
     found = data(shards=["a", "b"], weights=[1.0, 3.0]).all_phases
     assert list(found) == ["data.shards"]
     (phase,) = found.values()
-    assert (phase.sets, phase.weights, phase.until_samples) == ([Path("a"), Path("b")], [1.0, 3.0], None)
-    found = data(phases=[{"shards": "a", "until_samples": 64}, {"shards": ["b", "c"], "global_batch": 48}])
+    assert (phase.sets, phase.weights, phase.until_samples) == (
+        [Path("a"), Path("b")],
+        [1.0, 3.0],
+        None,
+    )
+    found = data(
+        phases=[{"shards": "a", "until_samples": 64}, {"shards": ["b", "c"], "global_batch": 48}]
+    )
     assert list(found.all_phases) == ["data.phases[0].shards", "data.phases[1].shards"]
     assert found.first_set == Path("a")
 
 
-@pytest.mark.parametrize(("batches", "lanes"), [([64], 64), ([96], 32), ([64, 48], 16), ([12, 18], 2), ([512], 64)])
+@pytest.mark.parametrize(
+    ("batches", "lanes"), [([64], 64), ([96], 32), ([64, 48], 16), ([12, 18], 2), ([512], 64)]
+)
 def test_lanes_divide_every_global_batch(batches, lanes):
     phases = [{"shards": "a", "until_samples": 10**6, "global_batch": size} for size in batches[1:]]
     found = data(phases=[*phases, {"shards": "a"}], global_batch=batches[0])
@@ -232,11 +305,18 @@ def test_lanes_and_micro_batches_that_nobody_set_follow_the_batch(tmp_path):
     words = ["data.shards=s", "output=o"]
     lanes = {}
     for batch in (None, 8, 24, 1):
-        asked = [] if batch is None else [f"data.global_batch={batch}", f"data.micro_batch={min(batch, 8)}"]
+        asked = (
+            []
+            if batch is None
+            else [f"data.global_batch={batch}", f"data.micro_batch={min(batch, 8)}"]
+        )
         lanes[batch] = load_config(TrainConfig, recipe, [*words, *asked]).data.lane_count
     assert lanes == {None: 16, 8: 8, 24: 8, 1: 1}
     small = load_config(TrainConfig, recipe, [*words, "data.global_batch=8", "data.micro_batch=16"])
-    assert (fit_micro_batch(small, 1).data.micro_batch, fit_micro_batch(small, 4).data.micro_batch) == (8, 2)
+    assert (
+        fit_micro_batch(small, 1).data.micro_batch,
+        fit_micro_batch(small, 4).data.micro_batch,
+    ) == (8, 2)
     with pytest.raises(ConfigurationError, match="expected a divisor"):
         load_config(TrainConfig, recipe, [*words, "data.global_batch=8", "data.lanes=16"])
 

@@ -13,7 +13,9 @@ def test_batches_and_buckets_fit_the_model():
     batch = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
     assert [found[key] for key in batch] == [8, 2, 2]
     for stage, given, bucket in ((2, None, 2002), (3, None, 250), (1, 7, 8), (0, None, 2002)):
-        zero = engine_config(tiny(zero__stage=stage, zero__bucket=given), 2, 1001)["zero_optimization"]
+        zero = engine_config(tiny(zero__stage=stage, zero__bucket=given), 2, 1001)[
+            "zero_optimization"
+        ]
         assert (zero["reduce_bucket_size"], zero["overlap_comm"]) == (bucket, stage > 1)
     assert found["data_types"] == {"grad_accum_dtype": "fp32"}
 
@@ -29,7 +31,9 @@ def test_who_checks_and_clips_the_gradient():
     own = dict.fromkeys([(1, "fp32"), (2, "fp32"), (2, "bf16")], (False, 0.0))
     third = dict.fromkeys([(3, "fp32"), (3, "bf16")], (True, 1.0))
     assert found == {(0, "fp32"): (True, 0.0), (1, "bf16"): (True, 0.0)} | own | third
-    offloaded = engine_config(tiny(zero={"stage": 2, "offload": "optimizer"}, precision="bf16"), 1, 1000)
+    offloaded = engine_config(
+        tiny(zero={"stage": 2, "offload": "optimizer"}, precision="bf16"), 1, 1000
+    )
     assert offloaded["gradient_clipping"] == 1.0
     assert offloaded["bf16"]["check_grad_overflow"]
 
@@ -44,13 +48,26 @@ def test_one_rank_in_fp32_keeps_its_stage_where_masters_are_on_the_host():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"zero": {"stage": 0, "offload": "optimizer"}}, "zero.offload: optimizer needs zero.stage 1 or more, got 0"),
-        ({"zero": {"stage": 2, "offload": "parameters"}}, "zero.offload: parameters needs zero.stage 3 or more, got 2"),
+        (
+            {"zero": {"stage": 0, "offload": "optimizer"}},
+            "zero.offload: optimizer needs zero.stage 1 or more, got 0",
+        ),
+        (
+            {"zero": {"stage": 2, "offload": "parameters"}},
+            "zero.offload: parameters needs zero.stage 3 or more, got 2",
+        ),
         ({"zero": {"stage": 1, "offload": "optimizer"}, "precision": "bf16"}, "set zero.stage=2"),
-        ({"zero": {"stage": 2, "offload": "optimizer"}, "hooks": ["average"]}, "together with zero.offload"),
+        (
+            {"zero": {"stage": 2, "offload": "optimizer"}, "hooks": ["average"]},
+            "together with zero.offload",
+        ),
         *(
             (
-                {"zero": {"stage": 2, "offload": "optimizer"}, "optimizer": {"name": name}, "evaluate": {"every": 2}},
+                {
+                    "zero": {"stage": 2, "offload": "optimizer"},
+                    "optimizer": {"name": name},
+                    "evaluate": {"every": 2},
+                },
                 f"zero.offload: the update of {name} needs more",
             )
             for name in ("muon", "adafactor", "nt_asgd")

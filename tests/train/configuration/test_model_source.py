@@ -35,7 +35,9 @@ def published(tmp_path):
 def test_the_model_of_a_folder_but_for_keys_that_are_given(tmp_path, published):
     model = replace(read_checkpoint(published).config, init_from=published)
     assert configured(tmp_path, f"model.init_from={published}").model == model
-    changed = configured(tmp_path, f"model.init_from={published}", "model.dropout={hidden: 0.25}").model
+    changed = configured(
+        tmp_path, f"model.init_from={published}", "model.dropout={hidden: 0.25}"
+    ).model
     assert changed == replace(model, dropout=DropoutConfig(hidden=0.25))
 
 
@@ -46,7 +48,9 @@ def test_what_a_run_wrote_is_read_without_its_source(tmp_path, published):
     save_yaml(to_plain(config), run / "config.yaml")
     published.rename(tmp_path / "elsewhere")
     assert load_config(TrainConfig, run / "config.yaml") == config
-    assert configured(tmp_path, f"model.init_from={run}").model == replace(config.model, init_from=run)
+    assert configured(tmp_path, f"model.init_from={run}").model == replace(
+        config.model, init_from=run
+    )
 
 
 @pytest.mark.parametrize("content", [None, "", "model: 3\n"])
@@ -62,8 +66,14 @@ def test_refused(tmp_path, content):
 @given(st.integers(1, 300_000), st.integers(1, 512).map(lambda number: 8 * number))
 def test_a_multiple_that_pads_to_the_rows_is_found(size, multiple):
     rows = table_rows(size, multiple)
-    first = [1 << power for power in range(13)], range(8, 4097, 8), range(1, min(4096, rows // 100) + 1)
-    fits = [number for numbers in first for number in numbers if -(-size // number) * number == rows]
+    first = (
+        [1 << power for power in range(13)],
+        range(8, 4097, 8),
+        range(1, min(4096, rows // 100) + 1),
+    )
+    fits = [
+        number for numbers in first for number in numbers if -(-size // number) * number == rows
+    ]
     assert row_multiple(rows, size) == fits[0]
     assert table_rows(size, fits[0]) == rows
 
@@ -71,8 +81,20 @@ def test_a_multiple_that_pads_to_the_rows_is_found(size, multiple):
 @pytest.mark.parametrize(
     ("rows", "size", "multiple"),
     [
-        *((50304, 50257, 64), (50257, 50257, 1), (50400, 50257, 144), (64, 50, 16), (40, 50, None), (99_991, 50, None)),
-        *((151_936, 151_646, 1187), (151_936, 151_669, 1187), (152_064, 151_665, 512), (51_200, 50_295, 1024)),
+        *(
+            (50304, 50257, 64),
+            (50257, 50257, 1),
+            (50400, 50257, 144),
+            (64, 50, 16),
+            (40, 50, None),
+            (99_991, 50, None),
+        ),
+        *(
+            (151_936, 151_646, 1187),
+            (151_936, 151_669, 1187),
+            (152_064, 151_665, 512),
+            (51_200, 50_295, 1024),
+        ),
         (37, 29, None),
     ],
 )
@@ -88,4 +110,9 @@ def test_a_configuration_from_a_folder_pads_as_its_model_does(tmp_path):
     assert main([str(published), str(tmp_path / "imported")]) == 0
     for source in (published, tmp_path / "imported"):
         assert configured(tmp_path, f"model.init_from={source}").model.vocab_multiple == 16
-    assert configured(tmp_path, f"model.init_from={source}", "model.vocab_multiple=64").model.vocab_multiple == 64
+    assert (
+        configured(
+            tmp_path, f"model.init_from={source}", "model.vocab_multiple=64"
+        ).model.vocab_multiple
+        == 64
+    )

@@ -70,7 +70,9 @@ class LateDevice(TorchFunctionMode):
 
     def __enter__(self):
         # torch asks for a stream of its own before a mode sees the call
-        record = lambda tensor, stream: self.read.append((tensor.untyped_storage().data_ptr(), stream))  # noqa: E731
+        record = lambda tensor, stream: self.read.append(
+            (tensor.untyped_storage().data_ptr(), stream)
+        )  # noqa: E731
         self._patch = patch.object(Tensor, "record_stream", record)
         self._patch.start()
         return super().__enter__()

@@ -65,12 +65,16 @@ def train_and_evaluate(world, config, copied):
             backward = engine.zero.backward
             copies.start = lambda tensors: (order.append("copy"), start(tensors))[1]
             engine.zero.backward = lambda *a, **k: (order.append("backward"), backward(*a, **k))[1]
-            engine.model.register_forward_pre_hook(lambda *_: order.append(f"forward {copies._stream.done}"))
+            engine.model.register_forward_pre_hook(
+                lambda *_: order.append(f"forward {copies._stream.done}")
+            )
         steps = train_steps(engine, 1, 2)
         engine.train(False)
         with torch.no_grad():
             batches = [RandomBatch(random_rows(step, 2, 0, 2)) for step in (3, 4)]
-            evaluated = [float(engine.losses(engine.inputs(one, 0))["masked_lm"].total) for one in batches]
+            evaluated = [
+                float(engine.losses(engine.inputs(one, 0))["masked_lm"].total) for one in batches
+            ]
     engine.close()
     return [*steps, *evaluated], order
 

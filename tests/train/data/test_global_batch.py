@@ -30,7 +30,11 @@ class Alone:
 
 def micro_batch(weights):
     lengths = torch.arange(1, len(weights) + 1)
-    tensors = {"row_weight": torch.tensor(weights), "lengths": lengths, "decoder_lengths": 10 * lengths}
+    tensors = {
+        "row_weight": torch.tensor(weights),
+        "lengths": lengths,
+        "decoder_lengths": 10 * lengths,
+    }
     return SimpleNamespace(tensors=tensors)
 
 
@@ -42,7 +46,9 @@ ALONE = Alone()
 
 
 def test_both_rows_of_a_pair_count_and_filler_does_not():
-    assert count_real_tokens([micro_batch([1.0, 0.0, 1.0]), micro_batch([1.0])]) == (1 + 3) * 11 + 11
+    assert (
+        count_real_tokens([micro_batch([1.0, 0.0, 1.0]), micro_batch([1.0])]) == (1 + 3) * 11 + 11
+    )
 
 
 def test_choices_count_if_their_example_does():
@@ -69,7 +75,9 @@ def test_places_are_those_of_all_id_tensors():
 def test_labels_and_tokens_are_summed():
     head = SimpleNamespace(count=lambda tensors: len(tensors["lengths"]))
     batches = [micro_batch([1.0, 1.0]), micro_batch([1.0])]
-    found = next_global_batch(source(lambda: batches), {"lm": head, "token": head}, ALONE, StopRequest())
+    found = next_global_batch(
+        source(lambda: batches), {"lm": head, "token": head}, ALONE, StopRequest()
+    )
     assert (found.counts, found.tokens, found.stop) == ({"lm": 3.0, "token": 3.0}, 33 + 11, False)
     assert found.micro_batches == batches
 
@@ -122,7 +130,9 @@ def test_a_request_to_stop_between_portions_leaves_the_batch():
         assert len(read) < 3, "read after the request"
         return [micro_batch([1.0])]
 
-    assert next_batch_of_tokens(source(reading), {}, ALONE, stop, 22).stop, "though the tokens are there"
+    assert next_batch_of_tokens(source(reading), {}, ALONE, stop, 22).stop, (
+        "though the tokens are there"
+    )
 
 
 def test_a_request_to_stop_ends_the_wait_for_tokens():

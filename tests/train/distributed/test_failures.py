@@ -12,14 +12,22 @@ from clozeline.train.distributed.failures import explain
         (ConfigurationError("wrong"), 64, "wrong"),
         (CheckpointError("torn"), 65, "torn"),
         (NewerFormatError("newer"), 64, "newer"),
-        (RuntimeError("[pair.cc:534] Connection closed by peer [127.0.0.1]:2"), 71, "another rank ended"),
+        (
+            RuntimeError("[pair.cc:534] Connection closed by peer [127.0.0.1]:2"),
+            71,
+            "another rank ended",
+        ),
         (
             RuntimeError("[unbound_buffer.cc:84] Timed out waiting 600000ms for recv"),
             71,
             "another rank gave no answer",
         ),
         (DistBackendError("NCCL communicator was aborted"), 71, "another rank ended"),
-        (torch.OutOfMemoryError("CUDA out of memory. Tried"), 77, "out of memory (CUDA out of memory. Tried): use"),
+        (
+            torch.OutOfMemoryError("CUDA out of memory. Tried"),
+            77,
+            "out of memory (CUDA out of memory. Tried): use",
+        ),
         (
             RuntimeError("kthvalue CUDA does not have a deterministic implementation, but you set"),
             64,

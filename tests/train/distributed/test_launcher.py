@@ -15,8 +15,16 @@ from clozeline.train.distributed.launcher import describe_environment, fill_envi
 )
 def test_tasks_of_srun_meet_on_its_first_node(nodes, first):
     """At a port by the job, so that two jobs of one node do not meet."""
-    step = {"SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_NODELIST": nodes, "SLURM_NTASKS": "4", "SLURM_JOB_ID": "70123"}
-    assert describe_environment(task := {"SLURM_PROCID": "2", "SLURM_LOCALID": "1", **step}) == (2, 4)
+    step = {
+        "SLURM_STEP_NUM_TASKS": "4",
+        "SLURM_STEP_NODELIST": nodes,
+        "SLURM_NTASKS": "4",
+        "SLURM_JOB_ID": "70123",
+    }
+    assert describe_environment(task := {"SLURM_PROCID": "2", "SLURM_LOCALID": "1", **step}) == (
+        2,
+        4,
+    )
     assert (task["MASTER_ADDR"], task["MASTER_PORT"], task["LOCAL_RANK"]) == (first, "29623", "1")
 
 
@@ -25,7 +33,12 @@ def test_tasks_of_srun_meet_on_its_first_node(nodes, first):
     [
         {},
         {"SLURM_PROCID": "0", "SLURM_NTASKS": "16", "SLURM_JOB_NODELIST": "n[1-2]"},
-        {"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_STEP_NUM_TASKS": "1", "MASTER_ADDR": "n1"},
+        {
+            "SLURM_PROCID": "0",
+            "SLURM_NTASKS": "2",
+            "SLURM_STEP_NUM_TASKS": "1",
+            "MASTER_ADDR": "n1",
+        },
         {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "192.0.2.1", "MASTER_PORT": "29500"},
     ],
 )
@@ -45,7 +58,10 @@ def test_one_process_meets_nobody(variables):
         {"RANK": "0", "WORLD_SIZE": "2"},
         {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "n1", "MASTER_PORT": "auto"},
         {"RANK": "0", "WORLD_SIZE": ""},
-        *({"WORLD_SIZE": "2", "MASTER_ADDR": "n1", "MASTER_PORT": "29500", "RANK": rank} for rank in ("x", "2", "-1")),
+        *(
+            {"WORLD_SIZE": "2", "MASTER_ADDR": "n1", "MASTER_PORT": "29500", "RANK": rank}
+            for rank in ("x", "2", "-1")
+        ),
     ],
 )
 def test_variables_that_are_set_in_part_or_impossible_are_refused(variables):
@@ -54,12 +70,23 @@ def test_variables_that_are_set_in_part_or_impossible_are_refused(variables):
 
 
 def test_a_script_may_set_the_number_of_tasks_for_srun():
-    step = {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NODELIST": "n1", "LOCAL_RANK": "7"}
+    step = {
+        "SLURM_PROCID": "1",
+        "SLURM_STEP_NUM_TASKS": "2",
+        "SLURM_STEP_NODELIST": "n1",
+        "LOCAL_RANK": "7",
+    }
     assert describe_environment(task := {"WORLD_SIZE": "2", "SLURM_LOCALID": "1", **step}) == (1, 2)
     assert task["LOCAL_RANK"] == "1"
 
 
 def test_launchers_variables_win():
-    environment = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "9"}
+    environment = {
+        "RANK": "1",
+        "LOCAL_RANK": "1",
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "a",
+        "MASTER_PORT": "9",
+    }
     fill_environment(extended := {**environment, "SLURM_PROCID": "0"})
     assert {key: extended[key] for key in environment} == environment

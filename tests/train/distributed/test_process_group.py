@@ -22,7 +22,9 @@ def timeouts_of_later_groups(world):
     import deepspeed
 
     made = [torch.distributed.new_group(), deepspeed.comm.new_group([0, 1])]
-    return [group._get_backend(torch.device("cpu")).options._timeout.total_seconds() for group in made]
+    return [
+        group._get_backend(torch.device("cpu")).options._timeout.total_seconds() for group in made
+    ]
 
 
 def test_groups_that_libraries_make_wait_no_longer_than_ours(two_ranks):
@@ -53,15 +55,27 @@ def test_a_rank_that_sees_one_gpu_takes_it(monkeypatch, local_rank, gpus, expect
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     assert device_of({"LOCAL_RANK": str(local_rank)}) == torch.device("cuda", expected)
-    assert device_of({"LOCAL_RANK": str(local_rank), "DS_ACCELERATOR": "cpu"}) == torch.device("cpu")
+    assert device_of({"LOCAL_RANK": str(local_rank), "DS_ACCELERATOR": "cpu"}) == torch.device(
+        "cpu"
+    )
 
 
 def test_two_ranks_on_one_gpu_are_a_mistake_of_the_start(monkeypatch):
     def refuse(**_):
-        raise DistBackendError("NCCL error in: NCCLUtils.cpp:93, invalid usage (run with NCCL_DEBUG=WARN for details)")
+        raise DistBackendError(
+            "NCCL error in: NCCLUtils.cpp:93, invalid usage (run with NCCL_DEBUG=WARN for details)"
+        )
 
-    monkeypatch.setattr(process_group, "load_deepspeed", lambda: SimpleNamespace(init_distributed=refuse))
-    variables = {"RANK": 1, "LOCAL_RANK": 1, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 1}
+    monkeypatch.setattr(
+        process_group, "load_deepspeed", lambda: SimpleNamespace(init_distributed=refuse)
+    )
+    variables = {
+        "RANK": 1,
+        "LOCAL_RANK": 1,
+        "WORLD_SIZE": 2,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": 1,
+    }
     for name, value in variables.items():
         monkeypatch.setenv(name, str(value))
     with pytest.raises(ConfigurationError, match="two ranks on one GPU; rank 1 of 2 sees"):

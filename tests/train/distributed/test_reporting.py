@@ -9,8 +9,14 @@ from tests.train import runs
 from tests.train.masked_set import write_config
 
 EVERY_PART = [
-    *("clozeline.train.logs.data_health.LoadingHealth.note", "clozeline.train.logs.spikes.Spikes.detect"),
-    *("torch.utils.tensorboard.writer.FileWriter.add_summary", "torch.utils.tensorboard.SummaryWriter.close"),
+    *(
+        "clozeline.train.logs.data_health.LoadingHealth.note",
+        "clozeline.train.logs.spikes.Spikes.detect",
+    ),
+    *(
+        "torch.utils.tensorboard.writer.FileWriter.add_summary",
+        "torch.utils.tensorboard.SummaryWriter.close",
+    ),
     *("clozeline.train.logs.display.Display._show", "clozeline.train.logs.display.Display.heldout"),
     *("clozeline.train.logs.recorder.write_report", "clozeline.train.logs.recorder.closing_lines"),
 ]
@@ -34,7 +40,9 @@ def start(world, config, parts, words):
 
 @pytest.fixture
 def config(tmp_path, shards):
-    return write_config(tmp_path / "run.yaml", shards, tmp_path / "run", evaluate__every=4, checkpoint__every=4)
+    return write_config(
+        tmp_path / "run.yaml", shards, tmp_path / "run", evaluate__every=4, checkpoint__every=4
+    )
 
 
 def test_no_report_ends_a_run(one_rank, tmp_path, config):

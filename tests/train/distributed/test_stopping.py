@@ -74,7 +74,9 @@ def test_the_end_of_the_launcher_is_a_request(monkeypatch):
     """The parent of the node process changes when the command that started it ends."""
     monkeypatch.setenv("CROSS_RANK", "0")
     parents = iter([500, 500, 1])
-    monkeypatch.setattr(stopping.psutil, "Process", lambda _: SimpleNamespace(ppid=lambda: next(parents)))
+    monkeypatch.setattr(
+        stopping.psutil, "Process", lambda _: SimpleNamespace(ppid=lambda: next(parents))
+    )
     stop = StopRequest()
     assert not stop.is_set()
     assert stop.is_set()

@@ -30,9 +30,16 @@ def test_a_hook_resumes_to_the_bit_and_declares_its_states(name, one_rank, tmp_p
     assert issubclass(kind, Hook)
     assert kind.__doc__
     ((losses, tensors),) = one_rank.run(train, hooked(name, zero__stage=2, precision="bf16"))
-    ((again, resumed),) = one_rank.run(train, hooked(name, zero__stage=2, precision="bf16"), 8, str(tmp_path))
+    ((again, resumed),) = one_rank.run(
+        train, hooked(name, zero__stage=2, precision="bf16"), 8, str(tmp_path)
+    )
     assert again == losses
-    assert {key for own in tensors.values() for key in own} == {"weight", "exp_avg", "exp_avg_sq", *kind.keys}
+    assert {key for own in tensors.values() for key in own} == {
+        "weight",
+        "exp_avg",
+        "exp_avg_sq",
+        *kind.keys,
+    }
     for parameter, own in tensors.items():
         assert all(torch.equal(own[key], resumed[parameter][key]) for key in own), parameter
     if kind.observes:
@@ -46,8 +53,14 @@ def recorded(world, config):
     found = []
     for step in (1, 2):
         batches = list(RandomSource(config, world).next_step())
-        counts = {"masked_lm": world.total([sum(engine.heads["masked_lm"].count(b.tensors) for b in batches)])[0]}
-        found.append({"step": step, **engine.step(batches, counts, step, 1e-3, observe=True).record})
+        counts = {
+            "masked_lm": world.total(
+                [sum(engine.heads["masked_lm"].count(b.tensors) for b in batches)]
+            )[0]
+        }
+        found.append(
+            {"step": step, **engine.step(batches, counts, step, 1e-3, observe=True).record}
+        )
     engine.close()
     return found
 
@@ -66,16 +79,32 @@ def test_a_resumed_run_may_change_what_observes_alone(name):
 
 
 def test_statistics_come_before_what_changes_gradients_and_distances_last():
-    changes = {"model__init_from": "elsewhere", "optimizer__weight_decay": 0.0, "regularizer": "l2_sp"}
+    changes = {
+        "model__init_from": "elsewhere",
+        "optimizer__weight_decay": 0.0,
+        "regularizer": "l2_sp",
+    }
     config = tiny(
         **changes,
         hooks=["gradient_noise", {"name": "unfreezing", "every": 2}, "layer_statistics"],
         prune={"name": "magnitude", "sparsity": 0.5},
     )
-    order = [type(hook).__name__ for hook in hooks_of_run(config, build_model(config.model, VOCABULARY, {}, seed=1))]
-    assert order == ["LayerStatistics", "L2Sp", "Unfreezing", "GradientNoise", "MaskingHook", "StartDistance"]
+    order = [
+        type(hook).__name__
+        for hook in hooks_of_run(config, build_model(config.model, VOCABULARY, {}, seed=1))
+    ]
+    assert order == [
+        "LayerStatistics",
+        "L2Sp",
+        "Unfreezing",
+        "GradientNoise",
+        "MaskingHook",
+        "StartDistance",
+    ]
 
 
 def test_a_hook_is_named_once():
-    with pytest.raises(ConfigurationError, match="hooks: expected each one once, got average, average"):
+    with pytest.raises(
+        ConfigurationError, match="hooks: expected each one once, got average, average"
+    ):
         tiny(hooks=["average", {"name": "average", "decay": 0.9}])

@@ -10,7 +10,15 @@ from clozeline.train.data.global_batch import next_global_batch
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.hooks.layer_statistics import merge
 from tests.matrices import mark_slow_after
-from tests.train.synthetic import NO_DROPOUT, VOCABULARY, RandomSource, build, random_rows, tiny, train_steps
+from tests.train.synthetic import (
+    NO_DROPOUT,
+    VOCABULARY,
+    RandomSource,
+    build,
+    random_rows,
+    tiny,
+    train_steps,
+)
 
 MODULES = {
     "family.tokens": 1,
@@ -35,7 +43,9 @@ def plain_loop(world, config):
     head.logits = lambda hidden: (scores.append(original(hidden)), scores[-1])[1]
     loss = model(rows)["masked_lm"]
     (loss.total / loss.count).backward()
-    squares = [float(p.grad.double().square().sum()) for p in model.parameters() if p.grad is not None]
+    squares = [
+        float(p.grad.double().square().sum()) for p in model.parameters() if p.grad is not None
+    ]
     total = math.sqrt(sum(squares))
     found = {}
     for module, count in MODULES.items():
@@ -58,9 +68,12 @@ def observe(world, config):
 
 
 @pytest.mark.parametrize(
-    ("size", "stage", "clipping"), mark_slow_after(2, [(2, 0, 0.0), (2, 3, 0.05), (1, 1, 0.05), (2, 2, 0.05)])
+    ("size", "stage", "clipping"),
+    mark_slow_after(2, [(2, 0, 0.0), (2, 3, 0.05), (1, 1, 0.05), (2, 2, 0.05)]),
 )
-def test_every_stage_and_world_size_has_the_norms_of_a_plain_loop(one_rank, two_ranks, size, stage, clipping):
+def test_every_stage_and_world_size_has_the_norms_of_a_plain_loop(
+    one_rank, two_ranks, size, stage, clipping
+):
     """Whether the gradient is clipped or not; what is trained does not change by a bit."""
     ranks = two_ranks if size == 2 else one_rank
     ((norms, logits, total),) = one_rank.run(plain_loop, tiny(**NO_DROPOUT))
@@ -78,7 +91,13 @@ def test_every_stage_and_world_size_has_the_norms_of_a_plain_loop(one_rank, two_
 
 def test_ranks_are_merged():
     """Squares add up; a head without logits on one rank counts on the other, and NaN is not hidden by order."""
-    merged = merge([({"a": 9.0}, {"x": 1.0, "y": math.nan}), ({"a": 16.0}, {"x": 3.0, "y": 2.0}), ({"a": 0.0}, {})])
+    merged = merge(
+        [
+            ({"a": 9.0}, {"x": 1.0, "y": math.nan}),
+            ({"a": 16.0}, {"x": 3.0, "y": 2.0}),
+            ({"a": 0.0}, {}),
+        ]
+    )
     assert merged["layer_gradient_norms"] == {"a": 5.0}
     assert merged["largest_logits"]["x"] == 3.0
     assert math.isnan(merged["largest_logits"]["y"])
@@ -86,5 +105,7 @@ def test_ranks_are_merged():
 
 
 def test_a_compiled_head_gives_no_logits():
-    with pytest.raises(ConfigurationError, match=r"layer_statistics does not go together with data\."):
+    with pytest.raises(
+        ConfigurationError, match=r"layer_statistics does not go together with data\."
+    ):
         tiny(hooks=["layer_statistics"], data__label_capacity=64)

@@ -25,7 +25,9 @@ def distances(run, base, step):
 
 
 @pytest.mark.parametrize(("size", "stage"), mark_slow_after(1, [(1, 1), (2, 3)]))
-def test_runs_record_their_distance_from_the_start(one_rank, two_ranks, tmp_path, shards, capsys, size, stage):
+def test_runs_record_their_distance_from_the_start(
+    one_rank, two_ranks, tmp_path, shards, capsys, size, stage
+):
     """Also after a resume, except where `init_from` holds other weights by then."""
     base = tmp_path / "base"
     output = tmp_path / "run"

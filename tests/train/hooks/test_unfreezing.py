@@ -22,10 +22,18 @@ def changed_depths(world, config):
     engine = build(config, world)
     found = []
     for step in range(1, 9):
-        before = {part.name: part.tensors["weight"].clone() for part in fragments(engine, owned=False)}
+        before = {
+            part.name: part.tensors["weight"].clone() for part in fragments(engine, owned=False)
+        }
         train_steps(engine, step, step)
         parts = fragments(engine, owned=False)
-        found.append({depth(part.name) for part in parts if not before[part.name].equal(part.tensors["weight"])})
+        found.append(
+            {
+                depth(part.name)
+                for part in parts
+                if not before[part.name].equal(part.tensors["weight"])
+            }
+        )
     engine.close()
     return found
 
@@ -34,6 +42,8 @@ def changed_depths(world, config):
 def test_one_more_depth_is_trained_every_few_steps(two_ranks, stage):
     """Two layers: the head learns from step 1, the layers from 3 and 5, the tables from 7 on."""
     hooks = [{"name": "unfreezing", "every": 2}]
-    config = tiny(**NO_DROPOUT, schedule__name="constant", zero={"stage": stage, "persistent": 0}, hooks=hooks)
+    config = tiny(
+        **NO_DROPOUT, schedule__name="constant", zero={"stage": stage, "persistent": 0}, hooks=hooks
+    )
     for found in two_ranks.run(changed_depths, config):
         assert found == [set(range(1 + step // 2)) for step in range(8)]

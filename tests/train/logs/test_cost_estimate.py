@@ -6,7 +6,13 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.train.data.sets.datasets import open_datasets
-from clozeline.train.logs.cost_estimate import CostEstimate, PhaseCost, estimate_cost, estimate_memory, peak_of
+from clozeline.train.logs.cost_estimate import (
+    CostEstimate,
+    PhaseCost,
+    estimate_cost,
+    estimate_memory,
+    peak_of,
+)
 from tests.shard_sets import IDS, fixed, ids_of, list_column, objective, write_set
 from tests.train.objective_sets import write_objective_sets
 from tests.train.synthetic import tiny
@@ -25,7 +31,9 @@ from tests.train.synthetic import tiny
     ],
 )
 def test_bytes_per_parameter(stage, precision, world, per_parameter, hooks):
-    estimate = estimate_memory(tiny(zero__stage=stage, precision=precision, hooks=list(hooks)), 1000, world)
+    estimate = estimate_memory(
+        tiny(zero__stage=stage, precision=precision, hooks=list(hooks)), 1000, world
+    )
     assert estimate.total == pytest.approx(1000 * per_parameter)
 
 
@@ -54,7 +62,9 @@ CUDA = torch.device("cuda", 0)
         ),
     ],
 )
-def test_known_devices_have_their_makers_number_and_others_a_measured_one(monkeypatch, name, operations):
+def test_known_devices_have_their_makers_number_and_others_a_measured_one(
+    monkeypatch, name, operations
+):
     """A slice of a device, and a device with a known part in its name, are others."""
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
     found = peak_of(CUDA, "bf16", 3.0)
@@ -70,7 +80,9 @@ def test_operations_of_samples_follow_the_phases():
     nothing = None
     cost = CostEstimate(nothing, nothing, nothing, 1, phases, 0, 0.0)
     per_row = [10.0] * 24 + [100.0] * 60
-    assert [cost.flops_until(samples) for samples in range(84)] == [sum(per_row[:samples]) for samples in range(84)]
+    assert [cost.flops_until(samples) for samples in range(84)] == [
+        sum(per_row[:samples]) for samples in range(84)
+    ]
     skipped = [(1, 8, 16), (2, 20, 40)]
     per_row[8:16] = [0.0] * 8
     per_row[20:40] = [0.0] * 20
@@ -102,7 +114,10 @@ def test_the_head_is_counted_at_labels_alone(tmp_path, objective, family, head):
     """Those of a prefix are known from its length alone, and those of a permutation from its order."""
     apart = {}
     if family == "xlnet":
-        apart = {"model__position": {"kind": "sinusoidal"}, "model__bias": {"qkv": False, "out": False}}
+        apart = {
+            "model__position": {"kind": "sinusoidal"},
+            "model__bias": {"qkv": False, "out": False},
+        }
     config = tiny(
         data__shards=str(write_objective_sets(tmp_path, objective)),
         output=str(tmp_path / "run"),
@@ -122,13 +137,18 @@ def test_the_head_is_counted_at_labels_alone(tmp_path, objective, family, head):
     )
     (phase,) = estimate_cost(config, model, datasets, 1).phases
     assert len(datasets.train) % 16 == 0  # no filler
-    assert phase.flops_per_row == pytest.approx(model.flops(tokens, target, labels_by_hand(rows)), rel=1e-9)
+    assert phase.flops_per_row == pytest.approx(
+        model.flops(tokens, target, labels_by_hand(rows)), rel=1e-9
+    )
     said = "\n".join(estimate_cost(config, model, datasets, 2).lines(1e9))
     assert "16 rows a step = 2 ranks x 4 micro-batches x 2 rows" in said
 
 
 def test_rows_that_an_objective_makes_too_long_are_refused(tmp_path):
-    data = {"data__shards": str(write_objective_sets(tmp_path, "masked_lm")), "output": str(tmp_path / "run")}
+    data = {
+        "data__shards": str(write_objective_sets(tmp_path, "masked_lm")),
+        "output": str(tmp_path / "run"),
+    }
     datasets = open_datasets(tiny(model__position={"maximum": 64}, **data))
     datasets.corruptions.update(dict.fromkeys(datasets.heldout, lambda rows, _: (rows, None)))
     with pytest.raises(ConfigurationError, match=r"up to \d+ tokens, the model has 16 positions"):
@@ -151,7 +171,9 @@ def packed_set(folder, *, apart):
         names.append("document_starts")
     facts = {**objective("encoder"), "heads": ["masked_lm"]}
     content = Rows(fixed(np.arange(1, 21)), columns)
-    return write_set(folder, [content], columns=(IDS, *map(list_column, names)), objective=facts).path
+    return write_set(
+        folder, [content], columns=(IDS, *map(list_column, names)), objective=facts
+    ).path
 
 
 def test_attention_of_documents_is_counted_by_document_and_filler_not_at_all(tmp_path):
@@ -159,14 +181,23 @@ def test_attention_of_documents_is_counted_by_document_and_filler_not_at_all(tmp
     found = {}
     for apart in (False, True):
         manifest = packed_set(tmp_path / str(apart), apart=apart)
-        changes = {"data__lanes": 8, "evaluate__max_rows": 0, "data__shards": str(manifest), "output": str(tmp_path)}
+        changes = {
+            "data__lanes": 8,
+            "evaluate__max_rows": 0,
+            "data__shards": str(manifest),
+            "output": str(tmp_path),
+        }
         config = tiny(**changes)
         datasets = open_datasets(config)
         model = build_model(config.model, 1000, {})
         found[apart] = (estimate_cost(config, model, datasets, 1), model)
     cost, model = found[True]
     row = model.flops(12, 0, 2.0)
-    attention = 3 * 2 * 4 * 20 * (12 * 12 - 5 * 5 - 4 * 4 - 3 * 3)  # 3 passes, 2 layers, 4 products of width 20
+    attention = (
+        3 * 2 * 4 * 20 * (12 * 12 - 5 * 5 - 4 * 4 - 3 * 3)
+    )  # 3 passes, 2 layers, 4 products of width 20
     assert found[False][0].flops_until(16) == pytest.approx(16 * row)
     assert cost.flops_until(16) == pytest.approx(16 * (row - attention))
-    assert [cost.flops_until(rows) / (row - attention) for rows in (20, 24, 40, 48)] == pytest.approx([20, 20, 36, 40])
+    assert [
+        cost.flops_until(rows) / (row - attention) for rows in (20, 24, 40, 48)
+    ] == pytest.approx([20, 20, 36, 40])

@@ -24,9 +24,17 @@ def written(folder, times, begun):
     [
         ([102.0, 105.0, 109.0], [("start", 100.0)], [2.0, 5.0, 9.0]),
         # killed after 105, resumed at 500: the pause is none of training
-        ([102.0, 105.0, 503.0, 507.0], [("start", 100.0), ("save", 104.0), ("resume", 500.0)], [2.0, 5.0, 8.0, 12.0]),
+        (
+            [102.0, 105.0, 503.0, 507.0],
+            [("start", 100.0), ("save", 104.0), ("resume", 500.0)],
+            [2.0, 5.0, 8.0, 12.0],
+        ),
         # two starts that did no step that counts, and a clock that was set back
-        ([102.0, 901.0, 900.0], [("start", 100.0), ("resume", 500.0), ("resume", 900.0)], [2.0, 3.0, 3.0]),
+        (
+            [102.0, 901.0, 900.0],
+            [("start", 100.0), ("resume", 500.0), ("resume", 900.0)],
+            [2.0, 3.0, 3.0],
+        ),
         ([102.0, 105.0], [], [0.0, 3.0]),
     ],
 )
@@ -82,7 +90,9 @@ def test_the_noise_scale_is_a_quotient_of_sums_of_a_hundred_records():
     squares = generator.uniform(-0.5, 1.5, 130)
     squares[:15] = -20.0
     records = [
-        {"step": 2 * n, "gradient_noise": {"trace": trace, "square": square}} if n % 3 else {"step": 2 * n}
+        {"step": 2 * n, "gradient_noise": {"trace": trace, "square": square}}
+        if n % 3
+        else {"step": 2 * n}
         for n, (trace, square) in enumerate(zip(traces.repeat(2), squares.repeat(2), strict=True))
     ]
     kept = [(r["step"], *r["gradient_noise"].values()) for r in records if "gradient_noise" in r]
@@ -97,7 +107,13 @@ def test_the_noise_scale_is_a_quotient_of_sums_of_a_hundred_records():
 
 def test_a_report_draws_what_hooks_declared_at_a_start(tmp_path):
     """Of a class that this process has never seen, too; each chart once, and damaged ones never."""
-    own = {"name": "Largest bias", "keys": ["biases", "largest"], "unit": "nats", "factor": 2.0, "headline": True}
+    own = {
+        "name": "Largest bias",
+        "keys": ["biases", "largest"],
+        "unit": "nats",
+        "factor": 2.0,
+        "headline": True,
+    }
     damaged = [
         {"name": 3},
         "x",
@@ -107,7 +123,10 @@ def test_a_report_draws_what_hooks_declared_at_a_start(tmp_path):
     ]
     folder = tmp_path / "run"
     folder.mkdir()
-    lines = [{"step": step, "time": 1.0 * step, "loss": 3.0, "biases": {"largest": 10.0 * step}} for step in (1, 2)]
+    lines = [
+        {"step": step, "time": 1.0 * step, "loss": 3.0, "biases": {"largest": 10.0 * step}}
+        for step in (1, 2)
+    ]
     (folder / "metrics.jsonl").write_text("".join(f"{sealed(**line)}\n" for line in lines))
     starts = [("start", [own, *damaged]), ("resume", [own]), ("resume", None)]
     events = [sealed(event=event, time=0.5, charts=charts) for event, charts in starts]
@@ -115,4 +134,6 @@ def test_a_report_draws_what_hooks_declared_at_a_start(tmp_path):
     run = read_run(folder, "a")
     assert [chart.title for chart in run.charts] == ["Largest bias (nats)"]
     assert headline(run)["largest bias"] == "40 nats"
-    assert "Largest bias (nats): largest from 20 to 40" in checked(page("run", curves([run]))).pictures
+    assert (
+        "Largest bias (nats): largest from 20 to 40" in checked(page("run", curves([run]))).pictures
+    )

@@ -29,7 +29,10 @@ def start(world, config, overrides):
 
 
 def events(output, kind):
-    return [{key: event[key] for key in event if key not in ("event", "time")} for event in runs.events(output, kind)]
+    return [
+        {key: event[key] for key in event if key not in ("event", "time")}
+        for event in runs.events(output, kind)
+    ]
 
 
 def first_block_of(shards, lane):
@@ -49,13 +52,17 @@ def test_a_masked_block_of_any_rank_is_named_and_quarantine_makes_it_last(two_ra
     changes = {"steps": STEPS, "schedule__steps": STEPS, "data__max_damaged_fraction": 0.1}
     config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "skipped", **changes)
     assert two_ranks.run(start, config, []) == [(0, "")] * 2
-    assert events(tmp_path / "skipped", "skipped_block") == [{"step": 1, "shards": str(manifest), **place}]
+    assert events(tmp_path / "skipped", "skipped_block") == [
+        {"step": 1, "shards": str(manifest), **place}
+    ]
     last = runs.steps(tmp_path / "skipped")[-1]["stream"]
     assert last["skipped_blocks"] == 1
     assert last["blocks"] >= len(shards.index) - 1
     raw = json.dumps([{**place, "reason": "a bit flipped"}]).encode()
     (manifest.parent / "quarantine.json").write_bytes(raw)
-    config = write_config(tmp_path / "b.yaml", manifest, tmp_path / "quarantine", steps=STEPS, schedule__steps=STEPS)
+    config = write_config(
+        tmp_path / "b.yaml", manifest, tmp_path / "quarantine", steps=STEPS, schedule__steps=STEPS
+    )
     for steps in (20, STEPS):
         assert two_ranks.run(start, config, [f"steps={steps}"]) == [(0, "")] * 2
     assert logged(tmp_path / "quarantine") == logged(tmp_path / "skipped")
@@ -74,7 +81,9 @@ def test_waiting_is_judged_over_windows(monkeypatch):
     health = supply.LoadingHealth(
         [stream], world, 0.0, lambda _, step, waited_share, **__: told.append((step, waited_share))
     )
-    steps = [(9.0, 9.0)] + [(0.0, 1.0)] * 3 + [(0.3, 1.0)] * 5 + [(0.05, 1.0)] * 4 + [(0.06, 1.0)] * 4
+    steps = (
+        [(9.0, 9.0)] + [(0.0, 1.0)] * 3 + [(0.3, 1.0)] * 5 + [(0.05, 1.0)] * 4 + [(0.06, 1.0)] * 4
+    )
     for step, (waited, seconds) in enumerate(steps, 1):
         health.note(step, waited, seconds)
     assert told == [(5, pytest.approx(0.075)), (17, pytest.approx(0.06))]
@@ -85,22 +94,33 @@ def test_rows_of_a_step_of_two_batches_are_named_without_filler():
     timeline = SimpleNamespace(at=lambda _: None)
     stream = SimpleNamespace(timeline=timeline, samples=0, lanes=1, sources=[])
     stream.explain = lambda start: np.array(batches[start])
-    assert supply.LoadingHealth([stream], None, 0.0, print).origins(4, 4) == [[0, 7, 1], [1, 3, 0], [0, 7, 2]]
+    assert supply.LoadingHealth([stream], None, 0.0, print).origins(4, 4) == [
+        [0, 7, 1],
+        [1, 3, 0],
+        [0, 7, 2],
+    ]
 
 
 def test_a_phase_is_told_when_its_first_row_of_the_lanes_was_read():
     """Four lanes; the second phase begins with lane row 3."""
     first = SimpleNamespace(global_batch=8, stop=3)
     second = SimpleNamespace(global_batch=16, stop=None)
-    timeline = SimpleNamespace(at=lambda row: first if row < 3 else second, stretches=[first, second])
+    timeline = SimpleNamespace(
+        at=lambda row: first if row < 3 else second, stretches=[first, second]
+    )
     stream = SimpleNamespace(timeline=timeline, samples=0, lanes=4, sources=[])
     told = []
     stream.reading = stream
     stream.shares = lambda own: {own.global_batch: 1.0}
-    health = supply.LoadingHealth([stream], None, 0.0, lambda event, **fields: told.append((event, fields)))
+    health = supply.LoadingHealth(
+        [stream], None, 0.0, lambda event, **fields: told.append((event, fields))
+    )
     for step, samples in enumerate((8, 12, 16, 28), 1):
         stream.samples = samples
         health.note(step, 0.0, 1.0)
     facts = {"phase": 1, "shares": {16: 1.0}, "global_batch": 16, "until_samples": None}
     assert told == [("phase", {"step": 3, **facts})]
-    assert health.phases() == [{"phase": 0, "shares": {8: 1.0}, "global_batch": 8, "until_samples": 12}, facts]
+    assert health.phases() == [
+        {"phase": 0, "shares": {8: 1.0}, "global_batch": 8, "until_samples": 12},
+        facts,
+    ]

@@ -5,7 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from clozeline.train.logs.diagnosis import Finding, LossHistory, describe_lowest, diagnose, explain, history_of
+from clozeline.train.logs.diagnosis import (
+    Finding,
+    LossHistory,
+    describe_lowest,
+    diagnose,
+    explain,
+    history_of,
+)
 from tests.train.synthetic import tiny
 
 STEPS = (100, 200, 300, 400)
@@ -233,7 +240,9 @@ def test_few_tokens_are_told_and_many_are_not():
 
 
 def test_the_lowest_value_is_named_with_its_step():
-    risen, fallen = (case_of(f"texts: {name}")[0] for name in ("training falls while held-out rises", "learned"))
+    risen, fallen = (
+        case_of(f"texts: {name}")[0] for name in ("training falls while held-out rises", "learned")
+    )
     (line,) = describe_lowest(risen, [100, 400])
     assert all(part in line for part in ("5.5400", "step 100", "rising since", "step=best"))
     (lost,) = describe_lowest(risen, [400])

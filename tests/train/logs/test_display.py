@@ -10,7 +10,13 @@ from tests.test_docs import ROOT
 
 
 def record(step, **changes):
-    figures = {"loss": 1.5, "learning_rate": 1e-3, "gradient_norm": 2.0, "tokens_per_s": 1234.5, "skipped": 0}
+    figures = {
+        "loss": 1.5,
+        "learning_rate": 1e-3,
+        "gradient_norm": 2.0,
+        "tokens_per_s": 1234.5,
+        "skipped": 0,
+    }
     return {"step": step, "tokens": 3000 * step, **figures, **changes}
 
 
@@ -41,7 +47,9 @@ def test_lines_are_seconds_apart_with_the_speed_and_the_time_left():
     assert lines[0] == f"step 1/40  {figures}  1,234 tok/s"
     assert lines[1] == f"step 4/40  {figures}  1,000 tok/s  0:01:48 left"  # 36 steps of 3 s
     assert lines[-1] == f"step 40/40  {figures}  1,000 tok/s"
-    assert not any(line.startswith("step ") for line in shown([record(1)], [0.0], 40, 7.0, terminal=True))
+    assert not any(
+        line.startswith("step ") for line in shown([record(1)], [0.0], 40, 7.0, terminal=True)
+    )
 
 
 PHASE = {"phase": 1, "shares": {"a": 0.75, "b": 0.25}, "global_batch": 16}
@@ -50,13 +58,23 @@ PHASE = {"phase": 1, "shares": {"a": 0.75, "b": 0.25}, "global_batch": 16}
 @pytest.mark.parametrize(
     ("event", "told"),
     [
-        ({"event": "data_starved", "waited_share": 0.125, "steps": 100}, "12% of the last 100 steps went into waiting"),
+        (
+            {"event": "data_starved", "waited_share": 0.125, "steps": 100},
+            "12% of the last 100 steps went into waiting",
+        ),
         ({"event": "data", "phases": [PHASE]}, "phase 1 reads 75.0% a, 25.0% b, 16 rows a step"),
         (
-            {"event": "spike", "loss": {"value": 9.5, "median": 2.0, "deviations": 7.25}, "command": "explain"},
+            {
+                "event": "spike",
+                "loss": {"value": 9.5, "median": 2.0, "deviations": 7.25},
+                "command": "explain",
+            },
             "loss 9.5 is 7.2 deviations above the median 2; its rows and documents:\n  explain",
         ),
-        ({"event": "lost", "step": 3, "process": "process 8 on a"}, "the previous start was killed, or ended by the"),
+        (
+            {"event": "lost", "step": 3, "process": "process 8 on a"},
+            "the previous start was killed, or ended by the",
+        ),
         ({"event": ["damaged"], "a": 1}, "a 1"),
     ],
 )
@@ -73,7 +91,9 @@ def test_events_are_written_and_some_are_shown():
     announce("unknown", step=5)
     assert [call.args[0] for call in journal.event.call_args_list] == ["save", "phase", "unknown"]
     journal.status.assert_called_once_with("running", checkpoint="step-00000003")
-    display.say.assert_called_once_with("step 4: phase 1 of the data begins: 75.0% a, 25.0% b, 16 rows a step")
+    display.say.assert_called_once_with(
+        "step 4: phase 1 of the data begins: 75.0% a, 25.0% b, 16 rows a step"
+    )
 
 
 def test_the_operations_page_lists_the_events_that_have_a_sentence():

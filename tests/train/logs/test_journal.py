@@ -58,7 +58,9 @@ def test_lines_that_are_cut_off_unread_are_counted(tmp_path, metrics):
     kept = sealed(step=1)
     torn = '{"step": 2, "lo'
     metrics.write_text(
-        "\n".join((kept, "", sealed(loss=2.0), sealed(step="2"), sealed(event="data", step=2), torn, ""))
+        "\n".join(
+            (kept, "", sealed(loss=2.0), sealed(step="2"), sealed(event="data", step=2), torn, "")
+        )
     )
     assert Journal(tmp_path, LogConfig(tensorboard=False), 0).begin(2) == 4
     assert read_lines(metrics) == [{"step": 1}]
@@ -98,7 +100,13 @@ def test_tensorboard_draws_the_steps_after_a_checkpoint_again(tmp_path, metrics)
             journal.step({"step": step, "loss": 10.0 * first + step})
         journal.close()
     found = EventAccumulator(str(tmp_path / "tensorboard")).Reload().Scalars("loss")
-    assert [(one.step, one.value) for one in found] == [(1, 1.0), (2, 2.0), (3, 3.0), (4, 34.0), (5, 35.0)]
+    assert [(one.step, one.value) for one in found] == [
+        (1, 1.0),
+        (2, 2.0),
+        (3, 3.0),
+        (4, 34.0),
+        (5, 35.0),
+    ]
 
 
 def test_only_the_first_rank_writes_and_never_through_a_link(tmp_path):
@@ -157,7 +165,10 @@ def test_a_process_of_this_host_is_looked_for(tmp_path, monkeypatch):
     set_clock(tmp_path / "proc", 86400, monkeypatch)
     assert not read_status(tmp_path).ended
     write_status(tmp_path, start=process_start(os.getpid()) - 1000)
-    assert read_status(tmp_path).text == f"not running any more, {own} ended without saying so, step 4, step-00000002"
+    assert (
+        read_status(tmp_path).text
+        == f"not running any more, {own} ended without saying so, step 4, step-00000002"
+    )
     ended = subprocess.Popen(["true"])
     ended.wait()
     write_status(tmp_path, pid=ended.pid)
@@ -172,7 +183,10 @@ def test_a_process_of_this_host_is_looked_for(tmp_path, monkeypatch):
 def test_a_process_that_said_how_it_ended(tmp_path):
     write_status(tmp_path, state="stopped", pid=1, checkpoint=None, step=None, rollbacks=2)
     found = read_status(tmp_path)
-    assert (found.ended, found.text) == (False, "stopped, before step 1, no checkpoint, rollbacks 2")
+    assert (found.ended, found.text) == (
+        False,
+        "stopped, before step 1, no checkpoint, rollbacks 2",
+    )
 
 
 @pytest.mark.parametrize("raw", [b"", b"\xff\xfe", b'{"state": 3}'])

@@ -14,11 +14,22 @@ from clozeline.train.logs.json_lines import last_lines, read_lines, unreadable_l
 from tests.sealed_lines import sealed
 
 pieces = st.sampled_from(
-    [sealed(step=1).encode(), sealed(step=22, loss=3.5).encode(), b'{"st', b"", b"  ", b"\xff\xfe", b"[1]", b"x" * 40]
+    [
+        sealed(step=1).encode(),
+        sealed(step=22, loss=3.5).encode(),
+        b'{"st',
+        b"",
+        b"  ",
+        b"\xff\xfe",
+        b"[1]",
+        b"x" * 40,
+    ]
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.lists(pieces, max_size=8), st.booleans(), st.integers(1, 50))
 def test_lines_from_the_end_are_those_from_the_start(tmp_path, content, ended, at_once):
     path = tmp_path / "metrics.jsonl"
@@ -32,7 +43,9 @@ def test_lines_from_the_end_are_those_from_the_start(tmp_path, content, ended, a
     ]
     records = [line.record for line in reversed(found) if line.record is not None]
     assert records == read_lines(path)
-    assert records == [unseal(json.loads(piece), "") for piece in content if piece.startswith(b'{"step')]
+    assert records == [
+        unseal(json.loads(piece), "") for piece in content if piece.startswith(b'{"step')
+    ]
     assert len(found) - len(records) == unreadable_lines(path)
 
 
@@ -42,7 +55,9 @@ def test_only_the_lines_that_are_asked_for_are_parsed(tmp_path, monkeypatch):
     parsed = []
     real = lines._parse
     path.write_text(f"{sealed(step=1)}\n" * 20_000)
-    monkeypatch.setattr(lines, "_parse", lambda line, path: (parsed.append(line), real(line, path))[1])
+    monkeypatch.setattr(
+        lines, "_parse", lambda line, path: (parsed.append(line), real(line, path))[1]
+    )
     assert [line.record for line in itertools.islice(last_lines(path), 3)] == [{"step": 1}] * 3
     assert len(parsed) == 3
 

@@ -25,7 +25,11 @@ def profiled(folder, first, steps):
 
 
 def operations(trace):
-    return [event["name"] for event in json.loads(trace.read_text())["traceEvents"] if event.get("cat") == "cpu_op"]
+    return [
+        event["name"]
+        for event in json.loads(trace.read_text())["traceEvents"]
+        if event.get("cat") == "cpu_op"
+    ]
 
 
 def test_a_trace_holds_the_operations_of_its_steps(tmp_path):
@@ -39,6 +43,8 @@ def test_a_trace_that_cannot_be_written_costs_no_step(tmp_path, monkeypatch):
     assert profiled(tmp_path / "run", 1, range(1, 4)) == ["profile_failed"]
     (tmp_path / "run").unlink()
     begun = '{"traceEvents": ['
-    monkeypatch.setattr(torch.profiler.profile, "export_chrome_trace", lambda _, path: Path(path).write_text(begun))
+    monkeypatch.setattr(
+        torch.profiler.profile, "export_chrome_trace", lambda _, path: Path(path).write_text(begun)
+    )
     assert profiled(tmp_path, 1, range(1, 4)) == ["profile_failed"]
     assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,9 @@ from tests.train.synthetic import tiny
 
 
 @pytest.mark.parametrize(("complete", "code", "event"), [(True, 0, "done"), (False, 75, "stop")])
-def test_the_end_has_an_exit_code_and_names_damaged_records(complete, code, event, tmp_path, monkeypatch):
+def test_the_end_has_an_exit_code_and_names_damaged_records(
+    complete, code, event, tmp_path, monkeypatch
+):
     """A start reads only the end of the records."""
     monkeypatch.setattr(recorder, "memory_by_rank", lambda _engine: [])
     (tmp_path / "metrics.jsonl").write_text(f'{{"step": 1\n{sealed(step=2, loss=0.5)}\n')
@@ -24,10 +26,14 @@ def test_the_end_has_an_exit_code_and_names_damaged_records(complete, code, even
     one = recorder.Recorder(engine, Mock(), journal, display, Mock(), Mock())
     assert one.end(TrainState(step=2, samples=16), complete, None) == code
     assert [call.args[0] for call in journal.event.call_args_list] == ["memory", event]
-    assert journal.event.call_args.kwargs["reason"] == (None if complete else "asked on another rank")
+    assert journal.event.call_args.kwargs["reason"] == (
+        None if complete else "asked on another rank"
+    )
     said = [call.args[0] for call in display.say.call_args_list]
     state = TrainState(step=2, samples=16)
-    assert said[:-2] == closing_lines(engine.config, state, None if complete else "asked on another rank")
+    assert said[:-2] == closing_lines(
+        engine.config, state, None if complete else "asked on another rank"
+    )
     assert said[-2:] == [
         f"report {tmp_path / 'report.html'}",
         f"{tmp_path / 'metrics.jsonl'}: 1 lines are torn or damaged; the report lacks them",
@@ -38,12 +44,16 @@ def test_a_resumed_run_continues_to_count_its_spikes(tmp_path):
     """From the records on disk; without them, three spikes in a row would be the first three after the start."""
     config = tiny(log__spike=5.0, on_divergence={"spikes": 3})
     losses = [{"step": step, "loss": 1.0 + step % 3 / 100} for step in range(1, 40)]
-    losses += [{"step": 40 + number, "loss": 9.0, "spikes_in_a_row": 1 + number} for number in range(2)]
+    losses += [
+        {"step": 40 + number, "loss": 9.0, "spikes_in_a_row": 1 + number} for number in range(2)
+    ]
     (tmp_path / "metrics.jsonl").write_text("".join(f"{sealed(**record)}\n" for record in losses))
     world = SimpleNamespace(rank=0, total=lambda values: values)
     journal = Mock(directory=tmp_path)
     display = Mock()
-    one = recorder.Recorder(SimpleNamespace(config=config, world=world), Mock(), journal, display, Mock(), Mock())
+    one = recorder.Recorder(
+        SimpleNamespace(config=config, world=world), Mock(), journal, display, Mock(), Mock()
+    )
     assert one.spiking == 2
     assert not display.warn.called
 
@@ -52,7 +62,9 @@ def test_a_step_that_is_not_logged_renews_the_status(monkeypatch):
     monkeypatch.setattr(recorder, "memory_by_rank", lambda _engine: [])
     journal = Mock()
     result = Mock(skipped=False)
-    one = recorder.Recorder(Mock(config=tiny(log__spike=None)), Mock(), journal, Mock(), Mock(), Mock())
+    one = recorder.Recorder(
+        Mock(config=tiny(log__spike=None)), Mock(), journal, Mock(), Mock(), Mock()
+    )
     one.step(TrainState(step=2, samples=16), Mock(), result, 0.1, 1.0, 1.0, log=False)
     journal.progress.assert_called_once_with()
 

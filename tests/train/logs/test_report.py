@@ -57,10 +57,21 @@ def test_the_page_shows_the_records(tmp_path):
         "Gradient norm before clipping: gradient_norm from 1 to 1",
     ]
     assert page.pictures[-1] == "Resident memory of rank 0 (MiB): memory_bytes from 1 to 3"
-    for title, value in (("training loss", "2.0000"), ("held-out loss", "2.3333"), ("tokens", "300"), ("ranks", "2")):
+    for title, value in (
+        ("training loss", "2.0000"),
+        ("held-out loss", "2.3333"),
+        ("tokens", "300"),
+        ("ranks", "2"),
+    ):
         assert page.texts[page.texts.index(title) + 1] == value
     cells = page.cells
-    assert cells[cells.index("mean over") + 1 :][:5] == ["held-out", "2", "2.5000", "2.7500", "5 labels"]
+    assert cells[cells.index("mean over") + 1 :][:5] == [
+        "held-out",
+        "2",
+        "2.5000",
+        "2.7500",
+        "5 labels",
+    ]
     assert cells[cells.index("resident") + 1 :][:5] == ["0", "1.0", "2.0", "0.0", "4.0"]
     assert cells[cells.index("optimizer.learning_rate") + 1] == "0.003"
 
@@ -92,14 +103,28 @@ def test_a_run_without_a_finite_loss_has_a_page(tmp_path):
     ("training", "losses", "said"),
     [
         ((4.1, 2.6), (4.0, 2.5), ("2.5000 at step 200",)),
-        ((4.1, 3.1), (4.0, 3.05), ("frequent each label is, and no more", "4,000,000 tokens", "1,000")),
-        ((4.1, 3.6), (4.0, 3.5), ("above the unigram entropy: the model has not learned how frequent each label is",)),
-        ((2.4, 1.1), (2.5, 3.5), ("2.5000 at step 100", "step=best", "rising since", "steps=100", "data.corrupt")),
+        (
+            (4.1, 3.1),
+            (4.0, 3.05),
+            ("frequent each label is, and no more", "4,000,000 tokens", "1,000"),
+        ),
+        (
+            (4.1, 3.6),
+            (4.0, 3.5),
+            ("above the unigram entropy: the model has not learned how frequent each label is",),
+        ),
+        (
+            (2.4, 1.1),
+            (2.5, 3.5),
+            ("2.5000 at step 100", "step=best", "rising since", "steps=100", "data.corrupt"),
+        ),
         ((2.4, 1.1), (2.5, 2.75), ("2.5000 at step 100", "step=best", "learned by heart")),
         ((2.4, 2.9), (2.5, None), ("2.5000 at step 100", "rising since")),
     ],
 )
-def test_the_end_says_what_both_losses_mean_and_where_the_best_state_is(tmp_path, training, losses, said):
+def test_the_end_says_what_both_losses_mean_and_where_the_best_state_is(
+    tmp_path, training, losses, said
+):
     """With numbers: too few tokens, too low a rate, or too many passes."""
     journal = journal_of(tmp_path)
     for step, trained, loss in zip((100, 200), training, losses, strict=True):
@@ -107,7 +132,9 @@ def test_the_end_says_what_both_losses_mean_and_where_the_best_state_is(tmp_path
         journal.step({"step": step, "loss": trained, "tokens": 5 * step})
         journal.step({"step": step, "heldout": heldout})
         (tmp_path / "checkpoints" / f"step-{step:08d}").mkdir(parents=True)
-        Index({"heldout_loss": loss}, {}, {}, [], {}).write(tmp_path / "checkpoints" / f"step-{step:08d}")
+        Index({"heldout_loss": loss}, {}, {}, [], {}).write(
+            tmp_path / "checkpoints" / f"step-{step:08d}"
+        )
     journal.begin(200, evaluated=True)
     journal.status("done", heldout=heldout)
     config = tiny(output=str(tmp_path), steps=200)
@@ -121,11 +148,19 @@ def test_the_end_says_what_both_losses_mean_and_where_the_best_state_is(tmp_path
 
 def test_heads_that_predict_no_tokens_have_no_entropy_to_compare_with(tmp_path):
     journal = journal_of(tmp_path)
-    pairs = {"loss": 0.5, "losses": {"similarity": 0.5}, "labels": 5, "unigram_entropy": 0.0, "unit": "rows"}
+    pairs = {
+        "loss": 0.5,
+        "losses": {"similarity": 0.5},
+        "labels": 5,
+        "unigram_entropy": 0.0,
+        "unit": "rows",
+    }
     journal.step({"step": 1, "loss": 0.75, "heldout": {"heldout": pairs}})
     journal.begin(1, evaluated=True)
     journal.status("done", heldout={"heldout": pairs})
-    lines = closing_lines(tiny(output=str(tmp_path)), TrainState(step=1, samples=16, tokens=1000), None)
+    lines = closing_lines(
+        tiny(output=str(tmp_path)), TrainState(step=1, samples=16, tokens=1000), None
+    )
     assert lines[-1] == "held-out: loss 0.5000 over 5 rows"
 
 
@@ -135,7 +170,9 @@ def numbers(monkeypatch):
 
 
 def drawn(*rows):
-    return draw_guesses([{"event": "guesses", "step": 1234, "sets": {"heldout": list(rows)}}], Path("tokenizer"))
+    return draw_guesses(
+        [{"event": "guesses", "step": 1234, "sets": {"heldout": list(rows)}}], Path("tokenizer")
+    )
 
 
 def plain(html):
@@ -146,7 +183,11 @@ def plain(html):
 
 
 def test_a_masked_row_has_its_labels_in_their_positions():
-    row = {"tokens": [101, 102, 7, 104, 7], "form": "masked", "labels": [[2, 133, 133, 0.75], [4, 155, 156, 0.5]]}
+    row = {
+        "tokens": [101, 102, 7, 104, 7],
+        "form": "masked",
+        "labels": [[2, 133, 133, 0.75], [4, 155, 156, 0.5]],
+    }
     html = drawn(row)
     shown = checked(page("", [html]))
     assert "101 102 (133)104 [156 > 155]" in plain(html)

@@ -30,7 +30,9 @@ def test_values_far_above_the_last_ones_are_found():
     found = [place for place, loss in enumerate(losses) if "loss" in judged.detect({"loss": loss})]
     assert found == expected
     resumed = Spikes(6.0, [{"loss": loss} for loss in reversed(losses[:240])])
-    assert [n for n in range(240, 500) if resumed.detect({"loss": losses[n]})] == [n for n in expected if n >= 240]
+    assert [n for n in range(240, 500) if resumed.detect({"loss": losses[n]})] == [
+        n for n in expected if n >= 240
+    ]
 
 
 def test_spikes_in_a_row_are_counted_also_from_the_records():

@@ -44,11 +44,16 @@ def journal(folder, name, rank=0):
 
 def test_calls_of_weights_and_biases(tmp_path, calls):
     first = journal(tmp_path / "run", "wandb")
-    first.step({"step": 1, "loss": 2.5, "losses": {"lm": 2.5}, "gradient_norm": float("inf"), "done": True})
+    first.step(
+        {"step": 1, "loss": 2.5, "losses": {"lm": 2.5}, "gradient_norm": float("inf"), "done": True}
+    )
     first.step({"step": 1, "heldout": {"dev": {"loss": 3.0}}})
     first.close()
     assert calls == [
-        ("init", {"dir": str(tmp_path / "run"), "name": "run", "resume": "allow", "config": CONFIG}),
+        (
+            "init",
+            {"dir": str(tmp_path / "run"), "name": "run", "resume": "allow", "config": CONFIG},
+        ),
         ("log", {"step": 1, "loss": 2.5, "losses/lm": 2.5}, {"step": 1}),
         ("log", {"step": 1, "heldout/dev/loss": 3.0}, {"step": 1}),
         ("finish", {"exit_code": 0}),
@@ -68,9 +73,12 @@ def test_calls_of_mlflow(tmp_path, calls):
 
 
 @pytest.mark.parametrize(
-    ("name", "end"), [("wandb", ("finish", {"exit_code": 1})), ("mlflow", ("end_run", {"status": "FAILED"}))]
+    ("name", "end"),
+    [("wandb", ("finish", {"exit_code": 1})), ("mlflow", ("end_run", {"status": "FAILED"}))],
 )
-def test_a_failed_run_is_one_at_the_service_and_only_the_first_rank_sends(tmp_path, calls, name, end):
+def test_a_failed_run_is_one_at_the_service_and_only_the_first_rank_sends(
+    tmp_path, calls, name, end
+):
     for rank in (1, 0):
         one = journal(tmp_path / "run", name, rank)
         one.fail(ConfigurationError("wrong"))
@@ -89,7 +97,10 @@ def test_a_service_that_fails_ends_sending_and_not_the_run(tmp_path, calls, monk
         one.step({"step": step, "loss": 2.5})
     one.close()
     assert [call[0] for call in calls] == ["start_run", "log_dict"]
-    assert capsys.readouterr().err == f"{WARNING}mlflow: ConnectionError: no route to host; {CONTINUES}"
+    assert (
+        capsys.readouterr().err
+        == f"{WARNING}mlflow: ConnectionError: no route to host; {CONTINUES}"
+    )
     assert len(read_lines(tmp_path / "run" / "metrics.jsonl")) == 2
 
 
@@ -97,5 +108,7 @@ def test_a_service_that_is_not_installed_is_refused(monkeypatch):
     check_tracker(None)
     for name in ("wandb", "mlflow"):
         monkeypatch.setitem(sys.modules, name, None)
-        with pytest.raises(ConfigurationError, match=f"{name} is not installed: run `pip install {name}`"):
+        with pytest.raises(
+            ConfigurationError, match=f"{name} is not installed: run `pip install {name}`"
+        ):
             check_tracker(name)

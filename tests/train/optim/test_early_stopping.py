@@ -57,14 +57,18 @@ def test_a_value_that_is_not_finite_is_never_the_best():
 
 def test_another_metric_begins_afresh_and_another_patience_does_not():
     best = Best("a/loss", 1.0, 5, 4)
-    assert update_best(EarlyStopConfig(metric="b/loss"), best, 2.0, 10) == Best("b/loss", 2.0, 10, 0)
+    assert update_best(EarlyStopConfig(metric="b/loss"), best, 2.0, 10) == Best(
+        "b/loss", 2.0, 10, 0
+    )
     assert not should_stop(EarlyStopConfig(metric="b/loss", patience=1), best)
     assert not should_stop(EarlyStopConfig(metric="a/loss", patience=5), best)
     assert should_stop(EarlyStopConfig(metric="a/loss", patience=4), best)
     assert not should_stop(None, best)
 
 
-@pytest.mark.parametrize(("higher", "values"), [(False, [3.0, 2.02, 2.0, 2.5]), (True, [0.1, 0.49, 0.5, 0.2])])
+@pytest.mark.parametrize(
+    ("higher", "values"), [(False, [3.0, 2.02, 2.0, 2.5]), (True, [0.1, 0.49, 0.5, 0.2])]
+)
 def test_a_value_that_is_good_enough_ends_the_run(values, *, higher):
     """The third value is the target itself."""
     config = EarlyStopConfig(metric="a/loss", target=values[2], patience=9, higher=higher)
@@ -82,27 +86,43 @@ def test_a_value_that_is_good_enough_ends_the_run(values, *, higher):
 
 
 def test_metrics_are_found_by_set_kind_and_name():
-    evaluation = SimpleNamespace(loss=1.0, losses={"masked_lm": 2.0}, figures={"token/accuracy": 0.5})
+    evaluation = SimpleNamespace(
+        loss=1.0, losses={"masked_lm": 2.0}, figures={"token/accuracy": 0.5}
+    )
     found = {"de": evaluation, "en": SimpleNamespace(loss=7.0)}
-    metrics = ("de/loss", "de/losses/masked_lm", "de/figures/token/accuracy", "en/loss", "mean/loss")
+    metrics = (
+        "de/loss",
+        "de/losses/masked_lm",
+        "de/figures/token/accuracy",
+        "en/loss",
+        "mean/loss",
+    )
     assert [metric_value(found, metric) for metric in metrics] == [1.0, 2.0, 0.5, 7.0, 4.0]
     named = {**found, "mean": SimpleNamespace(loss=9.0)}
     assert metric_value(named, "mean/loss") == 9.0, "a set of this name comes first"
-    with pytest.raises(ConfigurationError, match="one of de/figures/token/accuracy, got 'de/figures/token/f1'"):
+    with pytest.raises(
+        ConfigurationError, match="one of de/figures/token/accuracy, got 'de/figures/token/f1'"
+    ):
         metric_value(found, "de/figures/token/f1")
 
 
-@pytest.mark.parametrize("metric", ["de/loss", "de/losses/token", "de/figures/token/f1", "mean/loss"])
+@pytest.mark.parametrize(
+    "metric", ["de/loss", "de/losses/token", "de/figures/token/f1", "mean/loss"]
+)
 def test_a_metric_that_an_evaluation_may_have_passes(metric):
     check_metric(EarlyStopConfig(metric=metric), {"de": None}, HEADS)
 
 
 @pytest.mark.parametrize(
-    "metric", ["loss", "fr/loss", "de/los", "de/losses/lm", "de/figures/lm/f1", "de/loss/x", "mean/los", ""]
+    "metric",
+    ["loss", "fr/loss", "de/los", "de/losses/lm", "de/figures/lm/f1", "de/loss/x", "mean/los", ""],
 )
 def test_a_metric_that_no_evaluation_has_is_refused_with_a_list(metric):
     with pytest.raises(ConfigurationError) as caught:
         check_metric(EarlyStopConfig(metric=metric), {"de": None}, HEADS)
-    assert "expected one of de/loss, mean/loss, de/losses/masked_lm, de/losses/token, or SET" in str(caught.value)
+    assert (
+        "expected one of de/loss, mean/loss, de/losses/masked_lm, de/losses/token, or SET"
+        in str(caught.value)
+    )
     with pytest.raises(ConfigurationError, match="of which there is none"):
         check_metric(EarlyStopConfig(metric=metric), {}, HEADS)

@@ -49,7 +49,9 @@ OTHER_WEIGHTS = {
 def trained(one_rank, tmp_path_factory, shards):
     """A run of two steps."""
     folder = tmp_path_factory.mktemp("trained")
-    config = write_config(folder / "train.yaml", shards, folder / "run", steps=2, evaluate__max_rows=0)
+    config = write_config(
+        folder / "train.yaml", shards, folder / "run", steps=2, evaluate__max_rows=0
+    )
     assert one_rank.run(start, config, []) == [(0, "")]
     return folder
 
@@ -68,12 +70,24 @@ def test_what_is_offered_works(one_rank, trained, tmp_path, name):
 
 def test_rows_after_another_order_are_those_of_that_order(one_rank, trained, tmp_path):
     """After two steps of 8 rows, the rows of steps 3 and 4 are those that a run with the other seed reads there."""
-    for folder, words in ((tmp_path / "straight", []), (tmp_path / "changed", ["checkpoint.allow_changed=[data]"])):
+    for folder, words in (
+        (tmp_path / "straight", []),
+        (tmp_path / "changed", ["checkpoint.allow_changed=[data]"]),
+    ):
         if words:
             shutil.copytree(trained / "run", folder)
-        words = [*words, f"output={folder}", "steps=4", "data.seed=5", "data.lanes=2", "log.every=1"]
+        words = [
+            *words,
+            f"output={folder}",
+            "steps=4",
+            "data.seed=5",
+            "data.lanes=2",
+            "log.every=1",
+        ]
         assert one_rank.run(start, trained / "train.yaml", words) == [(0, "")]
-    labels = [[one["labels"] for one in steps(tmp_path / name)][-2:] for name in ("straight", "changed")]
+    labels = [
+        [one["labels"] for one in steps(tmp_path / name)][-2:] for name in ("straight", "changed")
+    ]
     assert labels[0] == labels[1]
 
 

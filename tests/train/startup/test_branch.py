@@ -17,7 +17,11 @@ DECAY = ("schedule={name: wsd, warmup: 1, decay_from: 4}", "steps=8")
 def trunk(tmp_path_factory, one_rank, shards):
     """Write a run of six steps at a constant rate with all its checkpoints, beside its configuration."""
     folder = tmp_path_factory.mktemp("branches")
-    keys = {"schedule": {"name": "constant", "warmup": 1}, "checkpoint": {"every": 2, "keep_last": 9}, "steps": 6}
+    keys = {
+        "schedule": {"name": "constant", "warmup": 1},
+        "checkpoint": {"every": 2, "keep_last": 9},
+        "steps": 6,
+    }
     write_config(folder / "c.yaml", shards, folder / "run", **keys)
     assert one_rank.run(start, folder / "c.yaml", ()) == [(0, "")]
     return folder
@@ -29,18 +33,25 @@ def losses(output):
 
 def contents(folder):
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    return {str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
+    return {
+        str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in paths
+    }
 
 
 def test_a_branch_continues_a_run_without_touching_it(trunk, one_rank):
     """Stopped in the middle and started again by the same command; a run that decays from the start is beside it."""
     before = contents(trunk / "run")
     branch = trunk / "run-decay-4"
-    assert one_rank.run(start, trunk / "c.yaml", (*DECAY, "schedule.steps=8", "steps=6")) == [(0, "")]
+    assert one_rank.run(start, trunk / "c.yaml", (*DECAY, "schedule.steps=8", "steps=6")) == [
+        (0, "")
+    ]
     assert sorted(losses(branch)) == [5, 6]
     assert one_rank.run(start, trunk / "c.yaml", (*DECAY, "schedule.steps=8")) == [(0, "")]
     assert contents(trunk / "run") == before
-    assert one_rank.run(start, trunk / "c.yaml", (*DECAY, f"output={trunk / 'straight'}")) == [(0, "")]
+    assert one_rank.run(start, trunk / "c.yaml", (*DECAY, f"output={trunk / 'straight'}")) == [
+        (0, "")
+    ]
     straight = losses(trunk / "straight")
     assert losses(branch) == {step: straight[step] for step in range(5, 9)}
     assert losses(branch)[6] != losses(trunk / "run")[6]
@@ -54,12 +65,19 @@ def test_what_a_branch_cannot_be(trunk, capsys):
         return load_config(TrainConfig, trunk / "c.yaml", overrides)
 
     assert dry_run(configured("schedule={name: wsd, decay_from: 2}", "steps=8")) == 0
-    assert "resume     from step-00000002: 2 of 8 steps are done; the schedule ends at 8" in capsys.readouterr().out
+    assert (
+        "resume     from step-00000002: 2 of 8 steps are done; the schedule ends at 8"
+        in capsys.readouterr().out
+    )
     with pytest.raises(ConfigurationError, match="holds no checkpoint of step 3, only of 2, 4, 6"):
         dry_run(configured("schedule={name: wsd, decay_from: 3}", "steps=8"))
-    with pytest.raises(ConfigurationError, match="decay_from: expected a step before the end of the schedule at 6"):
+    with pytest.raises(
+        ConfigurationError, match="decay_from: expected a step before the end of the schedule at 6"
+    ):
         dry_run(configured("schedule={name: wsd, decay_from: 6}"))
-    with pytest.raises(ConfigurationError, match=r"another run:\n  seed: 7 in the checkpoint, 8 now"):
+    with pytest.raises(
+        ConfigurationError, match=r"another run:\n  seed: 7 in the checkpoint, 8 now"
+    ):
         dry_run(configured("schedule={name: wsd, decay_from: 2}", "steps=8", "seed=8"))
     with pytest.raises(ConfigurationError, match=r"branch_from: .* needs schedule\.decay_from"):
         branch_point(configured(f"branch_from={trunk / 'run'}"))

@@ -34,12 +34,23 @@ def test_keeping_the_best_needs_evaluations():
 def test_shares_of_the_steps_are_those_of_the_first_start(tmp_path):
     phases = [{"shards": "a", "share": 0.1, "global_batch": 4}, {"shards": "b", "share": 0.01}]
     phases += [{"shards": "c", "share": 0.5, "learning_rate": 0.1}, {"shards": "d"}]
-    config = tiny(output=str(tmp_path), data__shards=None, data__phases=phases, schedule={"name": "linear"}, steps=40)
+    config = tiny(
+        output=str(tmp_path),
+        data__shards=None,
+        data__phases=phases,
+        schedule={"name": "linear"},
+        steps=40,
+    )
     filled = fill_in_phases(config)
     # 4 steps of 4 rows, less than half a step, 20 steps of 8 rows
     ends = [(str(phase.sets[0]), phase.until_samples) for phase in filled.data.phases]
     assert ends == [("a", 16), ("c", 176), ("d", None)]
-    assert [filled.data.learning_rate_at(samples) for samples in (15, 16, 175, 176)] == [None, 0.1, 0.1, None]
+    assert [filled.data.learning_rate_at(samples) for samples in (15, 16, 175, 176)] == [
+        None,
+        0.1,
+        0.1,
+        None,
+    ]
     # a run that has a checkpoint goes on
     save_yaml(to_plain(filled.with_horizon(40)), tmp_path / "config.yaml")
     (tmp_path / "checkpoints" / "step-00000004").mkdir(parents=True)
@@ -52,8 +63,15 @@ def published(shards, tmp_path_factory):
     """A BERT with both heads of its pretraining."""
     folder = tmp_path_factory.mktemp("published")
     size = open_shards(shards).manifest.tokenizer.vocab_size
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    transformers.BertForPreTraining(transformers.BertConfig(vocab_size=size, **sizes)).save_pretrained(folder)
+    sizes = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+    }
+    transformers.BertForPreTraining(
+        transformers.BertConfig(vocab_size=size, **sizes)
+    ).save_pretrained(folder)
     return folder
 
 

@@ -27,7 +27,13 @@ from tests.model.small_models import small_config
 from tests.recipes import trainings
 from tests.train.masked_set import write_config
 
-IDS = {"pad_token_id": 0, "unk_token_id": 1, "cls_token_id": 2, "sep_token_id": 3, "mask_token_id": 4}
+IDS = {
+    "pad_token_id": 0,
+    "unk_token_id": 1,
+    "cls_token_id": 2,
+    "sep_token_id": 3,
+    "mask_token_id": 4,
+}
 IDS |= {"bos_token_id": 5, "eos_token_id": 6}
 VOCABULARY = 60
 SMALLER = {"decoder_layers": 2, "ffn_dim": 24, "decoder_ffn_dim": 24}
@@ -72,7 +78,9 @@ def outputs_apart(ours, theirs):
         more = {"decoder_input_ids": ids}
     with torch.no_grad():
         found = next(iter(ours.logits(batch).values()))
-        expected = next(value for key, value in theirs(input_ids=ids, **more).items() if key.endswith("logits"))
+        expected = next(
+            value for key, value in theirs(input_ids=ids, **more).items() if key.endswith("logits")
+        )
     return (found - expected.view_as(found)).abs().max().item()
 
 
@@ -99,7 +107,10 @@ def test_every_template_has_a_class_or_a_key(model, tmp_path):
 
 REFUSED = {
     "deberta": ("model.position.disentangled.mask_decoder", {"parts=encoder": "DebertaModel"}),
-    "spanbert": ("model.heads", {"head=masked_lm": "DistilBertForMaskedLM", "parts=encoder": "DistilBertModel"}),
+    "spanbert": (
+        "model.heads",
+        {"head=masked_lm": "DistilBertForMaskedLM", "parts=encoder": "DistilBertModel"},
+    ),
     "coco_lm": ("model.position.kind: expected learned", {}),
     "elmo": ("model.family", {}),
     "ulmfit": ("model.family", {}),
@@ -107,7 +118,9 @@ REFUSED = {
 """Recipes that keep something that no class of transformers has, and what is left of them."""
 
 
-@pytest.mark.parametrize("training", [one for one in trainings() if "family" in one.keys.get("model", {})], ids=str)
+@pytest.mark.parametrize(
+    "training", [one for one in trainings() if "family" in one.keys.get("model", {})], ids=str
+)
 def test_every_recipe_has_a_class_or_says_what_to_change(training):
     config = training.keys["model"]
     if "classification" in config["heads"]:
@@ -137,7 +150,9 @@ def test_the_value_that_is_named_makes_it_exportable(config, changes):
     (key,) = changes
     assert fits.architecture
     assert not plan.architecture
-    named = re.search(rf"model\.{key}: expected (\w+)(?: or \w+)*, got {changes[key]}", plan.refusal)
+    named = re.search(
+        rf"model\.{key}: expected (\w+)(?: or \w+)*, got {changes[key]}", plan.refusal
+    )
     [again] = plans(replace(config, **changes | {key: named[1]}))
     assert again.architecture
 
@@ -181,7 +196,14 @@ def test_an_adapter_that_no_weight_can_hold_is_told():
 
 
 def adapter_of(name):
-    keys = {"family": "encoder", "dim": 8, "layers": 1, "attention_heads": 1, "ffn_dim": 8, "heads": {"masked_lm": 1.0}}
+    keys = {
+        "family": "encoder",
+        "dim": 8,
+        "layers": 1,
+        "attention_heads": 1,
+        "ffn_dim": 8,
+        "heads": {"masked_lm": 1.0},
+    }
     return model_of({**keys, "adapter": {"name": name}}).adapter
 
 
@@ -190,7 +212,9 @@ BERT = ["norm_place=post", "final_norm=false", "emb_norm=true", "activation=gelu
 
 def told(folder, shards, capsys, *keys):
     config = write_config(folder / "a.yaml", shards, folder / "run", steps=2, schedule__steps=2)
-    assert dry_run(load_config(TrainConfig, config, [f"model.{key}" for key in (*BERT, *keys)])) == 0
+    assert (
+        dry_run(load_config(TrainConfig, config, [f"model.{key}" for key in (*BERT, *keys)])) == 0
+    )
     return " ".join(capsys.readouterr().out.split())
 
 
@@ -199,7 +223,10 @@ def told(folder, shards, capsys, *keys):
     [
         (["position={maximum: 16}"], "export as DistilBertForMaskedLM of transformers"),
         (["position={maximum: 16, offset: 2}"], "export as RobertaForMaskedLM of transformers"),
-        (["position={kind: rope}"], "export not as it is: .* model.position.kind: expected learned, got rope"),
+        (
+            ["position={kind: rope}"],
+            "export not as it is: .* model.position.kind: expected learned, got rope",
+        ),
         (["norm_place=pre"], "export not as it is: .* model.norm_place: expected post, got pre"),
     ],
 )

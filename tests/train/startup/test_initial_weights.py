@@ -14,7 +14,12 @@ from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.registries import ADAPTERS
 from clozeline.train.checkpoint.stored_checkpoint import Index, steps_in
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.startup.initial_weights import OtherTokenizer, load_initial, translate, translate_source
+from clozeline.train.startup.initial_weights import (
+    OtherTokenizer,
+    load_initial,
+    translate,
+    translate_source,
+)
 from tests.model.checkpoints.published import VOCABULARY, saved
 from tests.train.masked_set import write_config
 from tests.train.runs import start
@@ -67,7 +72,9 @@ def test_another_head_is_new_and_said(folder):
     assert any("new: heads.lm.projection.weight" in line for line in filled.lines())
 
 
-@pytest.mark.parametrize(("key", "value"), [("eps", 1e-3), ("norm_place", "pre"), ("type_vocab_size", 5)])
+@pytest.mark.parametrize(
+    ("key", "value"), [("eps", 1e-3), ("norm_place", "pre"), ("type_vocab_size", 5)]
+)
 def test_another_body_is_refused(folder, key, value):
     said = message(fresh(folder, **{key: value}), folder)
     assert f"is another model: model.{key}: {value} here" in said
@@ -81,7 +88,11 @@ def test_a_body_with_other_parameters_is_refused(folder):
     for tensors in (lacking, {**source.tensors, "family.stack.other": torch.ones(1)}):
         with pytest.raises(ConfigurationError, match="only one of both models has family"):
             load_initial(model, replace(source, tensors=tensors))
-    matrix = next(key for key in lacking if key.startswith("family.stack.layers.0.") and lacking[key].dim() == 2)
+    matrix = next(
+        key
+        for key in lacking
+        if key.startswith("family.stack.layers.0.") and lacking[key].dim() == 2
+    )
     for other in (source.tensors[matrix][:-1], source.tensors[matrix][:, :-1]):
         with pytest.raises(ConfigurationError, match=f"{matrix} has shape"):
             load_initial(model, replace(source, tensors={**source.tensors, matrix: other}))
@@ -117,7 +128,9 @@ def test_a_run_begins_where_another_ended(tmp_path, one_rank, shards):
     one_rank.run(start, config, [f"output={first}", "steps=6"])
     words = [f"output={second}", "zero.stage=3", "optimizer.learning_rate=1e-12"]
     for steps, source in ((1, first), (2, tmp_path / "gone")):
-        assert one_rank.run(start, config, [*words, f"steps={steps}", f"model.init_from={source}"]) == [(0, "")]
+        assert one_rank.run(
+            start, config, [*words, f"steps={steps}", f"model.init_from={source}"]
+        ) == [(0, "")]
         assert heldout_loss(second) == pytest.approx(heldout_loss(first), rel=1e-6)
 
 
@@ -137,7 +150,9 @@ def test_further_ids_begin_near_their_parts(folder):
         for token, ids in parts.items():
             mean = theirs[list(ids)].mean(0) if ids else theirs[:known].mean(0)
             assert ((row[token] - mean).abs() <= 0.1 * theirs[:known].std(0) + 1e-6).all(), name
-        assert theirs.dim() == 1 or not torch.equal(row[known], row[known + 3]), "two ids of equal parts differ"
+        assert theirs.dim() == 1 or not torch.equal(row[known], row[known + 3]), (
+            "two ids of equal parts differ"
+        )
     old = fresh(folder)
     fill_from(old, folder)
     ids = torch.arange(1, 9)[None]
@@ -166,11 +181,16 @@ def test_a_head_for_other_classes_is_new(folder):
 
 
 @pytest.mark.parametrize(
-    "parts", [("embeddings",), ("none",), (r"family\.stack\.layers\.0\..*",)], ids=["embeddings", "none", "layer"]
+    "parts",
+    [("embeddings",), ("none",), (r"family\.stack\.layers\.0\..*",)],
+    ids=["embeddings", "none", "layer"],
 )
 def test_parts_of_the_source(folder, parts):
     """Copied are the named parameters, byte for byte; all others keep their initial values."""
-    begins = {"embeddings": ("family.tokens.", "family.stack.embeddings.", "family.stack.position."), "none": ()}
+    begins = {
+        "embeddings": ("family.tokens.", "family.stack.embeddings.", "family.stack.position."),
+        "none": (),
+    }
     expected = begins.get(parts[0], ("family.stack.layers.0.",))
     model = fresh(folder)
     untouched = fresh(folder)
@@ -185,12 +205,19 @@ def test_parts_of_the_source(folder, parts):
 
 def tensors(**more):
     length = IDS.shape[1]
-    return {"input_ids": IDS, "position_ids": torch.arange(length)[None], "lengths": torch.tensor([length]), **more}
+    return {
+        "input_ids": IDS,
+        "position_ids": torch.arange(length)[None],
+        "lengths": torch.tensor([length]),
+        **more,
+    }
 
 
 def built(folder, **changes):
     torch.manual_seed(2)
-    return build_model(replace(read_checkpoint(folder).config, **changes), VOCABULARY, {"pad": 0}).eval()
+    return build_model(
+        replace(read_checkpoint(folder).config, **changes), VOCABULARY, {"pad": 0}
+    ).eval()
 
 
 def weights(model):
@@ -217,7 +244,9 @@ def test_an_encoder_becomes_both_stacks(tmp_path):
         elif name.startswith("family."):
             assert torch.equal(value, source[taken]), name
     assert any(".cross." in name for name in after)
-    assert not [name for name in filled.fresh if ".cross." not in name and name.startswith("family.")]
+    assert not [
+        name for name in filled.fresh if ".cross." not in name and name.startswith("family.")
+    ]
 
 
 def test_an_encoder_decoder_gives_its_encoder(tmp_path):
@@ -232,7 +261,9 @@ def test_an_encoder_decoder_gives_its_encoder(tmp_path):
     )
     filled = fill_from(model, tmp_path)
     with torch.no_grad():
-        expected = transformers.BartModel.from_pretrained(tmp_path).eval().encoder(IDS).last_hidden_state
+        expected = (
+            transformers.BartModel.from_pretrained(tmp_path).eval().encoder(IDS).last_hidden_state
+        )
         torch.testing.assert_close(model.family(tensors()), expected, atol=1e-5, rtol=0)
     assert any(name.startswith("family.decoder.") for name in filled.unused)
     assert all(name.startswith("heads.") for name in filled.fresh)
@@ -255,9 +286,13 @@ def test_refusals(tmp_path, changes, message):
 @pytest.mark.parametrize("per_layer", [False, True])
 def test_a_table_of_distances_does_not_change_its_direction(per_layer):
     sizes = {"dim": 8, "layers": 1, "attention_heads": 2, "ffn_dim": 8, "heads": {"lm": 1.0}}
-    config = ModelConfig(family="decoder", position=PositionConfig(kind="t5", per_layer=per_layer), **sizes)
+    config = ModelConfig(
+        family="decoder", position=PositionConfig(kind="t5", per_layer=per_layer), **sizes
+    )
     part = "layers.0.position." if per_layer else "position."
     names = (f"family.stack.{part}table.weight", "family.stack.norm.weight")
-    found = translate(replace(config, family="encoder"), config, dict.fromkeys(names, torch.zeros(1)))
+    found = translate(
+        replace(config, family="encoder"), config, dict.fromkeys(names, torch.zeros(1))
+    )
     assert found.dropped == {names[0]}
     assert found.lacking == (f"family.stack.{part}",)

@@ -56,20 +56,27 @@ def labeled_set(folder, below):
     column = ColumnSpec("label", "uint8", "list", "a mood", role)
     content = rows(range(1, 17))
     values = [np.array([uid % below], np.uint8) for uid in range(16)]
-    labeled = Rows(fixed(np.arange(1, 17)), {**content.columns, "label": Ragged.from_lists(values, np.uint8)})
+    labeled = Rows(
+        fixed(np.arange(1, 17)), {**content.columns, "label": Ragged.from_lists(values, np.uint8)}
+    )
     facts = {**objective("encoder"), "heads": ["mood"]}
     return write_set(folder, [labeled], columns=(IDS, column), objective=facts).path
 
 
 def check(tmp_path, manifest, head, **changes):
     changes = {"model__heads": {"mood": head}, "evaluate__max_rows": 0, **changes}
-    return check_start(load_config(TrainConfig, write_config(tmp_path / "t.yaml", manifest, tmp_path, **changes)), 1)
+    return check_start(
+        load_config(TrainConfig, write_config(tmp_path / "t.yaml", manifest, tmp_path, **changes)),
+        1,
+    )
 
 
 def test_labels_of_rows(tmp_path):
     manifest = labeled_set(tmp_path / "train", below=4)
     with temporary_module(HEADS, "mood", OF_ROWS, tmp_path / "modules"):
-        with pytest.raises(ConfigurationError, match=r"heads\.mood: .*3 classes.*column label .*below 4"):
+        with pytest.raises(
+            ConfigurationError, match=r"heads\.mood: .*3 classes.*column label .*below 4"
+        ):
             check(tmp_path, manifest, {"classes": 3})
         check(tmp_path, manifest, {"classes": 4})
         check(tmp_path, manifest, {"classes": 5})
@@ -84,7 +91,9 @@ def test_held_out_labels_count_too(tmp_path):
         check(tmp_path, manifest, {"classes": 3}, evaluate={}, data__heldout=heldout)
 
 
-@pytest.mark.parametrize(("source", "fits"), [(OF_POSITIONS, False), (NO_CLASSES, True), (ONE_SCORE, True)])
+@pytest.mark.parametrize(
+    ("source", "fits"), [(OF_POSITIONS, False), (NO_CLASSES, True), (ONE_SCORE, True)]
+)
 def test_a_head_that_declares_nothing_is_asked_for_its_scores(tmp_path, source, fits):
     """A head of several scores has as many classes, unless it says that its labels are none."""
     manifest = labeled_set(tmp_path / "train", below=4)

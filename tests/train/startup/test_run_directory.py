@@ -20,7 +20,9 @@ from tests.train.runs import start
 
 
 def test_one_run_at_a_time(tmp_path, shards):
-    config = load_config(TrainConfig, write_config(tmp_path / "train.yaml", shards, tmp_path / "run"))
+    config = load_config(
+        TrainConfig, write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
+    )
     with claim(config):
         with pytest.raises(ConfigurationError, match="in use by another process"):
             claim(config)
@@ -51,10 +53,20 @@ BOTH = ["metrics.jsonl", "events.jsonl"]
 
 @pytest.mark.parametrize(
     ("step", "content", "missing"),
-    [(0, None, []), (1, None, BOTH[1:]), (9, None, BOTH), (9, "", BOTH), (9, f"{sealed(step=9)}\n", [])],
+    [
+        (0, None, []),
+        (1, None, BOTH[1:]),
+        (9, None, BOTH),
+        (9, "", BOTH),
+        (9, f"{sealed(step=9)}\n", []),
+    ],
 )
-def test_a_resumed_run_announces_the_records_that_are_missing(tmp_path, shards, step, content, missing):
-    file = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", log={"every": 2, "tensorboard": False})
+def test_a_resumed_run_announces_the_records_that_are_missing(
+    tmp_path, shards, step, content, missing
+):
+    file = write_config(
+        tmp_path / "train.yaml", shards, tmp_path / "run", log={"every": 2, "tensorboard": False}
+    )
     config = load_config(TrainConfig, file, [])
     config.output.mkdir()
     for name in BOTH if content is not None else ():
@@ -62,9 +74,15 @@ def test_a_resumed_run_announces_the_records_that_are_missing(tmp_path, shards, 
     announced = []
     state = TrainState(step=step, samples=8 * step)
     journal = Journal(config.output, config.log, 0)
-    point = StartingPoint(config, state, SimpleNamespace(state=state, folder=config.output / f"step-{step:08d}"))
+    point = StartingPoint(
+        config, state, SimpleNamespace(state=state, folder=config.output / f"step-{step:08d}")
+    )
     prepare_directory(
-        point, state, open_datasets(config), journal, lambda event, **fields: announced.append((event, fields))
+        point,
+        state,
+        open_datasets(config),
+        journal,
+        lambda event, **fields: announced.append((event, fields)),
     )
     journal.close()
     assert announced == [("records_lost", {"file": name, "steps": step}) for name in missing]

@@ -16,7 +16,10 @@ PAGE = Path(__file__).parents[3] / "docs" / "adaptation.md"
 RUNS = {
     "lora": ["model.adapter={name: lora, rank: 2}"],
     "again": ["model.adapter={name: lora, rank: 2}", "seed=9"],
-    "prompted": ["model.adapter={name: prompt, length: 2}", "model.heads={masked_lm: {transform: false}}"],
+    "prompted": [
+        "model.adapter={name: prompt, length: 2}",
+        "model.heads={masked_lm: {transform: false}}",
+    ],
 }
 """Runs beside `runs/own`: two of one kind, and some with other heads."""
 
@@ -26,22 +29,32 @@ def folder(tmp_path_factory, one_rank, shards):
     """A run, those beside it, and one beside another."""
     folder = tmp_path_factory.mktemp("shared")
     position = {"model__position": {"maximum": 20}, "model__vocab_multiple": 64}
-    config = write_config(folder / "train.yaml", shards, folder / "runs" / "own", evaluate__max_rows=0, **position)
+    config = write_config(
+        folder / "train.yaml", shards, folder / "runs" / "own", evaluate__max_rows=0, **position
+    )
     for name in ("own", "other"):
-        assert one_rank.run(start, config, ["steps=2", f"output={folder / 'runs' / name}", f"seed={len(name)}"]) == [
-            (0, "")
-        ]
-    runs = {name: [*words, f"model.init_from={folder / 'runs' / 'own'}"] for name, words in RUNS.items()}
+        assert one_rank.run(
+            start, config, ["steps=2", f"output={folder / 'runs' / name}", f"seed={len(name)}"]
+        ) == [(0, "")]
+    runs = {
+        name: [*words, f"model.init_from={folder / 'runs' / 'own'}"] for name, words in RUNS.items()
+    }
     runs["elsewhere"] = [*RUNS["lora"], f"model.init_from={folder / 'runs' / 'other'}"]
     for name, words in runs.items():
         output = f"output={folder / 'runs' / name}"
-        assert one_rank.run(start, config, ["steps=2", "optimizer.learning_rate=0.05", output, *words]) == [(0, "")]
+        assert one_rank.run(
+            start, config, ["steps=2", "optimizer.learning_rate=0.05", output, *words]
+        ) == [(0, "")]
     return folder
 
 
 def rows():
     ids = torch.arange(FIRST_WORD, FIRST_WORD + 24).reshape(2, 12)
-    return {"input_ids": ids, "position_ids": torch.arange(12)[None], "lengths": torch.tensor([12, 9])}
+    return {
+        "input_ids": ids,
+        "position_ids": torch.arange(12)[None],
+        "lengths": torch.tensor([12, 9]),
+    }
 
 
 def scores(model):
@@ -65,7 +78,11 @@ def test_each_run_gives_its_scores_and_the_model_alone_gives_its_own_again(folde
         assert torch.equal(found, own_scores(folder / "runs" / name)), name
         assert (found - alone).abs().max() > 1e-3, name
         assert torch.equal(scores(shared.use(None)), alone), name
-    tables = [parameter for name, parameter in shared.model.named_parameters() if name.endswith("tokens.weight")]
+    tables = [
+        parameter
+        for name, parameter in shared.model.named_parameters()
+        if name.endswith("tokens.weight")
+    ]
     assert len(tables) == 1
 
 
@@ -80,7 +97,9 @@ def test_the_page_shows_it(folder, monkeypatch):
 
 def test_runs_beside_other_models_are_refused(folder):
     runs = folder / "runs"
-    with pytest.raises(ConfigurationError, match=r"elsewhere: has another base model than .*lora: family\."):
+    with pytest.raises(
+        ConfigurationError, match=r"elsewhere: has another base model than .*lora: family\."
+    ):
         SharedBase({"one": runs / "lora", "two": runs / "elsewhere"})
     with pytest.raises(ConfigurationError, match="own: trained no adapter"):
         SharedBase({"one": runs / "own"})

@@ -68,17 +68,23 @@ def test_the_parts_of_further_pieces(tmp_path):
     folder = tmp_path / "train_tokenizer" / "tokenizer"
     larger = trained.extend([(pieces[0], pieces[1]), ("e", "r"), ("Ã", "x")], folder)
     save_tokenizer(larger, "byte_bpe", folder)
-    other = compare_tokenizers(source(tmp_path / "model"), shard_set(tmp_path, larger.vocabulary.fingerprint))
+    other = compare_tokenizers(
+        source(tmp_path / "model"), shard_set(tmp_path, larger.vocabulary.fingerprint)
+    )
     assert list(other.parts.values()) == [tuple(low[:2]), tuple(rest), ()]
 
 
 def test_another_piece_at_an_id_is_refused(tmp_path):
-    with pytest.raises(ConfigurationError, match=rf"id {RESERVED + 1} is 'b' there, 'x' here; make the shards with"):
+    with pytest.raises(
+        ConfigurationError, match=rf"id {RESERVED + 1} is 'b' there, 'x' here; make the shards with"
+    ):
         compared(tmp_path, "abc", "axc")
 
 
 def test_where_one_is_not_found_nothing_is_compared(tmp_path):
     fingerprint = tokenizer(tmp_path / "train_tokenizer" / "tokenizer", "abc")
-    assert compare_tokenizers(source(tmp_path / "nowhere"), shard_set(tmp_path, fingerprint)) is None
+    assert (
+        compare_tokenizers(source(tmp_path / "nowhere"), shard_set(tmp_path, fingerprint)) is None
+    )
     tokenizer(tmp_path / "model" / "tokenizer", "abd")
     assert compare_tokenizers(source(tmp_path / "model"), shard_set(tmp_path, "f" * 64)) is None

@@ -52,7 +52,10 @@ def test_a_dry_run_shows_what_the_frozen_keys_of_a_run_do(folder, capsys):
     assert dry(folder, "steps=10") == 0
     said = re.sub(r"\n +", " ", capsys.readouterr().out)
     assert "run        done, step 4, step-00000004" in said
-    assert "resume     from step-00000004: 4 of 10 steps are done; the schedule ends at 4, as the run began" in said
+    assert (
+        "resume     from step-00000004: 4 of 10 steps are done; the schedule ends at 4, as the run began"
+        in said
+    )
     assert "length     10 steps (schedule ends at 4)" in said
     assert "parameters: tokens " in said
     assert "stage 0: " in said
@@ -91,10 +94,16 @@ def capability(monkeypatch):
 def begin(config, device, saved=None):
     if saved is None:
         return find_starting_point(config, "a set", 1, device, None)
-    state = TrainState(step=1, samples=8, frozen=saved.state.frozen, dataset="a set", shape=saved.state.shape)
+    state = TrainState(
+        step=1, samples=8, frozen=saved.state.frozen, dataset="a set", shape=saved.state.shape
+    )
     index = Index(state.plain(), {}, {}, [], {})
     return find_starting_point(
-        config, "a set", 1, device, StoredCheckpoint(Path("run/checkpoints/step-00000001"), index, state)
+        config,
+        "a set",
+        1,
+        device,
+        StoredCheckpoint(Path("run/checkpoints/step-00000001"), index, state),
     )
 
 

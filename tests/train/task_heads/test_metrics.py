@@ -29,7 +29,11 @@ from tests.shard_sets import fixed
 @pytest.mark.parametrize(
     ("answers", "predicted", "expected"),
     [
-        ([1, 1, 1, 0, 0], [1, 1, 0, 1, 0], {"accuracy": 0.6, "f1": 2 / 3, "matthews_correlation": 1 / 6}),
+        (
+            [1, 1, 1, 0, 0],
+            [1, 1, 0, 1, 0],
+            {"accuracy": 0.6, "f1": 2 / 3, "matthews_correlation": 1 / 6},
+        ),
         ([0, 1], [0, 0], {"accuracy": 0.5, "f1": 0.0, "matthews_correlation": 0.0}),
         ([0.0, 1.0, 2.0, 5.0], [0.0, 3.0, 4.0, 5.0], {"pearson": 12 / 14, "spearman": 1.0}),
         ([0.0, 1.0], [2.0, 2.0], {"pearson": 0.0, "spearman": 0.0}),
@@ -42,14 +46,21 @@ from tests.shard_sets import fixed
 def test_metrics_by_hand(answers, predicted, expected):
     """Where a side is constant, no correlation is defined; a class that is nowhere counts nothing."""
     facts = TaskFacts(
-        name="toy", head="classification", labels=("a", "b", "c"), positive=1, metrics=tuple(expected), high=6.0
+        name="toy",
+        head="classification",
+        labels=("a", "b", "c"),
+        positive=1,
+        metrics=tuple(expected),
+        high=6.0,
     )
     assert score(facts, np.array(answers), np.array(predicted)) == pytest.approx(expected)
 
 
 def test_every_metric_of_a_task_is_here():
     named = {metric for task in GLUE_TASKS.values() for metric in task.metrics}
-    assert named | {"macro_f1", "micro_f1", "subset_accuracy"} == set(METRICS)  # of SuperGLUE's CB and of own files
+    assert named | {"macro_f1", "micro_f1", "subset_accuracy"} == set(
+        METRICS
+    )  # of SuperGLUE's CB and of own files
     unknown = TaskFacts(name="toy", head="regression", metrics=("bleu",))
     with pytest.raises(ConfigurationError, match="no metric 'bleu'; known: accuracy"):
         score(unknown, np.zeros(2), np.zeros(2))
@@ -58,15 +69,22 @@ def test_every_metric_of_a_task_is_here():
 def test_metrics_of_several_classes_per_row():
     """Against counts by hand: micro over all cells, macro over classes, and rows that are right in every class."""
     metrics = ("micro_f1", "macro_f1", "subset_accuracy")
-    facts = TaskFacts(name="t", head="classification", labels=("a", "b", "c"), metrics=metrics, multi_label=True)
+    facts = TaskFacts(
+        name="t", head="classification", labels=("a", "b", "c"), metrics=metrics, multi_label=True
+    )
     generator = np.random.Generator(np.random.PCG64(3))
     answers, predicted = generator.integers(0, 2, (2, 30, 3))
-    both = [sum(map(min, *sides)) for sides in zip(answers.T.tolist(), predicted.T.tolist(), strict=True)]
+    both = [
+        sum(map(min, *sides))
+        for sides in zip(answers.T.tolist(), predicted.T.tolist(), strict=True)
+    ]
     sums = [int(answers[:, index].sum() + predicted[:, index].sum()) for index in range(3)]
     right = sum(one == two for one, two in zip(answers.tolist(), predicted.tolist(), strict=True))
     assert score(facts, answers, predicted) == {
         "micro_f1": pytest.approx(2 * sum(both) / sum(sums)),
-        "macro_f1": pytest.approx(sum(2 * one / two for one, two in zip(both, sums, strict=True)) / 3),
+        "macro_f1": pytest.approx(
+            sum(2 * one / two for one, two in zip(both, sums, strict=True)) / 3
+        ),
         "subset_accuracy": right / 30,
     }
 
@@ -75,17 +93,23 @@ def test_metrics_of_several_classes_per_row():
 def test_macro_f1_is_that_of_scikit_learn(seed):
     """Also where the task has classes that this split lacks; of several classes per row, over those that occur."""
     draw = np.random.default_rng(seed)
-    facts = TaskFacts(name="t", head="classification", labels=tuple("abcdef"), metrics=("macro_f1",))
+    facts = TaskFacts(
+        name="t", head="classification", labels=tuple("abcdef"), metrics=("macro_f1",)
+    )
     answers = draw.integers(0, 4, 20)
     predicted = draw.integers(1, 5, 20)
     expected = f1_score(answers, predicted, average="macro")
     assert score(facts, answers, predicted) == {"macro_f1": pytest.approx(expected)}
-    assert metrics_of([*map(str, answers)], [*map(str, predicted)])["macro_f1"] == pytest.approx(expected)
+    assert metrics_of([*map(str, answers)], [*map(str, predicted)])["macro_f1"] == pytest.approx(
+        expected
+    )
     several = np.zeros((20, 6), np.int64)
     several[np.arange(20), answers] = 1
     guessed = np.zeros_like(several)
     guessed[np.arange(20), predicted] = 1
-    assert score(replace(facts, multi_label=True), several, guessed) == {"macro_f1": pytest.approx(expected)}
+    assert score(replace(facts, multi_label=True), several, guessed) == {
+        "macro_f1": pytest.approx(expected)
+    }
 
 
 def test_answers_of_random_questions():
@@ -115,7 +139,9 @@ def test_parity_of_pairs_in_any_order():
 
 
 def rows_of(*targets):
-    records = [{"source": f"text {number}", "targets": accepted} for number, accepted in enumerate(targets)]
+    records = [
+        {"source": f"text {number}", "targets": accepted} for number, accepted in enumerate(targets)
+    ]
     columns = {"record": Ragged.from_lists([record_bytes(one) for one in records], np.uint8)}
     return Rows(fixed(np.arange(len(records))), columns)
 
@@ -131,18 +157,39 @@ def labeled_rows(targets):
 
 def test_the_signature_names_the_tokenizer():
     facts = TaskFacts(name="toy", head="lm", metrics=("bleu",))
-    assert "tok:zh" in scored_by(facts, labeled_rows(["我们喜欢小狗和猫。"]), {0: "我们"}).signatures["bleu"]
+    assert (
+        "tok:zh"
+        in scored_by(facts, labeled_rows(["我们喜欢小狗和猫。"]), {0: "我们"}).signatures["bleu"]
+    )
 
 
 def test_any_accepted_text_is_right_and_the_most_frequent_first_one_is_the_baseline():
     facts = TaskFacts(name="toy", head="lm", metrics=("exact_match",))
-    scored = scored_by(facts, rows_of(["one"], ["same"], ["same", "y"]), {0: "", 1: "same", 2: " y"})
+    scored = scored_by(
+        facts, rows_of(["one"], ["same"], ["same", "y"]), {0: "", 1: "same", 2: " y"}
+    )
     assert scored.metrics == {"exact_match": 2 / 3}
     assert scored.baselines == {"majority": {"exact_match": 2 / 3}}
 
 
-WRITTEN = ["equivalent", "not_equivalent", "equivalent", "equivalent", "not_equivalent", "not_equivalent", "equivalent"]
-READ = [" equivalent\n", "equivalent", "not_equivalent", "equivalent", "not_equivalent", "equivalentish", ""]
+WRITTEN = [
+    "equivalent",
+    "not_equivalent",
+    "equivalent",
+    "equivalent",
+    "not_equivalent",
+    "not_equivalent",
+    "equivalent",
+]
+READ = [
+    " equivalent\n",
+    "equivalent",
+    "not_equivalent",
+    "equivalent",
+    "not_equivalent",
+    "equivalentish",
+    "",
+]
 
 
 @pytest.mark.parametrize("task", ["cola", "mrpc", "mnli"])
@@ -151,7 +198,8 @@ def test_written_classes_have_the_metrics_of_glue(task):
     facts = reader_of("glue", as_text=True, task=task).facts
     golds = [facts.words[0 if gold.startswith("not") else 1] for gold in WRITTEN]
     outputs = [
-        facts.words[0 if text.strip().startswith("not") else 1] if text.strip() in WRITTEN else text for text in READ
+        facts.words[0 if text.strip().startswith("not") else 1] if text.strip() in WRITTEN else text
+        for text in READ
     ]
     rows = labeled_rows(golds)
     scored = scored_by(facts, rows, dict(enumerate(outputs)))
@@ -181,7 +229,10 @@ def test_written_numbers_have_the_metrics_of_glue():
     answers = [float(gold) for gold in golds]
     found = [0.2, 1.0, 3.0, 0.0, 4.6, 0.0]
     assert scored.metrics == pytest.approx(
-        {"pearson": stats.pearsonr(answers, found)[0], "spearman": stats.spearmanr(answers, found)[0]}
+        {
+            "pearson": stats.pearsonr(answers, found)[0],
+            "spearman": stats.spearmanr(answers, found)[0],
+        }
     )
     assert scored.unparsable == 2
     assert scored.metrics.keys() == set(reader_of("glue", task="stsb").facts.metrics)
@@ -217,7 +268,8 @@ def test_characters_are_words_where_no_spaces_are(language, metric):
 
 
 @pytest.mark.parametrize(
-    ("language", "tokenize"), [("zh", "zh"), ("ja", "char"), ("lo", "char"), ("km", "char"), ("th", "char")]
+    ("language", "tokenize"),
+    [("zh", "zh"), ("ja", "char"), ("lo", "char"), ("km", "char"), ("th", "char")],
 )
 @pytest.mark.parametrize("named", [True, False])
 def test_bleu_by_language_or_script(language, tokenize, named):
@@ -225,7 +277,9 @@ def test_bleu_by_language_or_script(language, tokenize, named):
     found, gold = UNSPACED.get(language, ("แมวนอนหลับ", "แมวนอนอยู่"))
     facts = TaskFacts(name="toy", head="lm", metrics=("bleu", "chrf"))
     scores = text_metrics(facts, [found], [[gold]], language if named else "und")
-    assert scores["bleu"] == pytest.approx(corpus_bleu([found], [[gold]], tokenize=tokenize).score / 100)
+    assert scores["bleu"] == pytest.approx(
+        corpus_bleu([found], [[gold]], tokenize=tokenize).score / 100
+    )
     assert scores["bleu"] > corpus_bleu([found], [[gold]]).score / 100
     assert scores["chrf"] == pytest.approx(corpus_chrf([found], [[gold]]).score / 100)
 
@@ -244,7 +298,9 @@ def test_metrics_are_those_of_the_libraries():
     scorer = RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=True)
     for name in ("rouge1", "rouge2", "rougeL"):
         pairs = zip(TEXTS, GOLDS, strict=True)
-        best = [max(scorer.score(gold, text)[name].fmeasure for gold in given) for text, given in pairs]
+        best = [
+            max(scorer.score(gold, text)[name].fmeasure for gold in given) for text, given in pairs
+        ]
         assert found[name] == pytest.approx(np.mean(best))
     assert found["exact_match"] == 0
 

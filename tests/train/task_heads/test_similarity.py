@@ -37,14 +37,25 @@ def opened(folder, task):
     """A model that has learned nothing yet, as a run of the task."""
     files = folder / "files"
     files.mkdir()
-    rows = [(f"{WORDS[i % 7]} {WORDS[i % 5 + 3]} film", f"{WORDS[i % 4]} {WORDS[i % 6]}", i % 6) for i in range(40)]
+    rows = [
+        (f"{WORDS[i % 7]} {WORDS[i % 5 + 3]} film", f"{WORDS[i % 4]} {WORDS[i % 6]}", i % 6)
+        for i in range(40)
+    ]
     for split in ("train", "dev"):
         table = "".join(f"{first}\t{second}\t{score}\n" for first, second, score in rows)
-        (files / f"{split}.tsv").write_text(f"sentence1\tsentence2\tscore\n{table}", encoding="utf-8")
-    given = ", ".join(f"{{path: {files / split}.tsv, source: {split}}}" for split in ("train", "dev"))
+        (files / f"{split}.tsv").write_text(
+            f"sentence1\tsentence2\tscore\n{table}", encoding="utf-8"
+        )
+    given = ", ".join(
+        f"{{path: {files / split}.tsv, source: {split}}}" for split in ("train", "dev")
+    )
     recipe = folder / "recipe.yaml"
     recipe.write_text(f"corpus: toy\nseed: 1\ntasks: {READERS[task]}\n", encoding="utf-8")
-    words = [f"input=[{given}]", f"tokenizer.path={write_vocabulary(folder / 'words')}", f"output={folder / 'out'}"]
+    words = [
+        f"input=[{given}]",
+        f"tokenizer.path={write_vocabulary(folder / 'words')}",
+        f"output={folder / 'out'}",
+    ]
     assert main(["--config", str(recipe), *words]) == 0
     (sets,) = (folder / "out" / "tasks").glob("*/train")
     train, dev = (open_shards(sets.with_name(split)) for split in ("train", "dev"))
@@ -87,10 +98,17 @@ def test_cosines_and_their_rank_correlation(tmp_path):
     assert sum(map(len, shares)) == len(rows) == 40
     scores = scores_of(run, rows, found)
     targets = rows.columns["target"].values
-    assert scores["metrics"]["spearman"] == pytest.approx(stats.spearmanr(targets, expected).statistic, abs=1e-6)
-    shared = [alike(*(Counter(row[side].tolist()) for side in ("input_ids", "input_ids_b"))) for row in rows]
+    assert scores["metrics"]["spearman"] == pytest.approx(
+        stats.spearmanr(targets, expected).statistic, abs=1e-6
+    )
+    shared = [
+        alike(*(Counter(row[side].tolist()) for side in ("input_ids", "input_ids_b")))
+        for row in rows
+    ]
     assert scores["baselines"].keys() == {"words"}
-    assert scores["baselines"]["words"]["spearman"] == pytest.approx(stats.spearmanr(targets, shared).statistic)
+    assert scores["baselines"]["words"]["spearman"] == pytest.approx(
+        stats.spearmanr(targets, shared).statistic
+    )
     assert not scores["degenerate"]
     assert "spearman" in "\n".join(lines_of(scores))
 
@@ -100,7 +118,8 @@ def test_aligned_texts_find_each_other(tmp_path):
     run = opened(tmp_path, "bitext")
     rows = set_rows(run.shards)
     first, second = (
-        torch.stack([vector(run, row[side].tolist()) for row in rows]) for side in ("input_ids", "input_ids_b")
+        torch.stack([vector(run, row[side].tolist()) for row in rows])
+        for side in ("input_ids", "input_ids_b")
     )
     cosines = cosine_similarity(first[:, None], second[None], dim=-1)
     expected = (cosines.diagonal() >= cosines.amax(1) - 1e-5).double().tolist()
@@ -109,12 +128,16 @@ def test_aligned_texts_find_each_other(tmp_path):
     assert 0 < sum(expected) < len(rows)
     scores = scores_of(run, rows, found)
     assert scores["metrics"] == {"accuracy": pytest.approx(sum(expected) / len(rows))}
-    counts = [[Counter(row[side].tolist()) for row in rows] for side in ("input_ids", "input_ids_b")]
+    counts = [
+        [Counter(row[side].tolist()) for row in rows] for side in ("input_ids", "input_ids_b")
+    ]
     nearest = [
         alike(one, counts[1][row]) >= max(alike(one, other) for other in counts[1]) - 1e-9
         for row, one in enumerate(counts[0])
     ]
-    assert scores["baselines"] == {"words": {"accuracy": pytest.approx(sum(nearest) / len(nearest))}}
+    assert scores["baselines"] == {
+        "words": {"accuracy": pytest.approx(sum(nearest) / len(nearest))}
+    }
 
 
 @pytest.mark.parametrize(
@@ -127,7 +150,9 @@ def test_aligned_texts_find_each_other(tmp_path):
     ],
 )
 def test_a_set_gives_the_head_its_lowest_positive_score_and_its_range(head, alike_from, expected):
-    facts = TaskFacts(name="t", head="similarity", metrics=("spearman",), high=5.0, alike=alike_from)
+    facts = TaskFacts(
+        name="t", head="similarity", metrics=("spearman",), high=5.0, alike=alike_from
+    )
     model = small_config("encoder", heads={"similarity": head})
     found = Similarity(facts).configure(model, "similarity", "here")
     assert (found.alike, found.range) == expected
@@ -145,7 +170,9 @@ def test_crops_and_stored_views_are_second_texts():
     }
     ids = [[2, 11, 5, 13, 5, 3], [2, 5, 22, 3, 0, 0], [2, 31, 3, 0, 0, 0], [2, 41, 3, 0, 0, 0]]
     columns = {name: Ragged.from_lists(values, np.int64) for name, values in lists.items()}
-    batch = HeadBatch(columns, columns, {}, np.array(ids), np.array([len(row) for row in original]), 0)
+    batch = HeadBatch(
+        columns, columns, {}, np.array(ids), np.array([len(row) for row in original]), 0
+    )
     found = {name: tensor.tolist() for name, tensor in Similarity.tensors(batch).items()}
     assert found["input_ids_b"] == [[2, 12, 13, 14, 3], [2, 21, 3, 0, 0], [7, 8, 9, 0, 0], [0] * 5]
     assert found["lengths_b"] == [5, 3, 3, 0]

@@ -68,10 +68,20 @@ def test_the_best_accepted_answer_counts():
 def letters(folder, texts):
     """A tokenizer that cuts words into letters, as WordPiece with no longer pieces does."""
     found = sorted({letter for letter in texts if not letter.isspace()})
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *found, *(f"##{letter}" for letter in found)]
+    pieces = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *found,
+        *(f"##{letter}" for letter in found),
+    ]
     path = folder / "vocab.txt"
     path.write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
-    return AnswerRows(V1, Form(FRAMES["bert"], 40, 9), import_tokenizer(path, folder / "ours"), "corpus", "f")
+    return AnswerRows(
+        V1, Form(FRAMES["bert"], 40, 9), import_tokenizer(path, folder / "ours"), "corpus", "f"
+    )
 
 
 def perfect(rows):
@@ -86,7 +96,9 @@ def perfect(rows):
 
 def batch_of(rows):
     collate = Collate("encoder", roles_of(rows.columns), SPECIAL)
-    return collate({name: rows.columns[name] for name in collate.columns}, np.ones(len(rows), np.float32))
+    return collate(
+        {name: rows.columns[name] for name in collate.columns}, np.ones(len(rows), np.float32)
+    )
 
 
 def scored_by(facts, rows):
@@ -99,11 +111,21 @@ def scored_by(facts, rows):
 @pytest.mark.parametrize("stride", [9, None, 128])
 def test_perfect_scores_give_the_answers_of_any_text(tmp_path, stride):
     """With combining marks, emoji, Han, odd spaces, an answer that occurs twice, and windows of a stride above them."""
-    wanted = ["Ro\u0301bot \U0001f600\u00a0ate", "北京烤鸭", "京", "1,000", "ducks", "(ducks)", "the\tpark", "ducks."]
+    wanted = [
+        "Ro\u0301bot \U0001f600\u00a0ate",
+        "北京烤鸭",
+        "京",
+        "1,000",
+        "ducks",
+        "(ducks)",
+        "the\tpark",
+        "ducks.",
+    ]
     kind = letters(tmp_path, ROBOT + "Wherat?")
     kind.form = Form(FRAMES["bert"], 40, stride)
     items = [
-        Question("What?", ROBOT, ((ROBOT.rindex(text), text),), str(place), place) for place, text in enumerate(wanted)
+        Question("What?", ROBOT, ((ROBOT.rindex(text), text),), str(place), place)
+        for place, text in enumerate(wanted)
     ]
     rows = kind.rows(items)
     assert kind.counts["windows"] >= 2 * len(items)
@@ -116,7 +138,10 @@ def test_no_answer_wins_where_every_window_says_so(tmp_path):
     kind = letters(tmp_path, ROBOT + "What?")
     kind.facts = V2
     rows = kind.rows(
-        [Question("What?", ROBOT, (), "a", 0), Question("What?", ROBOT, ((ROBOT.index("北"), "北"),), "b", 1)]
+        [
+            Question("What?", ROBOT, (), "a", 0),
+            Question("What?", ROBOT, ((ROBOT.index("北"), "北"),), "b", 1),
+        ]
     )
     scored = scored_by(V2, rows)
     assert scored.metrics["f1"] == scored.metrics["answerable_f1"] == 1.0
@@ -130,7 +155,10 @@ def test_answers_begin_where_they_have_most_context(tmp_path):
     rows = kind.rows([Question("What?", ROBOT, ((0, "Ro\u0301bot"),), "a", 0)])
     assert len(questions_of(rows)[0].rows) == len(rows) > 2
     scores = torch.zeros(len(rows), int(rows.columns["input_ids"].lengths.max()), 2)
-    edges = [int(places[-1]) for places in (rows.columns["answer_places"][row] for row in range(len(rows)))]
+    edges = [
+        int(places[-1])
+        for places in (rows.columns["answer_places"][row] for row in range(len(rows)))
+    ]
     scores[torch.arange(len(rows)), edges] = 9.0
     for row, (score, first, _, _) in enumerate(Span(V1).read(scores, batch_of(rows), rows)):
         owned = set(rows.columns["owned_places"][row].tolist())
@@ -138,11 +166,17 @@ def test_answers_begin_where_they_have_most_context(tmp_path):
         assert (score == 18.0) == (edges[row] in owned)
     scores[0, 3] = torch.nan
     with pytest.raises(IntegrityError, match="are not finite"):
-        Span(V1).read(scores, batch_of(rows) | {"answer_places": torch.ones(scores.shape[:2], dtype=torch.bool)}, rows)
+        Span(V1).read(
+            scores,
+            batch_of(rows) | {"answer_places": torch.ones(scores.shape[:2], dtype=torch.bool)},
+            rows,
+        )
 
 
 QUESTIONS = st.lists(
-    st.tuples(st.integers(-20, 20), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.booleans()), min_size=1, max_size=12
+    st.tuples(st.integers(-20, 20), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.booleans()),
+    min_size=1,
+    max_size=12,
 )
 
 

@@ -7,7 +7,13 @@ from tests.train.data.stream.test_collate import collated
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4)), max_size=3), min_size=1, max_size=5))
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4)), max_size=3),
+        min_size=1,
+        max_size=5,
+    )
+)
 def test_neighbors_of_spans_equal_a_slow_loop(rows):
     """Each span as (tokens before it, its length); the rows end with one more token."""
     lists = {

@@ -15,7 +15,9 @@ from clozeline.train.task_heads.tagging import Sentence, Tagging
 from tests.pipeline.task_files import write_vocabulary
 
 LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
-FACTS = TaskFacts(name="ner", head="tagging", labels=LABELS, metrics=("entity_f1", "strict_entity_f1", "accuracy"))
+FACTS = TaskFacts(
+    name="ner", head="tagging", labels=LABELS, metrics=("entity_f1", "strict_entity_f1", "accuracy")
+)
 POS = TaskFacts(name="pos", head="tagging", labels=("NOUN", "PROPN", "VERB"), metrics=("accuracy",))
 
 
@@ -33,7 +35,10 @@ POS = TaskFacts(name="pos", head="tagging", labels=("NOUN", "PROPN", "VERB"), me
 )
 def test_both_modes(gold, found, lenient, strict):
     scores = Tagging(FACTS).metrics([gold.split()], [found.split()])
-    assert (scores["entity_f1"], scores["strict_entity_f1"]) == (pytest.approx(lenient), pytest.approx(strict))
+    assert (scores["entity_f1"], scores["strict_entity_f1"]) == (
+        pytest.approx(lenient),
+        pytest.approx(strict),
+    )
     right = sum(one == other for one, other in zip(gold.split(), found.split(), strict=True))
     assert scores["accuracy"] == right / len(gold.split())
 
@@ -44,7 +49,11 @@ def rows_of(tmp_path, items, length=8):
 
 
 ITEMS = [
-    TaggedWords(("a", "film", "with", "no", "heart", ".", "one", "good", "plot"), (0, 1, 2, 0, 3, 0, 1, 2, 2), 0),
+    TaggedWords(
+        ("a", "film", "with", "no", "heart", ".", "one", "good", "plot"),
+        (0, 1, 2, 0, 3, 0, 1, 2, 2),
+        0,
+    ),
     TaggedWords(("plot", "\u200d", "bad"), (3, 4, 0), 1),
 ]
 
@@ -54,7 +63,9 @@ def test_sentences_are_put_together_from_windows(tmp_path):
     found = sorted(Tagging(FACTS).sentences(rows), key=lambda one: len(one.words))
     assert [one.words for one in found] == [ITEMS[1].words, ITEMS[0].words]
     assert [len(one.rows) for one in found] == [1, 2]
-    assert [one.tags for one in found] == [tuple(LABELS[tag] for tag in item.tags) for item in reversed(ITEMS)]
+    assert [one.tags for one in found] == [
+        tuple(LABELS[tag] for tag in item.tags) for item in reversed(ITEMS)
+    ]
 
 
 def test_right_predictions_score_one_but_for_words_without_tokens(tmp_path):
@@ -65,7 +76,10 @@ def test_right_predictions_score_one_but_for_words_without_tokens(tmp_path):
     assert scored.count == 12
     assert scored.metrics["accuracy"] == pytest.approx(11 / 12)
     assert scored.metrics["entity_f1"] == scored.metrics["argmax_entity_f1"] == pytest.approx(3 / 4)
-    assert scored.baselines["most_frequent_tag"]["accuracy"] >= scored.baselines["majority"]["accuracy"]
+    assert (
+        scored.baselines["most_frequent_tag"]["accuracy"]
+        >= scored.baselines["majority"]["accuracy"]
+    )
 
 
 def test_the_best_word_by_word_and_the_best_sequence():
@@ -74,8 +88,13 @@ def test_the_best_word_by_word_and_the_best_sequence():
     scores[0, 1] = torch.tensor([1.0, 2.0, 3.0, 0.0, 0.0])
     scores[0, 3] = torch.tensor([1.0, 0.0, 3.0, 0.0, 0.0])
     tensors = {"label_index": torch.tensor([1, 2, 3])}
-    columns = {"tag_positions": [[1, 2, 3], []], "word_numbers": [[NO_WORD, 0, NO_WORD, 1], [NO_WORD] * 4]}
-    rows = Rows({}, {name: Ragged.from_lists(values, np.uint16) for name, values in columns.items()})
+    columns = {
+        "tag_positions": [[1, 2, 3], []],
+        "word_numbers": [[NO_WORD, 0, NO_WORD, 1], [NO_WORD] * 4],
+    }
+    rows = Rows(
+        {}, {name: Ragged.from_lists(values, np.uint16) for name, values in columns.items()}
+    )
     assert Tagging(FACTS).read(scores, tensors, rows) == [[[2, 2], [1, 2]], [[], []]]
     assert Tagging(POS).read(scores[:, :, :3], tensors, rows) == [[[2, 2], [2, 2]], [[], []]]
     scores[0, 1, 0] = torch.nan
@@ -87,7 +106,10 @@ def test_baselines():
     def sentence(text, tags):
         return Sentence(tuple(text.split()), tuple(tags.split()), ())
 
-    train = [sentence("runs runs runs Ada", "VERB VERB NOUN PROPN"), sentence("cat dog", "NOUN NOUN")]
+    train = [
+        sentence("runs runs runs Ada", "VERB VERB NOUN PROPN"),
+        sentence("cat dog", "NOUN NOUN"),
+    ]
     found = Tagging(POS).baselines(train, [sentence("runs Bob bird Ada", "VERB PROPN NOUN PROPN")])
     assert found["majority"] == [["NOUN"] * 4]
     assert found["most_frequent_tag"] == [["VERB", "NOUN", "NOUN", "PROPN"]]

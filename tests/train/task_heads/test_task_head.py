@@ -28,7 +28,12 @@ from clozeline.pipeline.tasks.readers import (
 )
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.runs.evaluation.task_run import set_rows
-from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, build_rows, read_unlabeled, task_reader
+from clozeline.tools.runs.inference.unlabeled_rows import (
+    InputColumns,
+    build_rows,
+    read_unlabeled,
+    task_reader,
+)
 from clozeline.train.registries import TASK_HEADS
 from clozeline.train.task_heads import task_head_of
 from clozeline.train.task_heads._bag_of_words import fit_predict
@@ -42,14 +47,25 @@ from clozeline.train.task_heads.tagging import Tagging
 from tests.contracts import contract
 from tests.model.generation.test_generate import perturbed
 from tests.model.small_models import small_config
-from tests.pipeline.task_files import make_chat_sets, make_choice_sets, make_sets, open_split, sentences
+from tests.pipeline.task_files import (
+    make_chat_sets,
+    make_choice_sets,
+    make_sets,
+    open_split,
+    sentences,
+)
 
 READER = SimpleNamespace(options=SimpleNamespace(prefix="summarize: "))
-HEADS = [name for name in TASK_HEADS.available() if issubclass(TASK_HEADS.load_class(name), TaskHead)]
+HEADS = [
+    name for name in TASK_HEADS.available() if issubclass(TASK_HEADS.load_class(name), TaskHead)
+]
 
 
 def answers(head, **facts):
-    return task_head_of(TaskFacts(**({"name": "t", "head": head, "metrics": (), "labels": ("a", "b")} | facts)), head)
+    return task_head_of(
+        TaskFacts(**({"name": "t", "head": head, "metrics": (), "labels": ("a", "b")} | facts)),
+        head,
+    )
 
 
 def test_a_row_counts_once():
@@ -71,7 +87,10 @@ def test_each_row_is_predicted_once_among_rows_of_its_length(size):
         batches.append([own.tolist() for own in part.columns["input_ids"]])
         return torch.tensor([float(sum(own)) for own in batches[-1]]), {}
 
-    shares = [Regression(NUMBER).predict(SimpleNamespace(forward=forward), rows, rank, size) for rank in range(size)]
+    shares = [
+        Regression(NUMBER).predict(SimpleNamespace(forward=forward), rows, rank, size)
+        for rank in range(size)
+    ]
     assert merge_shares(shares, 150) == {row: float(sum(own)) for row, own in enumerate(lists)}
     order = [batches[at] for at in ([0, 1, 2, 3, 4] if size == 1 else [0, 2, 4, 1, 3])]
     assert [own for batch in order for own in batch] == sorted(lists, key=len)
@@ -82,10 +101,16 @@ def test_generated_texts_are_those_of_single_prompts_without_special_tokens():
     network = perturbed("decoder")
     end = 17
     prompts = [[number, *range(number % 5)] for number in range(1, 37)]
-    vocabulary = SimpleNamespace(id_of=lambda *_: end, folder=Path("nowhere"), special=[at < 5 for at in range(37)])
+    vocabulary = SimpleNamespace(
+        id_of=lambda *_: end, folder=Path("nowhere"), special=[at < 5 for at in range(37)]
+    )
     tokenizer = SimpleNamespace(vocabulary=vocabulary, decode=lambda ids: f" {ids} ")
-    objective = SimpleNamespace(options={"max_length": 6}, frame=SimpleNamespace(decoder_start=None), label="toy")
-    task = SimpleNamespace(model=network, tokenizer=tokenizer, manifest=SimpleNamespace(objective=objective))
+    objective = SimpleNamespace(
+        options={"max_length": 6}, frame=SimpleNamespace(decoder_start=None), label="toy"
+    )
+    task = SimpleNamespace(
+        model=network, tokenizer=tokenizer, manifest=SimpleNamespace(objective=objective)
+    )
     rows = Rows({}, {"input_ids": Ragged.from_lists(prompts, np.uint16)})
     answer = Lm(TaskFacts(name="toy", head="lm", metrics=("exact_match",), words=("[9]",)))
     found = merge_shares([answer.predict(task, rows, rank, 2) for rank in range(2)], len(prompts))
@@ -126,13 +151,19 @@ def test_a_table_has_a_column_for_each_field_of_a_record(head):
 
 
 def item(head, values, key=None):
-    return answers(head, labels=("a", "b") if head == "classification" else ()).item(values, READER, 4, key)
+    return answers(head, labels=("a", "b") if head == "classification" else ()).item(
+        values, READER, 4, key
+    )
 
 
 @pytest.mark.parametrize(
     ("head", "values", "expected"),
     [
-        ("classification", {"text": [" a ", None, "b"], "text_pair": ["c"]}, LabeledText(("a b", "c"), 0, 0.0, 4)),
+        (
+            "classification",
+            {"text": [" a ", None, "b"], "text_pair": ["c"]},
+            LabeledText(("a b", "c"), 0, 0.0, 4),
+        ),
         ("regression", {"text": ["a"]}, LabeledText(("a",), None, 0.0, 4)),
         ("classification", {"text": [" "]}, Rejected("empty_text", 4)),
         ("classification", {"text": [7]}, Rejected("fields", 4)),
@@ -142,8 +173,16 @@ def item(head, values, key=None):
         ("tagging", {"words": [None]}, Rejected("empty_text", 4)),
         ("span", {"question": [" "], "context": ["Ada."]}, Rejected("empty_text", 4)),
         ("span", {"question": ["Who?"], "context": [7]}, Rejected("fields", 4)),
-        ("span", {"question": ["Who?"], "context": [" Ada. "]}, Question("Who?", " Ada. ", (), "4", 4)),
-        ("multiple_choice", {"context": ["a"], "choices": [["b", "c "]]}, Choices("a", ("b", "c"), 0, 4)),
+        (
+            "span",
+            {"question": ["Who?"], "context": [" Ada. "]},
+            Question("Who?", " Ada. ", (), "4", 4),
+        ),
+        (
+            "multiple_choice",
+            {"context": ["a"], "choices": [["b", "c "]]},
+            Choices("a", ("b", "c"), 0, 4),
+        ),
         (
             "multiple_choice",
             {"context": ["a"], "choices": ["b", "c"], "begin": ["He"]},
@@ -174,7 +213,9 @@ def test_a_source_is_a_message_of_the_run_template(tmp_path):
 
 
 ONE = TaskFacts(name="toy", head="classification", labels=("0", "1"), metrics=("accuracy",))
-SEVERAL = TaskFacts(name="t", head="classification", labels=("a", "b", "c"), metrics=(), multi_label=True)
+SEVERAL = TaskFacts(
+    name="t", head="classification", labels=("a", "b", "c"), metrics=(), multi_label=True
+)
 NUMBER = TaskFacts(name="toy", head="regression", metrics=("pearson",))
 
 
@@ -185,11 +226,15 @@ def opened_task(folder):
 def test_texts_and_answers_are_those_of_the_file(tmp_path):
     shards = open_shards(make_sets(tmp_path) / "dev")
     gold = Classification(ONE).gold(opened_task(tmp_path), set_rows(shards))
-    expected = [(text.replace(" .", "."), str(label)) for text, label in sentences(81)[60:]]  # BERT's decoder joins it
+    expected = [
+        (text.replace(" .", "."), str(label)) for text, label in sentences(81)[60:]
+    ]  # BERT's decoder joins it
     assert sorted((entry["texts"][0], entry["gold"]) for entry in gold.values()) == sorted(expected)
     file = tmp_path / "files" / "dev.tsv"
     reader = task_reader(shards.manifest)
-    items = read_unlabeled(file, Classification(ONE), reader, InputColumns())  # a second text is optional
+    items = read_unlabeled(
+        file, Classification(ONE), reader, InputColumns()
+    )  # a second text is optional
     assert [item.texts for item, _ in items] == [(text,) for text, _ in sentences(81)[60:]]
 
 
@@ -217,11 +262,15 @@ def test_the_most_frequent_class_and_the_mean(tmp_path, answer, name, dtype, val
 def test_words_decide_where_they_do():
     train = [(f"a {'good' if number % 2 else 'bad'} film {number}",) for number in range(40)]
     assert fit_predict(train, np.arange(40) % 2, [("good plot",), ("bad plot",)]).tolist() == [1, 0]
-    assert fit_predict([("x",), ("y",)], np.array([1, 1]), [("x",)]).tolist() == [1], "of one class alone"
+    assert fit_predict([("x",), ("y",)], np.array([1, 1]), [("x",)]).tolist() == [1], (
+        "of one class alone"
+    )
 
 
 def test_a_missing_side_is_empty_and_several_classes_err_by_the_worst():
-    assert fit_predict([("x", "z"), ("y",)], np.array([1, 0]), [("x",), ("y", "")], sides=2).tolist() == [1, 0]
+    assert fit_predict(
+        [("x", "z"), ("y",)], np.array([1, 0]), [("x",), ("y", "")], sides=2
+    ).tolist() == [1, 0]
     record = {"probabilities": {"a": 0.9, "b": 0.25, "c": 0.125}}
     assert Classification(SEVERAL).error(["a"], record) == 0.25
     assert Classification(SEVERAL).error(["a", "c"], record) == 0.875
@@ -240,7 +289,9 @@ def test_a_wrong_word_is_never_taken(tmp_path):
     make_choice_sets(tmp_path)
     task = opened_task(tmp_path)
     tokenizer = task.tokenizer
-    a, film, good, bad, plot = (int(one.ids[0]) for one in tokenizer.encode(["a", "film", "good", "bad", "plot"]))
+    a, film, good, bad, plot = (
+        int(one.ids[0]) for one in tokenizer.encode(["a", "film", "good", "bad", "plot"])
+    )
     cls = 2
     sep = 3
     facts = TaskFacts(name="t", head="multiple_choice", metrics=("accuracy",), texts=2)
@@ -248,8 +299,12 @@ def test_a_wrong_word_is_never_taken(tmp_path):
     def rows(given):
         parts = [[[cls, a, film, sep, choice, sep] for choice in choices] for choices in given]
         lists = {
-            "input_ids": Ragged.from_lists([[token for part in one for token in part] for one in parts], np.uint16),
-            "choice_starts": Ragged.from_lists([[6 * place for place in range(len(one))] for one in parts], np.uint32),
+            "input_ids": Ragged.from_lists(
+                [[token for part in one for token in part] for one in parts], np.uint16
+            ),
+            "choice_starts": Ragged.from_lists(
+                [[6 * place for place in range(len(one))] for one in parts], np.uint32
+            ),
             "choice": Ragged.from_lists([[one.index(good)] for one in given], np.uint16),
         }
         return Rows({}, lists)
@@ -282,7 +337,11 @@ ONES = [[1], [1], [1], [1]]
             [0, 1],
         ),
         (Tagging(TAGS), {"word_numbers": [[0, 0, 0], [0, 0], [0] * 3, [0] * 4]}, [1, 3]),
-        (Lm(WRITTEN), {"label_positions": [[1, 2], [1], [0], [2]], "label_ids": [[7, 3], [9], [2], [3]]}, [1, 2]),
+        (
+            Lm(WRITTEN),
+            {"label_positions": [[1, 2], [1], [0], [2]], "label_ids": [[7, 3], [9], [2], [3]]},
+            [1, 2],
+        ),
         (Lm(WRITTEN), {}, []),
         (Regression(NUMBER), {"target": [[0.0], [1.0], [-0.1], [np.nan]]}, [2, 3]),
         (Regression(NUMBER), {"target": [[1.1], [1.0], [0.5], [0.0]]}, [0]),
@@ -330,12 +389,16 @@ def test_rows_that_break_a_rule_of_their_task_are_named(answer, columns, wrong):
     ],
 )
 def test_a_head_takes_the_labels_of_its_set(keys, facts, expected):
-    model = replace(small_config("encoder"), heads={"classification": ClassificationHead.Options(**keys)})
+    model = replace(
+        small_config("encoder"), heads={"classification": ClassificationHead.Options(**keys)}
+    )
     if isinstance(expected, str):
         with pytest.raises(ConfigurationError, match=expected):
             Classification(facts).configure(model, "classification", "SET")
     else:
-        assert Classification(facts).configure(model, "classification", "SET") == ClassificationHead.Options(**expected)
+        assert Classification(facts).configure(
+            model, "classification", "SET"
+        ) == ClassificationHead.Options(**expected)
 
 
 def test_records_say_the_class_and_how_sure_the_model_is():
@@ -346,11 +409,17 @@ def test_records_say_the_class_and_how_sure_the_model_is():
     assert one.record(scores[:2]) == {
         "label": "1",
         "probability": pytest.approx(sure, abs=1e-6),
-        "probabilities": {"0": pytest.approx(1 - sure, abs=1e-6), "1": pytest.approx(sure, abs=1e-6)},
+        "probabilities": {
+            "0": pytest.approx(1 - sure, abs=1e-6),
+            "1": pytest.approx(sure, abs=1e-6),
+        },
     }
     assert one.certain_class(scores[:2]) == (1, pytest.approx(sure))
     record = several.record(scores)
-    assert (record["labels"], record["probabilities"]["b"]) == (["b"], pytest.approx(sure, abs=1e-6))
+    assert (record["labels"], record["probabilities"]["b"]) == (
+        ["b"],
+        pytest.approx(sure, abs=1e-6),
+    )
     assert several.certain_class([3.0, 2.0, -4.0]) == ((0, 1), pytest.approx(sure))
     assert [*several.classes(["a"], record)] == [(["a"], ["b"])]
     assert [*one.classes("0", {"label": "1"})] == [(["0"], ["1"])]
@@ -358,12 +427,28 @@ def test_records_say_the_class_and_how_sure_the_model_is():
     assert one.values({1: [0.0, 2.0], 0: [1.0, 0.0]}).tolist() == [0, 1]
     assert several.values({0: scores}).tolist() == [[0, 1, 0]]
     record = MultipleChoice(CHOICES).record([0.0, 2.0])
-    assert record == {"choice": 1, "probabilities": [pytest.approx(1 - sure, abs=1e-6), pytest.approx(sure, abs=1e-6)]}
-    assert [MultipleChoice(CHOICES).error(gold, record) for gold in (1, 0)] == [0.0, pytest.approx(sure, abs=1e-6)]
+    assert record == {
+        "choice": 1,
+        "probabilities": [pytest.approx(1 - sure, abs=1e-6), pytest.approx(sure, abs=1e-6)],
+    }
+    assert [MultipleChoice(CHOICES).error(gold, record) for gold in (1, 0)] == [
+        0.0,
+        pytest.approx(sure, abs=1e-6),
+    ]
     assert Regression(NUMBER).error(2.0, Regression(NUMBER).record(0.5)) == 1.5
     tags = {"words": ["a", "b", "c"], "tags": ["O", "B-X", "O"]}
     assert Tagging(TAGS).error(["O", "O", "O"], tags) == pytest.approx(1 / 3)
-    assert [*Tagging(TAGS).classes(["O", "O"], {"tags": ["O", "B-X"]})] == [(("O",), ("O",)), (("O",), ("B-X",))]
-    assert Tagging(TAGS).empty(TaggedWords(("a", "b"), (0, 1), 0)) == {"words": ["a", "b"], "tags": ["O", "O"]}
-    assert Tagging(TAGS).empty(Rejected("fields", 0)) == Classification(ONE).empty(Rejected("fields", 0)) == {}
+    assert [*Tagging(TAGS).classes(["O", "O"], {"tags": ["O", "B-X"]})] == [
+        (("O",), ("O",)),
+        (("O",), ("B-X",)),
+    ]
+    assert Tagging(TAGS).empty(TaggedWords(("a", "b"), (0, 1), 0)) == {
+        "words": ["a", "b"],
+        "tags": ["O", "O"],
+    }
+    assert (
+        Tagging(TAGS).empty(Rejected("fields", 0))
+        == Classification(ONE).empty(Rejected("fields", 0))
+        == {}
+    )
     assert Span(SPANS).error(["a cat", "dogs"], {"answer": "cat"}) == 0.0

@@ -41,7 +41,9 @@ class FinetuningPlan:
         return f"{plural(self.seeds, 'seed')} × {self.steps:,} steps"
 
 
-def plan_finetuning(recipe: Path, words: Sequence[str], sets: Sequence[Path], seeds: int | None) -> FinetuningPlan:
+def plan_finetuning(
+    recipe: Path, words: Sequence[str], sets: Sequence[Path], seeds: int | None
+) -> FinetuningPlan:
     """Return the plan of a training on sets.
 
     Args:
@@ -79,13 +81,17 @@ def tell_time(run: Path, plan: FinetuningPlan, say: Callable[[str], None]) -> Ca
     def tell() -> bool:
         if not told:
             events = read_lines(run / "events.jsonl")
-            told.extend(event["least_s"] for event in events if isinstance(event.get("least_s"), float))
+            told.extend(
+                event["least_s"] for event in events if isinstance(event.get("least_s"), float)
+            )
             if told:
                 say(f"{plan.text}, at least {duration_text(told[0] * plan.seeds)} in all")
         records = step_records(read_lines(run / "metrics.jsonl"))
         if not records or records[-1]["step"] - records[0]["step"] < MEASURING:
             return False
-        seconds = (records[-1]["time"] - records[0]["time"]) / (records[-1]["step"] - records[0]["step"])
+        seconds = (records[-1]["time"] - records[0]["time"]) / (
+            records[-1]["step"] - records[0]["step"]
+        )
         total = duration_text(seconds * plan.steps * plan.seeds)
         say(f"{plan.text}, about {total} in all, evaluations and scores not included")
         return True

@@ -87,7 +87,9 @@ def scores_path(folder: Path, split: str, seed: int) -> Path:
 def read_by_split(folder: Path) -> dict[str, list[ScoredRun]]:
     """Return the scores of all seeds in a folder on dev, and on each test set by name."""
     further = sorted(path.name for path in (folder / _SCORES).glob("test_*"))
-    return {"dev": read_scored(folder)} | {name.removeprefix("test_"): read_scored(folder, name) for name in further}
+    return {"dev": read_scored(folder)} | {
+        name.removeprefix("test_"): read_scored(folder, name) for name in further
+    }
 
 
 def read_scored(folder: Path, split: str = "dev") -> list[ScoredRun]:
@@ -102,9 +104,13 @@ def read_scored(folder: Path, split: str = "dev") -> list[ScoredRun]:
             raise IntegrityError(f"{path}: {reason}") from error
         runs.append(ScoredRun(plain["scores"], TaskFacts.from_plain(plain["facts"])))
     if not runs:
-        raise ConfigurationError(f"{folder}: expected an output of clozeline finetune with scores, got none")
+        raise ConfigurationError(
+            f"{folder}: expected an output of clozeline finetune with scores, got none"
+        )
     if len({run.scores["set"] for run in runs}) > 1:
-        raise ConfigurationError(f"{scores}: the seeds were scored on different sets; remove the old ones")
+        raise ConfigurationError(
+            f"{scores}: the seeds were scored on different sets; remove the old ones"
+        )
     return sorted(runs, key=lambda run: int(run.scores["seed"]))
 
 
@@ -118,7 +124,9 @@ def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[st
         first = scores[0]
         seeds = "seed " if len(runs) == 1 else "seeds "
         seeds += ", ".join(str(run_scores["seed"]) for run_scores in scores)
-        unparsable = [run_scores["unparsable"] for run_scores in scores if "unparsable" in run_scores]
+        unparsable = [
+            run_scores["unparsable"] for run_scores in scores if "unparsable" in run_scores
+        ]
         noted = {**first, "unparsable": fmean(unparsable)} if unparsable else first
         counts = ", ".join((f"{first['n']:,} {first['unit']}", *notes_of(noted)))
         yield f"{name}: {first['task']} {first['split']}, {counts}, {plural(len(runs), 'run')} ({seeds})"
@@ -128,7 +136,10 @@ def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[st
             values = [run_scores["metrics"][metric] for run_scores in scores]
             mean = fmean(values)
             shown = mean_text(values, 4) + (" (one run)" if len(values) == 1 else "")
-            others = {baseline: baseline_scores[metric] for baseline, baseline_scores in first["baselines"].items()}
+            others = {
+                baseline: baseline_scores[metric]
+                for baseline, baseline_scores in first["baselines"].items()
+            }
             below = [baseline for baseline, value in others.items() if mean < value]
             yield (
                 f"  {metric:<21} {shown:<20}  baselines: "
@@ -161,7 +172,9 @@ def advice_lines(runs: Sequence[ScoredRun], rows: int, given: Sequence[str] = ()
     ]
     if given:
         verb = "follows" if len(given) == 1 else "follow"
-        lines.append(f"{' and '.join(given)}, which you gave, {verb} rows and width without a value")
+        lines.append(
+            f"{' and '.join(given)}, which you gave, {verb} rows and width without a value"
+        )
     return lines
 
 
@@ -175,7 +188,9 @@ def matrix_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]])
     metric = next(iter(named[0][1]["dev"][0].scores["metrics"]))
     rows = [[metric, *sets, "gap"]]
     for name, splits in named:
-        means = {split: fmean(run.metrics[metric] for run in runs) for split, runs in splits.items()}
+        means = {
+            split: fmean(run.metrics[metric] for run in runs) for split, runs in splits.items()
+        }
         others = [mean for split, mean in means.items() if split != "dev"]
         cells = [f"{means[split]:.4f}" if split in means else "-" for split in sets]
         gap = f"{means['dev'] - fmean(others):.4f}" if others else "-"
@@ -191,10 +206,14 @@ def comparison_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterat
     """
     (base, first), *others = named
     if len(sets := {run.scores["set"] for _, runs in named for run in runs}) > 1:
-        raise ConfigurationError(f"a comparison needs scores on one set, got {len(sets)}: {', '.join(sorted(sets))}")
+        raise ConfigurationError(
+            f"a comparison needs scores on one set, got {len(sets)}: {', '.join(sorted(sets))}"
+        )
     for name, runs in others:
         for metric in first[0].metrics:
-            scores, base_scores = ([run.metrics[metric] for run in group] for group in (runs, first))
+            scores, base_scores = (
+                [run.metrics[metric] for run in group] for group in (runs, first)
+            )
             yield f"{name} - {base}: {metric} {difference_text(scores, base_scores, 4)}"
 
 
@@ -218,7 +237,9 @@ def average_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]]
         runs = by_split["dev"]
         task = runs[0].facts.name
         if task in scores:
-            raise ConfigurationError(f"{name}: the task {task} is there twice; name one folder for each task")
+            raise ConfigurationError(
+                f"{name}: the task {task} is there twice; name one folder for each task"
+            )
         kept = dict(by_split) if task == "mnli" else {"dev": runs}
         scores[task] = task_score(kept)
         metrics = ", ".join(runs[0].facts.metrics)
@@ -229,5 +250,9 @@ def average_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]]
         yield f"mean of {len(scores)} tasks {100 * fmean(scores.values()):.2f}"
     for name, tasks in fitting.items():
         lacking = ", ".join(sorted(tasks - scores.keys()))
-        note = f"{len(scores)} of its {len(tasks)} tasks, without {lacking}" if lacking else f"all {len(tasks)} tasks"
+        note = (
+            f"{len(scores)} of its {len(tasks)} tasks, without {lacking}"
+            if lacking
+            else f"all {len(tasks)} tasks"
+        )
         yield f"{name}: mean of {note}: {100 * fmean(scores.values()):.2f}"

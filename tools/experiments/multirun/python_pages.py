@@ -64,17 +64,23 @@ def _submodules(package: str, folders: list[str]) -> Iterator[str]:
         if module.name not in _LEFT_OUT_PARTS:
             yield (full := f"{package}.{module.name}")
             if module.ispkg:
-                yield from _submodules(full, [str(Path(folder) / module.name) for folder in folders])
+                yield from _submodules(
+                    full, [str(Path(folder) / module.name) for folder in folders]
+                )
 
 
 def render_pages() -> Iterator[tuple[str, str]]:
     """Yield the address and the HTML of each page."""
     for name in sorted(topics):
-        parts = "\n".join(f"<p>{html.escape(part)}</p>" for part in topics[name].split("\n\n") if part.strip())
+        parts = "\n".join(
+            f"<p>{html.escape(part)}</p>" for part in topics[name].split("\n\n") if part.strip()
+        )
         page = pydoc.html.page(name, f"<h1>{html.escape(name)}</h1>\n{parts}")
         yield f"{_SITE}topics/{name}.html", _VOLATILE.sub("", page)
     modules: dict[str, ModuleType] = {}
-    for name in module_names():  # all first: what a page shows of a module depends on which others are imported
+    for name in (
+        module_names()
+    ):  # all first: what a page shows of a module depends on which others are imported
         with contextlib.suppress(ImportError):  # a module of another system
             modules[name] = importlib.import_module(name)
     for name, module in modules.items():
@@ -89,7 +95,10 @@ def write_warc(path: Path, pages: Iterable[tuple[str, str]]) -> None:
         writer = WARCWriter(file, gzip=True)
         for url, page in pages:
             body = page.encode("utf-8", errors="replace")
-            fields = [("Content-Type", "text/html; charset=utf-8"), ("Content-Length", str(len(body)))]
+            fields = [
+                ("Content-Type", "text/html; charset=utf-8"),
+                ("Content-Length", str(len(body))),
+            ]
             identity = f"<{uuid.uuid5(uuid.NAMESPACE_URL, url).urn}>"
             record = writer.create_warc_record(
                 url,

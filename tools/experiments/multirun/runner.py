@@ -122,9 +122,15 @@ def run_step(
     """
     words = [str(part) for part in command]
     environment = dict(variables or {})
-    print("\n$ " + " ".join([*(f"{key}={value}" for key, value in environment.items()), shlex.join(words)]), flush=True)
+    print(
+        "\n$ "
+        + " ".join([*(f"{key}={value}" for key, value in environment.items()), shlex.join(words)]),
+        flush=True,
+    )
     program = [str(PROGRAMS / words[0]), *words[1:]]
-    with start_child(program, cwd=ROOT, env=_step_environment(accelerator) | environment) as process:
+    with start_child(
+        program, cwd=ROOT, env=_step_environment(accelerator) | environment
+    ) as process:
         _RUNNING.add(process)
         try:
             while watch is not None and process.poll() is None:

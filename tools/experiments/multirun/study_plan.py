@@ -8,7 +8,14 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from clozeline.configuration.config import ONE_OR_MORE, config_class, flatten, load_config, read_composed, validate
+from clozeline.configuration.config import (
+    ONE_OR_MORE,
+    config_class,
+    flatten,
+    load_config,
+    read_composed,
+    validate,
+)
 from clozeline.configuration.overrides import merge, override
 from clozeline.errors import ConfigurationError
 from clozeline.tools.runs.inference.text_likelihoods import Score
@@ -38,7 +45,9 @@ class FineTuning:
 
     task: str
     """recipe of the task, as `clozeline finetune` takes it"""
-    begin: Annotated[list[Literal["all", "embeddings", "random"]], ONE_OR_MORE] = field(default_factory=lambda: ["all"])
+    begin: Annotated[list[Literal["all", "embeddings", "random"]], ONE_OR_MORE] = field(
+        default_factory=lambda: ["all"]
+    )
     """weights that are taken from the run: a fine-tuning for each"""
     words: list[str] = field(default_factory=list)
     """keys of the stage and of the training: [steps=200, "tasks.carve={rest: 0.99}"]"""
@@ -95,7 +104,9 @@ class Variant:
 
     def __post_init__(self) -> None:
         if abs(sum(part.share for part in self.phases) - 1) > 1e-9:
-            raise ValueError(f"phases: expected shares that are 1 together, got {[part.share for part in self.phases]}")
+            raise ValueError(
+                f"phases: expected shares that are 1 together, got {[part.share for part in self.phases]}"
+            )
 
 
 @dataclass(frozen=True)
@@ -117,10 +128,14 @@ def load_study(folder: Path) -> tuple[Study, dict[str, Variant]]:
     study = load_config(Study, folder / STUDY)
     file = folder / STUDY
     keys = study.variants
-    variants = {name: validate(Variant, _with_base(name, keys, file), f"{file}: {name}") for name in keys}
+    variants = {
+        name: validate(Variant, _with_base(name, keys, file), f"{file}: {name}") for name in keys
+    }
     variants = dict(sorted(variants.items(), key=lambda item: _depth(item[0], variants)))
     if len({variant.pipeline is None for variant in variants.values()}) > 1:
-        raise ConfigurationError(f"{file}: variants: expected a pipeline for every variant or for none")
+        raise ConfigurationError(
+            f"{file}: variants: expected a pipeline for every variant or for none"
+        )
     for claim in study.orderings:
         for name in (claim.lower, claim.higher):
             if name not in variants or claim.measure not in variants[name].measures:
@@ -131,7 +146,9 @@ def load_study(folder: Path) -> tuple[Study, dict[str, Variant]]:
     return study, variants
 
 
-def _with_base(name: str, keys: Mapping[str, dict[str, Any]], file: Path, above: tuple[str, ...] = ()) -> Any:
+def _with_base(
+    name: str, keys: Mapping[str, dict[str, Any]], file: Path, above: tuple[str, ...] = ()
+) -> Any:
     """Return the keys of a variant merged over its base."""
     if name not in keys or name in above:
         problem = "is its own base" if name in above else f"is no variant: {', '.join(keys)}"
@@ -178,14 +195,24 @@ def plan_training(
     datasets = open_datasets(probe)
     tokenizer = datasets.train.manifest.tokenizer
     model = build_model(probe.model, tokenizer.vocab_size, tokenizer.special_ids)
-    teacher = None if probe.distil is None else prepare_student(probe, model, datasets.train).teacher
+    teacher = (
+        None if probe.distil is None else prepare_student(probe, model, datasets.train).teacher
+    )
     phases = estimate_cost(probe, model, datasets, 1, teacher).phases
     costs = [cost.rows_per_step * cost.flops_per_row for cost in phases]
-    steps = [round(study.flops * part.share / flops) for part, flops in zip(variant.phases, costs, strict=True)]
+    steps = [
+        round(study.flops * part.share / flops)
+        for part, flops in zip(variant.phases, costs, strict=True)
+    ]
     if not all(steps):
-        raise ConfigurationError(f"flops: {study.flops:.3g} are less than a step of each part ({max(costs):.3g})")
+        raise ConfigurationError(
+            f"flops: {study.flops:.3g} are less than a step of each part ({max(costs):.3g})"
+        )
     config = _set_phases(config, variant, sets, steps, batch)
-    config["evaluate"] = {**config.get("evaluate", {}), "every": max(1, sum(steps) // study.evaluations)}
+    config["evaluate"] = {
+        **config.get("evaluate", {}),
+        "every": max(1, sum(steps) // study.evaluations),
+    }
     config["checkpoint"] = {**config.get("checkpoint", {}), "every": config["evaluate"]["every"]}
     return Plan(config, tuple(steps), tuple(costs))
 
@@ -193,18 +220,33 @@ def plan_training(
 def check_variants(folder: Path, variants: Mapping[str, Variant], output: Path) -> None:
     """Raise ConfigurationError for a variant whose training has a mistake, before any set is made."""
     for name, variant in variants.items():
-        _validate_config(_compose_config(folder, variant, output, output / name, 0, None), variant, output)
+        _validate_config(
+            _compose_config(folder, variant, output, output / name, 0, None), variant, output
+        )
 
 
 def _compose_config(
-    folder: Path, variant: Variant, sets: Path, output: Path, seed: int, heldout: Mapping[str, Path] | None
+    folder: Path,
+    variant: Variant,
+    sets: Path,
+    output: Path,
+    seed: int,
+    heldout: Mapping[str, Path] | None,
 ) -> dict[str, Any]:
     """Return the keys of a variant's training, without its phases."""
     changes = [f"{key}={json.dumps(value)}" for key, value in flatten(variant.train).items()]
-    base = override(TrainConfig, read_composed(TrainConfig, folder / STUDY), changes, str(folder / STUDY))
+    base = override(
+        TrainConfig, read_composed(TrainConfig, folder / STUDY), changes, str(folder / STUDY)
+    )
     config: dict[str, Any] = base | {"output": str(output), "seed": seed}
-    measured = heldout or {name: sets / set_name / "heldout" for name, set_name in variant.measures.items()}
-    config["data"] = {**config["data"], "seed": seed, "heldout": {name: str(path) for name, path in measured.items()}}
+    measured = heldout or {
+        name: sets / set_name / "heldout" for name, set_name in variant.measures.items()
+    }
+    config["data"] = {
+        **config["data"],
+        "seed": seed,
+        "heldout": {name: str(path) for name, path in measured.items()},
+    }
     return config
 
 

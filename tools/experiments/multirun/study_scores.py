@@ -42,7 +42,9 @@ class PairTest:
         return cls(read_pairs(pairs, _PER_PARADIGM), WordNgrams(texts))
 
 
-def write_scores(variant: Variant, plan: Plan, test: PairTest | None, texts: Mapping[str, str], scores: Path) -> None:
+def write_scores(
+    variant: Variant, plan: Plan, test: PairTest | None, texts: Mapping[str, str], scores: Path
+) -> None:
     """Measure a finished run on its held-out sets, on texts, and on minimal pairs by each score of its variant."""
     from clozeline.tools.runs.evaluation.heldout_score import label_loss
     from clozeline.tools.runs.evaluation.perplexity import perplexity_scores
@@ -64,13 +66,18 @@ def write_scores(variant: Variant, plan: Plan, test: PairTest | None, texts: Map
             for measure, loss in heldout.items()
         },
         "bits": {
-            name: perplexity_scores(trained, Path(files), None, None)["bits_per_byte"] for name, files in texts.items()
+            name: perplexity_scores(trained, Path(files), None, None)["bits_per_byte"]
+            for name, files in texts.items()
         },
     }
     if test is not None:
         scorers = {kind: open_scorer(trained, kind)[0] for kind in variant.pairs}
-        found = {kind: pair_scores(test.pairs, scorer, test.words) for kind, scorer in scorers.items()}
-        figures["pairs"] = {kind: {key: each[key] for key in _PAIR_FIGURES} for kind, each in found.items()}
+        found = {
+            kind: pair_scores(test.pairs, scorer, test.words) for kind, scorer in scorers.items()
+        }
+        figures["pairs"] = {
+            kind: {key: each[key] for key in _PAIR_FIGURES} for kind, each in found.items()
+        }
     publish_text(scores, json.dumps(figures) + "\n")
 
 
@@ -81,7 +88,9 @@ def _measured(figures: Mapping[str, Any]) -> dict[str, float]:
 
 def measures_of(runs: Runs) -> list[str]:
     """Return the measures that some variant has."""
-    return list(dict.fromkeys(measure for seeds in runs.values() for measure in _measured(seeds[0])))
+    return list(
+        dict.fromkeys(measure for seeds in runs.values() for measure in _measured(seeds[0]))
+    )
 
 
 def _losses_of(seeds: Sequence[Mapping[str, object]], measure: str) -> list[float]:
@@ -97,14 +106,18 @@ def loss_lines(study: Study, runs: Runs) -> Iterator[str]:
     bits = ", ".join(next(iter(runs.values()))[0].get("bits") or {})
     units = f"nats on held-out rows, bits per byte of {bits}" if bits else "nats on held-out rows"
     yield f"{study.title}: {study.flops:.3g} operations a run, {seeds_text}; {units}"
-    yield f"{'variant':<22}{'steps':>8}{'tokens':>12}" + "".join(f"{measure:>18}" for measure in measures)
+    yield f"{'variant':<22}{'steps':>8}{'tokens':>12}" + "".join(
+        f"{measure:>18}" for measure in measures
+    )
     for name, seeds in runs.items():
         of_measures = (_losses_of(seeds, measure) for measure in measures)
         cells = "".join(f"{mean_text(losses, 3) if losses else '':>18}" for losses in of_measures)
         yield f"{name:<22}{seeds[0]['steps']:>8,}{seeds[0]['tokens']:>12,}{cells}"
     yield from _note_few_documents(runs)
     for claim in study.orderings:
-        lower, higher = (_losses_of(runs[name], claim.measure) for name in (claim.lower, claim.higher))
+        lower, higher = (
+            _losses_of(runs[name], claim.measure) for name in (claim.lower, claim.higher)
+        )
         yield _judge_claim(claim, lower, higher)
 
 
@@ -113,13 +126,19 @@ def _judge_claim(claim: Ordering, lower: Sequence[float], higher: Sequence[float
     holds = fmean(lower) < fmean(higher)
     difference = difference_text(higher, lower, 3) if holds else difference_text(lower, higher, 3)
     both = f"{fmean(lower):.3f} against {fmean(higher):.3f}; lower is better"
-    verdict = f"{'yes, better' if holds else 'no, worse'} by {difference.removeprefix('+')} ({both})"
+    verdict = (
+        f"{'yes, better' if holds else 'no, worse'} by {difference.removeprefix('+')} ({both})"
+    )
     return f"{claim.measure}: does {claim.lower} beat {claim.higher}? {verdict}. {claim.said}"
 
 
 def _note_few_documents(runs: Runs) -> Iterator[str]:
     """Yield a line for each measure of few documents, with the standard error of a loss."""
-    measured = {measure: facts for seeds in runs.values() for measure, facts in seeds[0].get("heldout", {}).items()}
+    measured = {
+        measure: facts
+        for seeds in runs.values()
+        for measure, facts in seeds[0].get("heldout", {}).items()
+    }
     for measure, facts in measured.items():
         error = facts["standard_error"]
         if facts["documents"] == 1:
@@ -138,7 +157,11 @@ def pair_lines(runs: Runs) -> Iterator[str]:
             scores = [of_seed["pairs"][kind] for of_seed in figures]
             accuracy = mean_text([100 * of_seed["accuracy"] for of_seed in scores], 1)
             correlations = [of_seed["correlation_with_bigram"] for of_seed in scores]
-            correlation = "" if None in correlations else f"; correlation with the bigram {fmean(correlations):.2f}"
+            correlation = (
+                ""
+                if None in correlations
+                else f"; correlation with the bigram {fmean(correlations):.2f}"
+            )
             yield f"minimal pairs, {name} by {kind}: {accuracy} % of {scores[0]['n']:,}{correlation}"
             pairs = scores[0]["n"]
             baselines = scores[0]["baselines"]
@@ -149,7 +172,9 @@ def pair_lines(runs: Runs) -> Iterator[str]:
         yield f"minimal pairs: {few}"
 
 
-def step_lines(variants: Mapping[str, Variant], runs: Runs, left: Mapping[str, Documents]) -> Iterator[str]:
+def step_lines(
+    variants: Mapping[str, Variant], runs: Runs, left: Mapping[str, Documents]
+) -> Iterator[str]:
     """Yield what each step from a variant to the next leaves, and the nats that it gains on each measure."""
     heads = ("documents", "removed", "characters", "seconds")
     yield f"{'step':<18}" + "".join(f"{head:>12}" for head in heads)
@@ -159,7 +184,11 @@ def step_lines(variants: Mapping[str, Variant], runs: Runs, left: Mapping[str, D
         if name in steps:
             base = left[steps[name]]
             share = own.characters / max(1, base.characters)
-            cells += [f"{base.count - own.count:,}", f"{share:.3f}", f"{own.seconds - base.seconds:+.1f}"]
+            cells += [
+                f"{base.count - own.count:,}",
+                f"{share:.3f}",
+                f"{own.seconds - base.seconds:+.1f}",
+            ]
         yield f"{name:<18}" + "".join(f"{cell:>12}" for cell in cells)
     for measure in measures_of(runs):
         for name, base_name in steps.items():

@@ -37,7 +37,9 @@ def count_documents(output: Path) -> Documents:
     """Return the number of documents that a finished pipeline leaves, with the seconds of its stages up to them."""
     sizes = [len(document.text) for document in read_all_documents(last_documents(output))]
     reports = (read_json(output / name / "report.json") or {} for name in document_stages())
-    return Documents(len(sizes), sum(sizes), sum(float(report.get("seconds", 0)) for report in reports))
+    return Documents(
+        len(sizes), sum(sizes), sum(float(report.get("seconds", 0)) for report in reports)
+    )
 
 
 def named_files(words: Sequence[str]) -> dict[str, str]:
@@ -50,7 +52,11 @@ def named_files(words: Sequence[str]) -> dict[str, str]:
 
 
 def make_all_sets(
-    folder: Path, output: Path, variants: Mapping[str, Variant], input_files: str | None, heldout: Mapping[str, str]
+    folder: Path,
+    output: Path,
+    variants: Mapping[str, Variant],
+    input_files: str | None,
+    heldout: Mapping[str, str],
 ) -> dict[str, Path]:
     """Make the sets of a study; return the folder of sets of each variant, and of each measure with files of its own.
 
@@ -60,7 +66,9 @@ def make_all_sets(
         ConfigurationError: if variants have pipelines and there is not one without a base, or no held-out files; or if
             held-out files are given for variants that share one pipeline, or for a measure that no variant has.
     """
-    measures = list(dict.fromkeys(measure for variant in variants.values() for measure in variant.measures))
+    measures = list(
+        dict.fromkeys(measure for variant in variants.values() for measure in variant.measures)
+    )
     own = have_own_pipelines(variants)
     if own and measures and measures[0] not in heldout:
         raise ConfigurationError(
@@ -68,7 +76,9 @@ def make_all_sets(
             f"of them reads: give heldout={measures[0]}=FILES"
         )
     if unknown := sorted(heldout.keys() - (measures if own else ())):
-        expected = f"one of {', '.join(measures)}" if own else "none, as all variants share one pipeline"
+        expected = (
+            f"one of {', '.join(measures)}" if own else "none, as all variants share one pipeline"
+        )
         raise ConfigurationError(f"heldout: expected {expected}, got {unknown[0]}")
     files = _absolute(input_files or _pages(output))
     if own:
@@ -80,8 +90,13 @@ def make_all_sets(
 
 def measured_sets(variant: Variant, folders: Mapping[str, Path]) -> dict[str, Path] | None:
     """Return the held-out set of each measure with files of its own; None if the study has none."""
-    measured = ((measure, name, folders.get(_MEASURE + measure)) for measure, name in variant.measures.items())
-    return {measure: folder / name / "train" for measure, name, folder in measured if folder is not None} or None
+    measured = (
+        (measure, name, folders.get(_MEASURE + measure))
+        for measure, name in variant.measures.items()
+    )
+    return {
+        measure: folder / name / "train" for measure, name, folder in measured if folder is not None
+    } or None
 
 
 def _pages(output: Path) -> str:
@@ -90,7 +105,11 @@ def _pages(output: Path) -> str:
 
 
 def _make_each(
-    folder: Path, output: Path, variants: Mapping[str, Variant], files: str, heldout: Mapping[str, str]
+    folder: Path,
+    output: Path,
+    variants: Mapping[str, Variant],
+    files: str,
+    heldout: Mapping[str, str],
 ) -> dict[str, Path]:
     """Run the pipeline of each variant, and one for each measure.
 
@@ -99,7 +118,9 @@ def _make_each(
     """
     roots = [name for name, variant in variants.items() if variant.base is None]
     if len(roots) != 1:
-        raise ConfigurationError(f"{folder}: expected one variant without a base, got {', '.join(roots) or 'none'}")
+        raise ConfigurationError(
+            f"{folder}: expected one variant without a base, got {', '.join(roots) or 'none'}"
+        )
     recipe = read_composed(Recipe, folder / STUDY)
     tokenizer = {"path": str(output / roots[0] / "train_tokenizer" / "tokenizer")}
     same_tokenizer = merge(Recipe, recipe, {"train_tokenizer": None, "tokenizer": tokenizer})
@@ -107,20 +128,32 @@ def _make_each(
     made: dict[str, Path] = {}
     for name in sorted(variants, key=lambda name: name != roots[0]):  # the root gives the tokenizer
         own = variants[name].pipeline or {}
-        keys = merge(Recipe, recipe if name in roots or "train_tokenizer" in own else same_tokenizer, own)
+        keys = merge(
+            Recipe, recipe if name in roots or "train_tokenizer" in own else same_tokenizer, own
+        )
         changes = json.dumps(own, sort_keys=True)
         folders[name] = made[changes] = made.get(changes) or _run(output, name, keys, files)
     for measure, measure_files in heldout.items():
         dropping = dict.fromkeys(("dedup", "decontaminate", "balance") & recipe.keys())
         keys = merge(Recipe, same_tokenizer, _UNTOUCHED | dropping)
-        folders[_MEASURE + measure] = _run(output, _MEASURE + measure, keys, _absolute(measure_files))
+        folders[_MEASURE + measure] = _run(
+            output, _MEASURE + measure, keys, _absolute(measure_files)
+        )
     return folders
 
 
 def _run(output: Path, name: str, recipe: Mapping[str, Any], files: str) -> Path:
     path = output / "recipes" / f"{name}.yaml"
     publish_text(path, yaml.safe_dump(dict(recipe), sort_keys=False))
-    run_step("clozeline", "pipeline", "--config", path, f"input={files}", f"output={output / name}", accelerator=None)
+    run_step(
+        "clozeline",
+        "pipeline",
+        "--config",
+        path,
+        f"input={files}",
+        f"output={output / name}",
+        accelerator=None,
+    )
     return output / name / "corrupt"
 
 

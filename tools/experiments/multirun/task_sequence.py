@@ -13,7 +13,13 @@ from pydantic import Field
 from safetensors import safe_open
 from torch import Tensor
 
-from clozeline.configuration.config import HOME_EXPANDED, ONE_OR_MORE, config_class, config_file, load_config
+from clozeline.configuration.config import (
+    HOME_EXPANDED,
+    ONE_OR_MORE,
+    config_class,
+    config_file,
+    load_config,
+)
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import publish_json, read_json
 from clozeline.model.build import Model
@@ -38,7 +44,8 @@ class ForgettingOptions:
     tasks: Annotated[list[Path], ONE_OR_MORE, Field(min_length=1)]
     """YAML files of tasks in learning order, each with {name, shards, heldout, config}"""
     method: Annotated[list[Method], ONE_OR_MORE, Field(min_length=1)] = Field(
-        default_factory=lambda: list[Method](get_args(Method)), description="plain, replay, ewc, l2_sp"
+        default_factory=lambda: list[Method](get_args(Method)),
+        description="plain, replay, ewc, l2_sp",
     )
     output: Annotated[Path, HOME_EXPANDED]
     """folder for all runs and scores"""
@@ -96,23 +103,42 @@ def outcome(matrix: Matrix, learned: Sequence[int], rising: Sequence[bool]) -> O
 
 
 def summary(
-    matrices: Mapping[Method, Sequence[Matrix]], names: Sequence[str], learned: Sequence[int], rising: Sequence[bool]
+    matrices: Mapping[Method, Sequence[Matrix]],
+    names: Sequence[str],
+    learned: Sequence[int],
+    rising: Sequence[bool],
 ) -> dict[str, object]:
     """Return mean and deviation over seeds of all figures, by method, as plain data; see `outcome`."""
     summaries: dict[str, object] = {}
     for method, seed_matrices in matrices.items():
         outcomes = [outcome(matrix, learned, rising) for matrix in seed_matrices]
-        old = [name for name, stage in zip(names, learned, strict=True) if stage < len(seed_matrices[0]) - 1]
+        old = [
+            name
+            for name, stage in zip(names, learned, strict=True)
+            if stage < len(seed_matrices[0]) - 1
+        ]
         forgotten = zip(*(result.forgetting for result in outcomes), strict=True)
-        values = {f"forgetting of {name}": list(of_seeds) for name, of_seeds in zip(old, forgotten, strict=True)}
-        transfers = [result.backward_transfer for result in outcomes if result.backward_transfer is not None]
+        values = {
+            f"forgetting of {name}": list(of_seeds)
+            for name, of_seeds in zip(old, forgotten, strict=True)
+        }
+        transfers = [
+            result.backward_transfer for result in outcomes if result.backward_transfer is not None
+        ]
         values |= {"backward transfer": transfers} if transfers else {}
         values |= {"last task": [result.last for result in outcomes]}
         figures = {}
         for name, values_of_seeds in values.items():
             deviation = stdev(values_of_seeds) if len(values_of_seeds) > 1 else None
-            figures[name] = {"mean": fmean(values_of_seeds), "deviation": deviation, "seeds": values_of_seeds}
-        summaries[method] = {"matrices": [list(map(list, matrix)) for matrix in seed_matrices], "figures": figures}
+            figures[name] = {
+                "mean": fmean(values_of_seeds),
+                "deviation": deviation,
+                "seeds": values_of_seeds,
+            }
+        summaries[method] = {
+            "matrices": [list(map(list, matrix)) for matrix in seed_matrices],
+            "figures": figures,
+        }
     return summaries
 
 
@@ -133,7 +159,9 @@ def summary_lines(
             yield "  " + " ".join([f"{stage:<20}", *(f"{cell:>20}" for cell in cells)])
     for method, method_summary in summaries.items():
         figures = method_summary["figures"].items()
-        yield f"{method:<8}" + ", ".join(f"{name} {mean_text(figure['seeds'], 4)}" for name, figure in figures)
+        yield f"{method:<8}" + ", ".join(
+            f"{name} {mean_text(figure['seeds'], 4)}" for name, figure in figures
+        )
 
 
 @config_class
@@ -176,7 +204,9 @@ def read_tasks(paths: Sequence[Path], learned: int) -> list[Task]:
     """Return the tasks of YAML files, of which the first `learned` are learned already."""
     tasks = [_open_task(load_config(_TaskFile, path), path) for path in paths]
     if learned >= len(paths):
-        raise ConfigurationError(f"learned: expected fewer than the {len(paths)} tasks, got {learned}")
+        raise ConfigurationError(
+            f"learned: expected fewer than the {len(paths)} tasks, got {learned}"
+        )
     names = [task.name for task in tasks]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ConfigurationError(f"tasks: expected different names, got '{twice[0]}' twice")
@@ -185,14 +215,22 @@ def read_tasks(paths: Sequence[Path], learned: int) -> list[Task]:
 
 def _open_task(task_file: _TaskFile, path: Path) -> Task:
     task_file = with_absolute_paths(task_file)  # the trainings start elsewhere
-    folder = task_file.shards.parent if task_file.shards.name == "manifest.json" else task_file.shards
+    folder = (
+        task_file.shards.parent if task_file.shards.name == "manifest.json" else task_file.shards
+    )
     heldout = task_file.heldout
     if heldout is None:
         neighbors = [folder.parent / name for name in ("heldout", "dev")]
-        heldout = next((neighbor for neighbor in neighbors if (neighbor / "manifest.json").is_file()), None)
+        heldout = next(
+            (neighbor for neighbor in neighbors if (neighbor / "manifest.json").is_file()), None
+        )
         if heldout is None:
-            raise ConfigurationError(f"{path}: heldout: expected a set, got none at {' or '.join(map(str, neighbors))}")
-    config = None if task_file.config is None else config_file(task_file.config, "train.yaml").resolve()
+            raise ConfigurationError(
+                f"{path}: heldout: expected a set, got none at {' or '.join(map(str, neighbors))}"
+            )
+    config = (
+        None if task_file.config is None else config_file(task_file.config, "train.yaml").resolve()
+    )
     return Task(task_file.name, open_shards(task_file.shards), open_shards(heldout), config)
 
 
@@ -212,9 +250,12 @@ class TaskSequence:
         """Refuse a method that would mix the rows of tasks with different heads or classes."""
         if method == "replay" and len({task.signature for task in self.tasks}) > 1:
             listed = "; ".join(
-                f"{task.name}: {' '.join((*task.signature[0], *task.signature[1]))}" for task in self.tasks
+                f"{task.name}: {' '.join((*task.signature[0], *task.signature[1]))}"
+                for task in self.tasks
             )
-            raise ConfigurationError(f"method=replay: expected tasks of the same heads and classes, got {listed}")
+            raise ConfigurationError(
+                f"method=replay: expected tasks of the same heads and classes, got {listed}"
+            )
 
     def kinds(self, method: Method) -> list[str]:
         """Return the metric of each task, accuracy or nats, once a method has learned all with seed 0."""
@@ -240,28 +281,48 @@ class TaskSequence:
             runs.append(run)
             results = {scores: partial(self._write_scores, [*runs], number + 1)}
             if not scores.exists():
-                Training(config, results, overrides=self._words(method, seed, number, before, run)).collect()
+                Training(
+                    config, results, overrides=self._words(method, seed, number, before, run)
+                ).collect()
             scored.append(scores)
         return [self._read(scores)["scores"] for scores in scored]
 
-    def _words(self, method: Method, seed: int, number: int, before: Sequence[Path], run: Path) -> list[str]:
+    def _words(
+        self, method: Method, seed: int, number: int, before: Sequence[Path], run: Path
+    ) -> list[str]:
         """Return the words of the training of a task, which starts from the last run of `before`."""
         task = self.tasks[number]
         old = self.tasks[:number]
         options = self.options
-        words = {"model.init_from": str(before[-1]), "data.shards": str(task.shards.path), "output": str(run)}
+        words = {
+            "model.init_from": str(before[-1]),
+            "data.shards": str(task.shards.path),
+            "output": str(run),
+        }
         words |= {"seed": str(seed), "data.seed": str(seed), "data.heldout": str(task.heldout.path)}
         if task.config is None:  # reset what the first run's configuration set for itself
-            words |= {"init_parts": "[]", "regularizer": "null", "data.weights": "[]", "data.phases": "[]"}
+            words |= {
+                "init_parts": "[]",
+                "regularizer": "null",
+                "data.weights": "[]",
+                "data.phases": "[]",
+            }
             words |= {"schedule.steps": "null"}
         if old and method == "replay":
-            words["data.shards"] = json.dumps([str(earlier.shards.path) for earlier in (task, *old)])
-            words["data.weights"] = json.dumps([1 - options.replay, *[options.replay / len(old)] * len(old)])
+            words["data.shards"] = json.dumps(
+                [str(earlier.shards.path) for earlier in (task, *old)]
+            )
+            words["data.weights"] = json.dumps(
+                [1 - options.replay, *[options.replay / len(old)] * len(old)]
+            )
         if old and method == "ewc":
             file = self._measure_fisher(before, number, run.parent)
             words["regularizer"] = f"{{name: ewc, fisher: {file}, strength: {options.strength}}}"
         if old and method == "l2_sp":
-            words |= {"regularizer": f"{{name: l2_sp, alpha: {options.alpha}}}", "optimizer.weight_decay": "0"}
+            words |= {
+                "regularizer": f"{{name: l2_sp, alpha: {options.alpha}}}",
+                "optimizer.weight_decay": "0",
+            }
         return [*(f"{key}={value}" for key, value in words.items()), *self.words]
 
     def _measure_fisher(self, runs: Sequence[Path], number: int, branch: Path) -> Path:
@@ -274,10 +335,18 @@ class TaskSequence:
             source = runs[max(0, old - self.options.learned + 1)]
             file = branch / f"fisher-{self.tasks[old].name}.safetensors"
             if not file.exists():
-                words = [f"output={file}", f"data={self.tasks[old].shards.path}", f"rows={self.options.rows}"]
+                words = [
+                    f"output={file}",
+                    f"data={self.tasks[old].shards.path}",
+                    f"rows={self.options.rows}",
+                ]
                 run_step("clozeline", "fisher", source, *words)
             files.append(file)
-        return files[0] if len(files) == 1 else _sum_fisher_files(files, branch / f"fisher-of-{number}.safetensors")
+        return (
+            files[0]
+            if len(files) == 1
+            else _sum_fisher_files(files, branch / f"fisher-of-{number}.safetensors")
+        )
 
     def _write_scores(self, runs: Sequence[Path], known: int, path: Path) -> None:
         """Score every task whose heads a run has; the first `known` are learned."""
@@ -289,11 +358,15 @@ class TaskSequence:
             scorer = self._model_for_task(latest, runs, number, known)
             score = None
             if scorer is not None:
-                kinds[task.name], score = heldout_score(scorer, task.heldout, self.options.heldout_rows)
+                kinds[task.name], score = heldout_score(
+                    scorer, task.heldout, self.options.heldout_rows
+                )
             scores.append(score)
         publish_json(path, {"run": str(runs[-1]), "scores": scores, "kinds": kinds})
 
-    def _model_for_task(self, latest_model: Model, runs: Sequence[Path], number: int, known: int) -> Model | None:
+    def _model_for_task(
+        self, latest_model: Model, runs: Sequence[Path], number: int, known: int
+    ) -> Model | None:
         """Return a model that scores a task, with its heads and the body of the last stage.
 
         A task with the heads of the last run uses those; any other learned task uses the heads of the run that learned
@@ -301,7 +374,11 @@ class TaskSequence:
         """
         task = self.tasks[number]
         heads = {*latest_model.config.targets.values()}
-        if self.tasks[known - 1].signature == task.signature if known else heads.issuperset(task.signature[0]):
+        if (
+            self.tasks[known - 1].signature == task.signature
+            if known
+            else heads.issuperset(task.signature[0])
+        ):
             return latest_model
         if number >= known:
             return None
@@ -314,7 +391,9 @@ class TaskSequence:
     def _read(self, path: Path) -> dict[str, Any]:
         content = read_json(path)
         if content is None:
-            raise IntegrityError(f"{path}: is damaged; remove it, and the same command scores that stage again")
+            raise IntegrityError(
+                f"{path}: is damaged; remove it, and the same command scores that stage again"
+            )
         return content
 
 

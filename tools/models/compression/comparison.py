@@ -67,12 +67,17 @@ def measure_sizes(run: TrainedModel, length: int) -> Sizes:
     """Return the sizes of a model; `length` is the tokens of a row."""
     model = run.model
     checkpoint = run.checkpoint
-    weights = (tensor.dequantize() if holds_integers(tensor) else tensor for tensor in checkpoint.tensors.values())
+    weights = (
+        tensor.dequantize() if holds_integers(tensor) else tensor
+        for tensor in checkpoint.tensors.values()
+    )
     nonzero = sum(int(torch.count_nonzero(weight)) for weight in weights)
     target = length if checkpoint.config.architecture == "encoder_decoder" else 0
     forward = model.forward_flops(length, target)
     # off-ramps read nothing where no row leaves early
-    forward -= sum(matrix_flops(head.off_ramps) for head in model.heads.values() if head.off_ramps is not None)
+    forward -= sum(
+        matrix_flops(head.off_ramps) for head in model.heads.values() if head.off_ramps is not None
+    )
     if isinstance(model, TokenPruning):
         forward -= _saved_flops(model, length)
     # a run's weights are next to optimizer states, which the model does not need
@@ -91,7 +96,11 @@ def _saved_flops(model: TokenPruning, length: int) -> float:
 
 
 def measure_latencies(
-    dense: Model, model: Model | ExitingModel, length: int, repeats: int, batches: Batches | None = None
+    dense: Model,
+    model: Model | ExitingModel,
+    length: int,
+    repeats: int,
+    batches: Batches | None = None,
 ) -> dict[int, Latency]:
     """Return latencies by batch size: on one thread, the two models in turn, so that both meet the same machine.
 
@@ -103,7 +112,9 @@ def measure_latencies(
         batches: of some number of rows, one for each pass; None: the same one of random tokens.
     """
     smaller = model.early.model if isinstance(model, ExitingModel) else model
-    limits = [limit for limit in (dense.position_limit, smaller.position_limit) if limit is not None]
+    limits = [
+        limit for limit in (dense.position_limit, smaller.position_limit) if limit is not None
+    ]
     length = min([length, *limits])
     latencies = {}
     with _one_thread(), torch.inference_mode():
@@ -111,8 +122,12 @@ def measure_latencies(
             passes = repeat(random_batch(dense, rows, length)) if batches is None else batches(rows)
             seconds: tuple[list[float], list[float]] = ([], [])
             for number, batch in zip(range(_WARMUP + repeats), passes, strict=False):
-                pairs: list[tuple[Model | ExitingModel, list[float]]] = list(zip((model, dense), seconds, strict=True))
-                for own, times in pairs if number % 2 == 0 else reversed(pairs):  # each is the first every other time
+                pairs: list[tuple[Model | ExitingModel, list[float]]] = list(
+                    zip((model, dense), seconds, strict=True)
+                )
+                for own, times in (
+                    pairs if number % 2 == 0 else reversed(pairs)
+                ):  # each is the first every other time
                     start = time.perf_counter()
                     compute_scores(own, batch)
                     if number >= _WARMUP:
@@ -129,7 +144,9 @@ def compute_scores(model: Model | ExitingModel, batch: Mapping[str, Tensor]) -> 
     for name, view in model.views(batch).items():
         head = model.heads[name]
         if isinstance(head, VocabularyHead):
-            for states in torch.split(view.hidden, max(1, _SCORES // (view.hidden.shape[1] * model.vocab_size))):
+            for states in torch.split(
+                view.hidden, max(1, _SCORES // (view.hidden.shape[1] * model.vocab_size))
+            ):
                 head.logits(states)
         else:
             head.scores(*view)
@@ -147,7 +164,9 @@ def random_batch(model: Model, rows: int, length: int) -> dict[str, Tensor]:
         "choices": torch.ones(rows, dtype=torch.int64),
     }
     if model.family.architecture == "encoder_decoder":
-        tensors |= {f"decoder_{name}": tensors[name] for name in ("input_ids", "position_ids", "lengths")}
+        tensors |= {
+            f"decoder_{name}": tensors[name] for name in ("input_ids", "position_ids", "lengths")
+        }
     return tensors
 
 
@@ -164,7 +183,14 @@ def _one_thread() -> Iterator[None]:
 _FASTER: Final = 0.95
 """Share of the dense model's time, or bytes, from which something is saved; closer to 1 is noise."""
 _SOME_ZEROS: Final = 0.01
-_HEADER: Final = ("model", "parameters", "non-zero", "MB", "MFLOPs/row", *(f"ms, batch {rows}" for rows in BATCHES))
+_HEADER: Final = (
+    "model",
+    "parameters",
+    "non-zero",
+    "MB",
+    "MFLOPs/row",
+    *(f"ms, batch {rows}" for rows in BATCHES),
+)
 
 
 @config_class
@@ -185,7 +211,9 @@ class MeasureOptions:
 
     def __post_init__(self) -> None:
         if self.exit is not None and self.task is None:
-            raise ValueError("exit: the rows of a task decide how early they leave: expected task=FOLDER, got none")
+            raise ValueError(
+                "exit: the rows of a task decide how early they leave: expected task=FOLDER, got none"
+            )
 
 
 class Score(NamedTuple):
@@ -228,7 +256,9 @@ class Row:
         multiplied = f": the processor multiplies zeros like any number ({100 * zeros:.0f} % of all parameters)"
         nothing = f"nothing measurable{multiplied if zeros > _SOME_ZEROS else ''}"
         words = "disk only" if saved == ["disk"] else " and ".join(saved) or nothing
-        return f"saves {words}" + (f", slower at batch {', '.join(map(str, slower))}" if slower else "")
+        return f"saves {words}" + (
+            f", slower at batch {', '.join(map(str, slower))}" if slower else ""
+        )
 
     @property
     def cells(self) -> list[str]:
@@ -242,7 +272,9 @@ class Row:
         sizes = self.sizes
         millions = [f"{sizes.stored / 1e6:.2f}", f"{sizes.flops / 1e6:.1f}"]
         counts = [f"{sizes.parameters:,}", f"{sizes.nonzero:,}", *millions]
-        scores = [format_score(scored) for scored in (self.score, self.dense_score) if scored is not None]
+        scores = [
+            format_score(scored) for scored in (self.score, self.dense_score) if scored is not None
+        ]
         return [self.name, *counts, *times, *scores]
 
 
@@ -280,14 +312,20 @@ def measure_row(
         claim = "40 % less time, little loss (DeeBERT, 2004.12993)"
         timed = open_task_run(runs[0], options.split, options.task)
         exiting = ExitingModel(opened[1].model, timed.head, exits)
-        latencies = measure_latencies(opened[0].model, exiting, options.length, options.repeats, timed.batches)
+        latencies = measure_latencies(
+            opened[0].model, exiting, options.length, options.repeats, timed.batches
+        )
     elif runs != before:
-        latencies = measure_latencies(opened[0].model, opened[1].model, options.length, options.repeats)
+        latencies = measure_latencies(
+            opened[0].model, opened[1].model, options.length, options.repeats
+        )
     opened.clear()
     own_score = None
     if options.task is not None:
         own_score = score(runs, options.split, options.task, exits)
-        dense_score = dense_score or (score(before, options.split, options.task) if runs != before else own_score)
+        dense_score = dense_score or (
+            score(before, options.split, options.task) if runs != before else own_score
+        )
     share = 1.0 if own_score is None else own_score.flops
     sizes[-1] = sizes[-1]._replace(flops=share * sizes[-1].flops)
     return Row(name, sizes[-1], sizes[0], latencies, own_score, dense_score, claim)
@@ -305,7 +343,9 @@ def seeds_of(folder: Path) -> list[Path]:
     Raises:
         ConfigurationError: it is neither.
     """
-    if steps_in(folder / "checkpoints") or any((folder / name).is_file() for name in (MODEL, "config.json")):
+    if steps_in(folder / "checkpoints") or any(
+        (folder / name).is_file() for name in (MODEL, "config.json")
+    ):
         return [folder]
     runs = sorted(path for path in folder.glob("seed-*") if steps_in(path / "checkpoints"))
     if not runs:
@@ -315,7 +355,9 @@ def seeds_of(folder: Path) -> list[Path]:
     return runs
 
 
-def score(folders: Sequence[Path], split: str, task: Path, exits: ExitOptions | None = None) -> Score:
+def score(
+    folders: Sequence[Path], split: str, task: Path, exits: ExitOptions | None = None
+) -> Score:
     """Return the task's first metric of each run or model folder, as `clozeline evaluate` computes it."""
     options = EvaluateOptions(split=split, task=task, exit=exits)
     results = [json.loads(score_task(folder, options)[0]) for folder in folders]

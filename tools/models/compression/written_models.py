@@ -18,7 +18,14 @@ from clozeline.repair import cannot_write
 from clozeline.sealed_json import seal, unseal
 from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
 from clozeline.train.checkpoint.part_writer import Snapshot, write_part
-from clozeline.train.checkpoint.stored_checkpoint import FROZEN, LATEST, WEIGHT, Index, ParameterRecord, part_name
+from clozeline.train.checkpoint.stored_checkpoint import (
+    FROZEN,
+    LATEST,
+    WEIGHT,
+    Index,
+    ParameterRecord,
+    part_name,
+)
 from clozeline.train.checkpoint.trained_model import TrainedModel, read_config
 from clozeline.train.configuration.config import frozen
 from clozeline.train.data.sets.recorded_sets import SETS_FILE
@@ -62,15 +69,26 @@ def model_folder(output: Path, source: Path, tokenizer: Path | None) -> Iterator
     except (ClozelineError, OSError) as error:
         shutil.rmtree(output, ignore_errors=True)
         # an error of the system that names another file comes from one that was read
-        if isinstance(error, OSError) and (error.filename is None or output in Path(error.filename).parents):
+        if isinstance(error, OSError) and (
+            error.filename is None or output in Path(error.filename).parents
+        ):
             raise StorageError(cannot_write(output, error)) from error
         raise
 
 
-def write_record(output: Path, run: TrainedModel, name: str, method: Method, lines: Sequence[str]) -> None:
+def write_record(
+    output: Path, run: TrainedModel, name: str, method: Method, lines: Sequence[str]
+) -> None:
     """Write how a folder was compressed, with what the paper claims, and of a run what it was trained on."""
-    facts = {"method": name, "options": to_plain(method.options), "claim": method.claim, "lines": [*lines]}
-    publish_json(output / RECORD, seal({"format": 1, **facts, "source": str(run.folder.absolute())}))
+    facts = {
+        "method": name,
+        "options": to_plain(method.options),
+        "claim": method.claim,
+        "lines": [*lines],
+    }
+    publish_json(
+        output / RECORD, seal({"format": 1, **facts, "source": str(run.folder.absolute())})
+    )
     if run.recorded:
         shutil.copyfile(run.folder / SETS_FILE, output / SETS_FILE)
 
@@ -83,7 +101,9 @@ def find_claim(folder: Path) -> str:
                 record = unseal(read_json(path) or {}, path, 1)
                 return f"{record['method']} {_format_options(record['options'])}: {record['claim']}"
             except (ValueError, KeyError) as error:
-                raise IntegrityError(f"{path}: is damaged: {error}; compress the model again") from error
+                raise IntegrityError(
+                    f"{path}: is damaged: {error}; compress the model again"
+                ) from error
         if not (folder / "config.yaml").is_file():
             return ""
         config = read_config(folder)
@@ -137,9 +157,15 @@ def _write_run(run: TrainedModel, output: Path, smaller: Checkpoint, method: str
     before = frozen(run.require_config())
     after = frozen(config)
     # config.yaml may be edited: what the method leaves alone is as the checkpoint has it
-    left = {key: run.stored.state.frozen.get(key, value) for key, value in after.items() if before.get(key) == value}
+    left = {
+        key: run.stored.state.frozen.get(key, value)
+        for key, value in after.items()
+        if before.get(key) == value
+    }
     keys = after | left | {"compress.method": method}
-    state = replace(run.stored.state, base="", best=None, heldout_loss=None, heldout_losses=(), frozen=keys)
+    state = replace(
+        run.stored.state, base="", best=None, heldout_loss=None, heldout_losses=(), frozen=keys
+    )
     Index(state.plain(), {}, records, [], {part_name(0): written.file}).write(hidden)
     sync(hidden)
     hidden.rename(folder)

@@ -72,19 +72,32 @@ def model_card(
     has_words: bool,
 ) -> str:
     """Return the text of a model card; `has_words`: with the section of a tagger."""
-    listed = {"license": license_id, "languages": ", ".join(languages) or "unknown", **_card_rows(trained)}
+    listed = {
+        "license": license_id,
+        "languages": ", ".join(languages) or "unknown",
+        **_card_rows(trained),
+    }
     rows = "\n".join(f"| {_cell(key)} | {_cell(value)} |" for key, value in listed.items())
     front = _FRONT.format(license_id=json.dumps(license_id), languages=json.dumps(list(languages)))
     lines = {"tokenizer_import": "", "tokenizer_line": ""}
     literal = ""
     if trained.tokenizer_folder is not None:
         lines["tokenizer_import"] = ", AutoTokenizer"
-        lines["tokenizer_line"] = 'tokenizer = AutoTokenizer.from_pretrained("path/to/this/folder")\n'
+        lines["tokenizer_line"] = (
+            'tokenizer = AutoTokenizer.from_pretrained("path/to/this/folder")\n'
+        )
         specials = trained.tokenizer.vocabulary.specials  # the mask, or any other special token
-        literal = _LITERAL.format(mark=trained.tokenizer.piece(specials.get("mask", next(iter(specials.values())))))
+        literal = _LITERAL.format(
+            mark=trained.tokenizer.piece(specials.get("mask", next(iter(specials.values()))))
+        )
     more = "".join(f", {name}={value!r}" for name, value in export.loader_options.items())
     body = _BODY.format(
-        title=_cell(title), parameters=parameters, rows=rows, loader=export.loader, options=more, **lines
+        title=_cell(title),
+        parameters=parameters,
+        rows=rows,
+        loader=export.loader,
+        options=more,
+        **lines,
     )
     # a decoder has read a word at its last token
     words = _LAST if trained.checkpoint.config.architecture == "decoder" else _WORDS
@@ -99,7 +112,10 @@ def _cell(text: str) -> str:
 def _card_rows(trained: TrainedModel) -> dict[str, str]:
     """Return the rows of the model card."""
     if trained.config is None or trained.stored is None:
-        return {"model type": str(trained.checkpoint.model_type), "imported from": origin_of(trained.folder)}
+        return {
+            "model type": str(trained.checkpoint.model_type),
+            "imported from": origin_of(trained.folder),
+        }
     trained_on = trained.sets[0]
     state = trained.stored.state
     rows = {
@@ -116,7 +132,11 @@ def _card_rows(trained: TrainedModel) -> dict[str, str]:
     if state.heldout_loss is not None:
         rows["held-out loss"] = f"{state.heldout_loss:.4f}"
     if languages := trained_on.objective.options.get("language_tokens"):
-        rows["decoder_start_token_id"] = f"of the output's language: {', '.join(languages.values())}"
+        rows["decoder_start_token_id"] = (
+            f"of the output's language: {', '.join(languages.values())}"
+        )
     if state.token_rule:
-        rows["token pruning"] = f"{state.token_rule}, by clozeline alone: these weights keep all tokens"
+        rows["token pruning"] = (
+            f"{state.token_rule}, by clozeline alone: these weights keep all tokens"
+        )
     return rows

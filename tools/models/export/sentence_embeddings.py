@@ -25,8 +25,13 @@ def write_modules(folder: Path, pooling: str, checkpoint: Checkpoint, length: in
     kinds = [("", "Transformer"), ("1_Pooling", "Pooling")]
     (folder / "1_Pooling").mkdir()
     chosen = "cls" if pooling == POOLER else pooling
-    keys = {f"pooling_mode_{mode}": mode == POOLS[chosen] for mode in dict.fromkeys((*_ALWAYS, POOLS[chosen]))}
-    publish_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": config.dim, **keys})
+    keys = {
+        f"pooling_mode_{mode}": mode == POOLS[chosen]
+        for mode in dict.fromkeys((*_ALWAYS, POOLS[chosen]))
+    }
+    publish_json(
+        folder / "1_Pooling" / "config.json", {"word_embedding_dimension": config.dim, **keys}
+    )
     similarity = [name for name, target in config.targets.items() if target == SIMILARITY]
     if pooling == POOLER:
         kinds.append(("2_Dense", "Dense"))
@@ -35,7 +40,12 @@ def write_modules(folder: Path, pooling: str, checkpoint: Checkpoint, length: in
         kinds.append((f"{len(kinds)}_Normalize", "Normalize"))
         (folder / kinds[-1][0]).mkdir()
     modules = [
-        {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        {
+            "idx": number,
+            "name": str(number),
+            "path": path,
+            "type": f"sentence_transformers.models.{kind}",
+        }
         for number, (path, kind) in enumerate(kinds)
     ]
     publish_json(folder / "modules.json", modules)
@@ -45,9 +55,14 @@ def _write_pooler(folder: Path, checkpoint: Checkpoint, head: str) -> None:
     """Write tanh(Linear(x)) of the head's pooler."""
     folder.mkdir()
     pooler = f"heads.{module_name(head)}.pooler.dense."
-    tensors = {part: checkpoint.tensors[f"{pooler}{part}"].float().contiguous() for part in ("weight", "bias")}
+    tensors = {
+        part: checkpoint.tensors[f"{pooler}{part}"].float().contiguous()
+        for part in ("weight", "bias")
+    }
     outputs, inputs = tensors["weight"].shape
     keys = {"in_features": inputs, "out_features": outputs, "bias": True}
-    publish_json(folder / "config.json", {**keys, "activation_function": "torch.nn.modules.activation.Tanh"})
+    publish_json(
+        folder / "config.json", {**keys, "activation_function": "torch.nn.modules.activation.Tanh"}
+    )
     named = {f"linear.{part}": tensor for part, tensor in tensors.items()}
     write_tensors(folder / "model.safetensors", named)

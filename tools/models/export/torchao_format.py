@@ -20,13 +20,19 @@ def integers_of_class(checkpoint: Checkpoint, quantization: Quantization) -> set
     if len(split(checkpoint)) > 1:
         raise ConfigurationError("no class of transformers holds a generator and a discriminator")
     checkpoint, key_map = fit_to_class(checkpoint, checkpoint.model_type)
-    targets = key_map.tensors.targets(checkpoint.config, integer_weights(checkpoint, quantization)).values()
+    targets = key_map.tensors.targets(
+        checkpoint.config, integer_weights(checkpoint, quantization)
+    ).values()
     if any(target.transposed or target.shape is not None for target in targets):
-        raise ConfigurationError(f"the class of type {key_map.model_type} multiplies by transposed weights")
+        raise ConfigurationError(
+            f"the class of type {key_map.model_type} multiplies by transposed weights"
+        )
     return {target.name for target in targets}
 
 
-def write_torchao(folder: Path, export: Export, checkpoint: Checkpoint, quantization: Quantization) -> Export:
+def write_torchao(
+    folder: Path, export: Export, checkpoint: Checkpoint, quantization: Quantization
+) -> Export:
     """Write `model.safetensors` with integers; return the export with what its config.json must say.
 
     Args:

@@ -50,9 +50,14 @@ def import_transformers(purpose: str) -> ModuleType:
     try:
         import transformers
     except ImportError as error:
-        raise ConfigurationError(f"{purpose} needs transformers: pip install transformers") from error
+        raise ConfigurationError(
+            f"{purpose} needs transformers: pip install transformers"
+        ) from error
     transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    for library in ("torchao", "torch.utils._pytree"):  # transformers loads torchao if it is installed
+    for library in (
+        "torchao",
+        "torch.utils._pytree",
+    ):  # transformers loads torchao if it is installed
         logging.getLogger(library).setLevel(logging.ERROR)
     return transformers
 
@@ -66,7 +71,9 @@ def refusals_of(folder: Path) -> Iterator[None]:
         raise
     except Exception as error:  # transformers and the libraries below it raise all kinds
         reason = re.split(r"(?<=[.!?])\s", " ".join(str(error).split()), maxsplit=1)[0]
-        raise ConfigurationError(f"{folder}: transformers refuses it: {reason} ({type(error).__name__})") from error
+        raise ConfigurationError(
+            f"{folder}: transformers refuses it: {reason} ({type(error).__name__})"
+        ) from error
 
 
 def logits_of(checkpoint: Checkpoint) -> Logits:
@@ -75,7 +82,11 @@ def logits_of(checkpoint: Checkpoint) -> Logits:
 
     def logits(ids: Tensor) -> list[Tensor]:
         positions = torch.arange(ids.shape[1]).expand(ids.shape)
-        tensors = {"input_ids": ids, "position_ids": positions, "lengths": torch.full((len(ids),), ids.shape[1])}
+        tensors = {
+            "input_ids": ids,
+            "position_ids": positions,
+            "lengths": torch.full((len(ids),), ids.shape[1]),
+        }
         if checkpoint.config.architecture == "encoder_decoder":
             tensors |= {"decoder_input_ids": ids, "decoder_position_ids": positions}
         if checkpoint.config.languages:
@@ -105,7 +116,9 @@ def load_and_compare(folder: Path, name: Path, export: Export) -> str:
     level = transformers.utils.logging.get_verbosity()
     transformers.utils.logging.set_verbosity_error()
     try:
-        with redirect_stderr(StringIO()):  # torchao's import prints lines about kernels of other machines
+        with redirect_stderr(
+            StringIO()
+        ):  # torchao's import prints lines about kernels of other machines
             model, report = getattr(transformers, loader).from_pretrained(
                 folder,
                 local_files_only=True,
@@ -141,7 +154,12 @@ def load_and_compare(folder: Path, name: Path, export: Export) -> str:
 
 def _ids_for(export: Export) -> Tensor:
     """Return a row of ordinary tokens; that of an encoder-decoder ends with the end token, which classifiers read."""
-    special = {token for value in export.model.token_ids.values() for token in np.ravel(value) if token is not None}
+    special = {
+        token
+        for value in export.model.token_ids.values()
+        for token in np.ravel(value)
+        if token is not None
+    }
     ordinary = (token for token in range(export.model.vocab_size) if token not in special)
     row = list(islice(ordinary, _IDS)) or [0]
     end = export.config.get("eos_token_id")
@@ -163,9 +181,14 @@ def _compare_scores(export: Export, theirs: list[Tensor], ids: Tensor) -> float 
         ours = logits_of(export.model)(ids)
     if len(theirs) == 2 * len(ours):  # the first and the last position of an answer
         theirs = [torch.stack(theirs, dim=-1)]
-    pairs = [(own[..., : other.shape[-1]].float(), other) for own, other in zip(ours, theirs, strict=True)]
+    pairs = [
+        (own[..., : other.shape[-1]].float(), other)
+        for own, other in zip(ours, theirs, strict=True)
+    ]
     largest = max(float(other.abs().max()) for _, other in pairs)
-    return max(float((own.view_as(other) - other).abs().max()) for own, other in pairs) / max(largest, 1.0)
+    return max(float((own.view_as(other) - other).abs().max()) for own, other in pairs) / max(
+        largest, 1.0
+    )
 
 
 def compare_training_rows(folder: Path, trained: TrainedModel) -> str:
@@ -177,12 +200,18 @@ def compare_training_rows(folder: Path, trained: TrainedModel) -> str:
         rows = open_shards(Path(first.path))
     except ClozelineError as error:  # it may have been moved
         return f"frame: not compared with training rows: {error}"
-    exported = import_transformers("export-model").AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    exported = import_transformers("export-model").AutoTokenizer.from_pretrained(
+        folder, local_files_only=True
+    )
     ids = (row["input_ids"] for row in rows if "input_ids" in row)
-    return compare_frames(ids, trained.tokenizer, exported, is_prompt=reads_prompts(first.objective))
+    return compare_frames(
+        ids, trained.tokenizer, exported, is_prompt=reads_prompts(first.objective)
+    )
 
 
-def compare_frames(rows: Iterable[Any], tokenizer: Tokenizer, exported: Any, *, is_prompt: bool) -> str:
+def compare_frames(
+    rows: Iterable[Any], tokenizer: Tokenizer, exported: Any, *, is_prompt: bool
+) -> str:
     """Return a line about the first rows of ids; empty if there are none.
 
     A row of one or two texts is compared with what `exported`, a tokenizer of transformers, writes around them. Rows
@@ -196,11 +225,15 @@ def compare_frames(rows: Iterable[Any], tokenizer: Tokenizer, exported: Any, *, 
     roles = tokenizer.vocabulary.specials
     around = {token for role, token in roles.items() if role in (*_HEAD, *_TAIL)}
     framed_letter = exported("a").input_ids
-    inside = [position for position, token in enumerate(framed_letter) if token not in around] or [0]
+    inside = [position for position, token in enumerate(framed_letter) if token not in around] or [
+        0
+    ]
     head = framed_letter[: inside[0]]
     tail = framed_letter[inside[-1] + 1 :]
     last = {roles[role] for role in _TAIL if role in roles}
-    first = {roles[role] for role in _HEAD if role in roles} - last  # a packed row may begin with a separator
+    first = {
+        roles[role] for role in _HEAD if role in roles
+    } - last  # a packed row may begin with a separator
     for ids in islice(rows, _ROWS):
         row = [int(token) for token in ids]
         while is_prompt and row and special[row[-1]]:
@@ -225,12 +258,22 @@ def compare_frames(rows: Iterable[Any], tokenizer: Tokenizer, exported: Any, *, 
             begins = row[: len(head)] == head if head else row[0] not in first
             same = begins and (row[-len(tail) :] == tail if tail else row[-1] not in last)
         if not same:
-            ours, theirs = (" ".join(exported.convert_ids_to_tokens(each)) for each in (row, framed))
+            ours, theirs = (
+                " ".join(exported.convert_ids_to_tokens(each)) for each in (row, framed)
+            )
             differing.append(f"{ours[:_SHOWN]} in training, {theirs[:_SHOWN] or 'nothing'} there")
     if not compared:
         return ""
     if differing:
         count = f"{len(differing)} of {compared}"
-        return f"frame: the exported tokenizer writes {count} training rows otherwise: {differing[0]}"
-    how = f"{entire} of them complete, the others at both ends" if entire < compared else "all of them complete"
-    return f"frame: {compared} training rows compared, {how}, each as the exported tokenizer writes it"
+        return (
+            f"frame: the exported tokenizer writes {count} training rows otherwise: {differing[0]}"
+        )
+    how = (
+        f"{entire} of them complete, the others at both ends"
+        if entire < compared
+        else "all of them complete"
+    )
+    return (
+        f"frame: {compared} training rows compared, {how}, each as the exported tokenizer writes it"
+    )

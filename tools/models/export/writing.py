@@ -111,7 +111,9 @@ def write_model(
         publish_text(folder / MODEL, part.published[MODEL])
     but = f", but for {', '.join(changed)}" if changed else ""
     configs = f"config.json: as published{but}" if part.published else ""
-    return Written(export, parameters, tuple(note for note in (*plan.notes, configs, tokenizer) if note))
+    return Written(
+        export, parameters, tuple(note for note in (*plan.notes, configs, tokenizer) if note)
+    )
 
 
 def _write_tokenizer(folder: Path, plan: ExportPlan, export: Export) -> str:
@@ -127,12 +129,16 @@ def _write_tokenizer(folder: Path, plan: ExportPlan, export: Export) -> str:
     if report.edited:
         lines.append(f"as published, but for {', '.join(report.edited)}: tokenizer_config.json")
     if report.changed:
-        lines.append(f"written anew from {', '.join(report.changed)}: tokenizer.json, tokenizer_config.json")
+        lines.append(
+            f"written anew from {', '.join(report.changed)}: tokenizer.json, tokenizer_config.json"
+        )
     return "\n  ".join(lines)
 
 
 def _write_generation_defaults(folder: Path, published: Mapping[str, str], export: Export) -> None:
-    if not export.generation or (folder / GENERATION).exists():  # a published tokenizer brings its publisher's
+    if (
+        not export.generation or (folder / GENERATION).exists()
+    ):  # a published tokenizer brings its publisher's
         return
     if GENERATION in published:
         publish_text(folder / GENERATION, published[GENERATION])
@@ -145,4 +151,6 @@ def _changed_keys(texts: Mapping[str, str], export: Export) -> list[str]:
     published = json.loads(texts.get(MODEL, "{}"))
     absent = object()
     keys = published.keys() | export.config.keys()
-    return sorted(key for key in keys if published.get(key, absent) != export.config.get(key, absent))
+    return sorted(
+        key for key in keys if published.get(key, absent) != export.config.get(key, absent)
+    )

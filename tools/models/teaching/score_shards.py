@@ -58,7 +58,9 @@ class Worker:
         columns = self.scores.score(self.shards.read_block(block)).columns
         ids, weights = (columns[name] for name in COLUMNS)
         with publish(self.task.part(block)) as path, path.open("wb") as file:
-            np.savez(file, offsets=ids.offsets, teacher_ids=ids.values, teacher_weights=weights.values)
+            np.savez(
+                file, offsets=ids.offsets, teacher_ids=ids.values, teacher_weights=weights.values
+            )
 
 
 def write_shards(task: Task, shards: ShardSet, processes: int | None) -> Iterator[int]:
@@ -71,16 +73,27 @@ def write_shards(task: Task, shards: ShardSet, processes: int | None) -> Iterato
     missing = [shard for shard in range(writer.shards) if not writer.is_written(output, shard)]
     blocks = {shard: np.flatnonzero(shards.index.shard == shard).tolist() for shard in missing}
     due = [block for own in blocks.values() for block in own if not task.part(block).exists()]
-    with _score_blocks(task, [block for block in due if block not in shards.quarantined], processes) as scored:
+    with _score_blocks(
+        task, [block for block in due if block not in shards.quarantined], processes
+    ) as scored:
 
         def read_scores(block: int) -> Rows:
             if block in shards.quarantined:  # nothing reads it: its rows get no scores
                 empty = np.zeros(int(shards.index.rows[block]) + 1, np.int64)
-                return Rows({}, {spec.name: Ragged(np.zeros(0, spec.dtype), empty) for spec in writer.columns})
+                return Rows(
+                    {},
+                    {spec.name: Ragged(np.zeros(0, spec.dtype), empty) for spec in writer.columns},
+                )
             while not task.part(block).exists():
                 next(scored)
             with np.load(task.part(block)) as part:
-                return Rows({}, {spec.name: Ragged(part[spec.name], part["offsets"]) for spec in writer.columns})
+                return Rows(
+                    {},
+                    {
+                        spec.name: Ragged(part[spec.name], part["offsets"])
+                        for spec in writer.columns
+                    },
+                )
 
         for shard, own in blocks.items():
             writer.write_shard(output, shard, map(read_scores, own))
@@ -96,7 +109,9 @@ def _score_blocks(task: Task, blocks: list[int], processes: int | None) -> Itera
     processes = min(processes or default, len(blocks))
     threads = torch.get_num_threads()
     if processes > 1:
-        with ProcessPoolExecutor(processes, child_context("spawn"), die_with, (os.getpid(),)) as pool:
+        with ProcessPoolExecutor(
+            processes, child_context("spawn"), die_with, (os.getpid(),)
+        ) as pool:
             try:
                 yield pool.map(partial(_score_block, task), blocks)
             finally:

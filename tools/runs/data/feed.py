@@ -75,12 +75,16 @@ class Feed:
     @cached_property
     def run_steps(self) -> RunSteps:
         """The steps of the run, or those that a run would have."""
-        return RunSteps(self.reading.timeline, self.taken or (), by_tokens=self.by_tokens, skipped=self.skipped)
+        return RunSteps(
+            self.reading.timeline, self.taken or (), by_tokens=self.by_tokens, skipped=self.skipped
+        )
 
     def batch(self, samples: int) -> list[Visit]:
         """Return the rows of the global batch that starts at a stream position, in order."""
         if samples < 0 or samples % self.lanes:
-            raise ConfigurationError(f"samples={samples}: expected a multiple of the {self.lanes} lanes")
+            raise ConfigurationError(
+                f"samples={samples}: expected a multiple of the {self.lanes} lanes"
+            )
         return self.reading.visits(samples // self.lanes, self.rows(samples) // self.lanes)
 
     def batch_start(self, visit: Visit) -> int:
@@ -103,7 +107,11 @@ class Feed:
     def rows(self, samples: int) -> int:
         """Return the number of rows of the global batch that starts at a position."""
         step = self.run_steps.at(samples)
-        return step.rows if step.begin == samples else self.reading.timeline.at(samples // self.lanes).global_batch
+        return (
+            step.rows
+            if step.begin == samples
+            else self.reading.timeline.at(samples // self.lanes).global_batch
+        )
 
     def step(self, samples: int) -> int:
         """Return the training step, counted from 1, whose batch contains a position."""
@@ -128,10 +136,16 @@ def add_feed_arguments(parser: Arguments) -> None:
     """Declare the arguments that name a run, or a set and how it is read."""
     words = f"manifest.json of a shard set, or its folder; with run=, {run_sets.SET_PATHS_HELP}"
     parser.add_argument("words", nargs="*", metavar="MANIFEST", help=words)
-    parser.add_argument("--run", type=some_path, metavar="DIR", help="a run of train/main.py instead of a set")
+    parser.add_argument(
+        "--run", type=some_path, metavar="DIR", help="a run of train/main.py instead of a set"
+    )
     parser.add_argument("--seed", type=natural, help="data.seed of the run (0)")
-    parser.add_argument("--global-batch", type=positive, metavar="G", help="data.global_batch of the run (64)")
-    parser.add_argument("--lanes", type=positive, metavar="L", help="data.lanes of the run (gcd(64, G))")
+    parser.add_argument(
+        "--global-batch", type=positive, metavar="G", help="data.global_batch of the run (64)"
+    )
+    parser.add_argument(
+        "--lanes", type=positive, metavar="L", help="data.lanes of the run (gcd(64, G))"
+    )
 
 
 def open_feed(options: argparse.Namespace) -> Feed:
@@ -142,23 +156,35 @@ def open_feed(options: argparse.Namespace) -> Feed:
     if options.run is not None:
         for name in _ORDER_KEYS:
             if getattr(options, name) is not None:
-                raise ConfigurationError(f"--{name.replace('_', '-')}: the run's own value is used; omit it")
+                raise ConfigurationError(
+                    f"--{name.replace('_', '-')}: the run's own value is used; omit it"
+                )
         return _open_run_feed(options.run, paths)
     if paths != run_sets.SetPaths():
-        raise ConfigurationError("data.shards: says where the sets of run=DIR are; without a run give MANIFEST alone")
-    options_given = {name: getattr(options, name) for name in _ORDER_KEYS if getattr(options, name) is not None}
+        raise ConfigurationError(
+            "data.shards: says where the sets of run=DIR are; without a run give MANIFEST alone"
+        )
+    options_given = {
+        name: getattr(options, name) for name in _ORDER_KEYS if getattr(options, name) is not None
+    }
     data = DataConfig(shards=Path(words[0]), **options_given)
     if data.global_batch % data.lane_count:
-        raise ConfigurationError(f"lanes={data.lanes}: expected a divisor of the global batch {data.global_batch}")
+        raise ConfigurationError(
+            f"lanes={data.lanes}: expected a divisor of the global batch {data.global_batch}"
+        )
     return _open_data_feed(data)
 
 
 def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
     path = run / "config.yaml"
     if not path.is_file():
-        raise ConfigurationError(f"run={run}: expected a run directory with config.yaml: give one, or copy it back")
+        raise ConfigurationError(
+            f"run={run}: expected a run directory with config.yaml: give one, or copy it back"
+        )
     with reading_run(path):
-        config = load_config(dict[str, Any], path)  # a dictionary: validating all of it would load torch
+        config = load_config(
+            dict[str, Any], path
+        )  # a dictionary: validating all of it would load torch
         data: DataConfig = validate(DataConfig, config.get("data"), str(path), "data.")
         steps: int = validate(int, config.get("steps"), str(path), "steps")
     with _reading_lines(run / "metrics.jsonl") as lines:
@@ -193,18 +219,24 @@ def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
 def _reading_lines(path: Path) -> Iterator[list[dict[str, Any]]]:
     """Yield the objects of a run's JSON lines file, without damaged lines, which a note counts."""
     lines = read_lines(path)
-    written = path.read_bytes().split(b"\n")[:-1] if path.exists() else []  # a process may be writing the last one
+    written = (
+        path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    )  # a process may be writing the last one
     if (damaged := sum(bool(line.strip()) for line in written) - len(lines)) > 0:
         sys.stderr.write(message_text(f"note: {path}: {damaged:,} damaged lines are skipped\n"))
     try:
         yield lines
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise IntegrityError(f"{path}: expected a JSON object a line, as train/main.py writes it ({error})") from error
+        raise IntegrityError(
+            f"{path}: expected a JSON object a line, as train/main.py writes it ({error})"
+        ) from error
 
 
 def _open_data_feed(data: DataConfig) -> Feed:
     phases = open_phases(data)
     for shards in distinct_sets(phases):
         if shards.manifest.kind == "tokens":
-            raise ConfigurationError(f"{shards.path}: a token set is not streamed; name a set of samples or examples")
+            raise ConfigurationError(
+                f"{shards.path}: a token set is not streamed; name a set of samples or examples"
+            )
     return Feed(phases, data.seed, data.lane_count, data.global_batch)

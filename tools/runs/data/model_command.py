@@ -6,7 +6,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from clozeline.configuration.config import config_class
-from clozeline.tools.command import IntermixedArguments, add_settings, model_path, run_tool, settings_of
+from clozeline.tools.command import (
+    IntermixedArguments,
+    add_settings,
+    model_path,
+    run_tool,
+    settings_of,
+)
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.train.configuration.checkpoint import StepChoice
 
@@ -39,7 +45,9 @@ def run_model_tool(
         reads_sets: the tool reads the sets of the run, which may be elsewhere now (`data.shards=MANIFEST`).
     """
     parser = IntermixedArguments(description)
-    parser.add_argument("run", type=model_path, metavar="RUN", help="a run, or a folder with a model")
+    parser.add_argument(
+        "run", type=model_path, metavar="RUN", help="a run, or a folder with a model"
+    )
     more = f"; {SET_PATHS_HELP}" if reads_sets else ""
     add_settings(parser, schema, help_text=f"settings, listed below{more}")
 

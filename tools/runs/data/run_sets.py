@@ -14,9 +14,7 @@ from clozeline.tools.command import settings_of
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.sets.recorded_sets import RecordedSet, read_sets
 
-SET_PATHS_HELP: Final = (
-    "where the run's sets are now, if they were moved: data.shards=MANIFEST, or [MANIFEST, ...], and data.heldout="
-)
+SET_PATHS_HELP: Final = "where the run's sets are now, if they were moved: data.shards=MANIFEST, or [MANIFEST, ...], and data.heldout="
 _KEYS: Final = ("data.shards=", "data.heldout=")
 
 
@@ -32,7 +30,13 @@ class SetPaths:
     @property
     def sets(self) -> list[Path]:
         """The training sets as a list."""
-        return self.shards if isinstance(self.shards, list) else [] if self.shards is None else [self.shards]
+        return (
+            self.shards
+            if isinstance(self.shards, list)
+            else []
+            if self.shards is None
+            else [self.shards]
+        )
 
 
 @config_class
@@ -58,7 +62,9 @@ def locate_sets(run: Path, data: DataConfig, set_paths: SetPaths) -> DataConfig:
     names = list(dict.fromkeys(path for phase in data.all_phases.values() for path in phase.sets))
     current = _match_by_digest(run, names, read_sets(run), set_paths.sets)
     if data.shards is None:
-        phases = [replace(phase, shards=[current[path] for path in phase.sets]) for phase in data.phases]
+        phases = [
+            replace(phase, shards=[current[path] for path in phase.sets]) for phase in data.phases
+        ]
         return replace(data, phases=phases)
     return replace(data, shards=[current[path] for path in names])
 
@@ -72,9 +78,17 @@ def _match_by_digest(
     for path in names:
         entry = recorded_by_path.get(as_url(path) or str(local_path(path).absolute()))
         if entry is None or entry.digest not in paths_by_digest:
-            named = str(path) if entry is None else f"{entry.name} (digest {entry.digest[:16]}), read at {entry.path},"
-            have = ", ".join(f"{path_there} ({digest[:16]})" for digest, path_there in paths_by_digest.items())
-            raise ConfigurationError(f"data.shards: {run} reads {named} and it is none of those given: {have}")
+            named = (
+                str(path)
+                if entry is None
+                else f"{entry.name} (digest {entry.digest[:16]}), read at {entry.path},"
+            )
+            have = ", ".join(
+                f"{path_there} ({digest[:16]})" for digest, path_there in paths_by_digest.items()
+            )
+            raise ConfigurationError(
+                f"data.shards: {run} reads {named} and it is none of those given: {have}"
+            )
         current[path] = paths_by_digest[entry.digest]
     return current
 
@@ -90,7 +104,9 @@ def explain_missing_sets(run: Path, data: DataConfig) -> Iterator[None]:
     try:
         yield
     except StorageError as error:
-        paths = dict.fromkeys(str(path) for phase in data.all_phases.values() for path in phase.sets)
+        paths = dict.fromkeys(
+            str(path) for phase in data.all_phases.values() for path in phase.sets
+        )
         raise StorageError(
             f"{error}; {run / 'config.yaml'} names {', '.join(paths)}: if that has moved, say where it is now by "
             "data.shards=MANIFEST, several as data.shards=[MANIFEST, MANIFEST], or in that file"

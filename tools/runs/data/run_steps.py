@@ -7,9 +7,7 @@ from typing import Final, NamedTuple
 from clozeline.errors import ConfigurationError
 from clozeline.train.data.stream.mixture import SkippedRows, Timeline
 
-_NOT_RECORDED: Final = (
-    "with data.batch_tokens, steps differ in rows: only steps of metrics.jsonl are known, each one with log.every=1"
-)
+_NOT_RECORDED: Final = "with data.batch_tokens, steps differ in rows: only steps of metrics.jsonl are known, each one with log.every=1"
 
 
 class Step(NamedTuple):
@@ -55,7 +53,9 @@ class RunSteps:
         after = bisect_left(self._done, number)
         if after < len(self._done):
             rows = self._rows_between_records(after)
-            return Step(number, self._next[after - 1] + (number - 1 - self._done[after - 1]) * rows, rows)
+            return Step(
+                number, self._next[after - 1] + (number - 1 - self._done[after - 1]) * rows, rows
+            )
         for first, stop, rows in self._plan_steps(self._done[-1] + 1, self._next[-1]):
             step = Step(number, first.begin + (number - first.number) * rows, rows)
             if stop is None or step.begin < stop:
@@ -74,7 +74,9 @@ class RunSteps:
         elif (after := bisect_right(self._read, samples)) < len(self._read):
             rows = self._rows_between_records(after)
             ahead = (samples - self._next[after - 1]) // rows
-            return Step(self._done[after - 1] + 1 + ahead, self._next[after - 1] + ahead * rows, rows)
+            return Step(
+                self._done[after - 1] + 1 + ahead, self._next[after - 1] + ahead * rows, rows
+            )
         for first, stop, rows in self._plan_steps(number, begin):
             if stop is None or samples < stop:
                 ahead = (samples - first.begin) // rows
@@ -88,7 +90,9 @@ class RunSteps:
     def _rows_between_records(self, after: int) -> int:
         if self._by_tokens and self._done[after] - self._done[after - 1] > 1:
             raise ConfigurationError(_NOT_RECORDED)
-        return (self._read[after] - self._next[after - 1]) // (self._done[after] - self._done[after - 1])
+        return (self._read[after] - self._next[after - 1]) // (
+            self._done[after] - self._done[after - 1]
+        )
 
     def _plan_steps(self, number: int, begin: int) -> Iterator[tuple[Step, int | None, int]]:
         """Yield the first step, the end and the rows per step of each phase from a step and its position on."""

@@ -14,7 +14,10 @@ _FILE: Final = "answer_threshold.json"
 
 def store_threshold(run: Path, threshold: float, facts: dict[str, object]) -> None:
     """Write the threshold of a run, with the checkpoint and the set on which it was chosen."""
-    publish_text(run / _FILE, json.dumps(seal({"threshold": threshold, **facts}), sort_keys=True, indent=1) + "\n")
+    publish_text(
+        run / _FILE,
+        json.dumps(seal({"threshold": threshold, **facts}), sort_keys=True, indent=1) + "\n",
+    )
 
 
 def stored_threshold(run: Path, checkpoint: str) -> float:
@@ -30,4 +33,6 @@ def stored_threshold(run: Path, checkpoint: str) -> float:
         facts = unseal(parse_json(path.read_bytes()), path)
         return float(facts["threshold"]) if facts["checkpoint"] == checkpoint else 0.0
     except (ValueError, KeyError, TypeError) as error:
-        raise IntegrityError(f"{path}: not a threshold of answers ({error}); {repair_of(path)}") from error
+        raise IntegrityError(
+            f"{path}: not a threshold of answers ({error}); {repair_of(path)}"
+        ) from error

@@ -35,10 +35,18 @@ class ExitOptions:
         """Return the rule for `EarlyExit`."""
         from clozeline.model.compression.early_exit import Entropy, Patience
 
-        return Patience(self.patience, self.tolerance) if self.patience is not None else Entropy(self.entropy or 0.0)
+        return (
+            Patience(self.patience, self.tolerance)
+            if self.patience is not None
+            else Entropy(self.entropy or 0.0)
+        )
 
     def __str__(self) -> str:
-        return f"entropy below {self.entropy}" if self.patience is None else f"patience {self.patience}"
+        return (
+            f"entropy below {self.entropy}"
+            if self.patience is None
+            else f"patience {self.patience}"
+        )
 
 
 class ExitingModel:
@@ -64,4 +72,8 @@ class ExitingModel:
     def usage(self, counts: Sequence[Sequence[float]]) -> dict[str, object]:
         """Return the mean number of layers, of how many, and the share of the FLOPs, from the counts of all ranks."""
         rows, layers, flops, dense = (sum(column) for column in zip(*counts, strict=True))
-        return {"layers": layers / max(1.0, rows), "of": self.layers, "flops": flops / max(1.0, dense)}
+        return {
+            "layers": layers / max(1.0, rows),
+            "of": self.layers,
+            "flops": flops / max(1.0, dense),
+        }

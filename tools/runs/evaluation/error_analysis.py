@@ -39,11 +39,18 @@ def error_lines(answer: TaskHead, records: Sequence[Record]) -> Iterator[str]:
     """Yield the confusion of single classes, scores by class, and the records with the highest error, as JSON lines."""
     units = [unit for record in records for unit in answer.classes(record["gold"], record)]
     if units and not answer.facts.multi_label:
-        yield from _confusion(answer.facts.labels, Counter((gold[0], guess[0]) for gold, guess in units))
+        yield from _confusion(
+            answer.facts.labels, Counter((gold[0], guess[0]) for gold, guess in units)
+        )
     if units:
         yield "Scores by class:"
-        yield from _table(["class", "precision", "recall", "F1", "count"], _class_scores(answer.facts.labels, units))
-    worst = sorted((record for record in records if record["error"] > 0), key=lambda record: -record["error"])
+        yield from _table(
+            ["class", "precision", "recall", "F1", "count"],
+            _class_scores(answer.facts.labels, units),
+        )
+    worst = sorted(
+        (record for record in records if record["error"] > 0), key=lambda record: -record["error"]
+    )
     yield f"Wrong: {len(worst):,} of {len(records):,}{', the worst' if worst else ''}"
     yield from record_lines(worst[:_WORST])
 
@@ -57,10 +64,15 @@ def _confusion(labels: Sequence[str], pairs: Mapping[tuple[str, str], int]) -> I
     shown = [name for name in names if name in most]
     left_out = f" ({_CLASSES} classes with most errors)" if len(shown) < len(names) else ""
     yield f"Confusion{left_out}: gold by predicted:"
-    yield from _table(["gold", *shown], [[gold, *(pairs.get((gold, guess), 0) for guess in shown)] for gold in shown])
+    yield from _table(
+        ["gold", *shown],
+        [[gold, *(pairs.get((gold, guess), 0) for guess in shown)] for gold in shown],
+    )
 
 
-def _class_scores(labels: Sequence[str], units: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[list[object]]:
+def _class_scores(
+    labels: Sequence[str], units: Sequence[tuple[Sequence[str], Sequence[str]]]
+) -> list[list[object]]:
     """Return precision, recall, F1 and the number of units of each class; of one that does not occur no scores."""
     gold = Counter(name for own, _ in units for name in own)
     predicted = Counter(name for _, own in units for name in own)

@@ -41,17 +41,25 @@ def heldout_losses(trained: TrainedModel, set_paths: SetPaths | None = None) -> 
         raise ConfigurationError(
             f"{trained.folder}: has no held-out set: name one by data.heldout=MANIFEST, or texts by perplexity=TEXTS"
         )
-    return {"step": trained.step, "sets": {name: _losses(trained, datasets, name) for name in datasets.heldout}}
+    return {
+        "step": trained.step,
+        "sets": {name: _losses(trained, datasets, name) for name in datasets.heldout},
+    }
 
 
 def _losses(trained: TrainedModel, datasets: Datasets, name: str) -> dict[str, object]:
     """Return the losses on one held-out set, over the rows that the training evaluates."""
     config = trained.require_config()
     model = trained.model
-    batches = batches_of_pass(len(datasets.heldout[name]), config.data.global_batch, config.evaluate.max_rows)
+    batches = batches_of_pass(
+        len(datasets.heldout[name]), config.data.global_batch, config.evaluate.max_rows
+    )
     sums = dict.fromkeys(model.heads, 0.0)
     counts = dict.fromkeys(model.heads, 0)
-    with closing(open_stream(config.data, [datasets.heldout_phase(name)], 0, 1)) as stream, torch.no_grad():
+    with (
+        closing(open_stream(config.data, [datasets.heldout_phase(name)], 0, 1)) as stream,
+        torch.no_grad(),
+    ):
         for micro_batches in stream.one_pass(config.data.global_batch, batches or None):
             for micro_batch in micro_batches:
                 for head, loss in model(micro_batch.tensors).items():

@@ -23,16 +23,22 @@ FEWEST_DOCUMENTS: Final = 30
 """Documents of a held-out set below which its standard error is computed and shown."""
 
 
-def heldout_score(model: Model, shards: ShardSet, most_rows: int | None = None) -> tuple[str, float]:
+def heldout_score(
+    model: Model, shards: ShardSet, most_rows: int | None = None
+) -> tuple[str, float]:
     """Return `accuracy` and its value, or `nats` and the weighted sum of the heads' mean losses."""
     if SAMPLE_WORDS.name in model.reads:
-        raise ConfigurationError(f"{shards.path}: this model samples its inputs in training; it has no score of a set")
+        raise ConfigurationError(
+            f"{shards.path}: this model samples its inputs in training; it has no score of a set"
+        )
     sums = dict.fromkeys(model.heads, 0.0)
     counts = dict.fromkeys(model.heads, 0)
     right = dict.fromkeys(model.heads, 0.0)
     heads_with_accuracy: set[str] = set()
     rows = _read_rows(shards, most_rows)
-    for losses in _batch_losses(model, rows, _by_length(rows), Collate.from_manifest(shards.manifest)):
+    for losses in _batch_losses(
+        model, rows, _by_length(rows), Collate.from_manifest(shards.manifest)
+    ):
         for name, loss in losses.items():
             sums[name] += float(loss.total)
             counts[name] += int(loss.count)
@@ -97,7 +103,9 @@ def _mean_loss(batches: Iterable[Mapping[str, Loss]]) -> tuple[float, int]:
 
 def _read_rows(shards: ShardSet, most_rows: int | None) -> Rows:
     ends = [*accumulate(shards.index.rows.tolist(), initial=0)]
-    blocks = [block for block in range(len(ends) - 1) if most_rows is None or ends[block] < most_rows]
+    blocks = [
+        block for block in range(len(ends) - 1) if most_rows is None or ends[block] < most_rows
+    ]
     rows = Rows.concatenate([shards.read_block(block) for block in blocks])
     return rows if most_rows is None or len(rows) <= most_rows else rows.take(np.arange(most_rows))
 
@@ -107,7 +115,9 @@ def _by_length(rows: Rows) -> Int64:
     return np.argsort(rows.columns["input_ids"].lengths, kind="stable")
 
 
-def _batch_losses(model: Model, rows: Rows, order: Int64, collate: Collate) -> Iterator[Mapping[str, Loss]]:
+def _batch_losses(
+    model: Model, rows: Rows, order: Int64, collate: Collate
+) -> Iterator[Mapping[str, Loss]]:
     """Yield the losses of the heads on some rows, a batch at a time."""
     for first in range(0, len(order), _BATCH):
         batch = order[first : first + _BATCH]

@@ -36,7 +36,9 @@ def read_passages(path: Path, form: NormalForm = "prose") -> list[str]:
     texts: list[str] = []
     for file in files_of(path):
         is_text = detect(file)[0] == "text"
-        texts += [text.strip() for text in (read_list(file, form) if is_text else read_texts(file, form))]
+        texts += [
+            text.strip() for text in (read_list(file, form) if is_text else read_texts(file, form))
+        ]
     passages = [text for text in texts if len(text.split()) > 1]
     if not passages:
         raise ConfigurationError(f"{path}: expected passages of two words or more, got none")
@@ -61,17 +63,24 @@ def score(trained: TrainedModel, path: Path, form: NormalForm = "prose") -> dict
         before = len(text.rsplit(maxsplit=1)[0])
         ids = [*head, *encoding.ids.tolist()]
         truncated = ids if limit is None else ids[-limit:]
-        rows.append(_Row(truncated, int((encoding.starts >= before).sum()), len(truncated) < len(ids)))
+        rows.append(
+            _Row(truncated, int((encoding.starts >= before).sum()), len(truncated) < len(ids))
+        )
     chosen = [row for row in rows if 0 < row.asked < len(row.ids)]
     scores = log_likelihoods(trained.model, [row.ids for row in chosen])
-    total = math.fsum(float(row_scores[-row.asked :].sum()) for row_scores, row in zip(scores, chosen, strict=True))
+    total = math.fsum(
+        float(row_scores[-row.asked :].sum())
+        for row_scores, row in zip(scores, chosen, strict=True)
+    )
     # how many rows end with the tokens that the model would generate
     right = 0
     for batch in (chosen[begin : begin + _BATCH] for begin in range(0, len(chosen), _BATCH)):
         decoding = Decoding(max_tokens=max(row.asked for row in batch))
         continuations = generate(trained.model, [row.ids[: -row.asked] for row in batch], decoding)
         pairs = zip(continuations, batch, strict=True)
-        right += sum(generated.ids[: row.asked] == row.ids[-row.asked :] for generated, row in pairs)
+        right += sum(
+            generated.ids[: row.asked] == row.ids[-row.asked :] for generated, row in pairs
+        )
     words = Counter(text.split()[-1] for text in passages)
     return {
         "suite": "lambada",

@@ -59,16 +59,22 @@ def probe_scores(trained: TrainedModel, task: Path, split: str) -> dict[str, obj
         trained.require_same_tokenizer(shards)
         answer = task_head_of(facts)
         if not isinstance(answer, Tagging):
-            raise ConfigurationError(f"probe: {shards.path} is a task of {facts.head}, expected one of tagged words")
+            raise ConfigurationError(
+                f"probe: {shards.path} is a task of {facts.head}, expected one of tagged words"
+            )
         sides.append(_words_of(set_rows(shards), answer, _MOST_WORDS if name == "train" else None))
     train, test = sides
     if len(set(train.classes.tolist())) < 2:
-        raise ConfigurationError(f"probe: {task / 'train'} has words of one class, expected two or more")
+        raise ConfigurationError(
+            f"probe: {task / 'train'} has words of one class, expected two or more"
+        )
     by_word: dict[str, Counter[int]] = defaultdict(Counter)
     for text, label in zip(train.texts, train.classes.tolist(), strict=True):
         by_word[text][label] += 1
     overall = Counter(train.classes.tolist()).most_common(1)[0][0]
-    usual = np.array([by_word[text].most_common(1)[0][0] if text in by_word else overall for text in test.texts])
+    usual = np.array(
+        [by_word[text].most_common(1)[0][0] if text in by_word else overall for text in test.texts]
+    )
     ambiguous = np.array([len(by_word.get(text, ())) > 1 for text in test.texts])
 
     def accuracies(predicted: Int64) -> dict[str, float | None]:
@@ -100,8 +106,14 @@ def probe_lines(scores: Mapping[str, Any]) -> Iterator[str]:
         f"{scores['ambiguous_words']:,} ambiguous; probes learned from {scores['train_words']:,} words"
     )
     yield f"  {'layer':<28}{'all words':>10}{'ambiguous':>11}"
-    named = [("0 (embeddings)" if number == 0 else str(number), of) for number, of in enumerate(scores["layers"])]
-    for name, of in [*named, *((f"baseline {name}", of) for name, of in scores["baselines"].items())]:
+    named = [
+        ("0 (embeddings)" if number == 0 else str(number), of)
+        for number, of in enumerate(scores["layers"])
+    ]
+    for name, of in [
+        *named,
+        *((f"baseline {name}", of) for name, of in scores["baselines"].items()),
+    ]:
         shown = (f"{100 * of[key]:.1f} %" if of[key] is not None else "-" for key in of)
         yield f"  {name:<28}{next(shown):>10}{next(shown):>11}"
 
@@ -122,4 +134,9 @@ def _words_of(rows: Rows, answer: Tagging, most: int | None) -> _Words:
     used: Sequence[int] = sorted({row for row, _ in word_positions})
     renumbered = {row: number for number, row in enumerate(used)}
     tokens = [rows.columns["input_ids"][row].tolist() for row in used]
-    return _Words(texts, np.array(classes), tokens, [(renumbered[row], position) for row, position in word_positions])
+    return _Words(
+        texts,
+        np.array(classes),
+        tokens,
+        [(renumbered[row], position) for row, position in word_positions],
+    )

@@ -36,7 +36,9 @@ class RunScores:
     def __init__(self, trained: TrainedModel, form: NormalForm = "prose") -> None:
         _, self.kind = open_scorer(trained, None)
         architecture = trained.model.config.architecture
-        if self.kind not in ("causal", "pll") or (self.kind == "causal" and architecture != "decoder"):
+        if self.kind not in ("causal", "pll") or (
+            self.kind == "causal" and architecture != "decoder"
+        ):
             raise ConfigurationError(
                 f"{trained.folder}: suite=lm_eval: expected a causal or a masked LM, got score {self.kind}"
             )
@@ -44,7 +46,13 @@ class RunScores:
         self.trained = trained
         self.causal = self.kind == "causal"
         vocabulary = trained.tokenizer.vocabulary
-        special = "eos" if "bos" not in vocabulary.specials and self.causal else "bos" if self.causal else "cls"
+        special = (
+            "eos"
+            if "bos" not in vocabulary.specials and self.causal
+            else "bos"
+            if self.causal
+            else "cls"
+        )
         self.prefix = vocabulary.id_of(special, "suite=lm_eval")
         self.length = trained.max_length
 
@@ -67,24 +75,37 @@ class RunScores:
         """Return the log-probability, in nats, of each continuation after its context, and whether it is greedy."""
         return self._score_causal(pairs) if self.causal else self._score_masked(pairs)
 
-    def _score_causal(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[tuple[float, bool]]:
+    def _score_causal(
+        self, pairs: Sequence[tuple[list[int], list[int]]]
+    ) -> list[tuple[float, bool]]:
         model = self.trained.model
         device = model.family.device
         rows = [[*context, *continuation][-(self.length + 1) :] for context, continuation in pairs]
         found: list[tuple[float, bool]] = [(0.0, True)] * len(pairs)
         for group in group_by_length([len(row) - 1 for row in rows], _TOKENS):
             with torch.no_grad():
-                scores = model.logits(batch_tensors([rows[number][:-1] for number in group], device))["lm"]
+                scores = model.logits(
+                    batch_tensors([rows[number][:-1] for number in group], device)
+                )["lm"]
             for own, number in zip(scores, group, strict=True):
                 row = rows[number]
                 count = min(len(pairs[number][1]), len(rows[number]) - 1)
                 targets = torch.tensor(row[len(row) - count :], device=device)
-                logs = own[len(row) - 1 - count : len(row) - 1, : model.vocab_size].float().log_softmax(-1)
+                logs = (
+                    own[len(row) - 1 - count : len(row) - 1, : model.vocab_size]
+                    .float()
+                    .log_softmax(-1)
+                )
                 greedy = bool((logs.argmax(-1) == targets).all())
-                found[number] = float(logs.gather(1, targets[:, None]).sum(dtype=torch.float64)), greedy
+                found[number] = (
+                    float(logs.gather(1, targets[:, None]).sum(dtype=torch.float64)),
+                    greedy,
+                )
         return found
 
-    def _score_masked(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[tuple[float, bool]]:
+    def _score_masked(
+        self, pairs: Sequence[tuple[list[int], list[int]]]
+    ) -> list[tuple[float, bool]]:
         cls, sep, mask = self.trained.masked_row_ids("suite=lm_eval")
         rows = []
         positions = []
@@ -113,12 +134,19 @@ class RunScores:
             ConfigurationError: the run is a masked LM, or the task samples.
         """
         if not self.causal:
-            raise ConfigurationError("suite=lm_eval: a task generates text, which a masked LM does not: choose others")
+            raise ConfigurationError(
+                "suite=lm_eval: a task generates text, which a masked LM does not: choose others"
+            )
         if options.get("do_sample") and options.get("temperature", 1.0) != 0:
-            raise ConfigurationError("suite=lm_eval: expected greedy generation, a task samples: set do_sample: false")
+            raise ConfigurationError(
+                "suite=lm_eval: expected greedy generation, a task samples: set do_sample: false"
+            )
         stop = options.get("until") or []
         stop = [text for text in ([stop] if isinstance(stop, str) else stop) if text]
-        limit = next((int(options[key]) for key in ("max_gen_toks", "max_new_tokens") if key in options), _NEW_TOKENS)
+        limit = next(
+            (int(options[key]) for key in ("max_gen_toks", "max_new_tokens") if key in options),
+            _NEW_TOKENS,
+        )
         if limit >= self.length:
             raise ConfigurationError(
                 f"suite=lm_eval: the task asks for {limit} new tokens, the run reads {self.length}: set max_gen_toks"
@@ -132,7 +160,9 @@ class RunScores:
             end_ids=find_end_ids(tokenizer),
             finishes=lambda new: any(each in tokenizer.decode_part(new) for each in stop),
         )
-        text = tokenizer.decode_part([token for token in found.ids if not tokenizer.vocabulary.special[token]])
+        text = tokenizer.decode_part(
+            [token for token in found.ids if not tokenizer.vocabulary.special[token]]
+        )
         return text[: min((text.find(each) for each in stop if each in text), default=len(text))]
 
 
@@ -166,14 +196,27 @@ def task_scores(
     if not {*tasks} <= {*manager.all_tasks}:  # those of the harness take seconds to list
         manager = TaskManager(include_path=str(folder))
     if unknown := sorted({*tasks} - {*manager.all_tasks}):
-        raise ConfigurationError(f"tasks: {', '.join(unknown)}: in no file of {folder}, and the harness has none")
-    found = simple_evaluate(HarnessModel(), tasks=[*tasks], task_manager=manager, bootstrap_iters=0, log_samples=False)
-    return {"suite": "lm_eval", "score": scores.kind, "tasks": found["results"], "items": found["n-samples"]}
+        raise ConfigurationError(
+            f"tasks: {', '.join(unknown)}: in no file of {folder}, and the harness has none"
+        )
+    found = simple_evaluate(
+        HarnessModel(), tasks=[*tasks], task_manager=manager, bootstrap_iters=0, log_samples=False
+    )
+    return {
+        "suite": "lm_eval",
+        "score": scores.kind,
+        "tasks": found["results"],
+        "items": found["n-samples"],
+    }
 
 
 def task_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     """Yield readable lines."""
     yield f"lm-eval, score {scores['score']}, step {scores['step']:,}"
     for task, metrics in scores["tasks"].items():
-        values = {key.removesuffix(",none"): value for key, value in metrics.items() if isinstance(value, float)}
+        values = {
+            key.removesuffix(",none"): value
+            for key, value in metrics.items()
+            if isinstance(value, float)
+        }
         yield f"  {task}: " + ", ".join(f"{key} {value:.4f}" for key, value in values.items())

@@ -54,7 +54,9 @@ def read_facts(path: Path, form: NormalForm = "prose") -> list[Fact]:
     return facts
 
 
-def score(trained: TrainedModel, path: Path, candidates: Path | None, form: NormalForm = "prose") -> dict[str, Any]:
+def score(
+    trained: TrainedModel, path: Path, candidates: Path | None, form: NormalForm = "prose"
+) -> dict[str, Any]:
     """Return how often a masked LM finds the word of a fact, at once or among the top ten: means over relations.
 
     Words compete with the candidates: those of a file, or of all facts, as far as they are single tokens. A fact with
@@ -67,20 +69,31 @@ def score(trained: TrainedModel, path: Path, candidates: Path | None, form: Norm
     cls, sep, mask = trained.masked_row_ids("suite=lama")
     tokens = _single_tokens(trained, [word.strip() for word in words])
     if not tokens:
-        raise ConfigurationError("suite=lama: none of the words is one token of the run's tokenizer")
+        raise ConfigurationError(
+            "suite=lama: none of the words is one token of the run's tokenizer"
+        )
     asked = [fact for fact in facts if fact.word in tokens]
     # encode both sides of each gap, and place the mask between them
     texts = [text for fact in asked for text in (fact.before.removesuffix(" "), fact.after)]
     ids = [encoding.ids.tolist() for encoding in trained.tokenizer.encode(texts)]
-    rows = [[cls, *left, mask, *correct, sep] for left, correct in zip(ids[::2], ids[1::2], strict=True)]
+    rows = [
+        [cls, *left, mask, *correct, sep] for left, correct in zip(ids[::2], ids[1::2], strict=True)
+    ]
     choices = list(dict.fromkeys(tokens.values()))
     positions = [1 + len(left) for left in ids[::2]]
     # rank of the correct word among the candidates [N]
     scores = candidate_scores(trained.model, rows, positions, choices).numpy()
     correct = np.array([choices.index(tokens[fact.word]) for fact in asked], np.int64)
     correct_scores = scores[np.arange(len(asked)), correct][:, None]
-    ranks = (scores > correct_scores).sum(axis=1) + (scores == correct_scores).sum(axis=1)  # a tie is wrong
-    counts = {"suite": "lama", "n": len(asked), "skipped": len(facts) - len(asked), "candidates": len(choices)}
+    ranks = (scores > correct_scores).sum(axis=1) + (scores == correct_scores).sum(
+        axis=1
+    )  # a tie is wrong
+    counts = {
+        "suite": "lama",
+        "n": len(asked),
+        "skipped": len(facts) - len(asked),
+        "candidates": len(choices),
+    }
     return counts | _mean_over_relations(asked, ranks, len(choices))
 
 
@@ -97,7 +110,9 @@ def _single_tokens(trained: TrainedModel, words: Sequence[str]) -> dict[str, int
     }
 
 
-def _mean_over_relations(asked: Sequence[Fact], ranks: np.ndarray[Any, Any], candidates: int) -> dict[str, object]:
+def _mean_over_relations(
+    asked: Sequence[Fact], ranks: np.ndarray[Any, Any], candidates: int
+) -> dict[str, object]:
     has_top = candidates >= _FEWEST_CANDIDATES
     facts_by_relation: dict[str, list[int]] = defaultdict(list)
     for number, fact in enumerate(asked):
@@ -107,7 +122,8 @@ def _mean_over_relations(asked: Sequence[Fact], ranks: np.ndarray[Any, Any], can
             "n": len(indices),
             "p_at_1": float((ranks[indices] == 1).mean()),
             **({f"p_at_{_TOP}": float((ranks[indices] <= _TOP).mean())} if has_top else {}),
-            "majority": Counter(asked[index].word for index in indices).most_common(1)[0][1] / len(indices),
+            "majority": Counter(asked[index].word for index in indices).most_common(1)[0][1]
+            / len(indices),
         }
         for name, indices in sorted(facts_by_relation.items())
     }
@@ -120,7 +136,11 @@ def _mean_over_relations(asked: Sequence[Fact], ranks: np.ndarray[Any, Any], can
 def fact_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     """Yield readable lines; a score below the most frequent word is marked."""
     asked = f"{scores['n']:,} of {scores['n'] + scores['skipped']:,} facts"
-    skipped = f"; the words of the other {scores['skipped']:,} are not among them" if scores["skipped"] else ""
+    skipped = (
+        f"; the words of the other {scores['skipped']:,} are not among them"
+        if scores["skipped"]
+        else ""
+    )
     candidates = f"the candidates are {scores['candidates']:,} words that are single tokens of this vocabulary"
     yield f"{scores['suite']}: {asked}, step {scores['step']:,}; {candidates}{skipped}"
     for relation_name, row in scores["relations"].items():

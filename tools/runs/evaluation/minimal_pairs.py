@@ -16,7 +16,13 @@ from clozeline.tools.runs.evaluation.score_notes import note_few_items, note_if_
 from clozeline.tools.runs.inference.text_likelihoods import Score, TextScorer, open_scorer
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
-PUBLISHED: Final = {"5-gram": 61.2, "LSTM": 69.8, "Transformer-XL": 69.6, "GPT-2": 81.5, "people": 88.6}
+PUBLISHED: Final = {
+    "5-gram": 61.2,
+    "LSTM": 69.8,
+    "Transformer-XL": 69.6,
+    "GPT-2": 81.5,
+    "people": 88.6,
+}
 """mean accuracy over all 67 paradigms in percent, from the paper"""
 Flags = NDArray[np.bool_]
 _FEWEST: Final = 3
@@ -40,7 +46,9 @@ class Pair:
         return (self.good, self.bad, *self.further)
 
 
-def read_pairs(path: Path, max_per_paradigm: int | None = None, form: NormalForm = "prose") -> list[Pair]:
+def read_pairs(
+    path: Path, max_per_paradigm: int | None = None, form: NormalForm = "prose"
+) -> list[Pair]:
     """Return the pairs of files in the formats below, at most so many of each paradigm.
 
     BLiMP's and its supplement's, `good` and `bad`, and those that BabyLM reads whole sentences from: EWoK (arXiv
@@ -74,8 +82,14 @@ def _pair_of(fields: Mapping[str, object], stem: str, where: str) -> Pair:
     if "input_prefix" in fields:  # entity tracking
         options = fields.get("options")
         operations = fields.get("numops")
-        if not (isinstance(options, list) and len(options) > 1 and all(isinstance(one, str) for one in options)):
-            raise IntegrityError(f"{where}: expected a field 'options' with two texts or more, the right one first")
+        if not (
+            isinstance(options, list)
+            and len(options) > 1
+            and all(isinstance(one, str) for one in options)
+        ):
+            raise IntegrityError(
+                f"{where}: expected a field 'options' with two texts or more, the right one first"
+            )
         good, bad, *further = (text("input_prefix") + option for option in options)
         paradigm = stem if operations is None else f"{stem}_{operations}_ops"
         return Pair(good, bad, paradigm, "entity_tracking", tuple(further))
@@ -85,7 +99,9 @@ def _pair_of(fields: Mapping[str, object], stem: str, where: str) -> Pair:
     return Pair(text(f"{prefix}good"), text(f"{prefix}bad"), paradigm, phenomenon)
 
 
-def compare_first(values: Sequence[float] | NDArray[np.float64], pairs: Sequence[Pair]) -> tuple[Flags, Flags]:
+def compare_first(
+    values: Sequence[float] | NDArray[np.float64], pairs: Sequence[Pair]
+) -> tuple[Flags, Flags]:
     """Return where the first sentence of each pair has the highest value alone, and where it shares it."""
     sizes = [len(pair.sentences) for pair in pairs]
     starts = np.cumsum([0, *sizes[:-1]])
@@ -110,7 +126,9 @@ def score(
     return {"score": chosen, **pair_scores(read_pairs(path, pairs, form), scorer, words)}
 
 
-def pair_scores(pairs: Sequence[Pair], scorer: TextScorer, baseline: WordNgrams | None) -> dict[str, Any]:
+def pair_scores(
+    pairs: Sequence[Pair], scorer: TextScorer, baseline: WordNgrams | None
+) -> dict[str, Any]:
     """Return accuracy by paradigm and phenomenon, and that of baselines; ties are wrong, and counted.
 
     The accuracies of a phenomenon and of all pairs are means over paradigms. Because longer sentences have lower sums,
@@ -122,11 +140,15 @@ def pair_scores(pairs: Sequence[Pair], scorer: TextScorer, baseline: WordNgrams 
     preferred, ties = compare_first([score.total for score in scores], pairs)
     shorter, _ = compare_first([-score.tokens for score in scores], pairs)
     tokens = iter(scores)
-    same_length = np.array([len({next(tokens).tokens for _ in pair.sentences}) == 1 for pair in pairs])
+    same_length = np.array(
+        [len({next(tokens).tokens for _ in pair.sentences}) == 1 for pair in pairs]
+    )
     by_baseline = {"shorter": shorter}
     if baseline is not None:
         for order, name in enumerate(("unigram", "bigram"), 1):
-            by_baseline[name], _ = compare_first([baseline.log_probability(text, order) for text in texts], pairs)
+            by_baseline[name], _ = compare_first(
+                [baseline.log_probability(text, order) for text in texts], pairs
+            )
     groups: dict[str, list[int]] = {name: [] for name in sorted({pair.paradigm for pair in pairs})}
     for index, pair in enumerate(pairs):
         groups[pair.paradigm].append(index)
@@ -148,9 +170,13 @@ def pair_scores(pairs: Sequence[Pair], scorer: TextScorer, baseline: WordNgrams 
         "accuracy": _mean(row["accuracy"] for row in rows_of),
         "ties": int(ties.sum()),
         "same_length": {"n": int(same_length.sum()), "accuracy": same},
-        "baselines": {kind: _mean(row["baselines"][kind] for row in rows_of) for kind in by_baseline},
+        "baselines": {
+            kind: _mean(row["baselines"][kind] for row in rows_of) for kind in by_baseline
+        },
         "baseline_words": None if baseline is None else baseline.words,
-        "correlation_with_bigram": _correlate_with_bigram(paradigms) if baseline is not None else None,
+        "correlation_with_bigram": _correlate_with_bigram(paradigms)
+        if baseline is not None
+        else None,
         "phenomena": {
             term: _mean(row["accuracy"] for row in rows_of if row["phenomenon"] == term)
             for term in sorted({pair.phenomenon for pair in pairs})

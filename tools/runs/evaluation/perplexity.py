@@ -60,7 +60,9 @@ class _Order:
 class TokenNgrams:
     """Counts of the n-grams of documents, none of which crosses the start of a document."""
 
-    def __init__(self, documents: Iterable[Sequence[int] | Int64], order: int, vocab_size: int) -> None:
+    def __init__(
+        self, documents: Iterable[Sequence[int] | Int64], order: int, vocab_size: int
+    ) -> None:
         """Count documents: token ids, of which the first is only context.
 
         Raises:
@@ -130,7 +132,9 @@ class TokenNgrams:
             kept = np.maximum(order.counts[indices] - order.discount, 0.0)
             spread = order.discount * order.kinds[contexts] * probabilities
             totals = order.totals[contexts]
-            probabilities = np.where(totals > 0, (kept + spread) / np.maximum(totals, 1), probabilities)
+            probabilities = np.where(
+                totals > 0, (kept + spread) / np.maximum(totals, 1), probabilities
+            )
             contexts = np.concatenate([[-1], indices[:-1]])
         return np.asarray(np.log(probabilities[1:]))
 
@@ -141,7 +145,9 @@ class WordNgrams:
     def __init__(self, texts: Iterable[str]) -> None:
         self._ids = {"": 0}  # the start of a text, which is only context
         documents = [
-            np.array([0, *(self._ids.setdefault(word, len(self._ids)) for word in _WORD.findall(text))])
+            np.array(
+                [0, *(self._ids.setdefault(word, len(self._ids)) for word in _WORD.findall(text))]
+            )
             for text in texts
         ]
         self._models = [TokenNgrams(documents, order, len(self._ids) + 1) for order in (1, 2)]
@@ -191,26 +197,40 @@ def perplexity_scores(
     ready = ready_scores(trained.objectives)
     kind = choose_score(ready, trained, score)
     if kind == "fused":
-        raise ConfigurationError("score=fused: the mean of two scores has no perplexity; choose one of the two")
+        raise ConfigurationError(
+            "score=fused: the mean of two scores has no perplexity; choose one of the two"
+        )
     is_causal = kind == "causal"
     if not is_causal and (stride is not None or baseline is not None):
         name = "stride" if stride is not None else "baseline"
-        raise ConfigurationError(f"{name}: belongs to score=causal; score={kind} masks one token at a time, remove it")
+        raise ConfigurationError(
+            f"{name}: belongs to score=causal; score={kind} masks one token at a time, remove it"
+        )
     if kind == "pll_word" and _is_set(source):
-        raise ConfigurationError(f"{source}: score=pll_word needs texts, to find words in; score=pll reads shard sets")
+        raise ConfigurationError(
+            f"{source}: score=pll_word needs texts, to find words in; score=pll reads shard sets"
+        )
     length, step = _window_and_stride(trained, window, stride, 1 if is_causal else 3)
     first = first_token(trained, ready[kind]) if is_causal else None
 
     def read(texts: Path | KeyedTexts) -> Iterator[_Document]:
-        return _read_set(trained, texts) if _is_set(texts) else _read_texts(trained, texts, first, kind, form)
+        return (
+            _read_set(trained, texts)
+            if _is_set(texts)
+            else _read_texts(trained, texts, first, kind, form)
+        )
 
     documents = read(source)
     ngrams = None
     if baseline is not None:
         counted = (
-            _read_set(trained, baseline) if _is_set(baseline) else _read_texts(trained, baseline, first, kind, form)
+            _read_set(trained, baseline)
+            if _is_set(baseline)
+            else _read_texts(trained, baseline, first, kind, form)
         )
-        ngrams = TokenNgrams((ids for ids, *_ in counted), ngram, len(trained.tokenizer.vocabulary.special))
+        ngrams = TokenNgrams(
+            (ids for ids, *_ in counted), ngram, len(trained.tokenizer.vocabulary.special)
+        )
     total = 0.0
     tokens = 0
     size = 0
@@ -219,8 +239,12 @@ def perplexity_scores(
     by_ngrams = 0.0
     for group in _batch_documents(documents):
         if ngrams is not None:
-            by_ngrams -= sum(float(ngrams.log_probabilities(document.ids).sum()) for document in group)
-        for document, scores in zip(group, _score_documents(trained, group, kind, length, step), strict=True):
+            by_ngrams -= sum(
+                float(ngrams.log_probabilities(document.ids).sum()) for document in group
+            )
+        for document, scores in zip(
+            group, _score_documents(trained, group, kind, length, step), strict=True
+        ):
             total = total - float(scores.sum())
             tokens = tokens + len(scores)
             count = count + 1
@@ -259,7 +283,9 @@ def _score_documents(
     if kind == "causal":
         return log_likelihoods_in_windows(trained.model, ids, length, stride)
     vocabulary = trained.tokenizer.vocabulary
-    scored = [[token for token in own if not vocabulary.special[token]] for own in ids]  # separators of packed rows
+    scored = [
+        [token for token in own if not vocabulary.special[token]] for own in ids
+    ]  # separators of packed rows
     words = [document.words for document in documents] if kind == "pll_word" else None
     special = trained.masked_row_ids(f"score={kind}")
     return pseudo_log_likelihoods_in_windows(
@@ -269,7 +295,9 @@ def _score_documents(
 
 def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     """Yield readable lines."""
-    bits = "" if scores["bits_per_byte"] is None else f", {scores['bits_per_byte']:.4f} bits per byte"
+    bits = (
+        "" if scores["bits_per_byte"] is None else f", {scores['bits_per_byte']:.4f} bits per byte"
+    )
     if scores["score"] == "causal":
         name = f"perplexity {scores['perplexity']:.3f}"
     else:
@@ -292,23 +320,33 @@ def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _window_and_stride(trained: TrainedModel, window: int | None, stride: int | None, least: int) -> tuple[int, int]:
+def _window_and_stride(
+    trained: TrainedModel, window: int | None, stride: int | None, least: int
+) -> tuple[int, int]:
     trained_on = trained.recorded[0].max_length if trained.recorded else trained.max_length
     length = trained.row_length(window or min(trained_on, trained.max_length), "window")
     step = stride or max(1, length // 2)
     if length < least:
-        raise ConfigurationError(f"window: expected at least {least}, with [CLS] and [SEP], got {length}")
+        raise ConfigurationError(
+            f"window: expected at least {least}, with [CLS] and [SEP], got {length}"
+        )
     if step > length:
         raise ConfigurationError(f"stride: expected at most the window {length}, got {step}")
     return length, step
 
 
 def _is_set(source: Path | KeyedTexts) -> TypeGuard[Path]:
-    return isinstance(source, Path) and (source.name.endswith("manifest.json") or (source / "manifest.json").is_file())
+    return isinstance(source, Path) and (
+        source.name.endswith("manifest.json") or (source / "manifest.json").is_file()
+    )
 
 
 def _read_texts(
-    trained: TrainedModel, source: Path | KeyedTexts, first: int | None, kind: Score, form: NormalForm
+    trained: TrainedModel,
+    source: Path | KeyedTexts,
+    first: int | None,
+    kind: Score,
+    form: NormalForm,
 ) -> Iterator[_Document]:
     for text in read_texts(source, form):
         encoding = trained.tokenizer.encode([text])[0]
@@ -327,14 +365,20 @@ def _read_set(trained: TrainedModel, source: Path) -> Iterator[_Document]:
     trained.require_same_tokenizer(shards)
     objective = shards.manifest.objective
     if objective is not None and objective.name != "causal_lm":
-        raise ConfigurationError(f"{source}: perplexity needs uncorrupted rows, got those of {objective.label}")
+        raise ConfigurationError(
+            f"{source}: perplexity needs uncorrupted rows, got those of {objective.label}"
+        )
     names = {spec.name for spec in shards.columns}
     column = "input_ids" if "input_ids" in names else "ids"
     for block in range(len(shards.index)):
         rows = shards.read_block(block)
         for number in range(len(rows)):
             row = rows.row(number)
-            starts = [int(start) for start in row["document_starts"]] if "document_starts" in names else []
+            starts = (
+                [int(start) for start in row["document_starts"]]
+                if "document_starts" in names
+                else []
+            )
             edges = [0, *(start for start in starts if start), len(row[column])]
             for begin, end in pairwise(edges):
                 yield _Document(row[column][begin:end].tolist(), None)

@@ -32,4 +32,6 @@ def note_few_items(count: int, item: str) -> str | None:
     if not 0 < count < FEWEST_ITEMS:
         return None
     error = 0.5 / math.sqrt(count)
-    return f"a share of {plural(count, item)} decides nothing: its standard error is up to {error:.2f}"
+    return (
+        f"a share of {plural(count, item)} decides nothing: its standard error is up to {error:.2f}"
+    )

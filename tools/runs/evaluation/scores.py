@@ -37,7 +37,11 @@ def scores_of(opened: TaskRun, rows: Rows, predicted: Mapping[int, object]) -> d
         "set": opened.shards.digest,
         "truncated": manifest.config.get("truncated", 0),
         "skipped": dict(manifest.totals.skipped),
-        "notes": {name: count for name, count in manifest.config.get("notes", {}).items() if name in SHOWN_NOTES},
+        "notes": {
+            name: count
+            for name, count in manifest.config.get("notes", {}).items()
+            if name in SHOWN_NOTES
+        },
         "labels": list(facts.labels),
         **({"threshold": opened.threshold} if facts.unanswerable else {}),
         **({} if scored.unparsable is None else {"unparsable": scored.unparsable}),
@@ -78,7 +82,9 @@ def lines_of(scores: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {few}"
     signed = scores.get("signatures", {})
     for metric, value in scores["metrics"].items():
-        others = ", ".join(f"{name} {baseline[metric]:.4f}" for name, baseline in scores["baselines"].items())
+        others = ", ".join(
+            f"{name} {baseline[metric]:.4f}" for name, baseline in scores["baselines"].items()
+        )
         below = scores["below"][metric]
         note = f"  (baselines: {others})" if others else ""
         note += f"  worse than the baseline {' and '.join(below)}" if below else ""

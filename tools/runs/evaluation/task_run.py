@@ -68,17 +68,30 @@ class TaskRun:
 
         def forward(rows: Rows) -> tuple[Tensor, dict[str, Tensor]]:
             tensors = self.batch(rows)
-            scores = trained.model.logits(tensors)[self.head] if self.exiting is None else self.exiting(tensors)
+            scores = (
+                trained.model.logits(tensors)[self.head]
+                if self.exiting is None
+                else self.exiting(tensors)
+            )
             return scores, tensors
 
-        return TaskModel(trained.model, trained.tokenizer, self.head, self.shards.manifest, forward, self.threshold)
+        return TaskModel(
+            trained.model,
+            trained.tokenizer,
+            self.head,
+            self.shards.manifest,
+            forward,
+            self.threshold,
+        )
 
     def batch(self, rows: Rows) -> dict[str, Tensor]:
         """Return the tensors of some rows of the split."""
         from clozeline.train.data.stream.collate import Collate
 
         collate = Collate.from_manifest(self.shards.manifest)
-        return collate({name: rows.columns[name] for name in collate.columns}, np.ones(len(rows), np.float32))
+        return collate(
+            {name: rows.columns[name] for name in collate.columns}, np.ones(len(rows), np.float32)
+        )
 
     def batches(self, size: int) -> Iterator[dict[str, Tensor]]:
         """Yield batches of the split without end, from its first row on."""
@@ -88,7 +101,11 @@ class TaskRun:
 
 
 def open_task_run(
-    run: Path, split: str, task: Path | None = None, step: StepChoice = None, set_paths: SetPaths | None = None
+    run: Path,
+    split: str,
+    task: Path | None = None,
+    step: StepChoice = None,
+    set_paths: SetPaths | None = None,
 ) -> TaskRun:
     """Open a fine-tuned run, or a folder with a fine-tuned model, and a split of its task.
 
@@ -120,7 +137,9 @@ def open_task_run(
 def open_split(folder: Path, split: str) -> tuple[ShardSet, TaskFacts]:
     """Open a split in the folder of a task's sets."""
     if not os.path.lexists(folder / split / _MANIFEST):
-        have = ", ".join(sorted(path.parent.name for path in folder.glob(f"*/{_MANIFEST}"))) or "none"
+        have = (
+            ", ".join(sorted(path.parent.name for path in folder.glob(f"*/{_MANIFEST}"))) or "none"
+        )
         missing = f"split={split}: {folder / split / _MANIFEST} is missing"
         raise ConfigurationError(f"{missing}: {folder} holds no such split, but {have}; choose one")
     shards = open_shards(folder / split)

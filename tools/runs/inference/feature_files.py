@@ -73,10 +73,14 @@ def write_features(
     check_layer(trained.model, chosen.layer)
     head, tail = _special_tokens_around(trained, objective)
     if chosen.pool == "cls" and not head:
-        raise ConfigurationError("pool=cls: rows of this run start with no special token; use mean or last")
+        raise ConfigurationError(
+            "pool=cls: rows of this run start with no special token; use mean or last"
+        )
     room = chosen.max_length - len(head) - len(tail)
     if room < 1:
-        raise ConfigurationError(f"max_length: expected room for more than special tokens, got {chosen.max_length}")
+        raise ConfigurationError(
+            f"max_length: expected room for more than special tokens, got {chosen.max_length}"
+        )
     counts = dict.fromkeys(("texts", "rows", "truncated", "empty", "width"), 0)
     iterator = iter(texts)
     with publish(folder / FEATURES) as temporary, contextlib.ExitStack() as opened:
@@ -89,9 +93,13 @@ def write_features(
             # one entry per text, token or word, as the pooling asks
             units = [
                 (name, *unit)
-                for (name, text), encoding, row, of_row in zip(group, encoded, rows, vectors, strict=True)
+                for (name, text), encoding, row, of_row in zip(
+                    group, encoded, rows, vectors, strict=True
+                )
                 if row
-                for unit in _select_units(trained, text, encoding, of_row, len(head), room, chosen.pool)
+                for unit in _select_units(
+                    trained, text, encoding, of_row, len(head), room, chosen.pool
+                )
             ]
             table = _build_table(units, vectors[0].shape[1], chosen)
             writer = writer or opened.enter_context(pa.ipc.new_file(temporary, table.schema))
@@ -113,16 +121,22 @@ def open_features(folder: Path) -> Features:
     """Return the rows of a folder that `write_features` wrote."""
     path = folder / MANIFEST
     if not path.is_file():
-        raise ConfigurationError(f"{folder}: found no {MANIFEST}: give an output of clozeline extract-features")
+        raise ConfigurationError(
+            f"{folder}: found no {MANIFEST}: give an output of clozeline extract-features"
+        )
     try:
         facts = unseal(read_json(path) or {}, path, _FORMAT)
     except ValueError as error:
         raise IntegrityError(f"{path}: is damaged: {error}; extract the features again") from error
     if not isinstance(facts.get("file"), str):
-        raise IntegrityError(f"{path}: is damaged: expected the name of a file; extract the features again")
+        raise IntegrityError(
+            f"{path}: is damaged: expected the name of a file; extract the features again"
+        )
     file = folder / facts["file"]
     if not file.is_file() or file_hash(file) != facts.get("hash"):
-        raise IntegrityError(f"{file}: is missing or not what {path} says; extract the features again")
+        raise IntegrityError(
+            f"{file}: is missing or not what {path} says; extract the features again"
+        )
     with pa.memory_map(str(file)) as mapped:
         table = pa.ipc.open_file(mapped).read_all()
         vectors = table["vector"].combine_chunks().flatten().to_numpy().astype(np.float32)
@@ -130,7 +144,9 @@ def open_features(folder: Path) -> Features:
     return Features(uids, positions, texts, vectors.reshape(len(table), -1), facts)
 
 
-def _special_tokens_around(trained: TrainedModel, objective: ObjectiveFacts) -> tuple[list[int], list[int]]:
+def _special_tokens_around(
+    trained: TrainedModel, objective: ObjectiveFacts
+) -> tuple[list[int], list[int]]:
     vocabulary = trained.tokenizer.vocabulary
     if objective.architecture == "encoder":
         return [vocabulary.id_of("cls", "features")], [vocabulary.id_of("sep", "features")]
@@ -138,11 +154,19 @@ def _special_tokens_around(trained: TrainedModel, objective: ObjectiveFacts) -> 
         first = first_token(trained, objective)
         return ([] if first is None else [first]), []
     head = objective.options.get("source_head", "none")
-    return ([] if head == "none" else [vocabulary.id_of(head, "features")]), [vocabulary.id_of("eos", "features")]
+    return ([] if head == "none" else [vocabulary.id_of(head, "features")]), [
+        vocabulary.id_of("eos", "features")
+    ]
 
 
 def _select_units(
-    trained: TrainedModel, text: str, encoding: Encoding, vectors: Tensor, first: int, room: int, kind: Pool
+    trained: TrainedModel,
+    text: str,
+    encoding: Encoding,
+    vectors: Tensor,
+    first: int,
+    room: int,
+    kind: Pool,
 ) -> list[tuple[int, str, Tensor]]:
     """Return index, text and vector of each unit of a text: the text itself, its tokens, or its words.
 
@@ -150,11 +174,15 @@ def _select_units(
     """
     if kind == "token":
         pieces = [trained.tokenizer.piece(int(token)) for token in encoding.ids[:room]]
-        return [(position, piece, vectors[first + position]) for position, piece in enumerate(pieces)]
+        return [
+            (position, piece, vectors[first + position]) for position, piece in enumerate(pieces)
+        ]
     if kind != "first_subword":
         return [(0, text, pool(kind, vectors[None], {"lengths": torch.tensor(len(vectors))})[0])]
     bounds = word_spans(text)
-    tokens = first_tokens(token_spans(text, encoding.starts, encoding.ends), np.array(bounds, np.int64).reshape(-1, 2))
+    tokens = first_tokens(
+        token_spans(text, encoding.starts, encoding.ends), np.array(bounds, np.int64).reshape(-1, 2)
+    )
     return [
         (word, text[slice(*bounds[word])], vectors[first + token])
         for word, token in enumerate(tokens.tolist())
@@ -162,12 +190,21 @@ def _select_units(
     ]
 
 
-def _build_table(units: Sequence[tuple[str, int, str, Tensor]], width: int, chosen: Extraction) -> pa.Table:
+def _build_table(
+    units: Sequence[tuple[str, int, str, Tensor]], width: int, chosen: Extraction
+) -> pa.Table:
     flat = torch.stack([unit[3] for unit in units]).flatten() if units else torch.zeros(0)
     numbers = flat.numpy().astype(np.float16 if chosen.precision == "f16" else np.float32)
     uids, positions, texts = ([unit[index] for unit in units] for index in range(3))
-    strings = {"uid": uids, "text": texts, "layer": [chosen.layer] * len(units), "pool": [chosen.pool] * len(units)}
+    strings = {
+        "uid": uids,
+        "text": texts,
+        "layer": [chosen.layer] * len(units),
+        "pool": [chosen.pool] * len(units),
+    }
     columns = {name: pa.array(values, pa.string()) for name, values in strings.items()}
     columns["position"] = pa.array(positions, pa.int32())
     columns["vector"] = pa.FixedSizeListArray.from_arrays(pa.array(numbers), width)
-    return pa.table({name: columns[name] for name in ("uid", "position", "text", "layer", "pool", "vector")})
+    return pa.table(
+        {name: columns[name] for name in ("uid", "position", "text", "layer", "pool", "vector")}
+    )

@@ -33,7 +33,11 @@ def draw_rows(shards: ShardSet, rows: int, seed: int) -> Iterator[dict[str, Tens
 
 
 def diagonal_fisher(
-    model: nn.Module, examples: Iterable[Mapping[str, Tensor]], seed: int, *, empirical: bool = False
+    model: nn.Module,
+    examples: Iterable[Mapping[str, Tensor]],
+    seed: int,
+    *,
+    empirical: bool = False,
 ) -> dict[str, Tensor]:
     """Return the mean squared gradient of the labels' log-probability, by parameter.
 
@@ -48,7 +52,9 @@ def diagonal_fisher(
         labeled = tensors if empirical else _draw_labels(model, tensors, generator)
         # gradient of one example's loss, squared and summed
         losses = {name: loss.total for name, loss in model(labeled).items() if name != PONDER}
-        loss = torch.stack([total * _labels_of_mean(model, name) for name, total in losses.items()]).sum()
+        loss = torch.stack(
+            [total * _labels_of_mean(model, name) for name, total in losses.items()]
+        ).sum()
         gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
         for name, gradient in zip(parameters, gradients, strict=True):
             if gradient is not None:
@@ -76,7 +82,9 @@ def require_drawable_labels(heads: Mapping[str, Head]) -> None:
             )
 
 
-def _draw_labels(model: nn.Module, tensors: Mapping[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
+def _draw_labels(
+    model: nn.Module, tensors: Mapping[str, Tensor], generator: torch.Generator
+) -> dict[str, Tensor]:
     (head,) = model.heads.values()  # type: ignore[operator]
     seen: list[Any] = []
     hook = head.register_forward_pre_hook(lambda _, inputs: seen.extend(inputs))
@@ -92,6 +100,14 @@ def _draw_labels(model: nn.Module, tensors: Mapping[str, Tensor], generator: tor
             scores = head.logits(gather_labels(hidden, batch).states)
         else:
             return dict(tensors)
-        if isinstance(head, Classification) and head.options.multi_label:  # [1, classes], each drawn independently
-            return {**tensors, key: torch.bernoulli(scores.float().sigmoid(), generator=generator).to(torch.int64)}
-        return {**tensors, key: torch.multinomial(scores.float().softmax(-1), 1, generator=generator)[:, 0]}
+        if (
+            isinstance(head, Classification) and head.options.multi_label
+        ):  # [1, classes], each drawn independently
+            return {
+                **tensors,
+                key: torch.bernoulli(scores.float().sigmoid(), generator=generator).to(torch.int64),
+            }
+        return {
+            **tensors,
+            key: torch.multinomial(scores.float().softmax(-1), 1, generator=generator)[:, 0],
+        }

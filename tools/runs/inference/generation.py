@@ -41,7 +41,11 @@ class Settings(Decoding):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.allowed is not None and (self.mode == "unmask" or self.stop):
-            found = "mode=unmask fills masks" if self.mode == "unmask" else "stop would cut an allowed text"
+            found = (
+                "mode=unmask fills masks"
+                if self.mode == "unmask"
+                else "stop would cut an allowed text"
+            )
             raise ValueError(f"allowed: {found}; remove one of the two keys")
 
 
@@ -58,9 +62,16 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
     text = normalize_field(settings.normalize, text)
     blanks = text[len(text.rstrip()) :] if settings.allowed is not None else ""
     language = find_language_token(tokenizer, objective, settings.language)
-    prompt = [*prompt_ids(tokenizer, objective, text.removesuffix(blanks)), *([] if language is None else [language])]
+    prompt = [
+        *prompt_ids(tokenizer, objective, text.removesuffix(blanks)),
+        *([] if language is None else [language]),
+    ]
     banned = tokenizer.encode(
-        [form for each in read_allowed(settings.ban, settings.normalize) for form in (each, f" {each}")]
+        [
+            form
+            for each in read_allowed(settings.ban, settings.normalize)
+            for form in (each, f" {each}")
+        ]
     )
 
     def has_stop(ids: list[int]) -> bool:
@@ -87,7 +98,9 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
 def find_end_ids(tokenizer: Tokenizer) -> set[int]:
     """Return the ids that end a text: those of the publisher's generation_config.json, else the end token."""
     vocabulary = tokenizer.vocabulary
-    return end_ids(vocabulary.folder, [number for name, number in vocabulary.specials.items() if name == "eos"])
+    return end_ids(
+        vocabulary.folder, [number for name, number in vocabulary.specials.items() if name == "eos"]
+    )
 
 
 def read_allowed(allowed: Sequence[str] | Path, form: NormalForm = "prose") -> list[str]:
@@ -99,7 +112,9 @@ def read_allowed(allowed: Sequence[str] | Path, form: NormalForm = "prose") -> l
     if not isinstance(allowed, Path):
         return [normalize_field(form, text) for text in allowed]
     if not allowed.is_file():
-        raise ConfigurationError(f"{allowed}: no such file; give one with a text per line, or a list: [a, b]")
+        raise ConfigurationError(
+            f"{allowed}: no such file; give one with a text per line, or a list: [a, b]"
+        )
     texts = read_list(allowed, form)
     if not texts:
         raise ConfigurationError(f"{allowed}: expected a text per line, got none")
@@ -116,7 +131,9 @@ def _encode_allowed(trained: TrainedModel, text: str, allowed: Sequence[str]) ->
     joined = [prompt_ids(tokenizer, objective, text + each) for each in allowed]
     for ids, each in zip(joined, allowed, strict=True):
         if ids[: len(prompt)] != prompt:
-            raise ConfigurationError(f"allowed: '{each}' shares a token with the end of TEXT; begin it with a blank")
+            raise ConfigurationError(
+                f"allowed: '{each}' shares a token with the end of TEXT; begin it with a blank"
+            )
     return [ids[len(prompt) :] for ids in joined]
 
 
@@ -140,7 +157,9 @@ def prompt_ids(tokenizer: Tokenizer, objective: ObjectiveFacts, text: str) -> li
     """Return the tokens of a text with the special tokens of the training rows around them."""
     vocabulary = tokenizer.vocabulary
     ids = _encode_with_pieces(tokenizer, text)
-    head = objective.options.get("source_head", "bos" if objective.options.get("add_bos") else "none")
+    head = objective.options.get(
+        "source_head", "bos" if objective.options.get("add_bos") else "none"
+    )
     if head != "none":
         ids = [vocabulary.id_of(head, objective.label), *ids]
     if objective.architecture == "encoder_decoder":
@@ -150,7 +169,9 @@ def prompt_ids(tokenizer: Tokenizer, objective: ObjectiveFacts, text: str) -> li
     return ids
 
 
-def find_language_token(tokenizer: Tokenizer, objective: ObjectiveFacts, language: str | None) -> int | None:
+def find_language_token(
+    tokenizer: Tokenizer, objective: ObjectiveFacts, language: str | None
+) -> int | None:
     """Return the id that ends the prompt and starts the decoder, None for rows without language tokens.
 
     Raises:
@@ -161,11 +182,15 @@ def find_language_token(tokenizer: Tokenizer, objective: ObjectiveFacts, languag
     pieces = {name: ids[piece] for name, piece in wanted.items() if piece in ids}
     if not wanted:
         if language is not None:
-            raise ConfigurationError(f"language: the rows of {objective.label} have no language tokens; remove the key")
+            raise ConfigurationError(
+                f"language: the rows of {objective.label} have no language tokens; remove the key"
+            )
         return None
     if language not in pieces:
         got = language or "none"
-        raise ConfigurationError(f"language: expected the language of TEXT, one of {', '.join(pieces)}, got {got}")
+        raise ConfigurationError(
+            f"language: expected the language of TEXT, one of {', '.join(pieces)}, got {got}"
+        )
     return pieces[language]
 
 

@@ -35,7 +35,9 @@ def encode_masked_text(trained: TrainedModel, text: str) -> tuple[NDArray[np.int
         ids.append(special["mask"])
     ids += [*trained.tokenizer.encode(parts[-1:])[0].ids.tolist(), special["sep"]]
     if len(ids) > trained.max_length:
-        raise ConfigurationError(f"{len(ids)} tokens, the model reads rows of at most {trained.max_length}: shorten it")
+        raise ConfigurationError(
+            f"{len(ids)} tokens, the model reads rows of at most {trained.max_length}: shorten it"
+        )
     return np.array(ids), positions
 
 
@@ -44,7 +46,9 @@ def _own_masks(trained: TrainedModel, text: str) -> str:
     return text.replace(tokenizer.piece(tokenizer.vocabulary.id_of("mask", "fill_mask")), MASK)
 
 
-def fill_text(trained: TrainedModel, text: str, decoding: Decoding, samples: int = 1) -> list[Filling]:
+def fill_text(
+    trained: TrainedModel, text: str, decoding: Decoding, samples: int = 1
+) -> list[Filling]:
     """Return fillings of a text: random samples if the decoding has a temperature, else the best ones.
 
     Special tokens are never predicted. A text without `<mask>` is followed by `decoding.max_tokens` of them.
@@ -68,7 +72,9 @@ def parts_of(trained: TrainedModel, filling: Filling) -> Sequence[tuple[str, boo
     """Return the parts of a filled text without the special tokens around it, and whether each was a mask."""
     filled = set(filling.filled)
     inside = (
-        (token, position in filled) for position, token in enumerate(filling.ids) if 0 < position < len(filling.ids) - 1
+        (token, position in filled)
+        for position, token in enumerate(filling.ids)
+        if 0 < position < len(filling.ids) - 1
     )
     return [
         (trained.tokenizer.decode_part([token for token, _ in part]), new)

@@ -38,7 +38,9 @@ class PredictionParts:
         self.folder = output.with_name(f"{output.name}.parts")
         stored = read_json(self.folder / _FACTS)
         if stored is not None and stored != dict(facts):
-            changed = sorted(name for name in {*stored, *facts} if stored.get(name) != facts.get(name))
+            changed = sorted(
+                name for name in {*stored, *facts} if stored.get(name) != facts.get(name)
+            )
             raise ConfigurationError(
                 f"{self.folder}: holds parts of another prediction ({', '.join(changed)} differ): remove the folder, "
                 "or choose another output"
@@ -51,7 +53,10 @@ class PredictionParts:
 
     def write(self, number: int, records: Iterable[Record]) -> None:
         """Write a part."""
-        publish_text(self._path(number), "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records))
+        publish_text(
+            self._path(number),
+            "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records),
+        )
 
     def records(self, count: int) -> Iterator[Record]:
         """Yield the records of the first `count` parts."""
@@ -73,13 +78,23 @@ class PredictionParts:
 def check_output(output: Path, layout: Layout | None, answer: TaskHead) -> None:
     """Raise ConfigurationError for an output without a known suffix, or a layout of another task."""
     if layout is None and output.suffix not in _SUFFIXES:
-        raise ConfigurationError(f"output: {output}: expected a file that ends in {', '.join(_SUFFIXES)}")
+        raise ConfigurationError(
+            f"output: {output}: expected a file that ends in {', '.join(_SUFFIXES)}"
+        )
     if layout not in (None, answer.layout):
-        fitting = f"expected {answer.layout}" if answer.layout else "write .jsonl, .csv or .parquet instead"
-        raise ConfigurationError(f"layout={layout}: the run predicts {answer.facts.head}: {fitting}")
+        fitting = (
+            f"expected {answer.layout}"
+            if answer.layout
+            else "write .jsonl, .csv or .parquet instead"
+        )
+        raise ConfigurationError(
+            f"layout={layout}: the run predicts {answer.facts.head}: {fitting}"
+        )
 
 
-def write_output(output: Path, layout: Layout | None, records: Iterable[Record], answer: TaskHead) -> None:
+def write_output(
+    output: Path, layout: Layout | None, records: Iterable[Record], answer: TaskHead
+) -> None:
     """Write all predictions to one file, in bounded memory except for SQuAD's object."""
     if layout is None and output.suffix == ".parquet":
         with publish(output) as temporary:
@@ -88,14 +103,18 @@ def write_output(output: Path, layout: Layout | None, records: Iterable[Record],
     with publish(output) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         if layout == "glue":
             file.write("index\tprediction\n")
-            file.writelines(f"{record.get('id', record['row'])}\t{_glue_answer(record)}\n" for record in records)
+            file.writelines(
+                f"{record.get('id', record['row'])}\t{_glue_answer(record)}\n" for record in records
+            )
         elif layout == "squad":
             _write_squad(output, file, records, unanswerable=answer.facts.unanswerable)
         elif output.suffix == ".jsonl":
             file.writelines(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
         else:
             delimiter = "\t" if output.suffix == ".tsv" else ","
-            table = csv.DictWriter(file, columns_of(answer), delimiter=delimiter, lineterminator="\n", restval="")
+            table = csv.DictWriter(
+                file, columns_of(answer), delimiter=delimiter, lineterminator="\n", restval=""
+            )
             table.writeheader()
             table.writerows(flat_record(record) for record in records)
 
@@ -112,7 +131,9 @@ def flat_record(record: Mapping[str, object]) -> Record:
         if isinstance(value, Mapping):
             cells |= {f"probability_{part}": chance for part, chance in value.items()}
         elif isinstance(value, list):
-            cells[name] = (" " if name in ("words", "tags", "probabilities") else ",").join(map(str, value))
+            cells[name] = (" " if name in ("words", "tags", "probabilities") else ",").join(
+                map(str, value)
+            )
         else:
             cells[name] = value
     return cells
@@ -133,7 +154,9 @@ def _write_parquet(path: Path, records: Iterable[Record], answer: TaskHead) -> N
         writer.write_table(pa.Table.from_pylist(rows, schema))
 
 
-def _write_squad(output: Path, file: TextIO, records: Iterable[Record], *, unanswerable: bool) -> None:
+def _write_squad(
+    output: Path, file: TextIO, records: Iterable[Record], *, unanswerable: bool
+) -> None:
     """Write `{id: text}`, and for SQuAD 2.0 `{id: probability of no answer}` to NAME.na_prob.json."""
     answers = {}
     chances = {}
@@ -143,7 +166,10 @@ def _write_squad(output: Path, file: TextIO, records: Iterable[Record], *, unans
         chances[key] = record.get("na_prob", 1.0)
     file.write(json.dumps(answers, ensure_ascii=False) + "\n")
     if unanswerable:
-        publish_text(output.with_name(f"{output.stem}.na_prob.json"), json.dumps(chances, ensure_ascii=False) + "\n")
+        publish_text(
+            output.with_name(f"{output.stem}.na_prob.json"),
+            json.dumps(chances, ensure_ascii=False) + "\n",
+        )
 
 
 def _glue_answer(record: Record) -> str:

@@ -39,7 +39,9 @@ _CACHED: Final = 1 << 18
 class TeacherScores:
     """A teacher on a device that scores blocks of a set of examples; what it returns depends on the block alone."""
 
-    def __init__(self, teacher: TrainedModel, shards: ShardSet, stored: StoredScores, device: torch.device) -> None:
+    def __init__(
+        self, teacher: TrainedModel, shards: ShardSet, stored: StoredScores, device: torch.device
+    ) -> None:
         self.stored = stored
         self.device = device
         self.vocab_size = shards.manifest.tokenizer.vocab_size
@@ -85,7 +87,9 @@ class TeacherScores:
         else:
             keys = kernel_keys(self.stored.seed, "teach", rows.fixed["uid"], rows.fixed["variant"])
             bits = draw(keys, TEACHER, counts * k).reshape(-1, k)
-            uniform = torch.from_numpy((bits >> np.uint64(11)).astype(np.float64) * 2.0**-53).to(self.device)
+            uniform = torch.from_numpy((bits >> np.uint64(11)).astype(np.float64) * 2.0**-53).to(
+                self.device
+            )
             parts = zip(torch.split(logits, size), torch.split(uniform, size), strict=True)
             scores = [draw_classes(part, own, temperature) for part, own in parts]
         ids, weights = (torch.cat(column).cpu().numpy() for column in zip(*scores, strict=True))
@@ -126,20 +130,35 @@ def draw_classes(logits: Tensor, uniform: Tensor, temperature: float) -> tuple[T
     entry = torch.zeros_like(drawn)
     entry[:, 1:] = (drawn[:, 1:] != drawn[:, :-1]).cumsum(-1)
     ids = torch.zeros_like(drawn).scatter_(1, entry, drawn)
-    counts = torch.zeros(drawn.shape, device=drawn.device).scatter_add_(1, entry, torch.ones_like(uniform).float())
+    counts = torch.zeros(drawn.shape, device=drawn.device).scatter_add_(
+        1, entry, torch.ones_like(uniform).float()
+    )
     return ids, counts / uniform.shape[1]
 
 
 def score_columns(stored: StoredScores, vocab_size: int) -> list[ColumnSpec]:
     """Return the columns of a column set; weights are fp32 where all classes are stored."""
-    ids, *_ = feature_columns([Feature("teacher_ids", "ids", _SCORES, "classes that the teacher scores")], vocab_size)
-    meaning = "their probabilities" if stored.how == "top" else "their shares of the teacher's draws"
+    ids, *_ = feature_columns(
+        [Feature("teacher_ids", "ids", _SCORES, "classes that the teacher scores")], vocab_size
+    )
+    meaning = (
+        "their probabilities" if stored.how == "top" else "their shares of the teacher's draws"
+    )
     dtype: Dtype = "float32" if stored.how == "top" and stored.k >= vocab_size else "float16"
-    return [ids, ColumnSpec("teacher_weights", dtype, "list", meaning, replace(_SCORES, fraction=True))]
+    return [
+        ids,
+        ColumnSpec("teacher_weights", dtype, "list", meaning, replace(_SCORES, fraction=True)),
+    ]
 
 
 def plan_scores(
-    teacher: TrainedModel, shards: ShardSet, head: str | None, k: int, how: str, temperature: float, seed: int
+    teacher: TrainedModel,
+    shards: ShardSet,
+    head: str | None,
+    k: int,
+    how: str,
+    temperature: float,
+    seed: int,
 ) -> StoredScores:
     """Check that a teacher can score a set, and return what its column set will say.
 
@@ -164,7 +183,9 @@ def plan_scores(
     options = config.heads[name]
     classes = options.class_count or manifest.tokenizer.vocab_size
     if how == "top" and k > classes:
-        raise ConfigurationError(f"k: the head {name} has {classes} classes, expected at most as many, got {k}")
+        raise ConfigurationError(
+            f"k: the head {name} has {classes} classes, expected at most as many, got {k}"
+        )
     # rows with many labels, or a large vocabulary: fewer rows at once
     batch = max(1, min(_ROWS, _LOGITS // (max(1, manifest.max_length) * classes)))
     return StoredScores(

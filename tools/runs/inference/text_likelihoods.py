@@ -84,7 +84,9 @@ def word_indices(text: str, encoding: Encoding) -> list[int]:
 class TextScorer:
     """Scores texts with one model; fused scores average the causal score with the score `fused_with`."""
 
-    def __init__(self, trained: TrainedModel, kind: Score, first: int | None, fused_with: Score = "pll") -> None:
+    def __init__(
+        self, trained: TrainedModel, kind: Score, first: int | None, fused_with: Score = "pll"
+    ) -> None:
         self._trained = trained
         self._first = first
         self._kinds: tuple[Score, ...] = ("causal", fused_with) if kind == "fused" else (kind,)
@@ -96,27 +98,39 @@ class TextScorer:
             encoded = self._trained.tokenizer.encode(part)
             kinds = [self._score_tokens(part, encoded, kind) for kind in self._kinds]
             for scores in zip(*kinds, strict=True):
-                yield TextScore(sum(float(tokens.sum()) for tokens in scores) / len(scores), len(scores[-1]))
+                yield TextScore(
+                    sum(float(tokens.sum()) for tokens in scores) / len(scores), len(scores[-1])
+                )
 
-    def _score_tokens(self, texts: Sequence[str], encoded: Sequence[Encoding], kind: Score) -> list[Tensor]:
+    def _score_tokens(
+        self, texts: Sequence[str], encoded: Sequence[Encoding], kind: Score
+    ) -> list[Tensor]:
         from clozeline.model.scoring.causal import log_likelihoods
         from clozeline.model.scoring.masked import pseudo_log_likelihoods
 
         if kind == "causal":
             head = [] if self._first is None else [self._first]
-            return log_likelihoods(self._trained.model, [[*head, *encoding.ids.tolist()] for encoding in encoded])
+            return log_likelihoods(
+                self._trained.model, [[*head, *encoding.ids.tolist()] for encoding in encoded]
+            )
         cls, sep, mask = self._trained.masked_row_ids(f"score={kind}")
         rows = [[cls, *encoding.ids.tolist(), sep] for encoding in encoded]
         positions = [range(1, len(row) - 1) for row in rows]
         words = None
         if kind == "pll_word":
-            words = [word_indices(text, encoding) for text, encoding in zip(texts, encoded, strict=True)]
-        return pseudo_log_likelihoods(self._trained.model, rows, positions, mask, words=words, previous=kind == "mntp")
+            words = [
+                word_indices(text, encoding) for text, encoding in zip(texts, encoded, strict=True)
+            ]
+        return pseudo_log_likelihoods(
+            self._trained.model, rows, positions, mask, words=words, previous=kind == "mntp"
+        )
 
 
 def ready_scores(objectives: Sequence[ObjectiveFacts]) -> dict[Score, ObjectiveFacts]:
     """Return the types of score that training prepares, preferred first, each with its objective."""
-    by_kind = {name: objective for objective in reversed(objectives) for name in prepared_scores(objective)}
+    by_kind = {
+        name: objective for objective in reversed(objectives) for name in prepared_scores(objective)
+    }
     if "causal" in by_kind and _score_to_fuse(by_kind) is not None:
         by_kind["fused"] = by_kind["causal"]
     return {name: by_kind[name] for name in get_args(Score) if name in by_kind}
@@ -127,7 +141,9 @@ def _score_to_fuse(ready: Collection[Score]) -> Score | None:
     return "mntp" if "mntp" in ready else "pll" if "pll" in ready else None
 
 
-def choose_prepared(trained: TrainedModel, key: str, asked: T | None, ready: Collection[T], nothing: str) -> T:
+def choose_prepared(
+    trained: TrainedModel, key: str, asked: T | None, ready: Collection[T], nothing: str
+) -> T:
     """Return what a key asks for, by default the first that the training prepared.
 
     Args:

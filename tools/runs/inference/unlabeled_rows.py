@@ -54,7 +54,9 @@ def task_reader(manifest: Manifest) -> TaskReader:
     return reader
 
 
-def read_unlabeled(path: Path, answer: TaskHead, reader: TaskReader, columns: InputColumns) -> Iterator[Item]:
+def read_unlabeled(
+    path: Path, answer: TaskHead, reader: TaskReader, columns: InputColumns
+) -> Iterator[Item]:
     """Yield every row of a file in order, as an item with an arbitrary answer or a rejection.
 
     The file decides how it is read, as `tasks` reads it: in an official layout of the training task or of its head,
@@ -108,7 +110,9 @@ def _names_in(keys: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 def _official_readers(answer: TaskHead, reader: TaskReader) -> Iterator[TaskReader]:
     """Yield the readers whose layouts are tried: that of the training task, with its options, and those of the head."""
-    of_head = [reader if type(reader) is type(other) else other for other in answer.official_readers()]
+    of_head = [
+        reader if type(reader) is type(other) else other for other in answer.official_readers()
+    ]
     if reader.facts.head == answer.facts.head and reader not in of_head:
         yield reader
     yield from of_head
@@ -143,7 +147,9 @@ class UnlabeledRows(NamedTuple):
     """tokens that the model does not read, because the item is longer than its rows, by number"""
 
 
-def build_rows(opened: TaskRun, reader: TaskReader, items: Sequence[TaskItem | Rejected]) -> UnlabeledRows:
+def build_rows(
+    opened: TaskRun, reader: TaskReader, items: Sequence[TaskItem | Rejected]
+) -> UnlabeledRows:
     """Return the rows of the items as in training."""
     objective = opened.train.manifest.objective
     assert objective is not None, "a set of examples"

@@ -65,9 +65,14 @@ def answer_rows(
     empty = dict.fromkeys(template.names, template.null) if normalization == "pmi" else None
     for first in range(0, len(rows), _ROWS_PER_BATCH):
         part = rows[first : first + _ROWS_PER_BATCH]
-        asked = [_FittedPrompt(row, template, demonstrations(row), scorer, window, empty) for row in part]
+        asked = [
+            _FittedPrompt(row, template, demonstrations(row), scorer, window, empty) for row in part
+        ]
         distinct = {
-            candidate: None for of_row in asked if of_row.fits for candidate in (*of_row.candidates, *of_row.blank)
+            candidate: None
+            for of_row in asked
+            if of_row.fits
+            for candidate in (*of_row.candidates, *of_row.blank)
         }
         scores = dict(zip(distinct, scorer.scores([*distinct]), strict=True))
         for of_row in asked:
@@ -98,8 +103,14 @@ class _FittedPrompt:
         while True:
             before = [(shown_row.fields, shown_row.label or "") for shown_row in self.shown]
             self.candidates = _candidates(template, scorer, prompt_of(template, before, row.fields))
-            self.blank = [] if empty is None else _candidates(template, scorer, prompt_of(template, before, empty))
-            self.fits = max(shown_row.length for shown_row in (*self.candidates, *self.blank)) <= window
+            self.blank = (
+                []
+                if empty is None
+                else _candidates(template, scorer, prompt_of(template, before, empty))
+            )
+            self.fits = (
+                max(shown_row.length for shown_row in (*self.candidates, *self.blank)) <= window
+            )
             if self.fits or not self.shown:
                 return
             self.shown = self.shown[1:]
@@ -111,7 +122,10 @@ def _candidates(template: Template, scorer: Scorer, prompt: Prompt) -> list[Cand
 
 
 def _label_scores(
-    template: Template, asked: _FittedPrompt, scores: Mapping[Candidate, Tensor], normalization: Normalization
+    template: Template,
+    asked: _FittedPrompt,
+    scores: Mapping[Candidate, Tensor],
+    normalization: Normalization,
 ) -> tuple[float, ...]:
     every = [word for words in template.labels.values() for word in words]
     by_word = np.array([float(scores[candidate].sum()) for candidate in asked.candidates])
@@ -123,4 +137,7 @@ def _label_scores(
         case "pmi":
             by_word -= [float(scores[candidate].sum()) for candidate in asked.blank]
     by_label = np.split(by_word, np.cumsum([len(words) for words in template.labels.values()])[:-1])
-    return tuple(float(np.logaddexp.reduce(own) if template.words == "logsumexp" else own.mean()) for own in by_label)
+    return tuple(
+        float(np.logaddexp.reduce(own) if template.words == "logsumexp" else own.mean())
+        for own in by_label
+    )

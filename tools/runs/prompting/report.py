@@ -14,7 +14,9 @@ from clozeline.tools.runs.prompting.template import PromptRow
 from clozeline.train.task_heads._metrics import macro_f1
 
 
-def prompt_scores(answered: Sequence[Answered], labels: Sequence[str], train: Sequence[PromptRow]) -> dict[str, object]:
+def prompt_scores(
+    answered: Sequence[Answered], labels: Sequence[str], train: Sequence[PromptRow]
+) -> dict[str, object]:
     """Return the scores over the rows with a label; the majority label is that of `train`, or of the rows."""
     fitting = [answer for answer in answered if answer.scores]
     scored = [answer for answer in fitting if answer.row.label is not None]
@@ -31,9 +33,13 @@ def prompt_scores(answered: Sequence[Answered], labels: Sequence[str], train: Se
         "dropped_demonstrations": sum(answer.dropped for answer in answered),
         "rows_with_dropped": sum(answer.dropped > 0 for answer in answered),
         "ties": sum(answer.is_tied for answer in fitting),
-        "predicted": {label: sum(labels[answer.best] == label for answer in fitting) for label in labels},
+        "predicted": {
+            label: sum(labels[answer.best] == label for answer in fitting) for label in labels
+        },
         "metrics": metrics_of(truth, predicted),
-        "baselines": {"majority": {**baseline, "metrics": metrics_of(truth, [majority] * len(truth))}},
+        "baselines": {
+            "majority": {**baseline, "metrics": metrics_of(truth, [majority] * len(truth))}
+        },
     }
 
 
@@ -44,7 +50,9 @@ def metrics_of(truth: Sequence[str], predicted: Sequence[str]) -> dict[str, floa
     return {
         "accuracy": float(accuracy_score(truth, predicted)),
         "macro_f1": macro_f1(np.array(truth), np.array(predicted)),
-        "matthews": float(matthews_corrcoef(truth, predicted)) if len({*truth, *predicted}) > 1 else 0.0,
+        "matthews": float(matthews_corrcoef(truth, predicted))
+        if len({*truth, *predicted}) > 1
+        else 0.0,
     }
 
 
@@ -57,7 +65,9 @@ def prediction_lines(answered: Sequence[Answered], labels: Sequence[str]) -> Ite
                 "label": answer.row.label,
                 "prediction": labels[answer.best] if answer.scores else None,
                 "scores": dict(zip(labels, answer.scores, strict=True)) if answer.scores else None,
-                "probabilities": dict(zip(labels, answer.probabilities, strict=True)) if answer.scores else None,
+                "probabilities": dict(zip(labels, answer.probabilities, strict=True))
+                if answer.scores
+                else None,
                 "demonstrations": [f"{uid:016x}" for uid in answer.demonstrations],
                 "dropped": answer.dropped,
             },
@@ -80,4 +90,6 @@ def prompt_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     yield "  " + ", ".join(f"{scores[name]:,} {name.replace('_', ' ')}" for name in counted)
     for name, reasons in (("input", scores["refused"]), ("train", scores["refused_of_train"])):
         if reasons:
-            yield f"  refused of {name}: " + ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
+            yield f"  refused of {name}: " + ", ".join(
+                f"{count:,} {reason}" for reason, count in reasons.items()
+            )

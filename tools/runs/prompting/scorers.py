@@ -17,7 +17,11 @@ from clozeline.model.scoring.causal import answer_log_likelihoods, log_likelihoo
 from clozeline.model.scoring.masked import pseudo_log_likelihoods
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
-from clozeline.tools.runs.inference.text_likelihoods import choose_prepared, first_token, prepared_scores
+from clozeline.tools.runs.inference.text_likelihoods import (
+    choose_prepared,
+    first_token,
+    prepared_scores,
+)
 from clozeline.tools.runs.prompting.template import Prompt
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
@@ -60,7 +64,9 @@ class Scorer(Protocol):
 class Causal:
     """Scores a word as the continuation of the prompt; what follows it is not read."""
 
-    def __init__(self, model: Model, tokenizer: Tokenizer, first: int | None, tokens: int = TOKENS) -> None:
+    def __init__(
+        self, model: Model, tokenizer: Tokenizer, first: int | None, tokens: int = TOKENS
+    ) -> None:
         self._model = model
         self._tokenizer = tokenizer
         self._tokens = tokens
@@ -70,9 +76,13 @@ class Causal:
         """Encode a word after its prompt."""
         text = prompt.before + word
         encoding = self._tokenizer.encode([text])[0]
-        positions = [token + len(self._head) for token in _word_tokens(text, prompt, word, encoding)]
+        positions = [
+            token + len(self._head) for token in _word_tokens(text, prompt, word, encoding)
+        ]
         if not positions[0]:
-            raise ConfigurationError("example: expected text before {label}: nothing precedes the word")
+            raise ConfigurationError(
+                "example: expected text before {label}: nothing precedes the word"
+            )
         return Candidate((*self._head, *encoding.ids.tolist()), tuple(positions))
 
     def scores(self, candidates: Sequence[Candidate]) -> list[Tensor]:
@@ -92,7 +102,13 @@ class Cloze:
     """
 
     def __init__(
-        self, model: Model, tokenizer: Tokenizer, masks: Masks, *, previous: bool = False, tokens: int = TOKENS
+        self,
+        model: Model,
+        tokenizer: Tokenizer,
+        masks: Masks,
+        *,
+        previous: bool = False,
+        tokens: int = TOKENS,
     ) -> None:
         self._model = model
         self._tokenizer = tokenizer
@@ -100,7 +116,9 @@ class Cloze:
         self._previous = previous
         self._tokens = tokens
         names = ("cls", "sep", "mask")
-        self._cls, self._sep, self._mask = (tokenizer.vocabulary.id_of(name, "a cloze prompt") for name in names)
+        self._cls, self._sep, self._mask = (
+            tokenizer.vocabulary.id_of(name, "a cloze prompt") for name in names
+        )
 
     def candidate(self, prompt: Prompt, word: str) -> Candidate:
         """Encode a word between its texts, with special tokens."""
@@ -112,7 +130,11 @@ class Cloze:
     def scores(self, candidates: Sequence[Candidate]) -> list[Tensor]:
         """Return the log-probability of each token of the words."""
         positions = [candidate.positions for candidate in candidates]
-        independent = [[[*scored]] * len(scored) for scored in positions] if self._masks == "independent" else None
+        independent = (
+            [[[*scored]] * len(scored) for scored in positions]
+            if self._masks == "independent"
+            else None
+        )
         return pseudo_log_likelihoods(
             self._model,
             [candidate.ids for candidate in candidates],
@@ -132,7 +154,9 @@ class Answer:
     Any other model reads the prompt, and generates the word and the end token, which counts as one of its tokens.
     """
 
-    def __init__(self, model: Model, tokenizer: Tokenizer, objective: ObjectiveFacts, tokens: int = TOKENS) -> None:
+    def __init__(
+        self, model: Model, tokenizer: Tokenizer, objective: ObjectiveFacts, tokens: int = TOKENS
+    ) -> None:
         self._model = model
         self._tokenizer = tokenizer
         self._tokens = tokens
@@ -143,7 +167,9 @@ class Answer:
         self._head = () if head == "none" else (vocabulary.id_of(head, label),)
         self._sentinel = vocabulary.sentinels[0] if objective.name == "span_corruption" else None
         if not isinstance(objective.frame.decoder_start, int):
-            raise ConfigurationError(f"{label}: its rows have no token of their own that the decoder reads first")
+            raise ConfigurationError(
+                f"{label}: its rows have no token of their own that the decoder reads first"
+            )
         self._start = objective.frame.decoder_start
 
     def candidate(self, prompt: Prompt, word: str) -> Candidate:
@@ -153,14 +179,20 @@ class Answer:
             source, answer = (encoding.ids.tolist() for encoding in sides)
             if not answer:
                 raise ConfigurationError(f"labels: the tokenizer has no token for '{word}'")
-            return Candidate(self._add_special_tokens(source), tuple(range(len(answer) + 1)), (*answer, self._end))
+            return Candidate(
+                self._add_special_tokens(source),
+                tuple(range(len(answer) + 1)),
+                (*answer, self._end),
+            )
         text = f"{prompt.before}{word}{prompt.after}"
         encoding = self._tokenizer.encode([text])[0]
         positions = _word_tokens(text, prompt, word, encoding)
         ids = encoding.ids.tolist()
         source = [*ids[: positions[0]], self._sentinel, *ids[positions[-1] + 1 :]]
         answer = [self._sentinel, *(ids[token] for token in positions)]
-        return Candidate(self._add_special_tokens(source), tuple(range(1, len(answer))), tuple(answer))
+        return Candidate(
+            self._add_special_tokens(source), tuple(range(1, len(answer))), tuple(answer)
+        )
 
     def _add_special_tokens(self, source: Sequence[int]) -> tuple[int, ...]:
         return (*self._head, *source, self._end)
@@ -169,8 +201,13 @@ class Answer:
         """Return the log-probability of each token of the words."""
         rows = [candidate.ids for candidate in candidates]
         answers = [candidate.answer for candidate in candidates]
-        log_probabilities = answer_log_likelihoods(self._model, rows, answers, self._start, tokens=self._tokens)
-        return [row[list(candidate.positions)] for row, candidate in zip(log_probabilities, candidates, strict=True)]
+        log_probabilities = answer_log_likelihoods(
+            self._model, rows, answers, self._start, tokens=self._tokens
+        )
+        return [
+            row[list(candidate.positions)]
+            for row, candidate in zip(log_probabilities, candidates, strict=True)
+        ]
 
 
 def _word_tokens(text: str, prompt: Prompt, word: str, encoding: Encoding) -> list[int]:
@@ -189,7 +226,9 @@ def _word_tokens(text: str, prompt: Prompt, word: str, encoding: Encoding) -> li
         if start < end and (start >= first or text[first:following].strip())
     ]
     if not tokens:
-        raise ConfigurationError(f"labels: the tokenizer has no token for '{word}' after '{prompt.before[-20:]}'")
+        raise ConfigurationError(
+            f"labels: the tokenizer has no token for '{word}' after '{prompt.before[-20:]}'"
+        )
     return tokens
 
 
@@ -207,7 +246,11 @@ def open_scorer(
     trained: TrainedModel, mode: Mode | None, masks: Masks = "left_to_right", tokens: int = TOKENS
 ) -> tuple[Scorer, Mode]:
     """Return a scorer of words and its mode, by default the first that the training prepared."""
-    ready = {kind: objective for objective in reversed(trained.objectives) for kind in prepared_modes(objective)}
+    ready = {
+        kind: objective
+        for objective in reversed(trained.objectives)
+        for kind in prepared_modes(objective)
+    }
     known: list[Mode] = [kind for kind in get_args(Mode) if kind in ready]
     nothing = "after which a prompt has no answer: expected a run of a masked, causal or text-to-text objective"
     chosen = choose_prepared(trained, "mode", mode, known, nothing)

@@ -55,18 +55,30 @@ class Template:
     def __post_init__(self) -> None:
         field_names = _field_names(self.example)
         if field_names.count(LABEL) != 1:
-            raise ValueError(f"example: expected {{label}} once, got it {field_names.count(LABEL)} times")
+            raise ValueError(
+                f"example: expected {{label}} once, got it {field_names.count(LABEL)} times"
+            )
         if field_names == [LABEL]:
-            raise ValueError("example: expected a field of the row, such as {text}, got {label} alone")
+            raise ValueError(
+                "example: expected a field of the row, such as {text}, got {label} alone"
+            )
         if len(self.labels) == 1 or not all(self.labels.values()):
             raise ValueError("labels: expected two or more, each with at least one word")
         counts = Counter(word.strip() for words in self.labels.values() for word in words)
-        if (double := next((word for word, count in counts.items() if not word or count > 1), None)) is not None:
+        if (
+            double := next((word for word, count in counts.items() if not word or count > 1), None)
+        ) is not None:
             raise ValueError(f"labels: expected different words, got '{double}' more than once")
-        if self.labels and (unknown := [name for name in self.values.values() if name not in self.labels]):
-            raise ValueError(f"values: expected labels of {', '.join(self.labels)}, got '{unknown[0]}'")
+        if self.labels and (
+            unknown := [name for name in self.values.values() if name not in self.labels]
+        ):
+            raise ValueError(
+                f"values: expected labels of {', '.join(self.labels)}, got '{unknown[0]}'"
+            )
         if unknown := [name for name in self.fields if name not in self.names]:
-            raise ValueError(f"fields: '{unknown[0]}' is no name of the example; it has {', '.join(self.names)}")
+            raise ValueError(
+                f"fields: '{unknown[0]}' is no name of the example; it has {', '.join(self.names)}"
+            )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -96,14 +108,18 @@ def limit_answers(template: Template, answers: Sequence[str]) -> Template:
     """Return a template whose labels are these texts, each its own only word; ConfigurationError for fewer than two."""
     labels: dict[str, tuple[str, ...]] = {text.strip(): (text,) for text in answers}
     if len(labels) < 2:
-        raise ConfigurationError(f"answers: expected two or more different texts, got {len(labels)}")
+        raise ConfigurationError(
+            f"answers: expected two or more different texts, got {len(labels)}"
+        )
     values = {value: name for value, name in template.values.items() if name in labels}
     limited: Template = replace(template, labels=labels, values=values)
     return limited
 
 
 def prompt_of(
-    template: Template, demonstrations: Sequence[tuple[Mapping[str, str], str]], fields: Mapping[str, str]
+    template: Template,
+    demonstrations: Sequence[tuple[Mapping[str, str], str]],
+    fields: Mapping[str, str],
 ) -> Prompt:
     """Return the prompt of a row, after demonstrations given as fields and label, in prompt order."""
     shown = []
@@ -133,7 +149,9 @@ def _field_names(example: str) -> list[str]:
         if name is None:
             continue
         if form or conversion or not name.isidentifier():
-            raise ValueError(f"example: expected plain names in braces, such as {{text}}, got '{{{name}}}'")
+            raise ValueError(
+                f"example: expected plain names in braces, such as {{text}}, got '{{{name}}}'"
+            )
         field_names.append(name)
     return field_names
 
@@ -159,10 +177,14 @@ class PromptRows:
     refused: Counter[str]
 
 
-def read_rows(path: Path, template: Template, form: NormalForm = "prose", *, labeled: bool) -> PromptRows:
+def read_rows(
+    path: Path, template: Template, form: NormalForm = "prose", *, labeled: bool
+) -> PromptRows:
     """Read the rows of a table or of lines of JSON, in a stored form."""
     if not path.is_file():
-        raise ConfigurationError(f"{path}: no such file; give lines of JSON, or a table with a header")
+        raise ConfigurationError(
+            f"{path}: no such file; give lines of JSON, or a table with a header"
+        )
     accepted = []
     refused = Counter[str]()
     columns: dict[str, None] = {}
@@ -179,7 +201,9 @@ def read_rows(path: Path, template: Template, form: NormalForm = "prose", *, lab
         else:
             accepted.append(row)
     if not accepted:
-        reasons = ", ".join(f"{count} x {reason}" for reason, count in refused.items()) or "it is empty"
+        reasons = (
+            ", ".join(f"{count} x {reason}" for reason, count in refused.items()) or "it is empty"
+        )
         wanted = ", ".join(" or ".join(template.columns_of(name)) for name in template.names)
         first = template.names[0]
         raise ConfigurationError(
@@ -192,12 +216,18 @@ def read_rows(path: Path, template: Template, form: NormalForm = "prose", *, lab
 def _parse_row(plain: Mapping[str, object], template: Template) -> PromptRow | str:
     fields = {}
     for name in template.names:
-        value = next((plain[column] for column in template.columns_of(name) if column in plain), None)
+        value = next(
+            (plain[column] for column in template.columns_of(name) if column in plain), None
+        )
         if not isinstance(value, str) or not value.strip():
             return f"no_{name}"
         fields[name] = value
     written = plain.get(template.label)
-    label = None if written is None or written == "" else template.values.get(str(written), str(written))
+    label = (
+        None
+        if written is None or written == ""
+        else template.values.get(str(written), str(written))
+    )
     if label is not None and label not in template.labels:
         return "bad_label"
     content = "".join(f"{len(part)}:{part}" for pair in sorted(fields.items()) for part in pair)
@@ -213,14 +243,18 @@ class Demonstrations:
     balanced equally many of each label or one more, fixed the same balanced ones for all rows.
     """
 
-    def __init__(self, pool: Sequence[PromptRow], shots: int, selection: Selection, seed: int) -> None:
+    def __init__(
+        self, pool: Sequence[PromptRow], shots: int, selection: Selection, seed: int
+    ) -> None:
         distinct_rows: dict[int, PromptRow] = {}
         for row in sorted(pool, key=lambda row: (row.uid, row.label or "")):
             distinct_rows.setdefault(row.uid, row)
         self._pool = list(distinct_rows.values())
         self._uids = np.array([row.uid for row in self._pool], dtype=np.uint64)
         labels = sorted({row.label or "" for row in self._pool})
-        self._labels = np.array([labels.index(row.label or "") for row in self._pool], dtype=np.int64)
+        self._labels = np.array(
+            [labels.index(row.label or "") for row in self._pool], dtype=np.int64
+        )
         self._shots = shots
         self._selection = selection
         self._seed = seed
@@ -248,4 +282,6 @@ class Demonstrations:
                 turns[labels == label] = np.arange((labels == label).sum())
             order = order[np.argsort(turns, kind="stable")]
         selected = order[: self._shots]
-        return [self._pool[number] for number in selected[np.argsort(drawn[selected], kind="stable")]]
+        return [
+            self._pool[number] for number in selected[np.argsort(drawn[selected], kind="stable")]
+        ]

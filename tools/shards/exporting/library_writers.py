@@ -20,7 +20,9 @@ def _import_writer(module: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise ConfigurationError(f"this format is written by {package} ({error}): pip install {package}") from error
+        raise ConfigurationError(
+            f"this format is written by {package} ({error}): pip install {package}"
+        ) from error
 
 
 def write_parquet(rows: ExportedRows, folder: Path) -> None:
@@ -47,9 +49,13 @@ def write_litdata(rows: ExportedRows, folder: Path) -> None:
 
     LitData has no type for numbers that holds every uid.
     """
-    writer = _import_writer("litdata.streaming.writer").BinaryWriter(str(folder), chunk_size=rows.file_rows)
+    writer = _import_writer("litdata.streaming.writer").BinaryWriter(
+        str(folder), chunk_size=rows.file_rows
+    )
     for index, row in enumerate(row for part in rows.files() for row in part):
-        writer[index] = {name: np.atleast_1d(value) for name, value in (*row.fixed.items(), *row.columns.items())}
+        writer[index] = {
+            name: np.atleast_1d(value) for name, value in (*row.fixed.items(), *row.columns.items())
+        }
     writer.done()
     writer.merge()
 
@@ -69,7 +75,11 @@ def write_webdataset(rows: ExportedRows, folder: Path) -> None:
         with path.open("wb") as file, webdataset.TarWriter(file, mtime=0) as writer:
             for row in part:
                 source = _describe_source(row, rows.shards.manifest)
-                key = f"{source['uid']}-{source['variant']}" if "uid" in source else source["document_uid"]
+                key = (
+                    f"{source['uid']}-{source['variant']}"
+                    if "uid" in source
+                    else source["document_uid"]
+                )
                 if key == previous_key:
                     where = rows.shards.path
                     raise IntegrityError(
@@ -82,7 +92,9 @@ def write_webdataset(rows: ExportedRows, folder: Path) -> None:
 
 def _describe_source(row: Row, manifest: Manifest) -> dict[str, Any]:
     """Return the fixed columns with hexadecimal uids and the names of languages and source groups."""
-    source: dict[str, Any] = {name: value.item() for name, value in row.fixed.items() if name != "document_uid"}
+    source: dict[str, Any] = {
+        name: value.item() for name, value in row.fixed.items() if name != "document_uid"
+    }
     source["document_uid"] = row.fixed["document_uid"].tobytes().hex()
     if "uid" in source:
         source["uid"] = f"{source['uid']:016x}"

@@ -55,7 +55,9 @@ def write_mds(rows: ExportedRows, folder: Path) -> None:
         (folder / name).write_bytes(b"".join([numbers.tobytes(), header, *samples]))
         raw = {"basename": name, "bytes": size, "hashes": {}}
         shards.append({**described, "samples": len(samples), "raw_data": raw, "zip_data": None})
-    (folder / "index.json").write_text(json.dumps({"version": 2, "shards": shards}, sort_keys=True), encoding="utf-8")
+    (folder / "index.json").write_text(
+        json.dumps({"version": 2, "shards": shards}, sort_keys=True), encoding="utf-8"
+    )
 
 
 def _encoding(spec: ColumnSpec) -> str:
@@ -66,7 +68,9 @@ def _encoding(spec: ColumnSpec) -> str:
 
 def _encode_sample(row: Row, columns: list[ColumnSpec]) -> bytes:
     values = [
-        _encode_array(row.columns[spec.name]) if spec.kind == "list" else row.fixed[spec.name].tobytes()
+        _encode_array(row.columns[spec.name])
+        if spec.kind == "list"
+        else row.fixed[spec.name].tobytes()
         for spec in columns
     ]
     sizes = [len(value) for spec, value in zip(columns, values, strict=True) if spec.kind == "list"]
@@ -76,4 +80,8 @@ def _encode_sample(row: Row, columns: list[ColumnSpec]) -> bytes:
 def _encode_array(values: NDArray[np.generic]) -> bytes:
     """Return dimensions, length and values; the length is stored in the smallest type that holds it."""
     size = next(size for size in range(3) if len(values) < 1 << (8 << size))
-    return bytes([_ONE_DIMENSION | size]) + len(values).to_bytes(1 << size, "little") + values.tobytes()
+    return (
+        bytes([_ONE_DIMENSION | size])
+        + len(values).to_bytes(1 << size, "little")
+        + values.tobytes()
+    )

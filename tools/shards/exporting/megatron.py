@@ -49,9 +49,16 @@ def write_megatron(rows: ExportedRows, folder: Path) -> None:
 def _refuse_other_rows(shards: ShardSet) -> None:
     objective = shards.manifest.objective
     lists = [spec.name for spec in shards.columns if spec.kind == "list"]
-    is_causal = objective is not None and (objective.name, objective.architecture) == ("causal_lm", "decoder")
+    is_causal = objective is not None and (objective.name, objective.architecture) == (
+        "causal_lm",
+        "decoder",
+    )
     if not is_causal or lists != ["input_ids"]:
-        what = shards.manifest.kind if objective is None else f"{objective.label} ({objective.architecture})"
+        what = (
+            shards.manifest.kind
+            if objective is None
+            else f"{objective.label} ({objective.architecture})"
+        )
         raise ConfigurationError(
             f"{shards.path}: format=megatron holds token ids alone: expected a set of causal_lm for a decoder with "
             f"the one list column input_ids, got {what} with {', '.join(lists)}; choose another format"

@@ -33,10 +33,17 @@ def uid_keys(uids: NDArray[Any]) -> NDArray[np.bytes_]:
 def document_tables(manifest_path: Path) -> list[Path]:
     """Return the document tables above a set, one per token shard, in shard order."""
     for folder in manifest_path.resolve().parents:
-        tables = {shard.with_name(f"documents{shard.stem[5:]}.arrow") for shard in (folder / "encode").glob("shard-*")}
-        tables |= {*(folder / "encode").glob("documents-*.arrow")}  # also of a shard that is missing
+        tables = {
+            shard.with_name(f"documents{shard.stem[5:]}.arrow")
+            for shard in (folder / "encode").glob("shard-*")
+        }
+        tables |= {
+            *(folder / "encode").glob("documents-*.arrow")
+        }  # also of a shard that is missing
         if missing := [path for path in sorted(tables) if not path.is_file()]:
-            raise IntegrityError(f"{missing[0]}: the document table is missing; {repair_of(missing[0])}")
+            raise IntegrityError(
+                f"{missing[0]}: the document table is missing; {repair_of(missing[0])}"
+            )
         if tables:
             return sorted(tables)
     return []
@@ -73,13 +80,19 @@ def documents_at(manifest_path: Path, url: str) -> dict[bytes, dict[str, object]
         for batch in _batches(path, "url"):
             urls = batch.column("url")
             matches = pc.starts_with(urls, url[:-1]) if url.endswith("*") else pc.equal(urls, url)
-            documents |= {line["uid"]: line for line in batch.filter(pc.fill_null(matches, False)).to_pylist()}
+            documents |= {
+                line["uid"]: line for line in batch.filter(pc.fill_null(matches, False)).to_pylist()
+            }
     return documents
 
 
 def rejections_at(manifest_path: Path, url: str) -> list[Rejection]:
     """Return the documents with this URL, as in `documents_at`, that a stage of the run above a set rejected."""
-    files = {file for table in document_tables(manifest_path) for file in table.parents[1].glob("*/rejects/*.arrow")}
+    files = {
+        file
+        for table in document_tables(manifest_path)
+        for file in table.parents[1].glob("*/rejects/*.arrow")
+    }
     rejections = (rejection for file in sorted(files) for rejection in read_rejects(file))
     if url.endswith("*"):
         return [rejection for rejection in rejections if (rejection.url or "").startswith(url[:-1])]
@@ -100,10 +113,14 @@ def _batches(path: Path, *columns: str) -> Iterator[pa.RecordBatch]:
                 batch = reader.get_batch(index)
                 missing = ", ".join(set(columns) - set(batch.schema.names))
                 if missing:
-                    raise IntegrityError(f"{path}: not a document table (no {missing}); {repair_of(path)}")
+                    raise IntegrityError(
+                        f"{path}: not a document table (no {missing}); {repair_of(path)}"
+                    )
                 yield batch
     except pa.ArrowException as error:
-        raise IntegrityError(f"{path}: not a document table ({error}); {repair_of(path)}") from error
+        raise IntegrityError(
+            f"{path}: not a document table ({error}); {repair_of(path)}"
+        ) from error
 
 
 TOKENIZER_HELP = "tokenizer folder, or a set or output folder that has it above or in it; default: found above the set"
@@ -129,7 +146,9 @@ def tokenizer_folder(shards: ShardSet, folder: Path | None = None) -> Path:
         ) from error
 
 
-def find_pieces(shards: ShardSet, tokenizer: Path | None = None, limit: int = 1024) -> Pieces | None:
+def find_pieces(
+    shards: ShardSet, tokenizer: Path | None = None, limit: int = 1024
+) -> Pieces | None:
     """Return pieces that decode ids with a set's tokenizer; None, and a note, if no folder above the set has it.
 
     `tokenizer`: look here instead, see `tokenizer_folder`; nothing there is an error.
@@ -186,7 +205,11 @@ def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary |
         vocabulary = load_tokenizer(location).vocabulary
     recorded = (facts.vocab_size, facts.special_ids, facts.sentinels)
     actual = (vocabulary.size, vocabulary.specials, vocabulary.sentinels)
-    for name, expected, got in zip(("vocab_size", "special_ids", "sentinels"), actual, recorded, strict=True):
+    for name, expected, got in zip(
+        ("vocab_size", "special_ids", "sentinels"), actual, recorded, strict=True
+    ):
         if got != expected:
-            raise IntegrityError(f"{shards.path}: tokenizer.{name}: expected {expected} as {location} has, got {got}")
+            raise IntegrityError(
+                f"{shards.path}: tokenizer.{name}: expected {expected} as {location} has, got {got}"
+            )
     return vocabulary

@@ -51,13 +51,19 @@ class Packing:
             for uid, start, stop in zip(uids, first.tolist(), last.tolist(), strict=True)
         ]
 
-    def contains_documents(self, rows: Rows, documents_wanted: NDArray[np.bytes_]) -> NDArray[np.bool_]:
+    def contains_documents(
+        self, rows: Rows, documents_wanted: NDArray[np.bytes_]
+    ) -> NDArray[np.bool_]:
         """Return which rows contain a token of the given documents, bool [rows]; separators do not count."""
         is_wanted = np.isin(self.uids, documents_wanted)
         wanted_before = np.concatenate(([0], np.cumsum(is_wanted)))
         first, last, text = self._spans(rows)
-        begin_inside: NDArray[np.bool_] = wanted_before[last] > wanted_before[np.minimum(first + 1, last)]
-        return begin_inside | (text & np.isin(uid_keys(rows.fixed["document_uid"]), documents_wanted))
+        begin_inside: NDArray[np.bool_] = (
+            wanted_before[last] > wanted_before[np.minimum(first + 1, last)]
+        )
+        return begin_inside | (
+            text & np.isin(uid_keys(rows.fixed["document_uid"]), documents_wanted)
+        )
 
     def _spans(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         """Return the documents `first .. last` of each row, and whether the row starts with text of the first."""
@@ -130,7 +136,9 @@ def _order_documents(
     entries: list[tuple[int, int, bytes, int]] = []
     total = len(tables)
     sources = {
-        number for shard in wanted for number in range(shard * total // shards, -(-(shard + 1) * total // shards))
+        number
+        for shard in wanted
+        for number in range(shard * total // shards, -(-(shard + 1) * total // shards))
     }
     for number in sorted(sources if heldout else wanted):
         table = read_table(tables[number], ("uid", "tokens"))

@@ -13,21 +13,27 @@ BlockRow: TypeAlias = tuple[int, int]
 """Block number over all shards, and row in the block."""
 
 
-def documents_of(shards: ShardSet, stored: Mapping[BlockRow, Rows]) -> dict[BlockRow, list[dict[str, Any]]]:
+def documents_of(
+    shards: ShardSet, stored: Mapping[BlockRow, Rows]
+) -> dict[BlockRow, list[dict[str, Any]]]:
     """Return the documents of each row, in order, with their sources where known.
 
     Of a packed row whose packing is unknown, only the first document.
     """
     packing = packing_of(shards) if stored else None
     uids = {
-        at: [rows.fixed["document_uid"].tobytes()] if packing is None else packing.documents(rows)[0]
+        at: [rows.fixed["document_uid"].tobytes()]
+        if packing is None
+        else packing.documents(rows)[0]
         for at, rows in stored.items()
     }
     lines = find_documents(shards.path, {uid for row_uids in uids.values() for uid in row_uids})
     return {at: [_origin(uid, lines.get(uid)) for uid in row_uids] for at, row_uids in uids.items()}
 
 
-def partners_of(shards: ShardSet, stored: Mapping[BlockRow, Rows]) -> dict[BlockRow, dict[str, Any]]:
+def partners_of(
+    shards: ShardSet, stored: Mapping[BlockRow, Rows]
+) -> dict[BlockRow, dict[str, Any]]:
     """Return the document of each pair's second segment, unless its label says "same document"."""
     grouping = shards.manifest.grouping
     samples = sample_manifest(shards)
@@ -39,7 +45,11 @@ def partners_of(shards: ShardSet, stored: Mapping[BlockRow, Rows]) -> dict[Block
         if PAIR_LABEL in rows.columns and not rows.columns[PAIR_LABEL].values[0]:
             continue
         for sample in find_rows(source, int(rows.fixed["uid"][0]))[:1]:
-            uids[at] = source.read_block(sample.block, columns=(PARTNER,)).columns[PARTNER][sample.row].tobytes()
+            uids[at] = (
+                source.read_block(sample.block, columns=(PARTNER,))
+                .columns[PARTNER][sample.row]
+                .tobytes()
+            )
     lines = find_documents(shards.path, set(uids.values()))
     return {at: {"partner": _origin(uid, lines.get(uid))} for at, uid in uids.items()}
 

@@ -51,7 +51,9 @@ def find_rows(shards: ShardSet, uid: int) -> list[StoredRow]:
     the set may be in another order, and every block is read. Quarantined blocks are never read.
     """
     if "uid" not in (spec.name for spec in shards.columns):
-        raise ConfigurationError(f"{shards.path}: rows of a set of {shards.manifest.kind} have no sample uid")
+        raise ConfigurationError(
+            f"{shards.path}: rows of a set of {shards.manifest.kind} have no sample uid"
+        )
     for blocks in (_likely_blocks(shards, uid), readable_blocks(shards)):
         matches: list[StoredRow] = []
         for block in blocks:
@@ -62,7 +64,9 @@ def find_rows(shards: ShardSet, uid: int) -> list[StoredRow]:
     return []
 
 
-def find_document_rows(shards: ShardSet, documents: Collection[bytes]) -> tuple[list[StoredRow], str]:
+def find_document_rows(
+    shards: ShardSet, documents: Collection[bytes]
+) -> tuple[list[StoredRow], str]:
     """Return the rows with tokens of some documents, and a text that names the rows which cannot be found.
 
     These are rows whose first token is theirs, packed rows in which they start, and pairs of which they are the
@@ -76,7 +80,11 @@ def find_document_rows(shards: ShardSet, documents: Collection[bytes]) -> tuple[
     partner_samples = _find_partner_samples(shards, documents_wanted)
     if packing is None and grouping is not None and grouping.name in ("packed", "full_sentences"):
         is_packed = grouping.name == "packed"
-        reason = "no group/ and encode/ above the set" if is_packed else "rows of full sentences have no fixed length"
+        reason = (
+            "no group/ and encode/ above the set"
+            if is_packed
+            else "rows of full sentences have no fixed length"
+        )
         not_found.append(f"rows in which it starts after another document ({reason})")
     if partner_samples is None and grouping is not None and grouping.options.get("partner"):
         not_found.append("pairs of which it is the second segment (no group/ above the set)")
@@ -113,11 +121,15 @@ def _blocks_of_documents(shards: ShardSet, documents: Collection[bytes]) -> list
     if samples is None or len(shards.manifest.shards) != count * shards.manifest.variants:
         return []
     own = sorted({shard_of(uid, count, samples[1].seed) for uid in documents})
-    numbers = [variant * count + shard for variant in range(shards.manifest.variants) for shard in own]
+    numbers = [
+        variant * count + shard for variant in range(shards.manifest.variants) for shard in own
+    ]
     return [block for number in numbers for block in _readable_in(shards, number)]
 
 
-def _find_partner_samples(shards: ShardSet, documents_wanted: NDArray[np.bytes_]) -> NDArray[np.uint64] | None:
+def _find_partner_samples(
+    shards: ShardSet, documents_wanted: NDArray[np.bytes_]
+) -> NDArray[np.uint64] | None:
     """Return the samples whose partner is one of the documents; None without a sample set."""
     samples = sample_manifest(shards)
     if samples is None:

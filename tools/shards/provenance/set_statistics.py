@@ -68,8 +68,14 @@ def _add(sums: Tally, rows: Rows, shards: ShardSet) -> None:
 
 def _single_number_columns(sums: Tally, shards: ShardSet) -> list[str]:
     """Return the small-number columns with at most one value in every row so far."""
-    narrow = [spec for spec in shards.columns if spec.kind == "list" and spec.dtype in ("uint8", "uint16")]
-    names = [spec.name for spec in narrow if not holds_ids(spec) and len(sums.lengths.get(spec.name, ())) <= _ONE]
+    narrow = [
+        spec for spec in shards.columns if spec.kind == "list" and spec.dtype in ("uint8", "uint16")
+    ]
+    names = [
+        spec.name
+        for spec in narrow
+        if not holds_ids(spec) and len(sums.lengths.get(spec.name, ())) <= _ONE
+    ]
     sums.numbers = {name: counts for name, counts in sums.numbers.items() if name in names}
     return names
 
@@ -83,7 +89,9 @@ def _count_label_kinds(rows: Rows, manifest: Manifest) -> Counts:
             positions = rows.columns[role.of]
             inputs = rows.columns[manifest.roles[role.of].of]
             # input token at each label position, over all rows of the block: [labels]
-            shown = inputs.values[np.repeat(inputs.offsets[:-1], positions.lengths) + positions.values]
+            shown = inputs.values[
+                np.repeat(inputs.offsets[:-1], positions.lengths) + positions.values
+            ]
             masked = shown == mask
             same = shown == labels.values
             counts += [masked.sum(), (same & ~masked).sum(), (~same & ~masked).sum()]
@@ -130,7 +138,12 @@ class Figures:
 
 def tables(shards: ShardSet, sums: Tally, pieces: Pieces | None) -> list[Figures]:
     """Return the tables that have rows for this set."""
-    all_tables = [_file_table(shards), _length_table(sums), *_label_tables(sums), _coverage_table(sums, pieces)]
+    all_tables = [
+        _file_table(shards),
+        _length_table(sums),
+        *_label_tables(sums),
+        _coverage_table(sums, pieces),
+    ]
     all_tables += [*_class_tables(shards.manifest, sums), *_share_tables(shards.manifest, sums)]
     return [table for table in all_tables if table.rows]
 
@@ -153,8 +166,17 @@ def _file_table(shards: ShardSet) -> Figures:
     facts += [(f"skipped: {reason}", count) for reason, count in totals.skipped.items()]
     if shards.quarantined:
         lost = int(shards.index.rows[sorted(shards.quarantined)].sum())
-        facts.append((f"rows in quarantine, in {plural(len(shards.quarantined), 'block')}, not counted below", lost))
-    codec = "uncompressed" if manifest.compression.codec == "none" else f"zstd {manifest.compression.level}"
+        facts.append(
+            (
+                f"rows in quarantine, in {plural(len(shards.quarantined), 'block')}, not counted below",
+                lost,
+            )
+        )
+    codec = (
+        "uncompressed"
+        if manifest.compression.codec == "none"
+        else f"zstd {manifest.compression.level}"
+    )
     form = f"{manifest.kind}, {manifest.container}, {codec}, blocks of {manifest.block_rows:,} rows"
     return Figures(f"{manifest.name} ({form})", ("", ""), tuple(facts))
 
@@ -165,8 +187,21 @@ def _length_table(sums: Tally) -> Figures:
         smallest = int(np.flatnonzero(counts)[0])
         largest = len(counts) - 1
         middle = [quantile(counts, share) for share in _SHARES]
-        rows.append((name, smallest, mean(counts), *middle, largest, int((np.arange(len(counts)) * counts).sum())))
-    return Figures("lengths", ("column", "smallest", "mean", "median", "90 %", "99 %", "largest", "sum"), tuple(rows))
+        rows.append(
+            (
+                name,
+                smallest,
+                mean(counts),
+                *middle,
+                largest,
+                int((np.arange(len(counts)) * counts).sum()),
+            )
+        )
+    return Figures(
+        "lengths",
+        ("column", "smallest", "mean", "median", "90 %", "99 %", "largest", "sum"),
+        tuple(rows),
+    )
 
 
 def _label_tables(sums: Tally) -> Iterator[Figures]:
@@ -176,7 +211,14 @@ def _label_tables(sums: Tally) -> Iterator[Figures]:
         if name in sums.ids and "input_ids" in sums.ids:
             labels = int(sums.ids[name].sum())
             inputs = int(sums.ids["input_ids"].sum())
-            rows.append((name, labels, labels / max(1, sums.lengths[name].sum()), 100 * labels / max(1, inputs)))
+            rows.append(
+                (
+                    name,
+                    labels,
+                    labels / max(1, sums.lengths[name].sum()),
+                    100 * labels / max(1, inputs),
+                )
+            )
     yield Figures("labels", ("column", "labels", "a row", "% of input_ids"), tuple(rows))
     counts = zip(LABEL_KINDS, sums.labels.tolist(), strict=True)
     total = max(1, int(sums.labels.sum()))
@@ -190,8 +232,14 @@ def _class_tables(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
         values = np.flatnonzero(counts).tolist()
         if 1 < len(values) <= _MAX_CLASSES:
             total = int(counts.sum())
-            shown = [manifest.languages[v] if manifest.roles[name].below == "languages" else str(v) for v in values]
-            rows = tuple((text, int(counts[v]), 100 * counts[v] / total) for text, v in zip(shown, values, strict=True))
+            shown = [
+                manifest.languages[v] if manifest.roles[name].below == "languages" else str(v)
+                for v in values
+            ]
+            rows = tuple(
+                (text, int(counts[v]), 100 * counts[v] / total)
+                for text, v in zip(shown, values, strict=True)
+            )
             yield Figures(f"rows by {name} ({meaning[name]})", (name, "rows", "%"), rows)
 
 
@@ -201,18 +249,37 @@ def _coverage_table(sums: Tally, pieces: Pieces | None) -> Figures:
         used = int(np.count_nonzero(counts))
         ordered = np.sort(counts)[::-1]
         needed = [quantile(ordered, share) + 1 if used else 0 for share in _SHARES]
-        frequent = [int(token) for token in np.argsort(-counts, kind="stable")[:_FREQUENT] if counts[token]]
-        shown = [str(id_) if pieces is None else pieces.piece(id_).replace("\n", "").strip() or "␣" for id_ in frequent]
+        frequent = [
+            int(token) for token in np.argsort(-counts, kind="stable")[:_FREQUENT] if counts[token]
+        ]
+        shown = [
+            str(id_) if pieces is None else pieces.piece(id_).replace("\n", "").strip() or "␣"
+            for id_ in frequent
+        ]
         rows.append((name, used, 100 * used / len(counts), *needed, " ".join(shown)))
-    header = ("column", "ids used", "% of all", "ids for 50 %", "for 90 %", "for 99 %", "most frequent")
+    header = (
+        "column",
+        "ids used",
+        "% of all",
+        "ids for 50 %",
+        "for 90 %",
+        "for 99 %",
+        "most frequent",
+    )
     return Figures("vocabulary coverage", header, tuple(rows))
 
 
 def _share_tables(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
     totals = manifest.totals
-    for title, table in (("language", totals.tokens_by_language), ("source", totals.tokens_by_source)):
+    for title, table in (
+        ("language", totals.tokens_by_language),
+        ("source", totals.tokens_by_source),
+    ):
         total = max(1, sum(table.values()))
-        rows = sorted(((name, count, 100 * count / total) for name, count in table.items()), key=lambda row: -row[1])
+        rows = sorted(
+            ((name, count, 100 * count / total) for name, count in table.items()),
+            key=lambda row: -row[1],
+        )
         yield Figures(f"tokens by {title}", (title, "tokens", "%"), tuple(rows))
     for name in ("variant", "part", "copy"):
         if len(counts := sums.codes.get(name, np.zeros(0, np.int64))) > 1:

@@ -30,7 +30,9 @@ def new_files(folder: Path) -> Iterator[Output]:
     if folder.exists() and not folder.is_dir():
         raise ConfigurationError(f"output={folder}: expected a folder, got a file")
     if (folder / "manifest.json").exists():
-        raise ConfigurationError(f"output={folder}: holds a shard set already; choose another folder")
+        raise ConfigurationError(
+            f"output={folder}: holds a shard set already; choose another folder"
+        )
     target = Output(folder)
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     if not missing:
@@ -60,7 +62,9 @@ def new_folder(folder: Path) -> Iterator[Path]:
     missing = [path for path in folder.parents if not path.exists()]
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as unfinished:
+        with tempfile.TemporaryDirectory(
+            prefix=f".{folder.name}-", dir=folder.parent
+        ) as unfinished:
             temporary = Path(unfinished) / folder.name
             temporary.mkdir()
             yield temporary
@@ -107,9 +111,13 @@ def new_target(folder: Path) -> Iterator[Output | RemoteFolder]:
         return
     target = RemoteFolder(url)
     if (there := target.store.sizes(url, 0)) is None:
-        raise ConfigurationError(f"{url}: a web server takes no files; give the URL of a store, or a local folder")
+        raise ConfigurationError(
+            f"{url}: a web server takes no files; give the URL of a store, or a local folder"
+        )
     if there:
-        raise ConfigurationError(f"output {url}: holds files already; choose another folder of the store")
+        raise ConfigurationError(
+            f"output {url}: holds files already; choose another folder of the store"
+        )
     try:
         yield target
     except BaseException:

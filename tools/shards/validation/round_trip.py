@@ -15,10 +15,16 @@ def check_origin(examples: ShardSet, samples: ShardSet) -> None:
     """Check that an example set was made from a sample set, whose samples are all examples or counted as skipped."""
     manifest = examples.manifest
     if manifest.kind != "examples":
-        raise ConfigurationError(f"{examples.path}: expected an example set, got a set of {manifest.kind}")
+        raise ConfigurationError(
+            f"{examples.path}: expected an example set, got a set of {manifest.kind}"
+        )
     if samples.manifest.kind != "samples":
-        raise ConfigurationError(f"against={samples.path}: expected a sample set, got one of {samples.manifest.kind}")
-    parents = {parent.digest: parent.name for parent in manifest.parents if parent.role == "samples"}
+        raise ConfigurationError(
+            f"against={samples.path}: expected a sample set, got one of {samples.manifest.kind}"
+        )
+    parents = {
+        parent.digest: parent.name for parent in manifest.parents if parent.role == "samples"
+    }
     if parents and samples.digest not in parents:
         raise ConfigurationError(
             f"against={samples.path}: the examples come from the sample set {', '.join(parents.values())} "
@@ -39,7 +45,9 @@ class RoundTrip:
     def __init__(self, examples: ShardSet, samples: ShardSet, vocabulary: Vocabulary) -> None:
         facts = examples.manifest.objective
         assert facts is not None  # every example set names its objective
-        self.objective = build_objective({"name": facts.name, **facts.options}, vocabulary, facts.label)
+        self.objective = build_objective(
+            {"name": facts.name, **facts.options}, vocabulary, facts.label
+        )
         self.samples = samples
         self.restored = 0
         self.tokens = 0
@@ -47,7 +55,10 @@ class RoundTrip:
         self._shard = -1
         self._rows: Rows | None = None
 
-        expected = [*base_columns(), *feature_columns(self.objective.features, self.objective.vocabulary.size)]
+        expected = [
+            *base_columns(),
+            *feature_columns(self.objective.features, self.objective.vocabulary.size),
+        ]
         declared, mine = (
             [f"{spec.name} {spec.arrow_type} {spec.role or ''}".strip() for spec in columns]
             for columns in (expected, examples.columns)
@@ -63,7 +74,9 @@ class RoundTrip:
         sources = np.minimum(np.searchsorted(self._names, identities), len(samples) - 1)
         absent = self._names[sources] != identities
         if absent.any():
-            raise block.error(int(np.argmax(absent)), f"no such sample in {self.samples.shard_path(self._shard)}")
+            raise block.error(
+                int(np.argmax(absent)), f"no such sample in {self.samples.shard_path(self._shard)}"
+            )
         ids = samples.columns["ids"].take(sources)
         if not self._can_restore_block(block.rows, ids):
             for row, source in enumerate(sources.tolist()):
@@ -86,18 +99,24 @@ class RoundTrip:
             flat = positions.values + np.repeat(inputs.offsets[:-1], positions.lengths)
             values[flat] = rows.columns["label_ids"].values
         expected = self._frame(ids)
-        return np.array_equal(inputs.offsets, expected.offsets) and np.array_equal(values, expected.values)
+        return np.array_equal(inputs.offsets, expected.offsets) and np.array_equal(
+            values, expected.values
+        )
 
     def _frame(self, ids: Ragged) -> Ragged:
         """Frame all originals like a one-token probe: the frame is the same for every row."""
-        probe = self.objective.vocabulary.replaceable[:1]  # never a special token, so not a part of the frame
+        probe = self.objective.vocabulary.replaceable[
+            :1
+        ]  # never a special token, so not a part of the frame
         framed_probe = self.objective.add_special_tokens(probe)
         before = int(np.argmax(framed_probe == probe))
         lengths = ids.lengths + len(framed_probe) - 1
         offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
         values = np.empty(offsets[-1], dtype=framed_probe.dtype)
         # copy the content of all rows at once, then the special tokens before and after it
-        content = np.repeat(offsets[:-1] + before - ids.offsets[:-1], ids.lengths) + np.arange(len(ids.values))
+        content = np.repeat(offsets[:-1] + before - ids.offsets[:-1], ids.lengths) + np.arange(
+            len(ids.values)
+        )
         values[content] = ids.values
         for at in range(before):
             values[offsets[:-1] + at] = framed_probe[at]
@@ -113,10 +132,14 @@ class RoundTrip:
         except ValueError as error:
             raise block.error(row, f"cannot be restored: {error}") from error
         if len(expected) != len(original):
-            raise block.error(row, f"restores to {len(original)} tokens, the sample has {len(expected)}")
+            raise block.error(
+                row, f"restores to {len(original)} tokens, the sample has {len(expected)}"
+            )
         if (differs := expected != original).any():
             token = int(np.argmax(differs))
-            message = f"restores token {token} as id {original[token]}, the sample has {expected[token]}"
+            message = (
+                f"restores token {token} as id {original[token]}, the sample has {expected[token]}"
+            )
             raise block.error(row, message)
 
     def _load_sample_shard(self, shard: int) -> Rows:

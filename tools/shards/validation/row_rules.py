@@ -71,7 +71,9 @@ def as_ranks(ragged: Ragged, ranks: NDArray[np.int64]) -> Ragged:
     mapped = ranks[ragged.values]
     chosen = mapped >= 0
     counts = np.bincount(row_of_values(ragged)[chosen], minlength=len(ragged))
-    return Ragged(mapped[chosen], np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64))))
+    return Ragged(
+        mapped[chosen], np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))
+    )
 
 
 def value_or(ragged: Ragged, default: int) -> NDArray[np.int64]:
@@ -95,8 +97,14 @@ class LocatedRows:
         fixed = self.rows.fixed
         sample = f"sample {int(fixed['uid'][row]):016x}" if "uid" in fixed else "document"
         variant = f", variant {int(fixed['variant'][row])}" if "variant" in fixed else ""
-        document = f" of document {fixed['document_uid'][row].tobytes().hex()}" if "document_uid" in fixed else ""
-        return IntegrityError(f"{self.path}: block {self.block}: row {row} ({sample}{variant}{document}): {message}")
+        document = (
+            f" of document {fixed['document_uid'][row].tobytes().hex()}"
+            if "document_uid" in fixed
+            else ""
+        )
+        return IntegrityError(
+            f"{self.path}: block {self.block}: row {row} ({sample}{variant}{document}): {message}"
+        )
 
 
 Problem: TypeAlias = tuple[int, str]
@@ -138,7 +146,10 @@ def _task(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 def _codes(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     """Require tokens, and codes of fixed columns below the size of what they index."""
     base = BASE_COLUMNS[manifest.kind]
-    if manifest.kind != "tokens" and (row := first_row(block.rows.columns[base].lengths == 0)) is not None:
+    if (
+        manifest.kind != "tokens"
+        and (row := first_row(block.rows.columns[base].lengths == 0)) is not None
+    ):
         yield row, f"{base} is empty"
     limits = {
         "variant": manifest.variants,
@@ -154,30 +165,43 @@ def _codes(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 def _roles(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     columns = block.rows.columns
     facts = facts_of(manifest)
-    limits = {"languages": len(manifest.languages), **({"classes": len(facts.labels)} if facts is not None else {})}
+    limits = {
+        "languages": len(manifest.languages),
+        **({"classes": len(facts.labels)} if facts is not None else {}),
+    }
     for spec in manifest.columns:
         role = spec.role
         if role is None or role.use == "undo":
             continue
         column = columns[spec.name]
         limit = limits.get(role.below) if isinstance(role.below, str) else role.below
-        if limit is not None and (row := first_of_values(column, column.values >= limit)) is not None:
+        if (
+            limit is not None
+            and (row := first_of_values(column, column.values >= limit)) is not None
+        ):
             yield row, f"expected {spec.name} below {limit}, got {column[row].tolist()}"
         if role.use in _BY_USE:
             present = rows_with(column, block, manifest)
             yield from _BY_USE[role.use](spec.name, role, columns, present)
 
 
-def _positions(name: str, role: Role, columns: Mapping[str, Ragged], present: Bool) -> Iterator[Problem]:
+def _positions(
+    name: str, role: Role, columns: Mapping[str, Ragged], present: Bool
+) -> Iterator[Problem]:
     places = columns[name]
     of = columns[role.of]
     if (row := first_outside(places, of.lengths)) is not None:
-        yield row, f"expected {name} below the {of.lengths[row]} tokens of the row's {role.of}, got {places[row].max()}"
+        yield (
+            row,
+            f"expected {name} below the {of.lengths[row]} tokens of the row's {role.of}, got {places[row].max()}",
+        )
     if first_not_ascending(places) is not None and (row := first_repeated(places)) is not None:
         yield row, f"expected each position once in {name}, got {places[row].tolist()}"
 
 
-def _starts(name: str, role: Role, columns: Mapping[str, Ragged], present: Bool) -> Iterator[Problem]:
+def _starts(
+    name: str, role: Role, columns: Mapping[str, Ragged], present: Bool
+) -> Iterator[Problem]:
     starts = columns[name]
     lengths = columns[role.of].lengths
     # a part without tokens, at the end too, starts where the next one does
@@ -194,33 +218,46 @@ def _starts(name: str, role: Role, columns: Mapping[str, Ragged], present: Bool)
         yield row, f"expected {name} that never fall, got {starts[row].tolist()}"
 
 
-def _labels(name: str, role: Role, columns: Mapping[str, Ragged], present: Bool) -> Iterator[Problem]:
+def _labels(
+    name: str, role: Role, columns: Mapping[str, Ragged], present: Bool
+) -> Iterator[Problem]:
     if not role.of:
         return
     labels = columns[name]
     of = columns[role.of]
     if (row := first_row(labels.lengths != of.lengths)) is not None:
-        yield row, f"expected as many {name} as {role.of}, got {labels.lengths[row]} and {of.lengths[row]}"
+        yield (
+            row,
+            f"expected as many {name} as {role.of}, got {labels.lengths[row]} and {of.lengths[row]}",
+        )
     if (row := first_not_ascending(of)) is not None:
         yield row, f"expected rising {role.of}, got {of[row].tolist()}"
     if not role.head and (row := first_row(present & (labels.lengths == 0))) is not None:
         yield row, f"expected {name}, at least one, got none"
 
 
-def _one_value(name: str, role: Role, columns: Mapping[str, Ragged], present: Bool) -> Iterator[Problem]:
+def _one_value(
+    name: str, role: Role, columns: Mapping[str, Ragged], present: Bool
+) -> Iterator[Problem]:
     column = columns[name]
     if (row := first_row((column.lengths != 1) & (present | (column.lengths > 0)))) is not None:
         yield row, f"expected one {name}, got {column[row].tolist()}"
 
 
-def _weights(name: str, role: Role, columns: Mapping[str, Ragged], present: Bool) -> Iterator[Problem]:
+def _weights(
+    name: str, role: Role, columns: Mapping[str, Ragged], present: Bool
+) -> Iterator[Problem]:
     yield from _one_value(name, role, columns, present)
     weights = columns[name]
-    if (row := first_of_values(weights, ~(np.isfinite(weights.values) & (weights.values > 0)))) is not None:
+    if (
+        row := first_of_values(weights, ~(np.isfinite(weights.values) & (weights.values > 0)))
+    ) is not None:
         yield row, f"expected a {name} above 0, got {weights[row].tolist()}"
 
 
-_BY_USE: Final[Mapping[Use, Callable[[str, Role, Mapping[str, Ragged], Bool], Iterator[Problem]]]] = {
+_BY_USE: Final[
+    Mapping[Use, Callable[[str, Role, Mapping[str, Ragged], Bool], Iterator[Problem]]]
+] = {
     "position": _positions,
     "start": _starts,
     "label": _labels,
@@ -248,7 +285,10 @@ def _text_alone(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     if "label_ids" in columns and facts_of(manifest) is None:
         labels = columns["label_ids"]
         if (row := first_of_values(labels, special[labels.values])) is not None:
-            yield row, f"expected labels that are text, got a special id among {labels[row].tolist()}"
+            yield (
+                row,
+                f"expected labels that are text, got a special id among {labels[row].tolist()}",
+            )
     if "prediction_order" not in columns:
         return
     order = columns["prediction_order"]
@@ -257,7 +297,10 @@ def _text_alone(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
         yield row, "prediction_order is empty"
     predicted = rows.values[order.values + np.repeat(rows.offsets[:-1], order.lengths)]
     if (row := first_of_values(order, special[predicted])) is not None:
-        yield row, f"expected positions of text in prediction_order, got that of a special token: {order[row].tolist()}"
+        yield (
+            row,
+            f"expected positions of text in prediction_order, got that of a special token: {order[row].tolist()}",
+        )
 
 
 def _attention(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
@@ -267,10 +310,15 @@ def _attention(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     mode = columns["attention"]
     prefix = columns["prefix_length"]
     prefixes = value_or(prefix, 0)
-    wrong = ((value_or(mode, 0) == _PREFIX) != (prefixes > 0)) | (prefixes > columns["input_ids"].lengths)
+    wrong = ((value_or(mode, 0) == _PREFIX) != (prefixes > 0)) | (
+        prefixes > columns["input_ids"].lengths
+    )
     if (row := first_row(wrong)) is not None:
         values = f"{prefix[row].tolist()} with attention {mode[row].tolist()}"
-        yield row, f"expected a prefix_length inside the row for attention {_PREFIX}, else 0; got {values}"
+        yield (
+            row,
+            f"expected a prefix_length inside the row for attention {_PREFIX}, else 0; got {values}",
+        )
 
 
 def _label_spans(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
@@ -285,13 +333,21 @@ def _label_spans(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     sizes = lengths.values.astype(np.int64)
     # positions that all spans cover, one after the other
     ends = np.cumsum(sizes)
-    covered = np.repeat(starts.values.astype(np.int64) - ends + sizes, sizes) + np.arange(int(sizes.sum()))
+    covered = np.repeat(starts.values.astype(np.int64) - ends + sizes, sizes) + np.arange(
+        int(sizes.sum())
+    )
     per_row = np.bincount(row_of_values(starts), sizes, minlength=len(starts)).astype(np.int64)
     if (row := first_row(per_row != labels.lengths)) is not None:
-        yield int(stored[row]), f"expected spans of {labels.lengths[row]} labels, got {per_row[row]} tokens in spans"
+        yield (
+            int(stored[row]),
+            f"expected spans of {labels.lengths[row]} labels, got {per_row[row]} tokens in spans",
+        )
     elif (row := first_of_values(labels, covered != labels.values)) is not None:
         given_starts = f"starts {starts[row].tolist()}"
-        yield int(stored[row]), f"expected spans that cover the labels {labels[row].tolist()}, got {given_starts}"
+        yield (
+            int(stored[row]),
+            f"expected spans that cover the labels {labels[row].tolist()}, got {given_starts}",
+        )
 
 
 def _crops(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
@@ -305,16 +361,24 @@ def _crops(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     outside = value_or(starts, 0) + size > rows.lengths - _FRAME
     if (row := first_row((starts.lengths == 1) & ((size == 0) | outside))) is not None:
         crop = f"{lengths[row].tolist()} from {starts[row].tolist()}"
-        yield row, f"expected a crop inside the {rows.lengths[row] - _FRAME} content tokens, got {crop}"
+        yield (
+            row,
+            f"expected a crop inside the {rows.lengths[row] - _FRAME} content tokens, got {crop}",
+        )
 
 
 def _documents_of_targets(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     """Require the same documents in both texts."""
-    starts, documents = (block.rows.columns.get(name) for name in ("target_document_starts", "document_starts"))
+    starts, documents = (
+        block.rows.columns.get(name) for name in ("target_document_starts", "document_starts")
+    )
     if starts is None or documents is None:
         return
     if (row := first_row(starts.lengths != documents.lengths)) is not None:
-        yield row, f"{documents.lengths[row]} documents in input_ids, {starts.lengths[row]} in target_ids"
+        yield (
+            row,
+            f"{documents.lengths[row]} documents in input_ids, {starts.lengths[row]} in target_ids",
+        )
 
 
 def _sentinels(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
@@ -327,7 +391,10 @@ def _sentinels(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     for name in ("input_ids", "target_ids"):
         found = as_ranks(block.rows.columns[name], ranks)
         if (row := first_of_values(found, found.values != rank_in_row(found))) is not None:
-            yield row, f"expected the sentinels of {name} in order, each once, got {found[row].tolist()}"
+            yield (
+                row,
+                f"expected the sentinels of {name} in order, each once, got {found[row].tolist()}",
+            )
 
 
 def _segments(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
@@ -346,7 +413,10 @@ def _segments(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     second[paired] = starts.values[1::2]
     lengths = np.where(paired, rows.lengths, _PAIR_FRAME + 2)
     if (row := first_row((second < _PAIR_FRAME) | (second + 1 >= lengths))) is not None:
-        yield row, f"expected text on both sides of the second segment's start {second[row]} of {rows.lengths[row]}"
+        yield (
+            row,
+            f"expected text on both sides of the second segment's start {second[row]} of {rows.lengths[row]}",
+        )
         return
     sep = manifest.tokenizer.special_ids.get("sep", -1)
     before = rows.values[np.where(paired, rows.offsets[:-1] + second - 1, 0)]
@@ -362,8 +432,13 @@ def _partners(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     partners = columns["partner_ids"]
     windows = columns["ids"]
     uids = columns["partner_document_uid"]
-    if (row := first_row((partners.lengths == 0) | (partners.lengths >= windows.lengths))) is not None:
-        yield row, f"expected a partner of 1 to {windows.lengths[row] - 1} tokens, got {partners.lengths[row]}"
+    if (
+        row := first_row((partners.lengths == 0) | (partners.lengths >= windows.lengths))
+    ) is not None:
+        yield (
+            row,
+            f"expected a partner of 1 to {windows.lengths[row] - 1} tokens, got {partners.lengths[row]}",
+        )
     if (row := first_row(uids.lengths != 16)) is not None:
         yield row, f"expected the 16 bytes of the partner's document, got {uids.lengths[row]}"
         return

@@ -13,7 +13,10 @@ from clozeline.pipeline.shards.block import holds_ids
 from clozeline.seeding import mix
 from clozeline.tools.shards.validation.row_rules import BASE_COLUMNS, LocatedRows, check_rows
 
-_CODES: Final = {"language": ("tokens_by_language", "languages"), "source_group": ("tokens_by_source", "source_groups")}
+_CODES: Final = {
+    "language": ("tokens_by_language", "languages"),
+    "source_group": ("tokens_by_source", "source_groups"),
+}
 """Manifest fields for each column of codes: the totals by code, and the names of the codes."""
 
 
@@ -29,7 +32,11 @@ class ComparedScores:
     def describe(self) -> str:
         """Return it as half a sentence."""
         line = f"as many scores as labels in {self.blocks:,} blocks"
-        return line if self.computed_again is None else f"{line}, {self.computed_again} of them computed again"
+        return (
+            line
+            if self.computed_again is None
+            else f"{line}, {self.computed_again} of them computed again"
+        )
 
 
 @dataclass
@@ -46,15 +53,21 @@ class Findings:
     last: np.uint64 = field(default_factory=lambda: np.uint64(0))
 
 
-def check_shard_set(shards: ShardSet, also: Callable[[LocatedRows, int], None] | None = None) -> Findings:
+def check_shard_set(
+    shards: ShardSet, also: Callable[[LocatedRows, int], None] | None = None
+) -> Findings:
     """Check a set; `open_shards` has already compared manifest, index and file sizes.
 
     `also` is a further check, called with each block and its shard number.
     """
-    has_rows = shards.manifest.kind != "columns"  # a column set has the ids of its rows in another set
+    has_rows = (
+        shards.manifest.kind != "columns"
+    )  # a column set has the ids of its rows in another set
     base = BASE_COLUMNS.get(shards.manifest.kind, "")
     if has_rows and base not in {spec.name for spec in shards.columns if spec.kind == "list"}:
-        raise IntegrityError(f"{shards.path}: expected a list column {base} in a set of {shards.manifest.kind}")
+        raise IntegrityError(
+            f"{shards.path}: expected a list column {base} in a set of {shards.manifest.kind}"
+        )
     findings = Findings()
     for block in range(len(shards.index)):
         rows = shards.read_block(block)
@@ -88,9 +101,14 @@ def _check_order(block: LocatedRows, findings: Findings, shard: int) -> None:
         return
     # the hash of each uid must not be below the previous one, also across blocks of a shard
     keys = mix(block.rows.fixed["uid"].astype(np.uint64))
-    before = np.concatenate(([findings.last if findings.shard == shard else np.uint64(0)], keys[:-1]))
+    before = np.concatenate(
+        ([findings.last if findings.shard == shard else np.uint64(0)], keys[:-1])
+    )
     if (keys < before).any():
-        raise block.error(int(np.argmax(keys < before)), "expected the rows of a shard in order of their uid's hash")
+        raise block.error(
+            int(np.argmax(keys < before)),
+            "expected the rows of a shard in order of their uid's hash",
+        )
     duplicates = np.flatnonzero(keys[1:] == keys[:-1])
     for row in duplicates.tolist():
         if all((column[row] == column[row + 1]).all() for column in block.rows.fixed.values()):
@@ -106,7 +124,9 @@ def _check_variant(block: LocatedRows, shards: ShardSet, shard: int) -> None:
     if shards.manifest.kind != "examples":
         return
     if files % variants:
-        raise IntegrityError(f"{shards.path}: {files} shards cannot hold {variants} variants of each sample shard")
+        raise IntegrityError(
+            f"{shards.path}: {files} shards cannot hold {variants} variants of each sample shard"
+        )
     expected = shard // (files // variants)
     wrong = block.rows.fixed["variant"] != expected
     if wrong.any():
@@ -130,7 +150,10 @@ def _check_totals(shards: ShardSet, findings: Findings) -> None:
         counts = findings.by_code.get(column, np.zeros(0, np.int64))
         names = getattr(manifest, table)
         by_name = {
-            names[code] if code < len(names) else f"code {code}": int(counts[code]) for code in np.flatnonzero(counts)
+            names[code] if code < len(names) else f"code {code}": int(counts[code])
+            for code in np.flatnonzero(counts)
         }
         if tokens_recorded and by_name != tokens_recorded:
-            raise IntegrityError(f"{path}: totals.{key}: expected {tokens_recorded}, counted {by_name}")
+            raise IntegrityError(
+                f"{path}: totals.{key}: expected {tokens_recorded}, counted {by_name}"
+            )

@@ -22,7 +22,9 @@ _DIFFERENT: Final = 0.01
 """share of entries that may differ in a block: near ties come in another order on another machine"""
 
 
-def compare_stored_scores(columns: ShardSet, against: ShardSet, teacher: Path | None) -> ComparedScores:
+def compare_stored_scores(
+    columns: ShardSet, against: ShardSet, teacher: Path | None
+) -> ComparedScores:
     """Compare stored scores with the labels of their rows, and a sample of blocks with the teacher; return how many.
 
     Raises:
@@ -32,7 +34,9 @@ def compare_stored_scores(columns: ShardSet, against: ShardSet, teacher: Path | 
     joined = JoinedShards(against, [columns])
     stored = read_stored_scores(columns)
     if stored is None:
-        raise ConfigurationError(f"{columns.path}: expected scores of a teacher, as `clozeline teach` writes")
+        raise ConfigurationError(
+            f"{columns.path}: expected scores of a teacher, as `clozeline teach` writes"
+        )
     readable = [block for block in range(len(joined.index)) if block not in joined.quarantined]
     for block in readable:
         _check_counts(joined, block, stored)
@@ -46,7 +50,11 @@ def compare_stored_scores(columns: ShardSet, against: ShardSet, teacher: Path | 
             "name the teacher that it was made with"
         )
     scores = TeacherScores(opened, against, stored, torch.device("cpu"))
-    sample = sorted({readable[at] for at in np.linspace(0, len(readable) - 1, _SAMPLE).astype(int)}) if readable else []
+    sample = (
+        sorted({readable[at] for at in np.linspace(0, len(readable) - 1, _SAMPLE).astype(int)})
+        if readable
+        else []
+    )
     for block in sample:
         found = columns.read_block(block)
         expected = scores.score(against.read_block(block))

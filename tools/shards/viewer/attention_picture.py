@@ -29,13 +29,19 @@ def read_positions(shown: CorruptedText) -> Tensor:
     architecture = cast(Architecture, objective.architecture)
     specials = dict(objective.vocabulary.specials)
     collate = Collate(architecture, roles, specials, decoder_start=objective.frame.decoder_start)
-    tensors = collate({name: Ragged.from_lists([one], one.dtype) for name, one in columns.items()}, None)
+    tensors = collate(
+        {name: Ragged.from_lists([one], one.dtype) for name, one in columns.items()}, None
+    )
     if "rank" in tensors:
         rank = tensors["rank"][0]
         return rank < rank[:, None].clamp(min=1)
     count = tensors["input_ids"].shape[1]
     causal = architecture == "decoder"
-    prefix = prefix_mask(tensors["prefix_length"], count) if causal and "prefix_length" in tensors else None
+    prefix = (
+        prefix_mask(tensors["prefix_length"], count)
+        if causal and "prefix_length" in tensors
+        else None
+    )
     plan = plan_attention(None, None, causal, pairs=pair_mask(tensors), prefix=prefix)
     if plan.mask is not None:
         return plan.mask[0, 0]
@@ -51,10 +57,15 @@ def draw_attention(shown: CorruptedText) -> str:
     """
     words = shown.codec.words(shown.example["input_ids"].tolist())
     if len(words) > _MOST:
-        raise ConfigurationError(f"picture: expected an example of at most {_MOST} tokens, got {len(words)}")
+        raise ConfigurationError(
+            f"picture: expected an example of at most {_MOST} tokens, got {len(words)}"
+        )
     margin = _LETTER * max(map(len, words)) + _LETTER
     side = margin + _CELL * len(words) + 1
-    shapes = [f"<style>{_STYLE}</style>", f"<title>{escape(shown.objective.label)}: positions read</title>"]
+    shapes = [
+        f"<style>{_STYLE}</style>",
+        f"<title>{escape(shown.objective.label)}: positions read</title>",
+    ]
     for row, (word, visible) in enumerate(zip(words, read_positions(shown), strict=True)):
         at = margin + _CELL * row
         name = escape(word)

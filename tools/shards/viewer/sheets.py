@@ -21,7 +21,11 @@ def set_sheet(manifest: Manifest) -> Sheet:
     """Return sizes and settings of the set."""
     totals = manifest.totals
     per_row = totals.tokens / max(1, totals.samples)
-    codec = "uncompressed" if manifest.compression.codec == "none" else f"zstd {manifest.compression.level}"
+    codec = (
+        "uncompressed"
+        if manifest.compression.codec == "none"
+        else f"zstd {manifest.compression.level}"
+    )
     tokenizer = manifest.tokenizer
     blocks = f"{totals.blocks:,} blocks of {manifest.block_rows:,} rows"
     length = f"{per_row:.1f} a row, at most {manifest.max_length:,}"
@@ -40,30 +44,41 @@ def set_sheet(manifest: Manifest) -> Sheet:
         facts["objective"] = f"{shown} {_options(manifest.objective.options)}"
         facts["variants"] = f"{manifest.variants}"
     if totals.tokens_by_language:
-        facts["languages"] = ", ".join(f"{name} {count:,}" for name, count in totals.tokens_by_language.items())
+        facts["languages"] = ", ".join(
+            f"{name} {count:,}" for name, count in totals.tokens_by_language.items()
+        )
     for key, total in manifest.config.get("extra_totals", {}).items():
         facts[key] = _describe_extra(total)
     if totals.skipped:
-        facts["skipped"] = ", ".join(f"{reason} {count:,}" for reason, count in totals.skipped.items())
+        facts["skipped"] = ", ".join(
+            f"{reason} {count:,}" for reason, count in totals.skipped.items()
+        )
     return Sheet("set", (), _pairs(facts.items()))
 
 
 def _describe_extra(total: dict[str, Any]) -> str:
     """Return the totals of a declared column of the documents in a line."""
     ranked = sorted(total["values"].items(), key=lambda item: -item[1]["documents"])[:_SHOWN_VALUES]
-    parts = [f"{value}: {amounts['documents']:,} documents, {amounts['tokens']:,} tokens" for value, amounts in ranked]
+    parts = [
+        f"{value}: {amounts['documents']:,} documents, {amounts['tokens']:,} tokens"
+        for value, amounts in ranked
+    ]
     if total["others"]["documents"]:
         parts.append(f"others: {total['others']['documents']:,} documents")
     if numbers := total["numbers"]:
         mean = numbers["sum"] / numbers["count"]
-        parts.append(f"mean {mean:.4g} of {numbers['count']:,}, from {numbers['min']:.4g} to {numbers['max']:.4g}")
+        parts.append(
+            f"mean {mean:.4g} of {numbers['count']:,}, from {numbers['min']:.4g} to {numbers['max']:.4g}"
+        )
     return "; ".join(parts) or "no document has it"
 
 
 def _options(options: dict[str, object]) -> str:
     texts = []
     for name, value in sorted(options.items()):
-        if isinstance(value, list) and all(isinstance(item, dict) and "name" in item for item in value):
+        if isinstance(value, list) and all(
+            isinstance(item, dict) and "name" in item for item in value
+        ):
             value = "+".join(str(item["name"]) for item in value)
         texts.append(f"{name}={value}")
     return " ".join(texts)
@@ -80,7 +95,9 @@ def origin_sheet(shards: ShardSet, block: int, number: int, row: Row) -> Sheet:
     shard = shards.shard_path(int(shards.index.shard[block]))
     facts = {"stored in": f"{shard.name}, block {int(shards.index.block[block])}, row {number}"}
     if "uid" in fixed:
-        facts["sample"] = f"{int(fixed['uid']):016x}, variant {int(fixed['variant'])}, part {int(fixed['part'])}"
+        facts["sample"] = (
+            f"{int(fixed['uid']):016x}, variant {int(fixed['variant'])}, part {int(fixed['part'])}"
+        )
     uid = fixed["document_uid"].tobytes()
     offset = f", from token {int(fixed['document_offset'])}" if "document_offset" in fixed else ""
     copy = f", copy {int(fixed['copy'])}" if fixed.get("copy") else ""
@@ -89,15 +106,25 @@ def origin_sheet(shards: ShardSet, block: int, number: int, row: Row) -> Sheet:
         facts["language"] = manifest.languages[int(fixed["language"])]
     document = find_documents(shards.path, [uid]).get(uid)
     if document is not None:
-        facts["source"] = f"{document['source']}, record at {document['offset']:,}, {document['length']:,} long"
+        facts["source"] = (
+            f"{document['source']}, record at {document['offset']:,}, {document['length']:,} long"
+        )
         facts["url"] = document["url"] or "none"
         declared = json.loads(document.get("extra") or "{}")
-        facts |= {name: value if isinstance(value, str) else json.dumps(value) for name, value in declared.items()}
+        facts |= {
+            name: value if isinstance(value, str) else json.dumps(value)
+            for name, value in declared.items()
+        }
     # the other documents with text in the row
     at = {(block, number): shards.read_block(block).take(np.array([number]))}
     others = [("then", other) for other in documents_of(shards, at)[block, number][1:]]
-    others += [("partner", facts_of_row["partner"]) for facts_of_row in partners_of(shards, at).values()]
-    named = [(f"{name} document", f"{other['document']}{describe_origin(other)}") for name, other in others]
+    others += [
+        ("partner", facts_of_row["partner"]) for facts_of_row in partners_of(shards, at).values()
+    ]
+    named = [
+        (f"{name} document", f"{other['document']}{describe_origin(other)}")
+        for name, other in others
+    ]
     return Sheet("where it comes from", (), _pairs([*facts.items(), *named]))
 
 
@@ -109,7 +136,9 @@ def column_sheet(manifest: Manifest, row: Row) -> Sheet:
             values = np.asarray(row.columns[spec.name])
             more = f" … {len(values) - _SHOWN_VALUES:,} more" if len(values) > _SHOWN_VALUES else ""
             shown = " ".join(str(value) for value in values[:_SHOWN_VALUES].tolist())
-            rows.append((spec.name, spec.arrow_type, str(spec.role), f"{shown}{more}", spec.description))
+            rows.append(
+                (spec.name, spec.arrow_type, str(spec.role), f"{shown}{more}", spec.description)
+            )
     return Sheet("columns", ("name", "type", "role", "values", "meaning"), tuple(rows))
 
 
@@ -122,18 +151,28 @@ def score_sheets(pieces: Pieces, row: Row, shards: ShardSet) -> list[Sheet]:
     Labels that are not stored as `label_ids` are counted from 1; classes of tasks are numbers.
     """
     parts = shards.column_sets if isinstance(shards, JoinedShards) else ()
-    entries = [part.manifest.config["teacher"]["k"] for part in parts if "teacher" in part.manifest.config]
+    entries = [
+        part.manifest.config["teacher"]["k"] for part in parts if "teacher" in part.manifest.config
+    ]
     if not entries:
         return []
     # ids and weights [labels, k]
     labels = row.columns.get("label_ids")
     is_task = not row.columns.keys().isdisjoint({"tags", "label"})
-    ids, weights = (row[name].reshape(-1, entries[0]) for name in ("teacher_ids", "teacher_weights"))
+    ids, weights = (
+        row[name].reshape(-1, entries[0]) for name in ("teacher_ids", "teacher_weights")
+    )
     lines = []
     for number, (own, shares) in enumerate(zip(ids, weights, strict=True)):
-        best = [entry for entry in np.argsort(-shares.astype(np.float64), kind="stable")[:_SHOWN] if shares[entry] > 0]
+        best = [
+            entry
+            for entry in np.argsort(-shares.astype(np.float64), kind="stable")[:_SHOWN]
+            if shares[entry] > 0
+        ]
         named = [str(own[entry]) if is_task else pieces.piece(int(own[entry])) for entry in best]
-        scored = " · ".join(f"{name} {float(shares[entry]):.3f}" for name, entry in zip(named, best, strict=True))
+        scored = " · ".join(
+            f"{name} {float(shares[entry]):.3f}" for name, entry in zip(named, best, strict=True)
+        )
         label = str(number + 1) if labels is None else pieces.piece(int(labels[number]))
         lines.append((label, scored))
     return [Sheet("best scores of the teacher", ("label", "class and weight"), tuple(lines))]
@@ -147,12 +186,18 @@ def describe_answer(facts: TaskFacts | None, row: Row) -> dict[str, str]:
         number = int(row["label"][0])
         return {"label": f"{number}, {facts.labels[number]!r} of {facts.name}"}
     if "labels" in row.columns:
-        names = [name for name, has in zip(facts.labels, row["labels"].tolist(), strict=True) if has]
+        names = [
+            name for name, has in zip(facts.labels, row["labels"].tolist(), strict=True) if has
+        ]
         return {"labels": f"{', '.join(names) or 'none'} of {facts.name}"}
     if "target" in row.columns and len(row["target"]) == 1:
-        return {"target": f"{float(row['target'][0]):g}, from {facts.low:g} to {facts.high:g} in {facts.name}"}
+        return {
+            "target": f"{float(row['target'][0]):g}, from {facts.low:g} to {facts.high:g} in {facts.name}"
+        }
     if "choice" in row.columns:
-        return {"choice": f"{int(row['choice'][0])} of {len(row['choice_starts'])}, numbered from 0"}
+        return {
+            "choice": f"{int(row['choice'][0])} of {len(row['choice_starts'])}, numbered from 0"
+        }
     if "tags" in row.columns:
         record = json.loads(row["record"].tobytes())
         tagged = zip(record["words"], record["tags"], strict=True)
@@ -161,5 +206,7 @@ def describe_answer(facts: TaskFacts | None, row: Row) -> dict[str, str]:
         record = json.loads(row["record"].tobytes())
         first, last = row["offsets"].reshape(-1, 2)[row["answer_span"].astype(int)].tolist()
         answer = record["context"][first[0] : last[1]]
-        return {"answer": repr(answer) if answer else f"none in this window, of {record['answers']}"}
+        return {
+            "answer": repr(answer) if answer else f"none in this window, of {record['answers']}"
+        }
     return {}

@@ -41,13 +41,22 @@ def check_declarations(case: FilterComponent) -> None:
     """It declares its version, its reasons and what it does."""
     version = getattr(case.type, "VERSION", None)
     reasons = getattr(case.type, "reasons", None)
-    require(isinstance(version, int), f"VERSION: expected a number, raised when verdicts change, got {version!r}")
+    require(
+        isinstance(version, int),
+        f"VERSION: expected a number, raised when verdicts change, got {version!r}",
+    )
     require(isinstance(reasons, tuple), f"reasons: expected a tuple of names, got {reasons!r}")
     known: set[str] = {option.name for option in fields(case.type.Options)}
-    require(issubclass(case.type, Filter), "expected a subclass of clozeline.pipeline.clean.filters.Filter")
+    require(
+        issubclass(case.type, Filter),
+        "expected a subclass of clozeline.pipeline.clean.filters.Filter",
+    )
     for reason, option in case.type.thresholds.items():
         found = reason in case.type.reasons and option in known
-        require(found, f"thresholds: expected one of its reasons and one of its options, got {reason!r}: {option!r}")
+        require(
+            found,
+            f"thresholds: expected one of its reasons and one of its options, got {reason!r}: {option!r}",
+        )
     require(case.type.__doc__, "expected a docstring that says what it rejects, got none")
 
 
@@ -60,12 +69,21 @@ def check_verdicts(case: FilterComponent) -> None:
     for other in (judged, case.build()):
         for text, verdict in reversed([*zip(texts, first, strict=True)]):
             again = judge_text(other, text)
-            require(again == verdict, f"{text[:40]!r}: expected {verdict} again, got {again}; keep no state of texts")
+            require(
+                again == verdict,
+                f"{text[:40]!r}: expected {verdict} again, got {again}; keep no state of texts",
+            )
     for text, verdict in zip(texts, first, strict=True):
         known = ("", *case.type.reasons)
-        require(verdict.reason in known, f"{text[:40]!r}: expected a reason of {known}, got '{verdict.reason}'")
+        require(
+            verdict.reason in known,
+            f"{text[:40]!r}: expected a reason of {known}, got '{verdict.reason}'",
+        )
         edited = verdict.text if verdict.text is not None else text
-        require(edited == normalize(edited), f"{text[:40]!r}: expected an edit in stored form; call `normalize`")
+        require(
+            edited == normalize(edited),
+            f"{text[:40]!r}: expected an edit in stored form; call `normalize`",
+        )
 
 
 CHECKS: Final = (check_declarations, check_verdicts)

@@ -9,7 +9,16 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from clozeline.columns import CHOICES, FIELDS, IGNORED, ROW_TEXT, ROW_WEIGHT, SECOND_VIEW, BatchField, TextFields
+from clozeline.columns import (
+    CHOICES,
+    FIELDS,
+    IGNORED,
+    ROW_TEXT,
+    ROW_WEIGHT,
+    SECOND_VIEW,
+    BatchField,
+    TextFields,
+)
 from clozeline.model.build import Model, build_model
 from clozeline.model.compilation.host_shapes import pad_labels
 from clozeline.model.configuration.head import ClassOptions
@@ -57,20 +66,30 @@ def full_batch(seed: int = 0, reads: Sequence[BatchField] = ()) -> dict[str, Ten
     batch = draw_rows(torch.Generator().manual_seed(seed), len(lengths), columns, lengths)
     draw = torch.Generator().manual_seed(seed + 1)
     places = [(1, 4, 5, 6) if length > 7 else (1,) for length in _LENGTHS]
-    batch["label_index"] = torch.tensor([row * columns + place for row, of in enumerate(places) for place in of])
+    batch["label_index"] = torch.tensor(
+        [row * columns + place for row, of in enumerate(places) for place in of]
+    )
     batch["label_ids"] = torch.randint(1, VOCABULARY, batch["label_index"].shape, generator=draw)
     same = batch["label_index"][::3]  # some inputs are the original ids
     batch["label_ids"][::3] = batch["input_ids"].flatten()[same]
-    batch |= draw_rows(draw, len(lengths), max(_FURTHER_LENGTHS), torch.tensor(_FURTHER_LENGTHS), SECOND_VIEW)
+    batch |= draw_rows(
+        draw, len(lengths), max(_FURTHER_LENGTHS), torch.tensor(_FURTHER_LENGTHS), SECOND_VIEW
+    )
     batch["row_weight"] = torch.tensor(_WEIGHTS)
-    ours = [HEADS.load_class(name).reads for name in HEADS.available() if CHOICES not in HEADS.load_class(name).reads]
+    ours = [
+        HEADS.load_class(name).reads
+        for name in HEADS.available()
+        if CHOICES not in HEADS.load_class(name).reads
+    ]
     return _with_fields(batch, seed, [*reads, *(field for fields in ours for field in fields)])
 
 
 def choice_batch(seed: int = 0, reads: Sequence[BatchField] = ()) -> dict[str, Tensor]:
     """Return examples of one to four choices, each a row; the last has weight 0, one has no label."""
     draw = torch.Generator().manual_seed(seed)
-    batch = draw_rows(draw, 15, 11, torch.tensor([11, *torch.randint(3, 12, (14,), generator=draw)]))
+    batch = draw_rows(
+        draw, 15, 11, torch.tensor([11, *torch.randint(3, 12, (14,), generator=draw)])
+    )
     batch |= {"choices": torch.tensor([2, 3, 2, 4, 1, 3]), "row_weight": torch.tensor(_WEIGHTS)}
     return _with_fields(batch, seed, [*reads, *HEADS.load_class("multiple_choice").reads])
 
@@ -80,7 +99,9 @@ def batch_of(kind: type[Head], seed: int = 0) -> dict[str, Tensor]:
     return choice_batch(seed, kind.reads) if CHOICES in kind.reads else full_batch(seed, kind.reads)
 
 
-def _with_fields(batch: dict[str, Tensor], seed: int, fields: Iterable[BatchField]) -> dict[str, Tensor]:
+def _with_fields(
+    batch: dict[str, Tensor], seed: int, fields: Iterable[BatchField]
+) -> dict[str, Tensor]:
     """Return a batch with random values of further fields, each drawn with a key of its own."""
     for field in fields:
         if field.name not in batch:
@@ -103,7 +124,11 @@ def _draw_field(field: BatchField, batch: Mapping[str, Tensor], draw: torch.Gene
         return torch.tensor(_FURTHER_LENGTHS)
     shape = [len(of_entry)]
     if field.per in ("token", "text", "segment"):
-        shape += [{"token": batch["input_ids"].shape[1], "text": max(_FURTHER_LENGTHS)}.get(field.per, _SEVERAL)]
+        shape += [
+            {"token": batch["input_ids"].shape[1], "text": max(_FURTHER_LENGTHS)}.get(
+                field.per, _SEVERAL
+            )
+        ]
     missing = (of_entry == _UNLABELED).view(-1, *[1] * (len(shape) - 1)).expand(shape).clone()
     if field.per in ("token", "text"):
         sizes = lengths if field.per == "token" else torch.tensor(_FURTHER_LENGTHS)
@@ -116,13 +141,17 @@ def _draw_field(field: BatchField, batch: Mapping[str, Tensor], draw: torch.Gene
     return (_bounded(field, batch, numbers, of_entry)).masked_fill(missing, int(field.filler))
 
 
-def _bounded(field: BatchField, batch: Mapping[str, Tensor], numbers: Tensor, of_entry: Tensor) -> Tensor:
+def _bounded(
+    field: BatchField, batch: Mapping[str, Tensor], numbers: Tensor, of_entry: Tensor
+) -> Tensor:
     """Return whole numbers below the bound of a field; `of_entry` is the row of each entry."""
     if isinstance(field.below, int):
         return numbers % field.below
     if field.below in ("tokens", "length"):
         inside = numbers % batch["lengths"][of_entry]
-        return inside + of_entry * batch["input_ids"].shape[1] if field.below == "tokens" else inside
+        return (
+            inside + of_entry * batch["input_ids"].shape[1] if field.below == "tokens" else inside
+        )
     if field.below == "choices":
         return numbers % batch["choices"]
     return numbers % {"vocabulary": VOCABULARY, "classes": _CLASSES}.get(field.below, _NUMBERS)
@@ -133,7 +162,10 @@ def _rows_of_entries(field: BatchField, batch: Mapping[str, Tensor]) -> Tensor:
     rows = torch.arange(len(batch["row_weight"]))
     if field.per in ("label", "entry"):
         of = "label_index" if field.per == "label" else field.of
-        require(of in batch, f"{field.name} has an entry for each one of {of}: declare this in `reads`, too")
+        require(
+            of in batch,
+            f"{field.name} has an entry for each one of {of}: declare this in `reads`, too",
+        )
         return batch[of] // batch["input_ids"].shape[1]
     if field.per in ("token", "choice") and "choices" in batch:
         return rows.repeat_interleave(batch["choices"])
@@ -141,7 +173,9 @@ def _rows_of_entries(field: BatchField, batch: Mapping[str, Tensor]) -> Tensor:
 
 
 def rows_of(
-    tensors: Mapping[str, Tensor], rows: slice, reads: Mapping[str, BatchField] = MappingProxyType({})
+    tensors: Mapping[str, Tensor],
+    rows: slice,
+    reads: Mapping[str, BatchField] = MappingProxyType({}),
 ) -> dict[str, Tensor]:
     """Return a slice of the rows of a batch, or of its examples, as a micro-batch."""
     part = {}
@@ -189,14 +223,29 @@ def prepare(entry: Entry, **sizes: int) -> Case:
     if issubclass(kind.Options, ClassOptions) and not options.get("labels"):
         options.setdefault("classes", _CLASSES)
     batch, other = (_in_classes(batch_of(kind, seed), kind, options) for seed in (0, 9))
-    keys = {"dim": 24, "layers": 2, "attention_heads": 4, "ffn_dim": 40, "type_vocab_size": 2, **sizes}
+    keys = {
+        "dim": 24,
+        "layers": 2,
+        "attention_heads": 4,
+        "ffn_dim": 40,
+        "type_vocab_size": 2,
+        **sizes,
+    }
     schema = options_of(FAMILIES.load_class("encoder"))
     config = schema(
-        family="encoder", norm_place="post", final_norm=False, tied=False, heads={kind.key(): options}, **keys
+        family="encoder",
+        norm_place="post",
+        final_norm=False,
+        tied=False,
+        heads={kind.key(): options},
+        **keys,
     )
     model = build_model(config, VOCABULARY, {"pad": 0}, seed=0).eval()
     missing = model.reads.keys() - batch.keys()
-    require(not missing, f"needs {', '.join(sorted(missing))}: this contract has rows of encoders, without them")
+    require(
+        not missing,
+        f"needs {', '.join(sorted(missing))}: this contract has rows of encoders, without them",
+    )
     return Case(model, {name: batch[name] for name in sorted(model.reads)}, other)
 
 
@@ -205,7 +254,9 @@ def _classes_of(kind: type[Head]) -> BatchField:
     return next(field for field in kind.reads if field.below == "classes")
 
 
-def _in_classes(batch: dict[str, Tensor], kind: type[Head], options: Mapping[str, Any]) -> dict[str, Tensor]:
+def _in_classes(
+    batch: dict[str, Tensor], kind: type[Head], options: Mapping[str, Any]
+) -> dict[str, Tensor]:
     """Return a batch with the labels that a head has, as 0 or 1 for each class where it has several."""
     if issubclass(kind.Options, ClassOptions):
         name = _classes_of(kind).name
@@ -223,20 +274,32 @@ def check_micro_batches(case: Case) -> None:
     loss = case.compute_loss()
     count = case.head.count(case.batch)
     require(loss.total > 0, f"expected a loss above 0, got {loss.total.item()}")
-    require(loss.count == count > 0, f"expected `divisor` to count what has weight and a label, got {count}")
+    require(
+        loss.count == count > 0,
+        f"expected `divisor` to count what has weight and a label, got {count}",
+    )
     expected = case.gradients(loss.total)
     for size in (3, 6) if case.head.options.compared_rows else (1, 2, 3):
         slices = [slice(at, at + size) for at in range(0, 6, size)]
         parts = [case.compute_loss(rows_of(case.batch, rows, case.model.reads)) for rows in slices]
         counted = sum(int(part.count) for part in parts)
         total = torch.stack([part.total for part in parts]).sum()
-        require(counted == count, f"micro-batches of {size}: expected {count} labels, got {counted}")
-        close = torch.isclose(total, loss.total, rtol=1e-5)
-        require(close, f"micro-batches of {size}: expected the sum {loss.total:.6g}, got {total:.6g}; return no mean")
-        scale = max(one.abs().max() for one in expected)
-        error = max((one - other).abs().max() for one, other in zip(case.gradients(total), expected, strict=True))
         require(
-            error <= 1e-5 * scale, f"micro-batches of {size}: gradients differ by {error / scale:.1e} of the largest"
+            counted == count, f"micro-batches of {size}: expected {count} labels, got {counted}"
+        )
+        close = torch.isclose(total, loss.total, rtol=1e-5)
+        require(
+            close,
+            f"micro-batches of {size}: expected the sum {loss.total:.6g}, got {total:.6g}; return no mean",
+        )
+        scale = max(one.abs().max() for one in expected)
+        error = max(
+            (one - other).abs().max()
+            for one, other in zip(case.gradients(total), expected, strict=True)
+        )
+        require(
+            error <= 1e-5 * scale,
+            f"micro-batches of {size}: gradients differ by {error / scale:.1e} of the largest",
         )
 
 
@@ -272,7 +335,9 @@ def check_nothing_to_predict(case: Case) -> None:
         for name, parameter in case.model.named_parameters():
             found = "none, so that ranks wait for it" if parameter.grad is None else "another one"
             zero = parameter.grad is not None and not parameter.grad.any()
-            require(zero, f"{name}: expected a gradient of 0, got {found}; let sums over no rows be 0")
+            require(
+                zero, f"{name}: expected a gradient of 0, got {found}; let sums over no rows be 0"
+            )
 
 
 def check_padded_labels(case: Case) -> None:
@@ -295,7 +360,16 @@ def check_classes(case: Case) -> None:
         count = case.head.count(batch)
         require(classes.dtype == torch.int64, f"classes: expected int64, got {classes.dtype}")
         found = f"got {len(classes)}, of which the lowest is {min(classes.tolist(), default=0)}"
-        require(len(classes) in (0, count) and (classes >= 0).all(), f"classes: expected {count} or none, {found}")
+        require(
+            len(classes) in (0, count) and (classes >= 0).all(),
+            f"classes: expected {count} or none, {found}",
+        )
 
 
-CHECKS: Final = (check_micro_batches, check_row_weights, check_nothing_to_predict, check_padded_labels, check_classes)
+CHECKS: Final = (
+    check_micro_batches,
+    check_row_weights,
+    check_nothing_to_predict,
+    check_padded_labels,
+    check_classes,
+)

@@ -26,11 +26,17 @@ class Case:
     rows: Rows
 
     def __post_init__(self) -> None:
-        lists = (array for column in self.rows.columns.values() for array in (column.values, column.offsets))
+        lists = (
+            array
+            for column in self.rows.columns.values()
+            for array in (column.values, column.offsets)
+        )
         for array in (*self.rows.fixed.values(), *lists):
             array.setflags(write=False)
 
-    def corrupt(self, rows: Rows | None = None, variant: int = 0, seed: int = 1) -> tuple[Rows, Any]:
+    def corrupt(
+        self, rows: Rows | None = None, variant: int = 0, seed: int = 1
+    ) -> tuple[Rows, Any]:
         """Return the examples of rows, by default all, under variants from a first one on, and the skips."""
         rows = self.rows if rows is None else rows
         variants = rows.fixed["uid"] % np.uint64(5) + np.uint64(variant)
@@ -49,7 +55,9 @@ def prepare(entry: Entry) -> Case:
         lines = [" ".join(random.choices(_WORDS, k=words)) for _ in range(sentences + 1)]
         return Text(tuple(lines[1:]), lines[0])
 
-    texts = [text(1 + number % 12, 8) for number in range(600)] + [text(1, words) for words in (1, 2, 3, 5)]
+    texts = [text(1 + number % 12, 8) for number in range(600)] + [
+        text(1, words) for words in (1, 2, 3, 5)
+    ]
     rows = sample_rows_of(objective, codec, texts)
     require(len(rows), "expected rows of its grouping, got none")
     return Case(entry, objective, rows)
@@ -58,7 +66,9 @@ def prepare(entry: Entry) -> Case:
 def find_changed(first: Rows, second: Rows) -> Any:
     """Return which rows differ in any list column, shape [rows] bool."""
     pairs = zip(first, second, strict=True)
-    return np.array([any(not np.array_equal(a[name], b[name]) for name in first.columns) for a, b in pairs])
+    return np.array(
+        [any(not np.array_equal(a[name], b[name]) for name in first.columns) for a, b in pairs]
+    )
 
 
 def check_features(case: Case) -> None:
@@ -66,15 +76,31 @@ def check_features(case: Case) -> None:
     size = case.objective.vocabulary.size
     features = case.objective.features
     columns = case.corrupt()[0].columns
-    require(features[0].dtype == "ids", f"expected ids as the first feature, its tokens are counted; got {features[0]}")
+    require(
+        features[0].dtype == "ids",
+        f"expected ids as the first feature, its tokens are counted; got {features[0]}",
+    )
     for feature in features:
         column: Ragged = columns[feature.name]
-        dtype = case.objective.vocabulary.id_dtype if feature.dtype == "ids" else np.dtype(feature.dtype)
-        require(column.values.dtype == dtype, f"{feature.name}: expected {dtype}, got {column.values.dtype}")
+        dtype = (
+            case.objective.vocabulary.id_dtype
+            if feature.dtype == "ids"
+            else np.dtype(feature.dtype)
+        )
+        require(
+            column.values.dtype == dtype,
+            f"{feature.name}: expected {dtype}, got {column.values.dtype}",
+        )
         if feature.role.use in ("row", "weight"):
             most = int(column.lengths.max())
-            require(most <= 1, f"{feature.name}: expected one value a row, as its role says, got up to {most}")
-        require(feature.role.of in ("", *columns), f"{feature.name}: its role names '{feature.role.of}', no feature")
+            require(
+                most <= 1,
+                f"{feature.name}: expected one value a row, as its role says, got up to {most}",
+            )
+        require(
+            feature.role.of in ("", *columns),
+            f"{feature.name}: its role names '{feature.role.of}', no feature",
+        )
         require(feature.description, f"{feature.name}: expected a description, got none")
         largest = int(column.values.max(initial=0)) if feature.dtype == "ids" else 0
         require(largest < size, f"{feature.name}: expected ids below {size}, got {largest}")
@@ -84,7 +110,10 @@ def check_uncorrupt(case: Case) -> None:
     """`uncorrupt` gives back every row from its example alone."""
     for sample, example, skip in zip(case.rows, *case.corrupt(), strict=True):
         if skip:
-            require(not any(map(len, example.columns.values())), "expected no values in a skipped row, got some")
+            require(
+                not any(map(len, example.columns.values())),
+                "expected no values in a skipped row, got some",
+            )
             continue
         found = case.objective.uncorrupt(example)
         expected = case.objective.original(sample, example)
@@ -107,7 +136,9 @@ def check_batches(case: Case) -> None:
         for start in range(0, len(order), portion):
             chosen = order[start : start + portion]
             part, part_skips = case.corrupt(case.rows.take(chosen))
-            other = int((find_changed(part, complete.take(chosen)) | (part_skips != skips[chosen])).sum())
+            other = int(
+                (find_changed(part, complete.take(chosen)) | (part_skips != skips[chosen])).sum()
+            )
             require(
                 not other,
                 f"expected from {portion} rows what a batch of {len(order)} gave, got {other} other ones. Keep nothing "
@@ -137,7 +168,10 @@ def _draw_again(case: Case, rows: Rows) -> Iterator[tuple[str, tuple[Rows, Any]]
     yield "variant", case.corrupt(rows, variant=5)
     yield "seed", case.corrupt(rows, seed=2)
     # the variants remain
-    yield "uid", case.corrupt(Rows({**rows.fixed, "uid": rows.fixed["uid"] + np.uint64(5)}, rows.columns))
+    yield (
+        "uid",
+        case.corrupt(Rows({**rows.fixed, "uid": rows.fixed["uid"] + np.uint64(5)}, rows.columns)),
+    )
     if case.objective.draws_by_label:
         renamed = build_objective(case.entry, case.objective.vocabulary, "another")
         yield "label", Case(case.entry, renamed, rows).corrupt()

@@ -56,22 +56,40 @@ def check_declarations(case: Case) -> None:
     scope = getattr(trained.builder, "statistics", None)
     require(scope in known, f"statistics: expected one of {', '.join(known)}, got {scope!r}")
     binds = type(trained.builder).bind is not OptimizerBuilder.bind
-    require(binds == (scope != "element"), f"bind: expected {'no' if binds else 'a'} method for statistics of {scope}")
+    require(
+        binds == (scope != "element"),
+        f"bind: expected {'no' if binds else 'a'} method for statistics of {scope}",
+    )
     names = [group.get("name") for group in trained.optimizer.param_groups]
-    require(names == ["decay", "no_decay"], f"expected the groups decay and no_decay, got {names}: pass on `groups`")
+    require(
+        names == ["decay", "no_decay"],
+        f"expected the groups decay and no_decay, got {names}: pass on `groups`",
+    )
 
 
 def check_learning_rate(case: Case) -> None:
     """A step is as long as the learning rate of its group says; without gradients nothing moves."""
     moved = [case().step(rate) for rate in (0.0, 1e-3, 2e-3)]
-    require(not moved[0].any(), "expected a rate of 0 to change nothing; read `group['lr']`, which the engine writes")
+    require(
+        not moved[0].any(),
+        "expected a rate of 0 to change nothing; read `group['lr']`, which the engine writes",
+    )
     require(moved[1].any(), "expected a step to change the weights, got the same ones")
     twice = torch.allclose(moved[2], 2 * moved[1], rtol=0.02, atol=1e-6)
-    require(twice, f"expected twice the step by twice the rate, got {moved[2].norm() / moved[1].norm():.2f} times")
+    require(
+        twice,
+        f"expected twice the step by twice the rate, got {moved[2].norm() / moved[1].norm():.2f} times",
+    )
     idle = case()
     idle.optimizer.step()
-    require(idle.values().equal(case().values()), "expected weights without a gradient to stay, got others")
-    require(not any(idle.optimizer.state.values()), "expected no state without a gradient, which no other rank has")
+    require(
+        idle.values().equal(case().values()),
+        "expected weights without a gradient to stay, got others",
+    )
+    require(
+        not any(idle.optimizer.state.values()),
+        "expected no state without a gradient, which no other rank has",
+    )
 
 
 def check_states(case: Case) -> None:
@@ -79,12 +97,21 @@ def check_states(case: Case) -> None:
     trained = case()
     resumed = case()
     for one in (trained, resumed):
-        one.builder.follow(one.optimizer, [0.0, *[1.0] * 9])  # a rising held-out loss: averages begin
+        one.builder.follow(
+            one.optimizer, [0.0, *[1.0] * 9]
+        )  # a rising held-out loss: averages begin
     trained.step(1e-3)
     size = trained.layer.weight.numel()
     declared = trained.builder.states
-    sizes = [value.numel() for value in trained.optimizer.state[trained.layer.weight].values() if value.numel() > 1]
-    require(sizes == [size] * declared, f"states: expected {declared} of {size} elements, got the sizes {sizes}")
+    sizes = [
+        value.numel()
+        for value in trained.optimizer.state[trained.layer.weight].values()
+        if value.numel() > 1
+    ]
+    require(
+        sizes == [size] * declared,
+        f"states: expected {declared} of {size} elements, got the sizes {sizes}",
+    )
     resumed.layer.load_state_dict(trained.layer.state_dict())
     resumed.optimizer.load_state_dict(deepcopy(trained.optimizer.state_dict()))
     old = trained.optimizer
@@ -92,7 +119,10 @@ def check_states(case: Case) -> None:
     if isinstance(old, WholeParameterOptimizer) and isinstance(new, WholeParameterOptimizer):
         new.whole = deepcopy(old.whole)  # checkpoints hold it, too
     same = trained.step(1e-3).equal(resumed.step(1e-3))
-    require(same, "expected the same step after a resume, got another one: keep in `state` what a step reads")
+    require(
+        same,
+        "expected the same step after a resume, got another one: keep in `state` what a step reads",
+    )
 
 
 CHECKS: Final = (check_declarations, check_learning_rate, check_states)

@@ -25,7 +25,9 @@ _LANGUAGE_OF_TEXTS: Final = """\
   # characters needs the score `threshold`, one of 300 and more `long_threshold`; between them it rises.{relatives}
   language:
     {{name: py3langid, keep: [{codes}, und], threshold: 0.3, long_threshold: 0.65, thresholds: {{und: 0{low}}}}}"""
-_OTHER_WORDS: Final = frozenset({"am", "dz", "kn", "ko", "ml", "ps", "sa", "ta", "te", "ur", "wuu", "xh", "yue", "zu"})
+_OTHER_WORDS: Final = frozenset(
+    {"am", "dz", "kn", "ko", "ml", "ps", "sa", "ta", "te", "ur", "wuu", "xh", "yue", "zu"}
+)
 """Languages whose words have 3.5 letters or fewer, 8 or more, or no blanks between them (means of the declaration of
 human rights); the published range, 3 to 10, is that of English."""
 _RELATIVES: Final = ({"bs", "hr", "sr"}, {"id", "ms"}, {"nn", "no"}, {"wuu", "yue", "zh"})
@@ -116,10 +118,16 @@ class Kind:
             return _NO_LANGUAGE
         if language == ANY:
             return _ANY_LANGUAGE
-        others = sorted({code for group in _RELATIVES if language in group for code in group} - {language})
+        others = sorted(
+            {code for group in _RELATIVES if language in group for code in group} - {language}
+        )
         codes = [language, *others]
         low = {code: f"{code}: {_LOW_SCORE}" for code in codes} if others else {}
-        said = f"\n  # Close relatives, which are taken for each other: {', '.join(codes)}." if others else ""
+        said = (
+            f"\n  # Close relatives, which are taken for each other: {', '.join(codes)}."
+            if others
+            else ""
+        )
         return self.language.format(
             code=language,
             codes=", ".join(codes),
@@ -132,17 +140,24 @@ class Kind:
         """Return `clean.filters` for a language code or `ANY`."""
         has_stop_words = language == "en"
         return self.filters.format(
-            stop_words="" if has_stop_words else ", and two stop words, which only some languages have a list of",
+            stop_words=""
+            if has_stop_words
+            else ", and two stop words, which only some languages have a list of",
             no_stop_words="" if has_stop_words else ", stop_words: 0",
             # without blanks, a clause is a word
-            no_blanks=", mean_word_length: [1, 1000]" if language in {ANY, *STRINGS, *_OTHER_WORDS} else "",
+            no_blanks=", mean_word_length: [1, 1000]"
+            if language in {ANY, *STRINGS, *_OTHER_WORDS}
+            else "",
         )
 
 
 KINDS: Final[Mapping[str, Kind]] = {
     "pages": Kind("web pages, articles, books: prose of paragraphs", _FILTERS_OF_PAGES),
     "texts": Kind(
-        "short texts: sentences, chat, captions, titles", _FILTERS_OF_TEXTS, dedup=_EXACT, language=_LANGUAGE_OF_TEXTS
+        "short texts: sentences, chat, captions, titles",
+        _FILTERS_OF_TEXTS,
+        dedup=_EXACT,
+        language=_LANGUAGE_OF_TEXTS,
     ),
     "code": Kind(
         "source code, patches, configuration files",

@@ -18,7 +18,14 @@ from clozeline.pipeline.ingest.formats.decompression import InputFile
 from clozeline.pipeline.ingest.formats.file_kinds import STYLES_AND_SCRIPTS
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.reader_options import options_of
-from clozeline.pipeline.ingest.readers import Counted, RawRecord, Reader, detect, detect_members, is_guess
+from clozeline.pipeline.ingest.readers import (
+    Counted,
+    RawRecord,
+    Reader,
+    detect,
+    detect_members,
+    is_guess,
+)
 from clozeline.pipeline.recipe import InputEntry, Recipe
 from clozeline.pipeline.registries import READERS
 from clozeline.pipeline.shards.store import as_url
@@ -63,7 +70,9 @@ def sample_texts(source: object) -> Sample:
     """Read some records of the local files of `input`, a path, a mapping or a list of them."""
     entries = validate(Recipe, {"corpus": "sample", "input": source}, "input").input
     local = [
-        entry for entry in entries if not any(map(as_url, [entry.path] if isinstance(entry.path, str) else entry.path))
+        entry
+        for entry in entries
+        if not any(map(as_url, [entry.path] if isinstance(entry.path, str) else entry.path))
     ]
     if not local:
         return Sample(is_remote=True)
@@ -107,7 +116,9 @@ def read_unknown_files_as_text(source: Any) -> Any:
         return source
     (entry,) = validate(Recipe, {"corpus": "sample", "input": plain}, "input").input
     files, skipped = list_inputs([entry])
-    has_code = any(is_guess(file.local_path) for file in files) or not skipped.keys().isdisjoint(STYLES_AND_SCRIPTS)
+    has_code = any(is_guess(file.local_path) for file in files) or not skipped.keys().isdisjoint(
+        STYLES_AND_SCRIPTS
+    )
     return {**plain, "reader": "text"} if has_code else source
 
 
@@ -139,7 +150,9 @@ def _read_file(
 def _text_of(record: RawRecord) -> str:
     """Return the start of the text of a record, extracted from HTML."""
     if record.markup:
-        return shared_extraction(CleanConfig().extractor).extract(record.text).text[:_TEXT_CHARACTERS]
+        return (
+            shared_extraction(CleanConfig().extractor).extract(record.text).text[:_TEXT_CHARACTERS]
+        )
     return record.text[:_TEXT_CHARACTERS]
 
 

@@ -30,7 +30,12 @@ _RELATIVE: Final = {
     "position": {
         "kind": "none",
         "maximum": 128,
-        "disentangled": {"max_distance": 128, "buckets": 32, "shared_projections": True, "norm": True},
+        "disentangled": {
+            "max_distance": 128,
+            "buckets": 32,
+            "shared_projections": True,
+            "norm": True,
+        },
     },
 }
 """Relative positions of DeBERTa v2 and v3."""
@@ -75,7 +80,9 @@ MODELS: Final[Mapping[str, Family]] = {
         f"{{LANGUAGE: <reserved_0>}}, {_RESTORED}}}",
         "BART with a token for the language",
     ),
-    "mass": Family("mass", f"{{name: mass, {_ROW}}}", "an encoder-decoder that restores half of a text"),
+    "mass": Family(
+        "mass", f"{{name: mass, {_ROW}}}", "an encoder-decoder that restores half of a text"
+    ),
     "roberta": Family("roberta", _MASKED, "BERT without sentence pairs"),
     "xlm_r": Family("roberta", _MASKED, "RoBERTa for many languages"),
     "albert": Family(
@@ -118,7 +125,9 @@ MODELS: Final[Mapping[str, Family]] = {
         keys=_LEARNED,
     ),
     "xlnet": Family(
-        "xlnet", f"{{name: permuted_lm, {_ROW}, frame: xlnet}}", "an encoder that predicts tokens in any order"
+        "xlnet",
+        f"{{name: permuted_lm, {_ROW}, frame: xlnet}}",
+        "an encoder that predicts tokens in any order",
     ),
     "elmo": Family("elmo", _CAUSAL, "two LSTMs that read from both sides"),
     "awd_lstm": Family("ulmfit", _CAUSAL, "an LSTM that continues text (ULMFiT)"),
@@ -208,14 +217,23 @@ def _absolute_entry(entry: object) -> object:
         return entry
     path = Path(entry).expanduser().absolute()
     if not _files(str(path)):
-        raise ConfigurationError(f"input: nothing at {path}; give a file, a folder or a glob, such as 'texts/*.txt'")
+        raise ConfigurationError(
+            f"input: nothing at {path}; give a file, a folder or a glob, such as 'texts/*.txt'"
+        )
     return str(path)
 
 
 def _files(pattern: str) -> list[Path]:
     """Return the files at a path, in a folder, or of a glob."""
-    paths = [Path(pattern)] if Path(pattern).exists() else map(Path, glob.glob(pattern, recursive=True))  # noqa: PTH207
-    return [file for path in paths for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file()]
+    paths = (
+        [Path(pattern)] if Path(pattern).exists() else map(Path, glob.glob(pattern, recursive=True))
+    )  # noqa: PTH207
+    return [
+        file
+        for path in paths
+        for file in (path.rglob("*") if path.is_dir() else [path])
+        if file.is_file()
+    ]
 
 
 def check_language(code: str) -> str:
@@ -230,7 +248,9 @@ def check_language(code: str) -> str:
 
 def _family_of(size: str) -> str | None:
     """Return the model of `MODELS` that a size belongs to: gpt2_small to gpt, xlm_r_base to xlm_r and not to xlm."""
-    return max((name for name in MODELS if re.match(rf"{name}(_|\d|$)", size)), key=len, default=None)
+    return max(
+        (name for name in MODELS if re.match(rf"{name}(_|\d|$)", size)), key=len, default=None
+    )
 
 
 def sizes_of(model: str) -> list[str]:
@@ -248,7 +268,9 @@ def check_model(name: str) -> str:
 def check_size(size: str | None, model: str) -> str | None:
     """Return the name of a size of a model, or raise ConfigurationError; None: a small variant."""
     if size is not None and size not in sizes_of(model):
-        raise ConfigurationError(f"size: expected one of {', '.join(sizes_of(model))}, got {size!r}")
+        raise ConfigurationError(
+            f"size: expected one of {', '.join(sizes_of(model))}, got {size!r}"
+        )
     return size
 
 
@@ -256,11 +278,15 @@ def entry_of(model: str, language: str) -> str:
     """Return the objective of a model for texts in a language."""
     entry = MODELS[model].entry
     if "LANGUAGE" in entry and language == ANY:
-        raise ConfigurationError(f"model: {model} has a token for each language: name it, such as language=en")
+        raise ConfigurationError(
+            f"model: {model} has a token for each language: name it, such as language=en"
+        )
     return entry.replace("LANGUAGE", language)
 
 
-def pipeline_yaml(folder: Path, source: object, language: str, model: str, kind: str = "pages") -> str:
+def pipeline_yaml(
+    folder: Path, source: object, language: str, model: str, kind: str = "pages"
+) -> str:
     """Return the recipe of a project in a folder."""
     entry = entry_of(model, language)
     needs = KINDS[kind]
@@ -294,7 +320,9 @@ def _text_bytes(source: Any) -> int:
     return 0 if as_url(source) is not None else sum(file.stat().st_size for file in _files(source))
 
 
-def train_yaml(folder: Path, model: str, language: str, grouping: str, size: str | None = None) -> str:
+def train_yaml(
+    folder: Path, model: str, language: str, grouping: str, size: str | None = None
+) -> str:
     """Return the training of a project: the small variant of the model's recipe or one of its sizes.
 
     `grouping` labels the sample set that the objective reads.
@@ -306,7 +334,10 @@ def train_yaml(folder: Path, model: str, language: str, grouping: str, size: str
     training = read_composed(TrainConfig, _CONFIGS / "recipes" / recipe / "train.yaml", words)
     if family.rate and not size:
         demo = read_composed(TrainConfig, _CONFIGS / "recipes" / "demo" / "train.yaml")
-        training |= {"data": demo["data"], "optimizer": {**demo["optimizer"], "learning_rate": family.rate}}
+        training |= {
+            "data": demo["data"],
+            "optimizer": {**demo["optimizer"], "learning_rate": family.rate},
+        }
         training |= {"schedule": demo["schedule"]}
     training["model"] |= family.keys
     small = training["model"]
@@ -322,7 +353,11 @@ def train_yaml(folder: Path, model: str, language: str, grouping: str, size: str
         rate = optimizer["learning_rate"] * small["dim"] / body["dim"]
         training["optimizer"] = {**optimizer, "learning_rate": float(f"{rate:.2g}")}
     shards = str(folder / "data" / "group" / grouping / "train" / "manifest.json")
-    data = {"shards": shards, "corrupt": parse_yaml(entry), **training["data"]}  # corrupted anew in each pass
+    data = {
+        "shards": shards,
+        "corrupt": parse_yaml(entry),
+        **training["data"],
+    }  # corrupted anew in each pass
     head = _TRAIN.format(
         model=model.upper(),
         size=size or "a small variant",

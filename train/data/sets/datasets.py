@@ -81,17 +81,26 @@ def open_datasets(config: TrainConfig, *, check_files: bool = True) -> Datasets:
     served: set[str] = set()
     for (key, phase), opened in zip(data.all_phases.items(), phases, strict=True):
         # next to samples, a set of examples is read as it is: causal rows do not change
-        corrupted = bool(phase.corrupt or data.corrupt) and not any(source.corruption for source in opened.sources)
+        corrupted = bool(phase.corrupt or data.corrupt) and not any(
+            source.corruption for source in opened.sources
+        )
         for path, source in zip(phase.sets, opened.sources, strict=True):
-            served |= _check(source, config, key if len(opened.sources) == 1 else f"{key} ({path})", corrupted)
+            served |= _check(
+                source, config, key if len(opened.sources) == 1 else f"{key} ({path})", corrupted
+            )
     train = phases[0].sources[0].shards
     if missing := sorted(name for name, target in model.targets.items() if target not in served):
         why = f"no objective of a training set serves it, only {', '.join(sorted(served))}"
-        raise ConfigurationError(f"model.heads: {missing[0]} cannot be trained on {train.path}: {why}")
+        raise ConfigurationError(
+            f"model.heads: {missing[0]} cannot be trained on {train.path}: {why}"
+        )
     refuse_unfit_scores(config, phases)
     # held-out sets: each must have what every head reads, and the tokenizer of the training set
     paths = {} if config.evaluate.max_rows == 0 else heldout_paths(data)
-    heldout = {name: open_shards(path, options=data.store, check_files=check_files) for name, path in paths.items()}
+    heldout = {
+        name: open_shards(path, options=data.store, check_files=check_files)
+        for name, path in paths.items()
+    }
     if config.optimizer.type.follows_heldout and not heldout:
         raise ConfigurationError(
             f"data.heldout: {config.optimizer.name} follows the held-out loss, and no held-out set was found next "
@@ -149,7 +158,9 @@ def heldout_paths(data: DataConfig) -> dict[str, Path]:
     siblings = manifest_path(local_path(data.first_set)).parent.parent
     folders = sorted([*siblings.glob("heldout"), *siblings.glob("dev*")])
     # `lexists`: a broken link is refused when it is opened, not ignored
-    return {folder.name: path for folder in folders if os.path.lexists(path := folder / "manifest.json")}
+    return {
+        folder.name: path for folder in folders if os.path.lexists(path := folder / "manifest.json")
+    }
 
 
 def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set[str]:
@@ -163,10 +174,16 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
         raise ConfigurationError(f"{key}: {shards.path} holds {manifest.kind}, {how}")
     objective = manifest.objective
     if manifest.kind != "examples" or objective is None:
-        how = "run `clozeline corrupt` on it" + (", or set data.corrupt" if manifest.kind == "samples" else "")
-        raise ConfigurationError(f"{key}: {shards.path} holds {manifest.kind}, expected examples: {how}")
+        how = "run `clozeline corrupt` on it" + (
+            ", or set data.corrupt" if manifest.kind == "samples" else ""
+        )
+        raise ConfigurationError(
+            f"{key}: {shards.path} holds {manifest.kind}, expected examples: {how}"
+        )
     if not len(shards):
-        raise ConfigurationError(f"{key}: {shards.path} holds no rows: give the pipeline more documents")
+        raise ConfigurationError(
+            f"{key}: {shards.path} holds no rows: give the pipeline more documents"
+        )
     # architecture and heads
     if objective.architecture != model.architecture:
         raise ConfigurationError(
@@ -192,13 +209,19 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
     refuse_unfit_heads(manifest, model, where)
     refuse_unread(manifest, model, config.data.ignore, where)
     refuse_unreadable(collate, model, where)
-    if config.prune is not None and (unread := sorted(config.prune.type.unread & collate.tensor_names)):
+    if config.prune is not None and (
+        unread := sorted(config.prune.type.unread & collate.tensor_names)
+    ):
         raise ConfigurationError(
             f"{where}: prune: {config.prune.name} reads rows of one text each, padded on the right, and "
             f"these rows have {unread[0]}: group them without packing, in another frame than xlnet"
         )
     several = "choice_starts" in manifest.roles  # each choice is a row of its own
-    longest = min(manifest.max_length, objective.options["max_length"]) if several else manifest.max_length
+    longest = (
+        min(manifest.max_length, objective.options["max_length"])
+        if several
+        else manifest.max_length
+    )
     check_length(longest, config, shards.path)
     check_languages(manifest, model.languages, shards.path)
     return find_targets(manifest, model)

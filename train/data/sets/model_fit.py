@@ -54,7 +54,11 @@ def fit_answers(model: ModelConfig, training: Sequence[ShardSet]) -> ModelConfig
     heads = dict(model.heads)
     for name, target in model.targets.items():
         facts = [facts_of(shards.manifest) for shards in training]
-        of_head = [shards for shards, own in zip(training, facts, strict=True) if own and own.head == target]
+        of_head = [
+            shards
+            for shards, own in zip(training, facts, strict=True)
+            if own and own.head == target
+        ]
         if of_head:
             task_head = TASK_HEADS.create(target, facts_of(of_head[0].manifest))
             heads[name] = task_head.fit(heads[name], _rows_in(of_head))
@@ -77,7 +81,11 @@ def find_targets(manifest: Manifest, model: ModelConfig) -> set[str]:
     Rows of tasks also serve a decoder's lm, as an auxiliary objective (Radford et al. 2018 §3.2).
     """
     served = set(manifest.objective.heads if manifest.objective else ())
-    served |= {"lm"} if Collate.from_manifest(manifest).predicts_next and model.architecture == "decoder" else set()
+    served |= (
+        {"lm"}
+        if Collate.from_manifest(manifest).predicts_next and model.architecture == "decoder"
+        else set()
+    )
     return served | _AFTER_GENERATOR if _family_of(model).generator_targets & served else served
 
 
@@ -87,7 +95,9 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
     columns = manifest.roles.keys()
     family = _family_of(model)
     if "prediction_order" in columns and RANK not in family.optional:
-        ordered = [name for name in FAMILIES.available() if RANK in FAMILIES.load_class(name).optional]
+        ordered = [
+            name for name in FAMILIES.available() if RANK in FAMILIES.load_class(name).optional
+        ]
         raise ConfigurationError(
             f"{key}: prediction_order says when each position is predicted; the family {model.family} would see "
             f"the tokens that it predicts: set model.family to {' or '.join(ordered)}"
@@ -157,14 +167,20 @@ def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]
     compared = any(head.pool == "pair" for head in model.heads.values())
     for name, role in collate.roles.items():
         if name == _SEGMENTS:
-            if not (model.type_vocab_size or model.languages or TYPE_IDS in family.optional or compared):
+            if not (
+                model.type_vocab_size or model.languages or TYPE_IDS in family.optional or compared
+            ):
                 yield name, "segment embeddings (model.type_vocab_size) or the pool pair of a head"
         elif name == "languages":
             if not model.languages:
                 yield name, "language embeddings (model.languages)"
         elif role.head in heads:
             yield name, f"the head {role.head}"
-        elif not role.head and name in collate.fields and name not in names_of((*family.reads, *family.optional)):
+        elif (
+            not role.head
+            and name in collate.fields
+            and name not in names_of((*family.reads, *family.optional))
+        ):
             yield name, f"a family that reads it, which {model.family} does not"
     # heads without a column of their own
     for head in sorted(heads - {role.head for role in collate.roles.values()}):
@@ -179,7 +195,9 @@ def refuse_unreadable(collate: Collate, model: ModelConfig, key: str) -> None:
         if name in tensors:
             raise ConfigurationError(f"{key}: {name}: {expected}")
     if "left_padding" in tensors:
-        unfit = [f"model.heads.{head}" for head in model.heads if not HEADS.load_class(head).left_padding]
+        unfit = [
+            f"model.heads.{head}" for head in model.heads if not HEADS.load_class(head).left_padding
+        ]
         for part in unfit if family.left_padding else [f"model.family: {model.family}"]:
             raise ConfigurationError(
                 f"{key}: {part} reads rows padded on the right only, and these are padded on the left: use another "

@@ -83,7 +83,9 @@ def record_sets(run: Path, data: DataConfig, phases: Sequence[Phase[Input]]) -> 
 
     Training reads no tokenizer, so a missing or damaged one is not copied. A damaged or different copy is replaced.
     """
-    publish_json(run / SETS_FILE, seal({"format": _FORMAT, "sets": to_plain(_describe_phases(data, phases))}))
+    publish_json(
+        run / SETS_FILE, seal({"format": _FORMAT, "sets": to_plain(_describe_phases(data, phases))})
+    )
     shards = phases[0].sources[0].shards
     fingerprint = shards.manifest.tokenizer.fingerprint
     with suppress(IntegrityError):
@@ -105,11 +107,17 @@ def read_sets(run: Path) -> tuple[RecordedSet, ...]:
     path = run / SETS_FILE
     try:
         plain = unseal(read_json(path) or {}, path, _FORMAT)
-        sets: tuple[RecordedSet, ...] = validate(tuple[RecordedSet, ...], plain.get("sets"), str(path))
+        sets: tuple[RecordedSet, ...] = validate(
+            tuple[RecordedSet, ...], plain.get("sets"), str(path)
+        )
     except (OSError, ValueError, ConfigurationError) as error:
-        raise IntegrityError(f"{path}: is missing or damaged: {error}; a start of the run writes it again") from error
+        raise IntegrityError(
+            f"{path}: is missing or damaged: {error}; a start of the run writes it again"
+        ) from error
     if not sets:
-        raise IntegrityError(f"{path}: is damaged: it lists no set; a start of the run writes it again")
+        raise IntegrityError(
+            f"{path}: is damaged: it lists no set; a start of the run writes it again"
+        )
     return sets
 
 
@@ -163,29 +171,39 @@ _RARELY: Final = 1e-9
 def plan_steps(data: DataConfig, phases: Sequence[Phase[Input]]) -> int:
     """Return the number of steps that `steps: auto` stands for."""
     if data.phases:
-        raise ConfigurationError("steps: auto counts passes over data.shards; with data.phases, set a number")
+        raise ConfigurationError(
+            "steps: auto counts passes over data.shards; with data.phases, set a number"
+        )
     sources = phases[0].sources
     if hold_task_rows(sources):
-        return plan_task_steps(sum(source.manifest.totals.samples for source in sources), data.global_batch)
+        return plan_task_steps(
+            sum(source.manifest.totals.samples for source in sources), data.global_batch
+        )
     # one pass: each sample once, whatever the number of its stored corruptions
     totals = [(source.manifest.totals, source.manifest.variants) for source in sources]
     rows = sum(total.samples / variants for total, variants in totals)
     tokens = sum(total.tokens / variants for total, variants in totals)
     objective = sources[0].manifest.objective
-    enough = LEARNED // (2 if objective is not None and objective.architecture == "encoder_decoder" else 1)
+    enough = LEARNED // (
+        2 if objective is not None and objective.architecture == "encoder_decoder" else 1
+    )
     passes = min(max(1.0, enough / tokens), *map(_most_passes, sources))
     if data.batch_tokens is None:
         return max(_FEWEST_STEPS, math.ceil(passes * rows / data.global_batch))
     # batches are joined until they have enough tokens: count the mean, and three standard errors of it
     lengths = [_row_lengths(source.shards) for source in sources]
     deviation = float(np.std(np.concatenate(lengths)))
-    joined, spread = expected_batches(data.batch_tokens, data.global_batch, tokens / rows, deviation)
+    joined, spread = expected_batches(
+        data.batch_tokens, data.global_batch, tokens / rows, deviation
+    )
     batches = passes * rows / data.global_batch
     joined += 3 * spread / math.sqrt(batches / joined)
     return max(_FEWEST_STEPS, math.floor(batches / joined))
 
 
-def expected_batches(needed: float, rows: int, mean: float, deviation: float) -> tuple[float, float]:
+def expected_batches(
+    needed: float, rows: int, mean: float, deviation: float
+) -> tuple[float, float]:
     """Return how many batches of `rows` rows are joined until they have `needed` tokens: mean, standard deviation.
 
     The tokens of a row have this mean and standard deviation; those of several batches are taken for normal.
@@ -224,7 +242,9 @@ def read_first_block(shards: ShardSet, *, skip_damaged: bool) -> Rows:
             if not skip_damaged:
                 raise
             problem = problem or error
-    raise problem or ConfigurationError(f"{shards.path}: every block is in quarantine, no row is left to read")
+    raise problem or ConfigurationError(
+        f"{shards.path}: every block is in quarantine, no row is left to read"
+    )
 
 
 def _row_lengths(shards: ShardSet) -> Int64:
@@ -248,7 +268,9 @@ def _is_random(source: Input) -> bool:
     return bool(OBJECTIVES.load_class(objective.name).redrawn > 0)
 
 
-def describe_rereading(phases: Sequence[Phase[Input]], read: Sequence[Mapping[str, float]]) -> list[str]:
+def describe_rereading(
+    phases: Sequence[Phase[Input]], read: Sequence[Mapping[str, float]]
+) -> list[str]:
     """Return a line for each stored set whose corruptions are read too often.
 
     `read`: per phase, the rows that the run reads of each set, by its label.
@@ -259,14 +281,18 @@ def describe_rereading(phases: Sequence[Phase[Input]], read: Sequence[Mapping[st
     sources = {
         label: source
         for phase in phases
-        for label, source in zip(set_labels([each.shards for each in phase.sources]), phase.sources, strict=True)
+        for label, source in zip(
+            set_labels([each.shards for each in phase.sources]), phase.sources, strict=True
+        )
     }
     lines = []
     for label, source in sources.items():
         reads = round(rows[label] / len(source.shards), 1)
         variants = source.manifest.variants
         if reads > _READS and source.corruption is None and _is_random(source):
-            samples = [parent.name for parent in source.manifest.parents if parent.role == "samples"]
+            samples = [
+                parent.name for parent in source.manifest.parents if parent.role == "samples"
+            ]
             lines.append(
                 f"note: {label}: each stored variant (of {variants}) is read {reads:,} times, and the model learns "
                 f"these corruptions by heart. Store {math.ceil(reads * variants):,} (`variants` in the recipe), or "

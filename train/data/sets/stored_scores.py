@@ -56,7 +56,9 @@ def read_stored_scores(shards: ShardSet) -> StoredScores | None:
     parts = shards.column_sets if isinstance(shards, JoinedShards) else (shards,)
     for part in parts:
         if part.manifest.kind == "columns" and _KEY in part.manifest.config:
-            stored: StoredScores = validate(StoredScores, part.manifest.config[_KEY], f"{part.path}: config.{_KEY}")
+            stored: StoredScores = validate(
+                StoredScores, part.manifest.config[_KEY], f"{part.path}: config.{_KEY}"
+            )
             return stored
     return None
 
@@ -68,16 +70,28 @@ def refuse_unfit_scores(config: TrainConfig, phases: Sequence[Phase[Input]]) -> 
         ConfigurationError: see above; or two sets of the run have different teachers.
     """
     sets = [source.shards for phase in phases for source in phase.sources]
-    opened = [(shards, stored) for shards in sets if (stored := read_stored_scores(shards)) is not None]
+    opened = [
+        (shards, stored) for shards in sets if (stored := read_stored_scores(shards)) is not None
+    ]
     if not opened:
         return
     # a teacher in memory computes its own scores
     distil = config.distil
-    losses = [] if distil is None or distil.teacher is not None else [one for one in distil.active if not one.type.live]
+    losses = (
+        []
+        if distil is None or distil.teacher is not None
+        else [one for one in distil.active if not one.type.live]
+    )
     if not losses:
         if set(COLUMNS) <= set(config.data.ignore):
             return
-        why = "there is no distil" if distil is None else "distil.teacher is in memory" if distil.teacher else "no loss"
+        why = (
+            "there is no distil"
+            if distil is None
+            else "distil.teacher is in memory"
+            if distil.teacher
+            else "no loss"
+        )
         raise ConfigurationError(
             f"data.shards.columns: {opened[0][0].path}: nothing reads {' and '.join(COLUMNS)} ({why}): set distil "
             "with the loss scores and without a teacher, leave the column set out, or set "
@@ -97,7 +111,11 @@ def refuse_unfit_scores(config: TrainConfig, phases: Sequence[Phase[Input]]) -> 
             )
         for loss in losses:
             options = loss.options
-            for name, ours in (("temperature", options.temperature), ("how", options.how), ("head", options.head)):
+            for name, ours in (
+                ("temperature", options.temperature),
+                ("how", options.how),
+                ("head", options.head),
+            ):
                 if ours is not None and ours != (theirs := getattr(stored, name)):
                     raise ConfigurationError(
                         f"distil.losses.{loss.name}.{name}: {where} was computed with {theirs}, got {ours}: set it to "

@@ -13,7 +13,10 @@ from clozeline.train.data.sets.recorded_sets import RecordedSet
 
 _MASKED_INPUT: Final = ("mass", "masked_encoder_decoder")
 """Objectives of encoder-decoders whose inputs are those of BERT."""
-_FRAMES: Final = {**FRAMES, "xlnet": TaskFrame("encoder", (), ("sep",), ("sep", "cls"), segments=True)}
+_FRAMES: Final = {
+    **FRAMES,
+    "xlnet": TaskFrame("encoder", (), ("sep",), ("sep", "cls"), segments=True),
+}
 """Frames by the option `frame` of objectives: those of tasks, and `a [SEP] b [SEP] [CLS]` of permuted_lm."""
 
 
@@ -22,7 +25,13 @@ def text_form(config: ModelConfig, recorded: Sequence[RecordedSet]) -> TextForm:
     first = recorded[0] if recorded else None
     frame = None if first is None else frame_of(first)
     if frame is None:
-        frame = Frame() if config.architecture == "decoder" else END if config.position.kind == "t5" else None
+        frame = (
+            Frame()
+            if config.architecture == "decoder"
+            else END
+            if config.position.kind == "t5"
+            else None
+        )
     return TextForm(
         frame=frame,
         start="bos" if first is None else role_before_texts(first),
@@ -69,7 +78,11 @@ def role_before_texts(trained_on: RecordedSet) -> str | None:
         return None
     if frame is not None and frame.head:
         return frame.head[0]
-    return first_role(objective) if objective.architecture == "decoder" and not is_task(objective) else None
+    return (
+        first_role(objective)
+        if objective.architecture == "decoder" and not is_task(objective)
+        else None
+    )
 
 
 def first_role(objective: ObjectiveFacts) -> str | None:

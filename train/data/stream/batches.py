@@ -97,7 +97,9 @@ class Builder:
         batches = max(1, min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // assembly.row_values) // size)
         if stretch.stop is not None:
             batches = min(batches, (stretch.stop - position) // count)
-        if len(self._read) == 1:  # a damaged block of the next round does not concern the batches of this one
+        if (
+            len(self._read) == 1
+        ):  # a damaged block of the next round does not concern the batches of this one
             (next_row,) = stretch.rows(0, lanes[:1], np.array([position]))[0].tolist()
             batches = max(1, min(batches, self._read[0].remaining(next_row) // count))
         # the rows of these batches
@@ -115,7 +117,9 @@ class Builder:
                 self._batch(rows, start, end * self.reading.lanes, epoch)
                 for start in range(number * size, (number + 1) * size, assembly.micro_batch)
             ]
-            for number, (end, epoch) in enumerate(zip(ends.tolist(), self._epochs(stretch, ends), strict=True))
+            for number, (end, epoch) in enumerate(
+                zip(ends.tolist(), self._epochs(stretch, ends), strict=True)
+            )
         ]
 
     def _enter(self, stretch: Stretch) -> Stretch:
@@ -140,24 +144,34 @@ class Builder:
             lane, at = np.nonzero(drawn == k)
             if len(lane):
                 lane_rows = stretch.rows(k, lanes, positions)
-                first = int(lane_rows[:, 0].min())  # a lane that draws nothing here may be at an earlier row
+                first = int(
+                    lane_rows[:, 0].min()
+                )  # a lane that draws nothing here may be at an earlier row
                 for rows, here, found in rounds.find(first, lane, lane_rows[lane, at]):
                     part[lane[here], at[here]] = len(parts)
                     row[lane[here], at[here]] = found
                     parts.append(rows)
-        part, row = (cells.reshape(len(lanes), batches, -1).swapaxes(0, 1).reshape(-1) for cells in (part, row))
+        part, row = (
+            cells.reshape(len(lanes), batches, -1).swapaxes(0, 1).reshape(-1)
+            for cells in (part, row)
+        )
         # one gather from one round, else one from each round and one to put the rows in order
         names = dict.fromkeys(name for rounds in self._read for name in rounds.source.columns)
         if len(parts) == 1:
             return _with_columns(parts[0], names).take(row)
         cells = [np.flatnonzero(part == number) for number in range(len(parts))]
-        chosen = [_with_columns(rows, names).take(row[of]) for rows, of in zip(parts, cells, strict=True)]
+        chosen = [
+            _with_columns(rows, names).take(row[of]) for rows, of in zip(parts, cells, strict=True)
+        ]
         return Rows.concatenate(chosen).take(np.argsort(np.concatenate(cells)))
 
     def _epochs(self, stretch: Stretch, ends: Int64) -> list[float]:
         """Return the epochs of the set that is furthest, at each lane row of the stream."""
         lane = np.zeros(1, np.int64)
-        read = [stretch.rows(k, lane, ends)[0] / of.source.order.lane_rows for k, of in enumerate(self._read)]
+        read = [
+            stretch.rows(k, lane, ends)[0] / of.source.order.lane_rows
+            for k, of in enumerate(self._read)
+        ]
         epochs: list[float] = np.max(read, axis=0).tolist()
         return epochs
 
@@ -168,7 +182,9 @@ class Builder:
         for name, column in rows.columns.items():
             first = column.offsets[start]
             last = column.offsets[stop]
-            columns[name] = Ragged(column.values[first:last], column.offsets[start : stop + 1] - first)
+            columns[name] = Ragged(
+                column.values[first:last], column.offsets[start : stop + 1] - first
+            )
         origin = rows.fixed["origin"][start:stop]
         tensors = self.assembly.collate(columns, rows.fixed["weight"][start:stop], origin[:, 0])
         return Batch(tensors, tensors["row_weight"], origin, samples, epoch)
@@ -243,7 +259,9 @@ class Batches:
 
     def _start(self, position: int) -> Callable[[], list[list[Batch]]]:
         if not self._rounds:
-            self._rounds = [Rounds(source, self._threads, self._prefetch) for source in self._sources]
+            self._rounds = [
+                Rounds(source, self._threads, self._prefetch) for source in self._sources
+            ]
         self._build = Builder(self._reading, self._rounds, self._assembly, position, self._count)
         if self._threads.count:
             self._ahead = BackgroundBuilder(self._build, _BUILT_AHEAD)

@@ -21,7 +21,12 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import Manifest
 from clozeline.train.data.stream.fields import build_fields
-from clozeline.train.data.stream.head_features import HeadBatch, columns_of_rule, find_head_rules, rows_of_choices
+from clozeline.train.data.stream.head_features import (
+    HeadBatch,
+    columns_of_rule,
+    find_head_rules,
+    rows_of_choices,
+)
 from clozeline.train.data.stream.labels import (
     TARGET_END,
     build_copied_rows,
@@ -92,9 +97,13 @@ class Collate:
         self._previous = predict_from == "previous"
         self._restart_segments = restart_segments
         causal = architecture == "decoder" or "attention" in self.roles
-        self.predicts_next = causal and self.roles.keys().isdisjoint({"label_positions", "tags", "choice_starts"})
+        self.predicts_next = causal and self.roles.keys().isdisjoint(
+            {"label_positions", "tags", "choice_starts"}
+        )
         """Causal labels: every token but the first, predicted at the position before it."""
-        self._copied = architecture == "encoder_decoder" and self.roles.keys().isdisjoint({"target_ids", "label_ids"})
+        self._copied = architecture == "encoder_decoder" and self.roles.keys().isdisjoint(
+            {"target_ids", "label_ids"}
+        )
         """The decoder reads the row of the encoder."""
         self._parts: tuple[Collate, ...] = ()
         self._objectives = np.zeros(0, np.int64)
@@ -117,18 +126,29 @@ class Collate:
             )
         if architecture == "encoder_decoder":
             if decoder_start is None:
-                raise ConfigurationError("an encoder-decoder needs frame.decoder_start in the manifest")
-            inserted = "label_ids" in self.roles and self._mask >= 0 and decoder_start != "target_end"
+                raise ConfigurationError(
+                    "an encoder-decoder needs frame.decoder_start in the manifest"
+                )
+            inserted = (
+                "label_ids" in self.roles and self._mask >= 0 and decoder_start != "target_end"
+            )
             if "target_ids" not in self.roles and not inserted and not self._copied:
-                raise ConfigurationError("an encoder-decoder needs target_ids, or labels and a mask id")
+                raise ConfigurationError(
+                    "an encoder-decoder needs target_ids, or labels and a mask id"
+                )
 
     def _use(self, roles: Mapping[str, Role]) -> None:
         """Choose what turns columns of these roles into tensors."""
         self.roles = roles
         self._restart = "document_starts" in roles
         self._head_rules = find_head_rules(roles)
-        ruled = {*COLUMNS, *(name for rule in self._head_rules for name in columns_of_rule(rule, roles))}
-        self.fields = {name: role.fields(name, roles) for name, role in roles.items() if name not in ruled}
+        ruled = {
+            *COLUMNS,
+            *(name for rule in self._head_rules for name in columns_of_rule(rule, roles)),
+        }
+        self.fields = {
+            name: role.fields(name, roles) for name, role in roles.items() if name not in ruled
+        }
         """tensors of the columns that need no other one: those that follow from their roles"""
         self._refuse_names()
 
@@ -193,7 +213,9 @@ class Collate:
             _check_tags({*merged.roles, *next_tokens})
         # number the objectives in order of appearance
         objectives = [manifest.objective for manifest in manifests if manifest.objective]
-        keys = [repr((objective.name, objective.label, objective.options)) for objective in objectives]
+        keys = [
+            repr((objective.name, objective.label, objective.options)) for objective in objectives
+        ]
         if len(set(keys)) > 1:
             first._objectives = np.array([list(dict.fromkeys(keys)).index(key) for key in keys])
             first._bare = False
@@ -202,7 +224,11 @@ class Collate:
     @property
     def tensor_names(self) -> frozenset[str]:
         """Return the names of the tensors of every batch."""
-        return frozenset(self(dict.fromkeys(self.columns, empty_rows(1)), np.zeros(1, np.float32), np.full(1, -1)))
+        return frozenset(
+            self(
+                dict.fromkeys(self.columns, empty_rows(1)), np.zeros(1, np.float32), np.full(1, -1)
+            )
+        )
 
     def columns_of(self, source: int) -> tuple[str, ...]:
         """Return the list columns that are read from a source."""
@@ -210,7 +236,13 @@ class Collate:
 
     @property
     def _rule(self) -> tuple[object, ...]:
-        return set(self.roles), self._decoder_start, self._previous, self.predicts_next, self._restart_segments
+        return (
+            set(self.roles),
+            self._decoder_start,
+            self._previous,
+            self.predicts_next,
+            self._restart_segments,
+        )
 
     @property
     def _kind(self) -> str:
@@ -220,15 +252,23 @@ class Collate:
         padded += " that reads the same row twice" if self._copied else ""
         if "choice_starts" not in self.roles:
             return padded
-        return f"{padded} with choices" if "choice" in self.roles else f"{padded} with pairs in both orders"
+        return (
+            f"{padded} with choices"
+            if "choice" in self.roles
+            else f"{padded} with pairs in both orders"
+        )
 
     @staticmethod
     def from_manifest(manifest: Manifest) -> Collate:
         """Return the rules for an example set."""
         objective = manifest.objective
         if objective is None:
-            remedy = "name the manifest below corrupt/, or give the stream an Input with a corruption"
-            raise ConfigurationError(f"shard set '{manifest.name}' holds {manifest.kind}, not examples: {remedy}")
+            remedy = (
+                "name the manifest below corrupt/, or give the stream an Input with a corruption"
+            )
+            raise ConfigurationError(
+                f"shard set '{manifest.name}' holds {manifest.kind}, not examples: {remedy}"
+            )
         return Collate(
             objective.architecture,
             manifest.roles,
@@ -240,7 +280,10 @@ class Collate:
         )
 
     def __call__(
-        self, columns: Mapping[str, Ragged], row_weight: NDArray[np.float32] | None, sources: Int64 | None = None
+        self,
+        columns: Mapping[str, Ragged],
+        row_weight: NDArray[np.float32] | None,
+        sources: Int64 | None = None,
     ) -> dict[str, Tensor]:
         """Return tensors by name; int64 except `row_weight`, `label_weight`, `target` and bounds (`cu_seqlens`).
 
@@ -269,11 +312,16 @@ class Collate:
         chosen["row_weight"] = torch.from_numpy(weight)
         # further columns have values of the example, such as its class
         lists = {name: columns.get(name, empty_rows(len(counts))) for name in self.roles}
-        batch = HeadBatch(self.roles, lists, chosen, *pad_rows(lists["input_ids"], self._pad), self._pad)
+        batch = HeadBatch(
+            self.roles, lists, chosen, *pad_rows(lists["input_ids"], self._pad), self._pad
+        )
         return tensors | chosen | self._build_further(batch)
 
     def _tensors(
-        self, columns: Mapping[str, Ragged], row_weight: NDArray[np.float32] | None, sources: Int64 | None
+        self,
+        columns: Mapping[str, Ragged],
+        row_weight: NDArray[np.float32] | None,
+        sources: Int64 | None,
     ) -> dict[str, Tensor]:
         """Return the tensors of columns without multiple choice, one row per example."""
         # input ids [B, T], lengths [B], position ids [B, T], weights [B]
@@ -302,7 +350,9 @@ class Collate:
         restarts = np.array([part._restart_segments for part in parts])[0 if of is None else of]
         segments = segment_tensors(columns, lengths, ids.shape[1], restarts)
         if "position_ids" in segments:  # those of documents restart as well
-            segments["position_ids"] = torch.minimum(segments["position_ids"], tensors["position_ids"])
+            segments["position_ids"] = torch.minimum(
+                segments["position_ids"], tensors["position_ids"]
+            )
         tensors |= segments
         if "prefix_length" in columns:
             tensors["prefix_length"] = torch.from_numpy(one_a_row(columns["prefix_length"]))
@@ -310,7 +360,9 @@ class Collate:
         if "attention" in columns:
             mode = one_a_row(columns["attention"])
             prefix = tensors.setdefault("prefix_length", torch.zeros(len(ids), dtype=torch.int64))
-            types = types_of_modes(mode, prefix.numpy(), tensors.get("type_ids"), lengths, ids.shape[1])
+            types = types_of_modes(
+                mode, prefix.numpy(), tensors.get("type_ids"), lengths, ids.shape[1]
+            )
             if "type_ids" in tensors:
                 tensors["segment_ids"] = tensors["type_ids"]
             tensors |= {"attention": torch.from_numpy(mode), "type_ids": torch.from_numpy(types)}
@@ -327,7 +379,9 @@ class Collate:
         if not (self._head_rules or self.fields) or "choice_starts" in self.roles:
             return tensors
         empty = empty_rows(len(ids))
-        lists = {name: columns.get(name, empty) for name in (*self.roles, "label_positions", "label_ids")}
+        lists = {
+            name: columns.get(name, empty) for name in (*self.roles, "label_positions", "label_ids")
+        }
         batch = HeadBatch(self.roles, lists, tensors, ids, lengths, self._pad, bool(self._parts))
         return tensors | self._build_further(batch)
 
@@ -351,7 +405,11 @@ class Collate:
         """Return labels and decoder inputs; `of` [B] is the set of each row where the rules of sets differ."""
         ids = tensors["input_ids"].numpy()
         if self.architecture == "encoder_decoder":
-            begin = self._decoder_start if of is None else np.array([part._decoder_start for part in self._parts])[of]
+            begin = (
+                self._decoder_start
+                if of is None
+                else np.array([part._decoder_start for part in self._parts])[of]
+            )
             if self._copied:
                 tags = build_tag_labels(columns, ids.shape[1]) if "tags" in columns else {}
                 return build_copied_rows(ids, lengths, begin, self._pad) | tags
@@ -366,7 +424,9 @@ class Collate:
                 return build_labels(columns, ids.shape[1], self._previous)
             if "prediction_order" in columns:
                 return build_permutation_labels(columns, ids)
-            return build_next_token_labels(ids, lengths, prefix, starts) if self.predicts_next else {}
+            return (
+                build_next_token_labels(ids, lengths, prefix, starts) if self.predicts_next else {}
+            )
         # several rules: build the labels of each, then sort all by position
         following = np.array([part.predicts_next for part in self._parts])[of]
         if self.architecture == "encoder":
@@ -381,7 +441,9 @@ class Collate:
         if "prediction_order" in columns:
             parts.append(build_permutation_labels(columns, ids))
             rank = {"rank": parts[-1]["rank"]}
-        index, labels = (torch.cat([part[name] for part in parts]) for name in ("label_index", "label_ids"))
+        index, labels = (
+            torch.cat([part[name] for part in parts]) for name in ("label_index", "label_ids")
+        )
         order = torch.argsort(index, stable=True)
         return {"label_index": index[order], "label_ids": labels[order], **rank}
 

@@ -30,15 +30,21 @@ def build_fields(fields: tuple[BatchField, ...], role: Role, batch: HeadBatch) -
     return {field.name: torch.from_numpy(build(field, role, column, batch))}
 
 
-def _one_a_row(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) -> NDArray[np.generic]:
+def _one_a_row(
+    field: BatchField, role: Role, column: Ragged, batch: HeadBatch
+) -> NDArray[np.generic]:
     return one_a_row(column, field.filler, field.dtype)
 
 
-def _several_a_row(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) -> NDArray[np.generic]:
+def _several_a_row(
+    field: BatchField, role: Role, column: Ragged, batch: HeadBatch
+) -> NDArray[np.generic]:
     return pad_rows(column, field.filler, field.dtype)[0]
 
 
-def _entries(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) -> NDArray[np.generic]:
+def _entries(
+    field: BatchField, role: Role, column: Ragged, batch: HeadBatch
+) -> NDArray[np.generic]:
     """Return one value for each position of a column; positions themselves are indices into its padded text."""
     if role.use != "position":
         return column.values.astype(field.dtype)
@@ -47,17 +53,25 @@ def _entries(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) ->
     return rows * width + positions + (_left_padding(batch)[rows] if field.below == "tokens" else 0)
 
 
-def _of_tokens(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) -> NDArray[np.generic]:
+def _of_tokens(
+    field: BatchField, role: Role, column: Ragged, batch: HeadBatch
+) -> NDArray[np.generic]:
     """Return a value for each token [B, T]."""
     matrix: NDArray[np.generic] = np.full(batch.ids.shape, field.filler, field.dtype)
     matrix[np.arange(matrix.shape[1]) < column.lengths[:, None]] = column.values
     return _move_right(matrix, batch)
 
 
-def _of_labels(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) -> NDArray[np.generic]:
+def _of_labels(
+    field: BatchField, role: Role, column: Ragged, batch: HeadBatch
+) -> NDArray[np.generic]:
     """Return a value for each label [N], in the order of `label_index`; labels of other objectives have the filler."""
     values = column.values.astype(field.dtype)
-    index = batch.tensors["label_index"].numpy() if "label_index" in batch.tensors else np.zeros(0, np.int64)
+    index = (
+        batch.tensors["label_index"].numpy()
+        if "label_index" in batch.tensors
+        else np.zeros(0, np.int64)
+    )
     text = batch.tensors.get("decoder_input_ids", batch.tensors["input_ids"])
     rows_of_labels = index // text.shape[1]
     counts = np.bincount(rows_of_labels, minlength=len(column))
@@ -76,7 +90,9 @@ def _of_labels(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) 
     return of_labels
 
 
-def _part_numbers(field: BatchField, role: Role, column: Ragged, batch: HeadBatch) -> NDArray[np.generic]:
+def _part_numbers(
+    field: BatchField, role: Role, column: Ragged, batch: HeadBatch
+) -> NDArray[np.generic]:
     """Return the index of the part that each token of the column `of` is in."""
     lengths = batch.columns[role.of].lengths
     numbers = part_numbers(column, lengths, max(1, int(lengths.max())))
@@ -96,7 +112,9 @@ def _move_right(matrix: NDArray[np.generic], batch: HeadBatch) -> NDArray[np.gen
     return np.take_along_axis(matrix, source, axis=1)
 
 
-_BUILDERS: Final[Mapping[Per, Callable[[BatchField, Role, Ragged, HeadBatch], NDArray[np.generic]]]] = {
+_BUILDERS: Final[
+    Mapping[Per, Callable[[BatchField, Role, Ragged, HeadBatch], NDArray[np.generic]]]
+] = {
     "row": _one_a_row,
     "segment": _several_a_row,
     "entry": _entries,

@@ -47,7 +47,11 @@ def find_head_rules(roles: Mapping[str, Role]) -> tuple[Any, ...]:
 def columns_of_rule(rule: Any, roles: Mapping[str, Role]) -> list[str]:
     """Return the columns with these roles that a head's rule turns into tensors."""
     declared = {feature.name: feature.role for feature in rule.columns}
-    return [name for name, role in roles.items() if name in declared and declared[name].head == role.head]
+    return [
+        name
+        for name, role in roles.items()
+        if name in declared and declared[name].head == role.head
+    ]
 
 
 def rows_of_choices(
@@ -82,4 +86,7 @@ def rows_of_choices(
             sizes = np.bincount(row, minlength=len(begins))
             rows[name] = Ragged(positions - begins[row], np.concatenate(([0], np.cumsum(sizes))))
     label = one_a_row(columns.get("choice", empty), IGNORED)
-    return rows, {"choices": torch.from_numpy(np.maximum(counts, 1)), "label": torch.from_numpy(label)}
+    return rows, {
+        "choices": torch.from_numpy(np.maximum(counts, 1)),
+        "label": torch.from_numpy(label),
+    }

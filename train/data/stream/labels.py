@@ -11,7 +11,13 @@ from torch import Tensor
 from clozeline.arrays import Int64
 from clozeline.columns import IGNORED
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.model.layers.masks import BLOCKED, batch_padding, pair_mask, plan_attention, prefix_mask
+from clozeline.model.layers.masks import (
+    BLOCKED,
+    batch_padding,
+    pair_mask,
+    plan_attention,
+    prefix_mask,
+)
 from clozeline.pipeline.kernels.sampling import draw
 from clozeline.pipeline.rows import Ragged
 from clozeline.seeding import ROLES, hash64, mix
@@ -29,7 +35,16 @@ _STARTS: Final = "target_document_starts"
 
 _DENSE: Final = frozenset(
     {
-        *("input_ids", "lengths", "left_padding", "row_weight", "label_index", "label_ids", "position_ids", "type_ids"),
+        *(
+            "input_ids",
+            "lengths",
+            "left_padding",
+            "row_weight",
+            "label_index",
+            "label_ids",
+            "position_ids",
+            "type_ids",
+        ),
         *("segment_ids", "attention", "prefix_length", "objective"),
     }
 )
@@ -42,20 +57,29 @@ TARGET_END: Final = -2
 """Instead of the first id of decoder inputs: the last id of the row's target."""
 
 
-def build_labels(columns: Mapping[str, Ragged], width: int, previous: bool | Int64 = False) -> dict[str, Tensor]:
+def build_labels(
+    columns: Mapping[str, Ragged], width: int, previous: bool | Int64 = False
+) -> dict[str, Tensor]:
     """Return the stored labels; rows with `previous` predict them one position earlier."""
     positions, rows = flatten(columns["label_positions"])
     ids, _ = flatten(columns["label_ids"])
     if previous is not False:
         positions = positions - (previous if previous is True else previous[rows])
         if len(positions) and positions.min() < 0:
-            raise IntegrityError("a label at position 0 cannot be predicted from the position before it (predict_from)")
-    return {"label_index": torch.from_numpy(rows * width + positions), "label_ids": torch.from_numpy(ids)}
+            raise IntegrityError(
+                "a label at position 0 cannot be predicted from the position before it (predict_from)"
+            )
+    return {
+        "label_index": torch.from_numpy(rows * width + positions),
+        "label_ids": torch.from_numpy(ids),
+    }
 
 
 def build_tag_labels(columns: Mapping[str, Ragged], width: int) -> dict[str, Tensor]:
     """Return the word tags, each at a token of its word."""
-    return build_labels({"label_positions": columns["tag_positions"], "label_ids": columns["tags"]}, width)
+    return build_labels(
+        {"label_positions": columns["tag_positions"], "label_ids": columns["tags"]}, width
+    )
 
 
 def build_permutation_labels(columns: Mapping[str, Ragged], ids: Int64) -> dict[str, Tensor]:
@@ -66,7 +90,9 @@ def build_permutation_labels(columns: Mapping[str, Ragged], ids: Int64) -> dict[
     positions, rows = flatten(columns["prediction_order"])
     counts = np.bincount(rows, minlength=len(ids))
     rank = np.zeros(ids.shape, np.int64)
-    rank[rows, positions] = 1 + np.arange(len(positions)) - np.repeat(np.cumsum(counts) - counts, counts)
+    rank[rows, positions] = (
+        1 + np.arange(len(positions)) - np.repeat(np.cumsum(counts) - counts, counts)
+    )
     return {
         "rank": torch.from_numpy(rank),
         "label_index": torch.from_numpy(rows * ids.shape[1] + positions),
@@ -103,9 +129,14 @@ def build_next_token_labels(
     }
 
 
-def build_label_weights(columns: Mapping[str, Ragged], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def build_label_weights(
+    columns: Mapping[str, Ragged], tensors: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
     """Return label weights [N] and each row's share of the divisor [B]; default: 1, and the row's label count."""
-    rows = tensors["label_index"].numpy() // tensors.get("decoder_input_ids", tensors["input_ids"]).shape[1]
+    rows = (
+        tensors["label_index"].numpy()
+        // tensors.get("decoder_input_ids", tensors["input_ids"]).shape[1]
+    )
     weights = np.ones(len(tensors["input_ids"]), np.float32)
     counts = np.bincount(rows, minlength=len(tensors["lengths"]))
     if "label_weight" in columns:
@@ -113,10 +144,15 @@ def build_label_weights(columns: Mapping[str, Ragged], tensors: Mapping[str, Ten
     if "label_count" in columns:
         stored = one_a_row(columns["label_count"], -1)
         counts = np.where(stored < 0, counts, stored)
-    return {"label_weight": torch.from_numpy(weights[rows]), "label_count": torch.from_numpy(counts)}
+    return {
+        "label_weight": torch.from_numpy(weights[rows]),
+        "label_count": torch.from_numpy(counts),
+    }
 
 
-def build_stored_scores(columns: Mapping[str, Ragged], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def build_stored_scores(
+    columns: Mapping[str, Ragged], tensors: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
     """Return `teacher_ids` int64 and `teacher_weights` fp32 [N, k], one row per label in the order of `label_ids`.
 
     Without token labels there is one row per row of the batch, [B, k], 0 in filler.
@@ -133,13 +169,21 @@ def build_stored_scores(columns: Mapping[str, Ragged], tensors: Mapping[str, Ten
         flat = values.values
         labels = len(tensors["label_ids"])
         if len(flat) % labels if labels else len(flat):
-            raise IntegrityError(f"{name}: {len(flat)} stored values for {labels} labels: make the column set again")
-        scores[name] = torch.from_numpy(flat.astype(dtype).reshape(labels, len(flat) // labels if labels else 0))
+            raise IntegrityError(
+                f"{name}: {len(flat)} stored values for {labels} labels: make the column set again"
+            )
+        scores[name] = torch.from_numpy(
+            flat.astype(dtype).reshape(labels, len(flat) // labels if labels else 0)
+        )
     return scores
 
 
 def build_target_rows(
-    columns: Mapping[str, Ragged], tensors: Mapping[str, Tensor], begin: int | Int64, pad: int, apart: bool
+    columns: Mapping[str, Ragged],
+    tensors: Mapping[str, Tensor],
+    begin: int | Int64,
+    pad: int,
+    apart: bool,
 ) -> dict[str, Tensor]:
     """Return decoder inputs: the target shifted right after `begin`; every target position is a label.
 
@@ -161,7 +205,11 @@ def build_target_rows(
     positions, documents = None, None
     # start every document with `begin`, at position 0
     if apart:
-        starts = part_counts(columns[_STARTS], *shape) if _STARTS in columns else np.zeros(shape, np.int64)
+        starts = (
+            part_counts(columns[_STARTS], *shape)
+            if _STARTS in columns
+            else np.zeros(shape, np.int64)
+        )
         documents = np.maximum(np.cumsum(starts, axis=1) - 1, 0)
         starts[:, 0] = 1
         rows, opened = np.nonzero(starts)
@@ -199,7 +247,9 @@ def _align_with_source(
     # shift the positions of each part by the offset of its first column
     offsets = np.zeros_like(inputs)
     offsets[row, heads] = begins
-    shifted: Int64 = positions + np.take_along_axis(offsets, np.arange(inputs.shape[1]) - positions, axis=1)
+    shifted: Int64 = positions + np.take_along_axis(
+        offsets, np.arange(inputs.shape[1]) - positions, axis=1
+    )
     return shifted
 
 
@@ -229,13 +279,18 @@ def build_decoder_rows(
     documents = {}
     if "document_ids" in tensors:
         opening = tensors["position_ids"].numpy() == 0
-        documents = {"decoder_position_ids": tensors["position_ids"], "decoder_document_ids": tensors["document_ids"]}
+        documents = {
+            "decoder_position_ids": tensors["position_ids"],
+            "decoder_document_ids": tensors["document_ids"],
+        }
     inputs = np.where(opening, np.broadcast_to(np.asarray(begin), rows)[:, None], inputs)
     inputs[np.arange(width) >= lengths[:, None]] = pad
     return _decoder_tensors(inputs, lengths, index, ids) | documents
 
 
-def build_copied_rows(ids: Int64, lengths: Int64, begin: int | Int64, pad: int) -> dict[str, Tensor]:
+def build_copied_rows(
+    ids: Int64, lengths: Int64, begin: int | Int64, pad: int
+) -> dict[str, Tensor]:
     """Return decoder inputs of rows that both stacks read: the row shifted right after `begin` (arXiv 1910.13461)."""
     first = np.broadcast_to(np.asarray(begin), len(ids))[:, None]
     inputs = np.concatenate((first, ids[:, :-1]), axis=1)
@@ -311,7 +366,11 @@ def _attention_mask(tensors: Mapping[str, Tensor], causal: bool) -> Tensor:
     if pairs is not None or prefix is not None:
         visible = plan_attention(None, padding, causal, pairs=pairs, prefix=prefix).mask
     assert visible is not None
-    return visible[:, 0, 0].long() if visible is padding else torch.zeros(visible.shape).masked_fill(~visible, BLOCKED)
+    return (
+        visible[:, 0, 0].long()
+        if visible is padding
+        else torch.zeros(visible.shape).masked_fill(~visible, BLOCKED)
+    )
 
 
 def _refuse_moved_targets(positions: Tensor, lengths: Tensor) -> None:

@@ -39,7 +39,9 @@ class Mixture:
 
     def __init__(self, weights: Sequence[float], period: int = PERIOD) -> None:
         if not weights or min(weights) <= 0 or not isfinite(sum(weights)):
-            raise ConfigurationError(f"weights: expected finite numbers above 0, got {list(weights)}")
+            raise ConfigurationError(
+                f"weights: expected finite numbers above 0, got {list(weights)}"
+            )
         self.period = 1 if len(weights) == 1 else period
         self.counts = np.array(largest_remainders(weights, self.period), np.int64)
         if not self.counts.all():
@@ -158,11 +160,15 @@ class Stretch:
         known = [source.content for source in self.sources]
         if key.content in known:
             return known.index(key.content)
-        return next((k for k, counter in enumerate(self.counters) if key.content in counter.sets), None)
+        return next(
+            (k for k, counter in enumerate(self.counters) if key.content in counter.sets), None
+        )
 
     def draw_sources(self, lanes: Int64, positions: Int64) -> Int64:
         """Return the source that each lane reads at each position, [lanes, positions]."""
-        drawn: Int64 = self.mixture.table[(positions - self.start + lanes[:, None]) % self.mixture.period]
+        drawn: Int64 = self.mixture.table[
+            (positions - self.start + lanes[:, None]) % self.mixture.period
+        ]
         return drawn
 
     def rows(self, k: int, lanes: Int64, positions: Int64) -> Int64:
@@ -191,7 +197,12 @@ class Timeline:
     """
 
     def __init__(
-        self, phases: Sequence[Phase[SourceKey]], lanes: int, global_batch: int, period: int = PERIOD, read: int = 0
+        self,
+        phases: Sequence[Phase[SourceKey]],
+        lanes: int,
+        global_batch: int,
+        period: int = PERIOD,
+        read: int = 0,
     ) -> None:
         self.lanes = lanes
         self.stretches: list[Stretch] = []
@@ -202,11 +213,15 @@ class Timeline:
             stop = _find_stop(phases, number, start * lanes, lanes, sizes[number], read)
             counted = counters.of(phase.sources)
             base = np.stack([counter.rows for counter in counted])
-            stretch = Stretch(start, stop, phase.sources, phase.mixture(period), sizes[number], base, counted)
+            stretch = Stretch(
+                start, stop, phase.sources, phase.mixture(period), sizes[number], base, counted
+            )
             self.stretches.append(stretch)
             if stop is not None:
                 for k, key in enumerate(phase.sources):
-                    counters.stop(key, counted[k], stretch.rows(k, np.arange(lanes), np.array([stop]))[:, 0])
+                    counters.stop(
+                        key, counted[k], stretch.rows(k, np.arange(lanes), np.array([stop]))[:, 0]
+                    )
                 start = stop
 
     def at(self, position: int, count: int = 1) -> Stretch:
@@ -242,7 +257,9 @@ class _Counters:
             if counter is not None and known.count(counter) > 1:
                 counter = self._new(key, self._stopped[key.content])
             elif counter is None:
-                free = (other for other in self._all if other.order == key.order and other not in known)
+                free = (
+                    other for other in self._all if other.order == key.order and other not in known
+                )
                 counter = next(free, None) or self._new(key, np.zeros(self._lanes, np.int64))
                 known.append(counter)
             counter.sets.add(key.content)
@@ -258,23 +275,37 @@ class _Counters:
 
 
 def _find_stop(
-    phases: Sequence[Phase[SourceKey]], number: int, start: int, lanes: int, global_batch: int, read: int
+    phases: Sequence[Phase[SourceKey]],
+    number: int,
+    start: int,
+    lanes: int,
+    global_batch: int,
+    read: int,
 ) -> int | None:
     """Return the lane row at which phase `number` ends; it starts at `start` samples, `read` samples are consumed."""
     until = phases[number].until_samples
     # only the last phase is endless
     if until is None:
         if number + 1 < len(phases):
-            raise ConfigurationError(f"phases: only the last may be endless: give phase {number} a share of the steps")
+            raise ConfigurationError(
+                f"phases: only the last may be endless: give phase {number} a share of the steps"
+            )
         return None
     if number + 1 == len(phases):
-        raise ConfigurationError(f"phases: the last must have no until_samples, got {until}: `steps` ends a run")
+        raise ConfigurationError(
+            f"phases: the last must have no until_samples, got {until}: `steps` ends a run"
+        )
     if until <= start:
-        raise ConfigurationError(f"phases: phase {number} ends at {until} samples, but begins at {start}")
+        raise ConfigurationError(
+            f"phases: phase {number} ends at {until} samples, but begins at {start}"
+        )
     if until <= read:
         return until // lanes
     # a phase that is not over must end with a global batch, and with a full row of the lanes
-    for size, first, what in ((global_batch, max(start, read), "its global batch"), (lanes, 0, "the lanes")):
+    for size, first, what in (
+        (global_batch, max(start, read), "its global batch"),
+        (lanes, 0, "the lanes"),
+    ):
         if (until - first) % size:
             fits = first + (until - first) // size * size
             where = "where the checkpoint is" if read > start else "where it begins"

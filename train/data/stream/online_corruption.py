@@ -43,7 +43,9 @@ class Corruption:
         facts = [objective.name, version, objective.label, self.options, self.seed, drawn]
         return f"{objective.label} {canonical_sha256(facts)[:16]}"
 
-    def __call__(self, samples: SampleBatch, variants: NDArray[np.uint16]) -> tuple[ExampleBatch, NDArray[np.uint8]]:
+    def __call__(
+        self, samples: SampleBatch, variants: NDArray[np.uint16]
+    ) -> tuple[ExampleBatch, NDArray[np.uint8]]:
         """Return the examples, and per row 0 or the code of the reason why it was skipped."""
         return self.objective.corrupt(samples, variants, self.seed)
 
@@ -94,7 +96,9 @@ def _build_corruption(entry: NamedObjective, shards: ShardSet) -> Corruption:
     except ConfigurationError as error:
         if as_url(shards.path) is None:
             raise
-        raise ConfigurationError(f"{error}: start in a folder that has the recipe's train_tokenizer/") from error
+        raise ConfigurationError(
+            f"{error}: start in a folder that has the recipe's train_tokenizer/"
+        ) from error
     # the grouping of the set must be the one that the objective reads
     objective = entry.build(replace(vocabulary, languages=manifest.languages))
     expected = objective.grouping.entry()

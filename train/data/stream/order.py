@@ -42,7 +42,9 @@ class LogicalBlocks:
 
     def __init__(self, rows: NDArray[np.integer], block_rows: int) -> None:
         self._rows = block_rows
-        self._stored = np.argsort(rows < block_rows, kind="stable")  # the full blocks, then the tails
+        self._stored = np.argsort(
+            rows < block_rows, kind="stable"
+        )  # the full blocks, then the tails
         self._ends = np.cumsum(rows[self._stored], dtype=np.int64)  # of their rows, laid end to end
 
     def pieces(self, block: int) -> list[Piece]:
@@ -59,11 +61,17 @@ class LogicalBlocks:
             number = number + 1
         return pieces
 
-    def locate(self, block: int, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def locate(
+        self, block: int, rows: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the stored block of each row of a logical block, and its index in it."""
         pieces = self.pieces(block)
-        blocks = np.repeat([piece.block for piece in pieces], [piece.stop - piece.start for piece in pieces])
-        return blocks[rows], np.concatenate([np.arange(piece.start, piece.stop) for piece in pieces])[rows]
+        blocks = np.repeat(
+            [piece.block for piece in pieces], [piece.stop - piece.start for piece in pieces]
+        )
+        return blocks[rows], np.concatenate(
+            [np.arange(piece.start, piece.stop) for piece in pieces]
+        )[rows]
 
     def to_logical(self, stored: int, row: int) -> tuple[int, int]:
         """Return the logical block of a stored row, and its index in it."""
@@ -162,7 +170,9 @@ class BlockOrder:
         self.lanes = lanes
         self.blocks, self.rest = divmod(rows, block_rows)
         self.rounds, remaining = divmod(self.blocks, lanes)
-        self._share, self._longer = divmod(remaining * block_rows + self.rest, lanes)  # of the rows in the last round
+        self._share, self._longer = divmod(
+            remaining * block_rows + self.rest, lanes
+        )  # of the rows in the last round
         self.lane_rows = -(-rows // lanes)
         """P: lane rows of an epoch, filler included."""
         self._permutation = lru_cache(maxsize=4)(
@@ -185,7 +195,10 @@ class BlockOrder:
         """Return the shuffled orders of several logical blocks' rows; only the last block may be the rest."""
         keys = np.array([self.key("rows", epoch, block) for block in blocks], np.uint64)
         full = len(blocks) - (blocks[-1] == self.blocks)
-        return [*row_permutations(self.block_rows, keys[:full]), *row_permutations(self.rest, keys[full:])]
+        return [
+            *row_permutations(self.block_rows, keys[:full]),
+            *row_permutations(self.rest, keys[full:]),
+        ]
 
     def round_at(self, position: int, limit: int | None = None) -> Round:
         """Return the round of a position, or its part of at most `limit` lane rows."""
@@ -195,7 +208,9 @@ class BlockOrder:
         length = self.block_rows if number < self.rounds else self.lane_rows - before
         limit = limit or length
         skip = (q - before) // limit * limit
-        return Round(epoch, number, epoch * self.lane_rows + before + skip, min(limit, length - skip), skip)
+        return Round(
+            epoch, number, epoch * self.lane_rows + before + skip, min(limit, length - skip), skip
+        )
 
     def loads(self, round_: Round, first: int, last: int) -> Iterator[Load]:
         """Yield the loads of lanes `first .. last` in one round; each logical block once."""
@@ -213,9 +228,16 @@ class BlockOrder:
         slots = np.flatnonzero(t < self._share + (lanes < self._longer))
         indices, i = np.divmod(z.reshape(-1)[slots], self.block_rows)
         blocks, starts = np.unique(indices, return_index=True)
-        parts = zip(blocks.tolist(), np.split(i, starts[1:]), np.split(slots, starts[1:]), strict=False)
+        parts = zip(
+            blocks.tolist(), np.split(i, starts[1:]), np.split(slots, starts[1:]), strict=False
+        )
         for index, block_rows, targets in parts:  # empty where all rows of these lanes are filler
-            yield Load(round_.epoch, self.block(round_.epoch, self.rounds * self.lanes + index), block_rows, targets)
+            yield Load(
+                round_.epoch,
+                self.block(round_.epoch, self.rounds * self.lanes + index),
+                block_rows,
+                targets,
+            )
 
     def where(self, block: int, row: int, epoch: int) -> tuple[int, int]:
         """Return the (lane, position) of a row of a logical block in an epoch."""

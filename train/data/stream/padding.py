@@ -30,7 +30,9 @@ def pad_rows(column: Ragged, pad: float, dtype: DTypeLike = np.int64) -> tuple[I
     if (lengths == width).all():
         return column.values.astype(dtype).reshape(-1, width), lengths
     matrix = np.full((len(column), width), pad, dtype)
-    matrix[np.arange(width) < lengths[:, None]] = column.values  # the mask selects in row order, like the values
+    matrix[np.arange(width) < lengths[:, None]] = (
+        column.values
+    )  # the mask selects in row order, like the values
     return matrix, lengths
 
 
@@ -52,7 +54,9 @@ def one_a_row(column: Ragged, missing: float = 0, dtype: DTypeLike = np.int64) -
     """
     counts = column.lengths
     if (most := int(counts.max())) > 1:
-        raise IntegrityError(f"expected one value of this column in each row, got {most}: write one label per row")
+        raise IntegrityError(
+            f"expected one value of this column in each row, got {most}: write one label per row"
+        )
     values = np.full(len(column), missing, dtype)
     values[counts > 0] = column.values
     return values
@@ -109,7 +113,9 @@ def paired_bounds(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     # sizes of both sides' documents [2, documents], in the order of the rows, without those that neither side has
     first = np.arange(len(source))[:, None] * (padding + 1)
     most = len(source) * (padding + 1)
-    sizes = np.stack([np.bincount((first + ids).ravel(), minlength=most) for ids in (source, target)])
+    sizes = np.stack(
+        [np.bincount((first + ids).ravel(), minlength=most) for ids in (source, target)]
+    )
     sizes = sizes[:, sizes.any(axis=0)]
     bounds = np.pad(sizes.cumsum(axis=1), ((0, 0), (1, 0)))
     return {**bound_tensors(bounds[0]), **bound_tensors(bounds[1], "decoder_")}
@@ -118,7 +124,10 @@ def paired_bounds(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def bound_tensors(bounds: Int64, side: str = "") -> dict[str, Tensor]:
     """Return `cu_seqlens` and `max_seqlen`, what kernels over flat rows read."""
     longest = torch.tensor(int(np.diff(bounds).max()))
-    return {f"{side}cu_seqlens": torch.from_numpy(bounds.astype(np.int32)), f"{side}max_seqlen": longest}
+    return {
+        f"{side}cu_seqlens": torch.from_numpy(bounds.astype(np.int32)),
+        f"{side}max_seqlen": longest,
+    }
 
 
 def part_numbers(column: Ragged, lengths: Int64, width: int) -> Int64:
@@ -142,7 +151,9 @@ def segment_tensors(
         numbers = part_numbers(columns["segment_starts"], lengths, width)
         tensors["type_ids"] = torch.from_numpy(numbers)
         if np.any(restarts):
-            marks = start_marks(columns["segment_starts"], *numbers.shape) * np.reshape(restarts, (-1, 1))
+            marks = start_marks(columns["segment_starts"], *numbers.shape) * np.reshape(
+                restarts, (-1, 1)
+            )
             tensors["position_ids"] = torch.from_numpy(restarting_positions(marks))
     if "languages" in columns:
         # table [B, most codes in a row]: the codes of each row by segment; 0 in filler rows
@@ -155,14 +166,18 @@ def segment_tensors(
     return tensors
 
 
-def types_of_modes(mode: Int64, prefix: Int64, segments: Tensor | None, lengths: Int64, width: int) -> Int64:
+def types_of_modes(
+    mode: Int64, prefix: Int64, segments: Tensor | None, lengths: Int64, width: int
+) -> Int64:
     """Return the segment types that mark UniLM's attention modes (arXiv 1905.03197 §2.1).
 
     The segment index in bidirectional rows, 2 left-to-right, 3 right-to-left, 4 in a prefix and 5 after it; 0 on
     padding.
     """
     columns = np.arange(width)
-    types: Int64 = _TYPES_OF_MODE[mode][:, None] + ((mode == _PREFIX_MODE)[:, None] & (columns >= prefix[:, None]))
+    types: Int64 = _TYPES_OF_MODE[mode][:, None] + (
+        (mode == _PREFIX_MODE)[:, None] & (columns >= prefix[:, None])
+    )
     types[columns >= lengths[:, None]] = 0
     return types if segments is None else np.where(mode[:, None] == 0, segments.numpy(), types)
 
@@ -182,7 +197,11 @@ def pad_left(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     # [CLS], the last token of each row, has its own segment type
     rows, width = tensors["input_ids"].shape
     lengths = tensors["lengths"].numpy()
-    types = tensors["type_ids"].numpy().copy() if "type_ids" in tensors else np.zeros((rows, width), np.int64)
+    types = (
+        tensors["type_ids"].numpy().copy()
+        if "type_ids" in tensors
+        else np.zeros((rows, width), np.int64)
+    )
     types[np.arange(rows), lengths - 1] = _CLASS_TYPE
     moved = {**tensors, "type_ids": torch.from_numpy(types)}
     # rotate each row to the right by its padding
@@ -196,6 +215,8 @@ def pad_left(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         index = tensors["label_index"]
         moved["label_index"] = index + moved["left_padding"][index // width]
     if "document_ids" in tensors:  # position ids of padding continue those of the last document
-        bounds = document_bounds((moved["position_ids"].numpy() == 0).astype(np.int64), np.full(rows, width))
+        bounds = document_bounds(
+            (moved["position_ids"].numpy() == 0).astype(np.int64), np.full(rows, width)
+        )
         moved |= bound_tensors(bounds)
     return moved

@@ -47,7 +47,9 @@ def phase_of(
     corruptions: Sequence[Corruption | None] = (),
 ) -> Phase[Input]:
     """Return a phase of shard sets; `corruptions`: one per set (None for examples), or empty."""
-    inputs = tuple(Input(*pair) for pair in zip(sets, corruptions or (None,) * len(sets), strict=True))
+    inputs = tuple(
+        Input(*pair) for pair in zip(sets, corruptions or (None,) * len(sets), strict=True)
+    )
     return Phase(inputs, tuple(weights), until_samples, global_batch)
 
 
@@ -82,7 +84,9 @@ def set_labels(sets: Sequence[ShardSet]) -> list[str]:
     """Return a name for each set; sets of the same name and different content get their digests too."""
     identities = [(shards.manifest.name, shards.digest) for shards in sets]
     contents = Counter(name for name, _ in set(identities))
-    return [name if contents[name] == 1 else f"{name} ({digest[:8]})" for name, digest in identities]
+    return [
+        name if contents[name] == 1 else f"{name} ({digest[:8]})" for name, digest in identities
+    ]
 
 
 def key_phases(phases: Sequence[Phase[Input]]) -> list[Phase[SourceKey]]:
@@ -92,7 +96,9 @@ def key_phases(phases: Sequence[Phase[Input]]) -> list[Phase[SourceKey]]:
         sources = tuple(source.key for source in phase.sources)
         if len({(key.name, key.digest) for key in sources}) < len(sources):
             names = [key.name for key in sources]
-            raise ConfigurationError(f"a shard set appears twice in one mixture ({names}): give it a larger weight")
+            raise ConfigurationError(
+                f"a shard set appears twice in one mixture ({names}): give it a larger weight"
+            )
         if phase.weights and len(phase.weights) != len(sources):
             raise ConfigurationError(
                 f"data.weights: expected one for each of {len(sources)} shard sets, got {[*phase.weights]}"
@@ -119,11 +125,18 @@ def read_phases(plain: Any) -> list[Phase[SourceKey]]:
     """Return the phases from the plain data of `plain_phases`."""
     try:
         return [
-            Phase(tuple(SourceKey(*key) for key in keys), tuple(map(float, counts)), until, global_batch)
+            Phase(
+                tuple(SourceKey(*key) for key in keys),
+                tuple(map(float, counts)),
+                until,
+                global_batch,
+            )
             for keys, counts, until, global_batch in plain
         ]
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"stream state: data: expected the phases of a stream, got {plain!r}") from error
+        raise ConfigurationError(
+            f"stream state: data: expected the phases of a stream, got {plain!r}"
+        ) from error
 
 
 def continue_phases(
@@ -147,7 +160,9 @@ def continue_phases(
 
 
 def _after(phases: Sequence[Phase[SourceKey]], samples: int) -> list[Phase[SourceKey]]:
-    return [phase for phase in phases if phase.until_samples is None or phase.until_samples > samples]
+    return [
+        phase for phase in phases if phase.until_samples is None or phase.until_samples > samples
+    ]
 
 
 def describe(phases: Sequence[Phase[Input]]) -> str:
@@ -158,11 +173,17 @@ def describe(phases: Sequence[Phase[Input]]) -> str:
     texts = []
     for phase in phases:
         mixture = phase.mixture()
-        shares = [f"{share} " if len(mixture) > 1 else "" for share in (mixture.counts / mixture.period).tolist()]
+        shares = [
+            f"{share} " if len(mixture) > 1 else ""
+            for share in (mixture.counts / mixture.period).tolist()
+        ]
         sets = [f"{shards.manifest.name} {shards.digest[:16]}" for shards, _ in phase.sources]
         text = " + ".join(share + label for share, label in zip(shares, sets, strict=True))
         text += f" in batches of {phase.global_batch}" if phase.global_batch is not None else ""
-        texts.append(text + (f" until {phase.until_samples} samples" if phase.until_samples is not None else ""))
+        texts.append(
+            text
+            + (f" until {phase.until_samples} samples" if phase.until_samples is not None else "")
+        )
     return ", then ".join(texts)
 
 
@@ -186,7 +207,10 @@ def open_phases(data: DataConfig, *, check_files: bool = True) -> tuple[Phase[In
         batch = None if phase.global_batch == data.global_batch else phase.global_batch
         entries = phase.corrupt or data.corrupt
         corruptions = tuple(
-            corruption_of(entries, shards) if entries and shards.manifest.kind == "samples" else None for shards in sets
+            corruption_of(entries, shards)
+            if entries and shards.manifest.kind == "samples"
+            else None
+            for shards in sets
         )
         phases.append(phase_of(sets, phase.weights, phase.until_samples, batch, corruptions))
     Timeline(key_phases(phases), data.lane_count, data.global_batch)

@@ -14,7 +14,13 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet
 from clozeline.train.data.stream.mixture import Phase, SourceKey, Stretch, Timeline
 from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
-from clozeline.train.data.stream.phases import Input, continue_phases, distinct_inputs, key_phases, set_labels
+from clozeline.train.data.stream.phases import (
+    Input,
+    continue_phases,
+    distinct_inputs,
+    key_phases,
+    set_labels,
+)
 
 
 class Visit(NamedTuple):
@@ -33,13 +39,17 @@ class Visit(NamedTuple):
 class ReadingOrder:
     """The order in which a stream reads the rows of its sets."""
 
-    def __init__(self, phases: Sequence[Phase[Input]], seed: int, lanes: int, global_batch: int) -> None:
+    def __init__(
+        self, phases: Sequence[Phase[Input]], seed: int, lanes: int, global_batch: int
+    ) -> None:
         inputs = distinct_inputs(phases)
         self.keys = list(inputs)
         self.inputs = list(inputs.values())
         self.lanes = lanes
         self.global_batch = global_batch
-        self.orders = [BlockOrder(key.name, key.rows, key.block_rows, seed, lanes) for key in self.keys]
+        self.orders = [
+            BlockOrder(key.name, key.rows, key.block_rows, seed, lanes) for key in self.keys
+        ]
         self.phases = key_phases(phases)
         """Phases as states store them."""
         self.timeline = Timeline(self.phases, lanes, global_batch)
@@ -52,7 +62,9 @@ class ReadingOrder:
     @cached_property
     def blocks(self) -> list[LogicalBlocks]:
         """Logical blocks of each source."""
-        return [LogicalBlocks(shards.index.rows, shards.manifest.block_rows) for shards in self.sets]
+        return [
+            LogicalBlocks(shards.index.rows, shards.manifest.block_rows) for shards in self.sets
+        ]
 
     def continue_from(self, saved: Sequence[Phase[SourceKey]], samples: int) -> ReadingOrder:
         """Return the order of a stream that has read `samples` of the saved phases, and continues with these."""
@@ -70,12 +82,17 @@ class ReadingOrder:
         labels = set_labels(self.sets)
         names = [key.name for key in stretch.sources]
         opened = [self.number(key) for key in stretch.sources]
-        return [name if number is None else labels[number] for name, number in zip(names, opened, strict=True)]
+        return [
+            name if number is None else labels[number]
+            for name, number in zip(names, opened, strict=True)
+        ]
 
     def shares(self, stretch: Stretch) -> dict[str, float]:
         """Return the share of each source of a stretch, by name: of rows that are no filler."""
         rows = [key.rows for key in stretch.sources]
-        return dict(zip(self.names(stretch), stretch.mixture.row_shares(rows, self.lanes), strict=True))
+        return dict(
+            zip(self.names(stretch), stretch.mixture.row_shares(rows, self.lanes), strict=True)
+        )
 
     def stretch(self, position: int, count: int = 1) -> Stretch:
         """Return the stretch of `count` lane rows from a position on; refuse rows of sets that are not configured."""
@@ -115,7 +132,9 @@ class ReadingOrder:
         sources, rows = (cells.ravel().tolist() for cells in self.cells(position, count))
         stored = self.origins(position, count)[:, 1:].tolist()
         visits = []
-        for index, (source, row, (block, number)) in enumerate(zip(sources, rows, stored, strict=True)):
+        for index, (source, row, (block, number)) in enumerate(
+            zip(sources, rows, stored, strict=True)
+        ):
             epoch = row // self.orders[source].lane_rows
             found = None if block < 0 else (block, number)
             visits.append(Visit(source, index // count, position + index % count, epoch, found))
@@ -156,7 +175,9 @@ class ReadingOrder:
             here = remaining & (rows < round_.start + round_.length)
             table = np.full((self.lanes * round_.length, 3), -1, np.int64)
             for load in order.loads(round_, 0, self.lanes):
-                stored, row = blocks.locate(load.block, order.row_order(load.epoch, load.block)[load.rows])
+                stored, row = blocks.locate(
+                    load.block, order.row_order(load.epoch, load.block)[load.rows]
+                )
                 table[load.slots] = np.stack((np.full(len(row), source), stored, row), axis=1)
             origin[here] = table[lane[here] * round_.length + rows[here] - round_.start]
             remaining &= ~here

@@ -38,7 +38,9 @@ class StreamStats:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.counts = dict.fromkeys(("blocks", "bytes", "in_flight", "skipped_blocks", "skipped_rows"), 0)
+        self.counts = dict.fromkeys(
+            ("blocks", "bytes", "in_flight", "skipped_blocks", "skipped_rows"), 0
+        )
 
     def add(self, **counts: int) -> None:
         """Add to counters, from any thread."""
@@ -116,7 +118,9 @@ class Source:
             return None
         rows = readable[0] if len(readable) == 1 else Rows.concatenate(readable)
         # row: 1 + the row in each slot, 0 for skipped ones; numbers: of the rows in the logical block
-        present = np.repeat([part is not None for part in parts], [piece.stop - piece.start for piece in pieces])
+        present = np.repeat(
+            [part is not None for part in parts], [piece.stop - piece.start for piece in pieces]
+        )
         row = np.where(present, np.cumsum(present), 0)[order]
         numbers = np.flatnonzero(present)
         # drop the rows of other lanes before corrupting
@@ -153,7 +157,11 @@ class Source:
                     return None
                 time.sleep(_PAUSE_S * (attempt + 1))
         self.stats.add(blocks=1, bytes=int(self.shards.index.length[piece.block]))
-        return rows if (piece.start, piece.stop) == (0, len(rows)) else cut(rows, piece.start, piece.stop)
+        return (
+            rows
+            if (piece.start, piece.stop) == (0, len(rows))
+            else cut(rows, piece.start, piece.stop)
+        )
 
     def _skip(self, block: int, error: DamagedBlock) -> None:
         """Record a damaged block as skipped, or raise if too many are."""
@@ -162,7 +170,9 @@ class Source:
             blocks = len(self.shards.index)
             limit = self.max_damaged_fraction
             if skipped > limit * blocks:
-                got = f"{error.got} ({skipped} of {blocks} blocks: max_damaged_fraction is {limit:g})"
+                got = (
+                    f"{error.got} ({skipped} of {blocks} blocks: max_damaged_fraction is {limit:g})"
+                )
                 raise DamagedBlock(error.shard, error.block, error.expected, got) from error
             self.stats.counts["skipped_blocks"] += skipped - len(self.skipped)
             self.skipped.add(block)
@@ -183,7 +193,9 @@ class Rounds:
     Lane rows from `end` on are filler (a finite pass); None: the set is endless.
     """
 
-    def __init__(self, source: Source, threads: LoaderThreads, ahead: int, end: int | None = None) -> None:
+    def __init__(
+        self, source: Source, threads: LoaderThreads, ahead: int, end: int | None = None
+    ) -> None:
         self.source = source
         self._threads = threads
         self._ahead = ahead if threads.count else 0
@@ -211,7 +223,9 @@ class Rounds:
     def remaining(self, row: int) -> int:
         """Return the lane rows from one to the end of its round or of the pass."""
         round_ = self._round(row)
-        return max(0, min(round_.start + round_.length, self._end or round_.start + round_.length) - row)
+        return max(
+            0, min(round_.start + round_.length, self._end or round_.start + round_.length) - row
+        )
 
     def clear(self) -> None:
         """Drop all loaded rows, and cancel loads that have not started."""
@@ -242,7 +256,9 @@ class Rounds:
         # wait for the blocks of this one, and join them
         if item.loaded is None:
             try:
-                done, _ = wait(item.loads, return_when=FIRST_EXCEPTION)  # report an error even while another read hangs
+                done, _ = wait(
+                    item.loads, return_when=FIRST_EXCEPTION
+                )  # report an error even while another read hangs
                 for load in done:
                     load.result()
                 item.loaded = self._join(item)
@@ -259,7 +275,9 @@ class Rounds:
             order = self.source.order
             item = _Pending(round_, [])
             loads = list(order.loads(round_, *self.source.lanes))
-            for group in (loads[n : n + _ORDERS_AT_ONCE] for n in range(0, len(loads), _ORDERS_AT_ONCE)):
+            for group in (
+                loads[n : n + _ORDERS_AT_ONCE] for n in range(0, len(loads), _ORDERS_AT_ONCE)
+            ):
                 orders = order.row_orders(round_.epoch, [load.block for load in group])
                 for load, rows in zip(group, orders, strict=True):
                     mine = rows[load.rows].copy()  # a view would keep the orders of the group alive
@@ -271,7 +289,11 @@ class Rounds:
     def _join(self, item: _Pending) -> LoadedRound:
         """Join the blocks of a round into one set of rows, a filler row before them."""
         blocks = [block for load in item.loads if (block := load.result()) is not None]
-        types = {name: column.values.dtype for name, column in blocks[0].rows.columns.items()} if blocks else {}
+        types = (
+            {name: column.values.dtype for name, column in blocks[0].rows.columns.items()}
+            if blocks
+            else {}
+        )
         # row 0: filler, with columns of the types of the others
         filler = Rows(
             {"weight": np.zeros(1, np.float32), "origin": np.full((1, 3), -1, np.int64)},

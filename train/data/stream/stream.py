@@ -77,7 +77,11 @@ class Stream:
         self.global_batch = global_batch
         self.micro_batch = micro_batch
         self._rank_lanes = _lanes_of_rank(self.lanes, rank, world_size)
-        for name, number in (("seed", seed), ("io_threads", io_threads), ("prefetch_blocks", prefetch_blocks)):
+        for name, number in (
+            ("seed", seed),
+            ("io_threads", io_threads),
+            ("prefetch_blocks", prefetch_blocks),
+        ):
             if number < 0:
                 raise ConfigurationError(f"{name}: expected 0 or more, got {number}")
         # the order of all rows, and the collation rules
@@ -88,7 +92,9 @@ class Stream:
         collate = Collate.from_manifests([source.manifest for source in self.reading.inputs])
         # one source per set
         self._stats = StreamStats()
-        budget = memory_bytes // (max(len(phase.sources) for phase in phases) * (prefetch_blocks + 2))
+        budget = memory_bytes // (
+            max(len(phase.sources) for phase in phases) * (prefetch_blocks + 2)
+        )
         self.sources = [
             Source(
                 shards=source.shards,
@@ -120,7 +126,9 @@ class Stream:
         self._prefetch = prefetch_blocks
         self._loaders = LoaderThreads(io_threads, "clozeline-io")
         self._position = 0
-        self._batches = Batches(self.reading, self.sources, self._assembly, self._loaders, prefetch_blocks)
+        self._batches = Batches(
+            self.reading, self.sources, self._assembly, self._loaders, prefetch_blocks
+        )
         self._process = os.getpid()
         self._closed = False
 
@@ -149,9 +157,17 @@ class Stream:
     def state_dict(self) -> dict[str, object]:
         """Return the state after the batches *returned*, the same on every rank."""
         data = plain_phases(self.reading.phases)
-        return {"samples": self.samples, "seed": self.seed, "lanes": self.lanes, "data": data, "format": _FORMAT}
+        return {
+            "samples": self.samples,
+            "seed": self.seed,
+            "lanes": self.lanes,
+            "data": data,
+            "format": _FORMAT,
+        }
 
-    def load_state_dict(self, state: Mapping[str, object], allow_changed: Collection[str] = ()) -> None:
+    def load_state_dict(
+        self, state: Mapping[str, object], allow_changed: Collection[str] = ()
+    ) -> None:
         """Continue from a saved state, before the first step or after any.
 
         Args:
@@ -168,10 +184,16 @@ class Stream:
         for field, value in self.state_dict().items():
             if field not in state:
                 raise StateMismatch(field, None, value)
-            if field not in ("samples", "data") and field not in allow_changed and state[field] != value:
+            if (
+                field not in ("samples", "data")
+                and field not in allow_changed
+                and state[field] != value
+            ):
                 raise StateMismatch(field, state[field], value)
         if not isinstance(state["samples"], int):
-            raise ConfigurationError(f"stream state: samples: expected an integer, got {state['samples']!r}")
+            raise ConfigurationError(
+                f"stream state: samples: expected an integer, got {state['samples']!r}"
+            )
         # continue the phases at the position
         samples = self._lane_row(state["samples"]) * self.lanes
         reading = self.reading.continue_from(read_phases(state["data"]), samples)
@@ -180,7 +202,9 @@ class Stream:
         self.set_position(samples)
         if reading.phases != self.reading.phases:
             self.reading = reading
-            self._batches = Batches(reading, self.sources, self._assembly, self._loaders, self._prefetch)
+            self._batches = Batches(
+                reading, self.sources, self._assembly, self._loaders, self._prefetch
+            )
 
     def next_step(self, global_batch: int | None = None) -> list[Batch]:
         """Return the rank's micro-batches of the next global batch.
@@ -207,7 +231,9 @@ class Stream:
         while True:
             yield self.next_step()
 
-    def one_pass(self, global_batch: int | None = None, steps: int | None = None) -> Iterator[list[Batch]]:
+    def one_pass(
+        self, global_batch: int | None = None, steps: int | None = None
+    ) -> Iterator[list[Batch]]:
         """Yield every row of the first set once, in the order of epoch 0, with variant 0; filler ends the last batch.
 
         Every rank gets the same number of steps, at most `steps`. The stream's position does not move. A step has
@@ -238,7 +264,10 @@ class Stream:
 
         Remote sets add requests, retries and bytes fetched.
         """
-        counters: dict[str, float] = {"wait_seconds": self._batches.wait_seconds, **self._stats.counts}
+        counters: dict[str, float] = {
+            "wait_seconds": self._batches.wait_seconds,
+            **self._stats.counts,
+        }
         for source in self.sources:
             for name, value in source.shards.stats().items():
                 counters[name] = counters.get(name, 0) + value
@@ -267,20 +296,26 @@ class Stream:
     def _check_open(self) -> None:
         if self._process != os.getpid():
             why = "threads do not survive a fork; open the stream after forking"
-            raise StreamError(f"the stream belongs to process {self._process}, this is {os.getpid()}: {why}")
+            raise StreamError(
+                f"the stream belongs to process {self._process}, this is {os.getpid()}: {why}"
+            )
         if self._closed:
             raise StreamError("the stream is closed")
 
     def _lane_row(self, samples: int) -> int:
         if samples < 0 or samples % self.lanes:
-            expected = f"expected a multiple of the {self.lanes} lanes, 0 or more: no batch begins there"
+            expected = (
+                f"expected a multiple of the {self.lanes} lanes, 0 or more: no batch begins there"
+            )
             raise ConfigurationError(f"position {samples}: {expected}")
         return samples // self.lanes
 
     def _lane_rows(self, global_batch: int) -> int:
         """Return the lane rows of a global batch, and check that lanes and micro-batches divide it."""
         if global_batch < 1 or global_batch % self.lanes:
-            raise ConfigurationError(f"global_batch {global_batch} is not a multiple of the {self.lanes} lanes")
+            raise ConfigurationError(
+                f"global_batch {global_batch} is not a multiple of the {self.lanes} lanes"
+            )
         first, last = self._rank_lanes
         share = global_batch // self.lanes * (last - first)
         if self.micro_batch < 1 or share % self.micro_batch:

@@ -24,7 +24,8 @@ class LoaderThreads:
         self.count = count
         self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
         self._threads = [
-            threading.Thread(target=_work, args=(self._tasks,), name=f"{name}-{n}", daemon=True) for n in range(count)
+            threading.Thread(target=_work, args=(self._tasks,), name=f"{name}-{n}", daemon=True)
+            for n in range(count)
         ]
         for thread in self._threads:
             thread.start()

@@ -44,31 +44,43 @@ class StreamDataset(IterableDataset[MicroBatch]):
 
     def __init__(self, stream: Stream, *, passes: Literal[1] | None = None) -> None:
         if passes not in (None, 1):
-            raise ConfigurationError(f"passes: expected 1, or None for an endless stream, got {passes!r}")
+            raise ConfigurationError(
+                f"passes: expected 1, or None for an endless stream, got {passes!r}"
+            )
         if passes is not None and len(stream.sources) > 1:
-            raise ConfigurationError(f"passes: expected a stream of one set, got {len(stream.sources)}: open one each")
+            raise ConfigurationError(
+                f"passes: expected a stream of one set, got {len(stream.sources)}: open one each"
+            )
         self.stream = stream
         self.passes = passes
         self._steps = 0
-        self._positions = deque([stream.samples], maxlen=_FETCHED_AHEAD + 1)  # after each of the last steps
+        self._positions = deque(
+            [stream.samples], maxlen=_FETCHED_AHEAD + 1
+        )  # after each of the last steps
 
     def __iter__(self) -> Iterator[MicroBatch]:
         """Yield the tensors of each micro-batch, from the stream's position on or of one pass."""
         if get_worker_info() is not None:  # each worker would read all rows
-            raise StreamError("StreamDataset: expected num_workers=0; the stream loads in threads of its own")
+            raise StreamError(
+                "StreamDataset: expected num_workers=0; the stream loads in threads of its own"
+            )
         steps = self._take_steps() if self.passes is None else self.stream.one_pass()
         return (MicroBatch(batch.tensors) for step in steps for batch in step)
 
     def __len__(self) -> int:
         """Return the number of micro-batches of a pass; TypeError for an endless stream."""
         if self.passes is None:
-            raise TypeError("StreamDataset: an endless stream has no length; a held-out set has one with passes=1")
+            raise TypeError(
+                "StreamDataset: an endless stream has no length; a held-out set has one with passes=1"
+            )
         stream, (first, last) = self.stream, self.stream.sources[0].lanes
         steps = -(-stream.samples_per_epoch // stream.global_batch)
         return steps * (stream.global_batch // stream.lanes * (last - first) // stream.micro_batch)
 
     def __getstate__(self) -> NoReturn:
-        raise StreamError("StreamDataset: its threads cannot be copied or sent to another process: use num_workers=0")
+        raise StreamError(
+            "StreamDataset: its threads cannot be copied or sent to another process: use num_workers=0"
+        )
 
     def set_epoch(self, epoch: int) -> None:
         """Refuse a loader that accelerate prepared for several processes: only such loaders call this.
@@ -103,9 +115,14 @@ class StreamDataset(IterableDataset[MicroBatch]):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state; start a new iterator afterwards."""
         if not isinstance(state.get("step"), int):
-            raise ConfigurationError(f"stream state: step: expected an integer, got {state.get('step')!r}")
+            raise ConfigurationError(
+                f"stream state: step: expected an integer, got {state.get('step')!r}"
+            )
         self.stream.load_state_dict(state)
-        self._steps, self._positions = state["step"], deque([self.stream.samples], maxlen=_FETCHED_AHEAD + 1)
+        self._steps, self._positions = (
+            state["step"],
+            deque([self.stream.samples], maxlen=_FETCHED_AHEAD + 1),
+        )
 
     def _take_steps(self) -> Iterator[list[Batch]]:
         for step in self.stream:

@@ -32,7 +32,9 @@ class OptimizerOptions:
         "width: 3e-5 at 768, more for narrower ones",
     )
     weight_decay: float = Field(
-        default=0.01, ge=0.0, description="decoupled decay of matrices, ≥ 0; biases and norms have none"
+        default=0.01,
+        ge=0.0,
+        description="decoupled decay of matrices, ≥ 0; biases and norms have none",
     )
     layer_decay: float | None = Field(
         default=None,
@@ -95,7 +97,10 @@ STACKED_BYTES: Final = 1 << 26
 
 
 def map_matrices(
-    layout: Layout, flats: Sequence[Tensor], values: Sequence[Tensor], function: Callable[[Tensor], Tensor]
+    layout: Layout,
+    flats: Sequence[Tensor],
+    values: Sequence[Tensor],
+    function: Callable[[Tensor], Tensor],
 ) -> list[Tensor]:
     """Apply a function to every matrix in flats; return the results of this rank's segments as vectors, as `own`.
 
@@ -105,13 +110,23 @@ def map_matrices(
     """
     # who owns each matrix, and which slices travel
     me = layout.rank
-    by_rank = [[s for flat in flats for s in layout.by_rank(flat)[rank]] for rank in range(layout.size)]
+    by_rank = [
+        [s for flat in flats for s in layout.by_rank(flat)[rank]] for rank in range(layout.size)
+    ]
     owner = owners(by_rank)
-    pieces = dict(zip(((s.name, s.start) for s in by_rank[me]), layout.pieces(flats, values), strict=True))
+    pieces = dict(
+        zip(((s.name, s.start) for s in by_rank[me]), layout.pieces(flats, values), strict=True)
+    )
     others = [rank for rank in range(layout.size) if rank != me]
     travels = any(owner[s.name] != rank for rank, segments in enumerate(by_rank) for s in segments)
-    lent = [[s for s in by_rank[me] if owner[s.name] == rank and rank != me] for rank in range(layout.size)]
-    taken = [[s for s in by_rank[rank] if owner[s.name] == me and rank != me] for rank in range(layout.size)]
+    lent = [
+        [s for s in by_rank[me] if owner[s.name] == rank and rank != me]
+        for rank in range(layout.size)
+    ]
+    taken = [
+        [s for s in by_rank[rank] if owner[s.name] == me and rank != me]
+        for rank in range(layout.size)
+    ]
     # collect the slices of own matrices
     slices: dict[str, list[tuple[int, Tensor]]] = defaultdict(list)
     for s in by_rank[me]:
@@ -135,12 +150,20 @@ def map_matrices(
             found = function(torch.stack([_join_slices(slices[name], shape) for name in some]))
             results.update(zip(some, found.view(len(some), -1).unbind(), strict=True))
     # put back own slices, and send the others to their ranks
-    mapped = {(s.name, s.start): _slice(results[s.name], s) for s in by_rank[me] if owner[s.name] == me}
+    mapped = {
+        (s.name, s.start): _slice(results[s.name], s) for s in by_rank[me] if owner[s.name] == me
+    }
     if travels:
         outgoing = [_join((_slice(results[s.name], s) for s in of), values[0]) for of in taken]
         arrived = layout.exchange(outgoing, _sizes(lent))
         for rank in others:
-            mapped.update(zip(((s.name, s.start) for s in lent[rank]), _split(arrived[rank], lent[rank]), strict=True))
+            mapped.update(
+                zip(
+                    ((s.name, s.start) for s in lent[rank]),
+                    _split(arrived[rank], lent[rank]),
+                    strict=True,
+                )
+            )
     return [mapped[s.name, s.start] for s in by_rank[me]]
 
 
@@ -155,7 +178,9 @@ def owners(by_rank: Sequence[Sequence[Segment]]) -> dict[str, int]:
     # unsplit ones first: they cannot move
     for name in sorted(elements, key=lambda name: (sum(map(bool, elements[name])) > 1, name)):
         most = max(elements[name])
-        owner[name] = min((rank for rank, n in enumerate(elements[name]) if n == most), key=load.__getitem__)
+        owner[name] = min(
+            (rank for rank, n in enumerate(elements[name]) if n == most), key=load.__getitem__
+        )
         load[owner[name]] += sum(elements[name])
     return owner
 
@@ -207,7 +232,11 @@ class WholeParameterOptimizer(torch.optim.Optimizer, ABC):
                 if flat.grad is not None:
                     by_age[float(self.state[flat].get("step", 0.0))].append(flat)
             for flats in (bundle for alike in by_age.values() for bundle in bundles(alike)):
-                self.update(group, flats, [flat.grad.contiguous() for flat in flats if flat.grad is not None])
+                self.update(
+                    group,
+                    flats,
+                    [flat.grad.contiguous() for flat in flats if flat.grad is not None],
+                )
 
     @abstractmethod
     def update(self, group: dict[str, Any], flats: list[Tensor], gradients: list[Tensor]) -> None:
@@ -253,7 +282,10 @@ def square_sums(tensors: Sequence[Tensor], device: torch.device) -> Tensor:
     if device.type != "cpu":  # one launch
         return torch.stack(torch._foreach_norm(list(tensors), 2, dtype=torch.float64)).square_()
     # the same on a CPU, where torch's kernel takes twenty times as long
-    sums = [sum([_square_sum(part) for part in torch.split(tensor.reshape(-1), _CACHED)]) for tensor in tensors]
+    sums = [
+        sum([_square_sum(part) for part in torch.split(tensor.reshape(-1), _CACHED)])
+        for tensor in tensors
+    ]
     return torch.tensor(sums, dtype=torch.float64)
 
 

@@ -70,31 +70,46 @@ class _Adafactor(WholeParameterOptimizer):
         # vectors: a moving mean of squares for each element
         steps, variances = self.states_of(flats, "variance")
         step = _count(steps)
-        torch._foreach_lerp_(variances, torch._foreach_mul(gradients, gradients), step**_BETA2_DECAY)
+        torch._foreach_lerp_(
+            variances, torch._foreach_mul(gradients, gradients), step**_BETA2_DECAY
+        )
         roots = torch._foreach_clamp_min(variances, self.options.eps**2)
         torch._foreach_rsqrt_(roots)
         torch._foreach_mul_(roots, gradients)
         self._descend(group, step, flats, self.layout.pieces(flats, roots))
 
-    def _descend(self, group: dict[str, Any], step: float, flats: list[Tensor], directions: list[Tensor]) -> None:
+    def _descend(
+        self, group: dict[str, Any], step: float, flats: list[Tensor], directions: list[Tensor]
+    ) -> None:
         """Subtract the direction of each own segment, times a rate that its entire parameter and direction decide."""
         weights = self.layout.pieces(flats, flats)
-        squares = torch.stack([square_sums(of, flats[0].device) for of in (weights, directions)], dim=1)
+        squares = torch.stack(
+            [square_sums(of, flats[0].device) for of in (weights, directions)], dim=1
+        )
         means = self.layout.whole_sums(flats, squares) / self.layout.whole_sizes(flats)[:, None]
         sizes, strengths = means.sqrt_().unbind(1)
-        rates = sizes.clamp(min=_LEAST_SIZE) * min(group["lr"], step**-0.5) / strengths.clamp(min=1.0)
+        rates = (
+            sizes.clamp(min=_LEAST_SIZE) * min(group["lr"], step**-0.5) / strengths.clamp(min=1.0)
+        )
         if group["weight_decay"]:
             torch._foreach_mul_(flats, 1 - group["lr"] * group["weight_decay"])
         if directions:
             torch._foreach_mul_(directions, rates.float().unbind())
-            torch._foreach_sub_(weights, [part.view_as(of) for part, of in zip(directions, weights, strict=True)])
+            torch._foreach_sub_(
+                weights, [part.view_as(of) for part, of in zip(directions, weights, strict=True)]
+            )
 
-    def _update_matrices(self, group: dict[str, object], flats: list[Tensor], gradients: list[Tensor]) -> None:
+    def _update_matrices(
+        self, group: dict[str, object], flats: list[Tensor], gradients: list[Tensor]
+    ) -> None:
         """Update matrices with two exchanges for all of them."""
         (steps,), own = self.states_of(flats), self.layout.own(*flats)
         step = _count(steps)
         rows_of = [_Rows(segment, flats[0].device) for segment in own]
-        slices = [rows.pad(of) for rows, of in zip(rows_of, self.layout.pieces(flats, gradients), strict=True)]
+        slices = [
+            rows.pad(of)
+            for rows, of in zip(rows_of, self.layout.pieces(flats, gradients), strict=True)
+        ]
         # sums over entire rows and columns of squared gradients, on all ranks
         shapes = self.layout.shapes(*flats)
         lengths = [length for shape in shapes.values() for length in _moments_of(shape)]
@@ -108,7 +123,9 @@ class _Adafactor(WholeParameterOptimizer):
         kept: list[Tensor] = []
         means: list[Tensor] = []
         for name, shape in shapes.items():
-            for key, of, size in zip(("row", "col"), sums_of[name], (shape[-1], shape[-2]), strict=True):
+            for key, of, size in zip(
+                ("row", "col"), sums_of[name], (shape[-1], shape[-2]), strict=True
+            ):
                 means.append((of / size).float())
                 kept.append(self.whole.setdefault(f"{key}/{name}", torch.zeros_like(means[-1])))
         torch._foreach_lerp_(kept, means, step**_BETA2_DECAY)
@@ -118,7 +135,9 @@ class _Adafactor(WholeParameterOptimizer):
             eps = self.options.eps
             moments = rows.moments(self.whole[f"row/{name}"], self.whole[f"col/{name}"], eps)
             part.mul_(moments.clamp_(min=eps**2).rsqrt_())
-        self._descend(group, step, flats, [rows.cut(part) for rows, part in zip(rows_of, slices, strict=True)])
+        self._descend(
+            group, step, flats, [rows.cut(part) for rows, part in zip(rows_of, slices, strict=True)]
+        )
 
 
 def _count(steps: list[Tensor]) -> float:
@@ -162,6 +181,13 @@ class _Rows:
 
     def moments(self, rows: Tensor, columns: Tensor, eps: float) -> Tensor:
         """Return second moments of each element from those of entire rows and columns."""
-        means = rows.view(-1, self.segment.shape[-2]).mean(1, dtype=torch.float64).float().clamp_(min=eps)
-        of_columns, means = (of[self.matrix_of_row] for of in (columns.view(-1, self.columns), means))
+        means = (
+            rows.view(-1, self.segment.shape[-2])
+            .mean(1, dtype=torch.float64)
+            .float()
+            .clamp_(min=eps)
+        )
+        of_columns, means = (
+            of[self.matrix_of_row] for of in (columns.view(-1, self.columns), means)
+        )
         return (rows[self.first : self.last, None] * of_columns).div_(means[:, None])

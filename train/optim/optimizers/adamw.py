@@ -22,7 +22,9 @@ class AdamW(OptimizerBuilder):
     class Options(OptimizerOptions):
         """Options of AdamW. RoBERTa: betas 0.9 and 0.98, eps 1e-6; GPT-3: 0.9 and 0.95, 1e-8."""
 
-        betas: tuple[Annotated[float, Field(ge=0.0, lt=1.0)], Annotated[float, Field(ge=0.0, lt=1.0)]] = (0.9, 0.98)
+        betas: tuple[
+            Annotated[float, Field(ge=0.0, lt=1.0)], Annotated[float, Field(ge=0.0, lt=1.0)]
+        ] = (0.9, 0.98)
         """Decay of the first and second moment, 0 ≤ beta < 1."""
         eps: float = Field(default=1e-6, gt=0.0)
         """Added to the root of the second moment, > 0."""
@@ -31,5 +33,9 @@ class AdamW(OptimizerBuilder):
 
     def build(self, groups: Sequence[dict[str, object]]) -> torch.optim.Optimizer:
         return torch.optim.AdamW(
-            list(groups), lr=self.options.peak_rate, betas=self.options.betas, eps=self.options.eps, fused=True
+            list(groups),
+            lr=self.options.peak_rate,
+            betas=self.options.betas,
+            eps=self.options.eps,
+            fused=True,
         )

@@ -72,7 +72,12 @@ class _Muon(WholeParameterOptimizer):
         options = self.options
         if group["name"].partition(".")[0] != "matrix":
             steps, means, squares = self.states_of(flats, "exp_avg", "exp_avg_sq")
-            settings = {"weight_decay": group["weight_decay"], "eps": options.eps, "amsgrad": False, "maximize": False}
+            settings = {
+                "weight_decay": group["weight_decay"],
+                "eps": options.eps,
+                "amsgrad": False,
+                "maximize": False,
+            }
             rates = {"lr": group["lr"] * options.adam_rate, "beta1": _BETAS[0], "beta2": _BETAS[1]}
             adamw(flats, gradients, means, squares, [], steps, foreach=True, **rates, **settings)
             return
@@ -90,22 +95,32 @@ class _Muon(WholeParameterOptimizer):
         torch._foreach_mul_(flats, 1 - group["lr"] * group["weight_decay"])
         alike: dict[float, tuple[list[Tensor], list[Tensor]]] = defaultdict(lambda: ([], []))
         weights = self.layout.pieces(flats, flats)
-        for segment, weight, direction in zip(self.layout.own(*flats), weights, directions, strict=True):
+        for segment, weight, direction in zip(
+            self.layout.own(*flats), weights, directions, strict=True
+        ):
             rows, columns = segment.shape
             long = 0.2 * math.sqrt(max(rows, columns))
-            factor = long if options.adjust == "match_rms_adamw" else math.sqrt(max(1, rows / columns))
+            factor = (
+                long if options.adjust == "match_rms_adamw" else math.sqrt(max(1, rows / columns))
+            )
             alike[factor][0].append(weight)
             alike[factor][1].append(direction)
         for factor, (own, found) in alike.items():
             wide = _convert(found, torch.float32)
             torch._foreach_add_(
-                own, [one.view_as(o) for one, o in zip(wide, own, strict=True)], alpha=-group["lr"] * factor
+                own,
+                [one.view_as(o) for one, o in zip(wide, own, strict=True)],
+                alpha=-group["lr"] * factor,
             )
 
 
 def _convert(tensors: Sequence[Tensor], dtype: torch.dtype) -> Sequence[Tensor]:
     """Return tensors as vectors of another type, by one conversion."""
-    joined = torch.cat([tensor.view(-1) for tensor in tensors]) if len(tensors) > 1 else tensors[0].view(-1)
+    joined = (
+        torch.cat([tensor.view(-1) for tensor in tensors])
+        if len(tensors) > 1
+        else tensors[0].view(-1)
+    )
     return torch.split(joined.to(dtype), [tensor.numel() for tensor in tensors])
 
 
@@ -114,7 +129,9 @@ def orthogonalize(matrices: Tensor) -> Tensor:
     a, b, c = _COEFFICIENTS
     high = matrices.size(1) > matrices.size(2)
     x = matrices.mT if high else matrices
-    norms = square_sums(matrices.unbind(), matrices.device).sqrt_().to(x.dtype).clamp_(min=_SMALLEST)
+    norms = (
+        square_sums(matrices.unbind(), matrices.device).sqrt_().to(x.dtype).clamp_(min=_SMALLEST)
+    )
     x = x / norms[:, None, None]
     for _ in range(_ITERATIONS):
         gram = x @ x.mT

@@ -28,7 +28,9 @@ class NTASGD(OptimizerBuilder):
     class Options(OptimizerOptions):
         """Options of averaged SGD; the paper's defaults, for gradient_clipping 0.25."""
 
-        learning_rate: float = Field(default=30.0, gt=0.0, description="peak rate, > 0; the schedule multiplies it")
+        learning_rate: float = Field(
+            default=30.0, gt=0.0, description="peak rate, > 0; the schedule multiplies it"
+        )
         weight_decay: float = Field(
             default=1.2e-6, ge=0.0, description="decay of matrices, ≥ 0; biases and norms have none"
         )
@@ -38,10 +40,15 @@ class NTASGD(OptimizerBuilder):
     options: Options
 
     def build(self, groups: Sequence[dict[str, object]]) -> torch.optim.Optimizer:
-        return _AveragedSGD([{**group, "averaging": False} for group in groups], lr=self.options.learning_rate)
+        return _AveragedSGD(
+            [{**group, "averaging": False} for group in groups], lr=self.options.learning_rate
+        )
 
     def follow(self, optimizer: torch.optim.Optimizer, losses: Sequence[float]) -> bool:
-        begins = no_longer_falls(losses, self.options.patience) and not optimizer.param_groups[0]["averaging"]
+        begins = (
+            no_longer_falls(losses, self.options.patience)
+            and not optimizer.param_groups[0]["averaging"]
+        )
         for group in optimizer.param_groups:
             group["averaging"] = group["averaging"] or begins
         return begins
@@ -57,7 +64,10 @@ def no_longer_falls(losses: Sequence[float], patience: int) -> bool:
         5 4 3 3.5 3.2 3.1   true: 3.1 is compared with 5, 4 and 3
     """
     finite = [loss if math.isfinite(loss) else math.inf for loss in losses]
-    return any(loss > best for loss, best in zip(finite[patience + 1 :], accumulate(finite, min), strict=False))
+    return any(
+        loss > best
+        for loss, best in zip(finite[patience + 1 :], accumulate(finite, min), strict=False)
+    )
 
 
 class _AveragedSGD(torch.optim.SGD):
@@ -68,7 +78,10 @@ class _AveragedSGD(torch.optim.SGD):
         averaged = [p for group in self.param_groups if group["averaging"] for p in group["params"]]
         for parameter in averaged:
             if not self.state[parameter]:
-                self.state[parameter] = {AVERAGE: parameter.detach().clone(), "averaged": torch.tensor(1.0)}
+                self.state[parameter] = {
+                    AVERAGE: parameter.detach().clone(),
+                    "averaged": torch.tensor(1.0),
+                }
         loss: float | None = super().step(closure)
         for parameter in averaged:
             state = self.state[parameter]

@@ -52,7 +52,9 @@ class Regularizer(Hook):
         for flat, _ in self._trained.flats:
             self.create(flat, self.keys)
             for piece in self._trained.layout.own(flat):
-                anchored = self.anchor(piece.name, piece.of(flat.detach()), piece.start, fresh=piece.name in fresh)
+                anchored = self.anchor(
+                    piece.name, piece.of(flat.detach()), piece.start, fresh=piece.name in fresh
+                )
                 for key, values in anchored._asdict().items():
                     piece.of(self.of[flat][key]).copy_(values)
 

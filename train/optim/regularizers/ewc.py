@@ -34,7 +34,9 @@ class Ewc(Regularizer):
     def anchor(self, name: str, weight: Tensor, start: int, *, fresh: bool) -> Anchored:
         if fresh and f"fisher/{name}" not in self._names:
             return Anchored(torch.zeros_like(weight), torch.zeros_like(weight))
-        anchor, fisher = (self._read(f"{kind}/{name}", weight, start) for kind in ("weight", "fisher"))
+        anchor, fisher = (
+            self._read(f"{kind}/{name}", weight, start) for kind in ("weight", "fisher")
+        )
         return Anchored(anchor, fisher * self.options.strength)
 
     @cached_property
@@ -46,7 +48,9 @@ class Ewc(Regularizer):
         try:
             return safe_open(path, framework="pt")
         except (OSError, SafetensorError) as error:
-            raise IntegrityError(f"{path}: {error}; write it again with clozeline fisher") from error
+            raise IntegrityError(
+                f"{path}: {error}; write it again with clozeline fisher"
+            ) from error
 
     @cached_property
     def _names(self) -> frozenset[str]:
@@ -56,8 +60,12 @@ class Ewc(Regularizer):
         where = f"regularizer.fisher: {self.options.fisher}"
         stop = start + len(weight)
         if key not in self._names:
-            raise ConfigurationError(f"{where} has no {key}; measure the run that this one begins from")
+            raise ConfigurationError(
+                f"{where} has no {key}; measure the run that this one begins from"
+            )
         values: Tensor = self._file.get_tensor(key).flatten()[start:stop]
         if len(values) != len(weight):
-            raise ConfigurationError(f"{where}: {key} ends before element {stop}; it is another model's")
+            raise ConfigurationError(
+                f"{where}: {key} ends before element {stop}; it is another model's"
+            )
         return values.to(weight)

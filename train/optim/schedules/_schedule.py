@@ -40,7 +40,9 @@ class Schedule(ABC):
     def __init__(self, options: ScheduleOptions, steps: int) -> None:
         self.options = options
         self.steps = steps
-        self.warmup = options.warmup if isinstance(options.warmup, int) else round(options.warmup * steps)
+        self.warmup = (
+            options.warmup if isinstance(options.warmup, int) else round(options.warmup * steps)
+        )
 
     def __call__(self, step: int) -> float:
         """Return the multiplier in 0..1 for a step, counted from 1; after the horizon it keeps its last value."""

@@ -29,7 +29,9 @@ class SlantedTriangular(Schedule):
 
         def __post_init__(self) -> None:
             if self.warmup and self.rise != _RISE:
-                raise ValueError(f"rise: has no effect with warmup {self.warmup}: remove one of the two")
+                raise ValueError(
+                    f"rise: has no effect with warmup {self.warmup}: remove one of the two"
+                )
 
     options: Options
 

@@ -31,7 +31,11 @@ class Wsd(Schedule):
 
     def after_warmup(self, step: int) -> float:
         begin = self.options.decay_from
-        begin = self.steps - math.floor(self.steps * self.options.decay) if begin is None else min(begin, self.steps)
+        begin = (
+            self.steps - math.floor(self.steps * self.options.decay)
+            if begin is None
+            else min(begin, self.steps)
+        )
         first = max(self.warmup, begin)
         passed = max(0, step - first) / max(1, self.steps - first)
         return 1.0 - (1.0 - self.options.final) * math.sqrt(passed)

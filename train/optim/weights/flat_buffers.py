@@ -40,11 +40,15 @@ class Layout:
     part in each exchange, also one whose flat is only padding.
     """
 
-    def __init__(self, flats: Sequence[Tensor], by_rank: Sequence[Sequence[Sequence[Segment]]], rank: int) -> None:
+    def __init__(
+        self, flats: Sequence[Tensor], by_rank: Sequence[Sequence[Sequence[Segment]]], rank: int
+    ) -> None:
         """Index the segments [rank][flat]; one entry if every rank holds everything."""
         self.rank = rank
         self.size = len(by_rank)
-        self._of = {flat: [list(of_rank[index]) for of_rank in by_rank] for index, flat in enumerate(flats)}
+        self._of = {
+            flat: [list(of_rank[index]) for of_rank in by_rank] for index, flat in enumerate(flats)
+        }
         self._cuts = {flat: _cut(flat.numel(), of_rank[rank]) for flat, of_rank in self._of.items()}
         self._indices: dict[tuple[Tensor, ...], Tensor] = {}
         self._sizes: dict[tuple[Tensor, ...], Tensor] = {}
@@ -59,7 +63,13 @@ class Layout:
 
     def shapes(self, *flats: Tensor) -> dict[str, tuple[int, ...]]:
         """Return the shapes of the parameters in flats or their peers on other ranks, sorted by name."""
-        return dict(sorted({s.name: s.shape for flat in flats for of_rank in self._of[flat] for s in of_rank}.items()))
+        return dict(
+            sorted(
+                {
+                    s.name: s.shape for flat in flats for of_rank in self._of[flat] for s in of_rank
+                }.items()
+            )
+        )
 
     def pieces(self, flats: Sequence[Tensor], tensors: Sequence[Tensor]) -> list[Tensor]:
         """Return views of this rank's segments, in the order of `own`, in tensors as long as the flats.
@@ -88,9 +98,13 @@ class Layout:
             return sums
         if (key := tuple(flats)) not in self._indices:
             names = {name: index for index, name in enumerate(self.shapes(*flats))}
-            self._indices[key] = torch.tensor([names[s.name] for s in self.own(*flats)], device=sums.device).long()
+            self._indices[key] = torch.tensor(
+                [names[s.name] for s in self.own(*flats)], device=sums.device
+            ).long()
         indices = self._indices[key]
-        totals = sums.new_zeros(len(self.shapes(*flats)), sums.size(1)).index_copy_(0, indices, sums)
+        totals = sums.new_zeros(len(self.shapes(*flats)), sums.size(1)).index_copy_(
+            0, indices, sums
+        )
         return self.total(totals).index_select(0, indices)
 
     def whole_sizes(self, flats: Sequence[Tensor]) -> Tensor:
@@ -125,5 +139,7 @@ def _cut(length: int, segments: Sequence[Segment]) -> tuple[list[int], list[int]
 def local_layout(groups: Sequence[dict[str, Any]]) -> Layout:
     """Return the layout of parameters that are flats themselves, named by index."""
     flats = [parameter for group in groups for parameter in group["params"]]
-    own = [[Segment(f"{n:06d}", tuple(p.shape), p, "", 0, 0, p.numel())] for n, p in enumerate(flats)]
+    own = [
+        [Segment(f"{n:06d}", tuple(p.shape), p, "", 0, 0, p.numel())] for n, p in enumerate(flats)
+    ]
     return Layout(flats, [own], 0)

@@ -40,10 +40,21 @@ def parameter_groups(
         for kind, decay in (("matrix", weight_decay), ("decay", weight_decay), ("no_decay", 0.0)):
             for rate in (1.0, *sorted({*rates.values()} - {1.0})):
                 name = f"{kind}{'' if rate == 1.0 else '.fast'}{ending}"
-                group = {"name": name, "weight_decay": decay, "depth": depth, "rate": rate, "params": []}
+                group = {
+                    "name": name,
+                    "weight_decay": decay,
+                    "depth": depth,
+                    "rate": rate,
+                    "params": [],
+                }
                 groups[depth, kind, rate] = group
     # assign each trainable parameter
-    tables = {id(p) for module in model.modules() if isinstance(module, nn.Embedding) for p in module.parameters()}
+    tables = {
+        id(p)
+        for module in model.modules()
+        if isinstance(module, nn.Embedding)
+        for p in module.parameters()
+    }
     for name, parameter in model.named_parameters():
         dimensions = len(full_shape(parameter))
         if dimensions == 0:

@@ -61,7 +61,9 @@ class DistillationLoss(nn.Module):
     layers: Mapping[int, int] = MappingProxyType({})
     """Layers that are compared: the student's to the teacher's, 0 for embeddings."""
 
-    def __init__(self, options: LossOptions, student: ModelConfig, teacher: ModelConfig | None) -> None:
+    def __init__(
+        self, options: LossOptions, student: ModelConfig, teacher: ModelConfig | None
+    ) -> None:
         super().__init__()
         self.options = options
         for side, model in (("student", student), ("teacher", teacher)):
@@ -102,7 +104,9 @@ class DistillationLoss(nn.Module):
         """Return the distance of each token, fp32 [B, T], from tensors of a layer of both by kind, `reads`."""
         raise NotImplementedError
 
-    def forward(self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor], weights: Tensor) -> Tensor:
+    def forward(
+        self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor], weights: Tensor
+    ) -> Tensor:
         """Return the weighted sum of the loss, an fp32 scalar: of the distances of all layers.
 
         Args:
@@ -136,7 +140,9 @@ class DistillationLoss(nn.Module):
             )
 
 
-def map_layers(layers: Mapping[int, int], student: int, teacher: int, key: str, first: int = 1) -> dict[int, int]:
+def map_layers(
+    layers: Mapping[int, int], student: int, teacher: int, key: str, first: int = 1
+) -> dict[int, int]:
     """Return a map from layers of the student to those of the teacher, in the order of the student's.
 
     Without one it is the uniform map g(m) = m x teacher / student of TinyBERT (arXiv 1909.10351), rounded down.
@@ -155,12 +161,23 @@ def map_layers(layers: Mapping[int, int], student: int, teacher: int, key: str, 
         >>> map_layers({}, 4, 12, "layers")
         {1: 3, 2: 6, 3: 9, 4: 12}
     """
-    for side, named, count in (("student", layers.keys(), student), ("teacher", layers.values(), teacher)):
+    for side, named, count in (
+        ("student", layers.keys(), student),
+        ("teacher", layers.values(), teacher),
+    ):
         if beyond := sorted(layer for layer in named if not first <= layer <= count):
-            raise ConfigurationError(f"{key}: the {side} has the layers {first} to {count}, got {beyond[0]}")
-    return dict(sorted(layers.items())) or {layer: layer * teacher // student for layer in range(1, student + 1)}
+            raise ConfigurationError(
+                f"{key}: the {side} has the layers {first} to {count}, got {beyond[0]}"
+            )
+    return dict(sorted(layers.items())) or {
+        layer: layer * teacher // student for layer in range(1, student + 1)
+    }
 
 
 def project(student: ModelConfig, teacher: ModelConfig) -> nn.Module:
     """Return a trainable map from the student's states to the teacher's width; the identity if they are equal."""
-    return nn.Identity() if student.dim == teacher.dim else nn.Linear(student.dim, teacher.dim, bias=False)
+    return (
+        nn.Identity()
+        if student.dim == teacher.dim
+        else nn.Linear(student.dim, teacher.dim, bias=False)
+    )

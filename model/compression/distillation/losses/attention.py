@@ -22,11 +22,17 @@ class Attention(DistillationLoss):
     compares_heads: ClassVar = True
     reads = ("attention", "visible")
 
-    def __init__(self, options: LayerMapOptions, student: ModelConfig, teacher: ModelConfig) -> None:
+    def __init__(
+        self, options: LayerMapOptions, student: ModelConfig, teacher: ModelConfig
+    ) -> None:
         super().__init__(options, student, teacher)
-        self.layers = map_layers(options.layers, student.layers, teacher.layers, "distil.losses.attention.layers")
+        self.layers = map_layers(
+            options.layers, student.layers, teacher.layers, "distil.losses.attention.layers"
+        )
 
     def distance(self, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Tensor:
         visible = ours["visible"] & theirs["visible"]  # [B or 1, 1, T, T]
         squares = (ours["attention"] - theirs["attention"].float()).square() * visible
-        return squares.sum(-1).mean(1) / visible.sum(-1).clamp(min=1)[:, 0]  # mean over keys and heads
+        return (
+            squares.sum(-1).mean(1) / visible.sum(-1).clamp(min=1)[:, 0]
+        )  # mean over keys and heads

@@ -35,7 +35,9 @@ class Relations(DistillationLoss):
     Options: ClassVar = RelationOptions
     reads_attention: ClassVar = True
 
-    def __init__(self, options: RelationOptions, student: ModelConfig, teacher: ModelConfig) -> None:
+    def __init__(
+        self, options: RelationOptions, student: ModelConfig, teacher: ModelConfig
+    ) -> None:
         super().__init__(options, student, teacher)
         there = options.teacher_layer or teacher.layers
         if there > teacher.layers:
@@ -47,7 +49,10 @@ class Relations(DistillationLoss):
         self.layers = {student.layers: there}
         self.heads = options.relation_heads or teacher.attention_heads
         for side, model in (("student", student), ("teacher", teacher)):
-            heads = {model.attention_heads if name == "queries" else model.key_value_heads for name in self.of}
+            heads = {
+                model.attention_heads if name == "queries" else model.key_value_heads
+                for name in self.of
+            }
             for width in sorted(count * model.head_width for count in heads):
                 if width % self.heads:
                     raise ConfigurationError(
@@ -55,14 +60,18 @@ class Relations(DistillationLoss):
                         f"{side}, {width} wide: set it to a divisor of the widths of both models"
                     )
 
-    def forward(self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor], weights: Tensor) -> Tensor:
+    def forward(
+        self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor], weights: Tensor
+    ) -> Tensor:
         ((here, there),) = self.layers.items()
         visible = student[f"visible_{here}"] & teacher[f"visible_{there}"]
         total = weights.new_zeros(())
         for name in self.of:
             ours = _log_relations(student[f"{name}_{here}"], self.heads, visible)
             theirs = _log_relations(teacher[f"{name}_{there}"], self.heads, visible)
-            divergence = F.kl_div(ours, theirs, log_target=True, reduction="none").sum(-1)  # [B, heads, T]
+            divergence = F.kl_div(ours, theirs, log_target=True, reduction="none").sum(
+                -1
+            )  # [B, heads, T]
             total = total + (divergence.mean(1) * weights).sum()
         return total
 

@@ -38,7 +38,9 @@ class Scores(DistillationLoss):
     Options: ClassVar = ScoreOptions
     live: ClassVar = False
 
-    def __init__(self, options: ScoreOptions, student: ModelConfig, teacher: ModelConfig | None) -> None:
+    def __init__(
+        self, options: ScoreOptions, student: ModelConfig, teacher: ModelConfig | None
+    ) -> None:
         super().__init__(options, student, teacher)
         self.temperature = options.temperature
         self.how = options.how
@@ -53,7 +55,9 @@ class Scores(DistillationLoss):
     def of_teacher(self) -> frozenset[str]:
         return frozenset() if self.stored else self.of_student
 
-    def forward(self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor], weights: Tensor) -> Tensor:
+    def forward(
+        self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor], weights: Tensor
+    ) -> Tensor:
         rows = len(weights)  # a head that also counts correct labels computes its logits again
         logits = student[f"logits_{self.head}"][:rows].float() / self.temperature
         if self.stored:
@@ -63,8 +67,12 @@ class Scores(DistillationLoss):
             if len(ids):  # a batch without labels has one row of logits that weighs nothing
                 divergence = _divergence_from_stored(logits, ids, stored, rest=self.how == "top")
         else:
-            theirs = (teacher[f"logits_{self.head}"][:rows].float() / self.temperature).log_softmax(-1)
-            divergence = F.kl_div(logits.log_softmax(-1), theirs, log_target=True, reduction="none").sum(-1)
+            theirs = (teacher[f"logits_{self.head}"][:rows].float() / self.temperature).log_softmax(
+                -1
+            )
+            divergence = F.kl_div(
+                logits.log_softmax(-1), theirs, log_target=True, reduction="none"
+            ).sum(-1)
         return self.temperature**2 * (divergence * weights).sum()
 
 
@@ -101,9 +109,12 @@ def _find_head(named: str | None, student: ModelConfig, teacher: ModelConfig | N
     fitting = [
         name
         for name, options in student.heads.items()
-        if has_label_logits(HEADS.load_class(name), options) and (teacher is None or name in teacher.heads)
+        if has_label_logits(HEADS.load_class(name), options)
+        and (teacher is None or name in teacher.heads)
     ]
-    expected = "distil.losses.scores.head: expected the name of a head with classes that both models have"
+    expected = (
+        "distil.losses.scores.head: expected the name of a head with classes that both models have"
+    )
     name = choose_head(named, fitting, expected)
     if teacher is not None:
         ours = student.heads[name]

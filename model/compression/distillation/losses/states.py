@@ -5,7 +5,11 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from clozeline.model.compression.distillation.losses import DistillationLoss, LayerMapOptions, LossOptions
+from clozeline.model.compression.distillation.losses import (
+    DistillationLoss,
+    LayerMapOptions,
+    LossOptions,
+)
 from clozeline.model.compression.distillation.losses._distillation_loss import map_layers, project
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -19,7 +23,9 @@ class States(DistillationLoss):
     Options: ClassVar[type[LossOptions]] = LayerMapOptions
     by_layer: ClassVar = True
 
-    def __init__(self, options: LayerMapOptions, student: ModelConfig, teacher: ModelConfig) -> None:
+    def __init__(
+        self, options: LayerMapOptions, student: ModelConfig, teacher: ModelConfig
+    ) -> None:
         super().__init__(options, student, teacher)
         key = "distil.losses.states.layers"
         self.layers = map_layers(options.layers, student.layers, teacher.layers, key, first=0)

@@ -16,7 +16,9 @@ from tests.model.checkpoints import published
 from tests.model.checkpoints._conversion.test_task_heads import saved, task_rows
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),  # peft reads it
+    pytest.mark.filterwarnings(
+        "ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"
+    ),  # peft reads it
 ]
 ROUNDING = 1e-5
 TASK = {"regression": "classification"}
@@ -34,14 +36,20 @@ def headed(folder, case, kind):
     model = build_checkpoint(read_checkpoint(folder))
     if kind == "lm":
         return theirs, model, []
-    trained = [name for name, _ in model.named_parameters() if name.startswith("heads.")]  # no table tied to one
+    trained = [
+        name for name, _ in model.named_parameters() if name.startswith("heads.")
+    ]  # no table tied to one
     disturbed(torch.nn.ParameterList(model.get_parameter(name) for name in trained), seed=2)
     return theirs, model, trained
 
 
 def checkpoint_with(folder, model):
     """The checkpoint of a folder with the weights of a model."""
-    weights = {name: tensor.detach() for name, tensor in model.named_parameters() if not name.startswith("adapters.")}
+    weights = {
+        name: tensor.detach()
+        for name, tensor in model.named_parameters()
+        if not name.startswith("adapters.")
+    }
     return dataclasses.replace(read_checkpoint(folder), tensors=weights)
 
 
@@ -49,7 +57,8 @@ def write(folder, export):
     folder.mkdir()
     (folder / "adapter_config.json").write_text(json.dumps(export.config))
     save_file(
-        {name: tensor.contiguous() for name, tensor in export.tensors.items()}, folder / "adapter_model.safetensors"
+        {name: tensor.contiguous() for name, tensor in export.tensors.items()},
+        folder / "adapter_model.safetensors",
     )
     return folder
 
@@ -62,8 +71,14 @@ def loaded(folder, theirs):
         warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*")
         model = library.PeftModel.from_pretrained(theirs, folder)
     again = model.load_adapter(folder, adapter_name="default")
-    missing = [name for name in again.missing_keys if "lora_" in name or "modules_to_save" in name or "prompt" in name]
-    unexpected = [name for name in again.unexpected_keys if name != "prompt_embeddings"]  # peft loads it apart
+    missing = [
+        name
+        for name in again.missing_keys
+        if "lora_" in name or "modules_to_save" in name or "prompt" in name
+    ]
+    unexpected = [
+        name for name in again.unexpected_keys if name != "prompt_embeddings"
+    ]  # peft loads it apart
     assert (missing, unexpected) == ([], [])
     return model.eval()
 
@@ -85,7 +100,9 @@ def compared(folder, case, kind, /, name, change=None, **keys):
     """
     theirs, model, trained = headed(folder / "base", case, kind)
     ours, their, valid = (
-        published.rows(theirs) if kind in ("lm", "masked_lm") else task_rows(theirs, TASK.get(kind, kind))
+        published.rows(theirs)
+        if kind in ("lm", "masked_lm")
+        else task_rows(theirs, TASK.get(kind, kind))
     )
     alone = scores(model, ours)
     add_adapter(model, "own", {"name": name, **keys})
@@ -95,7 +112,9 @@ def compared(folder, case, kind, /, name, change=None, **keys):
         change(model.adapters)
     export = export_adapter(checkpoint_with(folder / "base", model), model.adapters["own"], trained)
     found = scores(model, ours)
-    expected = their_scores(loaded(write(folder / "adapter", export), theirs), their, valid, found.shape)
+    expected = their_scores(
+        loaded(write(folder / "adapter", export), theirs), their, valid, found.shape
+    )
     at = valid if found.ndim == 3 else ...
     wrong = (found - expected)[at].abs().max() / expected[at].abs().max().clamp(min=1.0)
     return wrong, (found - alone)[at].abs().max(), export
@@ -123,7 +142,12 @@ def test_an_adapter_gives_the_same_scores(tmp_path, case, kind, name, keys):
 @pytest.mark.parametrize("rank_stabilized", [False, True], ids=["alpha / r", "alpha / root of r"])
 def test_the_scale_of_joined_maps_is_that_of_each(tmp_path, rank_stabilized):
     """GPT-2 has queries and values in one map, whose rank is then the sum, and `up` in one of its own."""
-    keys = {"rank": 2, "alpha": 3.0, "targets": ["query", "value", "up"], "rank_stabilized": rank_stabilized}
+    keys = {
+        "rank": 2,
+        "alpha": 3.0,
+        "targets": ["query", "value", "up"],
+        "rank_stabilized": rank_stabilized,
+    }
     wrong, moved, export = compared(tmp_path, "gpt2", "lm", "lora", **keys)
     assert wrong <= ROUNDING
     assert moved > 1e-2
@@ -138,7 +162,13 @@ def test_the_scale_of_joined_maps_is_that_of_each(tmp_path, rank_stabilized):
         ("bert", "classification", "bottleneck", {"width": 3}, "cannot be exported to peft"),
         ("bert", "classification", "bitfit", {}, "export_model merges bitfit into"),
         ("bert", "classification", "prefix", {}, "expected a decoder of type gpt2 or llama"),
-        ("gpt2", "tagging", "prefix", {}, "expected a head lm, classification or regression, got tagging"),
+        (
+            "gpt2",
+            "tagging",
+            "prefix",
+            {},
+            "expected a head lm, classification or regression, got tagging",
+        ),
         ("bert", "classification", "prompt", {}, "heads of entire rows read them"),
         ("xlnet", "classification", "lora", {}, "is no linear map in a model of type xlnet"),
     ],
@@ -156,7 +186,9 @@ def test_other_trained_parameters_are_refused(tmp_path):
     add_adapter(model, "own", "lora")
     with pytest.raises(ConfigurationError, match=r"family.tokens.weight were trained with it"):
         export_adapter(
-            checkpoint_with(tmp_path / "base", model), model.adapters["own"], [*trained, "family.tokens.weight"]
+            checkpoint_with(tmp_path / "base", model),
+            model.adapters["own"],
+            [*trained, "family.tokens.weight"],
         )
 
 

@@ -8,13 +8,20 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from clozeline.errors import ConfigurationError, WeightsError
-from clozeline.model.checkpoints import build_checkpoint, export_adapter, import_adapter, read_checkpoint
+from clozeline.model.checkpoints import (
+    build_checkpoint,
+    export_adapter,
+    import_adapter,
+    read_checkpoint,
+)
 from tests.model.adapters.adapted_models import disturbed, peft, scores
 from tests.model.checkpoints import published
 from tests.model.checkpoints._conversion.test_adapter_export import ROUNDING, their_scores
 from tests.model.checkpoints._conversion.test_task_heads import saved, task_rows
 
-pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"
+)  # peft
 GPT2 = {"target_modules": ["c_attn", "c_fc"], "fan_in_fan_out": True}
 LINEAR = {"bert": ["query", "value"], "llama": ["q_proj", "v_proj", "down_proj"], "t5": ["q", "v"]}
 
@@ -22,10 +29,16 @@ LINEAR = {"bert": ["query", "value"], "llama": ["q_proj", "v_proj", "down_proj"]
 def trained(folder, case, kind, config):
     """A base in a folder, and a peft model on it, whose adapter has been disturbed, saved in another folder."""
     headed = kind not in ("lm", "masked_lm")
-    theirs = saved(folder / "base", case, kind) if headed else published.saved(folder / "base", case)
+    theirs = (
+        saved(folder / "base", case, kind) if headed else published.saved(folder / "base", case)
+    )
     model = peft().get_peft_model(theirs, config)
     fresh = [p for name, p in model.named_parameters() if "lora_B" in name]
-    fresh += [p for name, p in model.named_parameters() if "modules_to_save" in name or "prompt_encoder" in name]
+    fresh += [
+        p
+        for name, p in model.named_parameters()
+        if "modules_to_save" in name or "prompt_encoder" in name
+    ]
     disturbed(torch.nn.ParameterList(fresh))
     model.save_pretrained(folder / "adapter")
     return model.eval()
@@ -34,15 +47,23 @@ def trained(folder, case, kind, config):
 def export_again(checkpoint):
     """The tensors and the configuration of an export of an imported adapter."""
     model = build_checkpoint(checkpoint)
-    tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if not name.startswith("adapters.")}
-    base = dataclasses.replace(checkpoint, config=dataclasses.replace(checkpoint.config, adapter=None), tensors=tensors)
+    tensors = {
+        name: tensor
+        for name, tensor in checkpoint.tensors.items()
+        if not name.startswith("adapters.")
+    }
+    base = dataclasses.replace(
+        checkpoint, config=dataclasses.replace(checkpoint.config, adapter=None), tensors=tensors
+    )
     (adapter,) = model.adapters.values()
     return export_adapter(base, adapter, checkpoint.trained)
 
 
 def imported(folder, theirs, kind):
     """The checkpoint with the adapter, whose scores are those of peft."""
-    ours, their, valid = published.rows(theirs) if kind in ("lm", "masked_lm") else task_rows(theirs, kind)
+    ours, their, valid = (
+        published.rows(theirs) if kind in ("lm", "masked_lm") else task_rows(theirs, kind)
+    )
     checkpoint = import_adapter(folder / "adapter", read_checkpoint(folder / "base"))
     model = build_checkpoint(checkpoint)
     found = scores(model, ours)
@@ -70,8 +91,15 @@ def check(folder, theirs, kind, *, same=True):
     [
         ("bert", {"target_modules": ["query", "value"]}),
         ("gpt2", GPT2),
-        ("gpt2", GPT2 | {"rank_pattern": {"c_attn": 5, r"h\.0\.mlp\.c_fc": 3}, "alpha_pattern": {"c_fc": 7}}),
-        ("llama", {"target_modules": LINEAR["llama"], "use_rslora": True, "rank_pattern": {"q_proj": 3}}),
+        (
+            "gpt2",
+            GPT2
+            | {"rank_pattern": {"c_attn": 5, r"h\.0\.mlp\.c_fc": 3}, "alpha_pattern": {"c_fc": 7}},
+        ),
+        (
+            "llama",
+            {"target_modules": LINEAR["llama"], "use_rslora": True, "rank_pattern": {"q_proj": 3}},
+        ),
         ("t5", {"target_modules": ["q", "v"], "layers_to_transform": [0]}),
         ("modernbert", {"target_modules": ["Wqkv", "Wi"]}),
         ("phi3", {"target_modules": ["qkv_proj", "gate_up_proj"]}),
@@ -80,7 +108,9 @@ def check(folder, theirs, kind, *, same=True):
 )
 def test_lora_of_peft(tmp_path, case, keys):
     kind = "masked_lm" if case in ("bert", "modernbert") else "lm"
-    export = check(tmp_path, trained(tmp_path, case, kind, peft().LoraConfig(r=2, lora_alpha=5, **keys)), kind)
+    export = check(
+        tmp_path, trained(tmp_path, case, kind, peft().LoraConfig(r=2, lora_alpha=5, **keys)), kind
+    )
     assert export.config["use_rslora"] == keys.get("use_rslora", False)
     again = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
     assert (export.config["r"], export.config["lora_alpha"]) == (again["r"], again["lora_alpha"])
@@ -112,17 +142,25 @@ def test_a_prompt_of_peft(tmp_path, case, task):
 @pytest.mark.parametrize("bare", [False, True], ids=["headed", "bare"])
 def test_the_trained_head_goes_with_it(tmp_path, case, task, kind, bare):
     names = {"distilbert": ["q_lin"], "gpt2": ["c_attn"], "bert": ["query"]}[case]
-    heads = {"distilbert": ["pre_classifier", "classifier"], "gpt2": ["score"]}.get(case, ["classifier"])
+    heads = {"distilbert": ["pre_classifier", "classifier"], "gpt2": ["score"]}.get(
+        case, ["classifier"]
+    )
     heads = ["qa_outputs"] if kind == "span" else heads
     config = peft().LoraConfig(
-        task_type=task, r=2, target_modules=names, modules_to_save=[*heads], fan_in_fan_out=case == "gpt2"
+        task_type=task,
+        r=2,
+        target_modules=names,
+        modules_to_save=[*heads],
+        fan_in_fan_out=case == "gpt2",
     )
     theirs = trained(tmp_path, case, kind, config)
     if bare:
         name = published.peer_of(case).name
         published.edit_config(tmp_path / "base", architectures=[name], id2label=None, label2id=None)
         tensors = load_file(tmp_path / "base" / "model.safetensors")
-        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(tuple(heads))}
+        tensors = {
+            name: tensor for name, tensor in tensors.items() if not name.startswith(tuple(heads))
+        }
         save_file(tensors, tmp_path / "base" / "model.safetensors", {"format": "pt"})
     assert check(tmp_path, theirs, kind).config["modules_to_save"] == sorted(heads)
     if not bare or kind == "span":
@@ -131,7 +169,9 @@ def test_the_trained_head_goes_with_it(tmp_path, case, task, kind, bare):
     checkpoint = import_adapter(tmp_path / "adapter", read_checkpoint(tmp_path / "base"))
     ((name, head),) = checkpoint.config.heads.items()
     labels = tuple(f"class {number}" for number in range(head.classes))
-    config = dataclasses.replace(checkpoint.config, heads={name: dataclasses.replace(head, labels=labels)})
+    config = dataclasses.replace(
+        checkpoint.config, heads={name: dataclasses.replace(head, labels=labels)}
+    )
     export = export_again(dataclasses.replace(checkpoint, config=config))
     save_file(export.tensors, tmp_path / "adapter" / "adapter_model.safetensors", export.metadata)
     again = import_adapter(tmp_path / "adapter", read_checkpoint(tmp_path / "base"))
@@ -145,7 +185,9 @@ def test_the_trained_head_goes_with_it(tmp_path, case, task, kind, bare):
 def test_a_trained_table_is_refused_and_that_of_the_base_is_read(tmp_path, tied, heads):
     """Also where the folder holds a tied projection with the same values."""
     names = ["embed_tokens", *heads]
-    config = peft().LoraConfig(task_type="CAUSAL_LM", r=2, target_modules=["q_proj"], modules_to_save=names)
+    config = peft().LoraConfig(
+        task_type="CAUSAL_LM", r=2, target_modules=["q_proj"], modules_to_save=names
+    )
     theirs = published.saved(tmp_path / "base", "qwen3", tie_word_embeddings=tied)
     model = peft().get_peft_model(theirs, config)
     disturbed(torch.nn.ParameterList(p for name, p in model.named_parameters() if "lora_B" in name))
@@ -154,7 +196,9 @@ def test_a_trained_table_is_refused_and_that_of_the_base_is_read(tmp_path, tied,
     path = tmp_path / "adapter" / "adapter_model.safetensors"
     tables = {name: 1.5 * tensor for name, tensor in load_file(path).items() if "lora" not in name}
     save_file(load_file(path) | tables, path)
-    with pytest.raises(WeightsError, match=r"(embed_tokens|lm_head).weight was trained with the adapter"):
+    with pytest.raises(
+        WeightsError, match=r"(embed_tokens|lm_head).weight was trained with the adapter"
+    ):
         import_adapter(tmp_path / "adapter", read_checkpoint(tmp_path / "base"))
 
 
@@ -164,7 +208,11 @@ def test_a_trained_head_on_the_table_of_the_base_is_read(tmp_path):
     theirs = published.saved(tmp_path / "base", "bert", tie_word_embeddings=True)
     config = peft().LoraConfig(r=2, target_modules=["query"], modules_to_save=["predictions"])
     model = peft().get_peft_model(theirs, config)
-    own = [p for name, p in model.named_parameters() if p.requires_grad and "decoder.weight" not in name]
+    own = [
+        p
+        for name, p in model.named_parameters()
+        if p.requires_grad and "decoder.weight" not in name
+    ]
     disturbed(torch.nn.ParameterList(own))
     model.save_pretrained(tmp_path / "adapter")
     imported(tmp_path, model.eval(), "masked_lm")
@@ -183,7 +231,9 @@ def test_a_prompt_whose_states_the_head_reads_is_refused(tmp_path, case, kind, t
 @pytest.fixture
 def stored(tmp_path):
     """A folder of peft that a test damages, and its base."""
-    trained(tmp_path, "bert", "masked_lm", peft().LoraConfig(r=2, target_modules=["query", "value"]))
+    trained(
+        tmp_path, "bert", "masked_lm", peft().LoraConfig(r=2, target_modules=["query", "value"])
+    )
     return tmp_path / "adapter", read_checkpoint(tmp_path / "base")
 
 
@@ -194,8 +244,14 @@ def stored(tmp_path):
         ({"bias": "all"}, "bias: 'all' also changes the base"),
         ({"init_lora_weights": "pissa"}, "init_lora_weights: 'pissa' also changes the base"),
         ({"alora_invocation_tokens": [3]}, "alora_invocation_tokens: expected none, got"),
-        ({"target_modules": ["query", "value", "key"]}, "modules have no tensors: .*key.*: take another copy"),
-        ({"task_type": "SEQ_CLS"}, "needs its tensor classifier.weight: name it in modules_to_save"),
+        (
+            {"target_modules": ["query", "value", "key"]},
+            "modules have no tensors: .*key.*: take another copy",
+        ),
+        (
+            {"task_type": "SEQ_CLS"},
+            "needs its tensor classifier.weight: name it in modules_to_save",
+        ),
     ],
 )
 def test_what_ours_cannot_compute_is_refused(stored, changes, message):
@@ -207,13 +263,19 @@ def test_what_ours_cannot_compute_is_refused(stored, changes, message):
 
 
 def test_a_head_of_another_shape_is_refused(tmp_path):
-    config = peft().LoraConfig(task_type="SEQ_CLS", r=2, target_modules=["q_lin"], modules_to_save=["classifier"])
+    config = peft().LoraConfig(
+        task_type="SEQ_CLS", r=2, target_modules=["q_lin"], modules_to_save=["classifier"]
+    )
     trained(tmp_path, "distilbert", "classification", config)
     path = tmp_path / "adapter" / "adapter_model.safetensors"
     tensors = load_file(path)
-    (name,) = (name for name in tensors if name.endswith("classifier.weight") and "pre_" not in name)
+    (name,) = (
+        name for name in tensors if name.endswith("classifier.weight") and "pre_" not in name
+    )
     save_file(tensors | {name: tensors[name][:, :-1].contiguous()}, path)
-    with pytest.raises(WeightsError, match=r"of another shape than config\.json implies: .*classifier"):
+    with pytest.raises(
+        WeightsError, match=r"of another shape than config\.json implies: .*classifier"
+    ):
         import_adapter(tmp_path / "adapter", read_checkpoint(tmp_path / "base"))
 
 
@@ -223,9 +285,14 @@ def test_damaged_tensors_are_refused(stored):
     before = load_file(path)
     first = next(name for name in before if "lora_B" in name)
     other = {
-        "lora_B.weight is missing": {name: tensor for name, tensor in before.items() if name != first},
-        "tensors that no head has: encoder.more": before | {"base_model.model.encoder.more": torch.ones(2)},
-        "is no linear map of the body": {n.replace("query", "querry"): tensor for n, tensor in before.items()},
+        "lora_B.weight is missing": {
+            name: tensor for name, tensor in before.items() if name != first
+        },
+        "tensors that no head has: encoder.more": before
+        | {"base_model.model.encoder.more": torch.ones(2)},
+        "is no linear map of the body": {
+            n.replace("query", "querry"): tensor for n, tensor in before.items()
+        },
         "outputs and .* in this base, the adapter is for 3 and": before | {first: torch.ones(3, 2)},
         "are nan or infinite": before | {first: before[first] * float("nan")},
     }
@@ -234,7 +301,9 @@ def test_damaged_tensors_are_refused(stored):
         with pytest.raises((ConfigurationError, WeightsError), match=message):
             import_adapter(folder, base)
     path.rename(folder / "adapter_model.bin")
-    with pytest.raises(WeightsError, match=r"adapter_model.bin is pickled, and is never loaded: .*save_pretrained"):
+    with pytest.raises(
+        WeightsError, match=r"adapter_model.bin is pickled, and is never loaded: .*save_pretrained"
+    ):
         import_adapter(folder, base)
     (folder / "adapter_config.json").unlink()
     with pytest.raises(ConfigurationError, match="expected a folder that peft saved"):

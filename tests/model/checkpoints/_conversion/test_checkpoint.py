@@ -29,9 +29,15 @@ def refused(folder, kind=WeightsError):
 
 
 EDITS = {
-    "missing": (lambda t: {n: v for n, v in t.items() if n != NORM}, f"1 tensors are missing: {NORM}"),
+    "missing": (
+        lambda t: {n: v for n, v in t.items() if n != NORM},
+        f"1 tensors are missing: {NORM}",
+    ),
     "half a head": (lambda t: {n: v for n, v in t.items() if n != DENSE}, DENSE),
-    "unknown": (lambda t: t | {"bert.encoder.layer.0.extra.weight": torch.zeros(2)}, "bert.encoder.layer.0.extra.weig"),
+    "unknown": (
+        lambda t: t | {"bert.encoder.layer.0.extra.weight": torch.zeros(2)},
+        "bert.encoder.layer.0.extra.weig",
+    ),
     "shape": (lambda t: t | {NORM: torch.ones(3)}, f"{NORM}: expected ["),
     "nan": (lambda t: t | {NORM: t[NORM] * float("nan")}, f"{NORM}: "),
     "integers": (lambda t: t | {NORM: t[NORM].to(torch.int8)}, "torch.int8"),
@@ -68,7 +74,10 @@ def test_copies_of_a_tied_tensor_must_be_equal_and_one_is_enough(folder, name):
     whole = read_checkpoint(folder)
     edit_tensors(folder, lambda tensors: tensors | {name: tensors[source].clone()})
     assert read_checkpoint(folder).notes == ()
-    edit_tensors(folder, lambda tensors: {other: value for other, value in tensors.items() if other != source})
+    edit_tensors(
+        folder,
+        lambda tensors: {other: value for other, value in tensors.items() if other != source},
+    )
     alone = read_checkpoint(folder)
     assert all(torch.equal(alone.tensors[name], tensor) for name, tensor in whole.tensors.items())
     edit_tensors(folder, lambda tensors: tensors | {source: tensors[name] + 1e-6})
@@ -78,7 +87,10 @@ def test_copies_of_a_tied_tensor_must_be_equal_and_one_is_enough(folder, name):
 def test_a_body_alone_has_no_head_and_what_is_not_read_is_said(folder):
     edit_config(folder, new_switch=7)
     more = {"bert.pooler.dense.bias": torch.zeros(4)}
-    edit_tensors(folder, lambda tensors: {n: t for n, t in tensors.items() if not n.startswith("cls.")} | more)
+    edit_tensors(
+        folder,
+        lambda tensors: {n: t for n, t in tensors.items() if not n.startswith("cls.")} | more,
+    )
     checkpoint = read_checkpoint(folder)
     assert {name.split(".")[0] for name in checkpoint.absent} == {"heads"}
     pooler, head, keys = checkpoint.notes
@@ -105,6 +117,11 @@ def test_a_model_on_the_tensors_of_a_checkpoint_is_the_model(family, tied):
     dense = odd_checkpoint(family, tied=tied)
     model = build_checkpoint(dense)
     assert torch.equal(logits(model, batch_for(family)), logits(model_of(dense), batch_for(family)))
-    assert all(parameter.data_ptr() == dense.tensors[name].data_ptr() for name, parameter in model.named_parameters())
-    half = replace(dense, tensors={name: tensor.bfloat16() for name, tensor in dense.tensors.items()})
+    assert all(
+        parameter.data_ptr() == dense.tensors[name].data_ptr()
+        for name, parameter in model.named_parameters()
+    )
+    half = replace(
+        dense, tensors={name: tensor.bfloat16() for name, tensor in dense.tensors.items()}
+    )
     assert {parameter.dtype for parameter in build_checkpoint(half).parameters()} == {torch.float32}

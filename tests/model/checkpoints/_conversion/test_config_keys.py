@@ -15,7 +15,11 @@ from tests.model.small_models import small_config
 def test_training_does_not_count():
     config = small_config("encoder")
     other = replace(
-        config, dropout=DropoutConfig(hidden=0.5), init=InitConfig(std=0.5), heads={"lm": 2.0}, vocab_multiple=64
+        config,
+        dropout=DropoutConfig(hidden=0.5),
+        init=InitConfig(std=0.5),
+        heads={"lm": 2.0},
+        vocab_multiple=64,
     )
     assert differences(config, other) == {}
 
@@ -27,7 +31,9 @@ def test_every_switch_counts_and_defaults_written_out_are_the_defaults():
     written = replace(config, head_dim=6, kv_heads=4, emb_dim=24, qk_scale=6**-0.5)
     assert computation(config) == computation(written)
     assert differences(config, replace(config, eps=1e-6)) == {"eps": (1e-5, 1e-6)}
-    assert differences(config, replace(config, position=PositionConfig(offset=2))) == {"position.offset": (0, 2)}
+    assert differences(config, replace(config, position=PositionConfig(offset=2))) == {
+        "position.offset": (0, 2)
+    }
     assert differences(rope, replace(rope, position=PositionConfig(kind="rope", maximum=9))) == {}
 
 
@@ -40,5 +46,9 @@ def test_layers_with_a_window_have_two_spellings_and_others_are_refused():
     assert differences(config, replace(config, local=LocalConfig(window=2, global_every=1))) == {}
     other = replace(config, local=LocalConfig(window=2, layer_types=kinds[::-1][1:] + kinds[:1]))
     assert differences(replace(config, local=period), other).keys() == {"local.layer_types"}
-    with pytest.raises(ConfigurationError, match="layer_types: expected full_attention or sliding_attention"):
-        read_layer_types("qwen2", {"num_hidden_layers": 1, "layer_types": ["chunked_attention"]}, bool)
+    with pytest.raises(
+        ConfigurationError, match="layer_types: expected full_attention or sliding_attention"
+    ):
+        read_layer_types(
+            "qwen2", {"num_hidden_layers": 1, "layer_types": ["chunked_attention"]}, bool
+        )

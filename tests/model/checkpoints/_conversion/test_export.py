@@ -5,7 +5,12 @@ import torch
 import transformers
 
 from clozeline.errors import ConfigurationError, WeightsError
-from clozeline.model.checkpoints import Checkpoint, export_checkpoint, parameter_shapes, read_checkpoint
+from clozeline.model.checkpoints import (
+    Checkpoint,
+    export_checkpoint,
+    parameter_shapes,
+    read_checkpoint,
+)
 from tests.model.checkpoints.published import edit_config, saved
 from tests.model.small_models import VOCABULARY, built
 
@@ -13,7 +18,9 @@ from tests.model.small_models import VOCABULARY, built
 def checkpoint_of(model, **changes):
     """Return the parameters of a training run: parameters with rows that pad the vocabulary."""
     tensors = {name: parameter.detach() for name, parameter in model.named_parameters()}
-    return replace(Checkpoint(model.config, VOCABULARY, tensors, {"pad_token_id": 0}, None, ()), **changes)
+    return replace(
+        Checkpoint(model.config, VOCABULARY, tensors, {"pad_token_id": 0}, None, ()), **changes
+    )
 
 
 def test_rows_that_pad_the_vocabulary_are_cut_off():
@@ -21,7 +28,10 @@ def test_rows_that_pad_the_vocabulary_are_cut_off():
     export = export_checkpoint(checkpoint_of(model))
     assert export.config["model_type"] == "bert"
     assert export.config["vocab_size"] == VOCABULARY
-    table, bias = (export.tensors[name] for name in ("bert.embeddings.word_embeddings.weight", "cls.predictions.bias"))
+    table, bias = (
+        export.tensors[name]
+        for name in ("bert.embeddings.word_embeddings.weight", "cls.predictions.bias")
+    )
     assert torch.equal(table, model.family.tokens.weight[:VOCABULARY])
     assert bias.shape == (VOCABULARY,)
 
@@ -31,14 +41,19 @@ def test_rows_that_pad_the_vocabulary_are_cut_off():
     [
         ("bert", {}),
         ("electra", {"emb_dim": 8}),
-        ("megatron-bert", {"norm_place": "pre", "final_norm": True, "emb_norm": False, "eps": 1e-12}),
+        (
+            "megatron-bert",
+            {"norm_place": "pre", "final_norm": True, "emb_norm": False, "eps": 1e-12},
+        ),
         ("roberta", {"position": {"kind": "learned", "maximum": 30, "offset": 2}}),
     ],
 )
 def test_a_model_without_segment_types_gets_a_row_of_zeros(tmp_path, model_type, keys):
     model = built("encoder", **{"type_vocab_size": 0, "eps": 1e-12, **keys}).double()
     ids = torch.randint(3, VOCABULARY, (2, 9), generator=torch.Generator().manual_seed(0))
-    export = export_checkpoint(checkpoint_of(model, token_ids={"pad_token_id": 1}), model_type=model_type)
+    export = export_checkpoint(
+        checkpoint_of(model, token_ids={"pad_token_id": 1}), model_type=model_type
+    )
     kind = getattr(transformers, export.config["architectures"][0])
     theirs = kind(transformers.AutoConfig.for_model(**export.config)).double().eval()
     assert theirs.load_state_dict(export.tensors, strict=False).unexpected_keys == []
@@ -47,28 +62,40 @@ def test_a_model_without_segment_types_gets_a_row_of_zeros(tmp_path, model_type,
     assert not row.any()
     with torch.no_grad():
         expected = theirs(input_ids=ids).logits
-        batch = {"input_ids": ids, "position_ids": torch.arange(9).expand(2, 9), "lengths": torch.tensor([9, 9])}
+        batch = {
+            "input_ids": ids,
+            "position_ids": torch.arange(9).expand(2, 9),
+            "lengths": torch.tensor([9, 9]),
+        }
         [found] = model.logits(batch).values()
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
 
 
 def test_a_head_of_another_type_is_refused():
     model = built("encoder", heads={"lm": 1.0})
-    known = (
-        "has the heads masked_lm or masked_lm and sentence or sentence, this one lm: export some of them, or the body"
-    )
+    known = "has the heads masked_lm or masked_lm and sentence or sentence, this one lm: export some of them, or the body"
     with pytest.raises(ConfigurationError, match=known):
         export_checkpoint(checkpoint_of(model))
-    assert export_checkpoint(checkpoint_of(model), body_alone=True).config["architectures"] == ["BertModel"]
+    assert export_checkpoint(checkpoint_of(model), body_alone=True).config["architectures"] == [
+        "BertModel"
+    ]
 
 
 @pytest.mark.parametrize(
     ("case", "head", "words"),
     [
-        ("bert", {"transform": False}, "transform: expected true in a model of type bert, got false"),
+        (
+            "bert",
+            {"transform": False},
+            "transform: expected true in a model of type bert, got false",
+        ),
         ("eurobert", {"transform": True}, "transform: expected false in a model of type eurobert"),
         ("eurobert", {"bias": False}, "bias: expected true in a model of type eurobert"),
-        ("phi", {"projection": "linear"}, "projection: expected biased in a model of type phi, got linear"),
+        (
+            "phi",
+            {"projection": "linear"},
+            "projection: expected biased in a model of type phi, got linear",
+        ),
     ],
 )
 def test_a_head_that_the_type_does_not_have_is_refused(tmp_path, case, head, words):
@@ -78,15 +105,24 @@ def test_a_head_that_the_type_does_not_have_is_refused(tmp_path, case, head, wor
     config = replace(whole.config, heads={name: replace(own, **head)})
     known = parameter_shapes(config, VOCABULARY)
     with pytest.raises(ConfigurationError, match=words):
-        export_checkpoint(replace(whole, config=config, tensors={n: t for n, t in whole.tensors.items() if n in known}))
+        export_checkpoint(
+            replace(
+                whole, config=config, tensors={n: t for n, t in whole.tensors.items() if n in known}
+            )
+        )
 
 
 def test_a_factor_that_is_no_root_of_a_whole_number_has_no_type(tmp_path):
     saved(tmp_path, "gemma2")
     checkpoint = read_checkpoint(tmp_path)
     assert export_checkpoint(checkpoint).config["query_pre_attn_scalar"] == 7
-    with pytest.raises(ConfigurationError, match=r"gemma2, the nearest, differs: model\.qk_scale: expected"):
-        export_checkpoint(replace(checkpoint, config=replace(checkpoint.config, qk_scale=0.3)), model_type="gemma2")
+    with pytest.raises(
+        ConfigurationError, match=r"gemma2, the nearest, differs: model\.qk_scale: expected"
+    ):
+        export_checkpoint(
+            replace(checkpoint, config=replace(checkpoint.config, qk_scale=0.3)),
+            model_type="gemma2",
+        )
 
 
 def test_a_body_cannot_be_exported_with_a_head(tmp_path):
@@ -99,7 +135,10 @@ def test_a_body_cannot_be_exported_with_a_head(tmp_path):
 def test_the_class_follows_from_the_heads_in_any_order():
     weights = {"sentence": 0.5, "masked_lm": 1.0}
     export = export_checkpoint(checkpoint_of(built("encoder", heads=weights)))
-    assert (export.config["architectures"], export.loader) == (["BertForPreTraining"], "AutoModelForPreTraining")
+    assert (export.config["architectures"], export.loader) == (
+        ["BertForPreTraining"],
+        "AutoModelForPreTraining",
+    )
     body = export_checkpoint(checkpoint_of(built("encoder", heads=weights)), body_alone=True)
     assert body.tensors.keys() >= {"pooler.dense.weight", "embeddings.LayerNorm.bias"}
     assert not any("predictions" in name or "relationship" in name for name in body.tensors)
@@ -107,7 +146,9 @@ def test_the_class_follows_from_the_heads_in_any_order():
 
 def test_ids_are_written_even_where_there_are_none(tmp_path):
     """A class has defaults of its own, such as 50256, that lie outside a small vocabulary."""
-    config = export_checkpoint(checkpoint_of(built("decoder"), token_ids={"eos_token_id": 3}), model_type="llama")
+    config = export_checkpoint(
+        checkpoint_of(built("decoder"), token_ids={"eos_token_id": 3}), model_type="llama"
+    )
     assert config.config["bos_token_id"] is None
     assert config.config["eos_token_id"] == 3
     assert config.generation == {"eos_token_id": 3}
@@ -119,7 +160,10 @@ def test_ids_are_written_even_where_there_are_none(tmp_path):
 
 @pytest.mark.parametrize(
     ("model_type", "changes", "expected"),
-    [("gpt2", {"n_positions": 48}, {"n_ctx": 48}), ("modernbert", {"norm_eps": 1e-4}, {"layer_norm_eps": 1e-4})],
+    [
+        ("gpt2", {"n_positions": 48}, {"n_ctx": 48}),
+        ("modernbert", {"norm_eps": 1e-4}, {"layer_norm_eps": 1e-4}),
+    ],
 )
 def test_keys_that_llama_cpp_reads_are_written(tmp_path, model_type, changes, expected):
     """The converter knows the length and the epsilon by these names alone."""

@@ -19,7 +19,11 @@ def labels(count):
         ("ForSequenceClassification", labels(3), ("classification", 3, False)),
         ("ForSequenceClassification", {}, ("classification", 2, False)),
         ("ForSequenceClassification", labels(1), ("regression", 1, False)),
-        ("ForSequenceClassification", {**labels(1), "problem_type": "regression"}, ("regression", 1, False)),
+        (
+            "ForSequenceClassification",
+            {**labels(1), "problem_type": "regression"},
+            ("regression", 1, False),
+        ),
         (
             "ForSequenceClassification",
             {**labels(1), "problem_type": "single_label_classification"},
@@ -45,7 +49,11 @@ def test_the_head_follows_from_the_class_and_its_labels(ending, plain, expected)
 @pytest.mark.parametrize(
     ("ending", "plain", "message"),
     [
-        ("ForSequenceClassification", {**labels(3), "problem_type": "regression"}, "regression of 3 numbers"),
+        (
+            "ForSequenceClassification",
+            {**labels(3), "problem_type": "regression"},
+            "regression of 3 numbers",
+        ),
         ("ForQuestionAnswering", labels(3), "expected 2 labels"),
         ("ForTokenClassification", {"id2label": {"1": "a", "2": "b"}}, "id2label: expected names"),
     ],
@@ -64,7 +72,9 @@ def test_a_head_of_another_package_has_no_class(monkeypatch):
     endings.cache_clear()
     monkeypatch.setattr(type(HEADS), "available", lambda _: ["classification", "focal"])
     own = HEADS.load_class
-    monkeypatch.setattr(type(HEADS), "load_class", lambda _, name: Focal if name == "focal" else own(name))
+    monkeypatch.setattr(
+        type(HEADS), "load_class", lambda _, name: Focal if name == "focal" else own(name)
+    )
     try:
         assert endings() == {"classification": "ForSequenceClassification"}
     finally:

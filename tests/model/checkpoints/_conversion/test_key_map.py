@@ -4,7 +4,12 @@ import pytest
 import torch
 import transformers
 
-from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, map_of_type, read_checkpoint
+from clozeline.model.checkpoints import (
+    build_checkpoint,
+    export_checkpoint,
+    map_of_type,
+    read_checkpoint,
+)
 from tests.contracts import cases_about
 from tests.matrices import mark_slow_but
 from tests.model.checkpoints import parity
@@ -39,12 +44,16 @@ USUAL = [(case, number % 2) for number, case in enumerate(CLASSES)]
 SEEDS = mark_slow_but(USUAL, [(case, seed) for seed in range(8) for case in CLASSES])
 
 
-@pytest.mark.parametrize(("case", "seed"), cases_about(MODEL_TYPES, SEEDS, lambda one: type_of(one[0])))
+@pytest.mark.parametrize(
+    ("case", "seed"), cases_about(MODEL_TYPES, SEEDS, lambda one: type_of(one[0]))
+)
 def test_in_and_out_again(case, seed, tmp_path):
     """Our logits, losses, gradients and continuations are theirs; what goes out again is what came in."""
     theirs = saved(tmp_path / "in", case, seed)
     checkpoint, _, again = in_and_out(tmp_path, theirs)
-    assert {note.partition(":")[0] for note in checkpoint.notes} <= {"not read, no part of the model"}
+    assert {note.partition(":")[0] for note in checkpoint.notes} <= {
+        "not read, no part of the model"
+    }
     model = build_checkpoint(checkpoint)
     assert difference(model, theirs) < CLOSE
     assert parity.logits_apart(again, theirs, tuple(model.heads)) < CLOSE
@@ -86,7 +95,9 @@ def test_a_new_file_is_a_new_type(tmp_path):
 @pytest.mark.parametrize("model_type", cases_about(MODEL_TYPES, BARE, type_of))
 def test_a_body_comes_in_and_goes_out_again(model_type, seed, tmp_path):
     """The class without a head, with the pooler that some have."""
-    settings = transformers.CONFIG_MAPPING[model_type](**options(model_type, seed), attn_implementation="eager")
+    settings = transformers.CONFIG_MAPPING[model_type](
+        **options(model_type, seed), attn_implementation="eager"
+    )
     theirs = filled(map_of_type(model_type).classes.bare, settings)
     theirs.save_pretrained(tmp_path / "in")
     in_and_out(tmp_path, theirs, body_alone=True)
@@ -102,11 +113,16 @@ def test_the_body_alone(case, tmp_path):
     theirs = saved(tmp_path / "in", case)
     checkpoint = read_checkpoint(tmp_path / "in")
     export = export_checkpoint(checkpoint, body_alone=True)
-    model, report = loaded(export_to(tmp_path / "out", export), export.loader, **export.loader_options)
+    model, report = loaded(
+        export_to(tmp_path / "out", export), export.loader, **export.loader_options
+    )
     assert (type(model).__name__, report) == (map_of_type(type_of(case)).classes.bare, {})
     tensors = read_checkpoint(tmp_path / "out").tensors
     if checkpoint.config.architecture != "encoder_decoder":
-        assert same(tensors, {name: tensor for name, tensor in checkpoint.tensors.items() if name in tensors})
+        assert same(
+            tensors,
+            {name: tensor for name, tensor in checkpoint.tensors.items() if name in tensors},
+        )
     ours, their, _ = rows(theirs)
     family = build_checkpoint(checkpoint).family
     valid = their["attention_mask"].bool()
@@ -116,7 +132,9 @@ def test_the_body_alone(case, tmp_path):
             hidden = family.encoder(source, ours["position_ids"], None, valid[:, None, None])
         else:
             hidden = family(ours)
-        states = model(**{name: rows for name, rows in their.items() if "decoder" not in name}).last_hidden_state
+        states = model(
+            **{name: rows for name, rows in their.items() if "decoder" not in name}
+        ).last_hidden_state
     assert apart(hidden, states, valid) < CLOSE
 
 
@@ -134,7 +152,9 @@ def test_rows_padded_on_the_left(case, seed, tmp_path):
         (logits,) = model.logits(ours).values()
         expected = theirs(**their).logits
         assert apart(logits, expected, valid) < CLOSE, "is it one that DEPENDS_ON_PADDING?"
-        (blind,) = model.logits({name: value for name, value in ours.items() if name != "left_padding"}).values()
+        (blind,) = model.logits(
+            {name: value for name, value in ours.items() if name != "left_padding"}
+        ).values()
         assert apart(blind, expected, valid) > 10 * CLOSE
 
 

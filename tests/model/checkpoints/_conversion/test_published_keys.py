@@ -107,9 +107,13 @@ def test_each_key_of_a_class_is_read_as_the_class_reads_it_or_named(tmp_path, mo
             model = build_checkpoint(checkpoint)
             export = export_checkpoint(checkpoint)
             assert difference(model, changed) < 1e-4, (key, value)
-            again, report = loaded(export_to(tmp_path / f"{key} {number}", export), export.config["architectures"][0])
+            again, report = loaded(
+                export_to(tmp_path / f"{key} {number}", export), export.config["architectures"][0]
+            )
             assert (report, difference(model, again) < 1e-4) == ({}, True), (key, value)
-            written = {other for other in content if export.config.get(other, value) != content[other]}
+            written = {
+                other for other in content if export.config.get(other, value) != content[other]
+            }
             assert written <= {"architectures"}, (key, value)
             seen += 1
     assert seen > 8
@@ -124,7 +128,9 @@ def test_a_run_changes_what_it_trains(tmp_path):
     rows = content["vocab_size"] + 2
     width = content["hidden_size"]
     larger = dict(checkpoint.tensors)
-    larger["family.tokens.weight"] = torch.cat([larger["family.tokens.weight"], torch.ones(2, width)])
+    larger["family.tokens.weight"] = torch.cat(
+        [larger["family.tokens.weight"], torch.ones(2, width)]
+    )
     larger["heads.masked_lm.projection.bias"] = torch.zeros(rows)
     ids = {"pad_token_id": 3, "eos_token_id": None, "sep_token_id": rows - 1}
     trained = Checkpoint(checkpoint.config, rows, larger, ids, None, ())

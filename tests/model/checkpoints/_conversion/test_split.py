@@ -14,14 +14,18 @@ from tests.model.small_models import batch_for, built
 CLASSES = {"generator": "ElectraForMaskedLM", "discriminator": "ElectraForPreTraining"}
 
 
-@pytest.mark.parametrize("changes", [{"vocab_multiple": 64}, DISENTANGLED], ids=["all", "disentangled"])
+@pytest.mark.parametrize(
+    "changes", [{"vocab_multiple": 64}, DISENTANGLED], ids=["all", "disentangled"]
+)
 def test_both_models_compute_what_the_run_does(tmp_path, changes):
     network = network_for(**changes)
     tensors = batch_for("replaced_tokens")
     parts = split(checkpoint_of(network))
     assert parts.keys() == CLASSES.keys()
     with torch.no_grad():
-        expected = network.logits({name: value for name, value in tensors.items() if name != "sample_words"})
+        expected = network.logits(
+            {name: value for name, value in tensors.items() if name != "sample_words"}
+        )
         valid = torch.arange(11) < tensors["lengths"][:, None]
         for (name, part), head in zip(parts.items(), ("masked_lm", "token"), strict=True):
             export = export_checkpoint(part)
@@ -31,7 +35,9 @@ def test_both_models_compute_what_the_run_does(tmp_path, changes):
             found = logits if head == "masked_lm" else logits[..., None]
             assert (found - expected[head])[valid].abs().max() < 1e-5
             if "vocab_multiple" not in changes:
-                assert torch.allclose(build_checkpoint(part).logits(tensors)[head], expected[head], atol=1e-5)
+                assert torch.allclose(
+                    build_checkpoint(part).logits(tensors)[head], expected[head], atol=1e-5
+                )
 
 
 def test_a_disentangled_run_of_deberta_leaves_as_two(tmp_path):
@@ -68,10 +74,14 @@ def test_heads_without_a_class_leave_with_the_body_alone():
 
 def test_some_heads_leave_without_the_others(tmp_path):
     """SpanBERT's boundary head has no class of transformers; the one beside it has."""
-    network = built("encoder", heads={"masked_lm": 1.0, "span_boundary": 0.5}, tied=False, eps=1e-12)
+    network = built(
+        "encoder", heads={"masked_lm": 1.0, "span_boundary": 0.5}, tied=False, eps=1e-12
+    )
     whole = checkpoint_of(network)
     tensors = batch_for("encoder")
-    with pytest.raises(ConfigurationError, match="this one masked_lm and span_boundary: export some of them"):
+    with pytest.raises(
+        ConfigurationError, match="this one masked_lm and span_boundary: export some of them"
+    ):
         export_checkpoint(whole)
     export = export_checkpoint(with_heads(whole, ["masked_lm"]))
     model, report = loaded(export_to(tmp_path / "out", export), export.loader)
@@ -80,5 +90,7 @@ def test_some_heads_leave_without_the_others(tmp_path):
     with torch.no_grad():
         logits = model(input_ids=tensors["input_ids"], attention_mask=valid.long()).logits
         assert (logits - network.logits(tensors)["masked_lm"])[valid].abs().max() < 1e-5
-    with pytest.raises(ConfigurationError, match="expected some of masked_lm, span_boundary, got lm"):
+    with pytest.raises(
+        ConfigurationError, match="expected some of masked_lm, span_boundary, got lm"
+    ):
         with_heads(whole, ["lm"])

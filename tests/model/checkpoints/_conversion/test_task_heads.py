@@ -37,7 +37,10 @@ KINDS = ("classification", "tagging", "span", "multiple_choice")
 CHOICES = 3
 MAPS = {name: (map_of_type(name), *map_of_type(name).variants()) for name in TYPES}
 CASES = [
-    (name, kind) for name in TYPES for kind in KINDS if any(endings()[kind] in one.classes.tasks for one in MAPS[name])
+    (name, kind)
+    for name in TYPES
+    for kind in KINDS
+    if any(endings()[kind] in one.classes.tasks for one in MAPS[name])
 ]
 
 
@@ -51,7 +54,9 @@ def task_peer(model_type, kind, seed=0, **changes):
     named = {"id2label": dict(enumerate(LABELS)), "label2id": {"no": 0, "perhaps": 1, "yes": 2}}
     names = named if kind in ("classification", "tagging") else {}
     settings = transformers.CONFIG_MAPPING[model_type]
-    settings = settings(**(options(model_type, seed) | names | changes), attn_implementation="eager")
+    settings = settings(
+        **(options(model_type, seed) | names | changes), attn_implementation="eager"
+    )
     return filled(map_with(model_type, kind).classes.task_class(endings()[kind]).name, settings)
 
 
@@ -73,7 +78,9 @@ def task_rows(theirs, kind):
     valid = places < lengths[:, None]
     pad = theirs.config.pad_token_id
     ids = torch.randint(4, VOCABULARY, (3, 11), generator=draw)
-    ids[torch.arange(3), lengths - 1] = theirs.config.eos_token_id if theirs.config.is_encoder_decoder else 7
+    ids[torch.arange(3), lengths - 1] = (
+        theirs.config.eos_token_id if theirs.config.is_encoder_decoder else 7
+    )
     ids = ids.masked_fill(~valid, pad)
     ours = {"input_ids": ids, "position_ids": places, "lengths": lengths}
     their = {"input_ids": ids, "attention_mask": valid.long()}
@@ -83,7 +90,9 @@ def task_rows(theirs, kind):
         ours |= {"decoder_input_ids": shifted, "decoder_position_ids": places}
         their |= {"decoder_input_ids": shifted}
     if getattr(theirs.config, "n_langs", 1) > 1:
-        their["langs"] = ours["languages"] = torch.randint(0, theirs.config.n_langs, (3, 11), generator=draw)
+        their["langs"] = ours["languages"] = torch.randint(
+            0, theirs.config.n_langs, (3, 11), generator=draw
+        )
     return ours, their, valid
 
 
@@ -91,8 +100,14 @@ def choice_rows(theirs):
     """Two examples of three choices, each a row; theirs have an axis for the choices."""
     ours, their, _ = task_rows(theirs, "classification")
     order = torch.tensor([0, 1, -1, -1, 0, 1])
-    ours = {key: tensor[order] for key, tensor in ours.items()} | {"choices": torch.tensor([CHOICES, CHOICES])}
-    return ours, {key: tensor[order].unflatten(0, (2, CHOICES)) for key, tensor in their.items()}, None
+    ours = {key: tensor[order] for key, tensor in ours.items()} | {
+        "choices": torch.tensor([CHOICES, CHOICES])
+    }
+    return (
+        ours,
+        {key: tensor[order].unflatten(0, (2, CHOICES)) for key, tensor in their.items()},
+        None,
+    )
 
 
 def difference(model, theirs, kind):
@@ -119,7 +134,9 @@ def test_every_type_has_the_classes_that_transformers_has():
 
 @pytest.mark.parametrize(
     ("model_type", "kind", "seed"),
-    mark_slow_but([(*case, 0) for case in CASES[::2]], [(*case, seed) for case in CASES for seed in range(3)]),
+    mark_slow_but(
+        [(*case, 0) for case in CASES[::2]], [(*case, seed) for case in CASES for seed in range(3)]
+    ),
 )
 def test_scores_are_those_of_the_class_and_every_bit_comes_back(tmp_path, model_type, kind, seed):
     theirs = saved(tmp_path / "in", model_type, kind, seed)
@@ -128,7 +145,9 @@ def test_scores_are_those_of_the_class_and_every_bit_comes_back(tmp_path, model_
     assert list(checkpoint.config.heads) == [kind]
     assert difference(build_checkpoint(checkpoint), theirs, kind) < 1e-5
     assert difference(build_checkpoint(checkpoint), again, kind) < 1e-5
-    assert export.config.get("problem_type") == ("single_label_classification" if kind == "classification" else None)
+    assert export.config.get("problem_type") == (
+        "single_label_classification" if kind == "classification" else None
+    )
     if kind in ("classification", "tagging"):
         assert checkpoint.config.heads[kind].labels == tuple(LABELS)
         assert again.config.id2label == dict(enumerate(LABELS))
@@ -137,7 +156,9 @@ def test_scores_are_those_of_the_class_and_every_bit_comes_back(tmp_path, model_
 
 @pytest.mark.parametrize("model_type", [name for name, kind in CASES if kind == "classification"])
 def test_one_label_is_a_number(tmp_path, model_type):
-    theirs = saved(tmp_path, model_type, "classification", id2label={0: "score"}, label2id={"score": 0})
+    theirs = saved(
+        tmp_path, model_type, "classification", id2label={0: "score"}, label2id={"score": 0}
+    )
     checkpoint = read_checkpoint(tmp_path)
     assert list(checkpoint.config.heads) == ["regression"]
     assert difference(build_checkpoint(checkpoint), theirs, "regression") < 1e-5
@@ -156,7 +177,9 @@ def test_the_scale_of_numbers_is_folded_into_the_class(tmp_path, model_type):
     heads = {"regression": replace(head, target_scale=(mean, 4.5))}
     plain = build_checkpoint(checkpoint)
     scaled = replace(checkpoint, config=replace(checkpoint.config, heads=heads))
-    named = map_with(model_type, "classification").classes.task_class("ForSequenceClassification").name
+    named = (
+        map_with(model_type, "classification").classes.task_class("ForSequenceClassification").name
+    )
     theirs, report = loaded(export_to(tmp_path / "out", export_checkpoint(scaled)), named)
     assert not report
     assert difference(build_checkpoint(scaled), theirs, "regression") < 1e-5
@@ -168,20 +191,46 @@ def test_the_scale_of_numbers_is_folded_into_the_class(tmp_path, model_type):
 
 
 READ = [
-    ("roberta", "classification", {"problem_type": "multi_label_classification"}, {"multi_label": True}),
+    (
+        "roberta",
+        "classification",
+        {"problem_type": "multi_label_classification"},
+        {"multi_label": True},
+    ),
     ("bert", "classification", {"classifier_dropout": 0.3}, {"dropout": 0.3, "input_dropout": 0.0}),
-    ("roberta", "classification", {"classifier_dropout": 0.3}, {"dropout": 0.3, "input_dropout": 0.3}),
-    ("distilbert", "classification", {"seq_classif_dropout": 0.3}, {"dropout": 0.3, "input_dropout": 0.0}),
+    (
+        "roberta",
+        "classification",
+        {"classifier_dropout": 0.3},
+        {"dropout": 0.3, "input_dropout": 0.3},
+    ),
+    (
+        "distilbert",
+        "classification",
+        {"seq_classif_dropout": 0.3},
+        {"dropout": 0.3, "input_dropout": 0.0},
+    ),
     ("deberta", "classification", {"cls_dropout": 0.3}, {"dropout": 0.3, "input_dropout": 0.0}),
     ("bart", "classification", {"classifier_dropout": 0.3}, {"dropout": 0.3, "input_dropout": 0.3}),
-    ("albert", "classification", {"classifier_dropout_prob": 0.3}, {"dropout": 0.3, "input_dropout": 0.0}),
+    (
+        "albert",
+        "classification",
+        {"classifier_dropout_prob": 0.3},
+        {"dropout": 0.3, "input_dropout": 0.0},
+    ),
     ("roberta", "multiple_choice", {"classifier_dropout": 0.3}, {"dropout": None}),
-    *(("modernbert", "classification", {"classifier_pooling": pool}, {"pool": pool}) for pool in ("cls", "mean")),
+    *(
+        ("modernbert", "classification", {"classifier_pooling": pool}, {"pool": pool})
+        for pool in ("cls", "mean")
+    ),
     *(
         ("eurobert", "classification", {"classifier_pooling": theirs}, {"pool": pool})
         for theirs, pool in (("late", "late"), ("mean", "mean"), ("bos", "cls"))
     ),
-    *(("deberta-v2", "classification", {"pooler_hidden_act": a}, {"hidden": a}) for a in ("gelu", "tanh", "relu")),
+    *(
+        ("deberta-v2", "classification", {"pooler_hidden_act": a}, {"hidden": a})
+        for a in ("gelu", "tanh", "relu")
+    ),
     *(
         (
             "xlm",
@@ -221,7 +270,9 @@ def test_keys_of_heads_come_in_and_go_out(tmp_path, model_type, kind, keys, head
 )
 def test_other_summaries_are_refused(tmp_path, model_type, kind, changes):
     saved(tmp_path, model_type, kind, **changes)
-    with pytest.raises(ConfigurationError, match=f"{min(changes)}: expected .*, got {min(changes.values())!r}"):
+    with pytest.raises(
+        ConfigurationError, match=f"{min(changes)}: expected .*, got {min(changes.values())!r}"
+    ):
         read_checkpoint(tmp_path)
 
 
@@ -242,9 +293,21 @@ def test_the_body_of_a_tagger_with_the_distances_of_t5(tmp_path, model_type):
 @pytest.mark.parametrize(
     ("kind", "changes", "message"),
     [
-        ("classification", {"id2label": {"0": "a", "2": "b"}}, "id2label: expected names of the numbers from 0 on"),
-        ("classification", {"problem_type": "regression"}, "regression of 3 numbers at once is not built"),
-        ("span", {"id2label": {"0": "a", "1": "b", "2": "c"}}, "2 labels, first and last position, got 3"),
+        (
+            "classification",
+            {"id2label": {"0": "a", "2": "b"}},
+            "id2label: expected names of the numbers from 0 on",
+        ),
+        (
+            "classification",
+            {"problem_type": "regression"},
+            "regression of 3 numbers at once is not built",
+        ),
+        (
+            "span",
+            {"id2label": {"0": "a", "1": "b", "2": "c"}},
+            "2 labels, first and last position, got 3",
+        ),
         (
             "tagging",
             {"id2label": {"0": "a", "1": "b"}, "label2id": None},
@@ -260,7 +323,9 @@ def test_labels_that_are_not_built_are_refused(tmp_path, kind, changes, message)
         read_checkpoint(tmp_path)
     saved(tmp_path, "eurobert", "classification")
     edit_config(tmp_path, classifier_pooling="max")
-    with pytest.raises(ConfigurationError, match="classifier_pooling: expected one of late, mean, bos, got 'max'"):
+    with pytest.raises(
+        ConfigurationError, match="classifier_pooling: expected one of late, mean, bos, got 'max'"
+    ):
         read_checkpoint(tmp_path)
 
 
@@ -276,12 +341,18 @@ def test_a_reverse_that_is_none_is_said(tmp_path):
 
 @pytest.mark.parametrize(
     ("head", "key"),
-    [({"hidden": "tanh", "pool": "mean"}, "pool"), ({"hidden": "tanh", "bias": False}, "bias"), ({}, "hidden")],
+    [
+        ({"hidden": "tanh", "pool": "mean"}, "pool"),
+        ({"hidden": "tanh", "bias": False}, "bias"),
+        ({}, "hidden"),
+    ],
     ids=["pool", "bias", "hidden"],
 )
 def test_a_head_that_computes_something_else_is_refused(tmp_path, head, key):
     model = built("encoder", eps=1e-12, heads={"classification": {"classes": 3, **head}})
-    with pytest.raises(ConfigurationError, match=rf"classification\.{key}: expected .* in a model of type bert"):
+    with pytest.raises(
+        ConfigurationError, match=rf"classification\.{key}: expected .* in a model of type bert"
+    ):
         export_checkpoint(replace(checkpoint_of(model), model_type="bert"))
 
 
@@ -290,20 +361,28 @@ def test_a_pool_that_modernberts_class_has_not_is_refused(tmp_path, pool):
     saved(tmp_path, "modernbert", "classification")
     checkpoint = read_checkpoint(tmp_path)
     heads = {"classification": replace(checkpoint.config.heads["classification"], pool=pool)}
-    with pytest.raises(ConfigurationError, match=f'classification.pool: expected "cls" .*, got "{pool}"'):
+    with pytest.raises(
+        ConfigurationError, match=f'classification.pool: expected "cls" .*, got "{pool}"'
+    ):
         export_checkpoint(replace(checkpoint, config=replace(checkpoint.config, heads=heads)))
 
 
 def test_the_type_follows_from_the_head():
     found = {}
     for hidden in ("tanh", "gelu"):
-        model = built("encoder", eps=1e-12, heads={"classification": {"classes": 3, "hidden": hidden}})
+        model = built(
+            "encoder", eps=1e-12, heads={"classification": {"classes": 3, "hidden": hidden}}
+        )
         found[hidden] = export_checkpoint(checkpoint_of(model)).config["architectures"]
-    assert found == {"tanh": ["BertForSequenceClassification"], "gelu": ["ElectraForSequenceClassification"]}
+    assert found == {
+        "tanh": ["BertForSequenceClassification"],
+        "gelu": ["ElectraForSequenceClassification"],
+    }
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), mark_slow_but([case for case in CASES if "classification" in case][::2], CASES)
+    ("name", "kind"),
+    mark_slow_but([case for case in CASES if "classification" in case][::2], CASES),
 )
 def test_a_new_head_built_like_the_class_of_its_body_is_exported(tmp_path, name, kind):
     """A body of each type, a head that nobody described, a folder that transformers loads with the same scores."""
@@ -318,13 +397,17 @@ def test_a_new_head_built_like_the_class_of_its_body_is_exported(tmp_path, name,
     # MobileBERT's class reads the padding next to a token
     model.family.tokens.weight.data[source.token_ids["pad_token_id"]] = 0
     export = export_checkpoint(checkpoint_of(model, token_ids=source.token_ids))
-    theirs, remarks = loaded(export_to(tmp_path / "ours", export), export.config["architectures"][0])
+    theirs, remarks = loaded(
+        export_to(tmp_path / "ours", export), export.config["architectures"][0]
+    )
     assert remarks == {}
     assert difference(model, theirs, kind) < 1e-5
 
 
 def test_a_head_on_a_body_of_no_class_is_berts_pooler():
-    config = replace(built("encoder", head_dim=4).config, heads={"classification": {"hidden": "auto"}})
+    config = replace(
+        built("encoder", head_dim=4).config, heads={"classification": {"hidden": "auto"}}
+    )
     assert build_heads_of_class(config, {}).heads["classification"].hidden == "tanh"
 
 
@@ -343,4 +426,7 @@ def test_the_type_of_the_problem_is_written(tmp_path, model_type, name, options,
     checkpoint = read_checkpoint(tmp_path)
     config = replace(checkpoint.config, heads={name: options})
     key_map = map_with(model_type, "classification")
-    assert key_map.configuration.write(config, VOCABULARY, checkpoint.token_ids)["problem_type"] == problem
+    assert (
+        key_map.configuration.write(config, VOCABULARY, checkpoint.token_ids)["problem_type"]
+        == problem
+    )

@@ -45,7 +45,9 @@ def test_parts_with_an_index(tmp_path, kind):
     for number, name in enumerate(TENSORS):
         file = f"{stem}-{number}.{ending}"
         part = {name: TENSORS[name]}
-        save_file(part, tmp_path / file) if ending == "safetensors" else torch.save(part, tmp_path / file)
+        save_file(part, tmp_path / file) if ending == "safetensors" else torch.save(
+            part, tmp_path / file
+        )
         listed[name] = file
     index = tmp_path / f"{kind}.index.json"
     index.write_text(json.dumps({"metadata": {}, "weight_map": listed}))
@@ -140,7 +142,9 @@ def test_legacy_files_give_the_same_model(tmp_path):
     path = tmp_path / "model.safetensors"
     old = {}
     for name, tensor in load_file(path).items():
-        name = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+        name = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        )
         old[f"module.{name}"] = tensor
     old["module.bert.embeddings.position_ids"] = torch.arange(20)[None]
     path.unlink()
@@ -156,5 +160,7 @@ def test_one_value_that_is_not_finite_is_refused(value, dtype):
     tensors = {"fine": torch.ones(3, dtype=dtype), "empty": torch.ones(0, dtype=dtype)}
     refuse_invalid_values(tensors, "model.safetensors")
     tensors["wrong"] = torch.tensor([[1.0, -2.0], [value, 0.5]], dtype=dtype)
-    with pytest.raises(WeightsError, match=r"model\.safetensors: wrong: 1 of 4 values are nan or infinite"):
+    with pytest.raises(
+        WeightsError, match=r"model\.safetensors: wrong: 1 of 4 values are nan or infinite"
+    ):
         refuse_invalid_values(tensors, "model.safetensors")

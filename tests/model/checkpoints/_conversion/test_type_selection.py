@@ -16,7 +16,10 @@ TYPES = {
     "rembert": "rembert",
     "deberta_v": "deberta-v2",
     "deberta": "deberta",
-    **{family: family for family in ("bert", "modernbert", "mobilebert", "roberta", "gpt2", "llama", "t5", "bart")},
+    **{
+        family: family
+        for family in ("bert", "modernbert", "mobilebert", "roberta", "gpt2", "llama", "t5", "bart")
+    },
     "distilbert": "distilbert",
     "gpt1": "openai-gpt",
     "gpt3": "gpt2",
@@ -51,23 +54,41 @@ def test_the_head_decides_where_bodies_are_alike():
 
 
 def test_no_type_fits():
-    with pytest.raises(ConfigurationError, match=r"bert, the nearest, differs: model.norm_place: expected post"):
+    with pytest.raises(
+        ConfigurationError, match=r"bert, the nearest, differs: model.norm_place: expected post"
+    ):
         map_for(replace(load("bert_base"), norm_place="pre"), {})
     with pytest.raises(ConfigurationError, match=r"model\.family: expected decoder, got encoder"):
         map_for(load("bert_base"), {}, "gpt2")
 
 
-BERT = {"norm_place": "post", "final_norm": False, "emb_norm": True, "type_vocab_size": 2, "eps": 1e-12}
-PLAIN = {"norm": "layer", "gated": False, "kv_heads": None, "bias": {}, "position": {"kind": "learned"}}
+BERT = {
+    "norm_place": "post",
+    "final_norm": False,
+    "emb_norm": True,
+    "type_vocab_size": 2,
+    "eps": 1e-12,
+}
+PLAIN = {
+    "norm": "layer",
+    "gated": False,
+    "kv_heads": None,
+    "bias": {},
+    "position": {"kind": "learned"},
+}
 
 
 @pytest.mark.parametrize(
-    ("form", "keys", "name"), [("transformed", BERT, "BertLMHeadModel"), ("linear", {}, "GPT2LMHeadModel")]
+    ("form", "keys", "name"),
+    [("transformed", BERT, "BertLMHeadModel"), ("linear", {}, "GPT2LMHeadModel")],
 )
 def test_the_class_of_a_decoder_follows_from_its_head(form, keys, name):
     """A post-norm decoder with segment types is a BERT, a pre-norm one without them a GPT-2."""
     model = built("decoder", **PLAIN, **keys, activation="gelu", heads={"lm": {"projection": form}})
     assert export_checkpoint(checkpoint_of(model)).config["architectures"] == [name]
     plain = built("decoder", **PLAIN, **BERT, activation="gelu")
-    with pytest.raises(ConfigurationError, match=r"projection: expected transformed in a model of type .*, got linear"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"projection: expected transformed in a model of type .*, got linear",
+    ):
         export_checkpoint(checkpoint_of(plain))

@@ -15,7 +15,9 @@ TEACHER = {"teacher": "runs/teacher"}
 
 
 def test_a_configuration_is_read_again_as_it_was_written():
-    config = tiny(distil={**TEACHER, "losses": [{"name": "states", "layers": {1: 2, 0: 0}}, "attention"]})
+    config = tiny(
+        distil={**TEACHER, "losses": [{"name": "states", "layers": {1: 2, 0: 0}}, "attention"]}
+    )
     again = validate(type(config), to_plain(config), "again")
     assert again == config
     assert frozen(again) == frozen(config)
@@ -44,8 +46,14 @@ def test_without_a_teacher_in_memory_only_stored_scores_are_left():
             {"distil": {**TEACHER, "start": {"layers": [0, 1]}}, "model__init_from": "x"},
             "distil.start: model.init_from gives",
         ),
-        ({"distil": {**TEACHER, "losses": ["relations"]}, "compile": True}, "compile: distil's loss relations reads"),
-        ({"distil": TEACHER, "compile": True, "data__label_capacity": 8}, "data.label_capacity: distil's loss scores"),
+        (
+            {"distil": {**TEACHER, "losses": ["relations"]}, "compile": True},
+            "compile: distil's loss relations reads",
+        ),
+        (
+            {"distil": TEACHER, "compile": True, "data__label_capacity": 8},
+            "data.label_capacity: distil's loss scores",
+        ),
     ],
 )
 def test_refusals(changes, message):
@@ -84,7 +92,10 @@ def test_a_student_has_the_names_and_losses_of_its_model():
 def test_a_teacher_computes_what_is_compared_alone():
     """Neither heads whose labels a batch lacks nor logits that nothing reads."""
     heads = {"masked_lm": 1.0, "classification": {"classes": 2}}
-    for wanted, left in (({"logits_masked_lm"}, ["masked_lm"]), ({"state_0"}, ["masked_lm", "classification"])):
+    for wanted, left in (
+        ({"logits_masked_lm"}, ["masked_lm"]),
+        ({"state_0"}, ["masked_lm", "classification"]),
+    ):
         teacher = Teacher(model(heads=heads), wanted)
         assert list(teacher.model.heads) == left
         assert teacher(batch()).keys() == {f"teacher_{name}" for name in wanted}
@@ -106,5 +117,8 @@ def test_a_teacher_computes_logits_without_a_loss(monkeypatch):
         expected = source.heads["masked_lm"].logits(states[tensors["label_index"]])
     monkeypatch.setattr(LabelHead, "forward", None)
     torch.testing.assert_close(
-        Teacher(source, {"logits_masked_lm"})(tensors), {"teacher_logits_masked_lm": expected}, rtol=0.0, atol=1e-6
+        Teacher(source, {"logits_masked_lm"})(tensors),
+        {"teacher_logits_masked_lm": expected},
+        rtol=0.0,
+        atol=1e-6,
     )

@@ -10,24 +10,33 @@ from clozeline.model.loss import weigh_rows_equally
 from tests.model.checkpoints.published import saved
 from tests.model.compression.distillation.pairs import VOCABULARY, batch, model
 
-EVERYTHING = {f"{kind}_{layer}" for kind in ("state", "attention", "visible", "queries") for layer in range(4)}
+EVERYTHING = {
+    f"{kind}_{layer}" for kind in ("state", "attention", "visible", "queries") for layer in range(4)
+}
 
 
 def test_states_and_attention_are_those_of_transformers(tmp_path):
     """Row by row without padding; the softmax of our scores is what transformers calls attentions."""
-    sizes = {"vocab_size": VOCABULARY, "hidden_size": 15, "num_hidden_layers": 3, "num_attention_heads": 3}
+    sizes = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": 15,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 3,
+    }
     published = saved(tmp_path, "bert", **sizes)
     ours = build_checkpoint(read_checkpoint(tmp_path)).eval()
     tensors = batch()
     with torch.no_grad(), observe(ours, EVERYTHING | {"logits_masked_lm"}) as seen:
         ours(tensors)
-    assert seen.keys() == EVERYTHING - {f"{kind}_0" for kind in ("attention", "visible", "queries")} | {
-        "logits_masked_lm"
-    }
+    assert seen.keys() == EVERYTHING - {
+        f"{kind}_0" for kind in ("attention", "visible", "queries")
+    } | {"logits_masked_lm"}
     for row, length in enumerate((7, 4, 9)):
         with torch.no_grad():
             theirs = published(
-                tensors["input_ids"][row : row + 1, :length], output_hidden_states=True, output_attentions=True
+                tensors["input_ids"][row : row + 1, :length],
+                output_hidden_states=True,
+                output_attentions=True,
             )
         for layer, state in enumerate(theirs.hidden_states):
             assert torch.allclose(seen[f"state_{layer}"][row, :length], state[0], atol=2e-5)
@@ -35,26 +44,43 @@ def test_states_and_attention_are_those_of_transformers(tmp_path):
             scores = seen[f"attention_{layer}"][row, :, :length]
             assert torch.allclose(scores[..., :length].softmax(-1), weights[0], atol=1e-5)
             assert not scores[..., length:].any(), "hidden keys are zero, not minus infinity"
-            assert seen[f"visible_{layer}"].expand(4, -1, 11, -1)[row, 0, :length].sum(-1).eq(length).all()
+            assert (
+                seen[f"visible_{layer}"]
+                .expand(4, -1, 11, -1)[row, 0, :length]
+                .sum(-1)
+                .eq(length)
+                .all()
+            )
         labels = (tensors["label_index"] // 11 == row) & (tensors["label_index"] % 11 < length)
         expected = theirs.logits[0, tensors["label_index"][labels] % 11]
         assert torch.allclose(seen["logits_masked_lm"][labels], expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("changes", [{}, {"share": {"groups": 1}}, {"norm_place": "post", "final_norm": False}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"share": {"groups": 1}}, {"norm_place": "post", "final_norm": False}]
+)
 def test_nothing_stays_behind_and_nothing_changes(changes):
     one = model(**changes)
     tensors = batch()
-    before = {name: (set(vars(module)), len(module._forward_hooks)) for name, module in one.named_modules()}
+    before = {
+        name: (set(vars(module)), len(module._forward_hooks))
+        for name, module in one.named_modules()
+    }
     alone = one(tensors)["masked_lm"].total
     with observe(one, EVERYTHING | {"logits_masked_lm"}) as seen:
         observed = one(tensors)["masked_lm"].total
     assert torch.equal(alone, observed)
-    assert before == {name: (set(vars(module)), len(module._forward_hooks)) for name, module in one.named_modules()}
+    assert before == {
+        name: (set(vars(module)), len(module._forward_hooks))
+        for name, module in one.named_modules()
+    }
     assert torch.equal(seen["state_3"], one.family(tensors))
     with pytest.raises(ZeroDivisionError), observe(one, EVERYTHING):
         raise ZeroDivisionError
-    assert before == {name: (set(vars(module)), len(module._forward_hooks)) for name, module in one.named_modules()}
+    assert before == {
+        name: (set(vars(module)), len(module._forward_hooks))
+        for name, module in one.named_modules()
+    }
 
 
 def test_weights_are_those_of_the_loss_of_the_head():
@@ -77,7 +103,11 @@ def test_weights_are_those_of_the_loss_of_the_head():
 def test_a_row_counts_where_it_has_a_label_and_a_weight():
     """A row of filler with a label counts as little as a weighted row without one; a weight is no share."""
     head = model(heads={"masked_lm": 1.0, "classification": {"classes": 2}}).heads["classification"]
-    tensors = {**batch(), "label": torch.tensor([1, -100, 0, 1]), "row_weight": torch.tensor([1.0, 1.0, 0.5, 0.0])}
+    tensors = {
+        **batch(),
+        "label": torch.tensor([1, -100, 0, 1]),
+        "row_weight": torch.tensor([1.0, 1.0, 0.5, 0.0]),
+    }
     weights = label_weights(head, tensors)
     assert (weights.tolist(), weights.dtype) == ([1.0, 0.0, 1.0, 0.0], torch.float32)
 
@@ -92,7 +122,9 @@ def test_a_window_and_documents_hide_the_same_keys_from_bounds_as_from_a_mask(mo
     found = []
     for bounds in (False, True):
         if bounds:
-            monkeypatch.setattr("clozeline.model.layers.stack.reads_documents", lambda *_, **__: True)
+            monkeypatch.setattr(
+                "clozeline.model.layers.stack.reads_documents", lambda *_, **__: True
+            )
         with torch.no_grad(), observe(one, {"visible_1", "visible_2"}) as seen:
             one(tensors)
         found.append(seen)
@@ -103,5 +135,6 @@ def test_a_window_and_documents_hide_the_same_keys_from_bounds_as_from_a_mask(mo
         for layer, expected in (("visible_1", together), ("visible_2", together & near)):
             for seen in found:
                 assert torch.equal(
-                    seen[layer].expand(2, -1, 11, 11)[row, 0, :length, :length], expected[:length, :length]
+                    seen[layer].expand(2, -1, 11, 11)[row, 0, :length, :length],
+                    expected[:length, :length],
                 )

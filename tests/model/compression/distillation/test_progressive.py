@@ -8,7 +8,13 @@ from clozeline.model.compression.distillation.observation import observe
 from clozeline.model.compression.distillation.student import Student
 from tests.model.compression.distillation.pairs import batch, loss, model
 
-LOSSES = [loss("states", weight=2.0), loss("attention"), loss("embeddings"), loss("scores"), loss("cosine")]
+LOSSES = [
+    loss("states", weight=2.0),
+    loss("attention"),
+    loss("embeddings"),
+    loss("scores"),
+    loss("cosine"),
+]
 
 
 def test_each_stage_compares_one_layer_and_the_last_what_has_no_layers():
@@ -17,7 +23,9 @@ def test_each_stage_compares_one_layer_and_the_last_what_has_no_layers():
     assert student.layer_maps["states"] == {"1": 1, "2": 3, "3": 5}
     tensors = batch()
     stages = student.stages
-    wanted = {f"state_{layer}" for layer in range(6)} | {f"attention_{layer}" for layer in range(1, 6)}
+    wanted = {f"state_{layer}" for layer in range(6)} | {
+        f"attention_{layer}" for layer in range(1, 6)
+    }
     with torch.no_grad(), observe(teacher, wanted | {"visible_1", "logits_masked_lm"}) as theirs:
         teacher(tensors)
     given = {**tensors, **{f"teacher_{name}": tensor for name, tensor in theirs.items()}}
@@ -33,22 +41,31 @@ def test_each_stage_compares_one_layer_and_the_last_what_has_no_layers():
         with torch.no_grad():
             found = student(given)
         squares = (ours[f"state_{stage}"] - theirs[f"state_{there}"]).square().mean(-1)
-        assert float(found["distil/states"].total) == pytest.approx(float(squares[real].sum()), rel=1e-5)
+        assert float(found["distil/states"].total) == pytest.approx(
+            float(squares[real].sum()), rel=1e-5
+        )
         scores = 0.0
         keys = [(row, query) for row, query in real.nonzero().tolist()]
         for row, query in keys:
             seen = slice(0, int(tensors["lengths"][row]))
-            pair = (made[f"attention_{layer}"][row, :, query, seen] for made, layer in ((ours, stage), (theirs, there)))
+            pair = (
+                made[f"attention_{layer}"][row, :, query, seen]
+                for made, layer in ((ours, stage), (theirs, there))
+            )
             scores += float((next(pair) - next(pair)).square().mean())
         assert float(found["distil/attention"].total) == pytest.approx(scores, rel=1e-4)
         names = ("distil/states", "distil/attention", "distil/embeddings")
         assert tuple(student.loss_weights[name] for name in names) == expected_weights[stage]
-        assert {student.loss_weights[name] for name in ("masked_lm", "distil/scores", "distil/cosine")} == {0.0}
+        assert {
+            student.loss_weights[name] for name in ("masked_lm", "distil/scores", "distil/cosine")
+        } == {0.0}
         assert list(stages.trained_depths) == {1: [3, 4], 2: [2], 3: [1]}[stage]
     for step in (31, 1000):
         stages.enter(step)
         weights = student.loss_weights
-        assert [weights[name] for name in ("masked_lm", "distil/scores", "distil/cosine", *names)] == [1, 1, 1, 0, 0, 0]
+        assert [
+            weights[name] for name in ("masked_lm", "distil/scores", "distil/cosine", *names)
+        ] == [1, 1, 1, 0, 0, 0]
         assert list(stages.trained_depths) == [0, 1, 2, 3, 4]
     stages.enter(1)  # a resumed run may begin anywhere
     assert student.distillation["states"].layers == {1: 1}
@@ -60,7 +77,11 @@ def test_each_stage_compares_one_layer_and_the_last_what_has_no_layers():
         ([loss("scores")], {}, "compare each of the 3 layers, got none for 1, 2, 3"),
         ([loss("embeddings")], {}, "got none for 1, 2, 3"),
         ([loss("states", layers={1: 2, 2: 3}), loss("relations")], {}, "got none for 3"),
-        ([loss("states", layers={1: 2, 3: 5}), loss("attention", layers={1: 1})], {}, "got none for 2: add them"),
+        (
+            [loss("states", layers={1: 2, 3: 5}), loss("attention", layers={1: 1})],
+            {},
+            "got none for 2: add them",
+        ),
         ([loss("states")], {"dim": 12}, "student of the teacher's width"),
     ],
 )

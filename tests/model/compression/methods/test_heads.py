@@ -5,7 +5,12 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_checkpoint
 from clozeline.model.compression.methods._method import gate_importance
 from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
-from tests.model.compression.methods.compressed_models import compressed, logits, model_of, odd_checkpoint
+from tests.model.compression.methods.compressed_models import (
+    compressed,
+    logits,
+    model_of,
+    odd_checkpoint,
+)
 from tests.model.small_models import batch_for
 
 CASE = {"keep": 2}
@@ -50,12 +55,18 @@ def test_removed_heads_are_masked_heads(keep, calibrated):
         norms = model.get_submodule(path).weight.detach().view(-1, 3, 5).norm(dim=(0, 2))
         assert heads == sorted(norms.topk(keep).indices.tolist()), "those whose outputs weigh most"
     expected = logits(masked(model, kept, 5), batch_for("encoder"))
-    assert (logits(model_of(smaller.checkpoint), batch_for("encoder")) - expected).abs().max() <= 1e-12
+    assert (
+        logits(model_of(smaller.checkpoint), batch_for("encoder")) - expected
+    ).abs().max() <= 1e-12
 
 
 @pytest.mark.parametrize("family", ["decoder", "encoder_decoder"])
 def test_groups_and_cross_attention_are_cut_too(family):
-    changes = {} if family == "decoder" else {"position": PositionConfig(), "decoder_attention_heads": 5, "head_dim": 3}
+    changes = (
+        {}
+        if family == "decoder"
+        else {"position": PositionConfig(), "decoder_attention_heads": 5, "head_dim": 3}
+    )
     dense = odd_checkpoint(family, **changes)
     smaller = compressed(dense, "heads", sparsity=0.5)
     config = smaller.checkpoint.config
@@ -74,11 +85,15 @@ def test_a_gain_that_all_heads_share_stays():
     dense = odd_checkpoint("decoder", qk_norm="head", norm="layer")
     smaller = compressed(dense, "heads", sparsity=0.5)
     expected = logits(masked(model_of(dense), kept_of(smaller.lines), 8), batch_for("decoder"))
-    assert (logits(model_of(smaller.checkpoint), batch_for("decoder")) - expected).abs().max() <= 1e-12
+    assert (
+        logits(model_of(smaller.checkpoint), batch_for("decoder")) - expected
+    ).abs().max() <= 1e-12
 
 
 def test_a_norm_over_all_heads_is_refused():
-    with pytest.raises(ConfigurationError, match="qk_norm all, the statistics of queries and keys span all heads"):
+    with pytest.raises(
+        ConfigurationError, match="qk_norm all, the statistics of queries and keys span all heads"
+    ):
         compressed(odd_checkpoint("decoder", qk_norm="all"), "heads", sparsity=0.5)
 
 
@@ -106,7 +121,9 @@ def test_importance_is_the_product_of_output_and_gradient():
     model = model_of(dense)
     seen = []
     module = model.get_submodule(OUT.format(3))
-    module.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]) or inputs[0].retain_grad())
+    module.register_forward_pre_hook(
+        lambda _, inputs: seen.append(inputs[0]) or inputs[0].retain_grad()
+    )
     (loss,) = model(batch).values()
     loss.total.backward()
     products = (seen[0] * seen[0].grad).sum(1).view(4, 3, 5).sum(2).abs().mean(0)

@@ -3,7 +3,12 @@ import pytest
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
-from tests.model.compression.methods.compressed_models import compressed, logits, model_of, odd_checkpoint
+from tests.model.compression.methods.compressed_models import (
+    compressed,
+    logits,
+    model_of,
+    odd_checkpoint,
+)
 from tests.model.small_models import batch_for
 
 CASE = {"keep": (0, 2)}

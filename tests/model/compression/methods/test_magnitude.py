@@ -9,7 +9,11 @@ PRUNED = ("query", "key", "value", "out", "up", "gate", "down")
 
 def matrices(checkpoint):
     """The linear maps of the layers, by the words in their names."""
-    return {name: t for name, t in checkpoint.tensors.items() if name.split(".")[-2] in PRUNED and t.ndim == 2}
+    return {
+        name: t
+        for name, t in checkpoint.tensors.items()
+        if name.split(".")[-2] in PRUNED and t.ndim == 2
+    }
 
 
 @pytest.mark.parametrize("sparsity", [0.1, 0.5, 0.9])

@@ -36,7 +36,9 @@ def result(name, dense):
 @contract(METHODS)
 def test_the_smaller_model_runs_and_the_given_one_stays(name, dtype):
     dense = dense_for(name)
-    dense = dataclasses.replace(dense, tensors={key: tensor.to(dtype) for key, tensor in dense.tensors.items()})
+    dense = dataclasses.replace(
+        dense, tensors={key: tensor.to(dtype) for key, tensor in dense.tensors.items()}
+    )
     before = {key: tensor.clone() for key, tensor in dense.tensors.items()}
     compressed = result(name, dense)
     assert all(torch.equal(before[key], tensor) for key, tensor in dense.tensors.items())
@@ -45,7 +47,9 @@ def test_the_smaller_model_runs_and_the_given_one_stays(name, dtype):
     assert compressed.lines
     scores = model_of(compressed.checkpoint).logits(batch_for("encoder"))["masked_lm"]
     assert scores.isfinite().all()
-    assert sum(map(_bytes, compressed.checkpoint.tensors.values())) <= sum(map(_bytes, before.values()))
+    assert sum(map(_bytes, compressed.checkpoint.tensors.values())) <= sum(
+        map(_bytes, before.values())
+    )
 
 
 @contract(METHODS)
@@ -72,8 +76,12 @@ def test_the_linear_maps_of_the_body_become_the_integers_of_the_method(name):
         assert torch.equal(_floats(tensor), _floats(expected)), key
     assert found.config == dense.config
     other = next(one for one in INTEGERS if one != name)
-    trained = dataclasses.replace(dense, config=dataclasses.replace(dense.config, quantization=other))
-    with pytest.raises(ConfigurationError, match=f"quantization={other}, got {name}: use method={other}"):
+    trained = dataclasses.replace(
+        dense, config=dataclasses.replace(dense.config, quantization=other)
+    )
+    with pytest.raises(
+        ConfigurationError, match=f"quantization={other}, got {name}: use method={other}"
+    ):
         result(name, trained)
 
 

@@ -2,7 +2,12 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from tests.model.compression.methods.compressed_models import compressed, logits, model_of, odd_checkpoint
+from tests.model.compression.methods.compressed_models import (
+    compressed,
+    logits,
+    model_of,
+    odd_checkpoint,
+)
 from tests.model.small_models import batch_for
 
 CASE = {"keep": 7}
@@ -43,13 +48,18 @@ def test_without_rows_the_product_of_norms_chooses():
 
 
 def test_a_decoder_of_its_own_width_keeps_its_share():
-    config = compressed(odd_checkpoint("encoder_decoder", decoder_ffn_dim=21), "rows", sparsity=0.5).checkpoint.config
+    config = compressed(
+        odd_checkpoint("encoder_decoder", decoder_ffn_dim=21), "rows", sparsity=0.5
+    ).checkpoint.config
     assert (config.ffn_dim, config.decoder_ffn_dim) == (6, 10)
 
 
 @pytest.mark.parametrize(
     ("family", "options", "message"),
-    [("encoder", {"keep": 12}, "at most the 11 rows"), ("awd_lstm", {"keep": 1}, "no feed-forward")],
+    [
+        ("encoder", {"keep": 12}, "at most the 11 rows"),
+        ("awd_lstm", {"keep": 1}, "no feed-forward"),
+    ],
 )
 def test_rows_that_are_not_there_are_refused(family, options, message):
     with pytest.raises(ConfigurationError, match=message):

@@ -23,15 +23,25 @@ def started(config, world, seed=1):
 def tensors_of(engine, world):
     """The weight and the states of each entire parameter, from the pieces of all ranks."""
     shares = [
-        (piece.name, piece.start, {key: view.detach().clone() for key, view in piece.tensors.items()})
+        (
+            piece.name,
+            piece.start,
+            {key: view.detach().clone() for key, view in piece.tensors.items()},
+        )
         for piece in fragments(engine, owned=True)
     ]
-    pieces = sorted((share for of_rank in world.gather(shares) for share in of_rank), key=lambda share: share[:2])
+    pieces = sorted(
+        (share for of_rank in world.gather(shares) for share in of_rank),
+        key=lambda share: share[:2],
+    )
     whole = {}
     for name, _, views in pieces:
         for key, view in views.items():
             whole.setdefault(name, {}).setdefault(key, []).append(view)
-    return {name: {key: torch.cat(views) for key, views in states.items()} for name, states in whole.items()}
+    return {
+        name: {key: torch.cat(views) for key, views in states.items()}
+        for name, states in whole.items()
+    }
 
 
 def train(world, config, steps=8, folder=None, target=None):
@@ -48,7 +58,9 @@ def train(world, config, steps=8, folder=None, target=None):
         restore(engine, None, ())
         measured += train_steps(engine, steps // 2 + 1, steps)
     tensors = tensors_of(engine, world)
-    model = {name: parameter.detach().clone() for name, parameter in engine.model.named_parameters()}
+    model = {
+        name: parameter.detach().clone() for name, parameter in engine.model.named_parameters()
+    }
     engine.close()
     if config.zero.stage < 3 and config.precision == "fp32":  # the model computes with the masters
         for name, states in tensors.items():
@@ -60,7 +72,8 @@ def plain_adamw(parameters):
     """The optimizer of these runs in plain torch; each step sets its rate."""
     own = list(parameters)
     groups = [
-        {"params": [p for p in own if (p.dim() >= 2) == wide], "weight_decay": 0.1 * wide} for wide in (True, False)
+        {"params": [p for p in own if (p.dim() >= 2) == wide], "weight_decay": 0.1 * wide}
+        for wide in (True, False)
     ]
     return torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.98), eps=1e-6)
 

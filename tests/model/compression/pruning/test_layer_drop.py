@@ -93,11 +93,20 @@ def test_every_stage_equals_the_kept_layers_run_directly(one_rank, two_ranks):
 
 
 def test_activation_checkpointing_changes_nothing(one_rank):
-    runs = [one_rank.run(train, dropping(0.4, activation_checkpointing=way))[0][0] for way in (False, True)]
+    runs = [
+        one_rank.run(train, dropping(0.4, activation_checkpointing=way))[0][0]
+        for way in (False, True)
+    ]
     assert runs[0] == runs[1]
 
 
-LSTM = {"family": "awd_lstm", "dim": 20, "layers": 2, "cell_dim": 24, "heads": {"regularized_lm": {}}}
+LSTM = {
+    "family": "awd_lstm",
+    "dim": 20,
+    "layers": 2,
+    "cell_dim": 24,
+    "heads": {"regularized_lm": {}},
+}
 
 
 def test_families_without_plain_layers_are_refused():

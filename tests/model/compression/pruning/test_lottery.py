@@ -36,7 +36,9 @@ def test_a_round_prunes_and_rewinds_to_the_start(two_ranks):
             share * sum(len(states["mask"]) for states in own.values())
         )
         for name, states in tensors.items():
-            assert torch.equal(states["weight"], start[name]["weight"] * states.get("mask", 1)), name
+            assert torch.equal(states["weight"], start[name]["weight"] * states.get("mask", 1)), (
+                name
+            )
             assert not states["exp_avg"].any()
             assert not states["exp_avg_sq"].any()
     for name, states in matrices(first).items():
@@ -56,7 +58,9 @@ def masks_by_hand(world, config):
     engine.close()
     order = torch.cat([states["weight"] for states in own.values()]).abs().sort().values
     limit = order[round(0.3 * len(order)) - 1]
-    return {name: {"mask": (states["weight"].abs() > limit).float()} for name, states in own.items()}
+    return {
+        name: {"mask": (states["weight"].abs() > limit).float()} for name, states in own.items()
+    }
 
 
 def test_the_first_round_prunes_the_smallest_trained_weights(one_rank):
@@ -67,7 +71,9 @@ def test_the_first_round_prunes_the_smallest_trained_weights(one_rank):
 
 def test_rounds_that_leave_no_step_are_refused():
     method = PRUNING.resolve({"name": "lottery", "rounds": 2, "every": 4}).build()
-    with pytest.raises(ConfigurationError, match=r"expected fewer than 8 steps in rounds x every, .* got 8"):
+    with pytest.raises(
+        ConfigurationError, match=r"expected fewer than 8 steps in rounds x every, .* got 8"
+    ):
         method.describe_plan(8)
     with pytest.raises(ConfigurationError, match=r"prune: lottery needs model\.init_from"):
         pruned(ROUNDS)

@@ -18,7 +18,11 @@ def plain_loop(world, config):
     optimizer = plain_adamw(named.values())
     schedule = config.schedule.build(8)
     losses = []
-    layers = [name for name in named if ".layers." in name and name.endswith(".weight") and named[name].dim() == 2]
+    layers = [
+        name
+        for name in named
+        if ".layers." in name and name.endswith(".weight") and named[name].dim() == 2
+    ]
     removed = {name: torch.zeros_like(named[name], dtype=torch.bool) for name in layers}
     for step in range(1, 9):
         for group in optimizer.param_groups:
@@ -38,7 +42,10 @@ def plain_loop(world, config):
                 gone.view(-1)[order[: round(share * weight.numel())]] = True
         with torch.no_grad():
             for name, gone in removed.items():
-                for tensor in (named[name], *(v for v in optimizer.state[named[name]].values() if v.dim())):
+                for tensor in (
+                    named[name],
+                    *(v for v in optimizer.state[named[name]].values() if v.dim()),
+                ):
                     tensor[gone] = 0
         losses.append(float(loss.total.detach()) / loss.count)
     return losses, {name: {"weight": p.detach().flatten()} for name, p in named.items()}
@@ -64,8 +71,15 @@ def test_the_share_of_zeros_is_exact_and_only_matrices_of_layers_have_them(one_r
     assert sum(counts.values()) == round(0.7 * sum(sizes.values()))
     assert counts != {name: round(0.7 * size) for name, size in sizes.items()}
     for name, states in tensors.items():
-        pruned_ones = states["weight"] == 0 if name in own else torch.zeros(len(states["weight"]), dtype=torch.bool)
-        assert states.get("mask", 1 - pruned_ones.float()).tolist() == (1 - pruned_ones.float()).tolist(), name
+        pruned_ones = (
+            states["weight"] == 0
+            if name in own
+            else torch.zeros(len(states["weight"]), dtype=torch.bool)
+        )
+        assert (
+            states.get("mask", 1 - pruned_ones.float()).tolist()
+            == (1 - pruned_ones.float()).tolist()
+        ), name
         for key in ("exp_avg", "exp_avg_sq"):
             assert not states[key][pruned_ones].any(), (name, key)
         if name not in own and "weight" in name and ".norm." not in name:

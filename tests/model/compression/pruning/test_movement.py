@@ -21,7 +21,11 @@ def plain_loop(world, config, options):
     model = build_model(config.model, VOCABULARY, {}, seed=1)
     named = dict(model.named_parameters())
     dense = {name: nn.Parameter(p.detach().clone()) for name, p in named.items()}
-    layers = [name for name, p in named.items() if ".layers." in name and name.endswith(".weight") and p.dim() == 2]
+    layers = [
+        name
+        for name, p in named.items()
+        if ".layers." in name and name.endswith(".weight") and p.dim() == 2
+    ]
     scores = {name: nn.Parameter(torch.zeros_like(dense[name])) for name in layers}
     masks = {name: torch.ones_like(dense[name]) for name in layers}
     optimizer = plain_adamw(dense.values())
@@ -54,19 +58,25 @@ def plain_loop(world, config, options):
             if soft:
                 masks[name] = (own.detach().sigmoid() > 0.495 * part).float()
             elif step >= start:
-                lowest = own.detach().flatten().argsort(stable=True)[: round(0.7 * part * own.numel())]
+                lowest = (
+                    own.detach().flatten().argsort(stable=True)[: round(0.7 * part * own.numel())]
+                )
                 masks[name] = torch.ones(own.numel()).index_fill_(0, lowest, 0.0).view_as(own)
             for key in ("exp_avg", "exp_avg_sq"):
                 optimizer.state[dense[name]][key].mul_(masks[name])
         losses.append(float(loss.total.detach()) / loss.count)
     states = {"scores": scores, "mask": masks, "dense": dense}
-    return losses, {name: {key: of[name].detach().flatten() for key, of in states.items()} for name in layers}
+    return losses, {
+        name: {key: of[name].detach().flatten() for key, of in states.items()} for name in layers
+    }
 
 
 @pytest.mark.parametrize(("options", "stage"), [(HARD, 3), (SOFT, 0)])
 def test_a_step_is_that_of_scores_as_parameters(one_rank, two_ranks, options, stage):
     ((expected, states),) = one_rank.run(plain_loop, pruned(options), options)
-    for measured, tensors in (two_ranks if stage else one_rank).run(train, pruned(options, zero__stage=stage)):
+    for measured, tensors in (two_ranks if stage else one_rank).run(
+        train, pruned(options, zero__stage=stage)
+    ):
         assert [loss for loss, _ in measured] == pytest.approx(expected, rel=2e-4)
         for name, own in matrices(tensors).items():
             assert torch.equal(own["weight"], own["dense"] * own["mask"]), name

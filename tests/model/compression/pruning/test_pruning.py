@@ -36,7 +36,9 @@ def case(name):
 
 
 @contract(PRUNING)
-def test_a_method_resumes_to_the_bit_and_its_states_are_those_of_checkpoints(one_rank, tmp_path, name):
+def test_a_method_resumes_to_the_bit_and_its_states_are_those_of_checkpoints(
+    one_rank, tmp_path, name
+):
     """Losses, weights and states of a run that was saved half way."""
     own = case(name)
     config = pruned({"name": name, **own["prune"]}, **own.get("run", {}), zero__stage=0)
@@ -46,8 +48,14 @@ def test_a_method_resumes_to_the_bit_and_its_states_are_those_of_checkpoints(one
     assert len(losses) == 8
     for parameter, states in tensors.items():
         assert states.keys() == resumed[parameter].keys()
-        assert all(torch.equal(state, resumed[parameter][key]) for key, state in states.items()), parameter
-    added = {key for states in tensors.values() for key in states} - {"weight", "exp_avg", "exp_avg_sq"}
+        assert all(torch.equal(state, resumed[parameter][key]) for key, state in states.items()), (
+            parameter
+        )
+    added = {key for states in tensors.values() for key in states} - {
+        "weight",
+        "exp_avg",
+        "exp_avg_sq",
+    }
     assert added == PRUNING.load_class(name).keys
 
 
@@ -61,7 +69,11 @@ def test_a_method_refuses_what_it_does_not_go_together_with(name):
         ADAPTER: {"model__adapter": {"name": "lora"}, "model__init_from": "elsewhere"},
         SHARED_LAYERS: {"model__share": {"groups": 1}},
         AVERAGES: {"hooks": ["average"]},
-        REGULARIZER: {"regularizer": "l2_sp", "model__init_from": "elsewhere", "optimizer__weight_decay": 0.0},
+        REGULARIZER: {
+            "regularizer": "l2_sp",
+            "model__init_from": "elsewhere",
+            "optimizer__weight_decay": 0.0,
+        },
         DISTILLATION: {"distil": {"teacher": "elsewhere"}},
         OFFLOAD: {"zero__offload": "optimizer"},
         COMPILATION: {"compile": True},
@@ -76,12 +88,22 @@ def test_a_method_refuses_what_it_does_not_go_together_with(name):
             pruned(prune, **{**run, **ways[conflict]})
 
 
-LSTM = {"model": {"family": "awd_lstm", "dim": 20, "layers": 2, "cell_dim": 24, "heads": {"regularized_lm": {}}}}
+LSTM = {
+    "model": {
+        "family": "awd_lstm",
+        "dim": 20,
+        "layers": 2,
+        "cell_dim": 24,
+        "heads": {"regularized_lm": {}},
+    }
+}
 QUERY = r"family\.stack\.layers\.\d\.attention\.body\.query\.weight"
 
 
 def matrices_to_prune(model, parameters=()):
-    method = PRUNING.resolve({"name": "magnitude", "sparsity": 0.5, "parameters": list(parameters)}).build()
+    method = PRUNING.resolve(
+        {"name": "magnitude", "sparsity": 0.5, "parameters": list(parameters)}
+    ).build()
     return method.sizes_of(model)
 
 
@@ -91,7 +113,12 @@ def model_of(**changes):
 
 def test_linear_maps_of_layers_are_pruned_and_nothing_else():
     names = matrices_to_prune(model_of())
-    maps = ("attention.body.query", "attention.body.key", "attention.body.value", "attention.body.out")
+    maps = (
+        "attention.body.query",
+        "attention.body.key",
+        "attention.body.value",
+        "attention.body.out",
+    )
     maps += ("feed_forward.body.up", "feed_forward.body.down")
     expected = {f"family.stack.layers.{layer}.{path}.weight" for layer in (0, 1) for path in maps}
     assert set(names) == expected
@@ -102,9 +129,19 @@ def test_linear_maps_of_layers_are_pruned_and_nothing_else():
 @pytest.mark.parametrize(
     ("changes", "patterns", "frozen", "message"),
     [
-        ({}, ["family.tokens.weight"], (), "prune.parameters: 'family.tokens.weight' matches no parameter"),
+        (
+            {},
+            ["family.tokens.weight"],
+            (),
+            "prune.parameters: 'family.tokens.weight' matches no parameter",
+        ),
         ({}, ["("], (), "is no regular expression"),
-        (LSTM, [], (), "nothing to prune: expected a family with layers of linear maps, got awd_lstm"),
+        (
+            LSTM,
+            [],
+            (),
+            "nothing to prune: expected a family with layers of linear maps, got awd_lstm",
+        ),
     ],
 )
 def test_what_cannot_be_pruned_is_refused_by_name(changes, patterns, frozen, message):
@@ -142,9 +179,14 @@ def test_zeros_of_the_source_stay_and_only_chosen_matrices_are_pruned(one_rank):
     for initialized in (True, False):
         (tensors,) = one_rank.run(start_with_zeros, prune, [new], initialized)
         for layer in (0, 1):
-            own = tensors[f"family.stack.layers.{layer}.attention.body.query.weight"]["weight"].view(20, 20)
+            own = tensors[f"family.stack.layers.{layer}.attention.body.query.weight"][
+                "weight"
+            ].view(20, 20)
             # 4 of 400 are pruned; in a matrix from the source the 20 of the first row stay, which include them
-            assert int((own == 0).sum()) == (20 if initialized and layer == 1 else 4), (initialized, layer)
+            assert int((own == 0).sum()) == (20 if initialized and layer == 1 else 4), (
+                initialized,
+                layer,
+            )
             key = tensors[f"family.stack.layers.{layer}.attention.body.key.weight"]["weight"]
             assert (key != 0).all()
 

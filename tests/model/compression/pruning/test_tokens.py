@@ -13,8 +13,17 @@ from tests.model.compression.pruning.pruned import plain_adamw, pruned, started,
 from tests.train.synthetic import VOCABULARY, random_rows, tiny, train_steps
 
 RETENTION = {"name": "tokens", "rule": "retention", "weight": 0.02, "harden": 5, "positions": 7}
-THRESHOLDS = {"name": "tokens", "rule": "thresholds", "weight": 0.5, "last": 0.05, "temperature": 0.03}
-RULES = {"retention": {**RETENTION, "learning_rate": 0.5}, "thresholds": {**THRESHOLDS, "learning_rate": 0.02}}
+THRESHOLDS = {
+    "name": "tokens",
+    "rule": "thresholds",
+    "weight": 0.5,
+    "last": 0.05,
+    "temperature": 0.03,
+}
+RULES = {
+    "retention": {**RETENTION, "learning_rate": 0.5},
+    "thresholds": {**THRESHOLDS, "learning_rate": 0.02},
+}
 LAST_SOFT = {"retention": 5, "thresholds": 4}
 CASE = {"prune": {key: value for key, value in RETENTION.items() if key != "name"}}
 
@@ -65,13 +74,22 @@ def trained_rule(world, config):
     rule = dict(pruning.in_state["token_rule"])
     mean = pruning.buffers.get("prune.exp_avg")
     engine.close()
-    return [float.fromhex(loss) for loss, _ in losses], before, rule, None if mean is None else mean.tolist()
+    return (
+        [float.fromhex(loss) for loss, _ in losses],
+        before,
+        rule,
+        None if mean is None else mean.tolist(),
+    )
 
 
-@pytest.mark.parametrize(("name", "size", "stage"), mark_slow_after(1, [("retention", 2, 3), ("thresholds", 1, 1)]))
+@pytest.mark.parametrize(
+    ("name", "size", "stage"), mark_slow_after(1, [("retention", 2, 3), ("thresholds", 1, 1)])
+)
 def test_masks_then_dropped_tokens_as_in_a_plain_loop(one_rank, two_ranks, name, size, stage):
     ((expected, numbers, gradient),) = one_rank.run(plain_loop, pruned(RULES[name]), name)
-    ranks = (two_ranks if size == 2 else one_rank).run(trained_rule, pruned(RULES[name], zero__stage=stage))
+    ranks = (two_ranks if size == 2 else one_rank).run(
+        trained_rule, pruned(RULES[name], zero__stage=stage)
+    )
     assert ranks[0] == ranks[-1]
     losses, before, rule, mean = ranks[0]
     assert losses == pytest.approx(expected, rel=2e-5)
@@ -80,7 +98,9 @@ def test_masks_then_dropped_tokens_as_in_a_plain_loop(one_rank, two_ranks, name,
     assert key == {"retention": "shares", "thresholds": "thresholds"}[name]
     assert learned == pytest.approx(numbers, rel=1e-4)
     torch.testing.assert_close(torch.tensor(mean), gradient, rtol=1e-3, atol=1e-6)
-    assert learned != pytest.approx((1.0, 1.0) if name == "retention" else (0.025, 0.05)), "it learned"
+    assert learned != pytest.approx((1.0, 1.0) if name == "retention" else (0.025, 0.05)), (
+        "it learned"
+    )
 
 
 def test_shares_drop_tokens_from_the_first_step(one_rank):
@@ -88,15 +108,23 @@ def test_shares_drop_tokens_from_the_first_step(one_rank):
     ((_, before, rule, _),) = one_rank.run(trained_rule, config)
     assert before == rule == {"shares": (0.7, 0.4)}
     full = pruned({"name": "tokens", "rule": "shares", "shares": [1.0, 1.0]})
-    assert one_rank.run(train, full)[0][0] == one_rank.run(train, pruned(None))[0][0], "bit-identical"
+    assert one_rank.run(train, full)[0][0] == one_rank.run(train, pruned(None))[0][0], (
+        "bit-identical"
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"rule": "retention"}, "weight: expected a weight"),
-        ({"rule": "shares", "shares": [0.5, 0.4], "weight": 1.0}, "weight: expected none with the rule shares"),
-        ({"rule": "thresholds", "weight": 1.0, "positions": 9}, "positions: expected none with the rule thresholds"),
+        (
+            {"rule": "shares", "shares": [0.5, 0.4], "weight": 1.0},
+            "weight: expected none with the rule shares",
+        ),
+        (
+            {"rule": "thresholds", "weight": 1.0, "positions": 9},
+            "positions: expected none with the rule thresholds",
+        ),
         ({"rule": "thresholds", "weight": 1.0, "last": 1.5}, "last"),
     ],
 )
@@ -121,7 +149,9 @@ def test_a_start_says_the_rule_and_refuses_steps_and_models():
     learned = {"rule": "thresholds", "weight": 0.5}
     assert "thresholds of tokens, masks until step 4" in describe(learned, tiny())
     last = (
-        PRUNING.resolve({"name": "tokens", **learned}).build().wrap(build_model(tiny().model, VOCABULARY, {}, seed=1))
+        PRUNING.resolve({"name": "tokens", **learned})
+        .build()
+        .wrap(build_model(tiny().model, VOCABULARY, {}, seed=1))
     )
     assert last.rule.thresholds[-1].item() == pytest.approx(0.01)
     assert "masks until step 8" in describe({**learned, "harden": 8}, tiny())
@@ -131,7 +161,9 @@ def test_a_start_says_the_rule_and_refuses_steps_and_models():
     with pytest.raises(ConfigurationError, match="a decoder generates with a cache"):
         describe(learned, causal)
     mixing = tiny(model__heads={"tagging": {"classes": 3, "scalar_mix": True}})
-    with pytest.raises(ConfigurationError, match="expected heads that read the last states of one row, got tagging"):
+    with pytest.raises(
+        ConfigurationError, match="expected heads that read the last states of one row, got tagging"
+    ):
         describe(learned, mixing)
 
 
@@ -140,7 +172,11 @@ def test_a_rule_has_the_values_of_the_paper_where_none_are_given():
     for keys, kind, expected in (
         ({"rule": "retention", "weight": 0.5}, LearnedRetention, {"positions": 32}),
         ({"rule": "thresholds", "weight": 0.5}, LearnedThresholds, {"temperature": 2e-3}),
-        ({"rule": "thresholds", "weight": 0.5, "last": 0.0}, LearnedThresholds, {"temperature": 2e-3}),
+        (
+            {"rule": "thresholds", "weight": 0.5, "last": 0.0},
+            LearnedThresholds,
+            {"temperature": 2e-3},
+        ),
     ):
         pruning = PRUNING.resolve({"name": "tokens", **keys}).build()
         found = pruning.wrap(build_model(model, VOCABULARY, {}))

@@ -15,7 +15,9 @@ from clozeline.pipeline.clean.extractors import _extraction
 from clozeline.pipeline.clean.extractors._extraction import Extracted, Extraction
 from clozeline.pipeline.registries import EXTRACTORS
 
-SLOW = "<p " + " ".join(f"a{i}=1" for i in range(120_000)) + ">text"  # quadratic in the number of attributes
+SLOW = (
+    "<p " + " ".join(f"a{i}=1" for i in range(120_000)) + ">text"
+)  # quadratic in the number of attributes
 
 
 def extraction(**options):
@@ -33,14 +35,24 @@ def shared():
 
 
 def test_a_text_that_only_the_second_try_finds_is_marked(shared):
-    hidden = "<body><noscript><div></noscript><p>" + "Words of an article that a wrong element hides. " * 20
+    hidden = (
+        "<body><noscript><div></noscript><p>"
+        + "Words of an article that a wrong element hides. " * 20
+    )
     first, second = extract_all(shared, [hidden, "<p>x"])
     assert (first.text[:5], first.reason, first.lenient) == ("Words", None, True)
     assert second == Extracted("x")
 
 
 def test_pages_of_any_characters_pass_both_ways(shared):
-    pages = ["", "<p>a\ud800b", "<p>\ud83d\ude00", "<p>😀 é", "<p>a\0b", "<pre>received\n[3, null, false]\nabc"]
+    pages = [
+        "",
+        "<p>a\ud800b",
+        "<p>\ud83d\ude00",
+        "<p>😀 é",
+        "<p>a\0b",
+        "<pre>received\n[3, null, false]\nabc",
+    ]
     texts = ["", "a?b", "??", "😀 é", "ab", "received\n[3, null, false]\nabc"]
     assert [answer.text for answer in extract_all(shared, pages)] == texts
 
@@ -77,7 +89,9 @@ def test_a_process_that_does_not_answer_ends_the_stage(monkeypatch, page):
         running.extract("<p>x")
         child = running._child
         os.kill(child.pid, signal.SIGSTOP)
-        with pytest.raises(StorageError, match=r"no answer for 0 s, although a page may only use 5 s"):
+        with pytest.raises(
+            StorageError, match=r"no answer for 0 s, although a page may only use 5 s"
+        ):
             running.extract(page)
         assert child.poll() == -signal.SIGKILL
 
@@ -87,7 +101,9 @@ def test_an_interrupted_page_does_not_answer_the_next_one():
     with extraction() as running:
         running.extract("<p>x")
         os.kill(running._child.pid, signal.SIGSTOP)
-        threading.Timer(0.3, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT]).start()
+        threading.Timer(
+            0.3, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT]
+        ).start()
         with pytest.raises(KeyboardInterrupt):
             running.extract("<p>one")
         assert running.extract("<p>two") == Extracted("two")
@@ -97,7 +113,10 @@ def test_a_page_that_needs_too_much_memory_costs_only_itself(capfd):
     with extraction(memory_bytes=1 << 28) as running:
         answers = extract_all(running, ["<p>one", "<p>x y" * 5_000_000, "<p>two"])
     assert [answer.text for answer in answers] == ["one", "", "two"]
-    assert answers[1].reason in ("extractor_crash", "extractor_error")  # the parser may report it or not
+    assert answers[1].reason in (
+        "extractor_crash",
+        "extractor_error",
+    )  # the parser may report it or not
 
 
 class _Killed(Extraction):
@@ -115,7 +134,11 @@ class _Killed(Extraction):
 
 def test_a_page_at_which_two_processes_die_is_to_blame_and_no_process_stays():
     with closing(_Killed(EXTRACTORS.resolve("resiliparse"))) as running:
-        for times, answer in ((0, Extracted("one")), (1, Extracted("one")), (2, Extracted("", "extractor_crash"))):
+        for times, answer in (
+            (0, Extracted("one")),
+            (1, Extracted("one")),
+            (2, Extracted("", "extractor_crash")),
+        ):
             running.times = times
             assert running.extract("<p>one") == answer
         assert running.extract("<p>two") == Extracted("two")
@@ -127,7 +150,9 @@ def test_a_page_at_which_two_processes_die_is_to_blame_and_no_process_stays():
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_what_a_parser_prints_goes_to_the_errors_and_ctrl_c_is_not_for_the_child(shared):
     shared.extract("<p>x")
-    output, errors = (Path(f"/proc/{shared._child.pid}/fd/{number}").readlink() for number in (1, 2))
+    output, errors = (
+        Path(f"/proc/{shared._child.pid}/fd/{number}").readlink() for number in (1, 2)
+    )
     assert output == errors
     assert os.getpgid(shared._child.pid) != os.getpgrp()
 

@@ -13,16 +13,31 @@ def test_an_extractor_keeps_the_contract(name):
     kind = EXTRACTORS.load_class(name)
     assert isinstance(kind.VERSION, int)
     extractor = kind(EXTRACTORS.resolve(name).options)
-    assert extractor.extract("<html><body><p>One sentence.</p></body></html>").strip() == "One sentence."
-    for page in ("", "plain", "<", "<p", "\0<p>x", "<html>" * 50, "</p></html>", "<!--", "<p>\ufffd\u200b"):
+    assert (
+        extractor.extract("<html><body><p>One sentence.</p></body></html>").strip()
+        == "One sentence."
+    )
+    for page in (
+        "",
+        "plain",
+        "<",
+        "<p",
+        "\0<p>x",
+        "<html>" * 50,
+        "</p></html>",
+        "<!--",
+        "<p>\ufffd\u200b",
+    ):
         assert "<html>" not in extractor.extract(page)
 
 
 MENU = "".join(
-    f"<li><a href='/{n}'>One of the entries that leads to another page of the site</a></li>" for n in range(20)
+    f"<li><a href='/{n}'>One of the entries that leads to another page of the site</a></li>"
+    for n in range(20)
 )
 ARTICLE = "".join(
-    f"<p>Paragraph {n} tells what happened on that day, where it was, and who has seen it.</p>" for n in range(9)
+    f"<p>Paragraph {n} tells what happened on that day, where it was, and who has seen it.</p>"
+    for n in range(9)
 )
 SIDEBAR = "<body><div class='sidebar comments'>"
 
@@ -30,7 +45,9 @@ SIDEBAR = "<body><div class='sidebar comments'>"
 @pytest.mark.parametrize("main_content", [True, False])
 def test_resiliparse_finds_the_main_text_or_all_of_it(main_content):
     extractor = Resiliparse(Resiliparse.Options(main_content=main_content))
-    found = extractor.extract("<nav><a href=/x>Home</a></nav><h1>Title</h1><p>One <b>two</b>.</p><img alt=alt src=x>")
+    found = extractor.extract(
+        "<nav><a href=/x>Home</a></nav><h1>Title</h1><p>One <b>two</b>.</p><img alt=alt src=x>"
+    )
     assert found.endswith("Title\n\nOne two.")
     assert ("Home" in found) != main_content
     assert "/x" not in found
@@ -57,7 +74,9 @@ def test_a_second_try_of_resiliparse_finds_the_article(page, found):
 def test_trafilatura_finds_the_article_without_menu_and_links():
     extractor = Trafilatura(Trafilatura.Options())
     page = f"<html><body><nav><ul>{MENU}</ul></nav><main><article>{ARTICLE}<p>And <a href='/x'>here</a> it ended."
-    text = extractor.extract(f"{page}</p></article></main><aside><ul>{MENU}</ul></aside></body></html>")
+    text = extractor.extract(
+        f"{page}</p></article></main><aside><ul>{MENU}</ul></aside></body></html>"
+    )
     assert "Paragraph 8 tells" in text
     assert "And here it ended." in text
     assert "entries" not in text

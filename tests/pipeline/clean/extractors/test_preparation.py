@@ -17,7 +17,9 @@ def extract(extractor, body, head="<html><head><title>T</title></head>"):
     text = (
         EXTRACTORS.resolve(extractor)
         .build()
-        .extract(prepare_page(f"{head}<body><article><h1>The river</h1>{body}</article></body></html>"))
+        .extract(
+            prepare_page(f"{head}<body><article><h1>The river</h1>{body}</article></body></html>")
+        )
     )
     return " ".join(text.split())
 
@@ -46,14 +48,18 @@ def test_what_a_page_hides_is_gone_and_nothing_else(extractor, tag, attribute, h
     if tag == "label" and not hides:
         pytest.skip("both extractors drop labels")
     secret = "The crew sank both of their boats behind the lower mill at night."
-    text = extract(extractor, f"{PARAGRAPHS}<div><{tag} {attribute}>{secret}</{tag}> And they left the town.</div>")
+    text = extract(
+        extractor,
+        f"{PARAGRAPHS}<div><{tag} {attribute}>{secret}</{tag}> And they left the town.</div>",
+    )
     assert all(sentence in text for sentence in PROSE)
     assert (secret in text) is not hides
 
 
 @both
 @pytest.mark.parametrize(
-    "attribute", ["hidden", "style='display:none'", "style='visibility: hidden'", "aria-hidden=true"]
+    "attribute",
+    ["hidden", "style='display:none'", "style='visibility: hidden'", "aria-hidden=true"],
 )
 def test_a_container_that_a_script_reveals_is_shown(extractor, attribute):
     text = extract(extractor, f"<div {attribute}>{PARAGRAPHS}</div>")
@@ -79,7 +85,9 @@ def test_questions_in_buttons_are_text(extractor):
 @both
 def test_readings_go_and_the_word_stays(extractor):
     ruby = "<ruby>竹取<rp>(</rp><rt>たけとり</rt><rp>)</rp></ruby>の<ruby><rb>翁</rb><rt>おきな</rt></ruby>は川にいた。"
-    text = extract(extractor, f"<p>{ruby}毎日山へ行って竹を切り、籠を作って町で売っていた。</p>" * 5)
+    text = extract(
+        extractor, f"<p>{ruby}毎日山へ行って竹を切り、籠を作って町で売っていた。</p>" * 5
+    )
     assert "竹取の翁は川にいた" in text
     assert "たけとり" not in text
 
@@ -100,8 +108,12 @@ XHTML = "<?xml version='1.0' encoding='utf-8'?>\n<html xmlns='http://www.w3.org/
 
 
 @both
-@pytest.mark.parametrize("closed", ["<title/>", "<script src='a.js' />", "<style type='x'/>", "<title>T</title>"])
-@pytest.mark.parametrize("body", ["", "<p>Not closed<br> at all</p>", "<p>An entity:&nbsp;none</p>"])
+@pytest.mark.parametrize(
+    "closed", ["<title/>", "<script src='a.js' />", "<style type='x'/>", "<title>T</title>"]
+)
+@pytest.mark.parametrize(
+    "body", ["", "<p>Not closed<br> at all</p>", "<p>An entity:&nbsp;none</p>"]
+)
 def test_xhtml_ends_where_it_says(extractor, closed, body):
     last = "<p><b/>And so on, for many more years than anybody knew.</p>"
     text = extract(extractor, f"<div>{body}{PARAGRAPHS}{last}</div>", XHTML.format(closed))

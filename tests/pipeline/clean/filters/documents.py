@@ -98,7 +98,10 @@ LINES = [
 
 
 def sentence(draw, odd=0.0):
-    words = [draw.choice(ODD) if draw.random() < odd else draw.choice(WORDS) for _ in range(draw.randint(4, 16))]
+    words = [
+        draw.choice(ODD) if draw.random() < odd else draw.choice(WORDS)
+        for _ in range(draw.randint(4, 16))
+    ]
     return " ".join(words).capitalize() + draw.choice([".", ".", ".", "!", "?", "...", ""])
 
 
@@ -108,7 +111,10 @@ def document(draw):
     pool = [sentence(draw, odd) for _ in range(draw.choice([2, 8, 40, 400]))]
     paragraphs = []
     for _ in range(draw.choice([1, 2, 6, 20])):
-        lines = [draw.choice(pool) if draw.random() < 0.8 else sentence(draw) for _ in range(draw.randint(1, 6))]
+        lines = [
+            draw.choice(pool) if draw.random() < 0.8 else sentence(draw)
+            for _ in range(draw.randint(1, 6))
+        ]
         if draw.random() < 0.15:
             lines.append(draw.choice(LINES))
         paragraphs.append(draw.choice(["\n", " "]).join(lines))

@@ -40,10 +40,15 @@ def answer(texts):
             left = xxhash.xxh64_hexdigest(" ".join(document.text.split())) if edited else ""
             verdicts[name].append(("" if kept is True else kept[1], left))
     chunks = sorted({chunk for text in texts for chunk in text.split() if len(chunk) < 100})
-    return {"verdicts": verdicts, "tokens": {chunk: split_into_words(chunk, "eng") for chunk in chunks}}
+    return {
+        "verdicts": verdicts,
+        "tokens": {chunk: split_into_words(chunk, "eng") for chunk in chunks},
+    }
 
 
 if __name__ == "__main__":
     given = json.load(sys.stdin)
     content = {"documents": given["digest"], **answer(given["texts"])}
-    FILE.write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
+    FILE.write_text(
+        json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8"
+    )

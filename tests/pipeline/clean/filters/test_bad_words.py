@@ -10,7 +10,11 @@ from clozeline.pipeline.text.normal_form import match_words
 from clozeline.tools.start.contracts.filters import judge_text
 
 CASES = {"bad_words": "A darn of a text."}
-LISTS = {"en": "# comment\ndarn\nbad egg\nbad\n2 eggs a day\negg a day\n", "ja.txt": "馬鹿\n", "de": "blöd\n"}
+LISTS = {
+    "en": "# comment\ndarn\nbad egg\nbad\n2 eggs a day\negg a day\n",
+    "ja.txt": "馬鹿\n",
+    "de": "blöd\n",
+}
 
 
 def options_in(folder):
@@ -58,7 +62,9 @@ def test_terms_match_as_in_a_text_searched_word_by_word(tmp_path):
         covered = 0
         position = 0
         while position < len(folded):
-            lengths = [len(term) for term in terms if folded[position : position + len(term)] == term]
+            lengths = [
+                len(term) for term in terms if folded[position : position + len(term)] == term
+            ]
             covered += max(lengths, default=0)
             position += max(lengths, default=1)
         detail = f"{covered / 12:.3f} > 0.0" if covered else ""
@@ -67,7 +73,9 @@ def test_terms_match_as_in_a_text_searched_word_by_word(tmp_path):
 
 def test_a_missing_folder_is_refused(tmp_path):
     chosen = FILTERS.resolve({"name": "bad_words", "lists": str(tmp_path / "none")})
-    with pytest.raises(ConfigurationError, match="none: expected a folder with a file for each language"):
+    with pytest.raises(
+        ConfigurationError, match="none: expected a folder with a file for each language"
+    ):
         chosen.build()
 
 
@@ -88,4 +96,6 @@ def test_hashed_terms_are_a_set(tmp_path):
     assert not terms.holds_any([])
     assert [part.dtype for part in terms._hashes] == [np.uint64] * 2
     (tmp_path / "a").write_text("another.example\n")
-    assert HashedTerms([tmp_path / "a"]).holds_any(["another.example"]), "a changed file is read again"
+    assert HashedTerms([tmp_path / "a"]).holds_any(["another.example"]), (
+        "a changed file is read again"
+    )

@@ -12,7 +12,8 @@ CASES = {
     "lorem_ipsum": SENTENCES + "There is Lorem Ipsum here.",
     "curly_bracket": SENTENCES + "There is a { in here.",
     "fragments": "".join(
-        f"The {number} sentence begins on this line\nand ends on the next one.\n" for number in range(6)
+        f"The {number} sentence begins on this line\nand ends on the next one.\n"
+        for number in range(6)
     ),
     "too_few_sentences": "One is not enough. Two are not either.",
 }
@@ -28,7 +29,11 @@ class TestC4Quality:
     @pytest.mark.parametrize(
         ("line", "rule", "option"),
         [
-            ("A line without its full stop", "terminal_punctuation", {"terminal_punctuation": False}),
+            (
+                "A line without its full stop",
+                "terminal_punctuation",
+                {"terminal_punctuation": False},
+            ),
             ("This one trails away...", "terminal_punctuation", {"terminal_punctuation": False}),
             ("Too few.", "few_words", {"words_per_line": 2}),
             ("Now " + "x" * 1001 + " is long.", "long_word", {"word_chars": 2000}),
@@ -56,9 +61,16 @@ class TestC4Quality:
         assert self.edit("Three are enough.") == KEEP
         assert self.edit("Three are enough.", words_per_line=4).removed == {"few_words": 18}
         assert self.edit("Now " + "x" * 1000 + " is long.") == KEEP
-        assert self.edit("Now " + "x" * 1000 + " is long.", word_chars=999).removed == {"long_word": 1014}
-        page = TextStatistics("This is a sentence. And here is another one.\nThe third one is here.")
+        assert self.edit("Now " + "x" * 1000 + " is long.", word_chars=999).removed == {
+            "long_word": 1014
+        }
+        page = TextStatistics(
+            "This is a sentence. And here is another one.\nThe third one is here."
+        )
         for sentences, reason in ((3, ""), (4, "too_few_sentences")):
-            assert judge_text(C4Quality(C4Quality.Options(sentences=sentences)), page.text).reason == reason
+            assert (
+                judge_text(C4Quality(C4Quality.Options(sentences=sentences)), page.text).reason
+                == reason
+            )
         five = " ".join(["This is a sentence."] * 5)
         assert judge_text(C4Quality(C4Quality.Options()), five) == KEEP

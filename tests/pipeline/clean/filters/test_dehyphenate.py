@@ -28,8 +28,14 @@ def joined(text):
         ("a well-\nknown man, and well-known he is", "a well-known\nman, and well-known he is"),
         ("he is well, and known; a well-\nknown man", "he is well, and known; a well-known\nman"),
         ("we go in and to it, into it, in-\nto", "we go in and to it, into it, into"),
-        ("he half-smiled, his half crown, half-\ncentury", "he half-smiled, his half crown, half-century"),
-        ("child-like and god-like, a Madonna-\nlike face", "child-like and god-like, a Madonna-like\nface"),
+        (
+            "he half-smiled, his half crown, half-\ncentury",
+            "he half-smiled, his half crown, half-century",
+        ),
+        (
+            "child-like and god-like, a Madonna-\nlike face",
+            "child-like and god-like, a Madonna-like\nface",
+        ),
         ("CHAP-\nTER I", "CHAPTER\nI"),
         ("the Anglo-\nSaxon kings", "the Anglo-\nSaxon kings"),
         ("pre-\nand post-war", "pre-\nand post-war"),
@@ -37,7 +43,10 @@ def joined(text):
         ("call 555-\n1234 or\n--\nAda", "call 555-\n1234 or\n--\nAda"),
         ("aa-\nbb-\ncc", "aabbcc"),
         ("undecanal or n-\ntridecanal", "undecanal or n-tridecanal"),
-        ("the price-\ndetermining factors; price-determining", "the price-determining\nfactors; price-determining"),
+        (
+            "the price-\ndetermining factors; price-determining",
+            "the price-determining\nfactors; price-determining",
+        ),
         ("re\u2010\nturn", "return"),
     ],
 )
@@ -47,7 +56,11 @@ def test_a_word_is_joined_where_it_was_cut(text, wanted):
 
 @pytest.mark.parametrize(
     ("language", "text"),
-    [("de", "Vor-\nund Nachteile"), ("fr", "avant-\net apr\xe8s-guerre"), ("nl", "in-\nen uitgang")],
+    [
+        ("de", "Vor-\nund Nachteile"),
+        ("fr", "avant-\net apr\xe8s-guerre"),
+        ("nl", "in-\nen uitgang"),
+    ],
 )
 def test_a_suspended_hyphen_stays(language, text):
     assert judge_text(Dehyphenate(Dehyphenate.Options()), text, language) == KEEP
@@ -59,7 +72,9 @@ WORDS = sorted(set(re.findall(r"[a-z]{6,}", SENTENCES.lower())))
 @given(st.lists(st.tuples(st.sampled_from(WORDS), st.integers(2, 4)), min_size=1, max_size=30))
 def test_cut_words_of_a_text_come_back(cuts):
     """Words that the text has elsewhere: each cut at any letter, one a line."""
-    text = " ".join(WORDS) + " " + "".join(f"{word[:at]}-\n{word[at:]} " for word, at in cuts).strip()
+    text = (
+        " ".join(WORDS) + " " + "".join(f"{word[:at]}-\n{word[at:]} " for word, at in cuts).strip()
+    )
     whole = " ".join(WORDS) + " " + " ".join(word for word, _ in cuts)
     assert joined(text).split() == whole.split()
 

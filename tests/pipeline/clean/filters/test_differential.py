@@ -20,8 +20,13 @@ from tests.pipeline.clean.filters.documents import digest, documents
 from tests.pipeline.text.test_text_statistics import top_slow
 
 TOP = {f"top_{n}_gram": n for n in (2, 3, 4)}
-RECORDED = json.loads(Path(__file__).with_name("datatrove_verdicts.json").read_text(encoding="utf-8"))
-OPTIONS = {"gopher_quality": {"letter_words": "tokens"}, "c4_quality": {"terminal_marks": [".", "?", "!", '"', "'"]}}
+RECORDED = json.loads(
+    Path(__file__).with_name("datatrove_verdicts.json").read_text(encoding="utf-8")
+)
+OPTIONS = {
+    "gopher_quality": {"letter_words": "tokens"},
+    "c4_quality": {"terminal_marks": [".", "?", "!", '"', "'"]},
+}
 
 
 @pytest.fixture(scope="module")
@@ -32,20 +37,33 @@ def texts():
 
 
 @pytest.mark.parametrize(
-    ("name", "kinds"), [("gopher_quality", 4), ("gopher_repetition", 6), ("c4_quality", 4), ("fineweb_quality", 4)]
+    ("name", "kinds"),
+    [("gopher_quality", 4), ("gopher_repetition", 6), ("c4_quality", 4), ("fineweb_quality", 4)],
 )
 def test_verdicts_are_the_peers(texts, name, kinds):
     step = FILTERS.resolve({"name": name, **OPTIONS.get(name, {})}).build()
     differences = []
-    for number, (text, (reason, left)) in enumerate(zip(texts, RECORDED["verdicts"][name], strict=True)):
-        verdict = step.judge(Document(bytes(16), text, "s", language="en"), TextStatistics(text, as_written=True))
+    for number, (text, (reason, left)) in enumerate(
+        zip(texts, RECORDED["verdicts"][name], strict=True)
+    ):
+        verdict = step.judge(
+            Document(bytes(16), text, "s", language="en"), TextStatistics(text, as_written=True)
+        )
         words = (text if verdict.text is None else verdict.text).split()
         if verdict.reason != reason or (left and xxhash.xxh64_hexdigest(" ".join(words)) != left):
             differences.append((number, verdict.reason, verdict.detail, reason))
     # An ellipsis ends a sentence with us, and `mr.` does not: datatrove's spaCy sees both the other way round.
-    counted = [row for row in differences if name == "c4_quality" and "too_few_sentences" in (row[1], row[3])]
+    counted = [
+        row
+        for row in differences
+        if name == "c4_quality" and "too_few_sentences" in (row[1], row[3])
+    ]
     assert len(counted) <= 0.02 * len(texts), counted
     # datatrove also counts an n-gram that occurs once
-    once = [row for row in differences if row[3] in TOP and top_slow(word_tokens(texts[row[0]]), TOP[row[3]]) == 0]
+    once = [
+        row
+        for row in differences
+        if row[3] in TOP and top_slow(word_tokens(texts[row[0]]), TOP[row[3]]) == 0
+    ]
     assert [row for row in differences if row not in counted and row not in once] == []
     assert len(Counter(reason for reason, _ in RECORDED["verdicts"][name])) >= kinds

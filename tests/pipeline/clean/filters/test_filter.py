@@ -20,12 +20,19 @@ CASES = {name: declared("clozeline.pipeline.clean.filters", name, "CASES", {}) f
 
 def required(name, folder):
     """A filter with the options that it cannot do without, such as a file written into the folder."""
-    return {"name": name, **declared("clozeline.pipeline.clean.filters", name, "options_in", lambda _: {})(folder)}
+    return {
+        "name": name,
+        **declared("clozeline.pipeline.clean.filters", name, "options_in", lambda _: {})(folder),
+    }
 
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    cases_about(FILTERS, [(name, reason) for name, cases in CASES.items() for reason in cases], itemgetter(0)),
+    cases_about(
+        FILTERS,
+        [(name, reason) for name, cases in CASES.items() for reason in cases],
+        itemgetter(0),
+    ),
 )
 def test_a_minimal_document(name, reason, tmp_path):
     chosen = FILTERS.resolve(required(name, tmp_path))
@@ -78,7 +85,10 @@ def test_the_named_key_is_the_one_that_decides(name, tmp_path):
         key = FILTERS.load_class(name).thresholds[verdict.reason]
         value = loosened(getattr(prepare(options).options, key))
         choices = [value] if not isinstance(value, list) or value == [0, 10**9] else value
-        verdicts = [judge_text(prepare({**options, key: choice}).build(), text.strip()) for choice in choices]
+        verdicts = [
+            judge_text(prepare({**options, key: choice}).build(), text.strip())
+            for choice in choices
+        ]
         assert any(other.reason != verdict.reason for other in verdicts), (verdict.reason, key)
     assert seen
     assert set(FILTERS.load_class(name).thresholds) == set(FILTERS.load_class(name).reasons)

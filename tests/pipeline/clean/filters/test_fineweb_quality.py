@@ -7,7 +7,9 @@ from tests.pipeline.clean.filters.documents import documents
 
 PLAIN = "This line of the text has more than thirty characters."
 CASES = {
-    "line_punct_ratio": "\n".join(f"The heading of section {number} without a full stop" for number in range(9)),
+    "line_punct_ratio": "\n".join(
+        f"The heading of section {number} without a full stop" for number in range(9)
+    ),
     "short_line_ratio": "Short.\nAlso short.\nShort again.",
     "char_dup_ratio": f"{PLAIN}\n{PLAIN}",
     "list_ratio": "\n".join(f"{chr(97 + n) * 31}." for n in range(9)),

@@ -53,8 +53,11 @@ def measure(text, letter_words="spaces"):
         "gopher_too_many_ellipsis": len(re.findall(r"\.\.\.|…", text)) / len(tokens),
         "gopher_too_many_bullets": len(re.findall(r"(?m)^\s*[•-]", text)) / len(lines),
         "gopher_too_many_end_ellipsis": len(re.findall(r"(?m)(?:\.\.\.|…)$", text)) / len(lines),
-        "gopher_below_alpha_threshold": sum(any(c.isalpha() for c in word) for word in spaced) / len(spaced),
-        "gopher_enough_stop_words": len({"the", "be", "to", "of", "and", "that", "have", "with"} & set(tokens)),
+        "gopher_below_alpha_threshold": sum(any(c.isalpha() for c in word) for word in spaced)
+        / len(spaced),
+        "gopher_enough_stop_words": len(
+            {"the", "be", "to", "of", "and", "that", "have", "with"} & set(tokens)
+        ),
     }
 
 
@@ -82,11 +85,19 @@ def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not():
             "gopher_long_doc": {"words": (0, words - 1)},
             "gopher_below_avg_threshold": {"mean_word_length": (longer, longer)},
             "gopher_above_avg_threshold": {"mean_word_length": (0, shorter)},
-            "gopher_too_many_hashes": {"symbols_per_word": math.nextafter(hashes, 0) if hashes else ellipses},
-            "gopher_too_many_ellipsis": {"symbols_per_word": max(hashes, math.nextafter(ellipses, 0))},
+            "gopher_too_many_hashes": {
+                "symbols_per_word": math.nextafter(hashes, 0) if hashes else ellipses
+            },
+            "gopher_too_many_ellipsis": {
+                "symbols_per_word": max(hashes, math.nextafter(ellipses, 0))
+            },
             "gopher_too_many_bullets": {"bullet_lines": math.nextafter(at["bullet_lines"], 0)},
-            "gopher_too_many_end_ellipsis": {"ellipsis_lines": math.nextafter(at["ellipsis_lines"], 0)},
-            "gopher_below_alpha_threshold": {"tokens_with_letter": min(1, math.nextafter(at["tokens_with_letter"], 2))},
+            "gopher_too_many_end_ellipsis": {
+                "ellipsis_lines": math.nextafter(at["ellipsis_lines"], 0)
+            },
+            "gopher_below_alpha_threshold": {
+                "tokens_with_letter": min(1, math.nextafter(at["tokens_with_letter"], 2))
+            },
             "gopher_enough_stop_words": {"stop_words": at["stop_words"] + 1},
         }
         assert judge_text(GopherQuality(GopherQuality.Options(**at)), text) == KEEP

@@ -16,13 +16,19 @@ from tests.pipeline.text.test_text_statistics import duplicate_slow, top_slow
 def shares(text, n_top, n_duplicate):
     """Every measure by plain loops."""
     found = {}
-    for name, pieces in (("para", re.split(r"\n{2,}", text.strip())), ("line", re.split(r"\n+", text.strip()))):
+    for name, pieces in (
+        ("para", re.split(r"\n{2,}", text.strip())),
+        ("line", re.split(r"\n+", text.strip())),
+    ):
         copies = [piece for place, piece in enumerate(pieces) if piece in pieces[:place]]
         found[f"dup_{name}_frac"] = len(copies) / len(pieces)
         found[f"dup_{name}_char_frac"] = sum(map(len, copies)) / max(1, len(text))
     tokens = word_tokens(text)
     found |= {f"top_{n}_gram": top_slow(tokens, n) / max(1, len(text)) for n in n_top}
-    found |= {f"duplicated_{n}_n_grams": duplicate_slow(tokens, n) / max(1, len(text)) for n in n_duplicate}
+    found |= {
+        f"duplicated_{n}_n_grams": duplicate_slow(tokens, n) / max(1, len(text))
+        for n in n_duplicate
+    }
     return found
 
 
@@ -40,10 +46,16 @@ def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not():
         at["top_ngrams"] = {n: found[f"top_{n}_gram"] for n in (2, 3, 4)}
         at["duplicate_ngrams"] = {n: found[f"duplicated_{n}_n_grams"] for n in range(5, 11)}
         assert judge_text(GopherRepetition(GopherRepetition.Options(**at)), text) == KEEP
-        beyond = {reason: {name: math.nextafter(found[reason], 0)} for name, reason in names.items()}
-        for name, key in (("top_ngrams", "top_{}_gram"), ("duplicate_ngrams", "duplicated_{}_n_grams")):
+        beyond = {
+            reason: {name: math.nextafter(found[reason], 0)} for name, reason in names.items()
+        }
+        for name, key in (
+            ("top_ngrams", "top_{}_gram"),
+            ("duplicate_ngrams", "duplicated_{}_n_grams"),
+        ):
             beyond |= {
-                key.format(n): {name: {**at[name], n: math.nextafter(value, 0)}} for n, value in at[name].items()
+                key.format(n): {name: {**at[name], n: math.nextafter(value, 0)}}
+                for n, value in at[name].items()
             }
         for reason in (reason for reason in beyond if found[reason]):
             options = GopherRepetition.Options(**{**at, **beyond[reason]})
@@ -54,7 +66,9 @@ def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not():
     assert (spam.reason, spam.detail) == ("top_2_gram", "1.798 > 0.2")
 
 
-SENTENCES = st.lists(st.text("abcdefghijklmnop", min_size=2, max_size=9), min_size=1, max_size=30, unique=True)
+SENTENCES = st.lists(
+    st.text("abcdefghijklmnop", min_size=2, max_size=9), min_size=1, max_size=30, unique=True
+)
 
 
 @given(SENTENCES)

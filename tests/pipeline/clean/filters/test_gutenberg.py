@@ -21,19 +21,34 @@ def edit(text):
 @pytest.mark.parametrize(
     ("start", "end"),
     [
-        ("*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***", "*** END OF THE PROJECT GUTENBERG EBOOK EMMA ***"),
-        ("*** START OF THIS PROJECT GUTENBERG EBOOK EMMA ***", "*** END OF THIS PROJECT GUTENBERG EBOOK EMMA ***"),
-        ("***START OF THE PROJECT GUTENBERG EBOOK EMMA***", "***END OF THE PROJECT GUTENBERG EBOOK EMMA***"),
+        (
+            "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***",
+            "*** END OF THE PROJECT GUTENBERG EBOOK EMMA ***",
+        ),
+        (
+            "*** START OF THIS PROJECT GUTENBERG EBOOK EMMA ***",
+            "*** END OF THIS PROJECT GUTENBERG EBOOK EMMA ***",
+        ),
+        (
+            "***START OF THE PROJECT GUTENBERG EBOOK EMMA***",
+            "***END OF THE PROJECT GUTENBERG EBOOK EMMA***",
+        ),
         (
             "*** START OF THE PROJECT GUTENBERG EBOOK A LONG\nTITLE OF TWO LINES ***",
             "*** END OF THE PROJECT GUTENBERG EBOOK",
         ),
-        ("*END*THE SMALL PRINT! FOR PUBLIC DOMAIN ETEXTS*Ver.04.29.93*END*", "End of Project Gutenberg's Emma"),
+        (
+            "*END*THE SMALL PRINT! FOR PUBLIC DOMAIN ETEXTS*Ver.04.29.93*END*",
+            "End of Project Gutenberg's Emma",
+        ),
         (
             "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***\n\nProduced by A. Reader\nand B. Reader",
             "End of the Project Gutenberg EBook of Emma\n\n*** END OF THE PROJECT GUTENBERG EBOOK EMMA ***",
         ),
-        ("*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***\n\nE-text prepared by A. Reader\n\nCredits: B. Reader", ""),
+        (
+            "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***\n\nE-text prepared by A. Reader\n\nCredits: B. Reader",
+            "",
+        ),
         ("", "*** END OF THE PROJECT GUTENBERG EBOOK EMMA ***"),
     ],
 )
@@ -46,7 +61,12 @@ def test_the_frame_goes(start, end):
 
 
 @pytest.mark.parametrize(
-    "text", [BOOK, "I read a book of Project Gutenberg.\n*** It was good. ***", "Produced by hand.\n\nA chair."]
+    "text",
+    [
+        BOOK,
+        "I read a book of Project Gutenberg.\n*** It was good. ***",
+        "Produced by hand.\n\nA chair.",
+    ],
 )
 def test_other_texts_stay(text):
     assert edit(text) == KEEP
@@ -61,7 +81,10 @@ def test_small_print_at_the_end_is_no_start():
 
 def test_parts_of_a_work_have_last_words_too():
     part = "End of the Project Gutenberg Etext of Part One"
-    works = f"{BOOK}\n\n{part}\n\nTHE COMPLETE PROJECT GUTENBERG WORKS\n\n" + "Part two goes on and on.\n" * 99
+    works = (
+        f"{BOOK}\n\n{part}\n\nTHE COMPLETE PROJECT GUTENBERG WORKS\n\n"
+        + "Part two goes on and on.\n" * 99
+    )
     frame = "*** {} OF THE PROJECT GUTENBERG EBOOK WORKS ***"
     text = f"{frame.format('START')}\n\n{works}\n{frame.format('END')}"
     assert edit(text).text == works.strip()
@@ -75,7 +98,9 @@ def test_a_note_about_pictures_goes_with_the_credits():
 
 def test_several_books_stay_together():
     frame = "*** START OF THE PROJECT GUTENBERG EBOOK {0} ***\n\n{1}\n\n*** END OF THE PROJECT GUTENBERG EBOOK {0} ***"
-    found = edit("\n\n".join([frame.format("ONE", "First book."), frame.format("TWO", BOOK), LICENSE])).text
+    found = edit(
+        "\n\n".join([frame.format("ONE", "First book."), frame.format("TWO", BOOK), LICENSE])
+    ).text
     assert found.startswith("First book.")
     assert found.endswith("FINIS")
     backwards = "*** END OF THE PROJECT GUTENBERG EBOOK ***\n\n*** START OF THE PROJECT GUTENBERG EBOOK ***\n\nA text."

@@ -20,7 +20,8 @@ def edit(text):
 
 
 @pytest.mark.parametrize(
-    "form", ["{}", "- {} -", "[{}]", "Page {}", "Page {} of 90", "\u2014 {} \u2014", "p. {}", "{} / 90"]
+    "form",
+    ["{}", "- {} -", "[{}]", "Page {}", "Page {} of 90", "\u2014 {} \u2014", "p. {}", "{} / 90"],
 )
 @pytest.mark.parametrize("gap", ["\n", "\n\n"])
 def test_numbers_of_pages_go(form, gap):
@@ -34,14 +35,19 @@ def test_numbers_of_pages_go(form, gap):
 def test_roman_numbers_go_and_the_ends_of_chapters_stay():
     parts = [f"{PAGE}\n\n{number}\n\n" for number in ("viii", "ix", "x", "xi")]
     text = f"{''.join(parts)}{PAGE}\nIt ended there.\n\nxii\n\nAnother chapter begins on this page."
-    assert edit(text).text == "\n".join([PAGE] * 5) + "\nIt ended there.\n\nAnother chapter begins on this page."
+    assert (
+        edit(text).text
+        == "\n".join([PAGE] * 5) + "\nIt ended there.\n\nAnother chapter begins on this page."
+    )
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "\n\n".join(f"{number}\n\n{STANZA}" for number in range(1, 9)),  # numbers of stanzas
-        "\n\n".join(f"{number}\n\n{PAGE}." for number in ("I", "II", "III", "IV")),  # numbers of chapters
+        "\n\n".join(
+            f"{number}\n\n{PAGE}." for number in ("I", "II", "III", "IV")
+        ),  # numbers of chapters
         "\n".join(map(str, range(1, 60))),  # a column
         "\n".join(f"{number}\nan item of the list" for number in range(1, 20)),
         f"{PAGE}\n1984\n{PAGE}\n7\n{PAGE}\n42\n{PAGE}",  # they do not count up

@@ -45,7 +45,10 @@ def replaced(text, **options):
         ("DE88 3704 0044 0532 0130 00", ""),
         ("XX71 3704 0044 0532 0130 00 and \u017fE45 5000 0000 0583 9825 7466", ""),
         ("DE89\xa03704\xa00044\xa00532\xa00130\xa000", "<iban>"),
-        ("at 2001:4860:4860::8888: and 2001:4860:4860::: or 2001:4860::", "at <ip>: and 2001:4860:4860::: or <ip>"),
+        (
+            "at 2001:4860:4860::8888: and 2001:4860:4860::: or 2001:4860::",
+            "at <ip>: and 2001:4860:4860::: or <ip>",
+        ),
         ("icon@2x.png, lodash@4.17.21.tgz and df@W.transpose() * u@f.png", ""),
         ("a@x.pl b@x.rs c@x.md d@x.py e@x.COM.MM", "<email> <email> <email> <email> <email>"),
         ("a@почта.рф and b@xn--80a1acny.xn--p1ai", "<email> and <email>"),
@@ -78,7 +81,9 @@ def account_number(entry):
     for count, kind in re.findall(r"(\d+)([nac])", entry[2:]):
         symbols = {"n": "3141592", "a": "KWXB", "c": "Z27Q"}[kind]
         account += (symbols * 9)[: int(count)]
-    ordinals = "".join(str(ord(symbol) - 55) if symbol.isalpha() else symbol for symbol in f"{account}{country}00")
+    ordinals = "".join(
+        str(ord(symbol) - 55) if symbol.isalpha() else symbol for symbol in f"{account}{country}00"
+    )
     remainder = 0
     for digit in ordinals:
         remainder = (10 * remainder + int(digit)) % 97
@@ -92,7 +97,12 @@ def test_an_account_number_ends_where_its_country_says(entry):
     for number in (iban, grouped, iban.lower()):
         for after in (" from here", " 2024 was", " 12", ".", ", and", "\n7654", "", " IBAN"):
             assert replaced(f"Pay {number}{after}") == f"Pay <iban>{after}"
-        for within in (f"{number}7", f"x{number}", f"{number[:3]}{9 - int(number[3])}{number[4:]}", number[:-1]):
+        for within in (
+            f"{number}7",
+            f"x{number}",
+            f"{number[:3]}{9 - int(number[3])}{number[4:]}",
+            number[:-1],
+        ):
             assert replaced(within) == within
     assert replaced(f"{grouped} {grouped}") == "<iban> <iban>"
 
@@ -121,7 +131,12 @@ def test_each_kind_can_be_left_alone_and_is_counted():
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.sampled_from(["ann@example.org", "8.8.8.8", "x", " ", "\n", ".", "1", "@", "::", "é"]), max_size=12))
+@given(
+    st.lists(
+        st.sampled_from(["ann@example.org", "8.8.8.8", "x", " ", "\n", ".", "1", "@", "::", "é"]),
+        max_size=12,
+    )
+)
 def test_only_what_is_found_changes(pieces):
     text = "".join(pieces)
     spans = list(Pii(Pii.Options(phone=True)).find(text))
@@ -134,16 +149,25 @@ def test_only_what_is_found_changes(pieces):
 
 
 @pytest.mark.data
-@pytest.mark.skipif("CLOZELINE_DATA" not in os.environ, reason="CLOZELINE_DATA names no folder of real files")
+@pytest.mark.skipif(
+    "CLOZELINE_DATA" not in os.environ, reason="CLOZELINE_DATA names no folder of real files"
+)
 def test_the_figures_of_the_documentation(capsys):
-    packed = (Path(os.environ["CLOZELINE_DATA"]) / "lists" / "pii_synth_dataset_v2.json.zst").read_bytes()
+    packed = (
+        Path(os.environ["CLOZELINE_DATA"]) / "lists" / "pii_synth_dataset_v2.json.zst"
+    ).read_bytes()
     rows = json.load(io.BytesIO(zstandard.ZstdDecompressor().stream_reader(packed).read()))
     figures = measure(rows)
     with capsys.disabled():
         print("\nkind   labeled  precision  recall")
         for kind, (labeled, precision, recall) in figures.items():
             print(f"{kind:6} {labeled:7} {precision:10.3f} {recall:7.3f}")
-    for kind, least in {"email": (1.0, 1.0), "ip": (1.0, 0.92), "iban": (1.0, 1.0), "phone": (0.79, 0.86)}.items():
+    for kind, least in {
+        "email": (1.0, 1.0),
+        "ip": (1.0, 0.92),
+        "iban": (1.0, 1.0),
+        "phone": (0.79, 0.86),
+    }.items():
         assert figures[kind][1] >= least[0]
         assert figures[kind][2] >= least[1]
 
@@ -151,18 +175,31 @@ def test_the_figures_of_the_documentation(capsys):
 def measure(rows):
     """Labeled spans, and the shares of replaced spans that touch one and of labeled spans that are touched, by kind."""
     pii = Pii(Pii.Options(phone=True))
-    types = {"email": "EMAIL_ADDRESS", "ip": "IP_ADDRESS", "iban": "IBAN_CODE", "phone": "PHONE_NUMBER"}
+    types = {
+        "email": "EMAIL_ADDRESS",
+        "ip": "IP_ADDRESS",
+        "iban": "IBAN_CODE",
+        "phone": "PHONE_NUMBER",
+    }
     figures = {}
     for kind, label in types.items():
         hits = labeled = ours = touched = 0
         for row in rows:
             gold = [
-                (span["start_position"], span["end_position"]) for span in row["spans"] if span["entity_type"] == label
+                (span["start_position"], span["end_position"])
+                for span in row["spans"]
+                if span["entity_type"] == label
             ]
-            spans = [(start, end) for each, start, end in pii.find(row["full_text"]) if each == kind]
+            spans = [
+                (start, end) for each, start, end in pii.find(row["full_text"]) if each == kind
+            ]
             ours = ours + len(spans)
             labeled = labeled + len(gold)
-            hits += sum(any(start < last and first < end for first, last in gold) for start, end in spans)
-            touched += sum(any(start < last and first < end for start, end in spans) for first, last in gold)
+            hits += sum(
+                any(start < last and first < end for first, last in gold) for start, end in spans
+            )
+            touched += sum(
+                any(start < last and first < end for start, end in spans) for first, last in gold
+            )
         figures[kind] = (labeled, hits / ours, touched / labeled)
     return figures

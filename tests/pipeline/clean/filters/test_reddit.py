@@ -19,7 +19,15 @@ def edit(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["[deleted]", "[removed]", "[ Removed by Reddit ]", "[deleted by user]", " [removed]", "&#x200B;"]
+    "text",
+    [
+        "[deleted]",
+        "[removed]",
+        "[ Removed by Reddit ]",
+        "[deleted by user]",
+        " [removed]",
+        "&#x200B;",
+    ],
 )
 def test_deleted_ones_are_rejected(text):
     assert edit(normalize(text)).reason == "reddit_deleted" or not normalize(text)
@@ -40,7 +48,13 @@ def test_entities_are_characters(text, wanted):
 
 
 @pytest.mark.parametrize(
-    "text", ["R&D and AT&T", "https://x.example/?a=1&copy=2&lt=3", "It was [deleted] by them.", "&nosuchentity; stays"]
+    "text",
+    [
+        "R&D and AT&T",
+        "https://x.example/?a=1&copy=2&lt=3",
+        "It was [deleted] by them.",
+        "&nosuchentity; stays",
+    ],
 )
 def test_other_texts_stay(text):
     assert edit(text) == KEEP

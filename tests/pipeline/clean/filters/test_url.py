@@ -82,11 +82,23 @@ def test_pages_are_rejected_before_extraction(tmp_path, monkeypatch):
     """The extractor never sees a rejected page, and every record is in the account."""
     extracted = []
     extract = Extraction.extract
-    monkeypatch.setattr(Extraction, "extract", lambda self, html: (extracted.append(html), extract(self, html))[1])
+    monkeypatch.setattr(
+        Extraction, "extract", lambda self, html: (extracted.append(html), extract(self, html))[1]
+    )
     path = tmp_path / "crawl.warc"
-    urls = ["http://example.org/1", "http://fine.example/2", "http://example.org/3", "http://fine.example/4"]
-    path.write_bytes(b"".join(record(http(page(number)), WARC_Target_URI=url) for number, url in enumerate(urls)))
-    clean = {"language": None, "filters": [{"name": "url", **options_in(tmp_path)}, "gopher_quality"]}
+    urls = [
+        "http://example.org/1",
+        "http://fine.example/2",
+        "http://example.org/3",
+        "http://fine.example/4",
+    ]
+    path.write_bytes(
+        b"".join(record(http(page(number)), WARC_Target_URI=url) for number, url in enumerate(urls))
+    )
+    clean = {
+        "language": None,
+        "filters": [{"name": "url", **options_in(tmp_path)}, "gopher_quality"],
+    }
     done = run_clean(str(path), tmp_path / "out", clean)
     assert [document.url for document in done.documents] == [urls[1], urls[3]]
     assert done.nonzero("rejected") == {"url_domain": 2}

@@ -45,7 +45,10 @@ def test_what_is_too_little_is_undecided(text):
 
 
 def test_addresses_and_digits_do_not_count():
-    noisy = ARTICLE["fr"] + " 0123456789 https://www.example.org/the/quick/brown/fox/and/the/lazy/dog" * 8
+    noisy = (
+        ARTICLE["fr"]
+        + " 0123456789 https://www.example.org/the/quick/brown/fox/and/the/lazy/dog" * 8
+    )
     assert IDENTIFIER.identify(noisy)[0] == "fr"
 
 
@@ -144,7 +147,10 @@ def test_a_cipher_is_no_language(upper):
 @pytest.mark.parametrize(
     ("language", "text"),
     [
-        ("kk", "Барлық адамдар тумысынан азат және қадір-қасиеті мен құқықтары тең болып дүниеге келеді."),
+        (
+            "kk",
+            "Барлық адамдар тумысынан азат және қадір-қасиеті мен құқықтары тең болып дүниеге келеді.",
+        ),
         ("mn", "Хүн бүр төрж мэндлэхэд эрх чөлөөтэй, адилхан нэр төртэй, ижил эрхтэй байдаг."),
         ("ja", "会議の資料は明日までに担当者へ送付し、確認後に最終版を作成する予定です。"),
         ("zh", "会议的资料明天以前送给负责人，确认以后再制作最终版本，并且发给所有参加者。"),

@@ -21,7 +21,9 @@ GOLDEN = Path(__file__).parent / "golden.json"
 def digest(name):
     """Return the hash of 20 examples of each of two variants: every array, its type and its name."""
     objective = wide(name, vocabulary(1000))
-    rows = samples([64, 300, 568, 17, 5, 3, 2, 40, 41, 200] * 2, objective.vocabulary, seed=11, sentences=6)
+    rows = samples(
+        [64, 300, 568, 17, 5, 3, 2, 40, 41, 200] * 2, objective.vocabulary, seed=11, sentences=6
+    )
     found = hashlib.sha256()
     for variant in (0, 1):
         examples, skips = objective.corrupt(rows, np.full(len(rows), variant, np.uint16), seed=1)
@@ -48,7 +50,9 @@ def write_golden(path=GOLDEN, names=None, entry_of=golden):
     for name, entry in found.items():
         before = stored.get(name, entry)
         if entry["version"] == before["version"] and entry != before:
-            raise ValueError(f"{name}: other bytes than VERSION {entry['version']} had; raise the VERSION, or undo it")
+            raise ValueError(
+                f"{name}: other bytes than VERSION {entry['version']} had; raise the VERSION, or undo it"
+            )
     path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 

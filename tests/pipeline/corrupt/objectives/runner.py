@@ -11,10 +11,19 @@ from clozeline.seeding import kernel_keys
 from tests.pipeline.corruption_cases import WORDS, one_sample, samples
 
 VARIETIES = {
-    "causal_lm": [{"architecture": "encoder"}, {"architecture": "encoder_decoder", "grouping": "document"}],
-    "masked_lm": [{"mask_rate": {"uniform": [0.1, 0.9]}, "attention": "prefix"}, {"predict_from": "previous"}],
+    "causal_lm": [
+        {"architecture": "encoder"},
+        {"architecture": "encoder_decoder", "grouping": "document"},
+    ],
+    "masked_lm": [
+        {"mask_rate": {"uniform": [0.1, 0.9]}, "attention": "prefix"},
+        {"predict_from": "previous"},
+    ],
     "mass": [{"architecture": "encoder"}],
-    "prefix_lm": [{"architecture": "encoder_decoder", "suffix_rate": 0.25}, {"architecture": "decoder"}],
+    "prefix_lm": [
+        {"architecture": "encoder_decoder", "suffix_rate": 0.25},
+        {"architecture": "decoder"},
+    ],
     "sentence_comparison": [{"mode": "same"}],
     "span_corruption": [
         {"architecture": "decoder", "mode": "R"},
@@ -62,7 +71,9 @@ def corrupt(objective, rows, variant=0, seed=1):
 
 def reasons(objective, rows):
     """Return why each row is skipped; "none" for those that are not."""
-    return [Skip(skip).reason for skip in objective.corrupt(rows, np.zeros(len(rows), np.uint16), 1)[1]]
+    return [
+        Skip(skip).reason for skip in objective.corrupt(rows, np.zeros(len(rows), np.uint16), 1)[1]
+    ]
 
 
 def example_of(**features):

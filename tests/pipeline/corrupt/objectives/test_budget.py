@@ -21,9 +21,13 @@ SIZES = {
     "label_positions": lambda columns: columns["label_positions"].lengths,
     "prediction_order": lambda columns: columns["prediction_order"].lengths,
     "noise_positions": lambda columns: columns["noise_positions"].lengths,
-    "kept_positions": lambda columns: columns["target_ids"].lengths - 1 - columns["kept_positions"].lengths,
+    "kept_positions": lambda columns: (
+        columns["target_ids"].lengths - 1 - columns["kept_positions"].lengths
+    ),
     "target_start": lambda columns: columns["target_ids"].lengths,
-    "span_lengths": lambda columns: np.array([int(sizes.sum()) for sizes in lists(columns["span_lengths"])]),
+    "span_lengths": lambda columns: np.array(
+        [int(sizes.sum()) for sizes in lists(columns["span_lengths"])]
+    ),
     "text_infilling_span_lengths": lambda columns: np.array(
         [int(sizes.sum()) for sizes in lists(columns["text_infilling_span_lengths"])]
     ),
@@ -53,7 +57,10 @@ def lists(column):
 
 
 def rate_of(options):
-    return next((name for name in RATES if name in {field.name for field in dataclasses.fields(options)}), None)
+    return next(
+        (name for name in RATES if name in {field.name for field in dataclasses.fields(options)}),
+        None,
+    )
 
 
 def varieties():
@@ -62,7 +69,11 @@ def varieties():
         options = OBJECTIVES.load_class(name).Options
         rate = rate_of(options)
         examples = wide(name).features
-        if rate is None or not any(feature.name in SIZES for feature in examples) or "reordering" in name:
+        if (
+            rate is None
+            or not any(feature.name in SIZES for feature in examples)
+            or "reordering" in name
+        ):
             continue
         yield name, rate, {}
         fields = {field.name: field for field in dataclasses.fields(options)}
@@ -83,7 +94,9 @@ def row_of(words):
 def rows_of(rows):
     """Samples of rows whose words have the lengths given, two sentences each, with a second side."""
     ids = Ragged.from_lists([row_of(words) for words in rows], WORDS.id_dtype)
-    starts = Ragged.from_lists([[0, *([len(row) // 2] if len(row) > 1 else [])] for row in lists(ids)], np.uint16)
+    starts = Ragged.from_lists(
+        [[0, *([len(row) // 2] if len(row) > 1 else [])] for row in lists(ids)], np.uint16
+    )
     columns = {
         "ids": ids,
         "sentence_starts": starts,
@@ -99,14 +112,18 @@ def rows_of(rows):
 
 def asked_for(objective, rate, examples):
     """The labels that each row may have, from its own tokens: in the input, or in the target where that is the text."""
-    share = Fraction(str(getattr(objective.options, rate, None) or (0.3 if rate == "noise_density" else 0.15)))
+    share = Fraction(
+        str(getattr(objective.options, rate, None) or (0.3 if rate == "noise_density" else 0.15))
+    )
     columns = examples.columns
     if set(columns) == {"input_ids", "target_ids"}:
         tokens = contents(columns["input_ids"]) + contents(columns["target_ids"])
     else:
         whole = "target_ids" in columns and "target_start" not in columns
         tokens = contents(columns["target_ids" if whole else "input_ids"])
-    return tokens, np.array([max(1, floor(share * int(count) + Fraction(1, 2))) for count in tokens])
+    return tokens, np.array(
+        [max(1, floor(share * int(count) + Fraction(1, 2))) for count in tokens]
+    )
 
 
 def chosen(examples):
@@ -135,11 +152,16 @@ def test_no_row_has_more_labels_than_asked_for(name, rate, options, words, seed)
 
 KINDS = {
     "one word": [[length] for length in range(20, 520, 7)],
-    "giants between short ones": [[1] * (5 + row % 30) + [30 + row * 3] + [2] * 6 for row in range(80)],
+    "giants between short ones": [
+        [1] * (5 + row % 30) + [30 + row * 3] + [2] * 6 for row in range(80)
+    ],
     "words of two": [[2] * (10 + row % 60) for row in range(90)],
-    "clauses": [[5 + (7 * row + 3 * word) % 40 for word in range(1 + row % 9)] for row in range(4, 90)],
+    "clauses": [
+        [5 + (7 * row + 3 * word) % 40 for word in range(1 + row % 9)] for row in range(4, 90)
+    ],
     "prose": [
-        [1 + (row * word * 7 % 11 > 7) + (row + word) % 17 // 16 for word in range(20 + row)] for row in range(90)
+        [1 + (row * word * 7 % 11 > 7) + (row + word) % 17 // 16 for word in range(20 + row)]
+        for row in range(90)
     ],
 }
 
@@ -161,7 +183,9 @@ def test_words_that_fit_are_masked_as_a_whole_but_for_one():
     examples = corrupt(wide("whole_word_masking", WORDS), rows)
     for sample, labels in zip(rows, lists(examples.columns["label_positions"]), strict=True):
         starts = np.flatnonzero(np.append(sample["ids"] == OPEN, True))
-        masked = np.bincount(np.searchsorted(starts, labels - 1, side="right") - 1, minlength=len(starts) - 1)
+        masked = np.bincount(
+            np.searchsorted(starts, labels - 1, side="right") - 1, minlength=len(starts) - 1
+        )
         cut = (masked > 0) & (masked < np.diff(starts))
         assert cut.sum() <= 1
 

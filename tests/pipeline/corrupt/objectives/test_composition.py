@@ -14,13 +14,26 @@ from clozeline.pipeline.tokenize.tokenizers.word import Word
 from tests.pipeline.corrupt.objectives.runner import corrupt, wide
 from tests.pipeline.corruption_cases import FIRST_CONTENT, MASK, WORDS, one_sample, samples
 
-STEPS = ["sentence_reordering", "document_rotation", "token_deletion", "denoising_autoencoding", "text_infilling"]
+STEPS = [
+    "sentence_reordering",
+    "document_rotation",
+    "token_deletion",
+    "denoising_autoencoding",
+    "text_infilling",
+]
 THREE = [{"name": "sentence_reordering"}, {"name": "document_rotation"}, {"name": "text_infilling"}]
 
 
 @pytest.mark.parametrize(
     "steps",
-    [THREE, THREE[:2], THREE[1:], THREE[2:], [THREE[1], THREE[0], THREE[2]], [{"name": name} for name in STEPS]],
+    [
+        THREE,
+        THREE[:2],
+        THREE[1:],
+        THREE[2:],
+        [THREE[1], THREE[0], THREE[2]],
+        [{"name": name} for name in STEPS],
+    ],
 )
 def test_equals_its_steps_one_by_one(steps):
     objective = wide("composition", steps=steps)
@@ -35,7 +48,9 @@ def test_equals_its_steps_one_by_one(steps):
         text = TokenRows(ids, step.starts_after(text, noise))
     for row, example in enumerate(examples):
         assert example["input_ids"].tolist() == [4, *text.ids[row].tolist(), 5]
-        assert np.array_equal(objective.uncorrupt(example), objective.add_special_tokens(rows.row(row)["ids"]))
+        assert np.array_equal(
+            objective.uncorrupt(example), objective.add_special_tokens(rows.row(row)["ids"])
+        )
 
 
 @pytest.mark.parametrize("first", ["sentence_reordering", "document_rotation", "token_deletion"])
@@ -43,33 +58,56 @@ def test_words_that_segmenters_found_move_with_their_tokens(first):
     """Spans of the last step start and end at words; each token is unlike all others, and so tells its place."""
     random = np.random.RandomState(5)
     lengths = [100 + row for row in range(150)]
-    ids = [FIRST_CONTENT + random.permutation(WORDS.size - FIRST_CONTENT)[:length] for length in lengths]
-    starts = [np.flatnonzero(np.arange(length) % 3 != 1) for length in lengths]  # words of one and two tokens
+    ids = [
+        FIRST_CONTENT + random.permutation(WORDS.size - FIRST_CONTENT)[:length]
+        for length in lengths
+    ]
+    starts = [
+        np.flatnonzero(np.arange(length) % 3 != 1) for length in lengths
+    ]  # words of one and two tokens
     plain = samples(lengths, sentences=6)
-    columns = {"ids": Ragged.from_lists(ids, WORDS.id_dtype), "word_starts": Ragged.from_lists(starts, np.uint16)}
+    columns = {
+        "ids": Ragged.from_lists(ids, WORDS.id_dtype),
+        "word_starts": Ragged.from_lists(starts, np.uint16),
+    }
     rows = Rows(plain.fixed, {**plain.columns, **columns})
     steps = [{"name": first}, {"name": "text_infilling", "unit": "word", "noise_density": 0.3}]
     objective = wide("composition", steps=steps)
     before = wide("composition", steps=steps[:1])
     cut = 0
-    for sample, example, moved in zip(rows, corrupt(objective, rows), corrupt(before, rows), strict=True):
-        assert np.array_equal(objective.uncorrupt(example), objective.add_special_tokens(sample["ids"]))
+    for sample, example, moved in zip(
+        rows, corrupt(objective, rows), corrupt(before, rows), strict=True
+    ):
+        assert np.array_equal(
+            objective.uncorrupt(example), objective.add_special_tokens(sample["ids"])
+        )
         opening = set(sample["ids"][sample["word_starts"]].tolist())
         content = moved["input_ids"][1:-1].tolist()
-        spans = zip(example["text_infilling_span_starts"], example["text_infilling_span_lengths"], strict=True)
+        spans = zip(
+            example["text_infilling_span_starts"],
+            example["text_infilling_span_lengths"],
+            strict=True,
+        )
         for start, length in spans:
             ends = {int(start), int(start + length)} - {0, len(content)}
             cut += sum(content[place] not in opening for place in ends)
-    assert cut <= len(rows), "one span of a row is cut, or grows, to have as many tokens as asked for"
+    assert cut <= len(rows), (
+        "one span of a row is cut, or grows, to have as many tokens as asked for"
+    )
 
 
-@pytest.mark.parametrize("name", ["sentence_reordering", "document_rotation", "token_deletion", "text_infilling"])
+@pytest.mark.parametrize(
+    "name", ["sentence_reordering", "document_rotation", "token_deletion", "text_infilling"]
+)
 def test_sentence_starts_follow_their_tokens(name):
     """Every token of the corrupted row that began a sentence, and is still alone, begins one."""
     step = wide(name)
     rows = samples([1, 2, 9, 40, 120] * 30)
     text = TokenRows(rows.columns["ids"], rows.columns["sentence_starts"])
-    numbered = TokenRows(type(text.ids)(np.arange(len(text.ids.values)) + 1000, text.ids.offsets), text.sentence_starts)
+    numbered = TokenRows(
+        type(text.ids)(np.arange(len(text.ids.values)) + 1000, text.ids.offsets),
+        text.sentence_starts,
+    )
     ids, noise = step.noise(numbered, Draws(1, rows.fixed["uid"], np.zeros(len(rows), np.uint16)))
     after = step.starts_after(numbered, noise)
     for row in range(len(rows)):
@@ -100,7 +138,9 @@ def test_rows_that_passed_are_counted():
     objective = wide("composition", steps=THREE)
     rows = samples([1, 1, 5, 40, 0], sentences=1)
     examples, _ = objective.corrupt(rows, np.zeros(5, np.uint16), 1)
-    assert objective.tally(examples) == {"passed_through": {"sentence_reordering": 4, "document_rotation": 2}}
+    assert objective.tally(examples) == {
+        "passed_through": {"sentence_reordering": 4, "document_rotation": 2}
+    }
 
 
 # Rows of mBART (arXiv 2001.08210 §2.2) --------------------------------------------------------------------------------
@@ -126,7 +166,9 @@ def words(tokenizer):
 
 
 def mbart(words, **options):
-    return wide("composition", words, **{"source_head": "none", "language_tokens": TOKENS, **options})
+    return wide(
+        "composition", words, **{"source_head": "none", "language_tokens": TOKENS, **options}
+    )
 
 
 def in_languages(rows, codes):
@@ -148,7 +190,10 @@ def test_rows_by_hand(tokenizer, words):
     rows = in_languages(one_sample(ids, [0, 6], words, 3), [1, 0, 2])
     examples, skips = objective.corrupt(rows, np.zeros(3, np.uint16), 1)
     shown = {
-        name: ["".join(tokenizer.piece(int(token)) for token in examples.columns[name][row]) for row in range(2)]
+        name: [
+            "".join(tokenizer.piece(int(token)) for token in examples.columns[name][row])
+            for row in range(2)
+        ]
         for name in ("input_ids", "target_ids")
     }
     swapped = " Success brings happiness.Hard work leads to success."
@@ -190,7 +235,10 @@ def test_two_languages_in_one_example_are_damage(words):
     ("options", "message"),
     [
         ({"grouping": "packed"}, "language_tokens needs grouping: document"),
-        ({"language_tokens": {"en": "<e>", "xx": "<xx>"}}, r"no special piece <e>; train it with .*\[<e>, \.\.\.\]"),
+        (
+            {"language_tokens": {"en": "<e>", "xx": "<xx>"}},
+            r"no special piece <e>; train it with .*\[<e>, \.\.\.\]",
+        ),
         ({"language_tokens": {"en": "<en>", "de": "<en>"}}, "two languages have the same token"),
         ({"steps": [{"name": "text_infilling", "language_tokens": TOKENS}]}, "language_tokens"),
     ],

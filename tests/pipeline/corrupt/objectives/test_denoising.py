@@ -18,14 +18,20 @@ from tests.pipeline.corruption_cases import EOS, FIRST_CONTENT, MASK, WORDS, sam
 from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
 from tests.pipeline.word_cases import drawn, smallest
 
-NAMES = [name for name in OBJECTIVES.available() if issubclass(OBJECTIVES.load_class(name), DenoisingPair)]
+NAMES = [
+    name
+    for name in OBJECTIVES.available()
+    if issubclass(OBJECTIVES.load_class(name), DenoisingPair)
+]
 HEADS = {"none": [], "bos": [4], "cls": [1]}
 
 
 def slow_masks(ids, key, percent):
     k = max(1, (len(ids) * percent + 50) // 100)
     noise = sorted(smallest(key, POSITIONS, len(ids), k))
-    return [MASK if place in noise else token for place, token in enumerate(ids)], {"noise_positions": noise}
+    return [MASK if place in noise else token for place, token in enumerate(ids)], {
+        "noise_positions": noise
+    }
 
 
 def slow_deletion(ids, key, percent):
@@ -44,7 +50,8 @@ def slow_order(ids, key, percent):
     order = list(range(len(ids)))
     places = order if percent == 100 else sorted(smallest(key, POSITIONS, len(ids), moving))
     order = dict(zip(order, order, strict=True)) | {
-        place: places[source] for place, source in zip(places, smallest(key, ORDERS, moving, moving), strict=True)
+        place: places[source]
+        for place, source in zip(places, smallest(key, ORDERS, moving, moving), strict=True)
     }
     if all(place == source for place, source in order.items()):
         first, second = places[:2]
@@ -84,7 +91,11 @@ def test_input_is_the_sentences_in_their_new_order():
         order = example["sentence_order"].tolist()
         assert sorted(order) == list(range(len(sentences)))
         assert order != sorted(order)
-        assert example["input_ids"].tolist() == [4, *(token for one in order for token in sentences[one]), 5]
+        assert example["input_ids"].tolist() == [
+            4,
+            *(token for one in order for token in sentences[one]),
+            5,
+        ]
         assert example["target_ids"].tolist() == [*sample["ids"].tolist(), 5]
         assert example["sentence_starts"].tolist() == bounds[:-1]
 
@@ -99,7 +110,10 @@ def test_five_orders_of_three_sentences_are_equally_likely():
 @pytest.mark.parametrize(("density", "most"), [(0.25, 5), (0.01, 2)])
 def test_a_share_of_the_sentences_moves_and_two_at_least(density, most):
     rows = samples([300] * 100, sentences=20)
-    orders = [one["sentence_order"] for one in corrupt(wide("sentence_reordering", noise_density=density), rows)]
+    orders = [
+        one["sentence_order"]
+        for one in corrupt(wide("sentence_reordering", noise_density=density), rows)
+    ]
     moved = {int((order != np.arange(20)).sum()) for order in orders}
     assert (min(moved), max(moved)) == (2, most)
 
@@ -110,7 +124,9 @@ def test_a_share_of_the_sentences_moves_and_two_at_least(density, most):
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("name", NAMES)
 def test_frames_stand_around_the_noise_and_the_original(name, head):
-    objective = build_objective({"name": name, "max_length": 64, "source_head": head, "decoder_start": "cls"}, WORDS)
+    objective = build_objective(
+        {"name": name, "max_length": 64, "source_head": head, "decoder_start": "cls"}, WORDS
+    )
     assert objective.frame.decoder_start == WORDS.specials["cls"]
     assert objective.content_length == 63 - len(HEADS[head])
     rows = samples([2, 3, 17, objective.content_length] * 20, sentences=2)
@@ -129,7 +145,9 @@ def test_another_target_contradicts_the_noise_wherever_the_noise_kept_a_token(na
     for example in corrupt(objective, samples([5, 12, 40], sentences=3)):
         target = example["target_ids"]
         noise = {feature.name: example[feature.name] for feature in objective.noise_features}
-        restored = objective.undo(example["input_ids"][1:-1].astype(np.int64), noise, len(target) - 1)
+        restored = objective.undo(
+            example["input_ids"][1:-1].astype(np.int64), noise, len(target) - 1
+        )
         assert (restored != LOST).any()
         for place, known in enumerate((restored != LOST).tolist()):
             changed = target.copy()
@@ -210,7 +228,13 @@ def infilled(ids, spans):
 
 @pytest.mark.parametrize(
     ("rate", "mean", "unit"),
-    [(0.3, 3.0, "token"), (0.05, 3.0, "token"), (1.0, 3.0, "token"), (0.3, 1.25, "token"), (0.3, 3.0, "word")],
+    [
+        (0.3, 3.0, "token"),
+        (0.05, 3.0, "token"),
+        (1.0, 3.0, "token"),
+        (0.3, 1.25, "token"),
+        (0.3, 3.0, "word"),
+    ],
 )
 def test_infilled_spans_equal_a_plain_loop(rate, mean, unit):
     objective = wide("text_infilling", noise_density=rate, poisson_lambda=mean, unit=unit)
@@ -221,14 +245,24 @@ def test_infilled_spans_equal_a_plain_loop(rate, mean, unit):
         tokens = min(max(1, len(ids) - 1), max(1, int(rate * len(ids) + 0.5)))
         starts = list(range(len(ids) + 1)) if unit == "token" else words_of(ids, tokens)
         drawn_spans = slow_spans(len(starts) - 1, key, int(rate * 1_000_000), table)
-        spans = [(starts[first], starts[first + size] - starts[first], place) for first, size, place in drawn_spans]
+        spans = [
+            (starts[first], starts[first + size] - starts[first], place)
+            for first, size, place in drawn_spans
+        ]
         spans = fitted_to_tokens(spans, tokens, len(ids))
         assert sum(length for _, length in spans) <= tokens
-        assert list(zip(example["span_starts"].tolist(), example["span_lengths"].tolist(), strict=True)) == spans
+        assert (
+            list(
+                zip(example["span_starts"].tolist(), example["span_lengths"].tolist(), strict=True)
+            )
+            == spans
+        )
         assert example["input_ids"].tolist() == infilled(ids, spans)
         assert example["target_ids"].tolist() == [*ids, 5]
         assert objective.uncorrupt(example).tolist() == [4, *ids, 5]
-        assert all(length + start < after for (start, length), (after, _) in pairwise(spans)), "each has its own gap"
+        assert all(length + start < after for (start, length), (after, _) in pairwise(spans)), (
+            "each has its own gap"
+        )
         assert len(example["input_ids"]) <= len(ids) + 2
 
 

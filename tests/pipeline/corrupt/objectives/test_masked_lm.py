@@ -37,7 +37,9 @@ COUNTED = replace(WORDS, token_counts=(np.arange(WORDS.size) * 7919 % 1009).asty
     ],
 )
 def test_equals_a_plain_loop(name, rate, exponent, specials):
-    objective = wide(name, COUNTED, mask_rate=rate, **({"frequency_exponent": exponent} if exponent else {}))
+    objective = wide(
+        name, COUNTED, mask_rate=rate, **({"frequency_exponent": exponent} if exponent else {})
+    )
     rows = samples([1 + (37 * row) % 90 for row in range(200)] + [510] * 5, specials=specials)
     for key, sample, example in keyed(objective, rows, variant=4, seed=6):
         row = [1, *sample["ids"].tolist(), 2]
@@ -45,12 +47,16 @@ def test_equals_a_plain_loop(name, rate, exponent, specials):
 
 
 def test_draws_by_frequency_need_the_counts_of_tokens():
-    with pytest.raises(ConfigurationError, match=r"frequency_exponent needs encode/token_counts\.arrow"):
+    with pytest.raises(
+        ConfigurationError, match=r"frequency_exponent needs encode/token_counts\.arrow"
+    ):
         corrupt(wide("masked_lm", frequency_exponent=0.5), samples([10]))
 
 
 def test_most_labels():
-    assert corrupt(wide("masked_lm", max_labels=20), samples([10, 510])).columns["label_ids"].lengths.tolist() == [
+    assert corrupt(wide("masked_lm", max_labels=20), samples([10, 510])).columns[
+        "label_ids"
+    ].lengths.tolist() == [
         2,
         20,
     ]
@@ -76,7 +82,9 @@ def test_uniform_rates_equal_a_plain_loop(lowest, highest):
     for variant in (0, 1, 5, 65_535):
         for _, sample, example in keyed(objective, rows, variant, 1):
             m = int((sample["ids"] != SEP).sum())
-            k = slow_number(int(sample.fixed["uid"]), variant, m, Fraction(lowest), Fraction(highest))
+            k = slow_number(
+                int(sample.fixed["uid"]), variant, m, Fraction(lowest), Fraction(highest)
+            )
             assert len(example["label_positions"]) == k
             assert example["label_weight"].tolist() == [np.float32(m / k)]
             assert example["label_count"].tolist() == [m]
@@ -99,13 +107,17 @@ def test_the_codes_mean_to_a_model_what_their_names_say():
         tensors = [torch.from_numpy(column.values.astype(np.int64)) for column in columns.values()]
         mask = mode_mask(*tensors, 6).expand(2, 1, 6, 6)
         for row, prefix in enumerate((2, 4)):
-            assert mask[row, 0].tolist() == [[reads(i, j, prefix) for j in range(6)] for i in range(6)]
+            assert mask[row, 0].tolist() == [
+                [reads(i, j, prefix) for j in range(6)] for i in range(6)
+            ]
 
 
 @pytest.mark.parametrize("attention", READS)
 def test_labels_do_not_depend_on_attention(attention):
     rows = samples([2, 3, 40, 510], specials=0.05, seed=8)
-    first, second = (corrupt(wide("masked_lm", **options), rows) for options in ({}, {"attention": attention}))
+    first, second = (
+        corrupt(wide("masked_lm", **options), rows) for options in ({}, {"attention": attention})
+    )
     for name, column in first.columns.items():
         assert (column.values == second.columns[name].values).all()
     modes, prefixes = (second.columns.get(name) for name in ("attention", "prefix_length"))
@@ -118,7 +130,9 @@ def test_labels_do_not_depend_on_attention(attention):
 def test_prefixes_end_anywhere_with_content_on_both_sides():
     examples = variants_of(wide("masked_lm", attention="prefix"), list(range(200, 211)), count=400)
     cuts = [int(example["prefix_length"][0]) for example in examples]
-    assert set(cuts) == set(range(2, 12)), "from [CLS] and one token to all but the last token and [SEP]"
+    assert set(cuts) == set(range(2, 12)), (
+        "from [CLS] and one token to all but the last token and [SEP]"
+    )
     key = kernel_keys(1, "masked_lm", np.array([12345], np.uint64), np.zeros(1, np.uint16))
     assert cuts[0] == 2 + (((int(random_bits(key, LABELS, 1)[0, 0]) >> 32) * 10) >> 32)
 

@@ -80,7 +80,11 @@ def test_equals_a_plain_loop(name, options, specials):
         row = frame(first, second)
         exponent = options.get("frequency_exponent", 0)
         longest = options.get("max_span_length")
-        hidden = slow_spans(row, key, longest) if longest else slow_masks(row, key, 150_000, COUNTED, exponent)
+        hidden = (
+            slow_spans(row, key, longest)
+            if longest
+            else slow_masks(row, key, 150_000, COUNTED, exponent)
+        )
         assert masked(example) == hidden
         assert example["segment_starts"].tolist() == [0, len(first) + 2]
         assert {column: example[column].tolist() for column in features} == features
@@ -111,7 +115,9 @@ def test_reasons():
     for name, ((first, sides), (second, others)) in wanted.items():
         assert reasons(wide(name), window([RAIN, UMBRELLA], WORDS, **sides)) == [first]
         assert reasons(wide(name), window([RAIN], WORDS, **others)) == [second]
-    assert reasons(wide(NSP), window([[SEP, SEP], UMBRELLA], WORDS, partner=APPLES)) == ["no_maskable"]
+    assert reasons(wide(NSP), window([[SEP, SEP], UMBRELLA], WORDS, partner=APPLES)) == [
+        "no_maskable"
+    ]
     assert reasons(wide(SOP), window([[SEP], [SEP]], WORDS)) == ["no_maskable"]
     short = build_objective({"name": TLM, "max_length": 20}, WORDS)
     sides = [([RAIN, [200]], [300] * 13), ([[SEP]], [SEP]), ([[SEP]], [300] * 16)]
@@ -142,7 +148,9 @@ def test_groupings():
 # Examples that are no pairs of their samples --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "message"), [(NSP, "window is cut at 4"), (SOP, "window is cut at 4")])
+@pytest.mark.parametrize(
+    ("name", "message"), [(NSP, "window is cut at 4"), (SOP, "window is cut at 4")]
+)
 def test_a_cut_inside_a_sentence_is_an_error(name, message):
     objective = wide(name)
     (example,) = corrupt(objective, window([RAIN, UMBRELLA], WORDS, partner=APPLES))
@@ -153,7 +161,9 @@ def test_a_cut_inside_a_sentence_is_an_error(name, message):
 
 @pytest.mark.parametrize("second", [0, 1, 2, 5, 9, 10, 200])
 def test_a_wrong_place_of_the_second_segment_is_an_error(second):
-    (example,) = corrupt(wide(NSP, mask_share=0.0, random_share=0.0), window([RAIN, UMBRELLA], WORDS, partner=APPLES))
+    (example,) = corrupt(
+        wide(NSP, mask_share=0.0, random_share=0.0), window([RAIN, UMBRELLA], WORDS, partner=APPLES)
+    )
     columns = {**example.columns, "segment_starts": np.array([0, second], np.uint16)}
     with pytest.raises(ValueError, match="no pair of segments"):
         wide(NSP).uncorrupt(Example(example.fixed, columns))
@@ -168,8 +178,12 @@ def test_adjacent_equals_a_plain_loop(longest):
     rows = samples([2 + row % (2 * longest - 5) for row in range(1000)], sentences=4)
     for key, sample, example in keyed(objective, rows):
         sentences = np.split(sample["ids"], sample["sentence_starts"][1:])
-        first = ((int(random_bits(np.array([key]), LABELS, 1)[0, 0]) >> 32) * (len(sentences) - 1)) >> 32
-        for name, sentence in zip(("input_ids", "input_ids_b"), sentences[first : first + 2], strict=True):
+        first = (
+            (int(random_bits(np.array([key]), LABELS, 1)[0, 0]) >> 32) * (len(sentences) - 1)
+        ) >> 32
+        for name, sentence in zip(
+            ("input_ids", "input_ids_b"), sentences[first : first + 2], strict=True
+        ):
             assert example[name].tolist() == [1, *sentence[: longest - 2].tolist(), 2]
 
 

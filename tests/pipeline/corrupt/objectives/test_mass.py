@@ -26,7 +26,9 @@ def test_equals_a_plain_loop(percent, edge):
     options = {"mask_rate": percent / 100, "edge_share": edge}
     rows = samples([1, 2, 3, 5, 17, 64, 300, 568] * 40)
     blocks = corrupt(wide("mass", **options, **ENCODER), rows)
-    for (key, sample, pair), block in zip(keyed(wide("mass", **options), rows), blocks, strict=True):
+    for (key, sample, pair), block in zip(
+        keyed(wide("mass", **options), rows), blocks, strict=True
+    ):
         row, places, fragment = slow(sample["ids"].tolist(), key, percent, int(edge * 10**6))
         assert masked(block) == (row, places, fragment)
         assert pair["input_ids"].tolist() == row
@@ -36,7 +38,9 @@ def test_equals_a_plain_loop(percent, edge):
 
 def test_all_tokens_make_a_decoder():
     text = list(range(200, 210))
-    (every,) = variants_of(wide("mass", mask_rate=1.0, mask_share=1.0, random_share=0), text, count=1)
+    (every,) = variants_of(
+        wide("mass", mask_rate=1.0, mask_share=1.0, random_share=0), text, count=1
+    )
     assert [part.tolist() for part in every.columns.values()] == [[1, *[MASK] * 10, 2], text, [1]]
     assert wide("mass").heads == ("lm",)
     assert wide("mass", **ENCODER).heads == ("masked_lm",)

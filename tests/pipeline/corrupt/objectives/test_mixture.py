@@ -13,7 +13,9 @@ SPANS = {"name": "span_corruption", "input_length": 100}
 
 
 def mixture(*parts, words=WORDS):
-    return build_objective({"name": "mixture", **({"parts": list(parts)} if parts else {})}, words, "mix")
+    return build_objective(
+        {"name": "mixture", **({"parts": list(parts)} if parts else {})}, words, "mix"
+    )
 
 
 def with_parts(rows, parts):
@@ -66,7 +68,13 @@ def test_rows_of_the_seven_parts_of_ul2_fill_the_input_behind_the_mode_token():
 
 UNILM = (
     {"name": "next_sentence_prediction", "label": "bidirectional", "weight": 2, "max_length": 64},
-    {"name": "next_sentence_prediction", "label": "prefix", "weight": 2, "max_length": 64, "attention": "prefix"},
+    {
+        "name": "next_sentence_prediction",
+        "label": "prefix",
+        "weight": 2,
+        "max_length": 64,
+        "attention": "prefix",
+    },
     {"name": "masked_lm", "label": "forward", "max_length": 64, "attention": "left_to_right"},
     {"name": "masked_lm", "label": "backward", "max_length": 64, "attention": "right_to_left"},
 )
@@ -74,11 +82,18 @@ UNILM = (
 
 def test_unilm_has_pairs_in_two_of_its_modes():
     """Segments, labels of pairs and modes stand in the rows of the parts that have them, and tokens are all counted."""
-    parts = [{**part, "grouping": "sentence_pair"} if part["name"] == "masked_lm" else part for part in UNILM]
+    parts = [
+        {**part, "grouping": "sentence_pair"} if part["name"] == "masked_lm" else part
+        for part in UNILM
+    ]
     objective = mixture(*parts)
-    assert objective.heads == mixture(*reversed(parts)).heads == ("masked_lm", "sentence"), "whichever comes first"
+    assert objective.heads == mixture(*reversed(parts)).heads == ("masked_lm", "sentence"), (
+        "whichever comes first"
+    )
     assert objective.grouping.name == "sentence_pair"
-    assert objective.grouping == GroupingSpec.of("sentence_pair", objective.grouping.entry() | {"name": ()})
+    assert objective.grouping == GroupingSpec.of(
+        "sentence_pair", objective.grouping.entry() | {"name": ()}
+    )
     assert [length for length, _ in dict(objective.grouping.options)["parts"]] == [61, 61, 62, 62]
     part = np.arange(80) % 4
     rows = with_parts(samples([40] * 80, sentences=5), part)
@@ -92,7 +107,10 @@ def test_unilm_has_pairs_in_two_of_its_modes():
         assert np.array_equal(objective.uncorrupt(example), objective.original(sample, example))
     framing = np.where(part < 2, 3, 2).sum()
     given = len(rows.columns["ids"].values) + len(rows.columns["partner_ids"].values)
-    assert objective.count_unused_tokens(rows, examples) == given - len(columns["input_ids"].values) + framing
+    assert (
+        objective.count_unused_tokens(rows, examples)
+        == given - len(columns["input_ids"].values) + framing
+    )
 
 
 def test_a_part_refuses_its_own_rows_and_counts_them():

@@ -22,7 +22,13 @@ from clozeline.tools.start.contracts.objectives import (
 )
 from tests.contracts import contract
 from tests.pipeline.corrupt.objectives.golden import GOLDEN, golden
-from tests.pipeline.corrupt.objectives.runner import VARIETIES, corrupt, lengths_of, tolerates_specials, wide
+from tests.pipeline.corrupt.objectives.runner import (
+    VARIETIES,
+    corrupt,
+    lengths_of,
+    tolerates_specials,
+    wide,
+)
 from tests.pipeline.corruption_cases import MASK, SEP, WORDS, samples, vocabulary
 
 NAMES = OBJECTIVES.available()
@@ -46,12 +52,19 @@ def test_special_tokens_that_its_rows_hold_are_needed(name):
     written = set(np.concatenate(ids).tolist())
     roles = [role for role, index in words.specials.items() if index in written]
     for role in roles:
-        lacks = replace(words, specials={other: index for other, index in words.specials.items() if other != role})
-        message = rf"objective '\w+' \(\w+\) needs the special token '{role}'.*`tokenizer\.add: true`"
+        lacks = replace(
+            words,
+            specials={other: index for other, index in words.specials.items() if other != role},
+        )
+        message = (
+            rf"objective '\w+' \(\w+\) needs the special token '{role}'.*`tokenizer\.add: true`"
+        )
         with pytest.raises(ConfigurationError, match=message):
             wide(name, lacks)
     if written & set(words.sentinels):
-        with pytest.raises(ConfigurationError, match=r"sentinels, the tokenizer has 0.*`tokenizer\.add: true`"):
+        with pytest.raises(
+            ConfigurationError, match=r"sentinels, the tokenizer has 0.*`tokenizer\.add: true`"
+        ):
             wide(name, replace(words, sentinels=()))
 
 
@@ -86,7 +99,9 @@ def test_any_batch_of_short_rows(name, lengths, seed):
         assert Skip(skip) == next(reason for reason, holds in reasons.items() if holds)
 
 
-@pytest.mark.parametrize(("name", "options"), [(name, one) for name, some in VARIETIES.items() for one in some])
+@pytest.mark.parametrize(
+    ("name", "options"), [(name, one) for name, some in VARIETIES.items() for one in some]
+)
 def test_other_options_keep_the_contract(name, options):
     case = case_of(name, samples([2, 3, 17, 64, 300] * 6, seed=3), **options)
     assert not case.corrupt()[1].any()
@@ -111,7 +126,10 @@ def test_document_starts_count_what_precedes_the_content(name, options, shift):
     rows = samples([50, 40, 9], seed=2)
     assert rows.columns["document_starts"].lengths.max() > 1
     for sample, example in zip(rows, corrupt(objective, rows), strict=True):
-        assert example["document_starts"].tolist() == [0, *(sample["document_starts"][1:] + shift).tolist()]
+        assert example["document_starts"].tolist() == [
+            0,
+            *(sample["document_starts"][1:] + shift).tolist(),
+        ]
 
 
 @each
@@ -123,7 +141,11 @@ def test_features_are_as_declared(name):
         fixed = case.corrupt()[0].fixed
         assert np.array_equal(fixed["variant"], fixed["uid"] % 5)
         assert list(columns) == [feature.name for feature in case.objective.features]
-        assert not any(word in name for name in columns for word in ("attention_mask", "labels", "decoder_input"))
+        assert not any(
+            word in name
+            for name in columns
+            for word in ("attention_mask", "labels", "decoder_input")
+        )
 
 
 @each
@@ -137,7 +159,9 @@ def test_rows_cut_out_of_a_block_are_rows_like_any_other(name):
     objective = wide(name, vocabulary())
     block = samples([30, 64, 5, 300, 64, 30], objective.vocabulary, seed=8, sentences=4)
     block.columns["ids"].values[:30] = block.columns["ids"].values[-30:] = SEP
-    columns = {key: Ragged(column.values, column.offsets[1:6]) for key, column in block.columns.items()}
+    columns = {
+        key: Ragged(column.values, column.offsets[1:6]) for key, column in block.columns.items()
+    }
     view = Rows({key: column[1:5] for key, column in block.fixed.items()}, columns)
     zeros = np.zeros(4, np.uint16)
     found = objective.corrupt(view, zeros, 1)[0]
@@ -148,7 +172,9 @@ def test_rows_cut_out_of_a_block_are_rows_like_any_other(name):
 @each
 def test_golden_bytes(name):
     """Bytes of an objective change only with its VERSION; then this file changes with it."""
-    assert json.loads(GOLDEN.read_text(encoding="utf-8")).get(name) == golden(name), "run `make objectives`"
+    assert json.loads(GOLDEN.read_text(encoding="utf-8")).get(name) == golden(name), (
+        "run `make objectives`"
+    )
 
 
 @each
@@ -165,20 +191,28 @@ def test_no_row_is_longer_than_configured(name):
     objective = wide(name, vocabulary())
     for number, part in enumerate(getattr(objective, "parts", [objective])):
         full = part.content_length
-        rows = samples([full, full - 20, full // 2] * 20 + [full + 1], objective.vocabulary, sentences=4)
+        rows = samples(
+            [full, full - 20, full // 2] * 20 + [full + 1], objective.vocabulary, sentences=4
+        )
         rows.fixed["part"][:] = number
         examples, skips = objective.corrupt(rows, np.arange(len(rows), dtype=np.uint16), 2)
         assert (skips == Skip.NONE).sum() >= 20
         assert Skip(skips[-1]) == Skip.TOO_LONG
         limit = getattr(part.options, "max_length", None) or part.options.input_length
-        limits = {"input_ids": limit, "input_ids_b": limit, "target_ids": getattr(part.options, "target_length", None)}
+        limits = {
+            "input_ids": limit,
+            "input_ids_b": limit,
+            "target_ids": getattr(part.options, "target_length", None),
+        }
         for column in limits.keys() & examples.columns.keys():
             assert 0 < examples.columns[column].lengths.max() <= (limits[column] or limit)
 
 
 # Labels and special ids -----------------------------------------------------------------------------------------------
 
-LABELED = [name for name in NAMES if "label_ids" in {f.name for f in build_objective(name, WORDS).features}]
+LABELED = [
+    name for name in NAMES if "label_ids" in {f.name for f in build_objective(name, WORDS).features}
+]
 LABELS = [
     *({"name": name} for name in LABELED),
     {"name": "mass", "architecture": "encoder"},
@@ -228,7 +262,12 @@ def test_random_ids_are_of_the_corpus(name):
     for side in ("ids", "partner_ids", "target_ids"):
         values = rows.columns[side].values
         values[:] = letters[values % 4]
-    shares = [{}, {"mask_share": 0.0, "random_share": 1.0}, {"replacement": "uniform"}, {"replacement": "unigram"}]
+    shares = [
+        {},
+        {"mask_share": 0.0, "random_share": 1.0},
+        {"replacement": "uniform"},
+        {"replacement": "unigram"},
+    ]
     known = OBJECTIVES.load_class(name).Options.__dataclass_fields__
     for options in (one for one in shares if one.keys() <= known.keys()):
         objective = wide(name, words, **options)
@@ -237,7 +276,10 @@ def test_random_ids_are_of_the_corpus(name):
         for feature in objective.features:
             if feature.dtype == "ids":
                 ids = np.unique(examples.columns[feature.name].values)
-                assert set(ids[~words.special[ids]].tolist()) <= set(letters.tolist()), (options, feature.name)
+                assert set(ids[~words.special[ids]].tolist()) <= set(letters.tolist()), (
+                    options,
+                    feature.name,
+                )
 
 
 @each

@@ -13,7 +13,8 @@ from tests.pipeline.corruption_cases import SEP, samples
 from tests.pipeline.word_cases import drawn, smallest
 
 THRESHOLDS = [
-    floor(sum(Fraction(1, length) for length in range(1, upto)) * 2**32 / Fraction(137, 60)) for upto in range(1, 6)
+    floor(sum(Fraction(1, length) for length in range(1, upto)) * 2**32 / Fraction(137, 60))
+    for upto in range(1, 6)
 ]
 
 
@@ -26,7 +27,9 @@ def slow_spans(key, total, k):
     while len(lengths) > total - k + 1:
         lengths[-2:] = [sum(lengths[-2:])]
     places = []
-    for gap, length in zip(sorted(smallest(key, SLOTS, total - k + 1, len(lengths))), lengths, strict=True):
+    for gap, length in zip(
+        sorted(smallest(key, SLOTS, total - k + 1, len(lengths))), lengths, strict=True
+    ):
         places += range(gap + len(places), gap + len(places) + length)
     return places
 
@@ -41,7 +44,11 @@ def test_equals_a_plain_loop(specials, unit, rate):
     for key, sample, example in keyed(objective, rows, variant=4, seed=6):
         text = [place + 1 for place, token in enumerate(sample["ids"]) if token != SEP]
         k = max(1, floor(Fraction(rate) * len(text) + Fraction(1, 2)))
-        chosen = slow_spans(key, len(text), k) if unit == "span" else sorted(smallest(key, POSITIONS, len(text), k))
+        chosen = (
+            slow_spans(key, len(text), k)
+            if unit == "span"
+            else sorted(smallest(key, POSITIONS, len(text), k))
+        )
         order = smallest(key, ORDERS, k, k)
         assert example["input_ids"].tolist() == [1, *sample["ids"].tolist(), 2]
         assert example["prediction_order"].tolist() == [text[chosen[number]] for number in order]
@@ -63,7 +70,10 @@ def slow_masks(example):
 
 
 def test_masks_follow_from_the_order_alone():
-    examples = corrupt(wide("permuted_lm", prediction_rate=0.4), samples([1, 2, 5, 17, 40] * 4, specials=0.1, seed=2))
+    examples = corrupt(
+        wide("permuted_lm", prediction_rate=0.4),
+        samples([1, 2, 5, 17, 40] * 4, specials=0.1, seed=2),
+    )
     for example in examples:
         ranks = prediction_ranks(example["prediction_order"], len(example["input_ids"]))
         content, query = slow_masks(example)

@@ -20,7 +20,10 @@ INFILLING = {"name": "text_infilling"}
 OPTIONS = {
     "causal_lm": [
         ({"add_bos": True}, "add_bos concerns document rows"),
-        ({"add_bos": True, "grouping": "document", "architecture": "encoder"}, "is not for an encoder"),
+        (
+            {"add_bos": True, "grouping": "document", "architecture": "encoder"},
+            "is not for an encoder",
+        ),
         ({"cross_documents": False, "grouping": "document"}, "concerns packed rows"),
     ],
     "composition": [
@@ -48,8 +51,14 @@ OPTIONS = {
     "mixture": [
         ({"parts": [SPANS, SPANS]}, "each needs a `label` of its own"),
         ({"parts": [SPANS, {"name": "masked_lm"}]}, "parts must share one architecture"),
-        ({"parts": [SPANS, {**SPANS, "label": "b", "grouping": "document"}]}, "parts must share one grouping"),
-        ({"parts": [SPANS, {**SPANS, "label": "b", "decoder_start": "bos"}]}, "parts must share one frame"),
+        (
+            {"parts": [SPANS, {**SPANS, "label": "b", "grouping": "document"}]},
+            "parts must share one grouping",
+        ),
+        (
+            {"parts": [SPANS, {**SPANS, "label": "b", "decoder_start": "bos"}]},
+            "parts must share one frame",
+        ),
         (
             {"parts": [{"name": "masked_lm"}, {"name": "whole_word_masking", "separator": "none"}]},
             "parts must share one grouping",
@@ -74,10 +83,16 @@ OPTIONS = {
     "span_corruption": [
         ({"noise_density": 0.0}, "above 0 and below 1"),
         ({"noise_density": 1.0}, "above 0 and below 1"),
-        ({"noise_density": 0.5, "target_length": 513, "final_sentinel": True}, "needs 129 sentinels"),
+        (
+            {"noise_density": 0.5, "target_length": 513, "final_sentinel": True},
+            "needs 129 sentinels",
+        ),
         ({"input_length": 3, "mode": "X"}, "no room"),
         ({"cross_documents": False, "grouping": "document"}, "packed rows of an encoder-decoder"),
-        ({"cross_documents": False, "architecture": "decoder"}, "packed rows of an encoder-decoder"),
+        (
+            {"cross_documents": False, "architecture": "decoder"},
+            "packed rows of an encoder-decoder",
+        ),
     ],
     "text_infilling": [
         ({"poisson_lambda": 3.0001}, "three decimals"),
@@ -106,8 +121,16 @@ def test_wrong_options(name, options, message):
 @pytest.mark.parametrize(
     ("words", "options", "message"),
     [
-        (replace(vocabulary(), modes={}), {"name": "prefix_lm", "mode": "S"}, "needs its mode token"),
-        (vocabulary(sentinels=100), {"name": "mixture"}, r"'X1'.*needs 128 sentinels, the tokenizer has 100"),
+        (
+            replace(vocabulary(), modes={}),
+            {"name": "prefix_lm", "mode": "S"},
+            "needs its mode token",
+        ),
+        (
+            vocabulary(sentinels=100),
+            {"name": "mixture"},
+            r"'X1'.*needs 128 sentinels, the tokenizer has 100",
+        ),
         (
             vocabulary(sentinels=100),
             {"name": "span_corruption", "noise_density": 0.5, "target_length": 512},
@@ -148,7 +171,11 @@ CROP = {"input_ids": [1, 3, 300, 301, 2], "label_positions": [1], "label_ids": [
 PAIR = {"input_ids": [4, 300, 301, 5], "target_ids": [300, 301, 5]}
 SENTENCES = {**PAIR, "sentence_starts": [0, 1]}
 INFILLED = {"target_ids": [300, 301, 302, 303, 5]}
-LABELS = {"input_ids": [1, 3, 3, 300, 301, 3, 2], "label_positions": [1, 2, 5], "label_ids": [302, 303, 304]}
+LABELS = {
+    "input_ids": [1, 3, 3, 300, 301, 3, 2],
+    "label_positions": [1, 2, 5],
+    "label_ids": [302, 303, 304],
+}
 SENTINELS = r"span_corruption.*(sentinels|</s>|span)"
 FITS = "contradict|do not fit"
 
@@ -157,7 +184,10 @@ EXAMPLES = [
     (
         {"name": "corrective_lm"},
         [
-            ({**CROP, "crop_start": [start], "crop_length": [length]}, f"a crop of {length} tokens from {start} of 3")
+            (
+                {**CROP, "crop_start": [start], "crop_length": [length]},
+                f"a crop of {length} tokens from {start} of 3",
+            )
             for start, length in ((0, 0), (0, 4), (2, 2))
         ],
     ),
@@ -190,7 +220,11 @@ EXAMPLES = [
         {"name": "mass"},
         [
             (
-                {"input_ids": [1, 300, MASK, MASK, 2], "target_ids": [301, 302], "target_start": [start]},
+                {
+                    "input_ids": [1, 300, MASK, MASK, 2],
+                    "target_ids": [301, 302],
+                    "target_start": [start],
+                },
                 "does not lie inside",
             )
             for start in (0, 3, 4)
@@ -256,9 +290,33 @@ EXAMPLES = [
     (
         {"name": "text_infilling"},
         [
-            ({**INFILLED, "input_ids": [4, 300, MASK, 303, 5], "span_starts": [1], "span_lengths": [1]}, FITS),
-            ({**INFILLED, "input_ids": [4, 300, MASK, 303, 5], "span_starts": [9], "span_lengths": [2]}, FITS),
-            ({**INFILLED, "input_ids": [4, 300, MASK, 309, 5], "span_starts": [1], "span_lengths": [2]}, FITS),
+            (
+                {
+                    **INFILLED,
+                    "input_ids": [4, 300, MASK, 303, 5],
+                    "span_starts": [1],
+                    "span_lengths": [1],
+                },
+                FITS,
+            ),
+            (
+                {
+                    **INFILLED,
+                    "input_ids": [4, 300, MASK, 303, 5],
+                    "span_starts": [9],
+                    "span_lengths": [2],
+                },
+                FITS,
+            ),
+            (
+                {
+                    **INFILLED,
+                    "input_ids": [4, 300, MASK, 309, 5],
+                    "span_starts": [1],
+                    "span_lengths": [2],
+                },
+                FITS,
+            ),
         ],
     ),
     ({"name": "token_reordering"}, [({**PAIR, "token_order": [0, 0]}, "not a permutation")]),
@@ -280,17 +338,29 @@ def test_an_example_that_contradicts_itself(options, features, message):
 
 # Examples that nothing wrote ------------------------------------------------------------------------------------------
 
-CASES = [(name, options) for name in OBJECTIVES.available() for options in ({}, *VARIETIES.get(name, ()))]
+CASES = [
+    (name, options) for name in OBJECTIVES.available() for options in ({}, *VARIETIES.get(name, ()))
+]
 
 
 def hostile(example):
     """Yield examples with a column that is lost, shorter, longer, in another order or out of range."""
     for name, column in example.columns.items():
         limit = np.iinfo(column.dtype).max if column.dtype.kind == "u" else 1e9
-        yield Example(example.fixed, {other: kept for other, kept in example.columns.items() if other != name})
+        yield Example(
+            example.fixed, {other: kept for other, kept in example.columns.items() if other != name}
+        )
         longer = np.append(column, column[-1:])
         large = np.full(len(column) + 1, limit, column.dtype)
-        for wrong in (column[:0], column[:-1], column[1:], column[::-1], longer, np.zeros_like(column), large):
+        for wrong in (
+            column[:0],
+            column[:-1],
+            column[1:],
+            column[::-1],
+            longer,
+            np.zeros_like(column),
+            large,
+        ):
             yield Example(example.fixed, {**example.columns, name: wrong})
         for place in range(0, len(column), 7):
             for value in (0, 2, len(column), 300, limit):

@@ -46,10 +46,15 @@ def test_equals_a_plain_loop(replacement, specials):
     plain = wide("masked_lm", WORDS, label=NAME)
     lengths = [1 + (37 * row) % 90 for row in range(200)] + [510] * 3
     rows = samples(lengths, WORDS, specials=specials)
-    shares = [Fraction(sum(FREQUENCIES[: upto + 1]), sum(FREQUENCIES)) for upto in range(len(FREQUENCIES) - 1)]
+    shares = [
+        Fraction(sum(FREQUENCIES[: upto + 1]), sum(FREQUENCIES))
+        for upto in range(len(FREQUENCIES) - 1)
+    ]
     table = [floor(share * 2**32) for share in shares]
     others = keyed(plain, rows, variant=4, seed=6)
-    for (key, _, example), (_, _, other) in zip(keyed(objective, rows, variant=4, seed=6), others, strict=True):
+    for (key, _, example), (_, _, other) in zip(
+        keyed(objective, rows, variant=4, seed=6), others, strict=True
+    ):
         labels = example["label_ids"].tolist()
         assert masked(example)[1:] == masked(other)[1:]
         written = {
@@ -72,7 +77,9 @@ def test_heads_follow_from_the_replacement():
 
 
 def test_unigram_without_counts_draws_nothing_and_still_undoes():
-    example = corrupt(wide(NAME, WORDS, replacement="unigram"), one_sample([200, 201], [0], WORDS)).row(0)
+    example = corrupt(
+        wide(NAME, WORDS, replacement="unigram"), one_sample([200, 201], [0], WORDS)
+    ).row(0)
     objective = wide(NAME, PLAIN, replacement="unigram")
     assert objective.uncorrupt(example).tolist() == [1, 200, 201, SEP]
     with pytest.raises(ConfigurationError, match=r"token_counts\.arrow"):
@@ -89,11 +96,19 @@ def test_crops_equal_a_plain_loop(crop_rate, specials):
     plain = wide("masked_lm", label="corrective_lm", mask_share=1, random_share=0)
     rows = samples([1 + (37 * row) % 90 for row in range(300)] + [510] * 5, specials=specials)
     others = keyed(plain, rows, variant=4, seed=6)
-    for (key, sample, example), (_, _, other) in zip(keyed(objective, rows, variant=4, seed=6), others, strict=True):
+    for (key, sample, example), (_, _, other) in zip(
+        keyed(objective, rows, variant=4, seed=6), others, strict=True
+    ):
         n = len(sample["ids"])
-        out = min(n - 1, max(1, floor(Fraction(crop_rate) * n + Fraction(1, 2)))) if float(crop_rate) else 0
+        out = (
+            min(n - 1, max(1, floor(Fraction(crop_rate) * n + Fraction(1, 2))))
+            if float(crop_rate)
+            else 0
+        )
         assert example["crop_length"].tolist() == [n - out]
-        assert example["crop_start"].tolist() == [((drawn(key, CROPS, 1)[0] >> 32) * (out + 1)) >> 32]
+        assert example["crop_start"].tolist() == [
+            ((drawn(key, CROPS, 1)[0] >> 32) * (out + 1)) >> 32
+        ]
         assert masked(example) == masked(other)
         assert (example["input_ids"][example["label_positions"]] == MASK).all()
 

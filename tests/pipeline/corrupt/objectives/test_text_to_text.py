@@ -31,7 +31,11 @@ def build(words, *tasks, **options):
 
 def test_every_task_has_its_template_and_length(tokenizer):
     tokenizer, loaded = tokenizer
-    tasks = [{"source": "a", "template": TRANSLATE}, {"source": "b", "template": SCORE}, {"source": "c"}]
+    tasks = [
+        {"source": "a", "template": TRANSLATE},
+        {"source": "b", "template": SCORE},
+        {"source": "c"},
+    ]
     objective = build(loaded, *tasks, input_length=60, target_length=30)
     pieces = [
         [encoding.ids.tolist() for encoding in tokenizer.encode(task["template"].split("{source}"))]
@@ -39,7 +43,9 @@ def test_every_task_has_its_template_and_length(tokenizer):
     ]
     lengths = [59 - sum(map(len, pair)) for pair in pieces]
     options = dict(objective.grouping.options)
-    assert options["sources"] == tuple((name, n, 1_000_000) for name, n in zip("abc", lengths, strict=True))
+    assert options["sources"] == tuple(
+        (name, n, 1_000_000) for name, n in zip("abc", lengths, strict=True)
+    )
     assert (objective.content_length, options["target_length"]) == (59, 29)
     for task, (before, after) in enumerate(pieces):
         rows = window([[300] * lengths[task]], loaded, target=[301] * 29, part=task)
@@ -48,7 +54,12 @@ def test_every_task_has_its_template_and_length(tokenizer):
         assert len(example["input_ids"]) == 60
         assert example["target_ids"].tolist() == [*[301] * 29, EOS]
         assert example["task"].tolist() == [task]
-        assert objective.uncorrupt(example).tolist() == [*[300] * lengths[task], EOS, *[301] * 29, EOS]
+        assert objective.uncorrupt(example).tolist() == [
+            *[300] * lengths[task],
+            EOS,
+            *[301] * 29,
+            EOS,
+        ]
         longer = window([[300] * (lengths[task] + 1)], loaded, target=[301], part=task)
         assert reasons(objective, longer) == ["too_long"]
 
@@ -67,7 +78,11 @@ def test_reasons():
 
 
 def test_rates_are_integers_and_shares_follow_from_them():
-    tasks = [{"source": "a", "examples": 100}, {"source": "b", "examples": 400}, {"source": "c", "examples": 10**9}]
+    tasks = [
+        {"source": "a", "examples": 100},
+        {"source": "b", "examples": 400},
+        {"source": "c", "examples": 10**9},
+    ]
     plain = build(WORDS, *tasks, cap=1000)
     assert plain.shares_to_take() == (1_000_000, 1_000_000, 1)
     even = build(WORDS, *({**task, "weight": 1.0} for task in tasks[:2]))

@@ -19,7 +19,10 @@ MARKED = replace(WORDS, word_end=(IDS % 3 == 0) & (IDS % 5 == 0) & ~WORDS.specia
 
 def slow_thresholds(success, longest):
     weights = [success * (1 - success) ** (length - 1) for length in range(1, longest + 1)]
-    return [floor(sum(weights[:length], Fraction(0)) / sum(weights) * 2**32) for length in range(longest)]
+    return [
+        floor(sum(weights[:length], Fraction(0)) / sum(weights) * 2**32)
+        for length in range(longest)
+    ]
 
 
 def runs_of(places):
@@ -78,23 +81,38 @@ def test_words_that_segmenters_found_come_before_those_of_the_pieces(name, optio
     """Word starts of the samples decide, also which labels share a role."""
     random = np.random.RandomState(3)
     lengths = [5 + (37 * row) % 90 for row in range(120)]
-    ids = [FIRST_CONTENT + random.permutation(WORDS.size - FIRST_CONTENT)[:length] for length in lengths]
+    ids = [
+        FIRST_CONTENT + random.permutation(WORDS.size - FIRST_CONTENT)[:length]
+        for length in lengths
+    ]
     starts = [np.flatnonzero(random.random_sample(length) < 0.3) for length in lengths]
     plain = samples(lengths)
-    columns = {"ids": Ragged.from_lists(ids, WORDS.id_dtype), "word_starts": Ragged.from_lists(starts, np.uint16)}
+    columns = {
+        "ids": Ragged.from_lists(ids, WORDS.id_dtype),
+        "word_starts": Ragged.from_lists(starts, np.uint16),
+    }
     rows = Rows(plain.fixed, {**plain.columns, **columns})
     objective = wide(name, WORDS, **options)
     thresholds = slow_thresholds(Fraction(1, 5), 10) if name == "span_boundary" else (0,)
     for key, sample, example in keyed(objective, rows):
         words = slow_words(sample["ids"].tolist(), WORDS, sample["word_starts"])
-        k = max(1, floor(Fraction(str(options.get("mask_rate", 0.15))) * len(sample["ids"]) + Fraction(1, 2)))
+        k = max(
+            1,
+            floor(
+                Fraction(str(options.get("mask_rate", 0.15))) * len(sample["ids"]) + Fraction(1, 2)
+            ),
+        )
         places = [1 + place for place in slow_take(key, words, k, thresholds)]
         spans = runs_of(places)
-        heads = {start for start, _ in spans} | ({1 + word.start for word in words} if options else set())
+        heads = {start for start, _ in spans} | (
+            {1 + word.start for word in words} if options else set()
+        )
         leads = [number for number, place in enumerate(places) if place in heads]
         shared = "role_unit" in options or name == "span_boundary"
         leaders = leaders_of(np.diff([*leads, k]).tolist()) if shared else None
-        assert masked(example) == masked_by_hand(key, [1, *sample["ids"].tolist(), 2], places, WORDS, leaders)
+        assert masked(example) == masked_by_hand(
+            key, [1, *sample["ids"].tolist(), 2], places, WORDS, leaders
+        )
 
 
 def test_a_row_of_one_word_is_masked_by_its_tokens():

@@ -17,13 +17,22 @@ TEXT, TARGET = "Hard work leads to success. Success brings happiness.", "Fleiß 
 
 
 def passages(view):
-    return {part.title.rpartition(" (")[0]: part.text.plain for part in view.parts if isinstance(part, Passage)}
+    return {
+        part.title.rpartition(" (")[0]: part.text.plain
+        for part in view.parts
+        if isinstance(part, Passage)
+    }
 
 
 @contract(OBJECTIVES)
 def test_every_objective_corrupts_a_text_shows_and_restores_it(name):
     found = corrupt_text(name, TEXT, target=TARGET)
-    assert str(found).splitlines()[0].split(maxsplit=1)[1].startswith("Hard work leads to success . | Success brings")
+    assert (
+        str(found)
+        .splitlines()[0]
+        .split(maxsplit=1)[1]
+        .startswith("Hard work leads to success . | Success brings")
+    )
     assert ("Apples" in str(found)) == (name == "next_sentence_prediction")
     original = found.objective.original(found.sample, found.example)
     assert found.restored.split() == found.codec.words(original.tolist())
@@ -39,7 +48,10 @@ def architectures():
     for name in OBJECTIVES.available():
         kind = OBJECTIVES.load_class(name)
         has_choice = "architecture" in kind.Options.__pydantic_fields__
-        yield from ({"name": name, "architecture": one} if has_choice else {"name": name} for one in kind.architectures)
+        yield from (
+            {"name": name, "architecture": one} if has_choice else {"name": name}
+            for one in kind.architectures
+        )
 
 
 @pytest.mark.parametrize("entry", [*architectures()], ids=lambda entry: " ".join(entry.values()))
@@ -48,9 +60,14 @@ def test_labels_are_at_the_positions_of_those_of_a_batch(entry):
     objective = found.objective
     example = found.example
     roles = {feature.name: feature.role for feature in objective.features}
-    starts = {"decoder_start": objective.frame.decoder_start, "predict_from": objective.frame.predict_from}
+    starts = {
+        "decoder_start": objective.frame.decoder_start,
+        "predict_from": objective.frame.predict_from,
+    }
     collate = Collate(objective.architecture, roles, dict(objective.vocabulary.specials), **starts)
-    tensors = collate({name: Ragged.from_lists([one], one.dtype) for name, one in example.columns.items()}, None)
+    tensors = collate(
+        {name: Ragged.from_lists([one], one.dtype) for name, one in example.columns.items()}, None
+    )
     _, labels = found.labels()
     if "input_ids_b" in example.columns:
         assert "label_index" not in tensors
@@ -65,7 +82,12 @@ def test_labels_are_at_the_positions_of_those_of_a_batch(entry):
     ("name", "text", "options", "said"),
     [
         ("masked_lm", "  ", {}, "expected a text"),
-        ("sentence_reordering", "One sentence.", {}, "at least 1 tokens and 2 sentences, the text has 1"),
+        (
+            "sentence_reordering",
+            "One sentence.",
+            {},
+            "at least 1 tokens and 2 sentences, the text has 1",
+        ),
         ("translation_lm", TEXT, {}, "give the other side as target"),
         ("masked_lm", TEXT, {"variant": -1}, "expected a variant from 0 to 65,535"),
         ("masked_lm", TEXT, {"variant": 1 << 16}, "expected a variant from 0 to 65,535"),
@@ -83,12 +105,24 @@ def test_what_cannot_be_corrupted_is_said(name, text, options, said):
 def test_labels_stand_below_the_positions_that_predict_them():
     for architecture in ("decoder", "encoder"):
         objective = {"name": "causal_lm", "architecture": architecture, "grouping": "document"}
-        lines = dict(line.split(maxsplit=1) for line in str(corrupt_text(objective, "It rains.")).splitlines())
+        lines = dict(
+            line.split(maxsplit=1)
+            for line in str(corrupt_text(objective, "It rains.")).splitlines()
+        )
         labels = lines["labels"].split()
         inputs = lines["input"].split()
         assert (labels[:-1], labels[-1]) == (inputs[1:], "__")
-    masks = {"name": "masked_lm", "grouping": "document", "mask_rate": 0.25, "mask_share": 1.0, "random_share": 0.0}
-    found = [str(corrupt_text(masks, "It is raining.", variant=variant)).split("\n") for variant in range(60)]
+    masks = {
+        "name": "masked_lm",
+        "grouping": "document",
+        "mask_rate": 0.25,
+        "mask_share": 1.0,
+        "random_share": 0.0,
+    }
+    found = [
+        str(corrupt_text(masks, "It is raining.", variant=variant)).split("\n")
+        for variant in range(60)
+    ]
     assert {(row, labels) for _, row, labels in found} == {
         ("input   [CLS] [MASK] is raining .  [SEP]", "labels  __    It     __ __      __ __"),
         ("input   [CLS] It [MASK] raining .  [SEP]", "labels  __    __ is     __      __ __"),
@@ -104,11 +138,14 @@ def test_labels_stand_below_the_positions_that_predict_them():
 
 def test_a_published_tokenizer_gets_the_special_tokens_that_it_lacks(tmp_path, monkeypatch):
     """A WordPiece vocabulary has a mask and no sentinels; no weights are fetched for it."""
-    monkeypatch.setattr(corrupted_text, "fetch_folder", lambda path, *, weights: None if weights else path)
+    monkeypatch.setattr(
+        corrupted_text, "fetch_folder", lambda path, *, weights: None if weights else path
+    )
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hard", "work", "lead", "##s", "."]
     (tmp_path / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
     masked, spans = (
-        corrupt_text(name, "Hard work leads.", tokenizer=tmp_path) for name in ("masked_lm", "span_corruption")
+        corrupt_text(name, "Hard work leads.", tokenizer=tmp_path)
+        for name in ("masked_lm", "span_corruption")
     )
     assert masked.codec.vocabulary.size == len(pieces) < spans.codec.vocabulary.size
     assert masked.restored.startswith("[CLS] hard work lead ##s .")
@@ -117,5 +154,9 @@ def test_a_published_tokenizer_gets_the_special_tokens_that_it_lacks(tmp_path, m
 
 def test_sentence_pairs_take_their_partner_from_the_other_documents():
     others = ["Owls sleep by day. Owls hunt."]
-    found = [corrupt_text("next_sentence_prediction", TEXT, others=others, seed=n) for n in range(20)]
-    assert {"Owls", "sleep"} <= {word for one in found for word in one.codec.words(one.sample["partner_ids"].tolist())}
+    found = [
+        corrupt_text("next_sentence_prediction", TEXT, others=others, seed=n) for n in range(20)
+    ]
+    assert {"Owls", "sleep"} <= {
+        word for one in found for word in one.codec.words(one.sample["partner_ids"].tolist())
+    }

@@ -73,7 +73,9 @@ def test_roles_and_signs_are_those_of_their_positions():
 
 def shown(row, title):
     """The passage of a row whose title begins so."""
-    parts = row_parts(Pieces(WORDS, 100), row, roles_of(row.columns) | {"sentence_starts": Role("start", "ids")})
+    parts = row_parts(
+        Pieces(WORDS, 100), row, roles_of(row.columns) | {"sentence_starts": Role("start", "ids")}
+    )
     found = next(part for part in parts if part.title.startswith(title))
     return found.text.plain.strip()
 
@@ -87,16 +89,24 @@ def examples(name):
     return build_objective(name, WORDS).corrupt(rows, np.arange(20, dtype=np.uint16), 1)[0]
 
 
-@pytest.mark.parametrize("name", ["next_sentence_prediction", "sentence_order_prediction", "translation_lm"])
+@pytest.mark.parametrize(
+    "name", ["next_sentence_prediction", "sentence_order_prediction", "translation_lm"]
+)
 def test_segments_are_parted(name):
     for row in examples(name):
         second = int(row["segment_starts"][1])
         original = unmasked(row)
-        assert shown(row, "original") == f"‖{spaced(original[:second])} ‖{spaced(original[second:])}"
+        assert (
+            shown(row, "original") == f"‖{spaced(original[:second])} ‖{spaced(original[second:])}"
+        )
 
 
 def test_labels_say_what_happened_to_their_tokens():
-    lists = {"input_ids": [WORDS.specials["mask"], 201, 300], "label_positions": [0, 1, 2], "label_ids": ONE}
+    lists = {
+        "input_ids": [WORDS.specials["mask"], 201, 300],
+        "label_positions": [0, 1, 2],
+        "label_ids": ONE,
+    }
     row = Row({}, {name: np.array(values) for name, values in lists.items()})
     lines = row_parts(Pieces(WORDS, 100), row, roles_of(row.columns))[-1].rows
     assert [line[-1] for line in lines] == ["masked", "kept", "replaced"]
@@ -114,7 +124,10 @@ def test_both_texts_are_shown_with_the_signs_of_their_own_parts():
         spaced([1, *ONE, 2]),
         spaced([1, *TWO, 2]),
     )
-    assert (shown(task, "input_ids"), shown(task, "target_ids")) == (spaced([*ONE, *TWO, 5]), spaced([*OTHER, 5]))
+    assert (shown(task, "input_ids"), shown(task, "target_ids")) == (
+        spaced([*ONE, *TWO, 5]),
+        spaced([*OTHER, 5]),
+    )
     lists = {
         "input_ids": [200, 201, 202],
         "target_ids": [203, 204],

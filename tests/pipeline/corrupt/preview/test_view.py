@@ -25,15 +25,21 @@ def printed(view, **options):
 @given(WORDS, WORDS, st.lists(st.tuples(WORDS, st.sampled_from(ROLES)), max_size=4), WORDS)
 def test_a_page_shows_every_string(title, name, tokens, cell):
     text = Text.assemble(*tokens)
-    page = checked(view_page(View(title, (Passage(name, text), Sheet("table", (name, "b"), ((cell, text),))))))
+    page = checked(
+        view_page(View(title, (Passage(name, text), Sheet("table", (name, "b"), ((cell, text),)))))
+    )
     shown = "".join(page.texts)
     assert all(each in shown for each in (title, name, cell))
     assert shown.count(text.plain) >= 2
 
 
-@pytest.mark.parametrize("hostile", [HOSTILE, "<script>alert(1)</script>", "</pre><b>", "\x1b[31m\u202e"])
+@pytest.mark.parametrize(
+    "hostile", [HOSTILE, "<script>alert(1)</script>", "</pre><b>", "\x1b[31m\u202e"]
+)
 def test_no_string_is_markup_or_controls_a_terminal(hostile):
-    view = View(hostile, (Passage(hostile, Text("a")), Sheet(hostile, (hostile, "b"), ((hostile, "c"),))))
+    view = View(
+        hostile, (Passage(hostile, Text("a")), Sheet(hostile, (hostile, "b"), ((hostile, "c"),)))
+    )
     page = checked(view_page(view))
     assert not [tag for tag, _ in page.tags if tag in ("script", "b")]
     assert not {"\x1b", "\u202e", "\x00"} & {*printed(view), *str(view)}

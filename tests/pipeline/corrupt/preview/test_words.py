@@ -10,14 +10,18 @@ from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
 from tests.pipeline.tokenize.published.published_files import t5_model
 
 
-@given(st.lists(st.lists(st.text("abc#", min_size=1, max_size=4), max_size=5), min_size=1, max_size=4))
+@given(
+    st.lists(st.lists(st.text("abc#", min_size=1, max_size=4), max_size=5), min_size=1, max_size=4)
+)
 def test_ids_and_words_are_inverse(texts):
     words = Words(" ".join(text) for text in texts)
     for text in texts:
         ids = words.ids(" ".join(text))
         assert words.words(ids) == text
         assert not words.vocabulary.special[ids].any()
-        assert words.vocabulary.word_start[ids].tolist() == [not word.startswith("##") for word in text]
+        assert words.vocabulary.word_start[ids].tolist() == [
+            not word.startswith("##") for word in text
+        ]
     different = {word for text in texts for word in text}
     assert words.vocabulary.size == len(SPECIALS) + SENTINELS + len(MODES) + len(different)
 

@@ -21,7 +21,9 @@ def install(folder, monkeypatch, ends=None, room=100):
     (folder / "bin").mkdir(parents=True)
     for name in COMMANDS:
         script = folder / "bin" / name
-        script.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} {__file__} {name} "$@"\n')
+        script.write_text(
+            f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} {__file__} {name} "$@"\n'
+        )
         script.chmod(0o755)
     (folder / "facts.json").write_text(json.dumps({"ends": ends or {}, "room": room}))
     monkeypatch.setenv("CLUSTER", str(folder))
@@ -39,14 +41,22 @@ def run(cluster, command, words):
         print(CONFIGURATION)
     elif command == "sbatch":
         tasks = 1 + int(options["array"].partition("%")[0].removeprefix("0-"))
-        if tasks + sum(state == "PENDING" for job in jobs.values() for state in job["states"]) > facts["room"]:
+        if (
+            tasks + sum(state == "PENDING" for job in jobs.values() for state in job["states"])
+            > facts["room"]
+        ):
             print(
                 "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: "
                 "Job violates accounting/QOS policy",
                 file=sys.stderr,
             )
             return 1
-        job = {**options, "script": Path(words[-2]).read_text(), "first": words[-1], "states": ["PENDING"] * tasks}
+        job = {
+            **options,
+            "script": Path(words[-2]).read_text(),
+            "first": words[-1],
+            "states": ["PENDING"] * tasks,
+        }
         (cluster / f"{len(jobs) + 1}.job").write_text(json.dumps(job))
         print(len(jobs) + 1)
     else:
@@ -54,7 +64,11 @@ def run(cluster, command, words):
             if options.get("name", job["job-name"]) != job["job-name"]:
                 continue
             for task, state in enumerate(job["states"]):
-                if command == "scancel" and state == "PENDING" and ("name" in options or number in words):
+                if (
+                    command == "scancel"
+                    and state == "PENDING"
+                    and ("name" in options or number in words)
+                ):
                     job["states"][task] = "CANCELLED"
                 elif command == "squeue":
                     print(f"{number}|{task}|{state}")

@@ -15,7 +15,11 @@ def files_of(output, name, **options):
     executor = ExecutorConfig(name=name, tasks=3, workers=1, options=options)
     toy = ToyStage(Recipe(corpus="toy", output=output, executor=executor))
     StageRun(toy, stage_key(toy, "upstream"), False).execute(Progress())
-    return {path: content for path, content in tree(output / "dedup").items() if not path.startswith("logs/")}
+    return {
+        path: content
+        for path, content in tree(output / "dedup").items()
+        if not path.startswith("logs/")
+    }
 
 
 @contract(EXECUTORS)

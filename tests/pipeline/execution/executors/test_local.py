@@ -22,7 +22,9 @@ pytestmark = pytest.mark.usefixtures("default_signals")
 
 
 def test_killed_driver_leaves_no_worker(tmp_path):
-    driver = subprocess.Popen([sys.executable, "-m", "tests.pipeline.execution.executors.test_local", str(tmp_path)])
+    driver = subprocess.Popen(
+        [sys.executable, "-m", "tests.pipeline.execution.executors.test_local", str(tmp_path)]
+    )
     deadline = time.monotonic() + 60
     while len(workers := list(tmp_path.glob("*.pid"))) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -30,12 +32,18 @@ def test_killed_driver_leaves_no_worker(tmp_path):
     driver.wait()
     pids = [int(path.stem) for path in workers]
     assert len(pids) == 2
-    _, alive = psutil.wait_procs([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=30)
+    _, alive = psutil.wait_procs(
+        [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=30
+    )
     assert not alive
 
 
-@pytest.mark.parametrize("moment", ["before the first", "between two", "after the last", "while they end"])
-def test_ctrl_c_while_workers_start_or_end_is_honored_once_and_leaves_no_worker(tmp_path, monkeypatch, moment):
+@pytest.mark.parametrize(
+    "moment", ["before the first", "between two", "after the last", "while they end"]
+)
+def test_ctrl_c_while_workers_start_or_end_is_honored_once_and_leaves_no_worker(
+    tmp_path, monkeypatch, moment
+):
     alive_at_most = []
     real_start = BaseProcess.start
     real_stop = BaseProcess.terminate
@@ -62,7 +70,9 @@ def test_ctrl_c_while_workers_start_or_end_is_honored_once_and_leaves_no_worker(
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
-def test_a_run_in_the_background_of_a_script_ignores_ctrl_c_while_workers_start(tmp_path, monkeypatch):
+def test_a_run_in_the_background_of_a_script_ignores_ctrl_c_while_workers_start(
+    tmp_path, monkeypatch
+):
     real_start = BaseProcess.start
 
     def start(process):
@@ -106,7 +116,10 @@ class Counting:
 
 @settings(max_examples=60)
 @given(
-    st.lists(st.integers(0, 30), unique=True, max_size=12), st.integers(1, 5), st.sets(st.integers(0, 30)), st.data()
+    st.lists(st.integers(0, 30), unique=True, max_size=12),
+    st.integers(1, 5),
+    st.sets(st.integers(0, 30)),
+    st.data(),
 )
 def test_each_unit_without_a_result_runs_once_in_its_task(units, tasks, done, data):
     step = Counting(done)
@@ -123,4 +136,6 @@ def test_each_unit_without_a_result_runs_once_in_its_task(units, tasks, done, da
 
 
 if __name__ == "__main__":
-    run_units(Endless(Path(sys.argv[1])), range(2), ExecutorConfig(tasks=2, workers=2), lambda: None)
+    run_units(
+        Endless(Path(sys.argv[1])), range(2), ExecutorConfig(tasks=2, workers=2), lambda: None
+    )

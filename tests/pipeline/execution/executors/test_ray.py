@@ -18,7 +18,11 @@ def execute(output, name, fault="", **options):
     executor = ExecutorConfig(name=name, tasks=2, workers=1, options=options)
     toy = ToyStage(Recipe(corpus="toy", output=output, executor=executor), fault)
     StageRun(toy, stage_key(toy, "upstream"), False).execute(Progress())
-    return {name: content for name, content in tree(output / "dedup").items() if not name.startswith("logs/")}
+    return {
+        name: content
+        for name, content in tree(output / "dedup").items()
+        if not name.startswith("logs/")
+    }
 
 
 @pytest.mark.parametrize("scheme", ["", "ray://"])
@@ -30,7 +34,9 @@ def test_an_address_where_nothing_listens_is_named_at_once(tmp_path, scheme):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # of Ray's own files and processes
-@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the extra `ray` is not installed")
+@pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason="the extra `ray` is not installed"
+)
 def test_a_cluster_gives_the_bytes_of_local_processes(tmp_path):
     import ray
 
@@ -40,9 +46,13 @@ def test_a_cluster_gives_the_bytes_of_local_processes(tmp_path):
         (actor,) = idle = next(iter(Ray._actors.values()))
         again = execute(tmp_path / "again", "ray", mem_per_cpu_gb=0.25)
         assert idle == [actor], "one actor ran both passes of both stages"
-        with pytest.raises(PartialFailureError, match="its Ray task ended before this unit was done"):
+        with pytest.raises(
+            PartialFailureError, match="its Ray task ended before this unit was done"
+        ):
             execute(tmp_path / "killed", "ray", fault="die always", mem_per_cpu_gb=0.25)
-        assert len(list((tmp_path / "killed/dedup/tmp").glob("*.txt"))) == 5, "the other units are there"
+        assert len(list((tmp_path / "killed/dedup/tmp").glob("*.txt"))) == 5, (
+            "the other units are there"
+        )
     finally:
         ray.shutdown()
     assert there == again == execute(tmp_path / "local", "local")

@@ -48,7 +48,11 @@ def until(condition, seconds=60):
 
 
 def arguments(folder, recipe):
-    return ["--config", str(write_recipe(folder, recipe)), f"input={write_corpus(folder / 'in', 25)}"]
+    return [
+        "--config",
+        str(write_recipe(folder, recipe)),
+        f"input={write_corpus(folder / 'in', 25)}",
+    ]
 
 
 JOBS = ["executor.name=slurm", "executor.tasks=2"]
@@ -63,7 +67,11 @@ def test_a_recipe_has_the_same_bytes_and_its_folder_may_have_any_name(cluster, t
     logs = list((output / "clean/logs/main").glob("*_*.out"))
     assert logs
     for stage in all_stages():
-        there = {name: data for name, data in tree(output / stage).items() if not name.startswith("logs/")}
+        there = {
+            name: data
+            for name, data in tree(output / stage).items()
+            if not name.startswith("logs/")
+        }
         assert there == tree(tmp_path / "local" / stage), stage
 
 
@@ -71,7 +79,16 @@ def test_a_recipe_has_the_same_bytes_and_its_folder_may_have_any_name(cluster, t
 def test_a_detached_driver_outlives_its_login(cluster, tmp_path):
     output = tmp_path / "out"
     words = arguments(tmp_path, SHORT)
-    command = [sys.executable, "-m", "clozeline", "pipeline", *words, f"output={output}", *JOBS, "--detach"]
+    command = [
+        sys.executable,
+        "-m",
+        "clozeline",
+        "pipeline",
+        *words,
+        f"output={output}",
+        *JOBS,
+        "--detach",
+    ]
     shell = f"{shlex.join(command)} && touch {tmp_path}/returned; sleep 600"
     with subprocess.Popen(["bash", "-c", shell], cwd=ROOT, start_new_session=True) as login:
         until((tmp_path / "returned").exists)
@@ -84,5 +101,9 @@ def test_a_detached_driver_outlives_its_login(cluster, tmp_path):
     assert "report:" in log.read_text()
     assert main([*words, f"output={tmp_path / 'local'}"]) == 0
     for stage in all_stages():
-        there = {name: data for name, data in tree(output / stage).items() if not name.startswith("logs/")}
+        there = {
+            name: data
+            for name, data in tree(output / stage).items()
+            if not name.startswith("logs/")
+        }
         assert there == tree(tmp_path / "local" / stage), stage

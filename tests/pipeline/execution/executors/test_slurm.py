@@ -17,7 +17,13 @@ from tests.launchers import stand_in
 from tests.pipeline.execution.executors.cluster import install
 from tests.pipeline.execution.toy_stage import ToyStage, tree
 
-OPTIONS = {"partition": "cpu", "time": "01:00:00", "poll_s": 0.01, "driver_bytes": 0, "sbatch_args": {"account": "a b"}}
+OPTIONS = {
+    "partition": "cpu",
+    "time": "01:00:00",
+    "poll_s": 0.01,
+    "driver_bytes": 0,
+    "sbatch_args": {"account": "a b"},
+}
 
 
 def execute(output, *, name="slurm", tasks=4, fault="", before=0, workers=None, **given):
@@ -30,14 +36,22 @@ def execute(output, *, name="slurm", tasks=4, fault="", before=0, workers=None, 
 
 
 def data(folder):
-    return {name: content for name, content in tree(folder / "dedup").items() if not name.startswith("logs/")}
+    return {
+        name: content
+        for name, content in tree(folder / "dedup").items()
+        if not name.startswith("logs/")
+    }
 
 
 def calls(cluster, command):
-    return [line for line in (cluster / "calls").read_text().splitlines() if line.startswith(command)]
+    return [
+        line for line in (cluster / "calls").read_text().splitlines() if line.startswith(command)
+    ]
 
 
-def test_jobs_give_the_bytes_of_local_processes_and_lost_tasks_are_submitted_again(tmp_path, monkeypatch):
+def test_jobs_give_the_bytes_of_local_processes_and_lost_tasks_are_submitted_again(
+    tmp_path, monkeypatch
+):
     """Arrays are as large as the cluster allows, here two tasks."""
     cluster = install(tmp_path / "cluster", monkeypatch, {"1_1": "NODE_FAIL"})
     execute(tmp_path / "slurm")
@@ -49,7 +63,13 @@ def test_jobs_give_the_bytes_of_local_processes_and_lost_tasks_are_submitted_aga
         "--array=0-1",
         "--array=0-1",  # units 1 and 5 of the lost task again; the second pass
     ]
-    for word in ("--partition=cpu", "--time=01:00:00", "--cpus-per-task=1", "--mem-per-cpu=2G", "--account=a b"):
+    for word in (
+        "--partition=cpu",
+        "--time=01:00:00",
+        "--cpus-per-task=1",
+        "--mem-per-cpu=2G",
+        "--account=a b",
+    ):
         assert f" {word} " in submitted[0]
     assert "qos" not in submitted[0]
     logs = tmp_path / "slurm/dedup/logs/square"
@@ -61,7 +81,11 @@ def test_jobs_give_the_bytes_of_local_processes_and_lost_tasks_are_submitted_aga
 
 def test_a_driver_is_a_job_with_its_log_in_the_output(tmp_path, monkeypatch):
     install(tmp_path / "cluster", monkeypatch)
-    monkeypatch.setattr(slurm, "_sbatch", lambda words: (f"--output={tmp_path}/driver-%j.out" not in words, "7;east"))
+    monkeypatch.setattr(
+        slurm,
+        "_sbatch",
+        lambda words: (f"--output={tmp_path}/driver-%j.out" not in words, "7;east"),
+    )
     config = ExecutorConfig(name="slurm", options=OPTIONS)
     driver = config.chosen().build(config).detach(tmp_path, ["true"])
     assert driver == ("7", tmp_path / "driver-7.out")
@@ -81,9 +105,13 @@ def test_tasks_beyond_the_limit_of_the_cluster_wait_and_this_is_said(tmp_path, m
     cluster = install(tmp_path / "cluster", monkeypatch, room=3)
     execute(tmp_path / "slurm", tasks=6)
     sizes = [word for line in calls(cluster, "sbatch") for word in line.split() if "array" in word]
-    assert sizes[:3] == ["--array=0-1", "--array=0-1", "--array=0-0"], "two tasks, two are refused, one"
+    assert sizes[:3] == ["--array=0-1", "--array=0-1", "--array=0-0"], (
+        "two tasks, two are refused, one"
+    )
     said = " ".join(capsys.readouterr().err.split())
-    assert said.count("3 of 6 tasks are submitted; the others wait until the cluster takes them") == 1
+    assert (
+        said.count("3 of 6 tasks are submitted; the others wait until the cluster takes them") == 1
+    )
     assert "(QOSMaxSubmitJobPerUserLimit" in said
     execute(tmp_path / "local", name="local")
     assert data(tmp_path / "slurm") == data(tmp_path / "local")
@@ -102,13 +130,20 @@ def test_workers_are_kept_to_by_one_array_at_a_time(tmp_path, monkeypatch):
     assert "squeue" in lines[first:second]
 
 
-def test_a_canceled_task_is_named_with_its_log_and_nothing_is_submitted_any_more(tmp_path, monkeypatch):
-    cluster = install(tmp_path / "cluster", monkeypatch, {"1_0": "CANCELLED", "1_1": "OUT_OF_MEMORY"}, room=2)
+def test_a_canceled_task_is_named_with_its_log_and_nothing_is_submitted_any_more(
+    tmp_path, monkeypatch
+):
+    cluster = install(
+        tmp_path / "cluster", monkeypatch, {"1_0": "CANCELLED", "1_1": "OUT_OF_MEMORY"}, room=2
+    )
     with pytest.raises(PartialFailureError) as caught:
         execute(tmp_path / "slurm")
     assert caught.value.exit_code == 69
     log = tmp_path / "slurm/dedup/logs/square/1_0.out"
-    assert f"task 0 of Slurm job 1 ended as CANCELLED before this unit was done; its log: {log}" in str(caught.value)
+    assert (
+        f"task 0 of Slurm job 1 ended as CANCELLED before this unit was done; its log: {log}"
+        in str(caught.value)
+    )
     assert "task 1 of Slurm job 1 ended as OUT_OF_MEMORY" in str(caught.value)
     assert len([line for line in calls(cluster, "sbatch") if "0-1" in line]) <= 2
 
@@ -120,10 +155,14 @@ def test_jobs_of_a_driver_that_stopped_are_canceled_by_it_or_by_the_next_one(tmp
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(slurm.Slurm, "_wait", lambda self, arrays, *rest: arrays.submit() or interrupted())
+        patch.setattr(
+            slurm.Slurm, "_wait", lambda self, arrays, *rest: arrays.submit() or interrupted()
+        )
         assert run_command(lambda: execute(tmp_path / "stopped") and 0) == 130
         assert len(calls(cluster, "scancel")) == 1
-        patch.setattr(slurm, "_command", lambda *words: subprocess.CompletedProcess(words, 0, "", ""))  # it was killed
+        patch.setattr(
+            slurm, "_command", lambda *words: subprocess.CompletedProcess(words, 0, "", "")
+        )  # it was killed
         assert run_command(lambda: execute(tmp_path / "killed") and 0) == 130
     assert len(calls(cluster, "scancel")) == 1
     execute(tmp_path / "killed")
@@ -132,13 +171,24 @@ def test_jobs_of_a_driver_that_stopped_are_canceled_by_it_or_by_the_next_one(tmp
 
 def test_variables_that_are_options_of_our_commands_are_not_passed_on(tmp_path, monkeypatch):
     cluster = install(tmp_path / "cluster", monkeypatch)
-    for name in ("SLURM_MEM_PER_NODE", "SBATCH_EXPORT", "SQUEUE_STATES", "SRUN_CPUS_PER_TASK", "SLURM_CONF", "OTHER"):
+    for name in (
+        "SLURM_MEM_PER_NODE",
+        "SBATCH_EXPORT",
+        "SQUEUE_STATES",
+        "SRUN_CPUS_PER_TASK",
+        "SLURM_CONF",
+        "OTHER",
+    ):
         monkeypatch.setenv(name, "x")
     stand_in(
-        cluster / "bin", "scontrol", f"import json, os; json.dump(dict(os.environ), open({str(tmp_path / 'e')!r}, 'w'))"
+        cluster / "bin",
+        "scontrol",
+        f"import json, os; json.dump(dict(os.environ), open({str(tmp_path / 'e')!r}, 'w'))",
     )
     execute(tmp_path / "slurm")
-    given = {name for name, value in json.loads((tmp_path / "e").read_text()).items() if value == "x"}
+    given = {
+        name for name, value in json.loads((tmp_path / "e").read_text()).items() if value == "x"
+    }
     assert given == {"SLURM_CONF", "OTHER"}
 
 
@@ -150,8 +200,14 @@ def test_a_cluster_that_is_not_there_or_does_not_answer_is_named(tmp_path, monke
         execute(tmp_path / "silent")
     assert len(calls(cluster, "scancel")) == 1
     stand_in(cluster / "bin", "squeue", "")
-    stand_in(cluster / "bin", "sbatch", "raise SystemExit('sbatch: error: invalid partition specified: cpu')")
-    with pytest.raises(StorageError, match="sbatch refused the job: invalid partition specified: cpu"):
+    stand_in(
+        cluster / "bin",
+        "sbatch",
+        "raise SystemExit('sbatch: error: invalid partition specified: cpu')",
+    )
+    with pytest.raises(
+        StorageError, match="sbatch refused the job: invalid partition specified: cpu"
+    ):
         execute(tmp_path / "refused")
     (cluster / "bin" / "sbatch").unlink()
     monkeypatch.setenv("PATH", str(cluster / "bin"))

@@ -44,7 +44,9 @@ def digest(case, seed=1):
     options = dict(CASES[case])
     spec = GroupingSpec.of(options.pop("name"), options)
     context = Context(spec.label, seed, ("a", "b", "c"))
-    grouped = build_grouping(spec, WORDS).group(random_documents(60, 200, seed=1), MinimumRow(), context)
+    grouped = build_grouping(spec, WORDS).group(
+        random_documents(60, 200, seed=1), MinimumRow(), context
+    )
     found = hashlib.sha256(f"{spec.label} {json.dumps(grouped.counts, sort_keys=True)}".encode())
     return _add(found, grouped.rows)
 
@@ -60,14 +62,20 @@ def _add(found, rows):
     for name, values in sorted(rows.fixed.items()):
         found.update(f"{name} {values.dtype.str}".encode() + values.tobytes())
     for name, column in sorted(rows.columns.items()):
-        found.update(f"{name} {column.values.dtype.str}".encode() + column.values.tobytes() + column.offsets.tobytes())
+        found.update(
+            f"{name} {column.values.dtype.str}".encode()
+            + column.values.tobytes()
+            + column.offsets.tobytes()
+        )
     return str(found.hexdigest())
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_golden_bytes(case):
     """Bytes of a grouping change only with its VERSION; then this file changes with it."""
-    assert json.loads(GOLDEN.read_text(encoding="utf-8")).get(case) == golden(case), "run `make objectives`"
+    assert json.loads(GOLDEN.read_text(encoding="utf-8")).get(case) == golden(case), (
+        "run `make objectives`"
+    )
 
 
 @pytest.mark.parametrize("case", DESCRIBED)

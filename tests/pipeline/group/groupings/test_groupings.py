@@ -13,7 +13,14 @@ from clozeline.pipeline.group.groupings._grouping import PartDraws
 from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.registries import GROUPINGS
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.seeding import MIXTURE, kernel_base, kernel_keys, random_bits, random_bits_of, sample_uid
+from clozeline.seeding import (
+    MIXTURE,
+    kernel_base,
+    kernel_keys,
+    random_bits,
+    random_bits_of,
+    sample_uid,
+)
 from tests.contracts import contract
 from tests.pipeline.corruption_cases import EOS, SEP, vocabulary
 from tests.pipeline.token_rows import documents, many_documents, random_documents
@@ -39,10 +46,18 @@ def test_tokens_in_are_tokens_in_rows_or_dropped(name, rows, length, minimum):
     targets = rows.columns["target_ids"]
     pairs = "target_ids" in found.columns
     assert counts["tokens_in"] == len(tokens.values) + pairs * len(targets.values)
-    assert counts["tokens_in"] == counts["tokens_in_samples"] + sum(counts["tokens_dropped"].values())
+    assert counts["tokens_in"] == counts["tokens_in_samples"] + sum(
+        counts["tokens_dropped"].values()
+    )
     empty = (tokens.lengths == 0) | (pairs & (targets.lengths == 0))
     assert counts["documents_dropped"]["empty"] == int(empty.sum())
-    assert set(counts["tokens_dropped"]) <= {"too_short", "one_sentence", "no_partner", "empty", "cut"}
+    assert set(counts["tokens_dropped"]) <= {
+        "too_short",
+        "one_sentence",
+        "no_partner",
+        "empty",
+        "cut",
+    }
     uids = rows.fixed["document_uid"]
     for row in found:
         assert minimum.tokens <= len(row["ids"]) <= length
@@ -63,7 +78,9 @@ def test_tokens_in_are_tokens_in_rows_or_dropped(name, rows, length, minimum):
 
 
 @each
-@pytest.mark.parametrize(("length", "dtype"), [(65_535, np.uint16), (65_536, np.uint32), (70_000, np.uint32)])
+@pytest.mark.parametrize(
+    ("length", "dtype"), [(65_535, np.uint16), (65_536, np.uint32), (70_000, np.uint32)]
+)
 def test_places_have_32_bits_where_rows_need_them(name, length, dtype):
     ids = [200 + place % 300 for place in range(200_000)]
     starts = [*range(0, 200_000, 40), 199_999]
@@ -72,17 +89,31 @@ def test_places_have_32_bits_where_rows_need_them(name, length, dtype):
     columns = {key: column for key, column in found.columns.items() if key.endswith("_starts")}
     assert {column.values.dtype.type for column in columns.values()} == {dtype}
     assert int(columns["sentence_starts"].values.max()) > length - 82
-    whole = np.concatenate([row["sentence_starts"].astype(int) + int(row.fixed["document_offset"]) for row in found])
-    assert set(starts) <= set(whole.tolist()) or {"document_starts", "target_ids"} & found.columns.keys()
+    whole = np.concatenate(
+        [row["sentence_starts"].astype(int) + int(row.fixed["document_offset"]) for row in found]
+    )
+    assert (
+        set(starts) <= set(whole.tolist())
+        or {"document_starts", "target_ids"} & found.columns.keys()
+    )
 
 
-@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 3)), max_size=20), minimums)
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 3)), max_size=20),
+    minimums,
+)
 def test_a_row_is_dropped_for_one_reason_too_short_first(rows, minimum):
     lengths, content, sentences = (np.array([row[i] for row in rows], np.int64) for i in range(3))
     kept, dropped = minimum.filter(lengths, content, sentences)
     wanted = Counter()
     for row, (length, tokens, starts) in enumerate(rows):
-        reason = "too_short" if length < minimum.tokens else "one_sentence" if starts < minimum.sentences else None
+        reason = (
+            "too_short"
+            if length < minimum.tokens
+            else "one_sentence"
+            if starts < minimum.sentences
+            else None
+        )
         assert kept[row] == (reason is None)
         if reason and tokens:
             wanted[reason] += tokens
@@ -105,7 +136,9 @@ def test_windows_of_documents_are_those_of_a_plain_loop(rows, length):
         while first < len(ids):
             ends = [start for start in starts if first < start <= first + length]
             last = len(ids) if len(ids) - first <= length else ends[-1] if ends else first + length
-            wanted.append((ids[first:last], [0, *(start - first for start in starts if first < start < last)]))
+            wanted.append(
+                (ids[first:last], [0, *(start - first for start in starts if first < start < last)])
+            )
             first = last
     assert [(row["ids"].tolist(), row["sentence_starts"].tolist()) for row in found] == wanted
 
@@ -116,17 +149,24 @@ def test_windows_of_documents_are_those_of_a_plain_loop(rows, length):
 def test_rows_keep_the_word_starts_of_their_documents(name, rows, length, minimum, data):
     """Each token is unlike all others, so a row tells which of its tokens open a word; its first one does."""
     tokens = rows.columns["token_ids"]
-    starts = [sorted({0, *data.draw(st.sets(st.integers(0, size - 1)))}) if size else [] for size in tokens.lengths]
+    starts = [
+        sorted({0, *data.draw(st.sets(st.integers(0, size - 1)))}) if size else []
+        for size in tokens.lengths
+    ]
     words = Ragged.from_lists(starts, np.uint32)
     opens = {int(tokens[document][start]) for document, some in enumerate(starts) for start in some}
     grouping = build_grouping(GroupingSpec(name, length), WORDS)
     spec = GroupingSpec(name, length)
-    grouped = grouping.group(Rows(rows.fixed, {**rows.columns, "word_starts": words}), minimum, Context(spec.label))
+    grouped = grouping.group(
+        Rows(rows.fixed, {**rows.columns, "word_starts": words}), minimum, Context(spec.label)
+    )
     found = grouped.rows
     plain = run(rows, name, length, minimum)[0]
     assert list(found.columns) == [feature.name for feature in grouping.columns_of(words=True)]
     for column in plain.columns:
-        assert np.array_equal(found.columns[column].values, plain.columns[column].values), "the others stay"
+        assert np.array_equal(found.columns[column].values, plain.columns[column].values), (
+            "the others stay"
+        )
     for row in found if grouping.keeps_words else ():
         ids = row["ids"].tolist()
         wanted = [place for place, token in enumerate(ids) if place == 0 or token in opens]
@@ -134,7 +174,12 @@ def test_rows_keep_the_word_starts_of_their_documents(name, rows, length, minimu
 
 
 @settings(max_examples=100, deadline=None)
-@given(rows=many_documents(), length=st.integers(1, 9), separator=st.sampled_from([*EXTRA]), minimum=minimums)
+@given(
+    rows=many_documents(),
+    length=st.integers(1, 9),
+    separator=st.sampled_from([*EXTRA]),
+    minimum=minimums,
+)
 def test_packed_rows_laid_end_to_end_are_the_stream(rows, length, separator, minimum):
     found, counts = run(rows, "packed", length, separator=separator)
     stream = []
@@ -155,18 +200,28 @@ def test_packed_rows_laid_end_to_end_are_the_stream(rows, length, separator, min
         for name, places in (("document_starts", begins), ("sentence_starts", sentences)):
             inside = [place - first for place in places if first < place < last]
             assert found.columns[name][row].tolist() == [0, *inside]
-    found, counts = run(rows, "packed", length, minimum, separator)  # without rows that are too short
+    found, counts = run(
+        rows, "packed", length, minimum, separator
+    )  # without rows that are too short
     special = int(np.isin(found.columns["ids"].values, EXTRA[separator]).sum())
     assert counts["separators"] == special
     assert counts["tokens_in_samples"] == len(found.columns["ids"].values) - special
-    assert counts["tokens_in"] == counts["tokens_in_samples"] + sum(counts["tokens_dropped"].values())
+    assert counts["tokens_in"] == counts["tokens_in_samples"] + sum(
+        counts["tokens_dropped"].values()
+    )
 
 
 def test_a_separator_may_open_a_row():
     """The next document's first token is then that of the row."""
-    found, counts = run(documents([[200, 201], [202, 203]], [[0], [0]]), "packed", 2, separator="sep")
+    found, counts = run(
+        documents([[200, 201], [202, 203]], [[0], [0]]), "packed", 2, separator="sep"
+    )
     assert [row["ids"].tolist() for row in found] == [[200, 201], [SEP, 202], [203, SEP]]
-    assert found.columns["document_starts"][1].tolist() == found.columns["sentence_starts"][1].tolist() == [0, 1]
+    assert (
+        found.columns["document_starts"][1].tolist()
+        == found.columns["sentence_starts"][1].tolist()
+        == [0, 1]
+    )
     assert found.fixed["document_offset"].tolist() == [0, 2, 1]
     assert (counts["tokens_in_samples"], counts["separators"]) == (4, 2)
 
@@ -199,15 +254,26 @@ def plain_rows(rows, length, extra):
 def test_rows_of_full_sentences_are_those_of_a_plain_loop(rows, length, separator):
     found, counts = run(rows, "full_sentences", length, separator=separator)
     assert [row["ids"].tolist() for row in found] == plain_rows(rows, length, EXTRA[separator])
-    assert counts["tokens_in"] == counts["tokens_in_samples"] == int(rows.columns["token_ids"].lengths.sum())
+    assert (
+        counts["tokens_in"]
+        == counts["tokens_in_samples"]
+        == int(rows.columns["token_ids"].lengths.sum())
+    )
 
 
 # Specifications -------------------------------------------------------------------------------------------------------
 
 
 def test_labels_are_canonical_fit_a_path_and_build_the_same_grouping():
-    spec = GroupingSpec.of("packed", {"length": 30, "separator": "eos", "parts": [[9, 400_000], [30, 600_000]]})
-    assert GroupingSpec.of("packed", {key: value for key, value in spec.entry().items() if key != "name"}) == spec
+    spec = GroupingSpec.of(
+        "packed", {"length": 30, "separator": "eos", "parts": [[9, 400_000], [30, 600_000]]}
+    )
+    assert (
+        GroupingSpec.of(
+            "packed", {key: value for key, value in spec.entry().items() if key != "name"}
+        )
+        == spec
+    )
     built = build_grouping(spec, WORDS)
     assert (built.options.length, built.options.separator) == (30, "eos")
     assert spec.label == "packed-30-eos-parts=9x400000_30x600000"
@@ -215,10 +281,15 @@ def test_labels_are_canonical_fit_a_path_and_build_the_same_grouping():
     assert spec.label == "sentence_pair-509-none-partner=True-short_rate=0.1"
     assert GroupingSpec("x", 1, options=(("path", "../a b"),)).label == "x-1-none-path=.._a_b"
     parts = [[length, 1] for length in range(1, 60)]
-    labels = {GroupingSpec.of("packed", {"length": last, "parts": parts[:last]}).label for last in (40, 41)}
+    labels = {
+        GroupingSpec.of("packed", {"length": last, "parts": parts[:last]}).label
+        for last in (40, 41)
+    }
     assert len(labels) == 2, "long options are named by their hash"
     assert all(len(label) < 60 for label in labels)
-    assert GroupingSpec.of("packed", {"length": 9, "parts": parts[:40]}).label.startswith("packed-9-none-parts=40.")
+    assert GroupingSpec.of("packed", {"length": 9, "parts": parts[:40]}).label.startswith(
+        "packed-9-none-parts=40."
+    )
 
 
 LACKING = vocabulary()
@@ -250,7 +321,9 @@ PARTS = ((9, 500_000), (14, 300_000), (30, 200_000))
 
 
 def group(rows, name, parts, **options):
-    spec = GroupingSpec.of(name, {"length": max(length for length, _ in parts), "parts": parts, **options})
+    spec = GroupingSpec.of(
+        name, {"length": max(length for length, _ in parts), "parts": parts, **options}
+    )
     grouped = build_grouping(spec, WORDS).group(rows, MinimumRow(), Context(spec.label, 5))
     return grouped.rows, grouped.counts
 
@@ -278,7 +351,10 @@ def test_packed_rows_equal_a_plain_loop(separator):
     stream = []
     places = []
     for document in rows:
-        ids = [*document["token_ids"].tolist(), *([2] if separator == "sep" and len(document["token_ids"]) else [])]
+        ids = [
+            *document["token_ids"].tolist(),
+            *([2] if separator == "sep" and len(document["token_ids"]) else []),
+        ]
         name = document.fixed["document_uid"].tobytes(), int(document.fixed["copy"])
         places += [(*name, offset) for offset in range(len(ids))]
         stream += ids

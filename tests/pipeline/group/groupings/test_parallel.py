@@ -16,7 +16,9 @@ WORDS = vocabulary(2000)
 
 def run(rows, length, **options):
     one = GroupingSpec.of("parallel", {"length": length, "cut": "longer", **options})
-    grouped = build_grouping(one, WORDS).group(rows, MinimumRow(), Context(one.label, 1, ("a", "b", "c")))
+    grouped = build_grouping(one, WORDS).group(
+        rows, MinimumRow(), Context(one.label, 1, ("a", "b", "c"))
+    )
     return grouped.rows, grouped.counts
 
 
@@ -28,7 +30,10 @@ def pairs(sizes, sources=None):
 
 
 @settings(max_examples=100, deadline=None)
-@given(sizes=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=8), length=st.integers(2, 25))
+@given(
+    sizes=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=8),
+    length=st.integers(2, 25),
+)
 def test_the_longer_side_is_cut(sizes, length):
     found, counts = run(pairs(sizes), length)
     rows = iter(found)
@@ -60,7 +65,9 @@ def test_a_source_is_cut_and_a_long_target_left_out():
 
 def test_documents_of_a_set_without_pairs_are_empty():
     rows = pairs([(5, 3)])
-    plain = Rows(rows.fixed, {name: rows.columns[name] for name in ("token_ids", "sentence_starts")})
+    plain = Rows(
+        rows.fixed, {name: rows.columns[name] for name in ("token_ids", "sentence_starts")}
+    )
     found, counts = run(plain, 8)
     assert len(found) == 0
     assert counts["tokens_dropped"] == {"empty": 5}
@@ -75,13 +82,21 @@ def test_inputs_are_tasks_with_their_own_length_and_share():
     assert set(zip(part.tolist(), lengths.tolist(), strict=True)) == {(0, 12), (1, 8)}
     assert int((part == 0).sum()) == 3000
     assert within_sigmas(int((part == 1).sum()), 3000, 0.25)
-    label = GroupingSpec.of("parallel", {"length": 12, "cut": "source", "target_length": 10, "sources": sources}).label
+    label = GroupingSpec.of(
+        "parallel", {"length": 12, "cut": "source", "target_length": 10, "sources": sources}
+    ).label
     uids = [
-        sample_uid(row.fixed["document_uid"].tobytes(), 0, 0, label) for row in rows if not row.fixed["source_group"]
+        sample_uid(row.fixed["document_uid"].tobytes(), 0, 0, label)
+        for row in rows
+        if not row.fixed["source_group"]
     ]
     keys = kernel_keys(1, label, np.array(uids, np.uint64), np.zeros(3000, np.uint16))
     drawn = [((int(word) >> 32) * 10**6) >> 32 for word in random_bits(keys, POSITIONS, 1)[:, 0]]
     wanted = [uid for uid, number in zip(uids, drawn, strict=True) if number < 250_000]
     assert found.fixed["uid"][part == 1].tolist() == wanted
     assert counts["tokens_dropped"]["other_source"] == 3000 * 25
-    assert counts["tokens_in"] == 9000 * 25 == counts["tokens_in_samples"] + sum(counts["tokens_dropped"].values())
+    assert (
+        counts["tokens_in"]
+        == 9000 * 25
+        == counts["tokens_in_samples"] + sum(counts["tokens_dropped"].values())
+    )

@@ -12,7 +12,9 @@ WORDS = vocabulary(1000)
 
 
 def spec(length, **options):
-    return GroupingSpec.of("sentence_pair", {"length": length, "short_rate": 0.1, "partner": True, **options})
+    return GroupingSpec.of(
+        "sentence_pair", {"length": length, "short_rate": 0.1, "partner": True, **options}
+    )
 
 
 def run(rows, length, seed=1, **options):
@@ -34,7 +36,9 @@ def slow_windows(rows, length, short_ppm, label):
         offset = 0
         n = len(document["token_ids"])
         while offset < n:
-            uid = sample_uid(document.fixed["document_uid"].tobytes(), int(document.fixed["copy"]), offset, label)
+            uid = sample_uid(
+                document.fixed["document_uid"].tobytes(), int(document.fixed["copy"]), offset, label
+            )
             wanted = length
             if (drawn(uid, label, LENGTHS, 0) * 10**6) >> 32 < short_ppm:
                 wanted = 2 + ((drawn(uid, label, LENGTHS, 1) * (length - 1)) >> 32)
@@ -49,13 +53,19 @@ def slow_partner(rows, own, need, uid, label):
     others = [(own + step) % len(rows) for step in range(1, len(rows))]
     others = [other for other in others if uids[other] != uids[own] and len(lists[other])][:16]
     for other in others:
-        starts = [start for start in rows.row(other)["sentence_starts"].tolist() if len(lists[other]) - start >= need]
+        starts = [
+            start
+            for start in rows.row(other)["sentence_starts"].tolist()
+            if len(lists[other]) - start >= need
+        ]
         if starts:
             return other, starts[(drawn(uid, label, LABELS, 0) * len(starts)) >> 32]
     return max(others, key=lambda other: len(lists[other])), 0
 
 
-@pytest.mark.parametrize(("length", "rate"), [(12, 0.1), (40, 0.5), (2, 0.0), (300, 0.1), (25, 1.0)])
+@pytest.mark.parametrize(
+    ("length", "rate"), [(12, 0.1), (40, 0.5), (2, 0.0), (300, 0.1), (25, 1.0)]
+)
 def test_equals_a_plain_loop(length, rate):
     rows = random_documents(60, 90, seed=length)
     label = spec(length, short_rate=rate).label
@@ -64,7 +74,9 @@ def test_equals_a_plain_loop(length, rate):
     dropped = {"too_short": 0, "one_sentence": 0}
     for number, offset, size, uid in slow_windows(rows, length, round(rate * 10**6), label):
         document = rows.row(number)
-        starts = [0] + [s - offset for s in document["sentence_starts"].tolist() if offset < s < offset + size]
+        starts = [0] + [
+            s - offset for s in document["sentence_starts"].tolist() if offset < s < offset + size
+        ]
         if size < 2 or len(starts) < 2:
             dropped["too_short" if size < 2 else "one_sentence"] += size
             continue
@@ -75,11 +87,15 @@ def test_equals_a_plain_loop(length, rate):
         assert row["sentence_starts"].tolist() == starts
         other, begin = slow_partner(rows, number, size - 1, uid, label)
         partner = rows.row(other)
-        assert row["partner_ids"].tolist() == partner["token_ids"][begin : begin + size - 1].tolist()
+        assert (
+            row["partner_ids"].tolist() == partner["token_ids"][begin : begin + size - 1].tolist()
+        )
         assert row["partner_document_uid"].tobytes() == partner.fixed["document_uid"].tobytes()
         assert row["partner_offset"].tolist() == [begin]
     assert cursor == len(found)
-    assert counts["tokens_dropped"] == {reason: tokens for reason, tokens in dropped.items() if tokens}
+    assert counts["tokens_dropped"] == {
+        reason: tokens for reason, tokens in dropped.items() if tokens
+    }
     assert counts["tokens_in_samples"] == len(found.columns["ids"].values)
 
 

@@ -32,8 +32,14 @@ def test_a_uid_is_the_hash_of_where_the_record_begins():
     """Written out by hand: it must never change, because shards and held-out sets follow from it."""
     head = b"clozeline-doc\0wiki\0crawl/a.warc.gz\0warc-gz\0"
     place = (1000).to_bytes(8, "little")
-    assert document_uid("wiki", "crawl/a.warc.gz", "warc-gz", 1000) == blake2b(head + place, digest_size=16).digest()
-    assert document_uid("wiki", "crawl/a.warc.gz", "warc-gz", 1000).hex() == "a1f1a26165d78c1dcda0740e4a4e9cc1"
+    assert (
+        document_uid("wiki", "crawl/a.warc.gz", "warc-gz", 1000)
+        == blake2b(head + place, digest_size=16).digest()
+    )
+    assert (
+        document_uid("wiki", "crawl/a.warc.gz", "warc-gz", 1000).hex()
+        == "a1f1a26165d78c1dcda0740e4a4e9cc1"
+    )
 
 
 def documents(count):
@@ -65,7 +71,11 @@ def test_batches_are_bounded_in_rows_and_text(tmp_path):
     path = tmp_path / "rows"
     write_documents(path, documents(1100))
     with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
-        assert [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)] == [512, 512, 76]
+        assert [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)] == [
+            512,
+            512,
+            76,
+        ]
     big = [replace(document, text="x" * (5 * 2**20)) for document in documents(3)]
     write_documents(path, big)
     with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
@@ -74,7 +84,9 @@ def test_batches_are_bounded_in_rows_and_text(tmp_path):
 
 def test_rejections_come_back_and_show_text_for_the_chosen_share(tmp_path):
     rows = [
-        Rejection.of(document, stage="clean", reason="too_short", detail="y" * 999, keep_text=0.5, seed=7)
+        Rejection.of(
+            document, stage="clean", reason="too_short", detail="y" * 999, keep_text=0.5, seed=7
+        )
         for document in documents(300)
     ]
     write_rejects(tmp_path / "rejects", rows)
@@ -82,7 +94,9 @@ def test_rejections_come_back_and_show_text_for_the_chosen_share(tmp_path):
     shown = [row for row in rows if row.sample_text is not None]
     assert 100 < len(shown) < 200
     assert all(len(row.detail) == 200 and row.n_chars > 0 for row in rows)
-    assert Rejection.of(next(documents(1)), stage="s", reason="r", keep_text=0.0).sample_text is None
+    assert (
+        Rejection.of(next(documents(1)), stage="s", reason="r", keep_text=0.0).sample_text is None
+    )
 
 
 def test_a_file_that_is_not_whole_is_an_error_with_its_name(tmp_path):
@@ -126,12 +140,20 @@ def rows(languages, targets, sources):
 
 def test_each_document_has_the_factor_of_its_language_and_source():
     found = CopyFactors(
-        {"de": {"web": Fraction(1)}, "sw": {"web": Fraction(2), "books": Fraction(5)}, "de-sw": {"web": Fraction(7)}}, 1
+        {
+            "de": {"web": Fraction(1)},
+            "sw": {"web": Fraction(2), "books": Fraction(5)},
+            "de-sw": {"web": Fraction(7)},
+        },
+        1,
     )
     documents = rows([0, 1, 1, 0], [[], [], [], [1]], [1, 1, 0, 1])
     assert list(languages_of(documents, ["de", "sw"])) == ["de", "sw", "sw", "de-sw"]
     assert found.of_rows(documents, ["de", "sw"], ["books", "web"]).tolist() == [1, 2, 5, 7]
-    assert found.of_rows(rows([1, 0], None, [0, 1]), ["de", "sw"], ["books", "web"]).tolist() == [5, 1]
+    assert found.of_rows(rows([1, 0], None, [0, 1]), ["de", "sw"], ["books", "web"]).tolist() == [
+        5,
+        1,
+    ]
 
 
 def test_factors_are_read_as_exact_numbers(tmp_path):

@@ -21,7 +21,10 @@ from clozeline.pipeline.ingest.formats.limits import Limits
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 from tests.range_site import RangeSite
 
-TEXTS = {f"t/{number:02d}.txt": f"The old mill number {number} stands near the river." for number in range(5)}
+TEXTS = {
+    f"t/{number:02d}.txt": f"The old mill number {number} stands near the river."
+    for number in range(5)
+}
 PACK = {
     ".tar": lambda content: content,
     ".tar.gz": lambda content: gzip.compress(content, mtime=0),
@@ -40,7 +43,9 @@ def tar_bytes(files, kind=tarfile.GNU_FORMAT, **fields):
             for field, value in fields.items():
                 setattr(info, field, value)
             info.size = 0 if "type" in fields else len(content)
-            tar.addfile(info, io.BytesIO(content if isinstance(content, bytes) else content.encode()))
+            tar.addfile(
+                info, io.BytesIO(content if isinstance(content, bytes) else content.encode())
+            )
     return out.getvalue()
 
 
@@ -61,7 +66,10 @@ def members_of(path, kind, limits=None):
             if isinstance(member, MemberFile):
                 with member.open("rb") as file:
                     found[member.name] = file.read().decode("utf-8", "replace")
-                assert member.stat().st_size >= len(found[member.name]) or "\ufffd" in found[member.name]
+                assert (
+                    member.stat().st_size >= len(found[member.name])
+                    or "\ufffd" in found[member.name]
+                )
             else:
                 reasons[member.name] = member.reason
         assert not list(Path(scratch).iterdir())
@@ -77,14 +85,20 @@ def write(tmp_path, name, content):
 @pytest.mark.parametrize("kind", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 @pytest.mark.parametrize("ending", PACK)
 def test_a_tar_gives_the_documents_of_the_unpacked_folder(tmp_path, ending, kind):
-    texts = {**TEXTS, f"t/{'n' * 90}/ü.txt": "With a long name.", "t/rows.jsonl": '{"text": "a row"}\n{"text": "b"}\n'}
+    texts = {
+        **TEXTS,
+        f"t/{'n' * 90}/ü.txt": "With a long name.",
+        "t/rows.jsonl": '{"text": "a row"}\n{"text": "b"}\n',
+    }
     path = write(tmp_path, f"texts{ending}", PACK[ending](tar_bytes(texts, kind)))
     for name, text in texts.items():
         (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "in" / name).write_text(text, encoding="utf-8")
     packed = run_clean(str(path), tmp_path / "a")
     plain = run_clean(str(tmp_path / "in"), tmp_path / "b")
-    assert sorted(each.text for each in packed.documents) == sorted(each.text for each in plain.documents)
+    assert sorted(each.text for each in packed.documents) == sorted(
+        each.text for each in plain.documents
+    )
     sources = {each.source.removeprefix(f"default/texts{ending}!") for each in packed.documents}
     assert sources == set(texts)
     assert len({each.uid for each in packed.documents}) == len(texts) + 1
@@ -120,7 +134,9 @@ def test_an_archive_within_a_folder_is_a_folder_there_and_options_reach_its_memb
 
 
 def test_a_named_reader_reads_the_members(tmp_path):
-    path = write(tmp_path, "a.tar.gz", gzip.compress(tar_bytes({"LIST": "one\ntwo\n", "b.log": "three\n"})))
+    path = write(
+        tmp_path, "a.tar.gz", gzip.compress(tar_bytes({"LIST": "one\ntwo\n", "b.log": "three\n"}))
+    )
     done = run_clean({"path": str(path), "reader": "lines"}, tmp_path / "out")
     assert [each.text for each in done.documents] == ["one", "two", "three"]
 
@@ -149,7 +165,9 @@ def test_names_that_lead_out_and_files_that_a_folder_skips_are_counted(tmp_path,
     assert sorted(reasons.values()) == sorted(HOSTILE.values())
 
 
-@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
+@pytest.mark.parametrize(
+    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE]
+)
 def test_links_and_devices_in_a_tar_are_counted(tmp_path, kind):
     links = tar_bytes({"link.txt": b""}, type=kind, linkname="/etc/passwd")
     path = write(tmp_path, "a.tar", links[:512] + tar_bytes(TEXTS))
@@ -188,7 +206,9 @@ def test_nested_archives_and_members_without_a_reader_are_named(tmp_path):
 
 def test_a_repeated_name_is_counted(tmp_path):
     path = write(
-        tmp_path, "a.tar", tar_bytes({"a.txt": "One."})[:1024] + tar_bytes({"a.txt": "Two.", "b.txt": "Three."})
+        tmp_path,
+        "a.tar",
+        tar_bytes({"a.txt": "One."})[:1024] + tar_bytes({"a.txt": "Two.", "b.txt": "Three."}),
     )
     assert members_of(path, "tar")[1] == {"a.txt": "repeated_name"}
 
@@ -210,9 +230,13 @@ def test_a_flipped_bit_of_a_tar_costs_one_member_and_a_loss_is_told(place, bit):
 @given(ending=st.sampled_from(sorted(PACK)), share=st.floats(0, 0.999))
 def test_a_cut_tar_gives_the_members_before_the_cut_and_says_that_it_is_cut(ending, share):
     whole = PACK[ending](tar_bytes(TEXTS))
-    end = 5 * 1024 if ending == ".tar" else len(whole) - 1  # behind the last member there are only zeros
+    end = (
+        5 * 1024 if ending == ".tar" else len(whole) - 1
+    )  # behind the last member there are only zeros
     with tempfile.TemporaryDirectory() as folder:
-        found, reasons = members_of(write(Path(folder), f"a{ending}", whole[: int(end * share)]), "tar")
+        found, reasons = members_of(
+            write(Path(folder), f"a{ending}", whole[: int(end * share)]), "tar"
+        )
     assert found == dict(list(TEXTS.items())[: len(found)])
     assert len(reasons) == 1
     assert set(reasons.values()) <= {"truncated", "damaged"}
@@ -237,7 +261,12 @@ def test_a_damaged_zip_costs_the_members_that_it_hits(data):
 def test_any_bytes_end_with_members_or_reasons(content):
     header = tar_bytes(TEXTS)[:1024]
     with tempfile.TemporaryDirectory() as folder:
-        for given_bytes in (content, header + content, b"PK\x03\x04" + content, content + zip_bytes({})):
+        for given_bytes in (
+            content,
+            header + content,
+            b"PK\x03\x04" + content,
+            content + zip_bytes({}),
+        ):
             for kind in ("tar", "zip"):
                 found, reasons = members_of(write(Path(folder), "any", given_bytes), kind)
                 assert found or reasons or given_bytes.endswith(zip_bytes({}))
@@ -248,17 +277,24 @@ def test_bombs_end_before_they_fill_the_disk(tmp_path):
     files = {f"{number}.txt": bytes(900_000) for number in range(60)}
     found, reasons = members_of(write(tmp_path, "a.zip", zip_bytes(files)), "zip", limits)
     assert (len(found), set(reasons.values())) == (1, {"bomb"})
-    found, reasons = members_of(write(tmp_path, "a.tar.gz", gzip.compress(tar_bytes(files))), "tar", limits)
+    found, reasons = members_of(
+        write(tmp_path, "a.tar.gz", gzip.compress(tar_bytes(files))), "tar", limits
+    )
     assert len(found) < 40  # the members of a piece that was decoded already
     assert set(reasons.values()) == {"bomb"}
 
 
 def test_a_large_member_is_read_from_a_file_and_none_is_left(tmp_path):
     rows = "".join(f'{{"text": "row {number} with some words"}}\n' for number in range(250_000))
-    for name, content in (("a.tar", tar_bytes({"a.jsonl": rows, **TEXTS})), ("a.zip", zip_bytes({"a.jsonl": rows}))):
+    for name, content in (
+        ("a.tar", tar_bytes({"a.jsonl": rows, **TEXTS})),
+        ("a.zip", zip_bytes({"a.jsonl": rows})),
+    ):
         path = write(tmp_path, name, content)
         done = run_clean(str(path), tmp_path / f"{name}-out", limit=3)
-        assert [each.text for each in done.documents] == [f"row {number} with some words" for number in range(3)]
+        assert [each.text for each in done.documents] == [
+            f"row {number} with some words" for number in range(3)
+        ]
         assert members_of(path, name[2:])[0]["a.jsonl"] == rows
 
 
@@ -292,7 +328,9 @@ def test_a_line_of_exclude_names_a_member(tmp_path):
     path = write(tmp_path, "a.zip", zip_bytes(TEXTS))
     lines = tmp_path / "exclude.txt"
     lines.write_text("default/a.zip!t/00.txt\n03.txt\n")
-    done = run_clean(str(path), tmp_path / "out", {"language": None, "filters": [], "exclude": str(lines)})
+    done = run_clean(
+        str(path), tmp_path / "out", {"language": None, "filters": [], "exclude": str(lines)}
+    )
     assert sorted(each.source[-6:] for each in done.documents) == ["01.txt", "02.txt", "04.txt"]
 
 
@@ -317,11 +355,18 @@ def test_archives_of_several_units_and_processes_give_the_same(tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
     for number in range(4):
-        texts = {f"{number}/{place}.txt": f"Text {place} of archive {number}." for place in range(3)}
+        texts = {
+            f"{number}/{place}.txt": f"Text {place} of archive {number}." for place in range(3)
+        }
         write(folder, f"{number}.tar.gz", gzip.compress(tar_bytes(texts)))
         write(folder, f"{number}.zip", zip_bytes(texts))
     one = run_clean(str(folder), tmp_path / "one")
-    many = run_clean(str(folder), tmp_path / "many", plan={"unit_bytes": 4096}, executor={"tasks": 2, "workers": 2})
+    many = run_clean(
+        str(folder),
+        tmp_path / "many",
+        plan={"unit_bytes": 4096},
+        executor={"tasks": 2, "workers": 2},
+    )
     assert many.documents == one.documents
     assert len(one.documents) == 24
     assert not list((tmp_path / "many" / "clean").glob("tmp/*"))

@@ -43,7 +43,9 @@ def unpack(packed, limits=None):
     """Everything that came, and the reason of the first damage."""
     pieces = list(decompress(packed, limits))
     reasons = [piece.reason for piece in pieces if isinstance(piece, Damage)]
-    return b"".join(piece for piece in pieces if isinstance(piece, bytes)), reasons[0] if reasons else None
+    return b"".join(piece for piece in pieces if isinstance(piece, bytes)), reasons[
+        0
+    ] if reasons else None
 
 
 @pytest.mark.parametrize("codec", PACK)
@@ -59,10 +61,16 @@ def test_members_are_read_one_after_another(codec):
 def deflated(draw):
     """A gzip member of any block type, level, window and flush."""
     size = int(10 ** draw.uniform(0, 4.2))
-    text = draw.choice([draw.randbytes(size), b"lorem ipsum %d " % size * (size // 8), bytes(size), b""])
+    text = draw.choice(
+        [draw.randbytes(size), b"lorem ipsum %d " % size * (size // 8), bytes(size), b""]
+    )
     strategy = draw.choice([zlib.Z_DEFAULT_STRATEGY, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE, zlib.Z_FIXED])
-    packer = zlib.compressobj(draw.choice([0, 1, 6, 9]), zlib.DEFLATED, 31, draw.choice([1, 8, 9]), strategy)
-    half = packer.compress(text[: size // 2]) + packer.flush(draw.choice([zlib.Z_SYNC_FLUSH, zlib.Z_FULL_FLUSH]))
+    packer = zlib.compressobj(
+        draw.choice([0, 1, 6, 9]), zlib.DEFLATED, 31, draw.choice([1, 8, 9]), strategy
+    )
+    half = packer.compress(text[: size // 2]) + packer.flush(
+        draw.choice([zlib.Z_SYNC_FLUSH, zlib.Z_FULL_FLUSH])
+    )
     return half + packer.compress(text[size // 2 :]) + packer.flush()
 
 
@@ -100,7 +108,9 @@ def test_bombs_are_stopped(codec):
 @pytest.mark.parametrize("codec", PACK)
 def test_all_that_decodes_before_damage_comes_once(codec):
     """The oracle feeds single bytes to the library until it fails."""
-    content = b"".join(b"%d " % number + bytes(number * 40) for number in range(400)) + bytes(9 << 20)
+    content = b"".join(b"%d " % number + bytes(number * 40) for number in range(400)) + bytes(
+        9 << 20
+    )
     packed = PACK[codec](content)
     for cut in (len(packed) // 3, len(packed) // 2, len(packed) - 30):
         broken = packed[:cut] + b"\xff\xfe\x03" * 30

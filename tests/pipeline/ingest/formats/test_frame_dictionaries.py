@@ -9,8 +9,12 @@ from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_f
 from clozeline.pipeline.ingest.formats.limits import Limits
 from tests.pipeline.captures import counted, http, page, read, record, texts
 
-PAGES = [page(number, f"<p>{random.Random(number).randbytes(300).hex()}</p>") for number in range(60)]
-RECORDS = [record(http(content), f"http://example.org/{number}") for number, content in enumerate(PAGES)]
+PAGES = [
+    page(number, f"<p>{random.Random(number).randbytes(300).hex()}</p>") for number in range(60)
+]
+RECORDS = [
+    record(http(content), f"http://example.org/{number}") for number, content in enumerate(PAGES)
+]
 DICTIONARY = zstandard.train_dictionary(2048, RECORDS * 4)
 
 
@@ -55,4 +59,6 @@ def test_a_first_frame_without_a_dictionary_is_skipped(tmp_path, content):
     path.write_bytes(skipped(content) + zstandard.compress(b"text"))
     assert list(decompress_file(path, Limits())) == [b"text"]
     path.write_bytes(skipped(content) + frames()[0])
-    assert [piece.reason for piece in decompress_file(path, Limits()) if isinstance(piece, Damage)] == ["damaged"]
+    assert [
+        piece.reason for piece in decompress_file(path, Limits()) if isinstance(piece, Damage)
+    ] == ["damaged"]

@@ -58,13 +58,19 @@ def test_every_stream_of_a_body_is_read(name):
     both = pack(FIRST) + pack(SECOND)
     assert respond(both, header) == (FIRST + SECOND, True)
     assert respond(both + pack(b"end"), header) == (FIRST + SECOND + b"end", True)
-    assert respond(both + b"\r\n\0junk behind the last stream", header) == (FIRST + SECOND, True) or name == "br"
+    assert (
+        respond(both + b"\r\n\0junk behind the last stream", header) == (FIRST + SECOND, True)
+        or name == "br"
+    )
     assert respond(pack(FIRST) + b"\r\n\0junk behind the only stream", header) == (FIRST, True)
     assert respond(chunked(both), header, "Transfer-Encoding: chunked") == (FIRST + SECOND, True)
 
 
 def test_skipped_frames_and_empty_members_are_no_end():
-    assert respond(SKIPPED + ZSTD(FIRST) + SKIPPED + ZSTD(SECOND), "Content-Encoding: zstd") == (FIRST + SECOND, True)
+    assert respond(SKIPPED + ZSTD(FIRST) + SKIPPED + ZSTD(SECOND), "Content-Encoding: zstd") == (
+        FIRST + SECOND,
+        True,
+    )
     members = gzip.compress(FIRST) + gzip.compress(b"") + gzip.compress(SECOND)
     assert respond(members, "Content-Encoding: gzip") == (FIRST + SECOND, True)
 
@@ -73,7 +79,9 @@ def test_skipped_frames_and_empty_members_are_no_end():
 @pytest.mark.parametrize("missing", [1, 12, 40])
 def test_a_cut_further_stream_is_kept_and_flagged(name, missing):
     content = random.Random(1).randbytes(3000)
-    body, is_complete = respond((PACK[name](FIRST) + PACK[name](content))[:-missing], f"Content-Encoding: {name}")
+    body, is_complete = respond(
+        (PACK[name](FIRST) + PACK[name](content))[:-missing], f"Content-Encoding: {name}"
+    )
     assert (FIRST + content).startswith(body)
     assert (len(body) >= len(FIRST), is_complete) == (True, False)
 
@@ -100,7 +108,19 @@ def test_a_broken_further_member_costs_itself_alone():
         (chunked(FIRST, end=b"not a size\r\n"), False),
         (FIRST, True),
     ],
-    ids=["whole", "trailer", "zeros", "extension", "bytes", "padded", "no-end", "cut-end", "cut-chunk", "lost", "all"],
+    ids=[
+        "whole",
+        "trailer",
+        "zeros",
+        "extension",
+        "bytes",
+        "padded",
+        "no-end",
+        "cut-end",
+        "cut-chunk",
+        "lost",
+        "all",
+    ],
 )
 def test_chunks_are_joined_and_a_missing_end_is_known(body, complete):
     """Without its last chunk a body is incomplete (RFC 9112, 8); some archives keep the header of a joined body."""
@@ -110,7 +130,10 @@ def test_chunks_are_joined_and_a_missing_end_is_known(body, complete):
 
 def test_a_chunk_without_its_line_end_is_kept_and_ends_a_body():
     assert respond(b"3\r\nabc\r\n3\r\ndefxyz", "Transfer-Encoding: chunked") == (b"abcdef", False)
-    assert respond(b"3\r\nabc\r\n3\r\ndef0\r\n\r\n", "Transfer-Encoding: chunked") == (b"abcdef", True)
+    assert respond(b"3\r\nabc\r\n3\r\ndef0\r\n\r\n", "Transfer-Encoding: chunked") == (
+        b"abcdef",
+        True,
+    )
 
 
 def test_bytes_behind_a_brotli_stream_count_only_if_all_of_them_decode():
@@ -129,7 +152,9 @@ def test_a_joined_body_that_begins_like_a_chunk_stays_whole(start):
 def test_a_cut_body_of_chunks_and_gzip_gives_what_decodes(share):
     content = random.Random(1).randbytes(20_000).hex().encode()
     sent = chunked(gzip.compress(content), (1000,))
-    body, is_complete = respond(sent[: int(share * len(sent))], "Content-Encoding: gzip", "Transfer-Encoding: chunked")
+    body, is_complete = respond(
+        sent[: int(share * len(sent))], "Content-Encoding: gzip", "Transfer-Encoding: chunked"
+    )
     assert content.startswith(body)
     assert (len(body) > share * len(content) - 4000, is_complete) == (True, False)
 
@@ -142,7 +167,11 @@ def test_a_cut_body_of_chunks_and_gzip_gives_what_decodes(share):
         (FIRST, ["Content-Length: 5"], (FIRST, True)),
         (FIRST, ["Content-Length: five"], (FIRST, True)),
         (FIRST, ["Content-Length: -1"], (FIRST, True)),
-        (gzip.compress(FIRST, mtime=0), ["Content-Encoding: gzip", "Content-Length: 1000"], (FIRST, False)),
+        (
+            gzip.compress(FIRST, mtime=0),
+            ["Content-Encoding: gzip", "Content-Length: 1000"],
+            (FIRST, False),
+        ),
         # an archive that stored the decoded body with the length of the encoded one
         (FIRST, ["Content-Encoding: gzip", "Content-Length: 9999"], (FIRST, True)),
         (b"", ["Content-Encoding: gzip", "Content-Length: 0"], (b"", True)),
@@ -152,9 +181,17 @@ def test_a_cut_body_of_chunks_and_gzip_gives_what_decodes(share):
             (FIRST, True),
         ),
         # one encoding, which two servers named
-        (gzip.compress(FIRST, mtime=0), ["Content-Encoding: gzip", "Content-Encoding: gzip"], (FIRST, True)),
+        (
+            gzip.compress(FIRST, mtime=0),
+            ["Content-Encoding: gzip", "Content-Encoding: gzip"],
+            (FIRST, True),
+        ),
         (gzip.compress(FIRST, mtime=0), ['Content-Encoding: "GZIP";q=1'], (FIRST, True)),
-        (chunked(gzip.compress(FIRST, mtime=0)), ["Transfer-Encoding: gzip, chunked"], (FIRST, True)),
+        (
+            chunked(gzip.compress(FIRST, mtime=0)),
+            ["Transfer-Encoding: gzip, chunked"],
+            (FIRST, True),
+        ),
         (zlib.compress(FIRST)[2:-4], ["Content-Encoding: deflate"], (FIRST, True)),
         (
             chunked(gzip.compress(zlib.compress(FIRST)[2:-4], mtime=0)),
@@ -179,7 +216,9 @@ def test_lengths_and_names_of_encodings(body, headers, wanted):
     ],
 )
 def test_the_first_part_of_a_page_is_a_page(span, is_page, complete):
-    response = parse_response(b"HTTP/1.1 206 x\r\nContent-Range: %b\r\n\r\n" % span.encode() + FIRST, Limits())
+    response = parse_response(
+        b"HTTP/1.1 206 x\r\nContent-Range: %b\r\n\r\n" % span.encode() + FIRST, Limits()
+    )
     assert (response.is_page, response.is_complete) == (is_page, complete)
 
 
@@ -192,7 +231,9 @@ def test_what_no_coding_decodes_is_damage():
 @pytest.mark.parametrize("name", ["gzip", "zstd"])
 def test_streams_of_a_body_are_bounded(name):
     """A decoder takes long to make: a body of nothing but ends of streams would hold a worker for minutes."""
-    body, is_complete = respond(PACK[name](FIRST) + PACK[name](b"x") * 20_000, f"Content-Encoding: {name}")
+    body, is_complete = respond(
+        PACK[name](FIRST) + PACK[name](b"x") * 20_000, f"Content-Encoding: {name}"
+    )
     assert (body[: len(FIRST)], is_complete) == (FIRST, False)
     assert len(body) < len(FIRST) + 17_000
 

@@ -6,7 +6,11 @@ import pytest
 import zstandard
 
 from clozeline.pipeline.ingest.formats.decompression import Damage
-from clozeline.pipeline.ingest.formats.http_message import content_type, explain_no_page, parse_response
+from clozeline.pipeline.ingest.formats.http_message import (
+    content_type,
+    explain_no_page,
+    parse_response,
+)
 from clozeline.pipeline.ingest.formats.limits import Limits
 
 
@@ -19,7 +23,11 @@ from clozeline.pipeline.ingest.formats.limits import Limits
         (b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 500 x\r\n\r\n", 200, b"HTTP/1.1 500 x\r\n\r\n"),
         (b"HTTP/1.1 200 OK\r\nA: b", 200, b""),
         (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 203 x\r\nA: b\r\n\r\nbody", 203, b"body"),
-        (b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n" * 9 + b"HTTP/1.1 200 OK\r\n\r\nbody", 200, b"body"),
+        (
+            b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n" * 9 + b"HTTP/1.1 200 OK\r\n\r\nbody",
+            200,
+            b"body",
+        ),
         (b"HTTP/1.1 101 Switching Protocols\r\n\r\n\x81\x05", 101, b"\x81\x05"),
         (b":status: 200\r\ncontent-type: text/html\r\n\r\nbody", 200, b"body"),
         (b"HTTP/2 200\r\n\r\nbody", 200, b"body"),
@@ -36,7 +44,9 @@ def test_what_is_no_message_is_none(message):
 
 
 def test_a_cut_chunk_gives_what_is_there():
-    response = parse_response(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nff\r\nwor", Limits())
+    response = parse_response(
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nff\r\nwor", Limits()
+    )
     assert (response.body, response.is_complete) == (b"hellowor", False)
 
 
@@ -74,7 +84,9 @@ def test_layers_of_encodings_are_few():
 def test_all_layers_of_a_body_share_one_limit(record_bytes, fits):
     """Two layers that store 2 MB each: a limit between 2 and 4 MB holds either of them, but not both."""
     inner = gzip.compress(b"<" + random.Random(1).randbytes(2_000_000), 0, mtime=0)
-    message = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip, gzip\r\n\r\n" + gzip.compress(inner, 0, mtime=0)
+    message = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip, gzip\r\n\r\n" + gzip.compress(
+        inner, 0, mtime=0
+    )
     if fits:
         assert len(parse_response(message, Limits(record_bytes=record_bytes)).body) == 2_000_001
     else:
@@ -82,7 +94,9 @@ def test_all_layers_of_a_body_share_one_limit(record_bytes, fits):
             parse_response(message, Limits(record_bytes=record_bytes))
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, brotli.compress, zstandard.ZstdCompressor().compress])
+@pytest.mark.parametrize(
+    "pack", [gzip.compress, brotli.compress, zstandard.ZstdCompressor().compress]
+)
 def test_a_body_is_bounded_by_the_record_limit(pack):
     """A body is decoded up to the limit; one that ends early is incomplete, one without a decoded byte is damage."""
     name = {gzip.compress: "gzip", brotli.compress: "br"}.get(pack, "zstd")

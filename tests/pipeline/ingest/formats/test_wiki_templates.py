@@ -21,15 +21,24 @@ SHOWN = [
     ("{{convert|3|-|5|km}} {{convert|2|x|4|m|ft}}", "3–5 km 2 × 4 m"),
     ("{{convert|5|ft|11|in|cm|0}} tall", "5 ft 11 in tall"),
     ("{{convert|100|km|0}} {{convert|20|C|F}} {{convert|7|km2|sqmi|1}}", "100 km 20 °C 7 km²"),
-    ("{{formatnum:12345}} {{FORMATNUM:1234567.5}} {{formatnum:1234|R}} {{formatnum:x}}", "12,345 1,234,567.5 1234 x"),
+    (
+        "{{formatnum:12345}} {{FORMATNUM:1234567.5}} {{formatnum:1234|R}} {{formatnum:x}}",
+        "12,345 1,234,567.5 1234 x",
+    ),
     ("{{formatnum:{{nowrap|12345}}}} {{formatnum:-10}}&nbsp;°C", "12,345 \u221210\u00a0°C"),
-    ("{{val|1.5|0.2|e=6|u=m}} {{val|299792458|u=m|up=s}} {{val|1.234|(25)}}", "1.5±0.2×10^6 m 299792458 m/s 1.234(25)"),
+    (
+        "{{val|1.5|0.2|e=6|u=m}} {{val|299792458|u=m|up=s}} {{val|1.234|(25)}}",
+        "1.5±0.2×10^6 m 299792458 m/s 1.234(25)",
+    ),
     ("{{frac|1|2}} {{frac|2}} {{sfrac|3|1|4}} {{Bruch|3|4}}", "1/2 1/2 3 1/4 3/4"),
     ("2{{e|6}} {{10^|-3}} 10{{sup|6}} H{{sub|2}}O", "2×10^6 10^-3 10^6 H2O"),
     ("{{US$|5 million}} {{GBP|3}}", "US$5 million £3"),
     # words
     ("the word {{lang|fr|''bonjour''}} and {{lang-de|Haus}}", "the word bonjour and Haus"),
-    ("{{langx|ru|Москва|Moskva}} {{transl|ru|ISO|Moskva}} {{transliteration|ru|Moskva}}", "Москва Moskva Moskva"),
+    (
+        "{{langx|ru|Москва|Moskva}} {{transl|ru|ISO|Moskva}} {{transliteration|ru|Moskva}}",
+        "Москва Moskva Moskva",
+    ),
     ("{{laS|lux}}, {{enS|light}}", "lux, light"),
     ("{{nowrap|a b}} {{nobr|1=c = d}} {{small|e}} {{abbr|km|kilometre}}", "a b c = d e km"),
     ("{{IPA|ˈlʌndən}} {{IPA|en|ˈbɔ̃}} {{color|red|f}} {{ill|Name|de|Nom}}", "ˈlʌndən ˈbɔ̃ f Name"),
@@ -59,7 +68,13 @@ def test_templates_in_sentences_are_shown(markup, text):
 
 @pytest.mark.parametrize(
     ("language", "text"),
-    [("en", "12,345.5"), ("de", "12.345,5"), ("fr", "12\u202f345,5"), ("hi", "12,345.5"), ("xx-none", "12345.5")],
+    [
+        ("en", "12,345.5"),
+        ("de", "12.345,5"),
+        ("fr", "12\u202f345,5"),
+        ("hi", "12,345.5"),
+        ("xx-none", "12345.5"),
+    ],
 )
 def test_numbers_are_written_as_the_wiki_does(language, text):
     assert strip_markup("{{formatnum:12345.5}}", language=language) == text
@@ -67,11 +82,17 @@ def test_numbers_are_written_as_the_wiki_does(language, text):
 
 def test_a_number_of_another_form_is_never_another_number():
     """A comma is a decimal sign for others than the English."""
-    assert strip_markup("{{unité|2000,5|m}} {{unité|2 000|m}} {{nb|7}}", language="fr") == "2000,5 m 2 000 m 7"
-    assert strip_markup("{{convert|1/2|mi}} {{convert|1+1/2|in}} {{convert|~5|km}}") == "1/2 mi 1 1/2 in ~5 km"
-    assert strip_markup("{{formatnum:1_000}} {{formatnum:NaN}} {{formatnum:" + "9" * 500 + "}}").startswith(
-        "1_000 NaN 999"
+    assert (
+        strip_markup("{{unité|2000,5|m}} {{unité|2 000|m}} {{nb|7}}", language="fr")
+        == "2000,5 m 2 000 m 7"
     )
+    assert (
+        strip_markup("{{convert|1/2|mi}} {{convert|1+1/2|in}} {{convert|~5|km}}")
+        == "1/2 mi 1 1/2 in ~5 km"
+    )
+    assert strip_markup(
+        "{{formatnum:1_000}} {{formatnum:NaN}} {{formatnum:" + "9" * 500 + "}}"
+    ).startswith("1_000 NaN 999")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +115,10 @@ def test_no_marks_stay_around_a_template_without_text(markup, text):
     ("markup", "text"),
     [
         ("10<sup>6</sup>, 10<sup>&minus;6</sup>, 5 km<sup>2</sup>", "10^6, 10^−6, 5 km^2"),
-        ("''x''<sup>2</sup>, note<sup>1</sup>, 1<sup>st</sup>, H<sub>2</sub>O", "x2, note1, 1st, H2O"),
+        (
+            "''x''<sup>2</sup>, note<sup>1</sup>, 1<sup>st</sup>, H<sub>2</sub>O",
+            "x2, note1, 1st, H2O",
+        ),
         ("about 10<sup>4</sup> a day", "about 10^4 a day"),
     ],
 )
@@ -104,10 +128,24 @@ def test_exponents_are_marked_as_on_pages(markup, text):
 
 def test_templates_of_any_arguments_give_text():
     draw = random.Random(1)
-    names = ["convert", "val", "as of", "frac", "formatnum", "circa", "nowrap", "lang", "e", "nihongo", "unité", "snd"]
+    names = [
+        "convert",
+        "val",
+        "as of",
+        "frac",
+        "formatnum",
+        "circa",
+        "nowrap",
+        "lang",
+        "e",
+        "nihongo",
+        "unité",
+        "snd",
+    ]
     for _ in range(2000):
         arguments = [
-            draw.choice(["", "1", "-", "x=", "3=c", "{{snd}}", "m", "1e9", "[[a]]", "٣", "½"]) for _ in range(6)
+            draw.choice(["", "1", "-", "x=", "3=c", "{{snd}}", "m", "1e9", "[[a]]", "٣", "½"])
+            for _ in range(6)
         ]
         markup = "{{" + "|".join([draw.choice(names), *arguments[: draw.randrange(7)]]) + "}}"
         assert not set("{}|\0") & set(strip_markup(f"a {markup} b"))

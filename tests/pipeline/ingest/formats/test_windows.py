@@ -47,7 +47,9 @@ def xz(content, size_code):
 
 def rows(first, count=400):
     draw = random.Random(first)
-    return b"".join(b'{"text": "row %d %x"}\n' % (first + n, draw.getrandbits(200)) for n in range(count))
+    return b"".join(
+        b'{"text": "row %d %x"}\n' % (first + n, draw.getrandbits(200)) for n in range(count)
+    )
 
 
 def raw_frame(content, window_log):
@@ -65,7 +67,9 @@ def test_a_frame_of_a_large_window_costs_no_row(tmp_path, window_log):
     path = tmp_path / "a.jsonl.zst"
     path.write_bytes(zstd(rows(0)) + zstd(rows(400), window_log) + zstd(rows(800)))
     items = read(path, name="jsonl")
-    assert texts(items) == [json.loads(line)["text"] for line in b"".join(map(rows, (0, 400, 800))).splitlines()]
+    assert texts(items) == [
+        json.loads(line)["text"] for line in b"".join(map(rows, (0, 400, 800))).splitlines()
+    ]
     assert detect(path) == ("jsonl", False)
 
 
@@ -112,7 +116,9 @@ def test_by_default_memory_is_divided_among_the_processes(tmp_path, monkeypatch)
     monkeypatch.setattr(memory, "find_memory", lambda: 8 * GIB)
     assert sum(map(len, decompress_file(path, Limits()))) == 8_000_000
     monkeypatch.setattr(memory, "_processes", 3)
-    with pytest.raises(ConfigurationError, match=r"half of 8\.0 GiB of memory, divided among 3 processes"):
+    with pytest.raises(
+        ConfigurationError, match=r"half of 8\.0 GiB of memory, divided among 3 processes"
+    ):
         list(decompress_file(path, Limits()))
     assert detect(path) == ("text", False), "a look at the first bytes takes little memory"
     assert sum(map(len, decompress_file(path, Limits(window_bytes=2 * GIB)))) == 8_000_000
@@ -121,7 +127,9 @@ def test_by_default_memory_is_divided_among_the_processes(tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_workers_know_how_many_share_the_memory(tmp_path, workers):
-    run_units(SharingMemory(tmp_path), range(3), ExecutorConfig(tasks=3, workers=workers), lambda: None)
+    run_units(
+        SharingMemory(tmp_path), range(3), ExecutorConfig(tasks=3, workers=workers), lambda: None
+    )
     for unit in range(3):
         assert int((tmp_path / f"{unit}.share").read_text()) == memory.find_memory() // 2 // workers
 
@@ -166,9 +174,12 @@ def test_memory_that_is_missing_is_no_damage(tmp_path, name, pack):
     """The library cannot get its window: the content is right."""
     path = tmp_path / name
     path.write_bytes(pack(rows(0)))
-    done = subprocess.run([sys.executable, "-c", STARVED, path], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", STARVED, path], capture_output=True, text=True, check=True
+    )
     assert (
-        f"{path}: expected memory for what a decoder of {path.suffix[1:].replace('zst', 'zstd')} keeps" in done.stdout
+        f"{path}: expected memory for what a decoder of {path.suffix[1:].replace('zst', 'zstd')} keeps"
+        in done.stdout
     )
 
 
@@ -189,7 +200,9 @@ def test_bytes_that_do_not_decode_are_counted(tmp_path):
         assert sum(item.lost for item in items if isinstance(item, Counted)) == lost, name
     for name in ("text", "mediawiki"):  # which do not go on behind damage
         items = read(path, name=name)
-        assert sum(item.lost for item in items if isinstance(item, Counted)) == lost + len(frames[2]), name
+        assert sum(item.lost for item in items if isinstance(item, Counted)) == lost + len(
+            frames[2]
+        ), name
     done = run_clean(str(path), tmp_path / "out")
     assert done.counts["bytes_lost"] == {"default/a.jsonl.zst": lost}
     (listed,) = read_malformed(done.folder / "rejects" / "000000.arrow")
@@ -199,7 +212,9 @@ def test_bytes_that_do_not_decode_are_counted(tmp_path):
 def test_junk_and_records_across_damage_are_counted_by_bytes(tmp_path):
     path = tmp_path / "a.jsonl.zst"
     path.write_bytes(zstd(rows(0)) + b"junk" * 25 + zstd(rows(400)))
-    assert [item.lost for item in read(path, name="jsonl") if isinstance(item, Counted)][:1] == [100]
+    assert [item.lost for item in read(path, name="jsonl") if isinstance(item, Counted)][:1] == [
+        100
+    ]
 
 
 def test_what_decodes_of_a_broken_frame_is_not_lost(tmp_path):

@@ -20,7 +20,12 @@ def test_quotes_may_hold_delimiters_line_ends_and_quotes(write):
     assert texts(items) == ['It is "raining",\n and cold.', "plain"]
     assert counted(items) == {"header": 1, "blank_line": 1}
     first, second = (item for item in items if isinstance(item, RawRecord))
-    assert (first.kind, first.locator, first.url, first.extra) == ("csv", 13, "http://a/", {"id": "1"})
+    assert (first.kind, first.locator, first.url, first.extra) == (
+        "csv",
+        13,
+        "http://a/",
+        {"id": "1"},
+    )
     assert data.encode()[first.locator :][: first.length].startswith(b'1,"It is')
     assert data.encode()[first.locator :][: first.length].endswith(b"http://a/\r")
     assert data.encode()[second.locator :].startswith(b"2,plain")
@@ -33,7 +38,9 @@ def test_quotes_may_hold_delimiters_line_ends_and_quotes(write):
 )
 def test_what_the_standard_library_writes_is_read(tmp_path_factory, rows, delimiter, end):
     out = io.StringIO(newline="")
-    csv.writer(out, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL).writerows([("id", "text"), *rows])
+    csv.writer(out, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL).writerows(
+        [("id", "text"), *rows]
+    )
     path = tmp_path_factory.mktemp("csv") / "rows"
     path.write_bytes(out.getvalue().encode())
     items = read(path, name="csv", delimiter=delimiter)
@@ -71,7 +78,9 @@ def test_quotes_that_do_not_end_cost_one_line(write, later):
 def test_a_row_of_too_many_lines_is_given_line_by_line(write, monkeypatch):
     monkeypatch.setattr("clozeline.pipeline.ingest.readers.csv._MOST_LINES", 10)
     rows = [f"row {number}" for number in range(100)]
-    path = write("\n".join(["text", '"' + "\n" * 8 + 'x"', *rows[:50], '"open', *rows[50:]]).encode())
+    path = write(
+        "\n".join(["text", '"' + "\n" * 8 + 'x"', *rows[:50], '"open', *rows[50:]]).encode()
+    )
     items = read(path, name="csv")
     assert texts(items) == ["\n" * 8 + "x", *rows]
     assert counted(items) == {"header": 1, "bad_csv": 1}
@@ -98,4 +107,7 @@ def test_broken_rows_and_headers_are_counted(write, data, found, reasons):
 
 def test_two_columns_of_one_name_are_refused(write):
     _, refused = read(write("text,id,text,,\na,1,b,,\n"), name="csv")
-    assert (refused.reason, refused.lacks) == ("schema", "two columns have the name 'text'; rename one")
+    assert (refused.reason, refused.lacks) == (
+        "schema",
+        "two columns have the name 'text'; rename one",
+    )

@@ -43,7 +43,11 @@ WRITE = {
     "csv": lambda text: row("1", text),
     "tsv": lambda text: b"1\t%s\n" % text.encode(),
 }
-READ = {"wet": {"name": "warc"}, "tsv": {"columns": ["id", "text"]}, "csv": {"columns": ["id", "text"]}}
+READ = {
+    "wet": {"name": "warc"},
+    "tsv": {"columns": ["id", "text"]},
+    "csv": {"columns": ["id", "text"]},
+}
 LOSES_ONE_LINE = ("csv", "tsv")
 """What comes first after damage may be the rest of a record, and nothing tells."""
 ENDS_AT_DAMAGE = ("json_array",)
@@ -52,7 +56,10 @@ ENDS_AT_DAMAGE = ("json_array",)
 
 def written(form, codec, draw, sizes):
     """Texts of the records in each member, and the members; each size is a number of records."""
-    words = [[f"<p>{draw.randbytes(draw.randrange(20, 400)).hex()}" for _ in range(size)] for size in sizes]
+    words = [
+        [f"<p>{draw.randbytes(draw.randrange(20, 400)).hex()}" for _ in range(size)]
+        for size in sizes
+    ]
     members = [b"".join(map(WRITE[form], some)) for some in words]
     if form == "json_array":
         members[0] = b"[" + members[0]
@@ -74,18 +81,24 @@ def decodable(codec, prefix):
 
 
 MEMBERS = st.lists(st.integers(2, 4), min_size=1, max_size=5)
-EVERY = pytest.mark.parametrize(("form", "codec"), [(form, codec) for form in WRITE for codec in PACK])
+EVERY = pytest.mark.parametrize(
+    ("form", "codec"), [(form, codec) for form in WRITE for codec in PACK]
+)
 
 
 @EVERY
 @settings(max_examples=12, deadline=None)
-@given(sizes=MEMBERS, seed=st.integers(0, 999), junk=st.binary(min_size=1, max_size=40), data=st.data())
+@given(
+    sizes=MEMBERS, seed=st.integers(0, 999), junk=st.binary(min_size=1, max_size=40), data=st.data()
+)
 def test_junk_between_or_after_members_costs_no_record(form, codec, sizes, seed, junk, data):
     words, members = written(form, codec, random.Random(seed), sizes)
     behind = data.draw(st.integers(1, len(members)))
     if behind < len(members) and data.draw(st.booleans()):
         junk = junk[:5] + members[behind][:3]  # it ends as a member begins
-    found, reasons = read_bytes(form, codec, b"".join([*members[:behind], b"\x01" + junk, *members[behind:]]))
+    found, reasons = read_bytes(
+        form, codec, b"".join([*members[:behind], b"\x01" + junk, *members[behind:]])
+    )
     wanted = [text for some in words[: behind if form in ENDS_AT_DAMAGE else None] for text in some]
     if behind < len(members) and form in LOSES_ONE_LINE and len(found) < len(wanted):
         wanted.remove(words[behind][0])
@@ -102,12 +115,18 @@ def test_a_cut_file_gives_every_record_before_the_cut(form, codec, sizes, seed, 
     cut = max(20, int(place * starts[-1]))
     number = max(index for index, start in enumerate(starts[:-1]) if start < cut)
     content = decodable(codec, members[number][: cut - starts[number]])
-    ends = list(accumulate(len(WRITE[form](text).rstrip(b"\r\n,")) + gap for text, gap in gaps(form, words[number])))
+    ends = list(
+        accumulate(
+            len(WRITE[form](text).rstrip(b"\r\n,")) + gap for text, gap in gaps(form, words[number])
+        )
+    )
     inside = sum(end <= content for end in ends)
     found, reasons = read_bytes(form, codec, b"".join(members)[:cut])
     before = [text for some in words[:number] for text in some]
     wanted = before + words[number][:inside]
-    at_end = inside > 0 and ends[inside - 1] == content  # nothing tells whether a line without its end is complete
+    at_end = (
+        inside > 0 and ends[inside - 1] == content
+    )  # nothing tells whether a line without its end is complete
     assert found == wanted or ((inside == 1 or at_end) and found == wanted[:-1])
     assert cut in starts or reasons
 
@@ -127,7 +146,9 @@ def test_a_flipped_bit_costs_records_of_its_member_alone(form, codec, sizes, see
     at = data.draw(st.integers(8 if hit == 0 else 0, len(members[hit]) - 1))
     broken = bytearray(members[hit])
     broken[at] ^= 1 << data.draw(st.integers(0, 7))
-    found, _ = read_bytes(form, codec, b"".join([*members[:hit], bytes(broken), *members[hit + 1 :]]))
+    found, _ = read_bytes(
+        form, codec, b"".join([*members[:hit], bytes(broken), *members[hit + 1 :]])
+    )
     read_on = words[: hit if form in ENDS_AT_DAMAGE else None]
     others = [text for number, some in enumerate(read_on) if number != hit for text in some]
     missing = [text for text in others if text not in found]

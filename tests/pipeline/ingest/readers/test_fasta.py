@@ -12,7 +12,9 @@ from clozeline.pipeline.ingest.readers import Counted, RawRecord, detect
 from tests.pipeline.captures import counted, read, texts
 
 FILE = b">seq1 first\nACGT\nACGT\n>seq2\nGGCC\n"
-PLAIN = st.text(st.sampled_from("ACGTNacgtnMKVLX*-."), min_size=1, max_size=40).filter(lambda text: text.strip("*"))
+PLAIN = st.text(st.sampled_from("ACGTNacgtnMKVLX*-."), min_size=1, max_size=40).filter(
+    lambda text: text.strip("*")
+)
 
 
 def write(path, content):
@@ -35,7 +37,9 @@ def files(draw):
         starts.append(len(content))
         lines = [f">s{number} some words", *lines_of(letters, draw(st.integers(1, 12)))]
         if draw(st.booleans()):
-            lines.insert(draw(st.integers(1, len(lines))), draw(st.sampled_from(["", "  ", ";> no header"])))
+            lines.insert(
+                draw(st.integers(1, len(lines))), draw(st.sampled_from(["", "  ", ";> no header"]))
+            )
         content += end.join(lines) + end
     if draw(st.booleans()):
         content = content.removesuffix(end)
@@ -52,7 +56,9 @@ def test_sequences_come_back_in_any_ranges(made, data, tmp_path_factory):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(content)), max_size=3)))
     bounds = [0, *cuts, len(content)]
     for first, last in pairwise(bounds):
-        inside = [text for text, start in zip(sequences, starts, strict=True) if first <= start < last]
+        inside = [
+            text for text, start in zip(sequences, starts, strict=True) if first <= start < last
+        ]
         assert texts(read(path, first, last, name="fasta")) == inside
     packed = write(path.with_name("a.fasta.gz"), gzip.compress(content))
     assert texts(read(packed, name="fasta")) == sequences
@@ -60,7 +66,9 @@ def test_sequences_come_back_in_any_ranges(made, data, tmp_path_factory):
 
 @settings(max_examples=100, deadline=None)
 @given(made=files(), most=st.integers(1, 9))
-def test_long_sequences_are_cut_and_their_pieces_joined_are_the_sequence(made, most, tmp_path_factory):
+def test_long_sequences_are_cut_and_their_pieces_joined_are_the_sequence(
+    made, most, tmp_path_factory
+):
     sequences, content, _ = made
     path = write(tmp_path_factory.mktemp("fasta") / "a.fa", content)
     joined = {}
@@ -70,9 +78,13 @@ def test_long_sequences_are_cut_and_their_pieces_joined_are_the_sequence(made, m
             assert item.reason == "final_stop"
             continue
         assert len(item.text) <= most
-        assert item.extra["start"] == len(joined.get(item.extra["id"], "")), "letters before the piece"
+        assert item.extra["start"] == len(joined.get(item.extra["id"], "")), (
+            "letters before the piece"
+        )
         joined[item.extra["id"]] = joined.get(item.extra["id"], "") + item.text
-        assert content[item.locator : item.locator + 1] == item.text[:1].encode(), "where the piece starts"
+        assert content[item.locator : item.locator + 1] == item.text[:1].encode(), (
+            "where the piece starts"
+        )
         at.append(item.locator)
     assert list(joined.values()) == sequences
     assert len(set(at)) == len(at), "each document has a uid of its own"
@@ -80,9 +92,7 @@ def test_long_sequences_are_cut_and_their_pieces_joined_are_the_sequence(made, m
 
 def test_names_stops_and_masked_letters(tmp_path):
     """The first word of a header is the id. Right values by hand, after the format's description by NCBI."""
-    content = (
-        b"\xef\xbb\xbf>sp|P1|KIN_X  Protein one; \xce\xb2 chain\nMKV la\nLA*\n>\nACGT\n>empty\n>chr1\nacgtNNNN\nAC*GT\n"
-    )
+    content = b"\xef\xbb\xbf>sp|P1|KIN_X  Protein one; \xce\xb2 chain\nMKV la\nLA*\n>\nACGT\n>empty\n>chr1\nacgtNNNN\nAC*GT\n"
     items = read(write(tmp_path / "a.faa", content), name="fasta")
     records = [item for item in items if isinstance(item, RawRecord)]
     assert [(item.text, item.extra["id"], item.extra["description"]) for item in records] == [
@@ -96,15 +106,24 @@ def test_names_stops_and_masked_letters(tmp_path):
 @pytest.mark.parametrize(
     ("content", "records"),
     [
-        (b">a\nATAGA\n\n>b\nAGATTAG\n>c\nAG\n", [("a", "", "ATAGA"), ("b", "", "AGATTAG"), ("c", "", "AG")]),
+        (
+            b">a\nATAGA\n\n>b\nAGATTAG\n>c\nAG\n",
+            [("a", "", "ATAGA"), ("b", "", "AGATTAG"), ("c", "", "AG")],
+        ),
         (b">A <B> <C>\nNNNN\n", [("A", "<B> <C>", "NNNN")]),
         (b">a one\rACGT\rAC\r>b\rGGCC\r", [("a", "one", "ACGTAC"), ("b", "", "GGCC")]),
         (b">a\r\r\nAC\r\r\nGT\r\r\n", [("a", "", "ACGT")]),
         (b"# made by hand\n>a\nACGT\n# in between\nAC\n", [("a", "", "ACGTAC")]),
-        (b">genome #1\nATAT\n>genome #2\nATATT\n", [("genome", "#1", "ATAT"), ("genome", "#2", "ATATT")]),
+        (
+            b">genome #1\nATAT\n>genome #2\nATATT\n",
+            [("genome", "#1", "ATAT"), ("genome", "#2", "ATATT")],
+        ),
         (b">a\nACGT\n   \n\t\n", [("a", "", "ACGT")]),
         (b">a\nACGT\n;a comment > as it is\n>b\nAC\n", [("a", "", "ACGT"), ("b", "", "AC")]),
-        (b"> spaced header\nACGT\n>id\tafter a tab\nAC\n", [("spaced", "header", "ACGT"), ("id", "after a tab", "AC")]),
+        (
+            b"> spaced header\nACGT\n>id\tafter a tab\nAC\n",
+            [("spaced", "header", "ACGT"), ("id", "after a tab", "AC")],
+        ),
     ],
 )
 def test_files_that_other_readers_had_trouble_with(tmp_path, content, records):
@@ -145,10 +164,16 @@ def test_a_cut_or_damaged_file_costs_the_sequence_that_it_hits(tmp_path):
     assert set(found) == {"ACGTTGCA" * 40}
     assert 0 < len(found) < 200
     assert counted(items) == {"truncated": 1}
-    members = [gzip.compress(b"".join(sequences[first : first + 50]), mtime=0) for first in range(0, 200, 50)]
+    members = [
+        gzip.compress(b"".join(sequences[first : first + 50]), mtime=0)
+        for first in range(0, 200, 50)
+    ]
     damaged = bytearray(members[1])
     damaged[40] ^= 0x55
-    items = read(write(tmp_path / "b.fna.gz", members[0] + bytes(damaged) + members[2] + members[3]), name="fasta")
+    items = read(
+        write(tmp_path / "b.fna.gz", members[0] + bytes(damaged) + members[2] + members[3]),
+        name="fasta",
+    )
     assert 148 <= len(texts(items)) < 200
     assert set(counted(items)) <= {"damaged", "trailing_junk", "resync", "no_header"}
 
@@ -167,7 +192,9 @@ def test_a_chromosome_in_one_line_is_read_in_pieces(tmp_path):
     assert [item.extra["start"] for item in items] == list(range(0, 2_510_000, 10_000))
 
 
-@pytest.mark.parametrize("name", ["a.fasta", "a.FA", "a.faa", "a.fna.gz", "a.ffn", "a.fas", "a.fa.zst"])
+@pytest.mark.parametrize(
+    "name", ["a.fasta", "a.FA", "a.faa", "a.fna.gz", "a.ffn", "a.fas", "a.fa.zst"]
+)
 def test_names_of_files(tmp_path, name):
     assert detect(write(tmp_path / name, b""))[0] == "fasta"
 

@@ -14,7 +14,13 @@ from tests.pipeline.captures import read
 
 TEXT = st.text(max_size=6)  # lone surrogates too
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | TEXT | st.dates() | st.binary(max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | TEXT
+    | st.dates()
+    | st.binary(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
@@ -23,7 +29,9 @@ VALUES = st.recursive(
 def make_slowly(row, locator, length):
     """The record of a row by the plain rules: every value converted, and the JSON of the others always written."""
     text = row.get("text")
-    if text is None or (isinstance(text, bytes) and text.decode("utf-8", "ignore").encode() != text):
+    if text is None or (
+        isinstance(text, bytes) and text.decode("utf-8", "ignore").encode() != text
+    ):
         return Counted("malformed", "no_text" if text is None else "bad_utf8", locator)
     text = text.decode() if isinstance(text, bytes) else text
     if not isinstance(text, str) or not text.strip():
@@ -57,12 +65,27 @@ def convert(value):
 
 
 SPACES = st.sampled_from(["", " ", "\u00a0\n", "\u2028", "\x1c", "\u200b"])
-LONG = st.tuples(st.sampled_from(["x", "\u00e9", "\U0001f600", "\x00", '"', "\ud800"]), st.integers(5000, 70_000))
+LONG = st.tuples(
+    st.sampled_from(["x", "\u00e9", "\U0001f600", "\x00", '"', "\ud800"]), st.integers(5000, 70_000)
+)
 EDGES = st.sampled_from(
-    [10**1200, 2**63 - 1, 2**63, 1 - 2**63, -(2**63), -1234567890123456789, math.inf, math.nan, -0.0, True]
+    [
+        10**1200,
+        2**63 - 1,
+        2**63,
+        1 - 2**63,
+        -(2**63),
+        -1234567890123456789,
+        math.inf,
+        math.nan,
+        -0.0,
+        True,
+    ]
 )
 NAMES = st.sampled_from(["a", "b\u00e9", "\ud800", "\U0001f600", "c" * 5000])
-FIELDS = st.dictionaries(NAMES, VALUES | EDGES | LONG.map(lambda pair: pair[0] * pair[1]), max_size=4)
+FIELDS = st.dictionaries(
+    NAMES, VALUES | EDGES | LONG.map(lambda pair: pair[0] * pair[1]), max_size=4
+)
 
 
 @settings(max_examples=300)
@@ -73,7 +96,10 @@ def test_records_are_those_of_the_plain_rules(text, url, others):
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(TEXT, FIELDS), min_size=1, max_size=3), st.sampled_from(["", " ", "\t", "\r"]))
+@given(
+    st.lists(st.tuples(TEXT, FIELDS), min_size=1, max_size=3),
+    st.sampled_from(["", " ", "\t", "\r"]),
+)
 def test_lines_become_the_records_of_the_plain_rules(tmp_path, rows, space):
     """JSON holds an integer of 20 characters or more as text."""
     written = [json.dumps({"text": text, **fields}, default=str).encode() for text, fields in rows]
@@ -81,8 +107,13 @@ def test_lines_become_the_records_of_the_plain_rules(tmp_path, rows, space):
     offsets = [sum(len(line) + 1 for line in lines[:count]) for count in range(len(lines))]
     (tmp_path / "rows.jsonl").write_bytes(b"\n".join(lines))
     found = read(tmp_path / "rows.jsonl", name="jsonl")
-    parsed = [json.loads(line, parse_int=lambda digits: int(digits) if len(digits) < 20 else digits) for line in lines]
-    assert found == [make_slowly(*row) for row in zip(parsed, offsets, map(len, lines), strict=True)]
+    parsed = [
+        json.loads(line, parse_int=lambda digits: int(digits) if len(digits) < 20 else digits)
+        for line in lines
+    ]
+    assert found == [
+        make_slowly(*row) for row in zip(parsed, offsets, map(len, lines), strict=True)
+    ]
 
 
 @pytest.mark.parametrize("size", [65_526, 65_527])

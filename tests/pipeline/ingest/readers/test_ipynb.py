@@ -27,11 +27,20 @@ CELLS = [
 ]
 TEXT = "# Rain\nIt is *raining*.\n\nx = 1\nprint(x)"
 FILE = json.dumps({"cells": CELLS, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
-OLD = {"nbformat": 3, "worksheets": [{"cells": [{**CELLS[0]}, {"cell_type": "code", "input": "x = 1\nprint(x)\n"}]}]}
+OLD = {
+    "nbformat": 3,
+    "worksheets": [{"cells": [{**CELLS[0]}, {"cell_type": "code", "input": "x = 1\nprint(x)\n"}]}],
+}
 
 
 @pytest.mark.parametrize(
-    "content", [FILE, json.dumps(OLD, indent=1).encode(), gzip.compress(FILE, mtime=0), b"\xef\xbb\xbf" + FILE]
+    "content",
+    [
+        FILE,
+        json.dumps(OLD, indent=1).encode(),
+        gzip.compress(FILE, mtime=0),
+        b"\xef\xbb\xbf" + FILE,
+    ],
 )
 def test_sources_without_outputs(tmp_path, content):
     path = tmp_path / "a.ipynb"

@@ -9,8 +9,14 @@ from clozeline.pipeline.ingest.readers import RawRecord
 from tests.pipeline.captures import counted, read, texts
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=9),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=9),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=9,
 )
 
@@ -22,14 +28,21 @@ VALUES = st.recursive(
     rows=st.integers(0, 9),
 )
 def test_every_array_is_read(tmp_path_factory, values, indent, escaped, rows):
-    values = [*values, *({"text": f"Zeile {number} ü\U0001f600", "n": number} for number in range(rows))]
+    values = [
+        *values,
+        *({"text": f"Zeile {number} ü\U0001f600", "n": number} for number in range(rows)),
+    ]
     text = json.dumps(values, indent=indent, ensure_ascii=escaped)
     path = tmp_path_factory.mktemp("json") / "rows"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     if any(0xD800 <= ord(char) < 0xE000 for char in text):
         return
     items = read(path, name="json_array")
-    expected = [value["text"] for value in values if isinstance(value, dict) and isinstance(value.get("text"), str)]
+    expected = [
+        value["text"]
+        for value in values
+        if isinstance(value, dict) and isinstance(value.get("text"), str)
+    ]
     assert texts(items) == [text for text in expected if text.strip()]
     assert len(items) == (len(values) or 1)  # an array without elements is told
     data = path.read_bytes()
@@ -41,7 +54,10 @@ def test_every_array_is_read(tmp_path_factory, values, indent, escaped, rows):
 def test_elements_that_are_cut_by_the_buffer_are_whole(write, monkeypatch):
     """Input that comes a few bytes at a time, so that every element is cut somewhere."""
     monkeypatch.setattr("clozeline.pipeline.ingest.formats.decompression._OUTPUT", 7)
-    values = [{"text": "é" * number} for number in range(1, 60)] + [12345678901234, {"text": "x" * 200_000}]
+    values = [{"text": "é" * number} for number in range(1, 60)] + [
+        12345678901234,
+        {"text": "x" * 200_000},
+    ]
     path = write("\ufeff " + json.dumps(values, ensure_ascii=False))
     items = read(path, name="json_array")
     assert texts(items) == [value["text"] for value in values if isinstance(value, dict)]
@@ -61,7 +77,11 @@ def test_elements_that_are_cut_by_the_buffer_are_whole(write, monkeypatch):
         ('[{"text": "a"}, {"text": "b"}, ]', 2, {}),
         ('[{"text": "a"}] junk', 1, {"bad_json": 1}),
         ('{"text": "a"}', 0, {"bad_json": 1}),
-        ('[{"text": 3}, {"body": "x"}, [1], {"text": "\\ud800"}]', 1, {"text_type": 1, "no_text": 1, "bad_json": 1}),
+        (
+            '[{"text": 3}, {"body": "x"}, [1], {"text": "\\ud800"}]',
+            1,
+            {"text_type": 1, "no_text": 1, "bad_json": 1},
+        ),
         (b'[{"text": "\xff"}, {"text": "b"}]', 1, {"bad_utf8": 1}),
         ("[" * 100_000, 0, {"bad_json": 1}),
     ],

@@ -39,7 +39,10 @@ def expected(content, limit):
 
 
 CONTENT = st.lists(
-    st.sampled_from([b"a", b"bc\r", b"\n", b"\n", b"\xff", b"\xc3\xbc", b" ", b"\xe2\x80\xa8", b"x" * 9]), max_size=40
+    st.sampled_from(
+        [b"a", b"bc\r", b"\n", b"\n", b"\xff", b"\xc3\xbc", b" ", b"\xe2\x80\xa8", b"x" * 9]
+    ),
+    max_size=40,
 ).map(b"".join)
 
 
@@ -55,9 +58,15 @@ def test_ranges_hold_every_line_once_in_order(content, marked, packed, piece, da
         assert reader.splittable(path.read_bytes()) != packed
         size = path.stat().st_size
         inside = [] if packed else sorted(data.draw(st.lists(st.integers(0, size), max_size=4)))
-        items = [item for start, end in pairwise([0, *inside, size]) for item in read_range(reader, path, start, end)]
+        items = [
+            item
+            for start, end in pairwise([0, *inside, size])
+            for item in read_range(reader, path, start, end)
+        ]
     wanted = expected(content, 10)
-    assert [item.reason if isinstance(item, Counted) else item.text for item in items] == [what for _, what in wanted]
+    assert [item.reason if isinstance(item, Counted) else item.text for item in items] == [
+        what for _, what in wanted
+    ]
     assert [item.locator for item in items if isinstance(item, RawRecord)] == [
         at for (at, _), item in zip(wanted, items, strict=True) if isinstance(item, RawRecord)
     ]
@@ -101,8 +110,13 @@ def test_a_file_of_one_line_is_not_read_to_its_end_by_each_unit(tmp_path):
     reader = Lines(Lines.Options(), Limits(line_bytes=limit))
     bounds = [size * unit // units for unit in range(units + 1)]
     found = [list(reader.read(path, start, end)) for start, end in pairwise(bounds)]
-    assert [[item.reason for item in items] for items in found] == [["line_bytes"], *[[]] * (units - 1)]
-    assert path.read_bytes < 3 * size + 2 * units * 2 * limit, "each to the end would be 32 times the file"
+    assert [[item.reason for item in items] for items in found] == [
+        ["line_bytes"],
+        *[[]] * (units - 1),
+    ]
+    assert path.read_bytes < 3 * size + 2 * units * 2 * limit, (
+        "each to the end would be 32 times the file"
+    )
 
 
 def items_of(folder, content, name, **options):
@@ -139,9 +153,15 @@ def test_a_bad_line_of_json_costs_itself(tmp_path, line, reason):
     assert reason is None or found == {reason: 1}
 
 
-@pytest.mark.parametrize(("line", "why"), [(b"no", "no JSON: Expecting value at character 1"), (b"[]", "JSON, but no")])
+@pytest.mark.parametrize(
+    ("line", "why"), [(b"no", "no JSON: Expecting value at character 1"), (b"[]", "JSON, but no")]
+)
 def test_the_first_line_says_why_it_is_no_object(tmp_path, line, why):
-    first, second = (item for item in items_of(tmp_path, line + b"\n" + line, "jsonl") if isinstance(item, Counted))
+    first, second = (
+        item
+        for item in items_of(tmp_path, line + b"\n" + line, "jsonl")
+        if isinstance(item, Counted)
+    )
     assert why in first.detail
     assert second.detail == ""
 
@@ -177,7 +197,10 @@ def test_pairs_and_what_is_counted(tmp_path):
         ("left only", ""),
         ("Whales are mammals.", "鲸鱼是哺乳动物。"),
     ]
-    assert [item.locator for item in found] == [0, *(data.index(one) for one in (b"\tnur", b"left only", b"Whales"))]
+    assert [item.locator for item in found] == [
+        0,
+        *(data.index(one) for one in (b"\tnur", b"left only", b"Whales")),
+    ]
     assert counted(items) == {"blank_line": 1, "fields": 2}
     assert {item.kind for item in found} == {"tsv"}
 
@@ -220,7 +243,11 @@ def write_rows(reader, rows):
 )
 def test_rows_of_a_named_encoding(tmp_path, reader, label, codec, row):
     """A row with a byte that none of these encodings has there is counted."""
-    data = write_rows(reader, [ROWS[0], "one ? two", row, ROWS[1]]).encode(codec).replace(b"?", b"\x81")
+    data = (
+        write_rows(reader, [ROWS[0], "one ? two", row, ROWS[1]])
+        .encode(codec)
+        .replace(b"?", b"\x81")
+    )
     items = items_of(tmp_path, data, reader, encoding=label, **OPTIONS[reader])
     assert texts(items) == [ROWS[0], row, ROWS[1]]
     assert counted(items)["bad_utf8"] == 1

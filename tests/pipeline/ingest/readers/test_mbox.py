@@ -36,12 +36,19 @@ def boxed(tmp_path, *messages):
 
 def test_parts_are_decoded_and_a_line_that_begins_with_from_is_text(tmp_path):
     items = read(write(tmp_path, FILE), name="mbox")
-    assert texts(items) == ["It is 3 = 3. über alles gut.\nFrom here on.", "The second.\n\nFrom what I see, it rains."]
+    assert texts(items) == [
+        "It is 3 = 3. über alles gut.\nFrom here on.",
+        "The second.\n\nFrom what I see, it rains.",
+    ]
     assert [item.extra for item in items] == [{"subject": "Grüße"}, {"subject": "two"}]
     assert [item.date for item in items] == [1577923201, None]
     assert [item.locator for item in items] == [0, FILE.index(b"From b@")]
-    assert texts(read(write(tmp_path, gzip.compress(FILE), "a.mbox.gz"), name="mbox")) == texts(items)
-    assert texts(read(write(tmp_path, FILE.replace(b"\n", b"\r\n"), "b.mbox"), name="mbox")) == texts(items)
+    assert texts(read(write(tmp_path, gzip.compress(FILE), "a.mbox.gz"), name="mbox")) == texts(
+        items
+    )
+    assert texts(
+        read(write(tmp_path, FILE.replace(b"\n", b"\r\n"), "b.mbox"), name="mbox")
+    ) == texts(items)
 
 
 @pytest.mark.parametrize("charset", ["utf-8", "iso-8859-1", "utf-16", "windows-1252"])
@@ -86,9 +93,13 @@ def test_a_line_of_text_does_not_begin_a_message(tmp_path, line):
     """Programs that write no `>` before such lines are many; the next line is no header."""
     body = f"One.\n\n{line}\nTwo."
     head = "From a@example.org Thu Jan  2 00:00:01 2020\nSubject: s\n\n"
-    assert texts(read(write(tmp_path, f"{head}{body}\n\n{head}Three.\n".encode()), name="mbox")) == [body, "Three."]
+    assert texts(
+        read(write(tmp_path, f"{head}{body}\n\n{head}Three.\n".encode()), name="mbox")
+    ) == [body, "Three."]
     short = "From - \nSubject: s\n\n"
-    assert texts(read(write(tmp_path, f"{short}{body}\n\n{short}Three.\n".encode()), name="mbox")) == [body, "Three."]
+    assert texts(
+        read(write(tmp_path, f"{short}{body}\n\n{short}Three.\n".encode()), name="mbox")
+    ) == [body, "Three."]
 
 
 @pytest.mark.parametrize(
@@ -103,10 +114,15 @@ def test_a_line_of_text_does_not_begin_a_message(tmp_path, line):
 )
 def test_first_lines_of_many_programs_begin_a_message(tmp_path, first):
     message = f"{first}\nX-Header: a\nSubject: s\n\nWords.\n"
-    assert texts(read(write(tmp_path, f"{message}\n{message}\n{message}".encode()), name="mbox")) == ["Words."] * 3
+    assert (
+        texts(read(write(tmp_path, f"{message}\n{message}\n{message}".encode()), name="mbox"))
+        == ["Words."] * 3
+    )
 
 
-@pytest.mark.parametrize("charset", ["%CHARSET", "cp-850", "", '"utf-8', "utf-8; format=flowed", "ansi_x3.110-1983"])
+@pytest.mark.parametrize(
+    "charset", ["%CHARSET", "cp-850", "", '"utf-8', "utf-8; format=flowed", "ansi_x3.110-1983"]
+)
 def test_names_of_charsets_that_nobody_knows(tmp_path, charset):
     content = f"From -\nContent-Type: text/plain; charset={charset}\n\nÜber alles gut.\n".encode()
     assert texts(read(write(tmp_path, content), name="mbox")) == ["Über alles gut."]
@@ -138,13 +154,18 @@ def test_a_hurt_message_costs_no_other(tmp_path, hurt):
 
 
 def test_what_is_outside_of_messages_is_counted(tmp_path):
-    assert counted(read(write(tmp_path, b"words\n\nmore words\n"), name="mbox")) == {"line_outside_messages": 2}
+    assert counted(read(write(tmp_path, b"words\n\nmore words\n"), name="mbox")) == {
+        "line_outside_messages": 2
+    }
 
 
 @settings(max_examples=60, deadline=None)
 @given(content=st.binary(max_size=400))
 def test_any_bytes_become_records_or_are_counted(tmp_path_factory, content):
-    path = write(tmp_path_factory.mktemp("any"), b"From x\nA: b\n" + content + b"\n\nFrom y\nSubject: z\n\nGood.\n")
+    path = write(
+        tmp_path_factory.mktemp("any"),
+        b"From x\nA: b\n" + content + b"\n\nFrom y\nSubject: z\n\nGood.\n",
+    )
     assert texts(read(path, name="mbox"))[-1] == "Good."
     assert all(isinstance(item, RawRecord) or item.reason for item in read(path, name="mbox"))
 
@@ -161,12 +182,16 @@ def test_any_bytes_become_records_or_are_counted(tmp_path_factory, content):
     ],
 )
 def test_headers_of_any_length_do_not_hold_a_worker(tmp_path, header):
-    items = read(write(tmp_path, b"From x\nA: b\n" + header + b"\n\nWords.\n\n" + FILE), name="mbox")
+    items = read(
+        write(tmp_path, b"From x\nA: b\n" + header + b"\n\nWords.\n\n" + FILE), name="mbox"
+    )
     assert texts(items)[-2:] == texts(read(write(tmp_path, FILE, "b.mbox"), name="mbox"))
     assert len(items) == 3
 
 
 def test_parts_in_parts_in_parts_end_with_a_count(tmp_path):
-    deep = b"".join(b'Content-Type: multipart/mixed; boundary="b%d"\n\n--b%d\n' % (n, n) for n in range(3000))
+    deep = b"".join(
+        b'Content-Type: multipart/mixed; boundary="b%d"\n\n--b%d\n' % (n, n) for n in range(3000)
+    )
     items = read(write(tmp_path, b"From x\n" + deep + b"\nwords\n"), name="mbox")
     assert len(items) == 1

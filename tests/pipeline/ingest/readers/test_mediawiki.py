@@ -17,7 +17,11 @@ HEAD = """<mediawiki xml:lang="de"><siteinfo><namespaces><namespace key="0"/><na
 <namespace key="14">Kategorie</namespace></namespaces></siteinfo>
 """
 PAGES = [
-    ("Erste", "0", ["alter Text", "Die '''erste''' Seite &amp; mehr. [[Datei:a.jpg|mini]] [[Kategorie:Alle]]"]),
+    (
+        "Erste",
+        "0",
+        ["alter Text", "Die '''erste''' Seite &amp; mehr. [[Datei:a.jpg|mini]] [[Kategorie:Alle]]"],
+    ),
     ("Diskussion:Erste", "1", ["Rede"]),
     ("Umleitung", "0", ["\n#REDIRECT [[Erste]]"]),
     ("Umleitung 2", "0", ["#redirect: [[Erste]] {{x}}"]),
@@ -27,7 +31,9 @@ PAGES = [
 
 def page(title, namespace, texts):
     redirect = '<redirect title="Erste" />' if title == "Umleitung" else ""
-    revisions = "".join(f"<revision><id>1</id><text>{escape(text)}</text></revision>" for text in texts)
+    revisions = "".join(
+        f"<revision><id>1</id><text>{escape(text)}</text></revision>" for text in texts
+    )
     return f"  <page><title>{title}</title><ns>{namespace}</ns><id>1</id>{redirect}{revisions}</page>\n"
 
 
@@ -52,12 +58,16 @@ def test_articles_are_those_of_an_xml_tree(compress, tmp_path):
         assert item.extra == {"title": element.findtext("title")}
         own = ET.fromstring(DUMP[item.locator : item.locator + item.length])
         assert own.findtext("title") == item.extra["title"]
-    assert [item.text for item in articles] == ["Die erste Seite & mehr.", "- Redirects gibt es.\n\nEnde\nSchluß."]
+    assert [item.text for item in articles] == [
+        "Die erste Seite & mehr.",
+        "- Redirects gibt es.\n\nEnde\nSchluß.",
+    ]
     assert counted(items) == {"redirect": 2, "namespace_1": 1}
 
 
 @pytest.mark.parametrize(
-    "cut", [10, len(HEAD.encode()) + 3, DUMP.index(b"Rede"), DUMP.rindex(b"<page>") + 9, len(DUMP) - 4]
+    "cut",
+    [10, len(HEAD.encode()) + 3, DUMP.index(b"Rede"), DUMP.rindex(b"<page>") + 9, len(DUMP) - 4],
 )
 def test_a_dump_that_is_cut_keeps_its_complete_pages(cut, dump):
     whole = read(dump, name="mediawiki")
@@ -112,7 +122,9 @@ def test_pages_of_other_content_are_counted_by_their_model(dump, fields, wanted,
     """Older dumps have the fields behind the text."""
     text = "<text>{&quot;type&quot;: 1}</text>"
     content = fields + text if is_before else text + fields
-    dump.write_text(f"<mediawiki><page><title>Q1</title><ns>0</ns><revision>{content}</revision></page></mediawiki>")
+    dump.write_text(
+        f"<mediawiki><page><title>Q1</title><ns>0</ns><revision>{content}</revision></page></mediawiki>"
+    )
     items = read(dump, name="mediawiki")
     if wanted is True:
         assert [item.text for item in items] == ['{"type": 1}']
@@ -136,9 +148,14 @@ def test_the_last_revision_decides_by_its_main_text(dump):
 
 
 def test_namespaces_of_old_dumps_are_known_by_title(dump):
-    head = HEAD.replace('<namespace key="0"/>', '<namespace key="0"/><namespace key="10">Vorlage</namespace>')
+    head = HEAD.replace(
+        '<namespace key="0"/>', '<namespace key="0"/><namespace key="10">Vorlage</namespace>'
+    )
     titles = ["Vorlage:A", "vorlage:B", "Datei:C.jpg", "Erde: ein Planet", "Artikel"]
-    pages = "".join(f"<page><title>{title}</title><revision><text>x</text></revision></page>" for title in titles)
+    pages = "".join(
+        f"<page><title>{title}</title><revision><text>x</text></revision></page>"
+        for title in titles
+    )
     dump.write_text(f"{head}{pages}</mediawiki>")
     items = read(dump, name="mediawiki")
     assert [item.extra["title"] for item in items if isinstance(item, RawRecord)] == titles[3:]
@@ -148,7 +165,10 @@ def test_namespaces_of_old_dumps_are_known_by_title(dump):
 LINKS = [
     ("[[Bild:a.jpg|thumb|caption]] [[Datei:b.jpg]] [[image : c.png|left]] [[Archivo:d.jpg|x]]", ""),
     ("[[Kategorie:A]] [[Category:B]] [[ categoría:C ]] [[CATEGORY:D]]", ""),
-    ("[[de:Brücke]]\n[[zh-min-nan:Kiô]]\n[[simple:Bridge]]\n[[fr:Pont|Pont]]\n[[be-x-old:Мост]] [[FR: Pont]]", ""),
+    (
+        "[[de:Brücke]]\n[[zh-min-nan:Kiô]]\n[[simple:Bridge]]\n[[fr:Pont|Pont]]\n[[be-x-old:Мост]] [[FR: Pont]]",
+        "",
+    ),
     (
         "[[:de:Brücke]], [[:Category:Bridges]], [[:File:a.jpg|the file]], [[: Bild:b.jpg]]",
         "de:Brücke, Category:Bridges, the file, Bild:b.jpg",
@@ -164,19 +184,24 @@ LINKS = [
 @pytest.mark.parametrize(("markup", "text"), LINKS)
 def test_links_to_files_categories_and_other_languages_are_no_text(dump, markup, text):
     """By the namespaces of the dump, their English and German names, and the codes of the other Wikipedias."""
-    head = HEAD.replace("Datei", "Archivo").replace("Kategorie", "Categoría").replace('"de"', '"es"')
+    head = (
+        HEAD.replace("Datei", "Archivo").replace("Kategorie", "Categoría").replace('"de"', '"es"')
+    )
     dump.write_text(f"{head}{page('A', '0', [f'{markup}'])}</mediawiki>")
     (item,) = read(dump, name="mediawiki")
     assert item.text == text
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("enwiki", "en:A"), ("enwiktionary", "en:A"), ("simplewiki", ""), ("", "en:A")]
+    ("name", "text"),
+    [("enwiki", "en:A"), ("enwiktionary", "en:A"), ("simplewiki", ""), ("", "en:A")],
 )
 def test_links_to_the_own_wiki_are_text(dump, name, text):
     """The wiki of simple English names its language `en`, which is another wiki."""
     site = f"<siteinfo><dbname>{name}</dbname></siteinfo>" if name else ""
-    dump.write_text(f'<mediawiki xml:lang="en">{site}{page("A", "0", ["[[en:A]] [[de:A]]"])}</mediawiki>')
+    dump.write_text(
+        f'<mediawiki xml:lang="en">{site}{page("A", "0", ["[[en:A]] [[de:A]]"])}</mediawiki>'
+    )
     (item,) = read(dump, name="mediawiki")
     assert item.text == text
 
@@ -202,7 +227,9 @@ def test_markup_goes_and_text_stays():
 |}
 Caf&eacute;<!-- comment --> <nowiki>[[raw]]</nowiki>
 [[Category:Things]]"""
-    text = "Bold and italic link, Plain.\n\nHistory\n- first\n- second\nindented site\n\nCafé [[raw]]"
+    text = (
+        "Bold and italic link, Plain.\n\nHistory\n- first\n- second\nindented site\n\nCafé [[raw]]"
+    )
     assert strip_markup(markup) == text
 
 
@@ -212,8 +239,14 @@ RULES = [
         "A:\n\n#include <a.h>\n* b\n\n# c * d\n- one\ntwo\nthree",
     ),
     ('<syntaxhighlight lang="c">\n#define x __FILE__\n</syntaxhighlight>', "#define x __FILE__"),
-    ("Joy is.<br>It pleases.<br />So they say.<p>A</p><p>B</p>", "Joy is.\nIt pleases.\nSo they say.\nA\n\nB"),
-    ("__NOTOC__\nRivers __init__ __NOEDITSECTION__ flow.\n__KEIN_INHALTSVERZEICHNIS__\n", "Rivers __init__  flow."),
+    (
+        "Joy is.<br>It pleases.<br />So they say.<p>A</p><p>B</p>",
+        "Joy is.\nIt pleases.\nSo they say.\nA\n\nB",
+    ),
+    (
+        "__NOTOC__\nRivers __init__ __NOEDITSECTION__ flow.\n__KEIN_INHALTSVERZEICHNIS__\n",
+        "Rivers __init__  flow.",
+    ),
     (
         "The value <math>x^{-{a}-b} < 2</math> and ''x''<sup>2</sup>, <chem>H2O</chem>.",
         "The value x^{-{a}-b} < 2 and x2, H2O.",
@@ -236,12 +269,16 @@ def test_rules_of_lines_and_words(markup, text):
     assert strip_markup(markup) == text
 
 
-@pytest.mark.parametrize("opener", ["{{", "[[", "[", "{|", "<!--", "<b", "<ref>", "<div>", "<math>", "<nowiki>"])
+@pytest.mark.parametrize(
+    "opener", ["{{", "[[", "[", "{|", "<!--", "<b", "<ref>", "<div>", "<math>", "<nowiki>"]
+)
 def test_openers_that_nothing_closes_are_text(opener):
     """As the parser shows one of them, it shows a hundred, which it would read the rest of the page for, each."""
     for markup, text in RULES:
         for openers in (opener, " ".join([opener] * 100)):
-            assert strip_markup(f"{markup}\n\nseen: {openers} end") == f"{text}\n\nseen: {openers} end"
+            assert (
+                strip_markup(f"{markup}\n\nseen: {openers} end") == f"{text}\n\nseen: {openers} end"
+            )
 
 
 def test_a_missing_package_is_named(monkeypatch):

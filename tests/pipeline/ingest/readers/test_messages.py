@@ -12,11 +12,22 @@ from hypothesis import strategies as st
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.recipe_command import main
-from clozeline.pipeline.ingest.readers._messages import MessageOptions, NotWritten, is_dialogue, write_dialogue
+from clozeline.pipeline.ingest.readers._messages import (
+    MessageOptions,
+    NotWritten,
+    is_dialogue,
+    write_dialogue,
+)
 from tests.pipeline.clean.cleaning import run_clean
 
-CHAT = [{"role": "user", "content": "Is it {content}?"}, {"role": "assistant", "content": "Yes.\nIt is."}]
-SHAREGPT = [{"from": "human", "value": "Is it {content}?"}, {"from": "gpt", "value": "Yes.\nIt is."}]
+CHAT = [
+    {"role": "user", "content": "Is it {content}?"},
+    {"role": "assistant", "content": "Yes.\nIt is."},
+]
+SHAREGPT = [
+    {"from": "human", "value": "Is it {content}?"},
+    {"from": "gpt", "value": "Yes.\nIt is."},
+]
 PARTS = [{**message, "content": [{"type": "text", "text": message["content"]}]} for message in CHAT]
 WRITTEN = "User: Is it {content}?\nAssistant: Yes.\nIt is."
 
@@ -64,16 +75,26 @@ def test_hints_lead_to_a_run(tmp_path, capsys):
     ("message", "why"),
     [
         ({"role": "narrator", "content": "x"}, "a message has the role 'narrator'"),
-        ({"role": "assistant", "content": None, "tool_calls": []}, "'content' is null in a message"),
-        ({"from": "gpt", "value": "x"}, "a message has no 'role', but from, value; name it by messages: {role: KEY}"),
-        ({"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}, "a part of the type 'image_url'"),
+        (
+            {"role": "assistant", "content": None, "tool_calls": []},
+            "'content' is null in a message",
+        ),
+        (
+            {"from": "gpt", "value": "x"},
+            "a message has no 'role', but from, value; name it by messages: {role: KEY}",
+        ),
+        (
+            {"role": "user", "content": [{"type": "image_url", "image_url": "x"}]},
+            "a part of the type 'image_url'",
+        ),
         ({"role": "user", "content": 5}, "a part of the type 'int'"),
     ],
 )
 def test_what_cannot_be_written_is_counted_and_told(tmp_path, message, why):
     path = tmp_path / "chat.jsonl"
     path.write_text(
-        "".join(json.dumps({"messages": each}) + "\n" for each in ([*CHAT, message], CHAT)), encoding="utf-8"
+        "".join(json.dumps({"messages": each}) + "\n" for each in ([*CHAT, message], CHAT)),
+        encoding="utf-8",
     )
     done = run_clean({"path": str(path), "text_key": "messages"}, tmp_path / "out")
     assert texts_of(done) == [WRITTEN]
@@ -97,20 +118,33 @@ def test_mistakes_of_options_are_named(options, said):
 
 
 VALUES = st.recursive(
-    st.none() | st.integers() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3), max_leaves=5
+    st.none() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=5,
 )
 
 
-@given(st.lists(st.dictionaries(st.sampled_from(["role", "content", "x"]), VALUES, max_size=3), max_size=4))
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from(["role", "content", "x"]), VALUES, max_size=3), max_size=4
+    )
+)
 def test_any_list_is_written_or_refused(messages):
     assert is_dialogue(messages) == bool(messages)
     with suppress(NotWritten):
         assert isinstance(write_dialogue(messages, MessageOptions()), str)
 
 
-@given(st.lists(st.tuples(st.sampled_from(["system", "user", "assistant", "tool"]), st.text(max_size=30)), max_size=6))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["system", "user", "assistant", "tool"]), st.text(max_size=30)),
+        max_size=6,
+    )
+)
 def test_every_content_is_in_the_text_in_order(messages):
-    text = write_dialogue([{"role": role, "content": content} for role, content in messages], MessageOptions())
+    text = write_dialogue(
+        [{"role": role, "content": content} for role, content in messages], MessageOptions()
+    )
     at = 0
     for _, content in messages:
         at = text.index(content, at) + len(content)

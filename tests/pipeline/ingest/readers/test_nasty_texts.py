@@ -47,7 +47,9 @@ def json_lines(texts, escaped):
 
 def as_csv(texts, end="\n"):
     out = io.StringIO(newline="")
-    csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator=end).writerows([("id", "text"), *enumerate(texts)])
+    csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator=end).writerows(
+        [("id", "text"), *enumerate(texts)]
+    )
     return out.getvalue()
 
 

@@ -15,7 +15,11 @@ from clozeline.pipeline.registries import READERS
 from tests.contracts import contract
 from tests.pipeline.captures import read_range
 
-PAGE = (Path(__file__).parents[4] / "docs/operations.md").read_text(encoding="utf-8").partition("## Damaged input")[2]
+PAGE = (
+    (Path(__file__).parents[4] / "docs/operations.md")
+    .read_text(encoding="utf-8")
+    .partition("## Damaged input")[2]
+)
 
 
 @contract(READERS)
@@ -35,10 +39,14 @@ def test_random_bytes_are_counted_not_raised(name, tmp_path):
     for head in (*packed, b"BZh9", b"PAR1", b"WARC/1.0\r\n"):
         path = tmp_path / "file"
         path.write_bytes(head + bytes(range(256)) * 20)
-        files = {option.name: str(path) for option in fields(kind.Options) if option.metadata.get("file")}
+        files = {
+            option.name: str(path) for option in fields(kind.Options) if option.metadata.get("file")
+        }
         items = read_range(kind(kind.Options(**files), Limits()), path, 0, path.stat().st_size)
         assert items
-        reasons = {item.reason for item in items if isinstance(item, Counted) and item.group == "malformed"}
+        reasons = {
+            item.reason for item in items if isinstance(item, Counted) and item.group == "malformed"
+        }
         assert reasons <= set(kind.reasons)
 
 
@@ -61,7 +69,11 @@ def test_random_bytes_are_counted_not_raised(name, tmp_path):
         ("a.htm.xz", b"", ("html", False)),
         ("a.md", b"# words", ("text", False)),
         ("Inbox", b"From - Thu Jan  2 00:00:01 2020\r\nSubject: words\r\n", ("mbox", False)),
-        ("2020-January.txt", b"From a at b.org  Thu Jan  2 00:00:01 2020\nFrom: a at b.org (A)\n", ("mbox", False)),
+        (
+            "2020-January.txt",
+            b"From a at b.org  Thu Jan  2 00:00:01 2020\nFrom: a at b.org (A)\n",
+            ("mbox", False),
+        ),
         ("a.txt", b"From the author\nNote: words of 2020\n", ("text", False)),
         ("a.eml", b"Subject: words\n\n", ("mbox", False)),
         ("a.xml", b'<?xml version="1.0"?>\n<posts>\n', ("stackexchange", False)),
@@ -97,8 +109,16 @@ def test_options_that_some_reader_has_or_that_ask_for_nothing_are_right():
 @pytest.mark.parametrize(
     ("given", "readers", "message"),
     [
-        ({"text_key": "body"}, ["html"], "unknown key 'text_key' (not an option of the reader html)"),
-        ({"text_kye": "body"}, ["jsonl"], "(not an option of the reader jsonl); did you mean 'text_key'?"),
+        (
+            {"text_key": "body"},
+            ["html"],
+            "unknown key 'text_key' (not an option of the reader html)",
+        ),
+        (
+            {"text_kye": "body"},
+            ["jsonl"],
+            "(not an option of the reader jsonl); did you mean 'text_key'?",
+        ),
         ({"text_kye": "body"}, None, "(no reader has it); did you mean 'text_key'?"),
         ({"paht": "a"}, None, "did you mean 'path'?"),
         ({"text_key": 3}, ["jsonl"], "reader jsonl: text_key: expected a valid string, got 3"),

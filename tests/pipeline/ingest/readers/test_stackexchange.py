@@ -15,10 +15,18 @@ HEAD, TAIL = '<?xml version="1.0" encoding="utf-8"?>\n<posts>\n', "</posts>\n"
 
 
 def row(number, body, kind="1", **more):
-    fields = {"Id": str(number), "PostTypeId": kind, "CreationDate": "2020-01-02T00:00:00.000", "Body": body, **more}
+    fields = {
+        "Id": str(number),
+        "PostTypeId": kind,
+        "CreationDate": "2020-01-02T00:00:00.000",
+        "Body": body,
+        **more,
+    }
     return (
         "  <row "
-        + " ".join(f"{name}={quoteattr(value, {chr(10): '&#xA;'})}" for name, value in fields.items())
+        + " ".join(
+            f"{name}={quoteattr(value, {chr(10): '&#xA;'})}" for name, value in fields.items()
+        )
         + " />\n"
     )
 
@@ -32,7 +40,9 @@ ROWS = [
         Tags="<weather><c++>",
         ContentLicense="CC BY-SA 4.0",
     ),
-    row(2, "<p>Because of clouds.</p>", "2", ParentId="1", Score="7", ContentLicense="CC BY-SA 3.0"),
+    row(
+        2, "<p>Because of clouds.</p>", "2", ParentId="1", Score="7", ContentLicense="CC BY-SA 3.0"
+    ),
     row(3, "<p>About the tag.</p>", "5"),
     row(4, "<p>Who knows \U0001f600?</p>", "2", Score="x", Tags="|one|two|"),
 ]
@@ -94,7 +104,9 @@ def test_a_named_file_is_known_by_its_content_and_its_pages_are_extracted(tmp_pa
 @settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_damage_costs_only_the_rows_that_it_hits(tmp_path_factory, data):
-    content = bytearray((HEAD + "".join(row(n, f"<p>Text {n}.</p>") for n in range(8)) + TAIL).encode())
+    content = bytearray(
+        (HEAD + "".join(row(n, f"<p>Text {n}.</p>") for n in range(8)) + TAIL).encode()
+    )
     at = data.draw(st.integers(0, len(content) - 1))
     content[at : at + data.draw(st.integers(1, 5))] = data.draw(st.binary(max_size=6))
     found = texts(read(write(tmp_path_factory.mktemp("hurt"), content), name="stackexchange"))
@@ -110,11 +122,17 @@ def test_a_cut_file_gives_the_rows_before_the_cut(tmp_path):
 def test_entities_are_not_resolved_and_control_characters_do_not_cost_a_row(tmp_path):
     bomb = '<!DOCTYPE posts [<!ENTITY a "BOMB"><!ENTITY b SYSTEM "file:///etc/passwd">]>\n'
     rows = '<row Id="1" PostTypeId="1" Body="x &a; &b;" />\n<row Id="2" PostTypeId="1" Body="a&#x1;b &#31;c&#10;d" />\n'
-    items = read(write(tmp_path, f"{HEAD[:40]}{bomb}<posts>{rows}{TAIL}".encode()), name="stackexchange")
+    items = read(
+        write(tmp_path, f"{HEAD[:40]}{bomb}<posts>{rows}{TAIL}".encode()), name="stackexchange"
+    )
     assert counted(items) == {"bad_xml": 1}
     assert "ab c\nd" in texts(items)[0]
 
 
 def test_a_dump_without_posts_has_no_records_and_other_files_are_counted(tmp_path):
-    assert counted(read(write(tmp_path, (HEAD + TAIL).encode()), name="stackexchange")) == {"no_records": 1}
-    assert counted(read(write(tmp_path, b"<comments></comments>"), name="stackexchange")) == {"bad_xml": 1}
+    assert counted(read(write(tmp_path, (HEAD + TAIL).encode()), name="stackexchange")) == {
+        "no_records": 1
+    }
+    assert counted(read(write(tmp_path, b"<comments></comments>"), name="stackexchange")) == {
+        "bad_xml": 1
+    }

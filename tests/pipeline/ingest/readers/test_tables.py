@@ -35,7 +35,11 @@ def table(request, tmp_path):
 @pytest.mark.parametrize("kind", [pa.utf8(), pa.large_utf8(), pa.dictionary(pa.int32(), pa.utf8())])
 def test_rows_become_records(table, kind):
     path = table(
-        {"text": pa.array(["one", None, "", "two"]).cast(kind), "url": ["a", None, "c", "d"], "n": [1, 2, 3, 4]}
+        {
+            "text": pa.array(["one", None, "", "two"]).cast(kind),
+            "url": ["a", None, "c", "d"],
+            "n": [1, 2, 3, 4],
+        }
     )
     items = read(path, name=table.name)
     assert texts(items) == ["one", "two"]
@@ -65,7 +69,9 @@ def test_the_type_of_a_column_without_text_is_named(table, values, shown):
 
 def test_two_columns_of_one_name_are_refused(tmp_path):
     path = tmp_path / "a.arrow"
-    write_arrow(pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"]), path)
+    write_arrow(
+        pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"]), path
+    )
     (item,) = read(path, name="arrow")
     assert (item.reason, item.lacks) == ("schema", "two columns have the name 'text'; rename one")
 
@@ -87,16 +93,25 @@ _NS = 10**18 + 1  # 2001-09-09 01:46:40 and a nanosecond
 TIMES = {
     "a nanosecond": (pa.array([_NS], pa.timestamp("ns")), "2001-09-09 01:46:40.000000001"),
     "a duration": (pa.array([_NS], pa.duration("ns")), str(_NS)),
-    "an unknown zone": (pa.array([10**12], pa.timestamp("ms", "Mars/Olympus")), "2001-09-09 01:46:40.000"),
+    "an unknown zone": (
+        pa.array([10**12], pa.timestamp("ms", "Mars/Olympus")),
+        "2001-09-09 01:46:40.000",
+    ),
     "a known zone": (pa.array([10**12], pa.timestamp("ms", "UTC")), "2001-09-09 01:46:40.000Z"),
     "year 0": (pa.array([-62167219200000], pa.timestamp("ms")), "0000-01-01 00:00:00.000"),
     "in a large list": (pa.array([[_NS]], pa.large_list(pa.duration("ns"))), [str(_NS)]),
     "in a struct": (
-        pa.array([{"at": 10**12, "n": 3}], pa.struct([("at", pa.timestamp("ms", "Mars/Olympus")), ("n", pa.int8())])),
+        pa.array(
+            [{"at": 10**12, "n": 3}],
+            pa.struct([("at", pa.timestamp("ms", "Mars/Olympus")), ("n", pa.int8())]),
+        ),
         {"at": "2001-09-09 01:46:40.000", "n": 3},
     ),
     "in a map": (pa.array([[(7, _NS)]], pa.map_(pa.int8(), pa.duration("ns"))), [[7, str(_NS)]]),
-    "in a dictionary": (pa.array([_NS], pa.timestamp("ns")).dictionary_encode(), "2001-09-09 01:46:40.000000001"),
+    "in a dictionary": (
+        pa.array([_NS], pa.timestamp("ns")).dictionary_encode(),
+        "2001-09-09 01:46:40.000000001",
+    ),
 }
 
 
@@ -137,14 +152,18 @@ def test_a_damaged_batch_of_a_file_costs_its_rows_alone(tmp_path):
     content[second + 4 : second + 30] = bytes(26)
     path.write_bytes(content)
     items = read(path, name="arrow")
-    assert texts(items) == [f"row {number} " + "x" * 200 for number in range(40) if not 10 <= number < 20]
+    assert texts(items) == [
+        f"row {number} " + "x" * 200 for number in range(40) if not 10 <= number < 20
+    ]
     assert counted(items) == {"damaged": 1}
 
 
 def test_a_damaged_group_costs_its_rows_alone(tmp_path):
     path = tmp_path / "a.parquet"
     rows = [f"row {number} " + "x" * 200 for number in range(1000)]
-    pa.parquet.write_table(pa.table({"text": rows}), path, row_group_size=256, compression="zstd", use_dictionary=False)
+    pa.parquet.write_table(
+        pa.table({"text": rows}), path, row_group_size=256, compression="zstd", use_dictionary=False
+    )
     start = pa.parquet.ParquetFile(path).metadata.row_group(2).column(0).data_page_offset
     content = bytearray(path.read_bytes())
     content[start : start + 400] = b"\xff" * 400
@@ -152,7 +171,10 @@ def test_a_damaged_group_costs_its_rows_alone(tmp_path):
     items = read(path, name="parquet")
     assert texts(items) == rows[:512] + rows[768:]
     assert counted(items) == {"damaged": 256}
-    assert [item.locator for item in items if isinstance(item, RawRecord)] == [*range(512), *range(768, 1000)]
+    assert [item.locator for item in items if isinstance(item, RawRecord)] == [
+        *range(512),
+        *range(768, 1000),
+    ]
 
 
 def test_a_value_that_is_not_utf8_costs_one_row(tmp_path):

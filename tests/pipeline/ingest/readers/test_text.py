@@ -4,7 +4,10 @@ import gzip
 
 import pytest
 
-from clozeline.pipeline.ingest.documents.document import FLAG_DECODED_BY_GUESS, FLAG_TRUNCATED_SOURCE
+from clozeline.pipeline.ingest.documents.document import (
+    FLAG_DECODED_BY_GUESS,
+    FLAG_TRUNCATED_SOURCE,
+)
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted
 from tests.pipeline.captures import read
@@ -29,19 +32,24 @@ def test_a_page_may_name_its_encoding(write, encoding):
 
 
 def test_markup_names_no_encoding_for_a_text(write):
-    (item,) = read(write(b'<meta charset="cp1251">' + "déjà vu, naïve café ".encode("latin-1") * 5), name="text")
+    (item,) = read(
+        write(b'<meta charset="cp1251">' + "déjà vu, naïve café ".encode("latin-1") * 5),
+        name="text",
+    )
     assert item.text.endswith("naïve café ")
     assert item.flags == FLAG_DECODED_BY_GUESS
 
 
 @pytest.mark.parametrize("name", ["text", "html"])
 def test_what_cannot_be_read_is_counted(write, name):
-    assert read(write(b"\x00\xff\xfe\x81" * 1000), name=name) == [Counted("malformed", "charset", 4000)]
+    assert read(write(b"\x00\xff\xfe\x81" * 1000), name=name) == [
+        Counted("malformed", "charset", 4000)
+    ]
     large = read(write(b"x" * 100), name=name, limits=Limits(record_bytes=99))
     assert large == [Counted("malformed", "too_large", 100)]
-    assert [item.group for item in read(write(gzip.compress(b"x" * 9)[:-20] + b"\xff" * 20), name=name)] == [
-        "malformed"
-    ]
+    assert [
+        item.group for item in read(write(gzip.compress(b"x" * 9)[:-20] + b"\xff" * 20), name=name)
+    ] == ["malformed"]
 
 
 def test_a_truncated_file_keeps_what_it_gives(write):

@@ -30,7 +30,11 @@ def write(tmp_path, content, name="a.tsv"):
 )
 def test_a_header_that_names_the_text_makes_a_table(tmp_path, content):
     items = read(write(tmp_path, content), name="tsv")
-    assert [(item.text, item.target_text, dict(item.extra)) for item in items if isinstance(item, RawRecord)] == [
+    assert [
+        (item.text, item.target_text, dict(item.extra))
+        for item in items
+        if isinstance(item, RawRecord)
+    ] == [
         ("The first.", None, {"id": "1"}),
         ("The second.", None, {"id": "2"}),
     ]
@@ -56,10 +60,16 @@ def test_what_is_a_header(tmp_path, content, options, found):
 
 
 def test_a_range_from_the_middle_knows_the_header(tmp_path):
-    path = write(tmp_path, "text\tid\n" + "".join(f"Row {number}.\t{number}\n" for number in range(100)))
+    path = write(
+        tmp_path, "text\tid\n" + "".join(f"Row {number}.\t{number}\n" for number in range(100))
+    )
     reader = READERS.resolve({"name": "tsv"}).build(Limits())
     size = path.stat().st_size
-    parts = [item for at in range(0, size, 97) for item in read_range(reader, path, at, min(size, at + 97))]
+    parts = [
+        item
+        for at in range(0, size, 97)
+        for item in read_range(reader, path, at, min(size, at + 97))
+    ]
     assert texts(parts) == [f"Row {number}." for number in range(100)]
     assert counted(parts) == {"header": 1}
 

@@ -20,11 +20,15 @@ def test_locator_and_length_find_the_record_again(write):
     records = responses(3)
     path = write(members(records))
     for item, wanted in zip(read(path), records, strict=True):
-        assert gzip.decompress(path.read_bytes()[item.locator : item.locator + item.length]) == wanted
+        assert (
+            gzip.decompress(path.read_bytes()[item.locator : item.locator + item.length]) == wanted
+        )
         assert item.kind == "warc-gz"
     plain = write(b"".join(records), "plain.warc")
     for item, wanted in zip(read(plain), records, strict=True):
-        assert plain.read_bytes()[item.locator : item.locator + item.length] == wanted.removesuffix(b"\r\n\r\n")
+        assert plain.read_bytes()[item.locator : item.locator + item.length] == wanted.removesuffix(
+            b"\r\n\r\n"
+        )
 
 
 def test_what_a_record_says_of_itself(write):
@@ -74,7 +78,12 @@ def test_records_that_are_no_captures_are_counted_by_type(write):
         ("conversion", "text/plain", b"<p>a < b", False),
         ("conversion", "text/plain; charset=utf-8", b"words", False),
         ("conversion", "text/markdown", b"# words", False),
-        ("conversion", "text/plain", b'<meta charset="windows-1251"> is a line of HTML: \xc3\xa9', False),
+        (
+            "conversion",
+            "text/plain",
+            b'<meta charset="windows-1251"> is a line of HTML: \xc3\xa9',
+            False,
+        ),
         ("conversion", None, b"words", False),
         ("conversion", None, page(1), True),
         ("conversion", "text/html", page(1), True),
@@ -87,7 +96,12 @@ def test_records_that_are_no_captures_are_counted_by_type(write):
         ("resource", "application/http; msgtype=response", http(page(1)), True),
         ("resource", "application/http", b"no message", "http"),
         ("response", "text/dns", b"20200101 example.org. 1 IN A 1.2.3.4", "mime_text/dns"),
-        ("response", "application/http", http(page(1), status="203 Non-Authoritative Information"), True),
+        (
+            "response",
+            "application/http",
+            http(page(1), status="203 Non-Authoritative Information"),
+            True,
+        ),
         ("response", "application/http", b"HTTP/1.1 100 Continue\r\n\r\n" + http(page(1)), True),
         ("response", "application/http", http(page(1), status="206 Partial Content"), "status_206"),
         ("response", "application/http", http(page(1), status="202 Accepted"), "status_202"),
@@ -111,12 +125,19 @@ def test_records_are_pages_texts_or_ignored_by_media_type(write, kind, media, bo
         (http(page(1)), {"WARC_Truncated": "time"}),
         (http(page(1)), {"WARC_Segment_Number": "1"}),
         (http(page(1), "Content-Length: 9999"), {}),
-        (http(page(1), status="206 x").replace(b"\r\n", b"\r\nContent-Range: bytes 0-9/9999\r\n", 1), {}),
+        (
+            http(page(1), status="206 x").replace(
+                b"\r\n", b"\r\nContent-Range: bytes 0-9/9999\r\n", 1
+            ),
+            {},
+        ),
         (http(b"%x\r\n" % len(page(1)) + page(1) + b"\r\n", "Transfer-Encoding: chunked"), {}),
     ],
 )
 def test_what_is_cut_is_flagged(write, payload, fields):
-    items = read(write(members([record(payload, **fields), record(b"the rest", kind="continuation")])))
+    items = read(
+        write(members([record(payload, **fields), record(b"the rest", kind="continuation")]))
+    )
     assert (items[0].text, items[0].flags) == (PAGES[1], FLAG_TRUNCATED_SOURCE)
     assert counted(items) == {"type_continuation": 1}
 
@@ -135,13 +156,24 @@ def test_what_is_cut_is_flagged(write, payload, fields):
 )
 def test_content_encodings_are_undone_and_false_ones_ignored(write, name, pack):
     body = pack(page(0))
-    assert texts(read(write(members([record(http(body, f"Content-Encoding: {name}"))])))) == PAGES[:1]
+    assert (
+        texts(read(write(members([record(http(body, f"Content-Encoding: {name}"))])))) == PAGES[:1]
+    )
 
 
 def test_a_cut_body_gives_what_decodes(write):
     draw = random.Random(1)
     whole = page(0, " ".join(f"{draw.getrandbits(60):x}" for _ in range(30_000)))
-    items = read(write(members([record(http(gzip.compress(whole)[:-9000], "Content-Encoding: gzip")), *responses(1)])))
+    items = read(
+        write(
+            members(
+                [
+                    record(http(gzip.compress(whole)[:-9000], "Content-Encoding: gzip")),
+                    *responses(1),
+                ]
+            )
+        )
+    )
     assert counted(items) == {}
     assert [item.flags for item in items] == [FLAG_TRUNCATED_SOURCE, 0]
     assert len(items[0].text) > 1000
@@ -158,7 +190,12 @@ def test_a_length_a_little_too_small_keeps_the_record(write, pack, missing):
     path = write(pack(records), "short.warc")
     items = read(path)
     assert texts(items) == [PAGES[0], PAGES[1][:-missing], *PAGES[2:4]]
-    assert [item.flags for item in items if isinstance(item, RawRecord)] == [0, FLAG_TRUNCATED_SOURCE, 0, 0]
+    assert [item.flags for item in items if isinstance(item, RawRecord)] == [
+        0,
+        FLAG_TRUNCATED_SOURCE,
+        0,
+        0,
+    ]
 
 
 @pytest.mark.parametrize("pack", [b"".join, members])
@@ -169,7 +206,10 @@ def test_ends_of_header_lines_may_hold_any_number_of_returns(write, pack, end):
     for item in responses(4):
         head, message, body = item.removesuffix(b"\r\n\r\n").split(b"\r\n\r\n", 2)
         payload = (message + b"\r\n\r\n").replace(b"\r\n", end) + body
-        head = head.replace(b"Content-Length: %d" % len(message + b"1234" + body), b"Content-Length: %d" % len(payload))
+        head = head.replace(
+            b"Content-Length: %d" % len(message + b"1234" + body),
+            b"Content-Length: %d" % len(payload),
+        )
         records.append((head + b"\r\n\r\n").replace(b"\r\n", end) + payload + end * 2)
     items = read(write(pack(records), "ends.warc"))
     assert texts(items) == PAGES[:4]
@@ -178,7 +218,11 @@ def test_ends_of_header_lines_may_hold_any_number_of_returns(write, pack, end):
 
 def test_a_record_may_end_after_one_line_end_where_its_member_ends(write):
     first, second = responses(2)
-    items = read(write(gzip.compress(first.removesuffix(b"\r\n")) + gzip.compress(b"garbage line\r\n" + second)))
+    items = read(
+        write(
+            gzip.compress(first.removesuffix(b"\r\n")) + gzip.compress(b"garbage line\r\n" + second)
+        )
+    )
     assert texts(items) == PAGES[:2]
     assert {item.flags for item in items if isinstance(item, RawRecord)} == {0}
 
@@ -195,7 +239,10 @@ def test_a_wrong_length_costs_one_record(write, length, pack):
 
 def test_a_header_without_end_or_type_costs_one_record(write):
     records = responses(3)
-    for broken in (b"WARC/1.0\r\n" + b"X-Filler: y\r\n" * 9000, record(http(page(1)), WARC_Type=None)):
+    for broken in (
+        b"WARC/1.0\r\n" + b"X-Filler: y\r\n" * 9000,
+        record(http(page(1)), WARC_Type=None),
+    ):
         items = read(write(b"".join([records[0], broken, records[2]]), "plain.warc"))
         assert texts(items) == [PAGES[0], PAGES[2]]
         assert counted(items) == {"bad_header": 1}
@@ -211,7 +258,9 @@ def test_a_bomb_is_not_unpacked(write):
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_an_arc_file_is_refused_with_the_command_that_makes_a_warc_file(write, pack):
-    path = write(pack(b"filedesc://a.arc 0.0.0.0 20080430204825 text/plain 76\n1 0 Archive\n"), "a.arc.gz")
+    path = write(
+        pack(b"filedesc://a.arc 0.0.0.0 20080430204825 text/plain 76\n1 0 Archive\n"), "a.arc.gz"
+    )
     with pytest.raises(ConfigurationError, match="warcio recompress"):
         detect(path)
 
@@ -225,7 +274,15 @@ CAPTURES = [record(http(page(n)), kind="response" if n % 5 else "request") for n
         ("c.warc.gz", members(CAPTURES)),
         ("c.warc", b"".join(CAPTURES)),
         # members that cut records
-        ("c.warc.gz", members([b"".join(CAPTURES)[at : at + 1000] for at in range(0, len(b"".join(CAPTURES)), 1000)])),
+        (
+            "c.warc.gz",
+            members(
+                [
+                    b"".join(CAPTURES)[at : at + 1000]
+                    for at in range(0, len(b"".join(CAPTURES)), 1000)
+                ]
+            ),
+        ),
     ],
     ids=["members", "plain", "cut"],
 )

@@ -28,13 +28,21 @@ China NNP B-NP B-LOC
     ("options", "text", "sentences"),
     [
         # four columns of spaces in IOB1; marks of documents are no sentences
-        ({}, CONLL, [["U.N. B-ORG", "official O"], ["Ekeus B-PER"], ["Japan B-LOC", "China B-LOC"]]),
+        (
+            {},
+            CONLL,
+            [["U.N. B-ORG", "official O"], ["Ekeus B-PER"], ["Japan B-LOC", "China B-LOC"]],
+        ),
         (
             {"entities": ["LOC"], "prefix": "en:"},
             "en:New\tB-LOC\nen:York\tE-LOC\nen:and\tO\nen:Rome\tS-LOC\n",
             [["New B-LOC", "York I-LOC", "and O", "Rome B-LOC"]],
         ),
-        ({"entities": [], "tags": ["NNP", "NN"], "tag_column": 1}, "Ada NNP O\nsong NN O\n", [["Ada NNP", "song NN"]]),
+        (
+            {"entities": [], "tags": ["NNP", "NN"], "tag_column": 1},
+            "Ada NNP O\nsong NN O\n",
+            [["Ada NNP", "song NN"]],
+        ),
         ({}, "100 000\tO\nmen\tO\n", [["100 000 O", "men O"]]),
         ({}, "10\u00a0000 O\nAda  B-PER \n\n", [["10\u00a0000 O", "Ada B-PER"]]),
     ],
@@ -44,7 +52,10 @@ def test_words_and_tags(tmp_path, options, text, sentences):
     reader = reader_of("conll", **options)
     items = items_of(reader, written(tmp_path, text))
     labels = reader.facts.labels
-    found = [[f"{word} {labels[tag]}" for word, tag in zip(one.words, one.tags, strict=True)] for one in items]
+    found = [
+        [f"{word} {labels[tag]}" for word, tag in zip(one.words, one.tags, strict=True)]
+        for one in items
+    ]
     assert found == sentences
 
 
@@ -52,13 +63,21 @@ def test_words_without_tags_are_read_to_be_tagged(tmp_path):
     """Their lines may hold the word alone; a damaged line costs its sentence."""
     path = written(tmp_path, b"en:Ada\nen:sang X\n\n\xff\n\nJapan NNP I-NP I-LOC\n")
     found = [*reader_of("conll", prefix="en:").read_unlabeled(path)]
-    tagged = [TaggedWords(("Ada", "sang"), (0, 0), 0), Rejected("bad_utf8", 1), TaggedWords(("Japan",), (0,), 2)]
+    tagged = [
+        TaggedWords(("Ada", "sang"), (0, 0), 0),
+        Rejected("bad_utf8", 1),
+        TaggedWords(("Japan",), (0,), 2),
+    ]
     assert found == [(one, None) for one in tagged]
 
 
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.json", "rows.csv", "rows.txt"])
 def test_a_table_is_refused_with_the_reader_that_reads_it(tmp_path, name):
-    text = "words,tags\nAda sings,B-PER O\n" if name == "rows.csv" else '{"words": ["Ada"], "tags": ["B-PER"]}\n'
+    text = (
+        "words,tags\nAda sings,B-PER O\n"
+        if name == "rows.csv"
+        else '{"words": ["Ada"], "tags": ["B-PER"]}\n'
+    )
     with pytest.raises(ConfigurationError, match="name: labeled"):
         reader_of("conll").open(written(tmp_path, text, name))
 
@@ -68,8 +87,15 @@ def test_documents_and_facts_of_the_original_files(tmp_path):
     path = written(tmp_path, CONLL)
     assert reader.open(path).layout == "4 columns, spaces"
     items = items_of(reader, path)
-    assert [(item.group, item.index) for item in items] == [("document 1", 2), ("document 1", 5), ("document 2", 9)]
-    assert reader.facts.labels == ("O", *(f"{mark}-{kind}" for kind in ("PER", "LOC", "ORG", "MISC") for mark in "BI"))
+    assert [(item.group, item.index) for item in items] == [
+        ("document 1", 2),
+        ("document 1", 5),
+        ("document 2", 9),
+    ]
+    assert reader.facts.labels == (
+        "O",
+        *(f"{mark}-{kind}" for kind in ("PER", "LOC", "ORG", "MISC") for mark in "BI"),
+    )
     assert reader.facts.metrics == ("entity_f1", "strict_entity_f1", "accuracy")
     assert reader_of("conll", entities=[], tags=["A"]).facts.metrics == ("accuracy",)
     for options in ({"tags": ["A", "B"]}, {"entities": []}):
@@ -91,21 +117,28 @@ def line(number, form, upos):
 
 def test_treebanks(tmp_path):
     """A range of words and an empty node have no tag; a document begins at `# newdoc`, a paragraph at `# newpar`."""
-    contraction = line("1-2", "au", "_") + line("1", "a", "ADP") + line("2", "le", "DET") + line("3", "lac", "NOUN")
+    contraction = (
+        line("1-2", "au", "_")
+        + line("1", "a", "ADP")
+        + line("2", "le", "DET")
+        + line("3", "lac", "NOUN")
+    )
     text = (
         f"# newdoc id = a\n# text = au lac\n{contraction}{line('3.1', 'est', 'VERB')}\n"
         f"# newpar\n{line('1', '#', 'SYM')}\n# newdoc\n{line('1', 'oui', 'INTJ')}"
     )
     labels = list(reader_of("conllu").facts.labels)
     assert read(tmp_path, text, "conllu") == [
-        TaggedWords(("a", "le", "lac"), tuple(map(labels.index, ("ADP", "DET", "NOUN"))), 0, "document 1"),
+        TaggedWords(
+            ("a", "le", "lac"), tuple(map(labels.index, ("ADP", "DET", "NOUN"))), 0, "document 1"
+        ),
         TaggedWords(("#",), (labels.index("SYM"),), 8, "document 1"),
         TaggedWords(("oui",), (labels.index("INTJ"),), 11, "document 2"),
     ]
     assert len(labels) == 17
-    assert read(tmp_path, line("1", "a", "DET"), "conllu", task="heads", column="deprel", tags=["root"]) == [
-        TaggedWords(("a",), (0,), 0)
-    ]
+    assert read(
+        tmp_path, line("1", "a", "DET"), "conllu", task="heads", column="deprel", tags=["root"]
+    ) == [TaggedWords(("a",), (0,), 0)]
 
 
 def test_a_bad_line_costs_its_sentence_of_a_treebank(tmp_path):
@@ -131,7 +164,9 @@ def test_a_bad_line_costs_its_sentence_of_a_treebank(tmp_path):
 def drawn_parts(seed):
     """Lengths and types of consecutive parts of a sentence; the type of words outside is O."""
     draw = random.Random(seed)
-    return [(draw.randint(1, 3), draw.choice(("PER", "LOC", "O"))) for _ in range(draw.randint(1, 6))]
+    return [
+        (draw.randint(1, 3), draw.choice(("PER", "LOC", "O"))) for _ in range(draw.randint(1, 6))
+    ]
 
 
 def tags_of(parts, scheme):
@@ -141,7 +176,11 @@ def tags_of(parts, scheme):
         if kind == "O":
             found += ["O"] * length
         elif scheme == "bioes":
-            found += [f"S-{kind}"] if length == 1 else [f"B-{kind}", *[f"I-{kind}"] * (length - 2), f"E-{kind}"]
+            found += (
+                [f"S-{kind}"]
+                if length == 1
+                else [f"B-{kind}", *[f"I-{kind}"] * (length - 2), f"E-{kind}"]
+            )
         else:
             begins = "B" if scheme == "iob2" or before == kind else "I"
             found += [f"{begins}-{kind}", *[f"I-{kind}"] * (length - 1)]
@@ -154,7 +193,10 @@ def test_every_scheme_becomes_iob2(seed):
     """As written apart from lists of entities, with the entities that seqeval reads in each scheme."""
     iob1, iob2, bioes = (tags_of(drawn_parts(seed), scheme) for scheme in ("iob1", "iob2", "bioes"))
     assert to_bio(iob1) == to_bio(iob2) == to_bio(bioes) == iob2
-    found = [Entities([tags], scheme=scheme) for tags, scheme in ((iob1, IOB1), (iob2, IOB2), (bioes, IOBES))]
+    found = [
+        Entities([tags], scheme=scheme)
+        for tags, scheme in ((iob1, IOB1), (iob2, IOB2), (bioes, IOBES))
+    ]
     entities = [[(one.start, one.end, one.tag) for one in read.entities[0]] for read in found]
     assert entities[0] == entities[1] == entities[2]
 

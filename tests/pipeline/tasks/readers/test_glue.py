@@ -17,7 +17,11 @@ SNLI = "index\tpromptID\tpairID\tgenre\tb1\tb2\tp1\tp2\tsentence1\tsentence2\tla
 OFFICIAL = {
     "cola": ("gj04\t0\t*\tWrong it is.\n", [("Wrong it is.",)], 0),
     "sst2": ("sentence\tlabel\nfine film \t1\n", [("fine film ",)], 1),
-    "mrpc": ('\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n1\t7\t8\tA "a\tSay b\r\n', [('A "a', "Say b")], 1),
+    "mrpc": (
+        '\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n1\t7\t8\tA "a\tSay b\r\n',
+        [('A "a', "Say b")],
+        1,
+    ),
     "qqp": (
         "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t2\t3\tWhy?\tWhy not?\t0\n",
         [("Why?", "Why not?")],
@@ -30,7 +34,11 @@ OFFICIAL = {
         3.8,
     ),
     "mnli": (f"{SNLI}\n" + "0\t" * 8 + "P.\tH.\tx\ty\tcontradiction\n", [("P.", "H.")], 2),
-    "qnli": ("index\tquestion\tsentence\tlabel\n0\tWho?\tHe.\tnot_entailment\n", [("Who?", "He.")], 1),
+    "qnli": (
+        "index\tquestion\tsentence\tlabel\n0\tWho?\tHe.\tnot_entailment\n",
+        [("Who?", "He.")],
+        1,
+    ),
     "rte": ("index\tsentence1\tsentence2\tlabel\n0\tP.\tH.\tentailment\n", [("P.", "H.")], 0),
     "wnli": ("index\tsentence1\tsentence2\tlabel\n0\tP.\tH.\t1\n", [("P.", "H.")], 1),
 }
@@ -46,7 +54,17 @@ def rows_of(task, text, tmp_path):
     return file.layout, list(reader(task).read(file))
 
 
-CLASSES = {"cola": 2, "sst2": 2, "mrpc": 2, "qqp": 2, "stsb": 0, "mnli": 3, "qnli": 2, "rte": 2, "wnli": 2}
+CLASSES = {
+    "cola": 2,
+    "sst2": 2,
+    "mrpc": 2,
+    "qqp": 2,
+    "stsb": 0,
+    "mnli": 3,
+    "qnli": 2,
+    "rte": 2,
+    "wnli": 2,
+}
 METRICS = {
     "cola": {"matthews_correlation"},
     "mrpc": {"accuracy", "f1"},
@@ -60,7 +78,11 @@ def test_classes_and_metrics():
     assert OFFICIAL.keys() == GLUE_TASKS.keys() == CLASSES.keys()
     for name, count in CLASSES.items():
         facts = reader(name).facts
-        assert (facts.name, len(facts.labels), facts.texts) == (name, count, 1 if name in ("cola", "sst2") else 2)
+        assert (facts.name, len(facts.labels), facts.texts) == (
+            name,
+            count,
+            1 if name in ("cola", "sst2") else 2,
+        )
         assert set(facts.metrics) == METRICS.get(name, {"accuracy"})
         assert (facts.positive is not None) == ("f1" in facts.metrics)
 
@@ -80,8 +102,14 @@ def test_official_files(tmp_path, task):
 def test_official_test_files_have_no_labels(tmp_path, task):
     header = OFFICIAL[task][0].splitlines()[0].removeprefix("\ufeff").split("\t")
     texts = GLUE_TASKS[task].texts
-    header = ["index", "sentence"] if task == "cola" else ["index", *(name for name in header if name in texts)]
-    layout, rows = rows_of(task, "\t".join(header) + "\n" + "\t".join("0ab"[: len(header)]) + "\n", tmp_path)
+    header = (
+        ["index", "sentence"]
+        if task == "cola"
+        else ["index", *(name for name in header if name in texts)]
+    )
+    layout, rows = rows_of(
+        task, "\t".join(header) + "\n" + "\t".join("0ab"[: len(header)]) + "\n", tmp_path
+    )
     assert layout == "official test"
     assert rows == [Rejected("no_label", 1)]
 
@@ -125,7 +153,11 @@ NAMES = {
 def test_exports_of_hugging_face(tmp_path, task, form):
     fields, label = EXPORTS[task]
     last = {} if "without" in form else {"idx": 0}
-    rows = [{**fields, "label": label, **last}, {**fields, "label": -1, **last}, {**fields, "label": 9, **last}]
+    rows = [
+        {**fields, "label": label, **last},
+        {**fields, "label": -1, **last},
+        {**fields, "label": 9, **last},
+    ]
     lines = [json.dumps(row) for row in rows]
     if form != "lines of JSON":
         lines = ["\t".join(rows[0]), *("\t".join(map(str, row.values())) for row in rows)]
@@ -133,7 +165,11 @@ def test_exports_of_hugging_face(tmp_path, task, form):
     first = len(lines) - 3
     texts = tuple(fields.values())
     facts = reader(task).facts
-    expected = LabeledText(texts, None, label, first) if task == "stsb" else LabeledText(texts, label, None, first)
+    expected = (
+        LabeledText(texts, None, label, first)
+        if task == "stsb"
+        else LabeledText(texts, label, None, first)
+    )
     assert found == [expected, Rejected("no_label", first + 1), Rejected("bad_label", first + 2)]
     assert facts.labels == NAMES.get(task, facts.labels)
     assert " holds 9, expected a number from 0 to 5" in found[2].detail.replace("'", "") or (
@@ -163,9 +199,13 @@ def test_rows_that_are_refused(tmp_path, task, line, reason):
 def test_unknown_tasks(tmp_path):
     with pytest.raises(ConfigurationError, match="qqp"):
         reader("qpp")
-    with pytest.raises(ConfigurationError, match=r"rows\.tsv: expected rows of .* \(row 1: it is no JSON"):
+    with pytest.raises(
+        ConfigurationError, match=r"rows\.tsv: expected rows of .* \(row 1: it is no JSON"
+    ):
         rows_of("rte", '{"sentence1": "a", \n', tmp_path)
-    with pytest.raises(ConfigurationError, match=r"no header, and the fields .*label.*got 2 fields: x \| y"):
+    with pytest.raises(
+        ConfigurationError, match=r"no header, and the fields .*label.*got 2 fields: x \| y"
+    ):
         rows_of("cola", "x\ty\n0\ta\n", tmp_path)
 
 
@@ -174,7 +214,9 @@ def test_rows_that_are_written_are_read_again(tmp_path, task):
     """Each class in turn, and texts with a quote, a tab and a line end."""
     kind = reader(task)
     first = ['a "plane', "no\ttab\nhere"][: kind.facts.texts]
-    items = [LabeledText(tuple(first), number, None, number) for number in range(len(kind.facts.labels))]
+    items = [
+        LabeledText(tuple(first), number, None, number) for number in range(len(kind.facts.labels))
+    ]
     layout, rows = rows_of(task, "\n".join(kind.format_lines(items)) + "\n", tmp_path)
     assert layout == "official"
     assert rows == items
@@ -189,7 +231,11 @@ WORDED = {
         "mrpc sentence1: A sentence2: B",
         "equivalent",
     ),
-    "qqp": ("question1\tquestion2\tis_duplicate\nA?\tB?\t0\n", "qqp question1: A? question2: B?", "not_duplicate"),
+    "qqp": (
+        "question1\tquestion2\tis_duplicate\nA?\tB?\t0\n",
+        "qqp question1: A? question2: B?",
+        "not_duplicate",
+    ),
     "stsb": ("sentence1\tsentence2\tscore\nA\tB\t2.5\n", "stsb sentence1: A sentence2: B", "2.4"),
     "mnli": (
         "sentence1\tsentence2\tgold_label\nIt pours.\tIt rains.\tneutral\n",
@@ -214,13 +260,21 @@ def test_the_words_of_the_paper(tmp_path, task):
     assert refused.reason == "fields"
     assert (item.prefix + item.source + item.suffix, item.targets) == (source, (target,))
     official = reader_of("glue", task=task).facts
-    assert (reader.facts.name, reader.facts.head, reader.facts.metrics) == (task, "lm", official.metrics)
-    assert task == "stsb" or (target in reader.facts.words and len(reader.facts.words) == len(official.labels))
+    assert (reader.facts.name, reader.facts.head, reader.facts.metrics) == (
+        task,
+        "lm",
+        official.metrics,
+    )
+    assert task == "stsb" or (
+        target in reader.facts.words and len(reader.facts.words) == len(official.labels)
+    )
     assert TaskFacts.from_plain(json.loads(json.dumps(reader.facts.plain()))) == reader.facts
 
 
 def test_what_the_paper_does_not_word_is_refused():
     """2.5 and 0.1 lie between two fifths: the even one is taken, as numpy rounds in T5's own code."""
     assert doctest.testmod(glue).failed == 0
-    with pytest.raises(ConfigurationError, match="as_text: T5 has no words for the classes of wnli"):
+    with pytest.raises(
+        ConfigurationError, match="as_text: T5 has no words for the classes of wnli"
+    ):
         reader_of("glue", task="wnli", as_text=True)

@@ -6,11 +6,20 @@ from clozeline.pipeline.tasks.rows.lm import TurnRows
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from tests.pipeline.task_files import write_vocabulary
-from tests.pipeline.tasks.readers.reading import items_of, json_lines, read, reader_of, reasons, written
+from tests.pipeline.tasks.readers.reading import (
+    items_of,
+    json_lines,
+    read,
+    reader_of,
+    reasons,
+    written,
+)
 
 
 def said(*messages):
-    return json_lines({"messages": [{"role": role, "content": content} for role, content in messages]})
+    return json_lines(
+        {"messages": [{"role": role, "content": content} for role, content in messages]}
+    )
 
 
 @pytest.fixture
@@ -60,7 +69,9 @@ def test_a_dialogue_is_written_in_its_template(tmp_path, words):
 
 
 def test_other_names_and_another_template(tmp_path, words):
-    line = json_lines({"chat": {"turns": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]}})
+    line = json_lines(
+        {"chat": {"turns": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]}}
+    )
     reader = reader_of(
         "instructions",
         messages="chat.turns",
@@ -81,7 +92,9 @@ def test_other_names_and_another_template(tmp_path, words):
     )
     assert reader.facts.metrics == ("bleu",)
     other = reader_of("instructions", template={"user": "{bos}{content}", "assistant": "{content}"})
-    with pytest.raises(ConfigurationError, match="the template of the task needs the special token 'bos'"):
+    with pytest.raises(
+        ConfigurationError, match="the template of the task needs the special token 'bos'"
+    ):
         list(other.complete([item], words))
 
 
@@ -132,7 +145,10 @@ def test_every_other_line_has_a_reason(tmp_path):
         ({"template": {"user": "{content}"}}, "an entry for assistant"),
         ({"template": {"user": "{content}", "assistant": "{eos}"}}, "content"),
         ({"roles": {"gpt": "bot"}}, "expected system, user, assistant, got 'bot'"),
-        ({"template": "chat", "roles": {"gpt": "bot"}}, "expected system, user, assistant, got 'bot'"),
+        (
+            {"template": "chat", "roles": {"gpt": "bot"}},
+            "expected system, user, assistant, got 'bot'",
+        ),
     ],
     ids=["missing", "content", "role", "chat"],
 )

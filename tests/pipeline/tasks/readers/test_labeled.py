@@ -11,14 +11,23 @@ import pytest
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaggedWords, _labels
-from clozeline.pipeline.tasks.readers._labels import are_numbers, cell_text, class_indices, number_of
+from clozeline.pipeline.tasks.readers._labels import (
+    are_numbers,
+    cell_text,
+    class_indices,
+    number_of,
+)
 from clozeline.pipeline.tasks.readers.labeled import Labeled
 from tests.pipeline.tasks.readers.reading import items_of, reader_of, reasons, written
 
 LAYOUT = {"label": "label", "text": "text"}
 """Options that the contract of readers needs."""
 
-ROWS = [{"text": 'good, "really"', "label": "pos"}, {"text": "bad", "label": "neg"}, {"text": "fine", "label": "pos"}]
+ROWS = [
+    {"text": 'good, "really"', "label": "pos"},
+    {"text": "bad", "label": "neg"},
+    {"text": "fine", "label": "pos"},
+]
 
 
 def completed(path, **options):
@@ -41,7 +50,11 @@ def write_rows(folder, format_, rows, name="train"):
         path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     else:
         with path.open("w", encoding="utf-8", newline="") as file:
-            quoting = {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None} if format_ == "tsv" else {}
+            quoting = (
+                {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None}
+                if format_ == "tsv"
+                else {}
+            )
             table = csv.DictWriter(file, list(rows[0]), lineterminator="\n", **quoting)
             table.writeheader()
             table.writerows(rows)
@@ -55,7 +68,8 @@ def test_every_format_holds_the_same_rows(tmp_path, format_):
     assert reader.facts.labels == ("neg", "pos")
     assert reader.facts.metrics == ("accuracy", "macro_f1")
     assert items_of(reader, path) == [
-        LabeledText((row["text"],), int(row["label"] == "pos"), None, index) for index, row in enumerate(ROWS)
+        LabeledText((row["text"],), int(row["label"] == "pos"), None, index)
+        for index, row in enumerate(ROWS)
     ]
 
 
@@ -74,11 +88,16 @@ def test_a_folder_that_datasets_saved(tmp_path):
         LabeledText(("b",), 0, None, 1),
         Rejected("no_label", 2),
     ]
-    assert [file.name for file in reader.open(path).others] == ["data-00001-of-00002.arrow", "dataset_info.json"]
+    assert [file.name for file in reader.open(path).others] == [
+        "data-00001-of-00002.arrow",
+        "dataset_info.json",
+    ]
     datasets.Dataset.from_dict(rows, features).to_parquet(tmp_path / "train.parquet")
     assert items_of(reader, tmp_path / "train.parquet") == items_of(reader, path)
     (tmp_path / "saved" / "data-00001-of-00002.arrow").unlink()
-    with pytest.raises(ConfigurationError, match=r"expected 2 parts .* data-00001-of-00002\.arrow is missing"):
+    with pytest.raises(
+        ConfigurationError, match=r"expected 2 parts .* data-00001-of-00002\.arrow is missing"
+    ):
         reader.open(path)
 
 
@@ -92,7 +111,13 @@ def test_pairs_joined_columns_nested_fields_and_files_without_header(tmp_path):
     ]
     assert reader.facts.labels == ("Business", "Sci/Tech")
     rows = [{"p": {"en": "A."}, "h": "B.", "gold": "-"}, {"p": {"en": "C."}, "h": "D.", "gold": 1}]
-    options = {"text": "p.en", "text_pair": "h", "label": "gold", "no_label": ["-"], "classes": ["no", "yes"]}
+    options = {
+        "text": "p.en",
+        "text_pair": "h",
+        "label": "gold",
+        "no_label": ["-"],
+        "classes": ["no", "yes"],
+    }
     reader, items = read_rows(tmp_path, rows, **options)
     assert items == [Rejected("no_label", 0), LabeledText(("C.", "D."), 1, None, 1)]
     assert reader.facts.texts == 2
@@ -102,11 +127,23 @@ def test_several_labels_of_a_list_or_of_a_text(tmp_path):
     """An empty text has none of the classes, and null no label."""
     rows = [{"text": "x", "tags": tags} for tags in (["b", "a", "b"], "a; c", "", None, ["d"], [])]
     reader, items = read_rows(tmp_path, rows, labels="tags", separator=";", classes=["a", "b", "c"])
-    assert [getattr(item, "classes", None) for item in items] == [(0, 1), (0, 2), (), None, None, ()]
+    assert [getattr(item, "classes", None) for item in items] == [
+        (0, 1),
+        (0, 2),
+        (),
+        None,
+        None,
+        (),
+    ]
     assert reasons(items) == {"no_label": 1, "bad_label": 1}
     assert reader.facts.multi_label
     assert reader.facts.metrics == ("micro_f1", "macro_f1", "subset_accuracy")
-    assert read_rows(tmp_path, rows, labels="tags", separator=";")[0].facts.labels == ("a", "b", "c", "d")
+    assert read_rows(tmp_path, rows, labels="tags", separator=";")[0].facts.labels == (
+        "a",
+        "b",
+        "c",
+        "d",
+    )
 
 
 def test_numbers(tmp_path):
@@ -118,7 +155,10 @@ def test_numbers(tmp_path):
     assert [item.target for item in items[:2]] == [1.5, 4.0]
     assert reasons(items) == {"bad_label": 2, "no_label": 1}
     narrow = completed(path, score="mark", range=[0, 2])
-    assert items_of(narrow, path)[1].detail == "the column mark holds '4', expected a number from 0 to 2"
+    assert (
+        items_of(narrow, path)[1].detail
+        == "the column mark holds '4', expected a number from 0 to 2"
+    )
 
 
 def test_words_with_a_class_each(tmp_path):
@@ -132,12 +172,17 @@ def test_words_with_a_class_each(tmp_path):
     reader, items = read_rows(tmp_path, rows, words="tokens", label="ner")
     assert reader.facts.labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
     assert reader.facts.metrics[0] == "entity_f1"
-    assert items[:2] == [TaggedWords(("Ada", "L.", "sings"), (3, 4, 0), 0), TaggedWords(("in", "Rome"), (0, 1), 1)]
+    assert items[:2] == [
+        TaggedWords(("Ada", "L.", "sings"), (3, 4, 0), 0),
+        TaggedWords(("in", "Rome"), (0, 1), 1),
+    ]
     assert [(item.reason, item.detail) for item in items[2:]] == [
         ("fields", "it has 2 words and 1 labels"),
         ("empty_text", ""),
     ]
-    plain, items = read_rows(tmp_path, rows, words="tokens", label="ner", classes=["I-PER", "O", "B-LOC", "X"])
+    plain, items = read_rows(
+        tmp_path, rows, words="tokens", label="ner", classes=["I-PER", "O", "B-LOC", "X"]
+    )
     assert plain.facts.metrics == ("accuracy",)
     assert items[0].tags == (0, 0, 1)
     _, items = read_rows(
@@ -171,13 +216,22 @@ def test_classes_have_a_fixed_order_and_may_be_integers(tmp_path):
 
 @pytest.mark.parametrize(
     ("labels", "others"),
-    [(["1 star", "2 stars", "3 stars"], ["1", "2", "3"]), (["neg", "pos"], ["0", "1"]), (["neg", "pos"], [0, 1.0])],
+    [
+        (["1 star", "2 stars", "3 stars"], ["1", "2", "3"]),
+        (["neg", "pos"], ["0", "1"]),
+        (["neg", "pos"], [0, 1.0]),
+    ],
 )
 def test_numbers_are_indices_only_of_an_order_that_was_given(tmp_path, labels, others):
     """Classes that are found in the training rows have an order, but nobody says that other files count by it."""
     write_rows(tmp_path, "jsonl", [{"text": f"film {label}", "label": label} for label in labels])
-    dev = write_rows(tmp_path, "jsonl", [{"text": "a film", "label": label} for label in others], "dev")
-    found, given = (completed(tmp_path / "train.jsonl", label="label", **more) for more in ({}, {"classes": labels}))
+    dev = write_rows(
+        tmp_path, "jsonl", [{"text": "a film", "label": label} for label in others], "dev"
+    )
+    found, given = (
+        completed(tmp_path / "train.jsonl", label="label", **more)
+        for more in ({}, {"classes": labels})
+    )
     assert found.facts.labels == given.facts.labels == tuple(labels)
     assert reasons(items_of(found, dev)) == {"bad_label": len(others)}
     assert [item.label for item in items_of(given, dev) if not isinstance(item, Rejected)] == [
@@ -189,16 +243,22 @@ ONE, TWO = "caf\u00e9", "cafe\u0301"
 """The same letters in NFC and in NFD."""
 
 
-@pytest.mark.parametrize("given", [{}, {"classes": [TWO, "bar"]}, {"classes": {TWO: "x", "bar": "y"}}])
+@pytest.mark.parametrize(
+    "given", [{}, {"classes": [TWO, "bar"]}, {"classes": {TWO: "x", "bar": "y"}}]
+)
 @pytest.mark.parametrize("several", [False, True])
 def test_a_class_in_two_unicode_forms_is_one(tmp_path, caplog, given, several):
     labels = [ONE, "bar", TWO, ONE]
     rows = [{"text": "a", "label": [label] if several else label} for label in labels]
-    reader, items = read_rows(tmp_path, rows, **{"labels" if several else "label": "label"}, **given)
+    reader, items = read_rows(
+        tmp_path, rows, **{"labels" if several else "label": "label"}, **given
+    )
     names = [*given["classes"].values()] if isinstance(given.get("classes"), dict) else [ONE, "bar"]
     assert sorted(reader.facts.labels) == sorted(names)
     found = [item.classes[0] if several else item.label for item in items]
-    assert [reader.facts.labels[label] for label in found] == [names[label == "bar"] for label in labels]
+    assert [reader.facts.labels[label] for label in found] == [
+        names[label == "bar"] for label in labels
+    ]
     assert sum("two Unicode forms" in record.message for record in caplog.records) >= 1
     caplog.clear()
     read_rows(tmp_path, rows[:2], **{"labels" if several else "label": "label"})
@@ -216,13 +276,33 @@ def test_numbers_are_no_indices_of_found_tags(tmp_path, options):
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("text,label\na,1.5\nb,2\n", {"label": "label"}, r"row 1: the column label holds 1\.5, a number, where"),
-        ("text,label\na,x\nb,x\n", {"label": "label"}, "expected 2 or more classes in the column label, got x"),
-        ("text,label\na,x\n", {"label": "kind"}, "got none: choose from text, label by tasks.reader.label=COLUMN"),
-        ("title,label\na,x\n", {"label": "label"}, "expected the columns text, got title, label without text"),
+        (
+            "text,label\na,1.5\nb,2\n",
+            {"label": "label"},
+            r"row 1: the column label holds 1\.5, a number, where",
+        ),
+        (
+            "text,label\na,x\nb,x\n",
+            {"label": "label"},
+            "expected 2 or more classes in the column label, got x",
+        ),
+        (
+            "text,label\na,x\n",
+            {"label": "kind"},
+            "got none: choose from text, label by tasks.reader.label=COLUMN",
+        ),
+        (
+            "title,label\na,x\n",
+            {"label": "label"},
+            "expected the columns text, got title, label without text",
+        ),
         ("text,text\na,x\n", {"label": "label"}, "two columns have the name 'text'"),
         ("text,label\n", {"label": "label"}, "got none that can be read"),
-        ("text,mark\na,3\nb,3\n", {"score": "mark"}, "expected different numbers in the column mark, got only 3"),
+        (
+            "text,mark\na,3\nb,3\n",
+            {"score": "mark"},
+            "expected different numbers in the column mark, got only 3",
+        ),
     ],
 )
 def test_files_that_hold_no_task(tmp_path, text, options, message):
@@ -233,8 +313,12 @@ def test_files_that_hold_no_task(tmp_path, text, options, message):
 
 
 def test_a_column_of_ids_is_no_column_of_classes(tmp_path):
-    path = written(tmp_path, "text,id\n" + "".join(f"t,{number}\n" for number in range(65_540)), "train.csv")
-    with pytest.raises(ConfigurationError, match=r"row 65536: the column id has more than 65,535 different labels"):
+    path = written(
+        tmp_path, "text,id\n" + "".join(f"t,{number}\n" for number in range(65_540)), "train.csv"
+    )
+    with pytest.raises(
+        ConfigurationError, match=r"row 65536: the column id has more than 65,535 different labels"
+    ):
         completed(path, label="id")
 
 
@@ -255,15 +339,30 @@ def test_damaged_rows_have_a_reason(tmp_path):
     """A stray quote costs its line alone; a list is no class."""
     path = written(tmp_path, 'text,label\na,x\n"b,y\nc,y,z\n,x\nd,\n', "train.csv")
     items = items_of(completed(path, label="label", classes=["x", "y"]), path)
-    assert [getattr(item, "reason", "") for item in items] == ["", "bad_csv", "fields", "empty_text", "no_label"]
-    path = written(tmp_path, '{"text": "a", "label": ["x", "y"]}\n{"text": 3, "label": "x"}\n[]\n', "train.jsonl")
+    assert [getattr(item, "reason", "") for item in items] == [
+        "",
+        "bad_csv",
+        "fields",
+        "empty_text",
+        "no_label",
+    ]
+    path = written(
+        tmp_path,
+        '{"text": "a", "label": ["x", "y"]}\n{"text": 3, "label": "x"}\n[]\n',
+        "train.jsonl",
+    )
     items = items_of(completed(path, label="label", classes=["x", "y"]), path)
     assert [item.reason for item in items] == ["bad_label", "fields", "bad_json"]
     assert items[0].detail.endswith("name several by tasks.reader.labels")
 
 
 def test_lines_that_the_reader_reads_again(tmp_path):
-    options = {"text": ["a", "b"], "text_pair": "c", "label": "l", "classes": {"1": "no", "2": "yes"}}
+    options = {
+        "text": ["a", "b"],
+        "text_pair": "c",
+        "label": "l",
+        "classes": {"1": "no", "2": "yes"},
+    }
     reader = reader_of("labeled", **options, keep={"lang": "de"})
     items = [LabeledText(("t u", "v"), 1, None, 0), LabeledText(("w", "x"), 0, None, 1)]
     path = written(tmp_path, "".join(f"{line}\n" for line in reader.format_lines(items)))
@@ -277,7 +376,9 @@ def test_lists_that_a_program_printed_are_lists(tmp_path, format_, as_text):
     last = "zeal its" if format_ == "tsv" and as_text is json.dumps else "zeal, it's"
     lists = [as_text(["joy", "fear"]), as_text([]), as_text([last])]
     broken = ["['joy' 'fear']", "['joy', 'fear'", "['joy', 'fe...", "['a', open('x')]"]
-    path = write_rows(tmp_path, format_, [{"text": "one", "labels": labels} for labels in (*lists, *broken)])
+    path = write_rows(
+        tmp_path, format_, [{"text": "one", "labels": labels} for labels in (*lists, *broken)]
+    )
     reader = completed(path, labels="labels")
     assert reader.facts.labels == ("fear", "joy", last)
     items = items_of(reader, path)
@@ -300,12 +401,18 @@ def test_printed_words_and_tags(tmp_path):
 
 def test_a_number_for_each_class_needs_their_names(tmp_path):
     rows = [{"text": "one", "labels": [1, 0, 1]}, {"text": "two", "labels": [0, 0, 0]}]
-    with pytest.raises(ConfigurationError, match=r"1, 0, 1, a number for each class: name the classes"):
+    with pytest.raises(
+        ConfigurationError, match=r"1, 0, 1, a number for each class: name the classes"
+    ):
         read_rows(tmp_path, rows, labels="labels")
     classes = ["joy", "fear", "love"]
-    assert [one.classes for one in read_rows(tmp_path, rows, labels="labels", classes=classes)[1]] == [(0, 2), ()]
+    assert [
+        one.classes for one in read_rows(tmp_path, rows, labels="labels", classes=classes)[1]
+    ] == [(0, 2), ()]
     rows = [{"text": "one", "labels": [0, 2]}, {"text": "two", "labels": [1]}]  # indices of classes
-    assert [one.classes for one in read_rows(tmp_path, rows, labels="labels", classes=classes)[1]] == [(0, 2), (1,)]
+    assert [
+        one.classes for one in read_rows(tmp_path, rows, labels="labels", classes=classes)[1]
+    ] == [(0, 2), (1,)]
 
 
 IMDB = {"label": "folder", "no_label": ["unsup"]}
@@ -341,18 +448,37 @@ def test_the_folder_is_the_class(tmp_path):
         Rejected("empty_text", 3),
         Rejected("no_label", 4),
     ]
-    assert [path.name for path in reader.open(first).others] == ["0_2.txt", "4.txt", "1_9.txt", "3.txt", "0_0.txt"]
+    assert [path.name for path in reader.open(first).others] == [
+        "0_2.txt",
+        "4.txt",
+        "1_9.txt",
+        "3.txt",
+        "0_0.txt",
+    ]
     (item, *_) = items_of(reader_of("labeled", label="folder", classes=["a", "b"]), first)
     assert item.detail.startswith("the column folder holds 'neg', the classes are a, b")
 
 
 def test_cells_with_labels_and_numbers():
     assert doctest.testmod(_labels).failed == 0
-    assert [cell_text(value) for value in (None, float("nan"), 1.5, "  ")] == [None, None, "1.5", None]
+    assert [cell_text(value) for value in (None, float("nan"), 1.5, "  ")] == [
+        None,
+        None,
+        "1.5",
+        None,
+    ]
     with pytest.raises(ValueError, match="holds"):
         cell_text(["a"])
-    assert [number_of(value) for value in ("1e2", " 3 ", "nan", "inf", True, None, "x")] == [100, 3, *[None] * 5]
-    assert [are_numbers(names) for names in (["1", "2.5"], ["1", "2"], ["1.5", "x"])] == [True, False, False]
+    assert [number_of(value) for value in ("1e2", " 3 ", "nan", "inf", True, None, "x")] == [
+        100,
+        3,
+        *[None] * 5,
+    ]
+    assert [are_numbers(names) for names in (["1", "2.5"], ["1", "2"], ["1.5", "x"])] == [
+        True,
+        False,
+        False,
+    ]
     assert class_indices(["5", "1"]) == {"5": 0, "1": 1}
     assert class_indices({"a": "x", "b": "y", "c": "x"}) == {"a": 0, "b": 1, "c": 0}
 
@@ -367,7 +493,9 @@ def test_cells_with_labels_and_numbers():
     ],
 )
 def test_every_scheme_of_entities_is_one(tmp_path, tags):
-    reader, (item,) = read_rows(tmp_path, [{"words": "a b c d e", "tags": tags}], words="words", label="tags")
+    reader, (item,) = read_rows(
+        tmp_path, [{"words": "a b c d e", "tags": tags}], words="words", label="tags"
+    )
     assert "entity_f1" in reader.facts.metrics
     names = [reader.facts.labels[number] for number in item.tags]
     assert names == ["B-PER", "I-PER", "I-PER", "O", "B-LOC"]

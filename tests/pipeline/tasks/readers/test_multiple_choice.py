@@ -21,13 +21,25 @@ from tests.pipeline.tasks.readers.reading import (
 
 def test_choices_of_one_field_or_of_several(tmp_path):
     rows = json_lines({"q": {"text": "Why?"}, "options": ["a", "b", "c"], "key": "C"})
-    options = {"context": "q.text", "choices": ["options"], "answer": "key", "answers": ["A", "B", "C"]}
-    assert read(tmp_path, rows, "multiple_choice", **options) == [Choices("Why?", ("a", "b", "c"), 2, 0)]
+    options = {
+        "context": "q.text",
+        "choices": ["options"],
+        "answer": "key",
+        "answers": ["A", "B", "C"],
+    }
+    assert read(tmp_path, rows, "multiple_choice", **options) == [
+        Choices("Why?", ("a", "b", "c"), 2, 0)
+    ]
     rows = json_lines({"sent1": "One.", "sent2": "He", "e0": "runs.", "e1": "sits.", "label": "1"})
     options = {"context": "sent1", "begin": "sent2", "choices": ["e0", "e1"]}
-    assert read(tmp_path, rows, "multiple_choice", **options) == [Choices("One.", ("He runs.", "He sits."), 1, 0)]
+    assert read(tmp_path, rows, "multiple_choice", **options) == [
+        Choices("One.", ("He runs.", "He sits."), 1, 0)
+    ]
     columns = {"context": ["sent1"], "choices": ["e0", "e1"]}
-    assert reader_of("multiple_choice", **options).input_columns(()) == {**columns, "begin": ["sent2"]}
+    assert reader_of("multiple_choice", **options).input_columns(()) == {
+        **columns,
+        "begin": ["sent2"],
+    }
     assert reader_of("multiple_choice", **{**options, "begin": None}).input_columns(()) == columns
 
 
@@ -48,21 +60,39 @@ def test_every_other_line_has_a_reason(tmp_path):
     ]
     items = read(tmp_path, json_lines(good, *bad), "multiple_choice")
     assert items[0] == Choices("a", ("b", "c"), 1, 0)
-    assert reasons(items) == {"bad_label": 4, "no_label": 1, "fields": 3, "empty_text": 2, "bad_json": 1}
+    assert reasons(items) == {
+        "bad_label": 4,
+        "no_label": 1,
+        "fields": 3,
+        "empty_text": 2,
+        "bad_json": 1,
+    }
 
 
 @pytest.mark.parametrize(
     ("numbers", "from_1"),
-    [(("1", "2", "1"), True), ((1, 2, 2), True), ((2, 1, 2), True), ((0, 2, 1), False), ((1, 1), False), ((0,), False)],
+    [
+        (("1", "2", "1"), True),
+        ((1, 2, 2), True),
+        ((2, 1, 2), True),
+        ((0, 2, 1), False),
+        ((1, 1), False),
+        ((0,), False),
+    ],
 )
 def test_answers_that_count_from_1_are_refused(tmp_path, numbers, from_1):
     """Not where some are 0, or none is beyond the choices."""
-    path = written(tmp_path, json_lines(*({"context": "a", "choices": ["b", "c"], "label": one} for one in numbers)))
+    path = written(
+        tmp_path,
+        json_lines(*({"context": "a", "choices": ["b", "c"], "label": one} for one in numbers)),
+    )
     reader = reader_of("multiple_choice")
     if not from_1:
         assert reader.complete_options({"train": path}) == reader.options
         return
-    with pytest.raises(ConfigurationError, match=r"count from 1: name them by tasks\.reader\.answers"):
+    with pytest.raises(
+        ConfigurationError, match=r"count from 1: name them by tasks\.reader\.answers"
+    ):
         reader.complete_options({"train": path})
     items = items_of(reader_of("multiple_choice", answers=["1", "2"]), path)
     assert [item.right for item in items] == [int(number) - 1 for number in numbers]
@@ -142,7 +172,9 @@ def write_articles(tmp_path, **articles):
     for name, article in articles.items():
         path = tmp_path / "train" / name.partition("_")[0] / f"{name.partition('_')[2]}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(article if isinstance(article, str) else json.dumps(article), encoding="utf-8")
+        path.write_text(
+            article if isinstance(article, str) else json.dumps(article), encoding="utf-8"
+        )
     return sorted((tmp_path / "train").glob("*/*.txt"))[0]
 
 
@@ -164,7 +196,8 @@ def test_every_question_of_race_is_a_row(tmp_path):
     assert items_of(reader, first) == expected
     assert [path.name for path in reader.open(first).others] == ["1.txt", "7.txt"]
     assert items_of(reader_of("race", level="middle"), first) == [
-        Choices("Bob is here.", choices[number], right, number, "middle/7.txt") for number, right in enumerate((1, 0))
+        Choices("Bob is here.", choices[number], right, number, "middle/7.txt")
+        for number, right in enumerate((1, 0))
     ]
     assert reader_of("race", level="middle").facts.name == "race_middle"
 
@@ -183,7 +216,9 @@ def test_every_other_question_of_race_has_a_reason(tmp_path):
     )
     items = items_of(reader_of("race"), first)
     assert reasons(items) == {"fields": 6, "bad_label": 1, "no_label": 1, "empty_text": 3}
-    detail = next(item.detail for item in items if isinstance(item, Rejected) and item.reason == "bad_label")
+    detail = next(
+        item.detail for item in items if isinstance(item, Rejected) and item.reason == "bad_label"
+    )
     assert detail.startswith("high/3.txt: the answer (answer) is 'E', expected A, B")
     (tmp_path / "train" / "high" / "8.txt").write_bytes(bytes(range(256)))
     assert reasons(items_of(reader_of("race"), first))["charset"] == 1

@@ -23,14 +23,23 @@ def test_lines_that_are_parsed(tmp_path):
         (3, Rejected("bad_utf8", 3)),
         (4, {"a": "z"}),
     ]
-    for text, message in (("-y\n+x\n", "got '-y'"), ("", "got empty file"), ("\n+x\n", "got blank line")):
+    for text, message in (
+        ("-y\n+x\n", "got '-y'"),
+        ("", "got empty file"),
+        ("\n+x\n", "got blank line"),
+    ):
         with pytest.raises(ConfigurationError, match=f"line 1: expected a plus, {message}"):
             open_lines(written(tmp_path, text), Limits(), "marked", "a plus", parse)
 
 
 def test_long_files_of_a_folder_are_rejected(tmp_path):
-    paths = [written(tmp_path, text, name) for name, text in (("a.txt", "\ufefftext"), ("b.txt", "much longer text"))]
-    file = open_folder(paths[0], paths, Limits(record_bytes=8), "texts", lambda path, text: [{path.name: text}])
+    paths = [
+        written(tmp_path, text, name)
+        for name, text in (("a.txt", "\ufefftext"), ("b.txt", "much longer text"))
+    ]
+    file = open_folder(
+        paths[0], paths, Limits(record_bytes=8), "texts", lambda path, text: [{path.name: text}]
+    )
     assert list(file.rows()) == [(0, {"a.txt": "text"}), (1, Rejected("too_large", 1))]
 
 
@@ -38,4 +47,8 @@ def test_fields_by_dotted_paths():
     row = {"a": {"b": ["x", "y"], "c": "z", "d": ["x", 1]}, "e.f": "g"}
     assert (value_at(row, "a.c"), value_at(row, "e.f")) == ("z", "g")
     assert value_at(row, "a.c.e") is value_at(row, "f") is None
-    assert (texts_at(row, "a.b"), texts_at(row, "a.c"), texts_at(row, "a.d")) == (("x", "y"), ("z",), ())
+    assert (texts_at(row, "a.b"), texts_at(row, "a.c"), texts_at(row, "a.d")) == (
+        ("x", "y"),
+        ("z",),
+        (),
+    )

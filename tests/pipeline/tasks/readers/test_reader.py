@@ -8,7 +8,14 @@ import pytest
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.registries import TASK_READERS
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.tasks.readers import LabeledText, Question, Rejected, SourceTarget, TaskFacts, facts_of
+from clozeline.pipeline.tasks.readers import (
+    LabeledText,
+    Question,
+    Rejected,
+    SourceTarget,
+    TaskFacts,
+    facts_of,
+)
 from tests.contracts import cases_about, contract
 from tests.declarations import declared
 from tests.pipeline.task_files import make_sets
@@ -17,7 +24,9 @@ from tests.shard_sets import rows, write_set
 
 
 def test_facts_stand_with_the_set(tmp_path):
-    facts = TaskFacts(name="sst2", head="classification", labels=("0", "1"), metrics=("accuracy",), texts=1)
+    facts = TaskFacts(
+        name="sst2", head="classification", labels=("0", "1"), metrics=("accuracy",), texts=1
+    )
     assert facts_of(open_shards(make_sets(tmp_path) / "dev").manifest) == facts
     assert facts_of(write_set(tmp_path, [rows([1, 2])]).manifest) is None
 
@@ -32,13 +41,29 @@ def test_facts_stand_with_the_set(tmp_path):
                 "a\nb\n",
                 "expected a column 0 of words and a column -1 of tags, got 1 columns, spaces",
             ),
-            ({"name": "conll", "tag_column": 3}, "a b O\n", "and a column 3 of tags, got 3 columns"),
+            (
+                {"name": "conll", "tag_column": 3},
+                "a b O\n",
+                "and a column 3 of tags, got 3 columns",
+            ),
             ({"name": "conll", "tag_column": 0}, "a O\n", "and a column 0 of tags"),
-            ({"name": "conll"}, "-DOCSTART- O\n\n", "expected lines of a word and its tag, got none"),
+            (
+                {"name": "conll"},
+                "-DOCSTART- O\n\n",
+                "expected lines of a word and its tag, got none",
+            ),
             ({"name": "conllu"}, "a b\n", "got 1: 'a b'"),
             ({"name": "conllu"}, "# only\n", "got none"),
-            ({"name": "glue", "task": "qqp"}, "index\tsentence1\n", "expected a layout of this task .*question1"),
-            ({"name": "instructions"}, '{"a": 1}\n', "expected the columns messages, got a without messages"),
+            (
+                {"name": "glue", "task": "qqp"},
+                "index\tsentence1\n",
+                "expected a layout of this task .*question1",
+            ),
+            (
+                {"name": "instructions"},
+                '{"a": 1}\n',
+                "expected the columns messages, got a without messages",
+            ),
             (
                 {"name": "multiple_choice"},
                 '{"label": 1}\n',
@@ -48,14 +73,26 @@ def test_facts_stand_with_the_set(tmp_path):
             ({"name": "squad"}, "[1]", "expected SQuAD's layout"),
             ({"name": "squad"}, '{"data": [1]}', "expected SQuAD's layout"),
             ({"name": "squad"}, '{"data": 3}', "expected SQuAD's layout"),
-            ({"name": "sst_trees"}, "It works\n", r"line 1: expected a tree such as .*, got 'It works'"),
-            ({"name": "superglue", "task": "boolq"}, '{"premise": "a"}\n', "got premise without question, passage"),
+            (
+                {"name": "sst_trees"},
+                "It works\n",
+                r"line 1: expected a tree such as .*, got 'It works'",
+            ),
+            (
+                {"name": "superglue", "task": "boolq"},
+                '{"premise": "a"}\n',
+                "got premise without question, passage",
+            ),
             ({"name": "text_to_text"}, "", "expected rows of arrow, csv, json"),
             ({"name": "text_to_text"}, "a\tb\n", "expected rows of arrow, csv, json"),
             ({"name": "text_to_text"}, '{"source": "a"}\n', "expected the columns source, target"),
             ({"name": "text_to_text"}, "[1]\n", "expected rows of arrow, csv, json"),
             ({"name": "trec"}, "", "line 1: expected a type and a question .*got empty file"),
-            ({"name": "trec"}, "text,label\n", "line 1: expected a type and a question .*got 'text,label'"),
+            (
+                {"name": "trec"},
+                "text,label\n",
+                "line 1: expected a type and a question .*got 'text,label'",
+            ),
         ],
         lambda case: case[0]["name"],
     ),
@@ -85,14 +122,21 @@ def file_of(folder, *asked, context="Ada wrote. Ada sang.", version="1.1"):
 
 
 def asked(text="Ada", start=11, **more):
-    return {"id": "1", "question": "Who sang?", "answers": [{"text": text, "answer_start": start}], **more}
+    return {
+        "id": "1",
+        "question": "Who sang?",
+        "answers": [{"text": text, "answer_start": start}],
+        **more,
+    }
 
 
 def test_questions(tmp_path):
     reader = reader_of("squad")
     path = file_of(tmp_path, asked(answers=[{"text": "Ada", "answer_start": at} for at in (11, 0)]))
     assert reader.open(path).layout == "SQuAD 1.1"
-    item = Question("Who sang?", "Ada wrote. Ada sang.", ((11, "Ada"), (0, "Ada")), "1", 0, "article Ada")
+    item = Question(
+        "Who sang?", "Ada wrote. Ada sang.", ((11, "Ada"), (0, "Ada")), "1", 0, "article Ada"
+    )
     assert items_of(reader, path) == [item]
     assert item.overlap_texts == (item.context,)
     assert reader.facts.unanswerable is False
@@ -100,7 +144,13 @@ def test_questions(tmp_path):
 
 def test_questions_without_an_answer(tmp_path):
     """Plausible answers are none, and those of a question that is marked impossible neither."""
-    none = {"id": "2", "question": "Why?", "answers": [], "is_impossible": True, "plausible_answers": [{"text": "x"}]}
+    none = {
+        "id": "2",
+        "question": "Why?",
+        "answers": [],
+        "is_impossible": True,
+        "plausible_answers": [{"text": "x"}],
+    }
     path = file_of(tmp_path, none, asked(is_impossible=True), version="v2.0")
     assert reasons(items_of(reader_of("squad"), path)) == {"no_answer": 2}
     reader = reader_of("squad", unanswerable=True)
@@ -131,7 +181,9 @@ def test_questions_to_be_answered_keep_their_ids_and_no_answer(tmp_path):
     ids=["start", "negative", "blank", "key", "question", "answers", "answer", "context"],
 )
 def test_refused_questions(tmp_path, question, context, reason):
-    assert items_of(reader_of("squad"), file_of(tmp_path, question, context=context)) == [Rejected(reason, 0)]
+    assert items_of(reader_of("squad"), file_of(tmp_path, question, context=context)) == [
+        Rejected(reason, 0)
+    ]
 
 
 def test_aligned_texts_of_nested_fields(tmp_path):
@@ -150,7 +202,9 @@ def test_joined_lines_of_two_files(tmp_path):
     """As `paste` joins them: a tab of a text, or a line without a partner, costs its own row."""
     text = b" Hello!\tHallo!\n\tleer\n \tleer\nTwo.\tZwei.\xff\na\tb\tc\nThree.\t\n"
     path = written(tmp_path, gzip.compress(text), "train.tsv.gz")
-    items = items_of(reader_of("text_to_text", columns=["en", "de"], source="en", target="de"), path)
+    items = items_of(
+        reader_of("text_to_text", columns=["en", "de"], source="en", target="de"), path
+    )
     assert items[0] == SourceTarget(" Hello!", ("Hallo!",), "", 0)
     assert reasons(items) == {"empty_text": 3, "bad_utf8": 1, "fields": 1}
     assert [item.index for item in items] == list(range(6))
@@ -161,7 +215,10 @@ TREC = "DESC:manner How did serfdom develop ?\nNUM:count How many caf\xe9s \xf0 
 
 @pytest.mark.parametrize(
     ("fine", "classes", "labels"),
-    [(False, ["DESC", "NUM"], [0, 1, 0]), (True, ["DESC:def", "DESC:manner", "NUM:count"], [1, 2, 0])],
+    [
+        (False, ["DESC", "NUM"], [0, 1, 0]),
+        (True, ["DESC:def", "DESC:manner", "NUM:count"], [1, 2, 0]),
+    ],
 )
 def test_the_type_of_a_question_is_its_class(tmp_path, fine, classes, labels):
     """TREC's files are in Latin-1."""
@@ -171,7 +228,8 @@ def test_the_type_of_a_question_is_its_class(tmp_path, fine, classes, labels):
     )
     texts = ("How did serfdom develop ?", "How many caf\xe9s \xf0 ?", "What is it ?")
     assert items_of(reader_of("trec", fine=fine, classes=classes), path) == [
-        LabeledText((text,), label, None, index) for index, (text, label) in enumerate(zip(texts, labels, strict=True))
+        LabeledText((text,), label, None, index)
+        for index, (text, label) in enumerate(zip(texts, labels, strict=True))
     ]
 
 
@@ -183,7 +241,12 @@ def test_questions_without_a_type(tmp_path):
     assert "'NUM: How ?'" in items[4].detail
 
 
-TREES = ["(3 (2 It) (4 (4 (2 's) (4 great)) (2 .)))", "(2 (2 A) (2 film))", "(0 (1 Really) (0 bad))", "(4 (3 Wow))"]
+TREES = [
+    "(3 (2 It) (4 (4 (2 's) (4 great)) (2 .)))",
+    "(2 (2 A) (2 film))",
+    "(0 (1 Really) (0 bad))",
+    "(4 (3 Wow))",
+]
 
 
 @pytest.mark.parametrize(("binary", "labels"), [(False, [3, 2, 0, 4]), (True, [1, None, 0, 1])])

@@ -15,14 +15,22 @@ ROWS = {
     "boolq": ({"question": "is it", "passage": "It is.", "label": True}, ("is it", "It is."), 1),
     "cb": ({"premise": "a", "hypothesis": "b", "label": "neutral"}, ("a", "b"), 2),
     "rte": ({"premise": "a", "hypothesis": "b", "label": "not_entailment"}, ("a", "b"), 1),
-    "axb": ({"sentence1": "a", "sentence2": "b", "label": "entailment", "logic": "x"}, ("a", "b"), 0),
+    "axb": (
+        {"sentence1": "a", "sentence2": "b", "label": "entailment", "logic": "x"},
+        ("a", "b"),
+        0,
+    ),
     "axg": ({"premise": "a", "hypothesis": "b", "label": "entailment"}, ("a", "b"), 0),
     "wic": (
         {"word": "place", "sentence1": "Any place.", "sentence2": "He placed it.", "label": False},
         ("place: Any place.", "He placed it."),
         0,
     ),
-    "wsc": (WSC, ("Mark told Pete lies, which Pete had in his book . * He * was cross.", "Mark"), 1),
+    "wsc": (
+        WSC,
+        ("Mark told Pete lies, which Pete had in his book . * He * was cross.", "Mark"),
+        1,
+    ),
 }
 
 
@@ -43,7 +51,13 @@ def test_pairs_with_a_class(tmp_path, task):
     items = read(tmp_path, json_lines(*rows), "superglue", task=task)
     assert items[0] == LabeledText(texts, label, None, 0)
     assert (items[1].texts, items[1].label) == (texts, label)
-    assert [item.reason for item in items[2:]] == ["bad_label", "bad_label", "no_label", "no_label", "fields"]
+    assert [item.reason for item in items[2:]] == [
+        "bad_label",
+        "bad_label",
+        "no_label",
+        "no_label",
+        "fields",
+    ]
     assert "the column label holds '7', the classes are" in items[3].detail
     assert reader_of("superglue", task=task).facts.head == "classification"
 
@@ -56,7 +70,12 @@ def test_a_cause_or_an_effect(tmp_path):
         "question": "cause",
         "label": 0,
     }
-    rows = [row, {**row, "question": "effect", "label": 1}, {**row, "question": "why"}, {**row, "label": 2}]
+    rows = [
+        row,
+        {**row, "question": "effect", "label": 1},
+        {**row, "question": "why"},
+        {**row, "label": 2},
+    ]
     choices = ("Clouds came.", "It was dry.")
     assert read(tmp_path, json_lines(*rows), "superglue", task="copa") == [
         Choices("It rained. What was the cause of this?", choices, 0, 0),
@@ -68,14 +87,19 @@ def test_a_cause_or_an_effect(tmp_path):
 
 def test_answers_share_the_number_of_their_question(tmp_path):
     def question(text, *answers):
-        return {"question": text, "answers": [{"text": answer, "label": label} for answer, label in answers]}
+        return {
+            "question": text,
+            "answers": [{"text": answer, "label": label} for answer, label in answers],
+        }
 
     first = {
         "text": "A passage.",
         "questions": [question("Who?", ("Ada", 1), ("Bob", 0)), question("Why?", ("So.", 1))],
     }
     second = {"text": "Other.", "questions": [question("How?", ("Well.", 3), ("", 1))]}
-    assert read(tmp_path, json_lines({"passage": first}, {"passage": second}), "superglue", task="multirc") == [
+    assert read(
+        tmp_path, json_lines({"passage": first}, {"passage": second}), "superglue", task="multirc"
+    ) == [
         LabeledText(("A passage.", "Who? Ada"), 1, None, 0, "passage 0"),
         LabeledText(("A passage.", "Who? Bob"), 0, None, 0, "passage 0"),
         LabeledText(("A passage.", "Why? So."), 1, None, 1, "passage 0"),
@@ -86,7 +110,11 @@ def test_answers_share_the_number_of_their_question(tmp_path):
 
 def test_a_query_is_answered_by_positions_in_the_passage(tmp_path):
     def query(text, *answers):
-        return {"query": text, "idx": {}, "answers": [{"start": at, "end": 0, "text": name} for at, name in answers]}
+        return {
+            "query": text,
+            "idx": {},
+            "answers": [{"start": at, "end": 0, "text": name} for at, name in answers],
+        }
 
     passage = {"text": "Ada met Bob.\n@highlight\nAda wrote.", "entities": [{"start": 0, "end": 2}]}
     queries = [
@@ -95,8 +123,12 @@ def test_a_query_is_answered_by_positions_in_the_passage(tmp_path):
         query("@placeholder left."),
         query(None, (0, "Ada")),
     ]
-    item, *others = read(tmp_path, json_lines({"passage": passage, "qas": queries}), "superglue", task="record")
-    assert item == Question("@placeholder wrote.", passage["text"], ((0, "Ada"), (24, "Ada")), "0", 0, "passage 0")
+    item, *others = read(
+        tmp_path, json_lines({"passage": passage, "qas": queries}), "superglue", task="record"
+    )
+    assert item == Question(
+        "@placeholder wrote.", passage["text"], ((0, "Ada"), (24, "Ada")), "0", 0, "passage 0"
+    )
     assert [other.reason for other in others] == ["answer_not_found", "no_answer", "fields"]
     facts = reader_of("superglue", task="record").facts
     assert (facts.head, facts.metrics) == ("span", ("f1", "exact_match"))
@@ -115,7 +147,8 @@ def test_rows_without_labels_have_the_ids_of_their_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("index", "text", "fits"), [(10, "He", True), (10, "he", True), (3, "He", False), (99, "He", False)]
+    ("index", "text", "fits"),
+    [(10, "He", True), (10, "he", True), (3, "He", False), (99, "He", False)],
 )
 def test_the_pronoun_stands_at_its_index(tmp_path, index, text, fits):
     target = {"span1_text": "Mark", "span1_index": 0, "span2_text": text, "span2_index": index}
@@ -130,4 +163,6 @@ def test_the_two_rows_of_a_pair_share_its_number(tmp_path):
     rows = [{"premise": text, "hypothesis": "b", "label": "entailment"} for text in "abcd"]
     named = [{**row, "pair_id": pair} for row, pair in zip(rows, (7, 5, 7, 5), strict=True)]
     for some, indices in ((rows, [0, 0, 1, 1]), (named, [7, 5, 7, 5])):
-        assert [item.index for item in read(tmp_path, json_lines(*some), "superglue", task="axg")] == indices
+        assert [
+            item.index for item in read(tmp_path, json_lines(*some), "superglue", task="axg")
+        ] == indices

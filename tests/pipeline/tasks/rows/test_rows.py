@@ -38,7 +38,13 @@ def words(tmp_path):
 
 
 def built(type_, facts, frame, length, tokenizer, items):
-    kind = type_(facts, Form(frame if isinstance(frame, Frame) else FRAMES[frame], length), tokenizer, "corpus", "f")
+    kind = type_(
+        facts,
+        Form(frame if isinstance(frame, Frame) else FRAMES[frame], length),
+        tokenizer,
+        "corpus",
+        "f",
+    )
     return kind.counts, kind.rows(items)
 
 
@@ -47,7 +53,9 @@ def test_each_choice_is_framed_with_the_context(words):
     context = "a film"
     short = "bad"
     long = "not a good film with one plot"
-    counts, (row,) = built(ChoiceRows, CHOICES, "bert", 8, words, [Choices(context, (short, long), 1, 0)])
+    counts, (row,) = built(
+        ChoiceRows, CHOICES, "bert", 8, words, [Choices(context, (short, long), 1, 0)]
+    )
     first, second, third = (ids(words, text) for text in (context, short, long))
     assert row["input_ids"].tolist() == [2, *first, 3, *second, 3, 2, *first, 3, *third[:3], 3]
     assert row["choice_starts"].tolist() == [0, 6]
@@ -70,7 +78,9 @@ def test_choices_without_tokens_are_counted(words):
     assert rows.columns["choice_starts"].values.dtype == np.uint32
 
 
-PAIRS = TaskFacts(name="toy", head="similarity", metrics=("spearman",), texts=2, high=5.0, alike=4.0)
+PAIRS = TaskFacts(
+    name="toy", head="similarity", metrics=("spearman",), texts=2, high=5.0, alike=4.0
+)
 
 
 def test_both_texts_of_a_pair_have_a_frame_of_their_own(words):
@@ -89,7 +99,9 @@ def test_blocks_of_several_values_a_token_have_fewer_rows(words):
     """Choices have 4 values a token: as many rows as classes of 4 times the length."""
     sizes = [(CHOICES, 2000), (CLASSES, 8000)]
     writers = [
-        rows_of(facts.head, "encoder").writer(facts, "train", Form(FRAMES["bert"], size), words.vocabulary)
+        rows_of(facts.head, "encoder").writer(
+            facts, "train", Form(FRAMES["bert"], size), words.vocabulary
+        )
         for facts, size in sizes
     ]
     assert writers[0].block_rows == writers[1].block_rows
@@ -131,7 +143,9 @@ def test_uids_follow_from_text_and_index_alone(made):
     texts = [LabeledText(("a film",), 0, None, index) for index in range(5)]
     uids = made.rows(texts).fixed["uid"].tolist()
     assert len(set(uids)) == 5
-    again, other = (made.rows([LabeledText((text,), 0, None, 3)]).fixed for text in ("a film", "a good film"))
+    again, other = (
+        made.rows([LabeledText((text,), 0, None, 3)]).fixed for text in ("a film", "a good film")
+    )
     assert again["uid"][0] in uids
     assert other["uid"][0] not in uids
     assert other["document_uid"].tobytes() == again["document_uid"].tobytes()
@@ -139,7 +153,10 @@ def test_uids_follow_from_text_and_index_alone(made):
 
 def test_rows_are_in_the_order_of_their_hash(made):
     """A file sorted by class gives blocks of both."""
-    texts = [LabeledText((f"a film {'good ' * (index % 3)}",), index // 50, None, index) for index in range(100)]
+    texts = [
+        LabeledText((f"a film {'good ' * (index % 3)}",), index // 50, None, index)
+        for index in range(100)
+    ]
     labels = made.rows(texts).columns["label"].values
     assert 15 < labels[:50].sum() < 35
     forward = made.rows(texts)
@@ -148,13 +165,20 @@ def test_rows_are_in_the_order_of_their_hash(made):
 
 
 def test_pairs_have_segments_and_numbers(words):
-    _, rows = built(NumberRows, NUMBERS, "bert", 8, words, [LabeledText(("a film", "one plot ."), None, 3.8, 1)])
-    assert [feature.name for feature in NumberRows.features(NUMBERS, FRAMES["bert"])] == list(rows.columns)
+    _, rows = built(
+        NumberRows, NUMBERS, "bert", 8, words, [LabeledText(("a film", "one plot ."), None, 3.8, 1)]
+    )
+    assert [feature.name for feature in NumberRows.features(NUMBERS, FRAMES["bert"])] == list(
+        rows.columns
+    )
     assert rows.columns["segment_starts"][0].tolist() == [0, 4]
     assert rows.columns["target"].values.tolist() == [pytest.approx(3.8)]
     assert rows.columns["target"].values.dtype == np.float32
     for frame in ("roberta", "gpt"):
-        assert [feature.name for feature in NumberRows.features(NUMBERS, FRAMES[frame])] == ["input_ids", "target"]
+        assert [feature.name for feature in NumberRows.features(NUMBERS, FRAMES[frame])] == [
+            "input_ids",
+            "target",
+        ]
 
 
 @pytest.mark.parametrize("frame", ["gpt1", "bert"])
@@ -164,7 +188,9 @@ def test_a_pair_in_both_orders(words, frame):
     words.vocabulary = special
     facts = replace(NUMBERS, both_orders=True)
     item = LabeledText(("a film", "one plot with no heart"), None, 2.5, 0)
-    counts, rows = built(rows_of(facts.head, FRAMES[frame].architecture), facts, frame, 8, words, [item])
+    counts, rows = built(
+        rows_of(facts.head, FRAMES[frame].architecture), facts, frame, 8, words, [item]
+    )
     first = ids(words, "a film")
     second = ids(words, "one plot with")
     head, tail = (EOS, 2) if frame == "gpt1" else (2, 3)
@@ -176,9 +202,15 @@ def test_a_pair_in_both_orders(words, frame):
         one.name: replace(one.role, fraction=one.dtype == "float32")
         for one in rows_of(facts.head, FRAMES[frame].architecture).features(facts, FRAMES[frame])
     }
-    batch = Collate(FRAMES[frame].architecture, roles, words.vocabulary.specials)(rows.columns, None)
+    batch = Collate(FRAMES[frame].architecture, roles, words.vocabulary.specials)(
+        rows.columns, None
+    )
     assert batch["input_ids"].tolist() == pairs
-    assert (batch["choices"].tolist(), batch["target"].tolist(), len(batch["row_weight"])) == ([2], [2.5], 1)
+    assert (batch["choices"].tolist(), batch["target"].tolist(), len(batch["row_weight"])) == (
+        [2],
+        [2.5],
+        1,
+    )
     assert "label_index" not in batch
 
 
@@ -217,7 +249,13 @@ def dialogue(index, *parts, **more):
 
 
 TWO = dialogue(
-    0, Part("a film"), Part(" good [EOS] plot", is_target=True), END, Part("very"), Part("bad", is_target=True), END
+    0,
+    Part("a film"),
+    Part(" good [EOS] plot", is_target=True),
+    END,
+    Part("very"),
+    Part("bad", is_target=True),
+    END,
 )
 
 
@@ -239,9 +277,14 @@ def test_the_loss_is_on_the_answers_alone(words):
     expected = [(token, is_target) for tokens, is_target in parts for token in tokens]
     assert EOS not in ids(words, "good [EOS] plot")
     assert row["input_ids"].tolist() == [token for token, _ in expected]
-    assert row["label_positions"].tolist() == [index for index, (_, is_target) in enumerate(expected) if is_target]
+    assert row["label_positions"].tolist() == [
+        index for index, (_, is_target) in enumerate(expected) if is_target
+    ]
     assert row["label_ids"].tolist() == [token for token, is_target in expected if is_target]
-    assert json.loads(row["record"].tobytes()) == {"source": "a film good [EOS] plotvery", "targets": ["bad"]}
+    assert json.loads(row["record"].tobytes()) == {
+        "source": "a film good [EOS] plotvery",
+        "targets": ["bad"],
+    }
     assert counts["notes"] == {"labels": len(row["label_ids"])}
 
 
@@ -261,7 +304,10 @@ def test_a_source_and_its_target(words):
     dull = ids(words, "dull")
     assert row["input_ids"].tolist() == [*ids(words, "a good film"), *dull, EOS]
     assert row["label_ids"].tolist() == [*dull, EOS]
-    assert json.loads(row["record"].tobytes()) == {"source": "good film", "targets": ["dull", "bad"]}
+    assert json.loads(row["record"].tobytes()) == {
+        "source": "good film",
+        "targets": ["dull", "bad"],
+    }
 
 
 def test_an_encoder_decoder_has_a_row_for_each_answer(words):
@@ -270,16 +316,24 @@ def test_an_encoder_decoder_has_a_row_for_each_answer(words):
     rows = sorted(rows, key=lambda row: int(row.fixed["document_offset"]))
     first = [*ids(words, "a film"), EOS]
     second = [*ids(words, "good [EOS] plot"), EOS]
-    assert [row["input_ids"].tolist() for row in rows] == [first, [*first[:-1], *second, *ids(words, "very"), EOS]]
+    assert [row["input_ids"].tolist() for row in rows] == [
+        first,
+        [*first[:-1], *second, *ids(words, "very"), EOS],
+    ]
     assert [row["target_ids"].tolist() for row in rows] == [second, [*ids(words, "bad"), EOS]]
     assert len({int(row.fixed["uid"]) for row in rows}) == 2
-    assert [json.loads(row["record"].tobytes())["targets"] for row in rows] == [["good [EOS] plot"], ["bad"]]
+    assert [json.loads(row["record"].tobytes())["targets"] for row in rows] == [
+        ["good [EOS] plot"],
+        ["bad"],
+    ]
     assert counts["windows"] == 1
 
 
 def test_an_answer_that_opens_a_dialogue_has_no_source(words):
     """An encoder has nothing to read there: the later answers are rows, and the first is counted."""
-    opened = dialogue(3, Part("good", is_target=True), END, *[Part("very"), Part("bad", is_target=True), END] * 2)
+    opened = dialogue(
+        3, Part("good", is_target=True), END, *[Part("very"), Part("bad", is_target=True), END] * 2
+    )
     items = [opened, dialogue(4, Part("good", is_target=True))]
     counts, rows = built(TargetRows, TEXTS, "t5", 16, words, items)
     assert [row["target_ids"].tolist() for row in rows] == [[*ids(words, "bad"), EOS]] * 2

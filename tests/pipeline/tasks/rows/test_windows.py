@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 import clozeline.pipeline.tasks.rows._windows
 from clozeline.pipeline.ingest.documents.document import document_uid
 from clozeline.pipeline.tasks.readers import Question, Rejected, TaggedWords, TaskFacts
-from clozeline.pipeline.tasks.rows._windows import NO_WORD, assign_to_windows, sliding_windows, token_spans
+from clozeline.pipeline.tasks.rows._windows import (
+    NO_WORD,
+    assign_to_windows,
+    sliding_windows,
+    token_spans,
+)
 from clozeline.pipeline.tasks.rows.span import AnswerRows
 from clozeline.pipeline.tasks.rows.tagging import TaggedRows
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
@@ -44,7 +49,9 @@ def test_windows_and_their_tokens_are_those_of_bert(tokens, room, step):
         start += min(length, step)
     found = sliding_windows([1] * tokens, room, step)
     assert found == expected
-    assert assign_to_windows(found, [1] * tokens).tolist() == [slow_window(found, token) for token in range(tokens)]
+    assert assign_to_windows(found, [1] * tokens).tolist() == [
+        slow_window(found, token) for token in range(tokens)
+    ]
 
 
 @settings(max_examples=300, deadline=None)
@@ -94,7 +101,9 @@ def test_spans_equal_a_slow_loop(seed):
     starts = sorted(draw.choices(range(len(text)), k=draw.randint(1, 12)))
     found = token_spans(text, np.array(starts))
     slow = slow_spans(text, starts)
-    assert [text[start:end] for start, end in found.tolist()] == [text[start:end] for start, end in slow]
+    assert [text[start:end] for start, end in found.tolist()] == [
+        text[start:end] for start, end in slow
+    ]
     filled = [index for index, (start, end) in enumerate(slow) if start < end]
     assert found[filled].tolist() == [slow[index] for index in filled]
 
@@ -117,7 +126,13 @@ def question(seed, words):
     first = draw.randrange(words)
     last = min(words - 1, first + draw.randrange(3))
     start = len(" ".join(chosen[:first])) + (first > 0)
-    return Question("a good film", " ".join(chosen), ((start, " ".join(chosen[first : last + 1])),), str(seed), seed)
+    return Question(
+        "a good film",
+        " ".join(chosen),
+        ((start, " ".join(chosen[first : last + 1])),),
+        str(seed),
+        seed,
+    )
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -132,7 +147,11 @@ def test_places_lead_to_characters(tokenizer, seed, length, stride):
         offsets = row["offsets"].reshape(-1, 2).tolist()
         places = row["answer_places"].tolist()
         begin = places[1]
-        assert row["input_ids"][:begin].tolist() == [2, *(tokenizer.encode([item.question])[0].ids), 3]
+        assert row["input_ids"][:begin].tolist() == [
+            2,
+            *(tokenizer.encode([item.question])[0].ids),
+            3,
+        ]
         assert row["segment_starts"].tolist() == [0, begin]
         assert places == [0, *range(begin, len(row["input_ids"]) - 1)]
         words = [item.context[first:last] for first, last in offsets[begin:-1]]
@@ -150,8 +169,16 @@ def test_places_lead_to_characters(tokenizer, seed, length, stride):
             assert item.context[offsets[first][0] : offsets[last][1]] == text
         assert int(row.fixed["document_offset"]) == item.context[: offsets[begin][0]].count(" ")
         record = json.loads(row["record"].tobytes())
-        assert record == {"id": str(seed), "question": item.question, "context": item.context, "answers": [text]}
-    assert sorted(owned) == [0, *(at + 1 for at, letter in enumerate(item.context) if letter == " ")]
+        assert record == {
+            "id": str(seed),
+            "question": item.question,
+            "context": item.context,
+            "answers": [text],
+        }
+    assert sorted(owned) == [
+        0,
+        *(at + 1 for at, letter in enumerate(item.context) if letter == " "),
+    ]
     assert kind.counts["notes"].get("windows_with_answer", 0) == inside_count
 
 
@@ -187,7 +214,20 @@ def test_a_question_whose_answer_fits_no_window_is_counted(tokenizer):
 
 
 TAGGED = TaskFacts(name="toy", head="tagging", labels=("O", "B-X", "I-X"), metrics=("entity_f1",))
-PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##able", "##a", "able", "to", ".", "-")
+PIECES = (
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "un",
+    "##able",
+    "##a",
+    "able",
+    "to",
+    ".",
+    "-",
+)
 TAGGED_WORDS = ("unable", "to", "unaa", "un-able", "able", ".", "to.", "\u200d")
 
 
@@ -199,7 +239,9 @@ def wordpieces(tmp_path):
 
 
 def tagged_rows(tokenizer, items, length=64, stride=None):
-    kind = TaggedRows(TAGGED, Form(FRAMES["bert"], length, stride), tokenizer, "corpus", "default/train.txt")
+    kind = TaggedRows(
+        TAGGED, Form(FRAMES["bert"], length, stride), tokenizer, "corpus", "default/train.txt"
+    )
     return kind, kind.rows(items)
 
 
@@ -209,7 +251,9 @@ def record(row):
 
 def sentence(seed, index, words):
     draw = random.Random(f"{seed} {index}")
-    return TaggedWords(tuple(draw.choices(TAGGED_WORDS, k=words)), tuple(draw.choices(range(3), k=words)), index)
+    return TaggedWords(
+        tuple(draw.choices(TAGGED_WORDS, k=words)), tuple(draw.choices(range(3), k=words)), index
+    )
 
 
 def test_the_first_token_of_a_word_has_its_tag(wordpieces):
@@ -223,7 +267,9 @@ def test_the_first_token_of_a_word_has_its_tag(wordpieces):
     assert record(row) == {"first": 0, "words": ["unable", "\u200d", "to."], "tags": [1, 2, 0]}
     assert kind.counts["notes"] == {"words_without_tokens": 1}
     assert kind.counts["labels"] == {"B-X": 1, "O": 1}
-    assert list(rows.columns) == [feature.name for feature in TaggedRows.features(TAGGED, FRAMES["bert"])]
+    assert list(rows.columns) == [
+        feature.name for feature in TaggedRows.features(TAGGED, FRAMES["bert"])
+    ]
 
 
 @pytest.mark.parametrize(("length", "stride"), [(9, None), (9, 7), (12, 2), (8, 30)])
@@ -245,7 +291,9 @@ def test_long_sentences_become_windows(wordpieces, length, stride):
             assert int(row.fixed["document_offset"]) == first
             own = range(first, first + len(record(row)["words"]))
             tagged = row["word_numbers"][row["tag_positions"]].tolist()
-            assert tagged == [word for word in own if len(wordpieces.encode([item.words[word]])[0].ids)]
+            assert tagged == [
+                word for word in own if len(wordpieces.encode([item.words[word]])[0].ids)
+            ]
             assert row["tags"].tolist() == [item.tags[word] for word in tagged]
             before = row["word_numbers"][row["tag_positions"].astype(int) - 1].tolist()
             assert all(word != other for word, other in zip(tagged, before, strict=True))
@@ -259,7 +307,11 @@ def test_a_word_longer_than_a_row_is_cut(wordpieces):
 
 
 def test_every_sentence_is_an_example_or_counted(wordpieces):
-    items = [TaggedWords(("to",), (0,), 0), Rejected("fields", 1), TaggedWords(("\u200d", "\u200d"), (0, 0), 2)]
+    items = [
+        TaggedWords(("to",), (0,), 0),
+        Rejected("fields", 1),
+        TaggedWords(("\u200d", "\u200d"), (0, 0), 2),
+    ]
     kind, rows = tagged_rows(wordpieces, items)
     assert kind.counts["rows_in"] == 3
     assert kind.counts["examples"] == len(rows) == 1

@@ -27,4 +27,6 @@ def split_slowly(text, characters):
 @example("aaaaa  a", 6)
 @given(st.text(alphabet="ab \n", max_size=60), st.integers(1, 9))
 def test_phrases_are_those_of_the_rule(text, characters):
-    assert Phrases(Phrases.Options(characters=characters)).starts(text, "th") == split_slowly(text, characters)
+    assert Phrases(Phrases.Options(characters=characters)).starts(text, "th") == split_slowly(
+        text, characters
+    )

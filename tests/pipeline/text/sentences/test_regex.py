@@ -72,7 +72,10 @@ def splitter():
 def test_boundaries_of_hand_made_cases(splitter, language):
     for case in CASES[language]:
         starts = splitter.starts(case.replace("|", ""), language)
-        assert starts == [0, *(sum(map(len, case.split("|")[:number])) for number in range(1, 1 + case.count("|")))]
+        assert starts == [
+            0,
+            *(sum(map(len, case.split("|")[:number])) for number in range(1, 1 + case.count("|"))),
+        ]
 
 
 def test_the_worked_example(splitter):

@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 from clozeline.pipeline.registries import SENTENCES
 from tests.contracts import contract
 
-TEXT = st.text(st.sampled_from("aB1 .!?…\n\t。！\u00a0\u2028»”')]«“(,;-DrtcJ中ن؟"), max_size=60) | st.text(max_size=40)
+TEXT = st.text(
+    st.sampled_from("aB1 .!?…\n\t。！\u00a0\u2028»”')]«“(,;-DrtcJ中ن؟"), max_size=60
+) | st.text(max_size=40)
 
 
 @contract(SENTENCES)

@@ -19,7 +19,9 @@ PACKAGES = {  # what each imports
     "pythainlp": "pythainlp.tokenize",
 }
 TEXT = st.text(
-    st.sampled_from("我们在北京大学學習。，吾輩は猫であるカタナﾊﾝｶｸผมรักภาษาไทย๑ฯaB1 .\n\t\u2028\u200b\u3000é"),
+    st.sampled_from(
+        "我们在北京大学學習。，吾輩は猫であるカタナﾊﾝｶｸผมรักภาษาไทย๑ฯaB1 .\n\t\u2028\u200b\u3000é"
+    ),
     max_size=60,
 )
 
@@ -33,7 +35,10 @@ def built(name):
 
 def words_of(segmenter, text):
     starts = segmenter.starts(text, {})
-    return [text[first:last].strip() for first, last in zip(starts, [*starts[1:], len(text)], strict=True)]
+    return [
+        text[first:last].strip()
+        for first, last in zip(starts, [*starts[1:], len(text)], strict=True)
+    ]
 
 
 @contract(SEGMENTERS)
@@ -108,14 +113,20 @@ def test_a_word_that_the_text_does_not_have_is_passed_over():
 def test_a_missing_package_is_named_with_the_command_that_installs_it(name, monkeypatch):
     for module in {PACKAGES[name], PACKAGES[name].partition(".")[0]}:
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ConfigurationError, match=rf"encode\.words {name}: .*pip install 'clozeline\[words\]'"):
+    with pytest.raises(
+        ConfigurationError, match=rf"encode\.words {name}: .*pip install 'clozeline\[words\]'"
+    ):
         SEGMENTERS.resolve(name).build()
 
 
 def test_a_segmenter_is_for_its_languages():
-    config = validate(EncodeConfig, {"words": {"zh": "jieba", "ja": "fugashi", "th": "pythainlp"}}, "encode")
+    config = validate(
+        EncodeConfig, {"words": {"zh": "jieba", "ja": "fugashi", "th": "pythainlp"}}, "encode"
+    )
     assert [chosen.name for chosen in config.words.values()] == ["jieba", "fugashi", "pythainlp"]
-    with pytest.raises(ConfigurationError, match=r"jieba is for zh, yue, wuu, got the language 'ja'"):
+    with pytest.raises(
+        ConfigurationError, match=r"jieba is for zh, yue, wuu, got the language 'ja'"
+    ):
         validate(EncodeConfig, {"words": {"ja": "jieba"}}, "encode")
 
 
@@ -135,7 +146,12 @@ def test_a_segmenter_is_for_its_languages():
 )
 def test_words_that_come_with_a_document(text, words, starts):
     """They are found one after another; what the text does not have there is passed over."""
-    assert SEGMENTERS.resolve({"name": "given", "key": "tokens"}).build().starts(text, {"tokens": words}) == starts
+    assert (
+        SEGMENTERS.resolve({"name": "given", "key": "tokens"})
+        .build()
+        .starts(text, {"tokens": words})
+        == starts
+    )
     assert SEGMENTERS.resolve("given").build().starts(text, {"tokens": words}) == []
 
 

@@ -5,7 +5,9 @@ from tests.pipeline.tokenize.encode import encode_passes as passes
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    return passes.write_parts(tmp_path_factory.mktemp("clean"), passes.documents(passes.COUNT), passes.PARTS)
+    return passes.write_parts(
+        tmp_path_factory.mktemp("clean"), passes.documents(passes.COUNT), passes.PARTS
+    )
 
 
 @pytest.fixture(scope="module")

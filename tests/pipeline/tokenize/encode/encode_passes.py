@@ -43,7 +43,10 @@ WORDS = [
 def text(number, sentences=12):
     """Sentences of words, two paragraphs, sometimes with characters outside ASCII; the same for the same number."""
     draw = random.Random(number)
-    made = [" ".join(draw.choices(WORDS, k=draw.randrange(4, 12))).capitalize() + "." for _ in range(sentences)]
+    made = [
+        " ".join(draw.choices(WORDS, k=draw.randrange(4, 12))).capitalize() + "."
+        for _ in range(sentences)
+    ]
     made[0] = f"Café {number} 中文。" + made[0]
     half = sentences // 2
     return " ".join(made[:half]) + "\n\n" + " ".join(made[half:])
@@ -97,7 +100,9 @@ def encode(source, folder, tokenizer, *, parts, shards, order=list, max_unknown=
         *runs.passes(),
         Codes("codes", 1, 2, max_unknown),
         Merge("merge", shards, runs, tokenizer, HELDOUT, SEED),
-        TokenManifest("manifest", 1, "test", shards, tokenizer, SEED, {"sentences": {"name": "regex"}}),
+        TokenManifest(
+            "manifest", 1, "test", shards, tokenizer, SEED, {"sentences": {"name": "regex"}}
+        ),
     ]
     total = {}
     for work in passes:
@@ -115,5 +120,11 @@ def token_rows(folder):
             language = tokens.manifest.languages[row.fixed["language"]]
             group = tokens.manifest.source_groups[row.fixed["source_group"]]
             key = row.fixed["document_uid"].tobytes()
-            found[key] = (int(tokens.index.shard[block]), row["token_ids"], row["sentence_starts"], language, group)
+            found[key] = (
+                int(tokens.index.shard[block]),
+                row["token_ids"],
+                row["sentence_starts"],
+                language,
+                group,
+            )
     return found

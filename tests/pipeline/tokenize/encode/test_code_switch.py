@@ -38,14 +38,21 @@ def translate(text):
 def run(folder, settings, words=WORDS):
     """Run all stages; return the output, and both sides of each document as they were tokenized."""
     folder.mkdir(exist_ok=True)
-    (folder / "en-de.txt").write_text("".join(f"{word} {new}\n" for word, new in words.items()), encoding="utf-8")
+    (folder / "en-de.txt").write_text(
+        "".join(f"{word} {new}\n" for word, new in words.items()), encoding="utf-8"
+    )
     lines = [f"The red house {n} is near.\tthe river {n}, Red\n" for n in range(60)]
     (folder / "pairs.tsv").write_text("".join(lines))
-    rows = [{"text": f"The river of {n}. A red_house3! " * 6 + "\n\nIts river's END."} for n in range(60)]
+    rows = [
+        {"text": f"The river of {n}. A red_house3! " * 6 + "\n\nIts river's END."}
+        for n in range(60)
+    ]
     (folder / "texts.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     recipe = RECIPE.replace("DICTIONARY", str(folder / "en-de.txt")).replace("SETTINGS", settings)
     (folder / "recipe.yaml").write_text(recipe)
-    pairs = "{path: " + str(folder / "pairs.tsv") + ", reader: tsv, language: en, target_language: fr}"
+    pairs = (
+        "{path: " + str(folder / "pairs.tsv") + ", reader: tsv, language: en, target_language: fr}"
+    )
     inputs = f"input=[{folder / 'texts.jsonl'}, {pairs}]"
     assert main(["--config", str(folder / "recipe.yaml"), inputs, f"output={folder / 'out'}"]) == 0
     shards = open_shards(folder / "out/encode")
@@ -71,8 +78,12 @@ def test_words_of_training_documents_are_translated(tmp_path):
             assert tokenized[document.uid] == (sides if heldout else tuple(map(translate, sides)))
     assert 10 < held_out < 40
     counts = json.loads((output / "encode/report.json").read_text())["counts"]
-    words = " ".join(side for uid, sides in tokenized.items() if not is_heldout(uid, 0.2, 5) for side in sides)
-    expected = sum(len(re.findall(new, words, re.IGNORECASE)) for new in ("Fluss", "großes", "der", "rot"))
+    words = " ".join(
+        side for uid, sides in tokenized.items() if not is_heldout(uid, 0.2, 5) for side in sides
+    )
+    expected = sum(
+        len(re.findall(new, words, re.IGNORECASE)) for new in ("Fluss", "großes", "der", "rot")
+    )
     assert counts["code_switch"]["replaced"] == expected
     assert {path.name for path in (output / "corrupt").iterdir()} >= {"masked_lm", "translation_lm"}
 

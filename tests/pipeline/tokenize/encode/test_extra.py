@@ -31,13 +31,31 @@ LICENSES = ("cc0", "cc-by", "mit")
 
 def run(folder, name, *words):
     rows = [
-        {"text": text(number, 6 + number % 5), "license": LICENSES[number % 3], "score": number / 8, "secret": "x"}
+        {
+            "text": text(number, 6 + number % 5),
+            "license": LICENSES[number % 3],
+            "score": number / 8,
+            "secret": "x",
+        }
         for number in range(40)
     ]
     del rows[0]["license"], rows[1]["score"]
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (folder / "rows.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+    )
     recipe = str(write_recipe(folder, RECIPE))
-    assert main(["--config", recipe, f"input={folder / 'rows.jsonl'}", f"output={folder / name}", *words]) == 0
+    assert (
+        main(
+            [
+                "--config",
+                recipe,
+                f"input={folder / 'rows.jsonl'}",
+                f"output={folder / name}",
+                *words,
+            ]
+        )
+        == 0
+    )
     return folder / name, rows
 
 
@@ -46,9 +64,16 @@ def test_declared_columns_are_in_the_view_of_a_row_and_in_the_manifest(tmp_path,
     assert "no document has grade (encode.extra)" in " ".join(capsys.readouterr().out.split())
     totals = Manifest.load(output / "encode" / "manifest.json").config["extra_totals"]
     licenses = Counter(row["license"] for row in rows if "license" in row)
-    assert {name: amounts["documents"] for name, amounts in totals["license"]["values"].items()} == licenses
+    assert {
+        name: amounts["documents"] for name, amounts in totals["license"]["values"].items()
+    } == licenses
     scores = [row["score"] for row in rows if "score" in row]
-    numbers = {"count": len(scores), "sum": math.fsum(scores), "min": min(scores), "max": max(scores)}
+    numbers = {
+        "count": len(scores),
+        "sum": math.fsum(scores),
+        "min": min(scores),
+        "max": max(scores),
+    }
     assert totals["score"]["numbers"] == numbers
     assert totals["grade"]["documents"] == 0
     assert "secret" not in totals
@@ -74,10 +99,21 @@ def test_sets_of_recipes_that_declare_nothing_have_the_same_bytes(tmp_path):
     assert "extra" not in (plain / "encode" / "manifest.json").read_text(encoding="utf-8")
 
 
-VALUES = st.none() | st.booleans() | st.integers(-9, 9) | st.text("ab", max_size=2) | st.lists(st.integers(0, 3))
+VALUES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9)
+    | st.text("ab", max_size=2)
+    | st.lists(st.integers(0, 3))
+)
 
 
-@given(st.lists(st.tuples(st.dictionaries(st.sampled_from(["a", "b", "c"]), VALUES), st.integers(0, 9)), max_size=30))
+@given(
+    st.lists(
+        st.tuples(st.dictionaries(st.sampled_from(["a", "b", "c"]), VALUES), st.integers(0, 9)),
+        max_size=30,
+    )
+)
 def test_totals_of_parts_add_up_to_those_of_all(rows):
     keys = ("a", "b")
     chosen = [(select_extra(extra, keys), tokens) for extra, tokens in rows]
@@ -87,7 +123,9 @@ def test_totals_of_parts_add_up_to_those_of_all(rows):
         having = [(extra[key], tokens) for extra, tokens in rows if extra.get(key) is not None]
         total = count_extra(chosen, keys)[key]
         assert total["documents"] == len(having)
-        numbers = [value for value, _ in having if isinstance(value, int) and not isinstance(value, bool)]
+        numbers = [
+            value for value, _ in having if isinstance(value, int) and not isinstance(value, bool)
+        ]
         assert total["numbers"].get("count", 0) == len(numbers)
         others = sum(amounts["documents"] for amounts in total["values"].values())
         assert others + len(numbers) == len(having)

@@ -25,11 +25,18 @@ def test_documents_table_says_where_each_row_came_from(encoded):
                 assert row[name] == getattr(by_uid[row["uid"]], name)
             assert row["tokens"] == len(found[row["uid"]][1])
             uids.append(row["uid"])
-    assert uids == list(found) == sorted(uids, key=lambda uid: (order_key(uid, "order", passes.SEED), uid))
+    assert (
+        uids
+        == list(found)
+        == sorted(uids, key=lambda uid: (order_key(uid, "order", passes.SEED), uid))
+    )
 
 
 TWICE = [*passes.documents(6), passes.documents(6)[2]]
-LANGUAGES = [document.replace(language=f"x{number:03d}") for number, document in enumerate(passes.documents(256))]
+LANGUAGES = [
+    document.replace(language=f"x{number:03d}")
+    for number, document in enumerate(passes.documents(256))
+]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +56,9 @@ def test_documents_that_make_no_set(tokenizer, tmp_path, found, error, said):
 
 def test_codes_are_places_in_the_sorted_names_and_other_sides_are_counted(tokenizer, tmp_path):
     found = [
-        document.replace(target_text=passes.text(500 + number, 2), target_language="fr" if number % 3 else None)
+        document.replace(
+            target_text=passes.text(500 + number, 2), target_language="fr" if number % 3 else None
+        )
         for number, document in enumerate(passes.documents(12))
     ]
     found[5] = found[5].replace(target_text=None)
@@ -66,7 +75,9 @@ def test_codes_are_places_in_the_sorted_names_and_other_sides_are_counted(tokeni
         document = by_uid[uid]
         assert model.decode(row["target_ids"]) == (document.target_text or "")
         names = [tokens.manifest.languages[code] for code in row["target_language"]]
-        assert names == ([] if document.target_text is None else [document.target_language or "und"])
+        assert names == (
+            [] if document.target_text is None else [document.target_language or "und"]
+        )
         if not is_heldout(uid, passes.HELDOUT, passes.SEED):
             counted.update([*row["token_ids"].tolist(), *row["target_ids"].tolist()])
     table = pa.ipc.open_file(tmp_path / "encode" / "token_counts.arrow").read_all().to_pydict()

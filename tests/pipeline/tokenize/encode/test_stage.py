@@ -28,10 +28,14 @@ def test_every_document_is_there_and_decodes_to_its_text(encoded, tokenizer):
         assert shard == order_key(document.uid, "order", passes.SEED) * passes.SHARDS >> 64
 
 
-def test_bytes_do_not_depend_on_order_parts_or_flushes(source, tokenizer, encoded, tmp_path, monkeypatch):
+def test_bytes_do_not_depend_on_order_parts_or_flushes(
+    source, tokenizer, encoded, tmp_path, monkeypatch
+):
     expected = files_of(encoded)
     options = {"parts": passes.PARTS, "shards": passes.SHARDS}
-    passes.encode(source, tmp_path / "reverse", tokenizer, **options, order=lambda units: units[::-1])
+    passes.encode(
+        source, tmp_path / "reverse", tokenizer, **options, order=lambda units: units[::-1]
+    )
     assert files_of(tmp_path / "reverse") == expected
     two = passes.write_parts(tmp_path / "clean", passes.documents(passes.COUNT), 2)
     passes.encode(two, tmp_path / "parts", tokenizer, parts=2, shards=passes.SHARDS)
@@ -45,7 +49,9 @@ def test_bytes_do_not_depend_on_order_parts_or_flushes(source, tokenizer, encode
     monkeypatch.setattr(shuffle, "_GROUP", 2)
     monkeypatch.setattr(shuffle, "_FEWEST", 4)
     passes.encode(source, tmp_path / "bundles", tokenizer, **options)
-    assert len(list((tmp_path / "bundles" / "tmp" / "runs-bundles").iterdir())) == -(-passes.PARTS // 2)
+    assert len(list((tmp_path / "bundles" / "tmp" / "runs-bundles").iterdir())) == -(
+        -passes.PARTS // 2
+    )
     assert files_of(tmp_path / "bundles") == expected
 
 
@@ -54,13 +60,20 @@ def test_documents_without_tokens_are_counted(tokenizer, tmp_path):
     found[4] = found[4].replace(text="")
     source = passes.write_parts(tmp_path / "clean", found, 2)
     counts = passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=2)
-    assert (counts["documents_in"], counts["documents_out"], counts["rejected"]) == (10, 9, {"no_tokens": 1})
+    assert (counts["documents_in"], counts["documents_out"], counts["rejected"]) == (
+        10,
+        9,
+        {"no_tokens": 1},
+    )
     assert counts["merged"] == {"documents": 9, "tokens": counts["tokens"]}
 
 
 def test_the_manifest_leads_to_the_tokenizer(encoded, tokenizer):
     manifest = open_shards(encoded).manifest
-    assert find_tokenizer(encoded / "manifest.json", manifest.tokenizer.fingerprint) == tokenizer.resolve()
+    assert (
+        find_tokenizer(encoded / "manifest.json", manifest.tokenizer.fingerprint)
+        == tokenizer.resolve()
+    )
     assert manifest.totals.tokens == sum(manifest.totals.tokens_by_language.values())
     assert manifest.totals.tokens == sum(manifest.totals.tokens_by_source.values())
     with pytest.raises(ConfigurationError, match="made with the tokenizer 00ff"):
@@ -79,8 +92,12 @@ def test_a_worker_has_the_memory_of_its_cores(name, more, monkeypatch):
     assert check_memory(ExecutorConfig(tasks=8, workers=2), 8, 8e9) == ""
     just_enough = (16e9 - worker_memory(1, 0)) / (worker_memory(1, 1) - worker_memory(1, 0))
     assert check_memory(ExecutorConfig(tasks=8, workers=2), 2, 2 * just_enough) == ""
-    assert check_memory(ExecutorConfig(tasks=8, workers=4), 2, 2e9) == "", "no more workers than shards"
-    assert "got 8.0 GB: lower executor.workers" in check_memory(ExecutorConfig(tasks=8, workers=4), 8, 8e9)
+    assert check_memory(ExecutorConfig(tasks=8, workers=4), 2, 2e9) == "", (
+        "no more workers than shards"
+    )
+    assert "got 8.0 GB: lower executor.workers" in check_memory(
+        ExecutorConfig(tasks=8, workers=4), 8, 8e9
+    )
 
 
 def long_words(folder, known, unknown):
@@ -117,8 +134,12 @@ def test_unknown_characters_are_counted_by_language_and_told(tmp_path, caplog):
 def test_both_sides_of_pairs_are_counted(tmp_path):
     source, tokenizer = long_words(tmp_path, 10, 0)
     found = passes.documents(2)
-    found[0] = found[0].replace(text="the fox", language="en", target_text="ж" * 9, target_language="ru")
-    found[1] = found[1].replace(text="ж fox", language="en", target_text="the", target_language=None)
+    found[0] = found[0].replace(
+        text="the fox", language="en", target_text="ж" * 9, target_language="ru"
+    )
+    found[1] = found[1].replace(
+        text="ж fox", language="en", target_text="the", target_language=None
+    )
     source = passes.write_parts(tmp_path / "pairs", found, 1)
     counts = passes.encode(source, tmp_path / "encode", tokenizer, parts=1, shards=1)
     unknown = {name: text["unknown_characters"] for name, text in counts["unknown_text"].items()}
@@ -127,7 +148,9 @@ def test_both_sides_of_pairs_are_counted(tmp_path):
 
 def test_more_than_half_unknown_is_an_error_unless_a_key_allows_it(tmp_path):
     source, tokenizer = long_words(tmp_path, 9, 11)
-    with pytest.raises(ConfigurationError, match=r"at most 50\.0 % .* got 55\.0 %(.|\n)*raise encode\.max_unknown"):
+    with pytest.raises(
+        ConfigurationError, match=r"at most 50\.0 % .* got 55\.0 %(.|\n)*raise encode\.max_unknown"
+    ):
         passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=2, max_unknown=0.5)
     passes.encode(source, tmp_path / "allowed", tokenizer, parts=2, shards=2, max_unknown=0.55)
     one = [passes.documents(1)[0].replace(text=f"{'the fox ' * 99}ж", language="en")]

@@ -51,7 +51,9 @@ def test_against_the_slow_rule_on_random_cuts():
         visible = [place for place in range(1, len(text)) if not text[place].isspace()]
         sentences = [0, *sorted(draw.sample(visible, min(len(visible), draw.randrange(4))))]
         tokens = [0, *sorted(draw.sample(range(1, len(text)), draw.randrange(min(len(text), 12))))]
-        assert sentence_starts(text, sentences, np.array(tokens)).tolist() == slow(text, sentences, tokens)
+        assert sentence_starts(text, sentences, np.array(tokens)).tolist() == slow(
+            text, sentences, tokens
+        )
 
 
 def test_a_space_with_the_first_byte_of_a_letter_opens_the_sentence():
@@ -59,4 +61,6 @@ def test_a_space_with_the_first_byte_of_a_letter_opens_the_sentence():
     starts = np.array([0, 1, 2, 3, 4])
     ends = np.array([1, 2, 4, 4, 5])
     assert sentence_starts("A. Я.", [0, 3], starts, ends).tolist() == [0, 2]
-    assert sentence_starts("A.Я.", [0, 2], np.array([0, 1, 2, 3]), np.array([1, 3, 3, 4])).tolist() == [0, 2]
+    assert sentence_starts(
+        "A.Я.", [0, 2], np.array([0, 1, 2, 3]), np.array([1, 3, 3, 4])
+    ).tolist() == [0, 2]

@@ -34,7 +34,8 @@ LABELS = ("whole_word_masking", "span_boundary", "sentence_order_prediction", "t
 
 def recipe_of(folder, tokenizer, languages=("zh", "en"), **encode):
     objectives = [
-        {"name": name, "max_length": 40, **({"unit": "word"} if name == LABELS[-1] else {})} for name in LABELS
+        {"name": name, "max_length": 40, **({"unit": "word"} if name == LABELS[-1] else {})}
+        for name in LABELS
     ]
     return {
         "corpus": "zh",
@@ -58,11 +59,21 @@ def run(folder, tokenizer="wordpiece", languages=("zh", "en"), **encode):
     folder.mkdir(exist_ok=True)
     with (folder / "zh.jsonl").open("w") as file:
         for number in range(60):
-            text = "。".join(SENTENCES[(number * step) % 8] for step in (1, 3, 5, 7)) + f"。编号{number}"
-            file.write(json.dumps({"text": text, "cut": re.findall(".+?(?:[，。]|$)", text)}) + "\n")
+            text = (
+                "。".join(SENTENCES[(number * step) % 8] for step in (1, 3, 5, 7))
+                + f"。编号{number}"
+            )
+            file.write(
+                json.dumps({"text": text, "cut": re.findall(".+?(?:[，。]|$)", text)}) + "\n"
+            )
     with (folder / "en.jsonl").open("w") as file:
         for number in range(20):
-            file.write(json.dumps({"text": f"The seventh wizard reads page {number} of a book. Others sleep."}) + "\n")
+            file.write(
+                json.dumps(
+                    {"text": f"The seventh wizard reads page {number} of a book. Others sleep."}
+                )
+                + "\n"
+            )
     path = folder / "recipe.yaml"
     path.write_text(json.dumps(recipe_of(folder, tokenizer, languages, **encode)))
     assert main(["--config", str(path)]) == 0
@@ -71,7 +82,9 @@ def run(folder, tokenizer="wordpiece", languages=("zh", "en"), **encode):
 
 @pytest.fixture(scope="module")
 def segmented(tmp_path_factory):
-    pytest.importorskip("jieba", reason="pip install 'clozeline[words]' for the tests of encode.words")
+    pytest.importorskip(
+        "jieba", reason="pip install 'clozeline[words]' for the tests of encode.words"
+    )
     return run(tmp_path_factory.mktemp("zh"), words={"zh": "jieba"})
 
 
@@ -83,7 +96,9 @@ def slow_word_starts(text, encoding):
     place = 0
     for word in jieba.cut(text):
         if not word.isspace():
-            starts |= {number for number, start in enumerate(encoding.starts.tolist()) if start == place}
+            starts |= {
+                number for number, start in enumerate(encoding.starts.tolist()) if start == place
+            }
         place += len(word)
     return sorted(starts)
 
@@ -92,7 +107,9 @@ def test_tokens_are_stored_with_the_words_of_the_segmenter(segmented):
     """Chinese by jieba, English by the pieces; the tokens of both are those of a run without."""
     manifest = open_shards(segmented / "encode").manifest
     assert manifest.config["words"] == {"zh": {"name": "jieba"}}
-    tokenizer = load_tokenizer(find_tokenizer(segmented / "encode" / "manifest.json", manifest.tokenizer.fingerprint))
+    tokenizer = load_tokenizer(
+        find_tokenizer(segmented / "encode" / "manifest.json", manifest.tokenizer.fingerprint)
+    )
     documents = {each.uid: each for each in read_documents(documents_of(segmented / "clean", 0))}
     rows = all_rows(segmented / "encode")
     assert len(rows) == len(documents) == 80
@@ -110,12 +127,17 @@ def test_labels_are_whole_words_but_for_one(segmented):
     """The last word of a row may be cut, where it uses up the budget."""
     shards = open_shards(segmented / "corrupt" / "whole_word_masking" / "train")
     special = vocabulary_of(shards.path, shards.manifest.tokenizer.fingerprint).special
-    samples = {int(row.fixed["uid"]): row for row in all_rows(segmented / "group" / "packed-38-sep" / "train")}
+    samples = {
+        int(row.fixed["uid"]): row
+        for row in all_rows(segmented / "group" / "packed-38-sep" / "train")
+    }
     several = 0
     for example in all_rows(segmented / "corrupt" / "whole_word_masking" / "train"):
         sample = samples[int(example.fixed["uid"])]
         starts = np.append(sample["word_starts"], len(sample["ids"]))
-        sizes = [int((~special[sample["ids"][first:last]]).sum()) for first, last in pairwise(starts)]
+        sizes = [
+            int((~special[sample["ids"][first:last]]).sum()) for first, last in pairwise(starts)
+        ]
         word_of = np.searchsorted(starts, example["label_positions"] - 1, side="right") - 1
         masked = np.bincount(word_of, minlength=len(sizes))
         assert ((masked > 0) & (masked < sizes)).sum() <= 1
@@ -127,11 +149,17 @@ def test_labels_are_whole_words_but_for_one(segmented):
 def test_corruption_while_training_gives_what_is_stored(segmented, options):
     """The words are in the samples, so both see the same ones; without them the rows are others."""
     entry = NamedObjective(objective=OBJECTIVES.resolve(options))
-    stored = {int(row.fixed["uid"]): row for row in all_rows(segmented / "corrupt" / entry.set_label / "train")}
+    stored = {
+        int(row.fixed["uid"]): row
+        for row in all_rows(segmented / "corrupt" / entry.set_label / "train")
+    }
     grouping = entry.build(WORDS).grouping.label
     corruption = corruption_of([entry], open_shards(segmented / "group" / grouping / "train"))
     samples = all_rows(segmented / "group" / grouping / "train")
-    plain = Rows(samples.fixed, {name: column for name, column in samples.columns.items() if name != "word_starts"})
+    plain = Rows(
+        samples.fixed,
+        {name: column for name, column in samples.columns.items() if name != "word_starts"},
+    )
     changed = 0
     for rows, is_same in ((samples, True), (plain, False)):
         examples, skips = corruption(rows, np.zeros(len(rows), np.uint16))
@@ -150,7 +178,8 @@ def test_without_segmenters_nothing_is_stored_of_them(tmp_path, capsys):
     assert "words" not in manifest.config
     said = " ".join("".join(capsys.readouterr()).split())
     assert (
-        "words: 60 documents of 80 (zh) have no blanks between words, so each piece of the tokenizer is a word" in said
+        "words: 60 documents of 80 (zh) have no blanks between words, so each piece of the tokenizer is a word"
+        in said
     )
     assert "whole_word_masking, span_boundary, sentence_order_prediction, text_infilling" in said
     assert "encode.words: {zh: jieba} finds words (pip install 'clozeline[words]')" in said
@@ -163,24 +192,38 @@ def test_a_run_with_segmenters_says_nothing_of_them(segmented, tmp_path, capsys)
 
 def test_a_segmenter_of_a_language_that_no_document_has_is_named(tmp_path, capsys):
     """Where languages are neither identified nor given, it would find nothing, and nobody would know."""
-    pytest.importorskip("jieba", reason="pip install 'clozeline[words]' for the tests of encode.words")
+    pytest.importorskip(
+        "jieba", reason="pip install 'clozeline[words]' for the tests of encode.words"
+    )
     run(tmp_path, languages=("und", "en"), words={"zh": "jieba"})
     said = " ".join("".join(capsys.readouterr()).split())
-    assert "words: encode.words names zh, but the documents have the languages en, und: give them by" in said
+    assert (
+        "words: encode.words names zh, but the documents have the languages en, und: give them by"
+        in said
+    )
 
 
-def test_words_that_come_with_the_documents_are_stored_and_those_without_are_counted(tmp_path, capsys):
+def test_words_that_come_with_the_documents_are_stored_and_those_without_are_counted(
+    tmp_path, capsys
+):
     """Chinese has a field of words here, English none."""
     out = run(tmp_path, words={"zh": {"name": "given", "key": "cut"}, "en": "given"})
-    assert "20 documents without words of encode.words" in " ".join("".join(capsys.readouterr()).split())
+    assert "20 documents without words of encode.words" in " ".join(
+        "".join(capsys.readouterr()).split()
+    )
     manifest = open_shards(out / "encode").manifest
-    tokenizer = load_tokenizer(find_tokenizer(out / "encode" / "manifest.json", manifest.tokenizer.fingerprint))
+    tokenizer = load_tokenizer(
+        find_tokenizer(out / "encode" / "manifest.json", manifest.tokenizer.fingerprint)
+    )
     documents = {each.uid: each for each in read_documents(documents_of(out / "clean", 0))}
     for row in all_rows(out / "encode"):
         document = documents[row.fixed["document_uid"].tobytes()]
         encoding = tokenizer.encode([document.text])[0]
         if document.language == "zh":  # the field cuts after each comma and full stop
-            marks = [0, *(place + 1 for place, letter in enumerate(document.text[:-1]) if letter in "，。")]
+            marks = [
+                0,
+                *(place + 1 for place, letter in enumerate(document.text[:-1]) if letter in "，。"),
+            ]
             wanted = [int(np.searchsorted(encoding.starts, mark)) for mark in marks]
         else:
             wanted = np.flatnonzero(tokenizer.vocabulary.opens_word(encoding.ids)).tolist()

@@ -82,7 +82,9 @@ def corpus():
 def wordpiece(folder, name="vocab.txt", *, cased=False):
     """BERT's kind."""
     folder.mkdir(parents=True, exist_ok=True)
-    letters = sorted(set("abcdefghijklmnopqrstuvwxyz0123456789.,-[]<>|/'" + "οδοςσαθην" + "中文東京" + "ночь"))
+    letters = sorted(
+        set("abcdefghijklmnopqrstuvwxyz0123456789.,-[]<>|/'" + "οδοςσαθην" + "中文東京" + "ночь")
+    )
     pieces = ["una", "##ffa", "##ble", "the", "cat", "run", "##ning", "sat", "mat", "naive"]
     pieces += ["Köln", "The"] if cased else []
     specials = ["[PAD]", "[unused0]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -110,9 +112,17 @@ def byte_level(folder, vocabulary="vocab.json", merges="merges.txt"):
 def sentencepiece_model(folder, name="spiece.model", **options):
     """The kind of T5, XLM-R or Llama, by its options."""
     folder.mkdir(parents=True, exist_ok=True)
-    options = {"model_type": "unigram", "vocab_size": 120, "minloglevel": 2, "num_threads": 1, **options}
+    options = {
+        "model_type": "unigram",
+        "vocab_size": 120,
+        "minloglevel": 2,
+        "num_threads": 1,
+        **options,
+    }
     with (folder / name).open("wb") as file:
-        sentencepiece.SentencePieceTrainer.Train(sentence_iterator=iter(corpus()), model_writer=file, **options)
+        sentencepiece.SentencePieceTrainer.Train(
+            sentence_iterator=iter(corpus()), model_writer=file, **options
+        )
     return folder / name
 
 
@@ -136,7 +146,9 @@ def unigram_json(folder, **changes):
     model.normalizer = normalizers.NFKC()
     model.pre_tokenizer = pre_tokenizers.Metaspace()
     model.add_special_tokens(specials)
-    model.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    model.post_processor = processors.TemplateProcessing(
+        single="$A </s>", special_tokens=[("</s>", 1)]
+    )
     model.enable_truncation(4)
     model.enable_padding(length=9, pad_token="<pad>")
     facts = {**json.loads(model.to_str()), **changes}

@@ -10,7 +10,9 @@ from tests.pipeline.tokenize.published import published_files as files
 def write(folder, **contents):
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in contents.items():
-        (folder / f"{name}.json").write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+        (folder / f"{name}.json").write_text(
+            json.dumps(content, ensure_ascii=False), encoding="utf-8"
+        )
     return folder
 
 
@@ -25,13 +27,23 @@ def byte_level(folder, family, **config):
     pieces = json.loads(path.read_text())
     more = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     pieces |= {piece: len(pieces) + number for number, piece in enumerate(more)}
-    return write(folder, vocab=pieces, tokenizer_config={"tokenizer_class": f"{family}Tokenizer", **config})
+    return write(
+        folder, vocab=pieces, tokenizer_config={"tokenizer_class": f"{family}Tokenizer", **config}
+    )
 
 
 def suffixed(folder, family, unknown, **config):
     """Pieces that end words by `</w>`."""
     letters = sorted({*"".join(files.corpus()), *pre_tokenizers.ByteLevel.alphabet()} - {" "})
-    pieces = [*letters, *(f"{letter}</w>" for letter in letters), "th", "the</w>", "ca", "cat</w>", unknown]
+    pieces = [
+        *letters,
+        *(f"{letter}</w>" for letter in letters),
+        "th",
+        "the</w>",
+        "ca",
+        "cat</w>",
+        unknown,
+    ]
     lines = ["#version: 0.2", "t h", "th e</w>", "c a", "ca t</w>"]
     write(
         folder,
@@ -72,7 +84,12 @@ PIECES = {
         "normalization_rule_name": "identity",
     },
 }
-NAMES = {"Albert": "spiece.model", "DebertaV2": "spm.model", "T5": "spiece.model", "Llama": "tokenizer.model"}
+NAMES = {
+    "Albert": "spiece.model",
+    "DebertaV2": "spm.model",
+    "T5": "spiece.model",
+    "Llama": "tokenizer.model",
+}
 
 
 def model(folder, family, **config):
@@ -94,7 +111,9 @@ def library(folder, kind, *, added=(), specials=("<unk>", "<pad>", "</s>"), conf
 
 def words(unknown="<unk>"):
     pieces = ["<unk>", "<pad>", "</s>", "the", "cat", "sat", ".", "x"]
-    return models.WordLevel({piece: number for number, piece in enumerate(pieces)}, unk_token=unknown)
+    return models.WordLevel(
+        {piece: number for number, piece in enumerate(pieces)}, unk_token=unknown
+    )
 
 
 def bpe(merges=(("t", "h"), ("th", "e"), ("c", "a")), prefix="", **options):
@@ -102,24 +121,42 @@ def bpe(merges=(("t", "h"), ("th", "e"), ("c", "a")), prefix="", **options):
     letters = ["<unk>", "<pad>", "</s>", *sorted(known)]
     if prefix:
         letters += [f"{prefix}{letter}" for letter in letters[3:]]
-    pieces = list(dict.fromkeys([*letters, *(left + right.removeprefix(prefix) for left, right in merges)]))
+    pieces = list(
+        dict.fromkeys([*letters, *(left + right.removeprefix(prefix) for left, right in merges)])
+    )
     ids = {piece: number for number, piece in enumerate(pieces)}
     return models.BPE(ids, list(merges), unk_token="<unk>", **options)
 
 
 def unigram(scheme):
     letters = sorted({c for text in files.corpus() for c in text} - {" "})
-    pieces = [("<unk>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("▁the", -2.0), ("▁", -3.0), *((c, -8.0) for c in letters)]
+    pieces = [
+        ("<unk>", 0.0),
+        ("<pad>", 0.0),
+        ("</s>", 0.0),
+        ("▁the", -2.0),
+        ("▁", -3.0),
+        *((c, -8.0) for c in letters),
+    ]
     space = pre_tokenizers.Metaspace(prepend_scheme=scheme)
     return {"kind": models.Unigram(pieces, 0, False), "pre_tokenizer": space}
 
 
-FLAGS = {"lstrip": False, "rstrip": False, "normalized": True, "single_word": False, "special": False}
+FLAGS = {
+    "lstrip": False,
+    "rstrip": False,
+    "normalized": True,
+    "single_word": False,
+    "special": False,
+}
 
 
 def added_to_bert(folder, **changes):
     size = len(files.wordpiece(folder / "sized").read_text().split())
-    return bert(folder / "bert", added_tokens_decoder={str(size): {"content": "millpond", **FLAGS, **changes}})
+    return bert(
+        folder / "bert",
+        added_tokens_decoder={str(size): {"content": "millpond", **FLAGS, **changes}},
+    )
 
 
 def added_tokens_file(folder):
@@ -128,8 +165,17 @@ def added_tokens_file(folder):
 
 
 def special_tokens_map(folder):
-    entry = {"content": "[unused0]", "lstrip": True, "rstrip": False, "normalized": False, "single_word": False}
-    return write(bert(folder), special_tokens_map={"mask_token": entry, "additional_special_tokens": ["[unused1]"]})
+    entry = {
+        "content": "[unused0]",
+        "lstrip": True,
+        "rstrip": False,
+        "normalized": False,
+        "single_word": False,
+    }
+    return write(
+        bert(folder),
+        special_tokens_map={"mask_token": entry, "additional_special_tokens": ["[unused1]"]},
+    )
 
 
 def dropout(folder):
@@ -158,11 +204,15 @@ FOLDERS = {
     "added": added_to_bert,
     "single word": lambda folder: added_to_bert(folder, single_word=True),
     "strip": lambda folder: added_to_bert(folder, lstrip=True, rstrip=True),
-    "not normalized": lambda folder: added_to_bert(folder, content="Millpond ÜBER", normalized=False),
+    "not normalized": lambda folder: added_to_bert(
+        folder, content="Millpond ÜBER", normalized=False
+    ),
     "map": special_tokens_map,
     "roberta": lambda folder: byte_level(folder, "Roberta"),
     "gpt2": lambda folder: byte_level(folder, "GPT2", add_bos_token=True),
-    "clip": lambda folder: suffixed(folder, "CLIP", "<|endoftext|>", bos_token="<s>", eos_token="</s>"),
+    "clip": lambda folder: suffixed(
+        folder, "CLIP", "<|endoftext|>", bos_token="<s>", eos_token="</s>"
+    ),
     "albert": lambda folder: model(folder, "Albert"),
     "deberta": lambda folder: model(folder, "DebertaV2"),
     "t5 legacy": lambda folder: model(folder, "T5", legacy=True, extra_ids=7),
@@ -170,19 +220,29 @@ FOLDERS = {
         files.sentencepiece_model(folder, "sentencepiece.bpe.model").parent, "XLMRoberta"
     ),
     "llama": lambda folder: model(folder, "Llama"),
-    "llama prefix": lambda folder: model(folder, "Llama", add_prefix_space=False, add_eos_token=True),
-    "words": lambda folder: library(folder, words(), normalizer=normalizers.Lowercase(), pre_tokenizer=CUT()),
+    "llama prefix": lambda folder: model(
+        folder, "Llama", add_prefix_space=False, add_eos_token=True
+    ),
+    "words": lambda folder: library(
+        folder, words(), normalizer=normalizers.Lowercase(), pre_tokenizer=CUT()
+    ),
     **{
         f"unigram {scheme}": lambda folder, scheme=scheme: library(folder, **unigram(scheme))
         for scheme in ("always", "first")
     },
-    "bpe": lambda folder: library(folder, bpe(), pre_tokenizer=CUT(), decoder=decoders.BPEDecoder()),
+    "bpe": lambda folder: library(
+        folder, bpe(), pre_tokenizer=CUT(), decoder=decoders.BPEDecoder()
+    ),
     "bpe continued": lambda folder: library(
-        folder, bpe([("t", "##h"), ("th", "##e")], "##", continuing_subword_prefix="##"), pre_tokenizer=CUT()
+        folder,
+        bpe([("t", "##h"), ("th", "##e")], "##", continuing_subword_prefix="##"),
+        pre_tokenizer=CUT(),
     ),
     "bpe of words": lambda folder: library(folder, bpe(ignore_merges=True), pre_tokenizer=CUT()),
     "special merges": lambda folder: library(
-        folder, bpe([("<", "/"), ("</", "s"), ("</s", ">"), ("</s>", "x"), ("t", "h")]), pre_tokenizer=CUT()
+        folder,
+        bpe([("<", "/"), ("</", "s"), ("</s", ">"), ("</s>", "x"), ("t", "h")]),
+        pre_tokenizer=CUT(),
     ),
     "dropout": dropout,
     "behind special ones": qwen_like,

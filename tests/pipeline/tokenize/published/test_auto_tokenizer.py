@@ -49,7 +49,9 @@ def check(folder, out, theirs, **options):
         assert len(encoding.starts) == len(encoding.ids)
         assert (np.diff(encoding.starts) >= 0).all(), text
         assert ((encoding.starts >= 0) & (encoding.starts < max(len(text), 1))).all(), text
-    plain = [number for number, text in enumerate(TEXTS) if not any(piece in text for piece in special)]
+    plain = [
+        number for number, text in enumerate(TEXTS) if not any(piece in text for piece in special)
+    ]
     assert len(plain) > 30
     expected = theirs(TEXTS, add_special_tokens=False)["input_ids"]
     assert [rows[number].tolist() for number in plain] == [expected[number] for number in plain]
@@ -90,7 +92,9 @@ def test_a_note_names_what_is_left_out(tmp_path):
     (folder / "tokenizer_config.json").unlink()
     write(folder, config={"model_type": "t5"})
     ours = import_tokenizer(folder, tmp_path / "out3")
-    assert [ours.piece(token) for token in ours.vocabulary.sentinels] == [f"<extra_id_{n}>" for n in range(100)]
+    assert [ours.piece(token) for token in ours.vocabulary.sentinels] == [
+        f"<extra_id_{n}>" for n in range(100)
+    ]
     assert any("model_type t5" in note for note in Published.find(tmp_path / "out3").notes)
 
 
@@ -98,7 +102,10 @@ REFUSED = {
     "auto_map": (
         lambda folder: write(
             bert(folder),
-            tokenizer_config={"tokenizer_class": "OwnTokenizer", "auto_map": {"AutoTokenizer": [None, "own.Own"]}},
+            tokenizer_config={
+                "tokenizer_class": "OwnTokenizer",
+                "auto_map": {"AutoTokenizer": [None, "own.Own"]},
+            },
         ),
         "code of its own",
     ),
@@ -106,11 +113,17 @@ REFUSED = {
     "CTRL": (lambda folder: suffixed(folder, "CTRL", "<unk>"), "CTRLTokenizer, which has no form"),
     "unknown is the end": (
         lambda folder: library(
-            folder, words("</s>"), pre_tokenizer=CUT(), config={"unk_token": "</s>", "eos_token": "</s>"}
+            folder,
+            words("</s>"),
+            pre_tokenizer=CUT(),
+            config={"unk_token": "</s>", "eos_token": "</s>"},
         ),
         "which is eos as well",
     ),
-    "empty": (lambda folder: byte_level(folder, "Bert"), "336 of its 336 pieces have other ids in BertTokenizer"),
+    "empty": (
+        lambda folder: byte_level(folder, "Bert"),
+        "336 of its 336 pieces have other ids in BertTokenizer",
+    ),
     "letters": (lambda folder: write(folder, vocab={"a": 0, "b": 1}), "name the class"),
     "nothing": (lambda folder: write(folder, readme={}), "expected tokenizer.json, vocab.txt"),
 }
@@ -127,19 +140,36 @@ def test_what_cannot_be_read_is_refused_by_name(tmp_path, name):
 def test_old_names_of_gpt2_and_a_file_give_what_the_folder_gives(tmp_path):
     """Given `encoder.json` and `vocab.bpe`, GPT2Tokenizer is empty, without an error."""
     files.byte_level(tmp_path / "new")
-    write(tmp_path / "new", tokenizer_config={"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": True})
+    write(
+        tmp_path / "new",
+        tokenizer_config={"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": True},
+    )
     files.byte_level(tmp_path / "old", "encoder.json", "vocab.bpe")
-    write(tmp_path / "old", tokenizer_config={"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": True})
+    write(
+        tmp_path / "old",
+        tokenizer_config={"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": True},
+    )
     expected = import_tokenizer(tmp_path / "new", tmp_path / "a").vocabulary.fingerprint
     for number, source in enumerate(("new/vocab.json", "old", "old/encoder.json")):
         found = import_tokenizer(tmp_path / source, tmp_path / f"b{number}")
         assert found.vocabulary.fingerprint == expected
 
 
-@pytest.mark.parametrize(("family", "name"), [("GPT2", "x.tiktoken"), ("PreTrained", "tokenizer.model")])
+@pytest.mark.parametrize(
+    ("family", "name"), [("GPT2", "x.tiktoken"), ("PreTrained", "tokenizer.model")]
+)
 def test_ranks_are_read_as_the_class_reads_vocabulary_and_merges(tmp_path, family, name):
     """Merging the neighbors of lowest rank until none is left."""
-    ranks = [bytes([byte]) for byte in range(256)] + [b"th", b"the", b" t", b" the", b"ca", b"cat", b" c", b" cat"]
+    ranks = [bytes([byte]) for byte in range(256)] + [
+        b"th",
+        b"the",
+        b" t",
+        b" the",
+        b"ca",
+        b"cat",
+        b" c",
+        b" cat",
+    ]
     lines = [f"{base64.b64encode(token).decode()} {rank}" for rank, token in enumerate(ranks)]
     (tmp_path / name).write_text("\n".join(lines) + "\n")
     kind = "GPT2Tokenizer" if family == "GPT2" else "PreTrainedTokenizerFast"
@@ -155,11 +185,16 @@ def test_ranks_are_read_as_the_class_reads_vocabulary_and_merges(tmp_path, famil
 def test_a_saved_tokenizer_json_has_the_roles_of_its_class(tmp_path, family):
     """cls and sep stand in the class or the template alone."""
     if family == "XLMRoberta":
-        folder = files.directory(files.sentencepiece_model(tmp_path / "x", "sentencepiece.bpe.model").parent, family)
+        folder = files.directory(
+            files.sentencepiece_model(tmp_path / "x", "sentencepiece.bpe.model").parent, family
+        )
     else:
         folder = byte_level(tmp_path / "x", family)
     saved = load(folder)
     saved.backend_tokenizer.save(str(tmp_path / "tokenizer.json"))
     tokenizer = import_tokenizer(tmp_path / "tokenizer.json", tmp_path / "out")
-    roles = {role: getattr(saved, f"{role}_token_id") for role in ("pad", "cls", "sep", "mask", "bos", "eos", "unk")}
+    roles = {
+        role: getattr(saved, f"{role}_token_id")
+        for role in ("pad", "cls", "sep", "mask", "bos", "eos", "unk")
+    }
     assert tokenizer.vocabulary.specials == roles

@@ -7,7 +7,13 @@ import tokenizers
 from transformers import AutoConfig, AutoTokenizer
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.tokenize.published.exporting import END, PAIR, Frame, TextForm, export_tokenizer
+from clozeline.pipeline.tokenize.published.exporting import (
+    END,
+    PAIR,
+    Frame,
+    TextForm,
+    export_tokenizer,
+)
 from clozeline.pipeline.tokenize.published.importing import PROBE_TEXTS, import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, trainable
 from tests.pipeline.tokenize.published import published_files as files
@@ -46,7 +52,9 @@ PUBLISHED_AS = {
 
 
 @pytest.mark.parametrize("model_type", PUBLISHED_AS)
-def test_an_exported_folder_of_a_type_loads_with_the_fast_tokenizer_and_the_same_ids(tmp_path, model_type, monkeypatch):
+def test_an_exported_folder_of_a_type_loads_with_the_fast_tokenizer_and_the_same_ids(
+    tmp_path, model_type, monkeypatch
+):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     (name, options), folder = PUBLISHED_AS[model_type], tmp_path / "t"
     if name == "own":  # the published one is no single tokenizer
@@ -61,10 +69,19 @@ def test_an_exported_folder_of_a_type_loads_with_the_fast_tokenizer_and_the_same
     theirs = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert theirs.is_fast
     assert len(theirs) == ours.vocabulary.size
-    assert {role: getattr(theirs, f"{role}_token_id") for role in ours.vocabulary.specials} == ours.vocabulary.specials
+    assert {
+        role: getattr(theirs, f"{role}_token_id") for role in ours.vocabulary.specials
+    } == ours.vocabulary.specials
     # tokenizers cannot tell the mark of a space from a space, and finds special pieces in text
-    texts = [text for text in (*files.NASTY, *files.corpus()[:9]) if not any(x in text for x in (*files.SPECIALS, "▁"))]
-    equal = [theirs(text, add_special_tokens=False).input_ids == ours.encode([text])[0].ids.tolist() for text in texts]
+    texts = [
+        text
+        for text in (*files.NASTY, *files.corpus()[:9])
+        if not any(x in text for x in (*files.SPECIALS, "▁"))
+    ]
+    equal = [
+        theirs(text, add_special_tokens=False).input_ids == ours.encode([text])[0].ids.tolist()
+        for text in texts
+    ]
     assert len(texts) > 25
     assert not [text for text, same in zip(texts, equal, strict=True) if not same]
     assert all("▁" in text or "<mask>" in text for text in report.differing)
@@ -79,7 +96,10 @@ def test_transformers_loads_every_special_token_and_the_same_ids(tmp_path, name,
     out = tmp_path / "out"
     vocabulary = ours.vocabulary
     assert export_tokenizer(folder, out).texts == 200
-    texts = [*PROBE_TEXTS[::7], *(f"the {ours.piece(token)} cat" for token in vocabulary.specials.values())]
+    texts = [
+        *PROBE_TEXTS[::7],
+        *(f"the {ours.piece(token)} cat" for token in vocabulary.specials.values()),
+    ]
     report = export_tokenizer(folder, out, TextForm(max_length=77), texts=texts)
     theirs = AutoTokenizer.from_pretrained(out)
     assert len(theirs) == vocabulary.size
@@ -87,7 +107,10 @@ def test_transformers_loads_every_special_token_and_the_same_ids(tmp_path, name,
     if not report.published and "mask" in vocabulary.specials:  # it strips the space before it
         before = ours.encode(["the"])[0].ids.tolist()
         mask = vocabulary.specials["mask"]
-        assert theirs(f"the {ours.piece(mask)}", add_special_tokens=False).input_ids == [*before, mask]
+        assert theirs(f"the {ours.piece(mask)}", add_special_tokens=False).input_ids == [
+            *before,
+            mask,
+        ]
     for role in ("pad", "cls", "sep", "mask", "bos", "eos", "unk"):
         assert getattr(theirs, f"{role}_token_id") == vocabulary.specials.get(role)
     for token in (*vocabulary.sentinels, *vocabulary.modes.values()):
@@ -95,9 +118,14 @@ def test_transformers_loads_every_special_token_and_the_same_ids(tmp_path, name,
     for text in ("the cat sat. unaffable", "the cat " * 500):
         found = theirs(text, add_special_tokens=False, verbose=False).input_ids
         assert found == ours.encode([text])[0].ids.tolist()
-    found = [theirs(text, add_special_tokens=False, split_special_tokens=True).input_ids for text in texts]
+    found = [
+        theirs(text, add_special_tokens=False, split_special_tokens=True).input_ids
+        for text in texts
+    ]
     pairs = zip(texts, found, strict=True)
-    assert report.differing == [text for text, ids in pairs if ids != ours.encode([text])[0].ids.tolist()]
+    assert report.differing == [
+        text for text, ids in pairs if ids != ours.encode([text])[0].ids.tolist()
+    ]
 
 
 def test_a_publisher_whose_files_were_damaged_since_is_named(tmp_path):
@@ -121,12 +149,19 @@ def test_frames(tmp_path):
     export_tokenizer(folder, tmp_path / "out", TextForm(type_ids=True))
     assert read().encode("the", "cat").tokens == ["[CLS]", "the", "[SEP]", "cat", "[SEP]"]
     assert read().encode("the", "cat").type_ids == [0, 0, 0, 1, 1]
-    assert "token_type_ids" in json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())["model_input_names"]
+    assert (
+        "token_type_ids"
+        in json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())["model_input_names"]
+    )
     export_tokenizer(folder, tmp_path / "out", TextForm(frame=END))
     assert read().encode("the").tokens == ["the", "</s>"]
     export_tokenizer(folder, tmp_path / "out", TextForm(frame=Frame()))
     assert read().encode("the").tokens == ["[CLS]", "the", "[SEP]"], "the template of its publisher"
-    export_tokenizer(folder, tmp_path / "out", TextForm(frame=Frame(("cls",), ("sep", "sep"), ("sep",))))
+    export_tokenizer(
+        folder, tmp_path / "out", TextForm(frame=Frame(("cls",), ("sep", "sep"), ("sep",)))
+    )
     assert read().encode("the", "cat").tokens == ["[CLS]", "the", "[SEP]", "[SEP]", "cat", "[SEP]"]
-    with pytest.raises(ConfigurationError, match=r"the special tokens around exported rows needs .*'cls'"):
+    with pytest.raises(
+        ConfigurationError, match=r"the special tokens around exported rows needs .*'cls'"
+    ):
         export_tokenizer(folders("json", tmp_path / "j"), tmp_path / "out", TextForm(frame=PAIR))

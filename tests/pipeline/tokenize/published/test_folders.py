@@ -4,11 +4,20 @@ from pathlib import Path
 
 import pytest
 from transformers import TokenizersBackend
-from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES, tokenizer_class_from_name
+from transformers.models.auto.tokenization_auto import (
+    TOKENIZER_MAPPING_NAMES,
+    tokenizer_class_from_name,
+)
 
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.published import folders
-from clozeline.pipeline.tokenize.published.folders import SOURCE, copy_source_files, end_ids, kept_files, own_tokenizer
+from clozeline.pipeline.tokenize.published.folders import (
+    SOURCE,
+    copy_source_files,
+    end_ids,
+    kept_files,
+    own_tokenizer,
+)
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers.character import Character
@@ -51,7 +60,9 @@ def test_a_run_leads_to_the_tokenizer_of_its_shards(tmp_path, listed):
     (run / "checkpoints").mkdir(parents=True)
     shards = f"[{sets / 'train'}]" if listed else str(sets / "train" / "manifest.json")
     (run / "config.yaml").write_text(f"data: {{shards: {shards}}}\n", encoding="utf-8")
-    assert own_tokenizer(run).files[0].parent == tmp_path / "sets" / "out" / "tokenizer" / "tokenizer"
+    assert (
+        own_tokenizer(run).files[0].parent == tmp_path / "sets" / "out" / "tokenizer" / "tokenizer"
+    )
     damaged = r"(?s)config\.yaml: is damaged .*; give the folder of its tokenizer"
     for content, error, message in (
         (b"data: {}\n", ConfigurationError, "names no shards"),
@@ -71,14 +82,23 @@ def test_importing_ours_is_a_copy_to_which_an_imported_one_adds_tokens(ours, tmp
         assert (tmp_path / "copy" / path.relative_to(ours)).read_bytes() == path.read_bytes()
     assert copied.vocabulary.folder == tmp_path / "copy"
     size = copied.vocabulary.size
-    assert import_tokenizer(ours, tmp_path / "other", add=["bos"]).vocabulary.specials["bos"] == size
-    again = import_tokenizer(tmp_path / "other", tmp_path / "third", specials={"eos": "[SEP]"}, pad_by_eos=True)
+    assert (
+        import_tokenizer(ours, tmp_path / "other", add=["bos"]).vocabulary.specials["bos"] == size
+    )
+    again = import_tokenizer(
+        tmp_path / "other", tmp_path / "third", specials={"eos": "[SEP]"}, pad_by_eos=True
+    )
     assert again.vocabulary.specials == {**copied.vocabulary.specials, "bos": size, "eos": 3}
     with pytest.raises(ConfigurationError, match="takes no tokenizer_class"):
         import_tokenizer(ours, tmp_path / "fourth", tokenizer_class="BertTokenizer")
     folder = tmp_path / "trained"
-    save_tokenizer(Character.train(["the cat"], Character.Options(size=500), folder), "character", folder)
-    assert import_tokenizer(folder, tmp_path / "fifth", pad_by_eos=True).vocabulary.specials["pad"] == 0
+    save_tokenizer(
+        Character.train(["the cat"], Character.Options(size=500), folder), "character", folder
+    )
+    assert (
+        import_tokenizer(folder, tmp_path / "fifth", pad_by_eos=True).vocabulary.specials["pad"]
+        == 0
+    )
     with pytest.raises(ConfigurationError, match="takes no add"):
         import_tokenizer(folder, tmp_path / "sixth", add=["bos"])
 
@@ -94,7 +114,13 @@ def test_files_of_every_tokenizer_class_are_kept(tmp_path):
     classes = [one for one in found if isinstance(one, type) and issubclass(one, TokenizersBackend)]
     names = {name for one in classes for name in (one.vocab_files_names or {}).values()}
     names |= {"additional_chat_templates/rag.jinja", "generation_config.json", "config.json"}
-    left = {"model.safetensors", "pytorch_model.bin", "tokenization_own.py", "preprocessor_config.json", "README.md"}
+    left = {
+        "model.safetensors",
+        "pytorch_model.bin",
+        "tokenization_own.py",
+        "preprocessor_config.json",
+        "README.md",
+    }
     for name in (*names, *left):
         (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "in" / name).write_text(name)
@@ -136,7 +162,9 @@ def test_a_file_that_is_no_tokenizer_by_its_size_is_refused(tmp_path, monkeypatc
 )
 def test_ids_that_end_a_text(tmp_path, stated, ids):
     (tmp_path / SOURCE).mkdir()
-    (tmp_path / SOURCE / "generation_config.json").write_text(f'{{"eos_token_id": {stated}}}', encoding="utf-8")
+    (tmp_path / SOURCE / "generation_config.json").write_text(
+        f'{{"eos_token_id": {stated}}}', encoding="utf-8"
+    )
     assert end_ids(None, [7]) == {7}
     if ids is not None:
         assert end_ids(tmp_path, [7]) == ids

@@ -38,7 +38,10 @@ def sources(folder):
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory):
     folder = tmp_path_factory.mktemp("imported")
-    return {name: (path, import_tokenizer(path, folder / f"{name} out")) for name, path in sources(folder).items()}
+    return {
+        name: (path, import_tokenizer(path, folder / f"{name} out"))
+        for name, path in sources(folder).items()
+    }
 
 
 def test_roles_are_found(imported):
@@ -57,21 +60,34 @@ def test_a_user_defined_piece_with_a_role_is_not_found_in_text(tmp_path):
     marks = ids(tokenizer, ["a<mask>b (x) c"])[0]
     assert mask not in marks
     assert tokenizer.piece(mask) == "<mask>"
-    assert "(x)" in [tokenizer.piece(token) for token in marks], "other user-defined pieces are the owner's"
+    assert "(x)" in [tokenizer.piece(token) for token in marks], (
+        "other user-defined pieces are the owner's"
+    )
 
 
 def test_roles_sentinels_and_added_pieces(tmp_path):
     path = files.wordpiece(tmp_path)
     tokenizer = import_tokenizer(
-        path, tmp_path / "a", specials={"bos": "[CLS]"}, sentinels="[unused{}]", add=["eos", "modes"]
+        path,
+        tmp_path / "a",
+        specials={"bos": "[CLS]"},
+        sentinels="[unused{}]",
+        add=["eos", "modes"],
     )
     size = len(path.read_text().split())
     assert tokenizer.vocabulary.sentinels == (1, 2)
     assert tokenizer.vocabulary.specials["bos"] == 4
     assert tokenizer.vocabulary.specials["eos"] == size
     assert tokenizer.vocabulary.modes == {"R": size + 1, "S": size + 2, "X": size + 3}
-    assert json.loads((tmp_path / "a" / "published.json").read_text())["added"] == ["</s>", "<R>", "<S>", "<X>"]
-    assert len(import_tokenizer(path, tmp_path / "b", add=["sentinels"]).vocabulary.sentinels) == 128
+    assert json.loads((tmp_path / "a" / "published.json").read_text())["added"] == [
+        "</s>",
+        "<R>",
+        "<S>",
+        "<X>",
+    ]
+    assert (
+        len(import_tokenizer(path, tmp_path / "b", add=["sentinels"]).vocabulary.sentinels) == 128
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,14 +142,27 @@ def with_far_id(folder, name):
 
 
 @pytest.mark.parametrize(
-    "name", ["tokenizer.json", "tokenizer.json model", "vocab.json", "added_tokens.json", "tokenizer_config.json"]
+    "name",
+    [
+        "tokenizer.json",
+        "tokenizer.json model",
+        "vocab.json",
+        "added_tokens.json",
+        "tokenizer_config.json",
+    ],
 )
-def test_an_id_far_above_the_number_of_pieces_is_refused_before_a_library_makes_room(tmp_path, name):
+def test_an_id_far_above_the_number_of_pieces_is_refused_before_a_library_makes_room(
+    tmp_path, name
+):
     """A file of 8 kB would take 4 GB: a list with a place for each id below the largest."""
-    pieces = {piece: token for token, piece in enumerate(["<unk>", "<pad>", "</s>", "t", "h", "th"])}
+    pieces = {
+        piece: token for token, piece in enumerate(["<unk>", "<pad>", "</s>", "t", "h", "th"])
+    }
     library(tmp_path / "source", models.BPE(vocab=pieces, merges=[("t", "h")], unk_token="<unk>"))
     with_far_id(tmp_path / "source", name)
-    with pytest.raises(ConfigurationError, match="the id 4,000,000,000 is far above its number of pieces"):
+    with pytest.raises(
+        ConfigurationError, match="the id 4,000,000,000 is far above its number of pieces"
+    ):
         import_tokenizer(tmp_path / "source", tmp_path / "out")
 
 
@@ -141,7 +170,9 @@ def test_ranks_far_above_their_number_are_refused(tmp_path):
     lines = [f"{base64.b64encode(bytes([byte])).decode()} {byte}" for byte in range(256)]
     (tmp_path / "far.tiktoken").write_text("\n".join([*lines, f"YWI= {FAR}", ""]))
     with pytest.raises(ConfigurationError, match="the id 4,000,000,000 is far above"):
-        import_tokenizer(tmp_path / "far.tiktoken", tmp_path / "out", tokenizer_class="PreTrainedTokenizerFast")
+        import_tokenizer(
+            tmp_path / "far.tiktoken", tmp_path / "out", tokenizer_class="PreTrainedTokenizerFast"
+        )
 
 
 def test_an_added_token_whose_id_is_taken_is_refused(tmp_path):
@@ -178,19 +209,26 @@ def test_errors_name_the_file_that_was_given(imported, tmp_path, name, damage):
     for file in sorted(filter(Path.is_file, given.rglob("*"))):
         whole = file.read_bytes()
         file.write_bytes(DAMAGE[damage](whole))
-        said = message(lambda: import_tokenizer(given if name == "ours" else given / source.name, tmp_path / "copy"))
+        said = message(
+            lambda: import_tokenizer(
+                given if name == "ours" else given / source.name, tmp_path / "copy"
+            )
+        )
         assert not said or (str(given) in said and str(tmp_path / "copy") not in said)
         file.write_bytes(whole)
 
 
 @pytest.mark.parametrize(
-    ("pad_id", "pad"), [("own", "<|pad|>"), (0, None), (-1, None), (10**6, None), (None, None), ([3], None)]
+    ("pad_id", "pad"),
+    [("own", "<|pad|>"), (0, None), (-1, None), (10**6, None), (None, None), ([3], None)],
 )
 def test_the_pad_is_that_of_the_model_where_it_stands_for_no_text(tmp_path, pad_id, pad):
     """And the tokenizer names none itself."""
     size = len(json.loads(files.byte_level(tmp_path).read_text())) + 1
     files.directory(tmp_path, "GPT2", {"additional_special_tokens": ["<|pad|>"]})
-    (tmp_path / "config.json").write_text(json.dumps({"pad_token_id": size - 1 if pad_id == "own" else pad_id}))
+    (tmp_path / "config.json").write_text(
+        json.dumps({"pad_token_id": size - 1 if pad_id == "own" else pad_id})
+    )
     tokenizer = import_tokenizer(tmp_path, tmp_path / "out")
     assert tokenizer.vocabulary.specials.get("pad") == (None if pad is None else size - 1)
     files.wordpiece(tmp_path / "wp")
@@ -201,9 +239,13 @@ def test_the_pad_is_that_of_the_model_where_it_stands_for_no_text(tmp_path, pad_
 def _word_level(folder, unknown, **roles):
     """A published model of words that writes `unknown` for the others, and names the roles of its pieces."""
     pieces = ["<pad>", "<eos>", "<mask>", "<unk>", "the", "cat"]
-    kind = models.WordLevel({piece: number for number, piece in enumerate(pieces)}, unk_token=unknown)
+    kind = models.WordLevel(
+        {piece: number for number, piece in enumerate(pieces)}, unk_token=unknown
+    )
     named = {f"{role}_token": piece for role, piece in roles.items()}
-    return library(folder, kind, specials=pieces[:4], config=named, pre_tokenizer=pre_tokenizers.Whitespace())
+    return library(
+        folder, kind, specials=pieces[:4], config=named, pre_tokenizer=pre_tokenizers.Whitespace()
+    )
 
 
 @pytest.mark.parametrize("role", ["eos", "pad", "mask", "bos"])
@@ -223,9 +265,14 @@ def test_a_byte_level_tokenizer_may_share_its_unknown_token_if_it_has_every_byte
     """GPT-2 names <|endoftext|> for everything; without the piece of one byte it would write it inside texts."""
     end = "<|endoftext|>"
     letters = sorted({*pre_tokenizers.ByteLevel.alphabet()} - {lost})
-    kind = models.BPE({piece: number for number, piece in enumerate([*letters, end])}, [], unk_token=end)
+    kind = models.BPE(
+        {piece: number for number, piece in enumerate([*letters, end])}, [], unk_token=end
+    )
     config = {f"{role}_token": end for role in ("unk", "bos", "eos")}
-    parts = {"pre_tokenizer": pre_tokenizers.ByteLevel(add_prefix_space=False), "decoder": decoders.ByteLevel()}
+    parts = {
+        "pre_tokenizer": pre_tokenizers.ByteLevel(add_prefix_space=False),
+        "decoder": decoders.ByteLevel(),
+    }
     folder = library(tmp_path / "in", kind, specials=[end], config=config, **parts)
     if lost:
         with pytest.raises(ConfigurationError, match="endoftext"):

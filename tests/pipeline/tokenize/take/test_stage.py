@@ -16,7 +16,11 @@ from clozeline.pipeline.tokenize.take.stage import find_missing_roles, users_of
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, vocabulary_of
 from clozeline.pipeline.tokenize.tokenizers._pieces import foreseen_vocabulary, special_pieces
 from tests.pipeline.miniature import write_corpus, write_recipe
-from tests.pipeline.tokenize.published.published_files import LIKE_T5, byte_level, sentencepiece_model
+from tests.pipeline.tokenize.published.published_files import (
+    LIKE_T5,
+    byte_level,
+    sentencepiece_model,
+)
 
 
 def recipe(tmp_path, tokenizer, objective="masked_lm"):
@@ -38,23 +42,49 @@ def test_a_recipe_runs_with_a_published_tokenizer(tmp_path, capsys, caplog):
     file = recipe(tmp_path, f"{{path: {path}, add: true}}")
     assert main(["--config", str(file)]) == 0
     added = f"<pad> {size}, <cls> {size + 1}, <sep> {size + 2}, <mask> {size + 3}"
-    assert f"added after the vocabulary of vocab.json: {added}" in caplog.text + capsys.readouterr().err
+    assert (
+        f"added after the vocabulary of vocab.json: {added}"
+        in caplog.text + capsys.readouterr().err
+    )
     examples = open_shards(tmp_path / "out" / "corrupt" / "masked_lm" / "train")
     facts = examples.manifest.tokenizer
     assert (facts.name, facts.vocab_size) == ("tokenizer_json", size + 4)
     end = dict.fromkeys(("bos", "eos", "unk"), size - 1)  # the roles that GPT2Tokenizer gives
-    assert facts.special_ids == {"pad": size, "cls": size + 1, "sep": size + 2, "mask": size + 3, **end}
-    assert vocabulary_of(examples.path, facts.fingerprint).folder == tmp_path / "out" / "tokenizer" / "tokenizer"
-    assert load_tokenizer(tmp_path / "out" / "tokenizer" / "tokenizer").vocabulary.fingerprint == facts.fingerprint
+    assert facts.special_ids == {
+        "pad": size,
+        "cls": size + 1,
+        "sep": size + 2,
+        "mask": size + 3,
+        **end,
+    }
+    assert (
+        vocabulary_of(examples.path, facts.fingerprint).folder
+        == tmp_path / "out" / "tokenizer" / "tokenizer"
+    )
+    assert (
+        load_tokenizer(tmp_path / "out" / "tokenizer" / "tokenizer").vocabulary.fingerprint
+        == facts.fingerprint
+    )
     report = json.loads((tmp_path / "out" / "tokenizer" / "report.json").read_text())
-    assert report["counts"]["added"] == {"<pad>": size, "<cls>": size + 1, "<sep>": size + 2, "<mask>": size + 3}
-    written = (tmp_path / "out" / "corrupt" / "masked_lm" / "train" / "manifest.json").stat().st_mtime_ns
+    assert report["counts"]["added"] == {
+        "<pad>": size,
+        "<cls>": size + 1,
+        "<sep>": size + 2,
+        "<mask>": size + 3,
+    }
+    written = (
+        (tmp_path / "out" / "corrupt" / "masked_lm" / "train" / "manifest.json").stat().st_mtime_ns
+    )
     assert main(["--config", str(file)]) == 0, "all is done"
-    assert (tmp_path / "out" / "corrupt" / "masked_lm" / "train" / "manifest.json").stat().st_mtime_ns == written
+    assert (
+        tmp_path / "out" / "corrupt" / "masked_lm" / "train" / "manifest.json"
+    ).stat().st_mtime_ns == written
     (path.parent / "chat_template.jinja").write_text("{{ messages }}", encoding="utf-8")
     assert main(["--config", str(file)]) == 0
     kept = tmp_path / "out" / "tokenizer" / "tokenizer" / "source" / "chat_template.jinja"
-    assert kept.read_text(encoding="utf-8") == "{{ messages }}", "a changed file of the publisher is taken anew"
+    assert kept.read_text(encoding="utf-8") == "{{ messages }}", (
+        "a changed file of the publisher is taken anew"
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,20 +112,30 @@ def test_without_a_pad_rows_are_filled_up_with_the_end_token(tmp_path, caplog, i
         path = tmp_path / "model"
     assert main(["--config", str(recipe(tmp_path, f"{{path: {path}}}", "causal_lm"))]) == 0
     facts = facts_of(tmp_path, "causal_lm")
-    assert (facts.vocab_size, facts.special_ids) == (size, dict.fromkeys(("bos", "eos", "pad", "unk"), size - 1))
+    assert (facts.vocab_size, facts.special_ids) == (
+        size,
+        dict.fromkeys(("bos", "eos", "pad", "unk"), size - 1),
+    )
     assert "no pad token: rows are filled up with <|endoftext|>" in caplog.text
 
 
 def test_roles_are_checked_when_the_recipe_is_read():
-    with pytest.raises(ConfigurationError, match="expected roles among pad cls sep mask bos eos unk, got maks"):
+    with pytest.raises(
+        ConfigurationError, match="expected roles among pad cls sep mask bos eos unk, got maks"
+    ):
         validate(TokenizerConfig, {"path": "x", "specials": {"maks": "x"}}, "recipe")
-    assert validate(TokenizerConfig, {"path": "x", "sentinels": "[unused{}]"}, "recipe").sentinels == "[unused{}]"
+    assert (
+        validate(TokenizerConfig, {"path": "x", "sentinels": "[unused{}]"}, "recipe").sentinels
+        == "[unused{}]"
+    )
 
 
 def test_a_bare_file_is_read_by_the_class_that_the_recipe_names(tmp_path, capsys):
     path = sentencepiece_model(tmp_path / "bare", **LIKE_T5)
     assert main(["--config", str(recipe(tmp_path, f"{{path: {path}}}"))]) == 64
-    assert "name the class by tokenizer.tokenizer_class" in " ".join(capsys.readouterr().err.split())
+    assert "name the class by tokenizer.tokenizer_class" in " ".join(
+        capsys.readouterr().err.split()
+    )
     file = recipe(tmp_path, f"{{path: {path}, tokenizer_class: T5Tokenizer, add: true}}")
     assert main(["--config", str(file)]) == 0
     facts = facts_of(tmp_path)
@@ -116,20 +156,36 @@ def rows(entry):
         (rows({"name": "masked_lm", "max_length": 64}), {"eos"}, ["pad", "cls", "sep", "mask"]),
         (rows({"name": "masked_lm", "max_length": 64}), {"pad", "cls", "sep", "mask"}, []),
         (rows({"name": "span_corruption", "input_length": 64}), {"pad"}, ["eos", "sentinels"]),
-        (rows({"name": "span_corruption", "input_length": 64, "mode": "R"}), {"pad", "eos"}, ["sentinels", "modes"]),
+        (
+            rows({"name": "span_corruption", "input_length": 64, "mode": "R"}),
+            {"pad", "eos"},
+            ["sentinels", "modes"],
+        ),
         ({"group": {}, "encode": {}}, {"eos"}, ["pad"]),
         ({"encode": {}}, {"eos"}, []),
-        ({"tasks": {"reader": {"name": "glue", "task": "sst2"}, "frame": "roberta"}}, {"mask"}, ["pad", "cls", "sep"]),
+        (
+            {"tasks": {"reader": {"name": "glue", "task": "sst2"}, "frame": "roberta"}},
+            {"mask"},
+            ["pad", "cls", "sep"],
+        ),
     ],
 )
 def test_rows_need_what_they_refuse_to_be_without(stages, has, needed):
-    poor = replace(WHOLE, specials={name: WHOLE.specials[name] for name in has}, sentinels=(), modes={})
+    poor = replace(
+        WHOLE, specials={name: WHOLE.specials[name] for name in has}, sentinels=(), modes={}
+    )
     recipe = validate(Recipe, {"corpus": "c", **stages}, "recipe")
     assert list(find_missing_roles(users_of(recipe), poor)) == needed
 
 
 def test_more_sentinels_than_can_be_added_are_refused_by_that_reason():
     """Not by another token of the objective, which adding would give."""
-    recipe = validate(Recipe, {"corpus": "c", **rows({"name": "span_corruption", "input_length": 4096})}, "recipe")
+    recipe = validate(
+        Recipe, {"corpus": "c", **rows({"name": "span_corruption", "input_length": 4096})}, "recipe"
+    )
     with pytest.raises(ConfigurationError, match=r"needs .* sentinels"):
-        list(find_missing_roles(users_of(recipe), replace(WHOLE, specials={}, sentinels=(), modes={})))
+        list(
+            find_missing_roles(
+                users_of(recipe), replace(WHOLE, specials={}, sentinels=(), modes={})
+            )
+        )

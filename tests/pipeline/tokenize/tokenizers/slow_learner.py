@@ -25,7 +25,13 @@ def slow_learner(words, room, fewest, join, banned=(), letters=None):
         most = max(counts[pair] for pair in able)
         tied = [pair for pair in able if counts[pair] == most]
         names = [*(letters or ()), *(join(*pair) for pair in merges)]
-        merges.append(list(tied[0] if letters is None else min(tied, key=lambda pair: [*map(names.index, pair)])))
+        merges.append(
+            list(
+                tied[0]
+                if letters is None
+                else min(tied, key=lambda pair: [*map(names.index, pair)])
+            )
+        )
         words = [slow_merge(word, merges[-1], join) for word in words]
     return merges
 

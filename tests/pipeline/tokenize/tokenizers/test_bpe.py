@@ -47,7 +47,9 @@ def test_pieces_and_ids_are_those_of_the_slow_learner(texts, room, fewest):
     words = [word for word in words if set(word) <= set(letters)]
     merges = slow_learner(words, room - len(letters), fewest, operator.add, reserved)
     with tempfile.TemporaryDirectory() as folder:
-        model = Bpe.train(texts, Bpe.Options(size=first + room, reserved=0, min_frequency=fewest), Path(folder))
+        model = Bpe.train(
+            texts, Bpe.Options(size=first + room, reserved=0, min_frequency=fewest), Path(folder)
+        )
     wanted = list(dict.fromkeys([*letters, *map("".join, merges)]))
     assert [model.piece(token) for token in range(first, model.vocabulary.size)] == wanted
     for text, encoding in zip(texts, model.encode(texts), strict=True):

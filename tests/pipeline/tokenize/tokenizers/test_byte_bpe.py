@@ -83,7 +83,18 @@ FRAGMENTS += [
     "\u2003",
     "z" * 99,
 ]
-FRAGMENTS += ["\u0301", "\u0308", "\u200d", "\u200b", "\u0600", "\ufe70", "\x00", "\x0b", "\x85", "\x1c"]
+FRAGMENTS += [
+    "\u0301",
+    "\u0308",
+    "\u200d",
+    "\u200b",
+    "\u0600",
+    "\ufe70",
+    "\x00",
+    "\x0b",
+    "\x85",
+    "\x1c",
+]
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -93,7 +104,11 @@ LLAMA3 = (
 def byte_level(splitter=None, normalizer=None, added=()):
     model = Tokenizer(models.BPE())
     level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=splitter is None)
-    split = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(splitter), "isolated"), level]) if splitter else level
+    split = (
+        pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(splitter), "isolated"), level])
+        if splitter
+        else level
+    )
     model.normalizer = normalizer
     model.pre_tokenizer = split
     alphabet = pre_tokenizers.ByteLevel.alphabet()
@@ -133,8 +148,12 @@ def test_ids_and_offsets_are_those_of_the_complete_text(name, text):
     (found,) = ours.encode([text])
     expected = library.encode(text, add_special_tokens=False)
     assert found.ids.tolist() == expected.ids
-    if not {"\x00", "\x0b", "\x85", "\x1c"} & {*text}:  # some normalizers lose track of characters they delete
-        assert list(zip(found.starts.tolist(), found.ends.tolist(), strict=True)) == expected.offsets
+    if not {"\x00", "\x0b", "\x85", "\x1c"} & {
+        *text
+    }:  # some normalizers lose track of characters they delete
+        assert (
+            list(zip(found.starts.tolist(), found.ends.tolist(), strict=True)) == expected.offsets
+        )
 
 
 @pytest.mark.parametrize("before", ["", "é low. ", "12"])
@@ -144,9 +163,14 @@ def test_a_word_that_is_longer_than_is_encoded_at_once_is_cut_from_its_beginning
     parts = [before, word[:LIMIT], word[LIMIT:], " lower"]
     if before.endswith(" "):
         parts = [before[:-1], " " + word[: LIMIT - 1], word[LIMIT - 1 :], " lower"]
-    wanted = [token for part in parts for token in library.encode(part, add_special_tokens=False).ids]
+    wanted = [
+        token for part in parts for token in library.encode(part, add_special_tokens=False).ids
+    ]
     assert ours.encode([before + word + " lower"])[0].ids.tolist() == wanted
-    assert before.endswith(" ") or wanted != library.encode(before + word + " lower", add_special_tokens=False).ids
+    assert (
+        before.endswith(" ")
+        or wanted != library.encode(before + word + " lower", add_special_tokens=False).ids
+    )
 
 
 def test_a_file_with_a_gap_in_its_ids_is_named(tmp_path):
@@ -155,5 +179,8 @@ def test_a_file_with_a_gap_in_its_ids_is_named(tmp_path):
     name, last = max(plain["model"]["vocab"].items(), key=lambda item: item[1])
     plain["model"]["vocab"][name] = last + 1
     (tmp_path / "tokenizer.json").write_text(json.dumps(plain), encoding="utf-8")
-    with pytest.raises(IntegrityError, match=r"tokenizer\.json: .*expected the ids 0 .. \d+ without holes.*; copy it"):
+    with pytest.raises(
+        IntegrityError,
+        match=r"tokenizer\.json: .*expected the ids 0 .. \d+ without holes.*; copy it",
+    ):
         ByteBpe.load(tmp_path)

@@ -28,7 +28,9 @@ def test_slices_join_to_the_text_and_fall_before_white_space_where_they_can(text
     assert all(len(one) <= limit for one in slices)
     for one, after in pairwise(slices):
         assert after
-        if any(one[place].isspace() and one[:place].strip() for place in range(limit // 2, len(one))):
+        if any(
+            one[place].isspace() and one[:place].strip() for place in range(limit // 2, len(one))
+        ):
             assert (one[-1].isspace(), after[0].isspace()) == (False, True)
 
 
@@ -53,7 +55,10 @@ def test_lost_or_added_text_is_noticed(tokens, held):
     first = len(special_pieces(2))
     good = np.array([first + 97])
     bad = np.array([first + 97 + token for token in tokens], np.int64)
-    with pytest.raises(IntegrityError, match=rf"text 1 of a batch has 3 bytes, its tokens stand for {held}; .*'abc'"):
+    with pytest.raises(
+        IntegrityError,
+        match=rf"text 1 of a batch has 3 bytes, its tokens stand for {held}; .*'abc'",
+    ):
         pieces.encodings(["a", "abc", "a"], [good, bad, good])
     with pytest.raises(IntegrityError, match="lost or added text"):
         pieces.encodings(["<pad>"], [np.array([0])])
@@ -61,14 +66,51 @@ def test_lost_or_added_text_is_noticed(tokens, held):
 
 
 def test_pieces_of_some_bytes_of_a_character_open_a_word_where_most_letters_do():
-    starts = {"中": 2, "ก": 2, "अ": 2, "\U00020000": 2, "\U00020001": 3, "\U0001f600": 2, "é": 1, "한": 2}
+    starts = {
+        "中": 2,
+        "ก": 2,
+        "अ": 2,
+        "\U00020000": 2,
+        "\U00020001": 3,
+        "\U0001f600": 2,
+        "é": 1,
+        "한": 2,
+    }
     bytes_ = [letter.encode()[:size] for letter, size in starts.items()]
-    pieces = PieceTable([*bytes_, b"\x80\xad", b"\xb8\xad a"], [str(number) for number in range(len(starts) + 2)])
-    assert pieces.word_starts().tolist() == [True, True, False, True, True, False, False, False, False, False]
+    pieces = PieceTable(
+        [*bytes_, b"\x80\xad", b"\xb8\xad a"], [str(number) for number in range(len(starts) + 2)]
+    )
+    assert pieces.word_starts().tolist() == [
+        True,
+        True,
+        False,
+        True,
+        True,
+        False,
+        False,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_word_ends_and_fingerprints():
-    words = {"\n": True, " \n": True, "\n ": False, " ": False, "x": False, "x\t": True, "\u3000": True, "é": False}
-    pieces = PieceTable([*map(str.encode, words), b"\xa0", b"\n\xc2", None], [*words, "a", "b", "c"])
+    words = {
+        "\n": True,
+        " \n": True,
+        "\n ": False,
+        " ": False,
+        "x": False,
+        "x\t": True,
+        "\u3000": True,
+        "é": False,
+    }
+    pieces = PieceTable(
+        [*map(str.encode, words), b"\xa0", b"\n\xc2", None], [*words, "a", "b", "c"]
+    )
     assert pieces.word_ends().tolist() == [*words.values(), False, False, False]
-    assert fingerprint({"a": 1, "b": [2]}) == fingerprint({"b": [2], "a": 1}) != fingerprint({"a": 1, "b": [3]})
+    assert (
+        fingerprint({"a": 1, "b": [2]})
+        == fingerprint({"b": [2], "a": 1})
+        != fingerprint({"a": 1, "b": [3]})
+    )

@@ -21,12 +21,18 @@ def test_ids_are_those_of_sentencepiece(tmp_path, kind):
     converted = tokenizer.to_tokenizers()
     # known to differ: literal special pieces and space marks
     left_out = [SPACE, *special_pieces(16)]
-    same = [text for text in (*NASTY, *texts, "a\nb\n\n the  cat\n") if not any(map(text.__contains__, left_out))]
+    same = [
+        text
+        for text in (*NASTY, *texts, "a\nb\n\n the  cat\n")
+        if not any(map(text.__contains__, left_out))
+    ]
     assert len(same) > 100
     ids = [encoding.ids.tolist() for encoding in tokenizer.encode(same)]
     assert [library.encode(text) for text in same] == ids
     assert [converted.encode(text, add_special_tokens=False).ids for text in same] == ids
-    assert [library.decode(each) for each in ids] == [converted.decode(each) for each in ids] == same
+    assert (
+        [library.decode(each) for each in ids] == [converted.decode(each) for each in ids] == same
+    )
     # the mark of a space goes through its bytes, and a newline is a piece
     marked = tokenizer.encode(["a\u2581 b\n"])[0].ids.tolist()
     assert [tokenizer.piece(token) for token in marked][-6:-3] == ["<0xE2>", "<0x96>", "<0x81>"]

@@ -69,7 +69,9 @@ RESERVED = [
 
 # GPT-2's table: printable Latin-1 is itself, the other bytes are characters from U+0100 on.
 OTHERS = [*range(33), *range(127, 161), 173]
-BYTES = {chr(byte): byte for byte in range(256) if byte not in OTHERS} | {chr(256 + i): b for i, b in enumerate(OTHERS)}
+BYTES = {chr(byte): byte for byte in range(256) if byte not in OTHERS} | {
+    chr(256 + i): b for i, b in enumerate(OTHERS)
+}
 
 NASTY = [
     "",
@@ -125,7 +127,9 @@ def corpus():
     """Texts that hold every reserved piece, often: training must not learn from that how to write one."""
     draw = random.Random(3)
     return [
-        " ".join(draw.choices(WORDS, k=60)) + ".\n\n" + " ".join(draw.choices([*RESERVED, *WORDS], k=40))
+        " ".join(draw.choices(WORDS, k=60))
+        + ".\n\n"
+        + " ".join(draw.choices([*RESERVED, *WORDS], k=40))
         for _ in range(120)
     ]
 
@@ -162,7 +166,9 @@ def check(tokenizer, texts):
         owners = [place for place, character in enumerate(text) for _ in character.encode()]
         position = 0
         ends = encoding.ends
-        for number, (token, start) in enumerate(zip(encoding.ids.tolist(), encoding.starts.tolist(), strict=True)):
+        for number, (token, start) in enumerate(
+            zip(encoding.ids.tolist(), encoding.starts.tolist(), strict=True)
+        ):
             assert start == owners[position]
             position += len(_piece_bytes(tokenizer, token))
             assert ends is None or ends[number] == owners[position - 1] + 1
@@ -186,7 +192,11 @@ def _piece_bytes(tokenizer, token):
     if type(tokenizer).__name__ == "Character":
         return bytes([int(name[3:5], 16)]) if re.fullmatch("<0x..>", name) else name.encode()
     if tokenizer.FILE == "spiece.model":
-        return bytes([int(name[3:5], 16)]) if re.fullmatch("<0x..>", name) else name.replace("\u2581", " ").encode()
+        return (
+            bytes([int(name[3:5], 16)])
+            if re.fullmatch("<0x..>", name)
+            else name.replace("\u2581", " ").encode()
+        )
     return bytes(BYTES[character] for character in name)
 
 
@@ -197,7 +207,9 @@ def test_nasty_texts_come_back_and_never_become_special(tokenizer):
 
 
 ANY = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=80)
-PARTS = st.lists(st.sampled_from([*RESERVED, " ", "\n", "a", "<", ">", "\u2581", "é"]), max_size=12).map("".join)
+PARTS = st.lists(
+    st.sampled_from([*RESERVED, " ", "\n", "a", "<", ">", "\u2581", "é"]), max_size=12
+).map("".join)
 
 
 @settings(max_examples=250, deadline=None)
@@ -214,8 +226,12 @@ def test_long_texts_are_cut_without_a_trace_in_their_tokens(tokenizer):
     join_pieces = np.concatenate([encoding.ids for encoding in tokenizer.encode(short)])
     whole = tokenizer.encode([text])[0].ids
     # White space at the cuts may be split otherwise; words never are.
-    seen = {i for i in {*whole.tolist(), *join_pieces.tolist()} if tokenizer.decode_part([i]).strip()}
-    visible = [[tokenizer.piece(i) for i in ids.tolist() if i in seen] for ids in (whole, join_pieces)]
+    seen = {
+        i for i in {*whole.tolist(), *join_pieces.tolist()} if tokenizer.decode_part([i]).strip()
+    }
+    visible = [
+        [tokenizer.piece(i) for i in ids.tolist() if i in seen] for ids in (whole, join_pieces)
+    ]
     assert visible[0] == visible[1]
     check(tokenizer, ["x" * 140_000 + "  " + "y" * 70_000 + " " * 140_000])
 
@@ -241,7 +257,15 @@ def test_a_published_tokenizer_gives_the_same_ids_in_batches_and_from_its_files(
 
 def test_reserved_ids_come_first_and_are_the_special_ones(tokenizer):
     vocabulary = tokenizer.vocabulary
-    assert [tokenizer.piece(i) for i in range(7)] == ["<pad>", "<cls>", "<sep>", "<mask>", "<s>", "</s>", "<unk>"]
+    assert [tokenizer.piece(i) for i in range(7)] == [
+        "<pad>",
+        "<cls>",
+        "<sep>",
+        "<mask>",
+        "<s>",
+        "</s>",
+        "<unk>",
+    ]
     assert [vocabulary.specials[name] for name in SPECIALS] == list(range(7))
     assert vocabulary.sentinels == tuple(range(7, 7 + SENTINELS))
     assert tokenizer.piece(7) == "<extra_0>"
@@ -272,11 +296,20 @@ def test_words_are_those_between_white_space(tokenizer):
     spaced = [word for word in WORDS if word[0] < "\u0100"]
     for number in range(40):
         spaces = (" ", "\n", "\t", "\n\n  ", " \n", "  ", "\t\t", "\r\n", "\u3000")
-        text = "".join(draw.choice(spaced) + draw.choice(spaces[: 2 + number % 8]) for _ in range(12))
-        found = [tokenizer.decode_part(word) for word in words_of(tokenizer, tokenizer.encode([text])[0].ids)]
-        known = [word.strip() for word in found if word.strip() not in ("", "<unk>")]  # white space may be unknown
+        text = "".join(
+            draw.choice(spaced) + draw.choice(spaces[: 2 + number % 8]) for _ in range(12)
+        )
+        found = [
+            tokenizer.decode_part(word)
+            for word in words_of(tokenizer, tokenizer.encode([text])[0].ids)
+        ]
+        known = [
+            word.strip() for word in found if word.strip() not in ("", "<unk>")
+        ]  # white space may be unknown
         assert known == text.split()
-        assert tokenizer.LOSS or not any(word.strip() and word[0] in "\n\t\r" for word in found), "but its space"
+        assert tokenizer.LOSS or not any(word.strip() and word[0] in "\n\t\r" for word in found), (
+            "but its space"
+        )
 
 
 def words_of(tokenizer, ids):
@@ -307,7 +340,9 @@ def test_training_twice_gives_one_fingerprint(folder, tmp_path):
 def test_sizes_that_a_text_does_not_support(folder, tmp_path):
     """Too little text gives the vocabulary it supports; too small a size names the least."""
     kind = TOKENIZERS.load_class((folder / "name").read_text().strip())
-    tokenizer = kind.train(["the cat sat on the mat, the cat sat"] * 3, kind.Options(size=5000), tmp_path)
+    tokenizer = kind.train(
+        ["the cat sat on the mat, the cat sat"] * 3, kind.Options(size=5000), tmp_path
+    )
     assert (154 if tokenizer.LOSS else 410) < tokenizer.vocabulary.size < 600
     check(tokenizer, NASTY)
     with pytest.raises(ConfigurationError, match=r"size 100 is too small.*need\s\d\d\d"):
@@ -325,20 +360,27 @@ def test_special_ids_are_keys_of_the_training(folder, tmp_path):
     assert np.flatnonzero(vocabulary.special).tolist() == list(range(len(SPECIALS)))
     assert (vocabulary.sentinels, vocabulary.modes) == ((), {})
     check(tokenizer, [*WORDS, "the quick <extra_0> <R>"])
-    assert build_objective({"name": "masked_lm"}, vocabulary).first_token == vocabulary.specials["cls"]
-    with pytest.raises(ConfigurationError, match=r"sentinels, the tokenizer has 0; .*options` has `sentinels`"):
+    assert (
+        build_objective({"name": "masked_lm"}, vocabulary).first_token == vocabulary.specials["cls"]
+    )
+    with pytest.raises(
+        ConfigurationError, match=r"sentinels, the tokenizer has 0; .*options` has `sentinels`"
+    ):
         build_objective({"name": "span_corruption"}, vocabulary)
     some = trained(name, tmp_path / "some", sentinels=3, reserved=["<de>"]).vocabulary
     first = len(SPECIALS)
     assert (some.sentinels, sorted(some.modes)) == ((first, first + 1, first + 2), ["R", "S", "X"])
     assert some.special.sum() == first + 3 + 3 + 1
     with pytest.raises(
-        ConfigurationError, match=r"128 `sentinels`, 3 `modes`, 16 `reserved`.*train_tokenizer\.options"
+        ConfigurationError,
+        match=r"128 `sentinels`, 3 `modes`, 16 `reserved`.*train_tokenizer\.options",
     ):
         trained(name, tmp_path / "small", size=100)
 
 
-@pytest.mark.parametrize(("name", "number"), [("byte_bpe", 128), ("character", 256), ("unigram", 256), ("word", 0)])
+@pytest.mark.parametrize(
+    ("name", "number"), [("byte_bpe", 128), ("character", 256), ("unigram", 256), ("word", 0)]
+)
 def test_single_bytes_of_rare_characters_are_marked(name, number, tmp_path):
     """The alphabet of byte-level BPE has characters in its first half; `<0x41>` is never the letter A."""
     vocabulary = trained(name, tmp_path).vocabulary
@@ -365,9 +407,13 @@ def test_letters_of_proteins_take_33_ids(tmp_path):
     assert "training text does not have" in tokenizer.loss
     library = tokenizer.to_tokenizers()
     assert library.encode("MKV😀*A", add_special_tokens=False).ids == row.ids.tolist()
-    with pytest.raises(ConfigurationError, match="7 special pieces, 1 `reserved` and a character need 9"):
+    with pytest.raises(
+        ConfigurationError, match="7 special pieces, 1 `reserved` and a character need 9"
+    ):
         kind.check_size(validate(kind.Options, {"size": 8, **keys}, "test"))
-    with pytest.raises(ConfigurationError, match="16 `reserved` and 256 `bytes` and a character need 411"):
+    with pytest.raises(
+        ConfigurationError, match="16 `reserved` and 256 `bytes` and a character need 411"
+    ):
         kind.check_size(kind.Options(size=33))
 
 

@@ -12,7 +12,12 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable
 from clozeline.pipeline.tokenize.tokenizers._published import Published
-from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson, hide_pieces, pieces_of, read_json
+from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import (
+    TokenizerJson,
+    hide_pieces,
+    pieces_of,
+    read_json,
+)
 from tests.pipeline.tokenize.published.published_files import byte_level, unigram_json
 
 
@@ -24,7 +29,10 @@ def write_published(folder):
 def test_pieces_are_spelled_by_the_models_kind(tmp_path):
     """The file that is written neither cuts nor pads."""
     merged = import_tokenizer(byte_level(tmp_path), tmp_path / "a")
-    assert merged.decode(merged.encode([" naïve\n中<|endoftext|>"])[0].ids) == " naïve\n中<|endoftext|>"
+    assert (
+        merged.decode(merged.encode([" naïve\n中<|endoftext|>"])[0].ids)
+        == " naïve\n中<|endoftext|>"
+    )
     pieces = import_tokenizer(unigram_json(tmp_path / "j"), tmp_path / "b")
     assert pieces.decode(pieces.encode(["the cat"])[0].ids) == " the cat"
     assert pieces.decode([1]) == "</s>"
@@ -47,7 +55,10 @@ def added(content, token, **flags):
     return {"content": content, "id": token, **plain, **flags}
 
 
-@given(st.sampled_from(["<unk>", "</s>", "<pad>"]), st.sampled_from(["", "\0", "\uffff", "\ufdd0", " "]))
+@given(
+    st.sampled_from(["<unk>", "</s>", "<pad>"]),
+    st.sampled_from(["", "\0", "\uffff", "\ufdd0", " "]),
+)
 def test_no_text_spells_a_special_piece(piece, before):
     """Wherever a model looks: its dictionary of words, its list of pieces, or its merges."""
     pieces = ["<unk>", "</s>", "<pad>", *"<unk>/sp d\0\uffff", "\0</s>", "</", "</s"]
@@ -56,26 +67,42 @@ def test_no_text_spells_a_special_piece(piece, before):
         models.WordLevel(ids, unk_token="<unk>"),
         models.WordPiece(ids, unk_token="<unk>"),
         models.Unigram([(name, -1.0) for name in ids], 0, False),
-        models.BPE(ids, [("<", "/"), ("</", "s"), ("</s", ">"), ("</s>", "p")][:3], unk_token="<unk>"),
+        models.BPE(
+            ids, [("<", "/"), ("</", "s"), ("</s", ">"), ("</s>", "p")][:3], unk_token="<unk>"
+        ),
         models.BPE(ids, [], unk_token="<unk>", ignore_merges=True),
     ):
         facts = json.loads(Tokenizer(model).to_str())
-        facts["added_tokens"] = [added(name, ids[name], special=True) for name in ("<unk>", "</s>", "<pad>")]
-        tokenizer = TokenizerJson(facts, Published(specials={"unk": "<unk>", "eos": "</s>", "pad": "<pad>"}))
+        facts["added_tokens"] = [
+            added(name, ids[name], special=True) for name in ("<unk>", "</s>", "<pad>")
+        ]
+        tokenizer = TokenizerJson(
+            facts, Published(specials={"unk": "<unk>", "eos": "</s>", "pad": "<pad>"})
+        )
         found = tokenizer.encode([before + piece])[0].ids.tolist()
         assert not {1, 2} & set(found), facts["model"]["type"]
         assert tokenizer.piece(1) == "</s>"
 
 
 def test_only_a_byte_level_bpe_can_be_extended(tmp_path):
-    tokenizer = TokenizerJson(json.loads(Tokenizer(models.BPE({"a": 0, "b": 1}, [])).to_str()), Published())
+    tokenizer = TokenizerJson(
+        json.loads(Tokenizer(models.BPE({"a": 0, "b": 1}, [])).to_str()), Published()
+    )
     with pytest.raises(ConfigurationError, match=r"expected a byte-level BPE .* got a BPE"):
         tokenizer.extend([("a", "b")], tmp_path)
 
 
 def test_what_was_given_stays_and_lost_merges_are_counted():
-    model = {"vocab": {"<": 0, "s": 1, "<s": 2, "<sx": 3, "x": 4}, "merges": [["<", "s"], ["<s", "x"]], "dropout": 0.5}
-    facts = {"model": {**model, "unk_token": "s"}, "added_tokens": [added("<s", 2, special=True)], "padding": {}}
+    model = {
+        "vocab": {"<": 0, "s": 1, "<s": 2, "<sx": 3, "x": 4},
+        "merges": [["<", "s"], ["<s", "x"]],
+        "dropout": 0.5,
+    }
+    facts = {
+        "model": {**model, "unk_token": "s"},
+        "added_tokens": [added("<s", 2, special=True)],
+        "padding": {},
+    }
     before = json.dumps(facts)
     hidden, lost = hide_pieces(facts, {"<s"})
     assert json.dumps(facts) == before
@@ -109,10 +136,20 @@ def test_pieces_with_roles_are_special():
     table = PieceTable([b" a\n", None, b"<m>\n", None, None], ["_a", "<c>", "<m>", "<e>", "<r>"])
     vocabulary = facts.vocabulary(table, {"name": "x"})
     assert vocabulary.special.tolist() == [False, True, True, True, True]
-    assert (vocabulary.specials, vocabulary.sentinels, vocabulary.modes) == ({"mask": 2, "cls": 2}, (3,), {"R": 4})
+    assert (vocabulary.specials, vocabulary.sentinels, vocabulary.modes) == (
+        {"mask": 2, "cls": 2},
+        (3,),
+        {"R": 4},
+    )
     assert vocabulary.word_start.tolist() == [True, False, False, False, False]
-    assert vocabulary.fingerprint != replace(facts, sentinels=[]).vocabulary(table, {"name": "x"}).fingerprint
-    assert vocabulary.fingerprint == replace(facts, notes=["guessed"]).vocabulary(table, {"name": "x"}).fingerprint
+    assert (
+        vocabulary.fingerprint
+        != replace(facts, sentinels=[]).vocabulary(table, {"name": "x"}).fingerprint
+    )
+    assert (
+        vocabulary.fingerprint
+        == replace(facts, notes=["guessed"]).vocabulary(table, {"name": "x"}).fingerprint
+    )
     assert vocabulary.word_end.tolist() == [True, False, False, False, False]
     with pytest.raises(ConfigurationError, match="has no '<q>'"):
         Published(specials={"mask": "<q>"}).vocabulary(table, {})

@@ -17,7 +17,13 @@ def test_words_by_frequency_and_the_unknown_one(tmp_path):
     model = Word.train([text], Word.Options(size=158), tmp_path)
     assert [model.piece(token) for token in range(154, 158)] == [" cat", " the", "the", ","]
     row = model.encode(["the taaaasty cat, 中文"])[0]
-    assert [model.piece(token) for token in row.ids.tolist()] == ["the", "<unk>", " cat", ",", "<unk>"]
+    assert [model.piece(token) for token in row.ids.tolist()] == [
+        "the",
+        "<unk>",
+        " cat",
+        ",",
+        "<unk>",
+    ]
     assert row.starts.tolist() == [0, 3, 12, 16, 17]
     assert model.decode(row.ids) == "the<unk> cat,<unk>"
 
@@ -27,14 +33,19 @@ def test_words_by_frequency_and_the_unknown_one(tmp_path):
     [
         ("It's the dog's hat.", "It 's the dog 's hat ."),
         ("Isn't it?  They’ll say we CAN'T!", "Is n't it ? They ’ll say we CA N'T !"),
-        ("hat hat\nhat 'something' 'D' boys' cannot", "hat hat hat ' something ' ' D ' boys ' cannot"),
+        (
+            "hat hat\nhat 'something' 'D' boys' cannot",
+            "hat hat hat ' something ' ' D ' boys ' cannot",
+        ),
     ],
 )
 def test_clitics_are_words_and_spaces_are_no_part_of_them(text, words, tmp_path):
     model = Word.train([text], Word.Options(clitics=True, min_frequency=1), tmp_path)
     row = model.encode([text])[0]
     assert [model.piece(token) for token in row.ids.tolist()] == words.split()
-    assert [text[start:end] for start, end in zip(row.starts, row.ends, strict=True)] == words.split()
+    assert [
+        text[start:end] for start, end in zip(row.starts, row.ends, strict=True)
+    ] == words.split()
     assert model.decode(row.ids) == words
     assert model.vocabulary.word_start[row.ids].all()
 
@@ -42,7 +53,14 @@ def test_clitics_are_words_and_spaces_are_no_part_of_them(text, words, tmp_path)
 def test_frequent_characters_have_a_piece_and_others_their_bytes(tmp_path):
     model = Character.train(["aab b"], Character.Options(size=154 + 256 + 2), tmp_path)
     row = model.encode(["ab 中"])[0]
-    assert [model.piece(token) for token in row.ids.tolist()] == ["a", "b", "<0x20>", "<0xE4>", "<0xB8>", "<0xAD>"]
+    assert [model.piece(token) for token in row.ids.tolist()] == [
+        "a",
+        "b",
+        "<0x20>",
+        "<0xE4>",
+        "<0xB8>",
+        "<0xAD>",
+    ]
     assert row.starts.tolist() == [0, 1, 2, 3, 3, 3]
     assert model.decode(row.ids) == "ab 中"
     assert model.vocabulary.word_start[154 + 0x20]
@@ -57,14 +75,14 @@ def test_reserved_pieces_have_roles_or_names():
     assert len(special_pieces(["<de>", "<en>"])) == len(special_pieces(2))
     assert count_letters({"ba": 2, "ca": 1}, list) == ["a", "b", "c"]
     Word.check_size(Word.Options(size=155))
-    needed = (
-        "word: size 154 is too small: 7 special pieces, 128 `sentinels`, 3 `modes`, 16 `reserved` and a piece need 155"
-    )
+    needed = "word: size 154 is too small: 7 special pieces, 128 `sentinels`, 3 `modes`, 16 `reserved` and a piece need 155"
     with pytest.raises(ConfigurationError, match=needed):
         Word.check_size(Word.Options(size=154))
 
 
-@pytest.mark.parametrize("names", [["<de>", "<de>"], ["<mask>"], ["<extra_0>"], ["de"], ["<d e>"], ["<de"]])
+@pytest.mark.parametrize(
+    "names", [["<de>", "<de>"], ["<mask>"], ["<extra_0>"], ["de"], ["<d e>"], ["<de"]]
+)
 def test_names_of_reserved_pieces_are_checked(names):
     with pytest.raises(ConfigurationError, match="reserved"):
         validate(Word.Options, {"reserved": names}, "test")

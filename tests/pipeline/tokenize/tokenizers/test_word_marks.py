@@ -31,7 +31,9 @@ def test_words_are_those_of_the_text(case):
     tokenizer, words = case
     for text, encoding in zip(some_texts(), tokenizer.encode(some_texts()), strict=True):
         assert not tokenizer.vocabulary.special[encoding.ids].any()
-        assert words_of(encoding.starts, tokenizer.vocabulary.opens_word(encoding.ids), text) == words(text)
+        assert words_of(
+            encoding.starts, tokenizer.vocabulary.opens_word(encoding.ids), text
+        ) == words(text)
 
 
 @pytest.mark.parametrize("name", UNMARKED)
@@ -45,5 +47,9 @@ def test_objectives_of_words_are_refused_where_no_piece_marks_one(name, tmp_path
     ):
         with pytest.raises(ConfigurationError, match="does not mark where they start"):
             build_objective(options, vocabulary)
-    for options in ("masked_lm", "text_infilling", {"name": "sentence_order_prediction", "max_span_length": 0}):
+    for options in (
+        "masked_lm",
+        "text_infilling",
+        {"name": "sentence_order_prediction", "max_span_length": 0},
+    ):
         build_objective(options, vocabulary)

@@ -14,7 +14,9 @@ from clozeline.pipeline.tokenize.tokenizers.wordpiece import WordPiece
 from tests.pipeline.tokenize.published.published_files import wordpiece
 from tests.pipeline.tokenize.tokenizers.slow_learner import slow_learner, slow_letters
 
-NORMALIZERS = {lower_case: normalizers.BertNormalizer(lowercase=lower_case) for lower_case in (True, False)}
+NORMALIZERS = {
+    lower_case: normalizers.BertNormalizer(lowercase=lower_case) for lower_case in (True, False)
+}
 
 
 def words_of(text, lower_case):
@@ -50,7 +52,9 @@ def loaded(path, lower_case=True, **specials):
 
 
 def pieces_of(path):
-    return {name: number for number, name in enumerate(path.read_text(encoding="utf-8").splitlines())}
+    return {
+        name: number for number, name in enumerate(path.read_text(encoding="utf-8").splitlines())
+    }
 
 
 def test_a_word_that_serves_as_a_special_token_is_spelled(tmp_path):
@@ -73,12 +77,17 @@ def test_trained_pieces_are_those_of_the_slow_learner(texts, room, fewest, lower
     found = [word for text in texts for word in words_of(text, lower_case)]
     words = [[word[0], *(f"##{letter}" for letter in word[1:])] for word in found]
     # a letter inside of words has a piece without ## too
-    met = [[symbol for piece in word for symbol in dict.fromkeys([piece.removeprefix("##"), piece])] for word in words]
+    met = [
+        [symbol for piece in word for symbol in dict.fromkeys([piece.removeprefix("##"), piece])]
+        for word in words
+    ]
     letters = slow_letters(met, room)
     words = [word for word, symbols in zip(words, met, strict=True) if set(symbols) <= set(letters)]
     merges = slow_learner(words, room - len(letters), fewest, join_pieces, letters=letters)
     wanted = list(dict.fromkeys([*reserved, *letters, *(join_pieces(*pair) for pair in merges)]))
-    options = WordPiece.Options(size=len(reserved) + room, reserved=0, min_frequency=fewest, lower_case=lower_case)
+    options = WordPiece.Options(
+        size=len(reserved) + room, reserved=0, min_frequency=fewest, lower_case=lower_case
+    )
     with tempfile.TemporaryDirectory() as folder:
         WordPiece.train(texts, options, Path(folder))
         model = WordPiece.load(Path(folder))

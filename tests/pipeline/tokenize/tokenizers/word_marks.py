@@ -13,7 +13,9 @@ TEXTS = [
     "A kitten chases the ball through the garden while its mother sleeps under a tree.",
 ] * 8
 UNK = {"unk_token": "<unk>"}
-ROLES = {"specials": dict(zip(("pad", "unk", "bos", "eos", "cls", "sep", "mask"), SPECIALS, strict=True))}
+ROLES = {
+    "specials": dict(zip(("pad", "unk", "bos", "eos", "cls", "sep", "mask"), SPECIALS, strict=True))
+}
 
 
 def by_space(text):
@@ -43,17 +45,23 @@ def _json(model, trainer, cutter, normalizer=None, decoder=None):
 
 
 def _bpe(**options):
-    return lambda: trainers.BpeTrainer(vocab_size=190, special_tokens=SPECIALS, show_progress=False, **options)
+    return lambda: trainers.BpeTrainer(
+        vocab_size=190, special_tokens=SPECIALS, show_progress=False, **options
+    )
 
 
 def _clip():
     words = pre_tokenizers.Split(Regex(r"\p{L}+|\p{N}|[^\s\p{L}\p{N}]+"), "removed", invert=True)
-    return pre_tokenizers.Sequence([words, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    return pre_tokenizers.Sequence(
+        [words, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
 
 
 def _letters():
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    return trainers.BpeTrainer(vocab_size=420, special_tokens=SPECIALS, show_progress=False, initial_alphabet=alphabet)
+    return trainers.BpeTrainer(
+        vocab_size=420, special_tokens=SPECIALS, show_progress=False, initial_alphabet=alphabet
+    )
 
 
 _SUFFIX = {"end_of_word_suffix": "</w>"}
@@ -70,12 +78,19 @@ KINDS = {
         by_marks,
     ),
     "suffix_of_bytes": (
-        _json(lambda: models.BPE(**UNK, **_SUFFIX), _bpe(**_SUFFIX), _clip, None, decoders.ByteLevel()),
+        _json(
+            lambda: models.BPE(**UNK, **_SUFFIX), _bpe(**_SUFFIX), _clip, None, decoders.ByteLevel()
+        ),
         by_marks,
     ),
-    "prefix": (_json(lambda: models.BPE(**UNK, **_PREFIX), _bpe(**_PREFIX), pre_tokenizers.Whitespace), by_marks),
+    "prefix": (
+        _json(lambda: models.BPE(**UNK, **_PREFIX), _bpe(**_PREFIX), pre_tokenizers.Whitespace),
+        by_marks,
+    ),
     "metaspace": (
-        _json(lambda: models.BPE(**UNK), _bpe(), pre_tokenizers.Metaspace, None, decoders.Metaspace()),
+        _json(
+            lambda: models.BPE(**UNK), _bpe(), pre_tokenizers.Metaspace, None, decoders.Metaspace()
+        ),
         by_space,
     ),
     "bytes": (
@@ -91,7 +106,9 @@ KINDS = {
     "words": (
         _json(
             lambda: models.WordLevel(**UNK),
-            lambda: trainers.WordLevelTrainer(vocab_size=190, special_tokens=SPECIALS, show_progress=False),
+            lambda: trainers.WordLevelTrainer(
+                vocab_size=190, special_tokens=SPECIALS, show_progress=False
+            ),
             pre_tokenizers.WhitespaceSplit,
         ),
         by_space,
@@ -103,7 +120,9 @@ UNMARKED = {
     "first_only": _json(
         lambda: models.BPE(**UNK),
         _bpe(),
-        lambda: pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace("▁", "first")]),
+        lambda: pre_tokenizers.Sequence(
+            [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace("▁", "first")]
+        ),
     ),
 }
 

@@ -18,7 +18,11 @@ def parts_of(folder, documents, parts):
 
 def expected(probability):
     """Texts of the sample by its definition, in order of uid."""
-    kept = [one for one in passes.documents(COUNT) if not is_heldout(one.uid, passes.HELDOUT, passes.SEED)]
+    kept = [
+        one
+        for one in passes.documents(COUNT)
+        if not is_heldout(one.uid, passes.HELDOUT, passes.SEED)
+    ]
     chosen = [one for one in kept if fraction(one.uid, "tokenizer", passes.SEED) < probability]
     return [document.text for document in sorted(chosen, key=lambda document: document.uid)]
 
@@ -40,14 +44,19 @@ def slow_copies(available, budget, alpha):
     """Copies of a text by the law of XLM: shares of n ** alpha, of the budget or of what there is."""
     size = min(budget, sum(available.values()))
     total = sum(number**alpha for number in available.values())
-    return {name: min(4.0, size * number**alpha / total / number) for name, number in available.items()}
+    return {
+        name: min(4.0, size * number**alpha / total / number) for name, number in available.items()
+    }
 
 
 @pytest.mark.parametrize("part", [0.4, 1, 9])
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
 def test_languages_have_shares_by_a_power_of_their_bytes(tmp_path, alpha, part):
     languages = ["en"] * 20 + ["de"] * 9 + ["sw"]
-    found = [replace(document, language=languages[place % 30]) for place, document in enumerate(passes.documents(240))]
+    found = [
+        replace(document, language=languages[place % 30])
+        for place, document in enumerate(passes.documents(240))
+    ]
     kept = [document for document in found if not is_heldout(document.uid, 0.2, passes.SEED)]
     available = dict.fromkeys(("en", "de", "sw"), 0)
     for one in kept:
@@ -58,22 +67,37 @@ def test_languages_have_shares_by_a_power_of_their_bytes(tmp_path, alpha, part):
     chosen = 0
     for document in sorted(kept, key=lambda document: document.uid):
         whole = int(copies[document.language])
-        count = whole + (fraction(document.uid, "tokenizer", passes.SEED) < copies[document.language] - whole)
+        count = whole + (
+            fraction(document.uid, "tokenizer", passes.SEED) < copies[document.language] - whole
+        )
         wanted += [document.text] * count
         chosen += count > 0
     sample = choose_sample(parts_of(tmp_path, found, 3), budget, 0.2, passes.SEED, tmp_path, alpha)
     assert list(sample.texts()) == wanted
-    assert (sample.documents, sample.over_budget, sample.held_out) == (chosen, len(kept) - chosen, 240 - len(kept))
-    assert sum(sample.languages.values()) == sample.bytes == sum(len(text.encode()) for text in wanted)
+    assert (sample.documents, sample.over_budget, sample.held_out) == (
+        chosen,
+        len(kept) - chosen,
+        240 - len(kept),
+    )
+    assert (
+        sum(sample.languages.values()) == sample.bytes == sum(len(text.encode()) for text in wanted)
+    )
     if alpha < 1 and part == 0.4:
         assert sample.languages["sw"] / sample.bytes > 2 * available["sw"] / sum(available.values())
 
 
 def test_both_sides_of_a_pair_count_and_are_given(tmp_path):
     documents = passes.documents(9)
-    found = [one.replace(target_text="ü" * 50 if place % 3 else None) for place, one in enumerate(documents)]
-    sample = choose_sample(parts_of(tmp_path / "clean", found, 2), 10**9, 0.0, passes.SEED, tmp_path)
-    wanted = sorted((one.uid, side) for one in found for side in (one.text, one.target_text) if side)
+    found = [
+        one.replace(target_text="ü" * 50 if place % 3 else None)
+        for place, one in enumerate(documents)
+    ]
+    sample = choose_sample(
+        parts_of(tmp_path / "clean", found, 2), 10**9, 0.0, passes.SEED, tmp_path
+    )
+    wanted = sorted(
+        (one.uid, side) for one in found for side in (one.text, one.target_text) if side
+    )
     assert list(sample.texts()) == [text for _, text in wanted]
     assert sample.bytes == sum(len(text.encode()) for _, text in wanted)
     assert (sample.documents, sample.held_out) == (9, 0)

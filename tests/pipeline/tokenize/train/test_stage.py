@@ -46,7 +46,11 @@ def test_texts_that_support_no_tokenizer(tmp_path, count, options, said):
 
 
 def test_configuration_is_checked_when_it_is_read():
-    config = validate(TrainTokenizerConfig, {"name": "unigram", "size": 4000, "options": {"num_threads": 2}}, "recipe")
+    config = validate(
+        TrainTokenizerConfig,
+        {"name": "unigram", "size": 4000, "options": {"num_threads": 2}},
+        "recipe",
+    )
     assert config.algorithm().options.num_threads == 2
     assert config.algorithm().options.size == 4000
     assert to_plain(config)["options"] == {"num_threads": 2}

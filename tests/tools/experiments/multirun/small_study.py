@@ -26,11 +26,18 @@ def write_study(folder, *, flops=30000000.0, one="one", two="two"):
     study = folder / "study"
     study.mkdir(parents=True)
     plain = plain_config(
-        data__shards="x", output="y", log__tensorboard=False, evaluate__max_rows=24, model__position__maximum=48
+        data__shards="x",
+        output="y",
+        log__tensorboard=False,
+        evaluate__max_rows=24,
+        model__position__maximum=48,
     )
     del plain["data"]["shards"], plain["output"], plain["steps"], plain["schedule"]["steps"]
     variants = VARIANTS.replace("one", one).replace("two", two)
-    parts = {"study": yaml.safe_load(STUDY.replace("3.0e+7", f"{flops:.3e}") + variants), "train": plain}
+    parts = {
+        "study": yaml.safe_load(STUDY.replace("3.0e+7", f"{flops:.3e}") + variants),
+        "train": plain,
+    }
     (study / "study.yaml").write_text(yaml.safe_dump(parts), encoding="utf-8")
     return study
 

@@ -17,7 +17,9 @@ def task(tmp_path_factory):
     """The folder of a small training set, and a recipe that leaves all to the program."""
     folder = tmp_path_factory.mktemp("task")
     train = TASKS["classes"][0](folder) / "train"
-    plain = plain_config(data__shards=str(train), steps="auto", optimizer={"name": "adamw", "learning_rate": "auto"})
+    plain = plain_config(
+        data__shards=str(train), steps="auto", optimizer={"name": "adamw", "learning_rate": "auto"}
+    )
     recipe = folder / "train.yaml"
     recipe.write_text(yaml.safe_dump(plain | {"schedule": {"name": "linear"}}))
     return recipe, train
@@ -47,10 +49,14 @@ def test_the_time_is_at_least_that_of_the_arithmetic_and_then_measured(task, tmp
     assert said == []
     (tmp_path / "events.jsonl").write_text(sealed(event="start", least_s=3.0) + "\n")
     assert not tell()
-    (tmp_path / "metrics.jsonl").write_text("".join(sealed(step=n, loss=1.0, time=n / 2) + "\n" for n in range(1, 10)))
+    (tmp_path / "metrics.jsonl").write_text(
+        "".join(sealed(step=n, loss=1.0, time=n / 2) + "\n" for n in range(1, 10))
+    )
     assert not tell()
     assert len(said) == 1
     assert "at least 6 s" in said[0]
-    (tmp_path / "metrics.jsonl").write_text("".join(sealed(step=n, loss=1.0, time=n / 2) + "\n" for n in range(1, 22)))
+    (tmp_path / "metrics.jsonl").write_text(
+        "".join(sealed(step=n, loss=1.0, time=n / 2) + "\n" for n in range(1, 22))
+    )
     assert tell()
     assert "2 seeds × 240 steps, about 4 min" in said[1]

@@ -76,7 +76,9 @@ def test_a_table_of_two_folders(tmp_path):
     (line,) = comparison_lines([groups[0], ("b", read_scored(tmp_path / "b"))])
     assert line == "b - a: accuracy -0.3750 ± 0.4268", "0.25 of three seeds, 0.1768 of two"
     write(tmp_path / "other", 0, ANSWERS, set="other")
-    with pytest.raises(ConfigurationError, match="a comparison needs scores on one set, got 2: other, s"):
+    with pytest.raises(
+        ConfigurationError, match="a comparison needs scores on one set, got 2: other, s"
+    ):
         list(comparison_lines([groups[0], ("other", read_scored(tmp_path / "other"))]))
 
 
@@ -84,7 +86,14 @@ def test_a_score_below_a_baseline_says_so_at_the_first_seed_and_what_helps(tmp_p
     """A given learning rate is not proposed again; a score above all baselines says nothing."""
     write(tmp_path / "a", 0, [0, 1, 0, 0])
     first = " ".join(advice_lines(read_scored(tmp_path / "a"), 400))
-    for part in ("worse than counting words", "accuracy 0.7500 against 0.8000", "seed 0", "400", "larger body", "text"):
+    for part in (
+        "worse than counting words",
+        "accuracy 0.7500 against 0.8000",
+        "seed 0",
+        "400",
+        "larger body",
+        "text",
+    ):
         assert part in first
     assert "learning_rate" not in first
     given = " ".join(advice_lines(read_scored(tmp_path / "a"), 400, ["optimizer.learning_rate"]))
@@ -94,7 +103,12 @@ def test_a_score_below_a_baseline_says_so_at_the_first_seed_and_what_helps(tmp_p
     assert "mean of 2 seeds" in " ".join(advice_lines(read_scored(tmp_path / "a"), 400))
     write(tmp_path / "b", 0, ANSWERS)
     assert advice_lines(read_scored(tmp_path / "b"), 400) == []
-    write(tmp_path / "c", 0, [1, 1, 0, 0], baselines={"majority": {"accuracy": 0.75}, "own": {"accuracy": 0.2}})
+    write(
+        tmp_path / "c",
+        0,
+        [1, 1, 0, 0],
+        baselines={"majority": {"accuracy": 0.75}, "own": {"accuracy": 0.2}},
+    )
     assert "most frequent answer" in " ".join(advice_lines(read_scored(tmp_path / "c"), 400))
 
 
@@ -118,7 +132,9 @@ def test_a_matrix_of_folders_by_sets(tmp_path):
 
 
 def test_folders_that_hold_no_scores(tmp_path):
-    with pytest.raises(ConfigurationError, match=r"expected an output of clozeline finetune with scores, got none"):
+    with pytest.raises(
+        ConfigurationError, match=r"expected an output of clozeline finetune with scores, got none"
+    ):
         read_scored(tmp_path)
     write(tmp_path, 0, ANSWERS)
     write(tmp_path, 1, ANSWERS, set="other")
@@ -133,17 +149,32 @@ def runs(task, *metrics):
     """A run for each seed; metrics that the task does not name do not count."""
     named = tuple(name for name in metrics[0] if name != "further")
     facts = TaskFacts(name=task, head="classification", labels=("0", "1"), metrics=named)
-    return [ScoredRun({"metrics": of_seed, "seed": seed}, facts) for seed, of_seed in enumerate(metrics)]
+    return [
+        ScoredRun({"metrics": of_seed, "seed": seed}, facts) for seed, of_seed in enumerate(metrics)
+    ]
 
 
 def test_metrics_are_averaged_before_tasks():
     folders = [
-        ("a", {"dev": runs("mrpc", {"accuracy": 0.8, "f1": 0.9, "further": 0.0}, {"accuracy": 0.6, "f1": 0.7})}),
+        (
+            "a",
+            {
+                "dev": runs(
+                    "mrpc",
+                    {"accuracy": 0.8, "f1": 0.9, "further": 0.0},
+                    {"accuracy": 0.6, "f1": 0.7},
+                )
+            },
+        ),
         ("b", {"dev": runs("mnli", {"accuracy": 0.5}), "mm": runs("mnli", {"accuracy": 0.7})}),
         ("c", {"dev": runs("sst2", {"accuracy": 0.9}), "other": runs("sst2", {"accuracy": 0.0})}),
     ]
     *tasks, last = average_lines(folders)
-    assert [line.split()[:2] for line in tasks] == [["mrpc", "75.00"], ["mnli", "60.00"], ["sst2", "90.00"]]
+    assert [line.split()[:2] for line in tasks] == [
+        ["mrpc", "75.00"],
+        ["mnli", "60.00"],
+        ["sst2", "90.00"],
+    ]
     assert "on dev, mm" in tasks[1]
     assert last == "GLUE: mean of 3 of its 9 tasks, without cola, qnli, qqp, rte, stsb, wnli: 75.00"
 
@@ -157,14 +188,21 @@ def test_the_best_score_chooses_and_the_first_of_equal_ones(tmp_path, monkeypatc
 
     def read(folder):
         metrics = {"accuracy": scores[folder.name], "other": 1.0}
-        return [SimpleNamespace(scores={"metrics": metrics}, facts=SimpleNamespace(metrics=("accuracy", "other")))]
+        return [
+            SimpleNamespace(
+                scores={"metrics": metrics}, facts=SimpleNamespace(metrics=("accuracy", "other"))
+            )
+        ]
 
     monkeypatch.setattr(finetune, "collect_all", collect)
     monkeypatch.setattr(finetune.finetuning_scores, "read_scored", read)
     chosen, lines = choose_words(tmp_path, Path("train.yaml"), ["seed=0"], {"steps": [1, 2, 3, 4]})
     assert chosen == ["steps=2"]
     assert [training.overrides for training in trained] == [
-        ["seed=0", f"steps={number + 1}", f"output={tmp_path / f'run-{number}' / 'run'}"] for number in range(4)
+        ["seed=0", f"steps={number + 1}", f"output={tmp_path / f'run-{number}' / 'run'}"]
+        for number in range(4)
     ]
     assert [line.endswith("<- chosen") for line in lines] == [False, False, True, False, False]
-    assert json.loads((tmp_path / "choice.json").read_text(encoding="utf-8"))["chosen"] == ["steps=2"]
+    assert json.loads((tmp_path / "choice.json").read_text(encoding="utf-8"))["chosen"] == [
+        "steps=2"
+    ]

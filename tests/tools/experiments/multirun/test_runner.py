@@ -17,21 +17,30 @@ from tests.matrices import mark_slow_after
 @pytest.mark.parametrize("at_once", [1, 3])
 def test_a_training_is_started_while_a_result_is_missing(monkeypatch, tmp_path, at_once):
     started = []
-    monkeypatch.setattr(runner, "run_step", lambda *command, **_: started.append([str(word) for word in command]))
+    monkeypatch.setattr(
+        runner, "run_step", lambda *command, **_: started.append([str(word) for word in command])
+    )
 
     def write(path):
         path.write_text(str(len(started)), encoding="utf-8")
 
     def training(seed):
         results = {tmp_path / f"{name}-{seed}": write for name in ("dev", "test")}
-        return Training(tmp_path / f"{seed}.yaml", results, keys={"seed": seed}, overrides=["steps=2"])
+        return Training(
+            tmp_path / f"{seed}.yaml", results, keys={"seed": seed}, overrides=["steps=2"]
+        )
 
     (tmp_path / "dev-0").write_text("scored earlier", encoding="utf-8")
     for _ in range(2):
         collect_all([training(seed) for seed in range(2)], at_once)
     configs = [tmp_path / f"{seed}.yaml" for seed in range(2)]
-    assert sorted(started) == [["clozeline", "train", "--config", str(path), "steps=2"] for path in configs]
-    assert [yaml.safe_load(path.read_text(encoding="utf-8")) for path in configs] == [{"seed": 0}, {"seed": 1}]
+    assert sorted(started) == [
+        ["clozeline", "train", "--config", str(path), "steps=2"] for path in configs
+    ]
+    assert [yaml.safe_load(path.read_text(encoding="utf-8")) for path in configs] == [
+        {"seed": 0},
+        {"seed": 1},
+    ]
     assert (tmp_path / "dev-0").read_text(encoding="utf-8") == "scored earlier"
     assert all((tmp_path / name).exists() for name in ("test-0", "dev-1", "test-1"))
 
@@ -74,7 +83,9 @@ def test_trainings_save_when_their_tool_is_told_to_stop(tmp_path, name, code, at
         if name != "SIGINT":
             tool.send_signal(signal.Signals[name])
         assert tool.wait(120) == code
-    assert sorted(path.name for path in tmp_path.iterdir()) == [str(number) for number in range(at_once)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        str(number) for number in range(at_once)
+    ]
     assert len(list(tmp_path.glob("*/saved"))) == at_once
 
 
@@ -92,7 +103,10 @@ def test_a_folder_is_for_one_thing(tmp_path):
     (tmp_path / "runs" / "seed-0").mkdir()
     (tmp_path / "runs" / "seed-0" / "config.yaml").write_text("", encoding="utf-8")
     record_folder_facts(note, {"seeds": [1], "task": "a"})
-    with pytest.raises(ConfigurationError, match=r"runs holds runs with other settings: task was 'a', is 'b'; choose"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"runs holds runs with other settings: task was 'a', is 'b'; choose",
+    ):
         record_folder_facts(note, {"task": "b", "seeds": [1]})
     with pytest.raises(ConfigurationError, match="more was None, is 1"):
         record_folder_facts(note, {"task": "a", "seeds": [1], "more": 1})

@@ -59,7 +59,10 @@ def test_the_operations_are_those_of_the_study(tmp_path, name):
         assert abs(steps * each - share * study.flops) <= each / 2
     assert abs(training.total - study.flops) <= sum(training.flops) / 2
     ends = [phase.until_samples for phase in config.data.phases]
-    assert ends == [*(config.data.global_batch * sum(training.steps[: n + 1]) for n in range(len(ends) - 1)), None]
+    assert ends == [
+        *(config.data.global_batch * sum(training.steps[: n + 1]) for n in range(len(ends) - 1)),
+        None,
+    ]
 
 
 def test_a_teacher_in_memory_takes_its_forward_passes(tmp_path):
@@ -72,8 +75,15 @@ def test_a_teacher_in_memory_takes_its_forward_passes(tmp_path):
     variants["plain"].train["distil"] = {"teacher": str(tmp_path / "teacher"), "losses": ["scores"]}
     taught = plan_training(folder, study, variants["plain"], sets, tmp_path / "run", 0)
     config = validate(TrainConfig, taught.config, "")
-    teacher = flops_of_a_row(replace(config, model=replace(config.model, layers=3)), sets / "one" / "train") / 3
-    assert taught.flops[0] - plain.flops[0] == pytest.approx(config.data.global_batch * teacher, rel=0.01)
+    teacher = (
+        flops_of_a_row(
+            replace(config, model=replace(config.model, layers=3)), sets / "one" / "train"
+        )
+        / 3
+    )
+    assert taught.flops[0] - plain.flops[0] == pytest.approx(
+        config.data.global_batch * teacher, rel=0.01
+    )
     assert abs(taught.total - study.flops) <= taught.flops[0] / 2
     assert taught.steps < plain.steps
 
@@ -83,10 +93,19 @@ def test_mistakes_are_named(tmp_path):
     sets = write_walks(tmp_path / "sets")
     study, variants = load_study(folder)
     with pytest.raises(ConfigurationError, match="less than a step of each part"):
-        plan_training(folder, type(study)(title="x", flops=1.0, variants={}), variants["mixed"], sets, tmp_path, 0)
+        plan_training(
+            folder,
+            type(study)(title="x", flops=1.0, variants={}),
+            variants["mixed"],
+            sets,
+            tmp_path,
+            0,
+        )
     wrong = (folder / "study.yaml").read_text().replace("higher: mixed", "higher: none")
     (folder / "study.yaml").write_text(wrong)
-    with pytest.raises(ConfigurationError, match="no variant none with the measure masked; variants: mixed, plain"):
+    with pytest.raises(
+        ConfigurationError, match="no variant none with the measure masked; variants: mixed, plain"
+    ):
         load_study(folder)
     (folder / "study.yaml").write_text(wrong.replace("share: 0.7", "share: 0.5"))
     with pytest.raises(ConfigurationError, match="shares that are 1 together"):
@@ -96,11 +115,19 @@ def test_mistakes_are_named(tmp_path):
 def test_a_step_removes_documents_and_gains_nats():
     variants = {"raw": SimpleNamespace(base=None), "filters": SimpleNamespace(base="raw")}
     left = {"raw": Documents(8, 1000, 1.0), "filters": Documents(6, 500, 3.0)}
-    runs = {name: [{"losses": {"prose": loss, "leaked": 1.0}}] for name, loss in (("raw", 3.5), ("filters", 3.0))}
+    runs = {
+        name: [{"losses": {"prose": loss, "leaked": 1.0}}]
+        for name, loss in (("raw", 3.5), ("filters", 3.0))
+    }
     lines = list(step_lines(variants, runs, left))
-    assert [line.split() for line in lines[1:3]] == [["raw", "8"], ["filters", "6", "2", "0.500", "+2.0"]]
+    assert [line.split() for line in lines[1:3]] == [
+        ["raw", "8"],
+        ["filters", "6", "2", "0.500", "+2.0"],
+    ]
     gains = {"prose": "+0.500", "leaked": "+0.000"}
-    assert lines[3:] == [f"{name}: filters gains {gain} (one seed) nats" for name, gain in gains.items()]
+    assert lines[3:] == [
+        f"{name}: filters gains {gain} (one seed) nats" for name, gain in gains.items()
+    ]
 
 
 STUDY = Path(__file__).parents[4] / "configs" / "studies" / "data"
@@ -114,7 +141,10 @@ VARIANTS = {
 def write_steps(folder, **changes):
     variants = {name: yaml.safe_load(text) for name, text in (VARIANTS | changes).items()}
     pipeline = PARTS["pipeline"] | {"train_tokenizer": {"name": "byte_bpe", "size": 420}}
-    parts = {"study": {"title": "small", "flops": 1e9, "seeds": 1, "variants": variants}, "pipeline": pipeline}
+    parts = {
+        "study": {"title": "small", "flops": 1e9, "seeds": 1, "variants": variants},
+        "pipeline": pipeline,
+    }
     (folder / "study.yaml").write_text(yaml.safe_dump(parts))
 
 
@@ -124,9 +154,16 @@ def study(tmp_path):
     folder = tmp_path / "study"
     folder.mkdir()
     write_steps(folder)
-    texts = [f"The fox of page {number} met a dog by the river, {number * number} times." for number in range(40)]
-    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts * 2))
-    (tmp_path / "prose.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts[:9]))
+    texts = [
+        f"The fox of page {number} met a dog by the river, {number * number} times."
+        for number in range(40)
+    ]
+    (tmp_path / "texts.jsonl").write_text(
+        "".join(json.dumps({"text": text}) + "\n" for text in texts * 2)
+    )
+    (tmp_path / "prose.jsonl").write_text(
+        "".join(json.dumps({"text": text}) + "\n" for text in texts[:9])
+    )
     return folder
 
 
@@ -135,22 +172,35 @@ def test_each_variant_gets_its_documents_and_all_share_a_tokenizer(study, tmp_pa
         assert run_pipeline([str(word) for word in command[2:]]) == 0
 
     monkeypatch.setattr(study_sets, "run_step", run_here)
-    write_steps(study, own="{base: exact, pipeline: {train_tokenizer: {size: 440}}}", same="{base: exact}")
+    write_steps(
+        study, own="{base: exact, pipeline: {train_tokenizer: {size: 440}}}", same="{base: exact}"
+    )
     _, variants = load_study(study)
     assert list(variants) == ["raw", "exact", "own", "same"]  # a base before the steps on it
     assert variants["exact"].measures == variants["raw"].measures
     files = (str(tmp_path / "texts.jsonl"), {"prose": str(tmp_path / "prose.jsonl")})
     folders = make_all_sets(study, tmp_path / "out", variants, *files)
-    assert [study_sets.count_documents(folders[name].parent).count for name in variants] == [80, 40, 40, 40]
+    assert [study_sets.count_documents(folders[name].parent).count for name in variants] == [
+        80,
+        40,
+        40,
+        40,
+    ]
     assert folders["same"] == folders["exact"], "equal pipelines run once"
     heldout = measured_sets(variants["exact"], folders)
     assert heldout == {"prose": tmp_path / "out/shards/heldout-prose/corrupt/causal_lm/train"}
     tokenizers = {
         open_shards(path).manifest.tokenizer.fingerprint
-        for path in (*(folders[name] / "causal_lm" / "train" for name in ("raw", "exact")), heldout["prose"])
+        for path in (
+            *(folders[name] / "causal_lm" / "train" for name in ("raw", "exact")),
+            heldout["prose"],
+        )
     }
     assert len(tokenizers) == 1
-    assert open_shards(folders["own"] / "causal_lm" / "train").manifest.tokenizer.fingerprint not in tokenizers
+    assert (
+        open_shards(folders["own"] / "causal_lm" / "train").manifest.tokenizer.fingerprint
+        not in tokenizers
+    )
 
 
 def test_words_without_a_use_are_refused(study, tmp_path):
@@ -182,11 +232,18 @@ def measured(tmp_path, monkeypatch):
     folder = write_study(tmp_path)
     sets = write_walks(tmp_path / "sets")
     out = tmp_path / "out"
-    monkeypatch.setattr(tool, "make_all_sets", lambda _, output, variants, *more: dict.fromkeys(variants, sets))
+    monkeypatch.setattr(
+        tool, "make_all_sets", lambda _, output, variants, *more: dict.fromkeys(variants, sets)
+    )
     monkeypatch.setattr(runner, "run_step", None)
     for name, loss in (("plain", 2), ("mixed", 3)):
         for seed in range(2):
-            figures = {"steps": 1234, "tokens": 40, "losses": {"masked": loss + seed}, "bits": {"en": loss / 2}}
+            figures = {
+                "steps": 1234,
+                "tokens": 40,
+                "losses": {"masked": loss + seed},
+                "bits": {"en": loss / 2},
+            }
             publish_json(out / "scores" / f"{name}-{seed}.json", figures)
     return [str(folder), f"output={out}", "seeds=2"]
 
@@ -195,8 +252,14 @@ def test_what_is_measured_is_not_done_again(measured, capsys):
     assert tool.main([*measured, "texts=en=texts.txt"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith("2 seeds; nats on held-out rows, bits per byte of en")
-    rows = [["mixed", "1,234", "40", "3.500", "±", "0.707", "1.500"], ["plain", "1,234", "40", "2.500", "±", "0.707"]]
-    assert sorted(line.split()[: len(row)] for line, row in zip(sorted(lines[2:4]), rows, strict=True)) == rows
+    rows = [
+        ["mixed", "1,234", "40", "3.500", "±", "0.707", "1.500"],
+        ["plain", "1,234", "40", "2.500", "±", "0.707"],
+    ]
+    assert (
+        sorted(line.split()[: len(row)] for line, row in zip(sorted(lines[2:4]), rows, strict=True))
+        == rows
+    )
 
 
 def test_runs_are_fine_tuned_as_the_study_says(measured, tmp_path, monkeypatch, capsys):
@@ -209,15 +272,30 @@ def test_runs_are_fine_tuned_as_the_study_says(measured, tmp_path, monkeypatch, 
 
     monkeypatch.setattr(tool, "finetune", score)
     parts = yaml.safe_load(study.read_text())
-    parts["study"]["finetune"] = {"few": {"task": "labels", "begin": ["all", "random"], "words": ["steps=5"]}}
+    parts["study"]["finetune"] = {
+        "few": {"task": "labels", "begin": ["all", "random"], "words": ["steps=5"]}
+    }
     study.write_text(yaml.safe_dump(parts))
     assert tool.main(measured) == 0
-    assert "fine-tuned: none; give labeled=train=FILE and labeled=dev=FILE" in capsys.readouterr().out
-    assert tool.main([*measured, "labeled=train=t", "labeled=dev=d", f"labeled=film={tmp_path / 'f'}"]) == 0
+    assert (
+        "fine-tuned: none; give labeled=train=FILE and labeled=dev=FILE" in capsys.readouterr().out
+    )
+    assert (
+        tool.main([*measured, "labeled=train=t", "labeled=dev=d", f"labeled=film={tmp_path / 'f'}"])
+        == 0
+    )
     tests = {"film": tmp_path / "f"}
-    wanted = [(f"{name}-0", begin, 2, tests, ["steps=5"]) for name in ("mixed", "plain") for begin in ("all", "random")]
+    wanted = [
+        (f"{name}-0", begin, 2, tests, ["steps=5"])
+        for name in ("mixed", "plain")
+        for begin in ("all", "random")
+    ]
     assert done == wanted
-    rows = [line.split()[-2] for line in capsys.readouterr().out.splitlines() if line.startswith("few, ")][-4:]
+    rows = [
+        line.split()[-2]
+        for line in capsys.readouterr().out.splitlines()
+        if line.startswith("few, ")
+    ][-4:]
     assert rows == ["1.0000", "0.7500"] * 2
 
 
@@ -234,7 +312,8 @@ def test_a_plan_trains_nothing(measured, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("plain", "mixed", "answer"), [(2.0, 3.0, "yes, better by 1.000"), (3.5, 3.0, "no, worse by 0.500")]
+    ("plain", "mixed", "answer"),
+    [(2.0, 3.0, "yes, better by 1.000"), (3.5, 3.0, "no, worse by 0.500")],
 )
 def test_a_claim_is_answered(plain, mixed, answer):
     claim = SimpleNamespace(measure="masked", lower="plain", higher="mixed", said="theirs 1.0")
@@ -244,7 +323,9 @@ def test_a_claim_is_answered(plain, mixed, answer):
         for name, loss in (("plain", plain), ("mixed", mixed))
     }
     *_, line = loss_lines(study, runs)
-    assert line.startswith(f"masked: does plain beat mixed? {answer} (one seed) ({plain:.3f} against {mixed:.3f}")
+    assert line.startswith(
+        f"masked: does plain beat mixed? {answer} (one seed) ({plain:.3f} against {mixed:.3f}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -265,7 +346,12 @@ def test_few_documents_decide_little(documents, error, said):
 
 
 def test_few_pairs_decide_nothing():
-    scores = {"n": 6, "accuracy": 0.5, "correlation_with_bigram": None, "baselines": {"bigram": 0.5}}
+    scores = {
+        "n": 6,
+        "accuracy": 0.5,
+        "correlation_with_bigram": None,
+        "baselines": {"bigram": 0.5},
+    }
     *_, line = pair_lines({"plain": [{"pairs": {"pll": scores}}]})
     assert "6 pairs decides nothing: its standard error is up to 0.20" in line
 
@@ -287,20 +373,29 @@ def test_all_variants_are_checked_before_their_sets_are_made(tmp_path, monkeypat
 def test_losses_are_those_of_the_trainer(shard_sets, tmp_path, monkeypatch, capsys):
     folder = write_study(tmp_path, flops=6e9, one="masked_lm", two="unilm")
     sets = shard_sets / "corrupt"  # there already
-    monkeypatch.setattr(tool, "make_all_sets", lambda _, output, variants, *more: dict.fromkeys(variants, sets))
-    monkeypatch.setenv("MASTER_PORT", "29500")  # of the user's own; runs beside one another need a port each
+    monkeypatch.setattr(
+        tool, "make_all_sets", lambda _, output, variants, *more: dict.fromkeys(variants, sets)
+    )
+    monkeypatch.setenv(
+        "MASTER_PORT", "29500"
+    )  # of the user's own; runs beside one another need a port each
     words = [str(folder), "--output", str(tmp_path / "out"), "--flops", "6e8"]
     assert tool.main(words) == 0
     first = (tmp_path / "out" / "study.txt").read_text()
     assert "6e+08" in first
     assert ", one seed; nats on held-out rows" in first
-    (claim,) = [line for line in first.splitlines() if line.startswith("masked: does plain beat mixed?")]
+    (claim,) = [
+        line for line in first.splitlines() if line.startswith("masked: does plain beat mixed?")
+    ]
     better, worse = (
         json.loads((tmp_path / "out" / "scores" / f"{name}-0.json").read_text())["losses"]["masked"]
         for name in ("plain", "mixed")
     )
     answer = "yes, better" if better < worse else "no, worse"
-    assert f"{answer} by {abs(worse - better):.3f} (one seed) ({better:.3f} against {worse:.3f};" in claim
+    assert (
+        f"{answer} by {abs(worse - better):.3f} (one seed) ({better:.3f} against {worse:.3f};"
+        in claim
+    )
     for name, measures in {"plain-0": ["masked"], "mixed-0": ["masked", "other"]}.items():
         scores = json.loads((tmp_path / "out" / "scores" / f"{name}.json").read_text())
         metrics = read_lines(tmp_path / "out" / "runs" / name / "metrics.jsonl")
@@ -319,10 +414,14 @@ def test_losses_are_those_of_the_trainer(shard_sets, tmp_path, monkeypatch, caps
     assert tool.main([*words, "--pairs", str(pairs)]) == 0
     run = tmp_path / "out" / "runs" / "plain-0"
     alone = json.loads(evaluate_mode(run, SuiteOptions(suite="pairs", input=pairs, score="pll"))[0])
-    of_study = json.loads((tmp_path / "out" / "scores" / "plain-0.json").read_text())["pairs"]["pll"]
+    of_study = json.loads((tmp_path / "out" / "scores" / "plain-0.json").read_text())["pairs"][
+        "pll"
+    ]
     assert (of_study["n"], of_study["accuracy"]) == (3, alone["accuracy"])
     assert of_study["baselines"]["shorter"] == alone["baselines"]["shorter"] == 0
-    assert "minimal pairs, plain by pll" in (with_pairs := (tmp_path / "out" / "study.txt").read_text())
+    assert "minimal pairs, plain by pll" in (
+        with_pairs := (tmp_path / "out" / "study.txt").read_text()
+    )
     assert with_pairs.startswith(first)
     assert with_pairs in capsys.readouterr().out
 
@@ -333,7 +432,12 @@ def test_every_path_of_a_list_is_absolute(tmp_path, monkeypatch):
     here = str(tmp_path / "a.jsonl")
     other = str(tmp_path / "b/*.txt")
     given = "[a.jsonl, {path: 'b/*.txt', source: books}, {path: [a.jsonl, s3://bucket/c.jsonl]}, /d.txt]"
-    wanted = [here, {"path": other, "source": "books"}, {"path": [here, "s3://bucket/c.jsonl"]}, "/d.txt"]
+    wanted = [
+        here,
+        {"path": other, "source": "books"},
+        {"path": [here, "s3://bucket/c.jsonl"]},
+        "/d.txt",
+    ]
     assert parse_yaml(_absolute(given)) == wanted
     assert _absolute("a.jsonl") == here
     assert parse_yaml(_absolute("{path: a.jsonl}")) == {"path": here}

@@ -83,7 +83,14 @@ def test_models_are_timed_in_turn_on_one_thread(monkeypatch, family):
     assert torch.get_num_threads() == threads
 
 
-WRITTEN = {"format": 1, "method": "layers", "options": {"keep": [0]}, "claim": "less", "lines": [], "source": "runs/a"}
+WRITTEN = {
+    "format": 1,
+    "method": "layers",
+    "options": {"keep": [0]},
+    "claim": "less",
+    "lines": [],
+    "source": "runs/a",
+}
 
 
 def test_a_changed_or_newer_record_is_an_error(tmp_path):
@@ -101,7 +108,9 @@ def test_a_student_leads_to_the_claim_of_its_start_and_a_pruned_run_to_its_metho
     for folder, source in ((small, None), (student, str(small))):
         folder.mkdir()
         model = {"model__init_from": source} if source else {}
-        (folder / "config.yaml").write_text(yaml.safe_dump(plain_config(output=str(folder), **model)))
+        (folder / "config.yaml").write_text(
+            yaml.safe_dump(plain_config(output=str(folder), **model))
+        )
     assert find_claim(student) == ""
     publish_json(small / RECORD, seal(WRITTEN))
     assert find_claim(student) == "layers keep=[0]: less"

@@ -24,8 +24,15 @@ from tests.tools.small_run import compute_row_scores
 from tests.train.masked_set import write_config
 from tests.train.written_runs import BERT
 
-pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft
-SIZES = {"hidden_size": 20, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"
+)  # peft
+SIZES = {
+    "hidden_size": 20,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+}
 PADDED = len(SPECIALS) + len(WORDS)
 ADAPTERS = {"lora": {"name": "lora", "rank": 2}, "bottleneck": {"name": "bottleneck", "width": 3}}
 
@@ -46,7 +53,9 @@ def folder(tmp_path_factory):
         pad_token_id=0,
         **SIZES,
     )
-    (folder / "base" / "vocab.txt").write_bytes((folder / "task" / "words" / "vocab.txt").read_bytes())
+    (folder / "base" / "vocab.txt").write_bytes(
+        (folder / "task" / "words" / "vocab.txt").read_bytes()
+    )
     shared = {
         **BERT,
         "model__heads": {"classification": {"hidden": "tanh"}},
@@ -63,7 +72,9 @@ def folder(tmp_path_factory):
     for name in ("plain", *ADAPTERS):
         beside = {} if name == "plain" else {"model__adapter": ADAPTERS[name]}
         more = {"model__init_from": str(folder / "base"), **beside}
-        config = write_config(folder / f"{name}.yaml", sets / "train", folder / name, **shared, **more)
+        config = write_config(
+            folder / f"{name}.yaml", sets / "train", folder / name, **shared, **more
+        )
         assert pool.run(start, config) == [0]
     pool.close()
     return folder
@@ -84,8 +95,12 @@ def test_scores_are_those_of_the_run_as_the_card_says(folder, capsys):
     assert "LORA" in said
     assert "with the trained head bert.pooler.dense" in said
     assert f"on {folder / 'base'}, in AutoModelForSequenceClassification" in said
-    code = re.findall(r"```python\n(.*?)```", (folder / "peft" / "README.md").read_text(), re.DOTALL)[0]
-    code = code.replace("path/to/the/base", str(folder / "base")).replace("path/to/this/folder", str(folder / "peft"))
+    code = re.findall(
+        r"```python\n(.*?)```", (folder / "peft" / "README.md").read_text(), re.DOTALL
+    )[0]
+    code = code.replace("path/to/the/base", str(folder / "base")).replace(
+        "path/to/this/folder", str(folder / "peft")
+    )
     peft()
     names = {}
     exec(code, names)
@@ -104,7 +119,12 @@ def test_scores_are_those_of_the_run_as_the_card_says(folder, capsys):
 
 def test_the_files_are_the_same_again_and_lists_are_sorted(folder):
     for name in ("once", "twice"):
-        assert export_adapter([str(folder / "lora"), str(folder / name / "own"), "--base", "some/base"]) == 0
+        assert (
+            export_adapter(
+                [str(folder / "lora"), str(folder / name / "own"), "--base", "some/base"]
+            )
+            == 0
+        )
     for path in (folder / "once" / "own").iterdir():
         assert path.read_bytes() == (folder / "twice" / "own" / path.name).read_bytes(), path.name
     config = json.loads((folder / "once" / "own" / "adapter_config.json").read_text())
@@ -116,7 +136,9 @@ def test_the_files_are_the_same_again_and_lists_are_sorted(folder):
 def test_refusals_say_why_before_anything_is_written(folder, capsys):
     new = folder / "refused"
     assert export_adapter([str(folder / "plain"), str(new)]) == 64
-    assert "holds no adapter: export the model with clozeline export-model" in capsys.readouterr().err
+    assert (
+        "holds no adapter: export the model with clozeline export-model" in capsys.readouterr().err
+    )
     assert export_adapter([str(folder / "bottleneck"), str(new)]) == 64
     assert "adapter bottleneck: cannot be exported to peft" in capsys.readouterr().err
     assert export_adapter([str(folder / "lora"), str(folder / "base")]) == 64
@@ -129,9 +151,13 @@ def published(folder, tmp_path_factory):
     """A base of transformers, what peft saved on it, and its import."""
     published = tmp_path_factory.mktemp("imported")
     shutil.copytree(folder / "base", published / "base")
-    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(published / "base", num_labels=2)
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(
+        published / "base", num_labels=2
+    )
     heads = ["classifier", "bert.pooler.dense"]
-    config = peft().LoraConfig(task_type="SEQ_CLS", r=2, target_modules=["query", "value"], modules_to_save=heads)
+    config = peft().LoraConfig(
+        task_type="SEQ_CLS", r=2, target_modules=["query", "value"], modules_to_save=heads
+    )
     model = peft().get_peft_model(theirs, config)
     disturbed(torch.nn.ParameterList(p for name, p in model.named_parameters() if "lora_B" in name))
     model.save_pretrained(published / "peft")
@@ -144,7 +170,9 @@ def test_the_export_is_what_was_imported(published, capsys):
     assert (published / "own" / "tokenizer" / "vocabulary.json").is_file()
     assert export_adapter([str(published / "own"), str(published / "again"), "base=org/base"]) == 0
     assert "LORA" in capsys.readouterr().out
-    before, after = (load_file(published / name / "adapter_model.safetensors") for name in ("peft", "again"))
+    before, after = (
+        load_file(published / name / "adapter_model.safetensors") for name in ("peft", "again")
+    )
     assert before.keys() == after.keys()
     assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
     card = (published / "again" / "README.md").read_text()

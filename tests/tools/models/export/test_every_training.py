@@ -23,7 +23,12 @@ from tests.train.runs import start
 CHARACTERS = 300_000
 FEW = [
     *("steps=2", "schedule.warmup=1", "precision=fp32", "evaluate={every: 2, max_rows: 16}"),
-    *("checkpoint={every: 2, keep_best: false}", "data.global_batch=16", "data.micro_batch=16", "data.lanes=16"),
+    *(
+        "checkpoint={every: 2, keep_best: false}",
+        "data.global_batch=16",
+        "data.micro_batch=16",
+        "data.lanes=16",
+    ),
 ]
 
 RECURRENT = ("elmo", "ulmfit")
@@ -34,7 +39,10 @@ def shards(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sets")
     write_texts(folder / "texts.jsonl", CHARACTERS)
     recipe = RECIPES / "demo" / "pipeline.yaml"
-    entries = [*yaml.safe_load(recipe.read_text(encoding="utf-8"))["corrupt"], *map(yaml.safe_load, OWN.values())]
+    entries = [
+        *yaml.safe_load(recipe.read_text(encoding="utf-8"))["corrupt"],
+        *map(yaml.safe_load, OWN.values()),
+    ]
     words = ["clean.filters=[]", "heldout.fraction=0.2", f"corrupt={json.dumps(entries)}"]
     source = f"input={folder / 'texts.jsonl'}"
     output = f"output={folder / 'out'}"
@@ -56,7 +64,9 @@ def apart(ours: Model, folder, architecture):
         batch |= {"languages": torch.zeros_like(ids)}
     with torch.no_grad():
         found = next(iter(ours.logits(batch).values()))
-        expected = next(value for key, value in theirs(input_ids=ids, **more).items() if key.endswith("logits"))
+        expected = next(
+            value for key, value in theirs(input_ids=ids, **more).items() if key.endswith("logits")
+        )
     return (found - expected.view_as(found)).abs().max().item()
 
 
@@ -67,7 +77,12 @@ def test_what_a_start_says_is_written_and_read(recipe, variant, shards, tmp_path
     run = tmp_path / "run"
     config = RECIPES / recipe / "train.yaml"
     manifest = shards / SETS[recipe] / "train" / "manifest.json"
-    words = [f"data.shards={manifest}", f"output={run}", *FEW, *([f"variant={variant}"] if variant else [])]
+    words = [
+        f"data.shards={manifest}",
+        f"output={run}",
+        *FEW,
+        *([f"variant={variant}"] if variant else []),
+    ]
     words += ["distil=null"] if recipe in ("distilbert", "minilm", "tinybert") else []
     if variant is None:  # of the full size, two narrow layers
         model = load_config(TrainConfig, config, words).model
@@ -85,5 +100,7 @@ def test_what_a_start_says_is_written_and_read(recipe, variant, shards, tmp_path
     parts = split(exported_form(TrainedModel.open(run)))
     for plan in plans:
         folder = tmp_path / "out" / plan.part
-        assert json.loads((folder / "config.json").read_text())["architectures"] == [plan.architecture]
+        assert json.loads((folder / "config.json").read_text())["architectures"] == [
+            plan.architecture
+        ]
         assert apart(build_checkpoint(parts[plan.part]), folder, plan.architecture) < 1e-3

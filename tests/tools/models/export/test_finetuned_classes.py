@@ -18,16 +18,28 @@ from tests.pipeline.task_files import SPECIALS, WORDS, make_sets, write_vocabula
 from tests.tools.runs.evaluation.task_runs import start
 
 BART = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "max_position_embeddings": 64} | {
-    f"{side}_{key}": size for side in ("encoder", "decoder") for key, size in (("attention_heads", 2), ("ffn_dim", 48))
+    f"{side}_{key}": size
+    for side in ("encoder", "decoder")
+    for key, size in (("attention_heads", 2), ("ffn_dim", 48))
 }
 BODIES = {
     "bert": (
         "Bert",
         "ForMaskedLM",
-        {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48},
+        {
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 48,
+        },
         1e-9,
     ),
-    "gpt1": ("GPT2", "LMHeadModel", {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 64}, 1e-9),
+    "gpt1": (
+        "GPT2",
+        "LMHeadModel",
+        {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 64},
+        1e-9,
+    ),
     "bart": ("Bart", "ForConditionalGeneration", BART, 1e-9),
     "t5": (
         "T5",
@@ -47,11 +59,17 @@ def test_a_classifier(one_rank, tmp_path, frame, capsys):
     body = getattr(transformers, f"{stem}{end}")
     ids = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
     torch.manual_seed(1)
-    body(body.config_class(vocab_size=len(SPECIALS + WORDS), **ids, **sizes)).save_pretrained(tmp_path / "theirs")
+    body(body.config_class(vocab_size=len(SPECIALS + WORDS), **ids, **sizes)).save_pretrained(
+        tmp_path / "theirs"
+    )
     write_vocabulary(tmp_path / "theirs")
-    (tmp_path / "theirs" / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
+    (tmp_path / "theirs" / "tokenizer_config.json").write_text(
+        '{"tokenizer_class": "BertTokenizer"}'
+    )
     assert import_main([str(tmp_path / "theirs"), str(tmp_path / "body")]) == 0
-    sets = make_sets(tmp_path, f"tokenizer.path={tmp_path}/body", f"tasks.frame={frame}", "tokenizer.add=true")
+    sets = make_sets(
+        tmp_path, f"tokenizer.path={tmp_path}/body", f"tasks.frame={frame}", "tokenizer.add=true"
+    )
     # the run, which learns more than the most frequent class
     config = tmp_path / "train.yaml"
     run = tmp_path / "run"
@@ -67,9 +85,13 @@ def test_a_classifier(one_rank, tmp_path, frame, capsys):
     # the class of transformers, which reads the same rows, whatever the padding
     assert export([str(run), str(tmp_path / "out-model"), "head=classification"]) == 0
     if frame == "bert":  # nothing is added, so that the publisher's files are written back
-        assert (tmp_path / "out-model" / "vocab.txt").read_bytes() == (tmp_path / "theirs" / "vocab.txt").read_bytes()
+        assert (tmp_path / "out-model" / "vocab.txt").read_bytes() == (
+            tmp_path / "theirs" / "vocab.txt"
+        ).read_bytes()
     assert "30 training rows compared, all of them complete" in capsys.readouterr().out
-    theirs = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out-model", dtype=torch.float64).eval()
+    theirs = AutoModelForSequenceClassification.from_pretrained(
+        tmp_path / "out-model", dtype=torch.float64
+    ).eval()
     assert type(theirs).__name__ == f"{stem}ForSequenceClassification"
     opened = open_task_run(run, "dev")
     _, tensors = opened.task.forward(set_rows(opened.shards))
@@ -81,10 +103,20 @@ def test_a_classifier(one_rank, tmp_path, frame, capsys):
         for model in (opened.trained.model, again):
             assert (model.double().logits(tensors)["classification"] - expected).abs().max() < close
     # predictions for texts, as its tokenizer writes them
-    assert predict.main([str(run), f"input={tmp_path}/files/dev.tsv", f"output={tmp_path}/p.jsonl"]) == 0
+    assert (
+        predict.main([str(run), f"input={tmp_path}/files/dev.tsv", f"output={tmp_path}/p.jsonl"])
+        == 0
+    )
     found = [json.loads(line)["label"] for line in (tmp_path / "p.jsonl").read_text().splitlines()]
-    texts = [line.split("\t")[0] for line in (tmp_path / "files" / "dev.tsv").read_text().splitlines()[1:]]
-    batch = AutoTokenizer.from_pretrained(tmp_path / "out-model")(texts, padding=True, return_tensors="pt")
+    texts = [
+        line.split("\t")[0]
+        for line in (tmp_path / "files" / "dev.tsv").read_text().splitlines()[1:]
+    ]
+    batch = AutoTokenizer.from_pretrained(tmp_path / "out-model")(
+        texts, padding=True, return_tensors="pt"
+    )
     with torch.no_grad():
-        chosen = theirs(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits.argmax(-1)
+        chosen = theirs(
+            input_ids=batch.input_ids, attention_mask=batch.attention_mask
+        ).logits.argmax(-1)
     assert found == [theirs.config.id2label[number] for number in chosen.tolist()]

@@ -26,9 +26,15 @@ PLACES = ["Rome", "New York", "Aix - en - Provence"]
 
 def tokenizer_of(folder, size):
     """Byte-level BPE of prose, in which no blank stands before a mark: there a blank is a token of its own."""
-    prose = [f"the {name} lives in {place}, near the sea." for name in ("Ada", "Mary", "Paul") for place in PLACES]
+    prose = [
+        f"the {name} lives in {place}, near the sea."
+        for name in ("Ada", "Mary", "Paul")
+        for place in PLACES
+    ]
     prose += [
-        f"In {place}, the man {name} (a poet) lives." for name in ("Karl", "Marx", "Byron", "Jean") for place in PLACES
+        f"In {place}, the man {name} (a poet) lives."
+        for name in ("Karl", "Marx", "Byron", "Jean")
+        for place in PLACES
     ]
     prose = [text.replace(" - ", "-") for text in prose]
     save_tokenizer(ByteBpe.train(prose * 5, ByteBpe.Options(size=size), folder), "byte_bpe", folder)
@@ -44,8 +50,12 @@ def write_rows(folder, name, rows):
     articles = []
     for row in rows:
         asked = {name: row[name] for name in ("id", "question", "answers")}
-        articles.append({"title": row["id"], "paragraphs": [{"context": row["context"], "qas": [asked]}]})
-    (folder / f"{name}.json").write_text(json.dumps({"version": "1.1", "data": articles}), encoding="utf-8")
+        articles.append(
+            {"title": row["id"], "paragraphs": [{"context": row["context"], "qas": [asked]}]}
+        )
+    (folder / f"{name}.json").write_text(
+        json.dumps({"version": "1.1", "data": articles}), encoding="utf-8"
+    )
 
 
 def trained(ranks, folder, reader, rows, head, steps=150, size=480):
@@ -78,9 +88,21 @@ def predicted(folder, rows):
 def tagged(number):
     name = NAMES[number % 4]
     place = PLACES[number % 3]
-    parts = [("the", None), (name, "PER"), ("lives in", None), (place, "LOC"), (", near the sea .", None)]
+    parts = [
+        ("the", None),
+        (name, "PER"),
+        ("lives in", None),
+        (place, "LOC"),
+        (", near the sea .", None),
+    ]
     if number % 2:
-        parts = [("In", None), (place, "LOC"), (", the man", None), (name, "PER"), ("( a poet ) lives .", None)]
+        parts = [
+            ("In", None),
+            (place, "LOC"),
+            (", the man", None),
+            (name, "PER"),
+            ("( a poet ) lives .", None),
+        ]
     words = []
     tags = []
     for text, kind in parts:
@@ -100,7 +122,9 @@ def taggers(one_rank, tmp_path_factory):
     @cache
     def tagger_of(size):
         reader = "{name: labeled, task: toy, words: words, label: tags}"
-        return trained(one_rank, tmp_path_factory.mktemp("tags"), reader, SENTENCES, "tagging: 1.0", size=size)
+        return trained(
+            one_rank, tmp_path_factory.mktemp("tags"), reader, SENTENCES, "tagging: 1.0", size=size
+        )
 
     return tagger_of
 
@@ -130,23 +154,31 @@ def test_rows_have_blank_tokens(tmp_path, size):
 
 
 def entities_of(read, text):
-    return [(each["entity_group"], text[each["start"] : each["end"]].replace("  ", " ")) for each in read(text)]
+    return [
+        (each["entity_group"], text[each["start"] : each["end"]].replace("  ", " "))
+        for each in read(text)
+    ]
 
 
 @pytest.mark.filterwarnings("ignore:Tokenizer does not support real words")
 @pytest.mark.parametrize("blank", [" ", "  "])
 @pytest.mark.parametrize(
-    ("size", "strategy"), [(480, "first"), (700, "first"), (700, "average"), (700, "max"), (700, "simple")]
+    ("size", "strategy"),
+    [(480, "first"), (700, "first"), (700, "average"), (700, "max"), (700, "simple")],
 )
 def test_entities_are_those_of_predict(taggers, size, strategy, blank):
     """Blanks stand before marks, and several between words, which are tokens, or with 480 pieces several tokens."""
     folder = taggers(size)
     found = predicted(folder, [{"words": row["words"]} for row in SENTENCES])
-    assert [row["tags"] for row in found] == [row["tags"] for row in SENTENCES], "the model knows its rows"
+    assert [row["tags"] for row in found] == [row["tags"] for row in SENTENCES], (
+        "the model knows its rows"
+    )
     read = pipeline("token-classification", str(folder / "exported"), aggregation_strategy=strategy)
     for row in SENTENCES:
         joined = " ".join(row["words"])
-        expected = [(kind, joined[start:end]) for kind, start, end in spans(row["words"], row["tags"])]
+        expected = [
+            (kind, joined[start:end]) for kind, start, end in spans(row["words"], row["tags"])
+        ]
         assert entities_of(read, blank.join(row["words"])) == expected
 
 
@@ -156,7 +188,9 @@ def test_tokens_without_aggregation(taggers):
     for row in SENTENCES:
         text = " ".join(row["words"])
         found = [(each["entity"], text[each["start"] : each["end"]]) for each in read(text)]
-        expected = [(tag, word) for word, tag in zip(row["words"], row["tags"], strict=True) if tag != "O"]
+        expected = [
+            (tag, word) for word, tag in zip(row["words"], row["tags"], strict=True) if tag != "O"
+        ]
         assert [pair for pair in found if pair[1]] == expected
 
 
@@ -168,8 +202,12 @@ def test_the_card_reads_words_as_predict(taggers, size):
     (code,) = re.findall(r"```python\n(.*?)```", lines, re.DOTALL)
     tokenizer = AutoTokenizer.from_pretrained(folder / "exported")
     model = AutoModelForTokenClassification.from_pretrained(folder / "exported")
-    sentences = [row["words"] for row in SENTENCES] + [["Rome", ",", "(", "Karl", "Byron", ")", "York", "."]]
-    for words, record in zip(sentences, predicted(folder, [{"words": words} for words in sentences]), strict=True):
+    sentences = [row["words"] for row in SENTENCES] + [
+        ["Rome", ",", "(", "Karl", "Byron", ")", "York", "."]
+    ]
+    for words, record in zip(
+        sentences, predicted(folder, [{"words": words} for words in sentences]), strict=True
+    ):
         names = {"tokenizer": tokenizer, "model": model, "words": words}
         with torch.no_grad():
             exec(code, names)
@@ -211,8 +249,12 @@ def test_classes(one_rank, tmp_path, several):
     given = read([row["text"] for row in rows], truncation=True)
     records = predicted(folder, rows)
     for own, record in zip(given, records, strict=True):
-        assert {each["label"]: each["score"] for each in own} == pytest.approx(record["probabilities"], abs=1e-4)
-    assert [record.get("truncated_tokens", 0) > 0 for record in records] == ["far far" in row["text"] for row in rows]
+        assert {each["label"]: each["score"] for each in own} == pytest.approx(
+            record["probabilities"], abs=1e-4
+        )
+    assert [record.get("truncated_tokens", 0) > 0 for record in records] == [
+        "far far" in row["text"] for row in rows
+    ]
 
 
 def test_answers(one_rank, tmp_path):
@@ -224,19 +266,29 @@ def test_answers(one_rank, tmp_path):
         text = f"the {name} lives  in {place} , near the sea ."
         for question, answer in (("Who lives ?", name), ("Where ?", place)):
             accepted = [{"text": answer, "answer_start": text.index(answer)}]
-            rows.append({"question": question, "context": text, "answers": accepted, "id": f"{number}{question[2]}"})
+            rows.append(
+                {
+                    "question": question,
+                    "context": text,
+                    "answers": accepted,
+                    "id": f"{number}{question[2]}",
+                }
+            )
     folder = trained(one_rank, tmp_path, "{name: squad, task: toy}", rows, "span: 1.0", 200)
     tokenizer = AutoTokenizer.from_pretrained(folder / "exported")
     model = transformers.AutoModelForQuestionAnswering.from_pretrained(folder / "exported")
     right = 0
     for row, record in zip(rows, predicted(folder, rows), strict=True):
-        encoded = tokenizer(row["question"], row["context"], return_offsets_mapping=True, return_tensors="pt")
+        encoded = tokenizer(
+            row["question"], row["context"], return_offsets_mapping=True, return_tensors="pt"
+        )
         offsets = encoded.pop("offset_mapping")[0].tolist()
         inside = torch.tensor([number == 1 for number in encoded.sequence_ids(0)])
         with torch.no_grad():
             scores = model(**encoded)
         first, last = (
-            int(part[0].masked_fill(~inside, -torch.inf).argmax()) for part in (scores.start_logits, scores.end_logits)
+            int(part[0].masked_fill(~inside, -torch.inf).argmax())
+            for part in (scores.start_logits, scores.end_logits)
         )
         assert row["context"][offsets[first][0] : offsets[last][1]] == record["answer"]
         right += record["answer"] == row["answers"][0]["text"]

@@ -23,10 +23,18 @@ def written_starts(folder):
     """The start tokens that four files name, as ids; the piece is looked up."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     config = read(folder / "config.json")
-    generation = read(folder / "generation_config.json") if (folder / "generation_config.json").exists() else {}
+    generation = (
+        read(folder / "generation_config.json")
+        if (folder / "generation_config.json").exists()
+        else {}
+    )
     stated = read(folder / "tokenizer_config.json").get("bos_token")
     assert tokenizer.bos_token == stated
-    return {tokenizer.bos_token_id, config["bos_token_id"], generation.get("bos_token_id", config["bos_token_id"])}
+    return {
+        tokenizer.bos_token_id,
+        config["bos_token_id"],
+        generation.get("bos_token_id", config["bos_token_id"]),
+    }
 
 
 def export_causal(shard_sets, folder):
@@ -49,9 +57,17 @@ def test_a_decoder_names_the_token_that_stands_before_a_text(shard_sets, tmp_pat
     """Packed rows have the end token there, which is not the start token of their vocabulary."""
     folder = export_causal(shard_sets, tmp_path)
     run = TrainedModel.open(tmp_path / "run")
-    rows = [row["input_ids"].tolist() for row in open_shards(shard_sets / "corrupt" / "causal_lm" / "train")]
+    rows = [
+        row["input_ids"].tolist()
+        for row in open_shards(shard_sets / "corrupt" / "causal_lm" / "train")
+    ]
     specials = run.tokenizer.vocabulary.specials
-    before = {first for row in rows for first, second in pairwise(row) if first in specials.values() != second}
+    before = {
+        first
+        for row in rows
+        for first, second in pairwise(row)
+        if first in specials.values() != second
+    }
     assert written_starts(folder) == before == {specials["eos"]}
     assert specials["bos"] not in before
 
@@ -87,13 +103,19 @@ def test_texts_are_cut_where_predictions_cut_them(tmp_path, published):
     """Rows of 12 tokens, in a model of 64 positions; also where a publisher's files, whose other keys stay, say 512."""
     more = []
     if published:
-        stated = {"tokenizer_class": "BertTokenizer", "model_max_length": 512, "padding_side": "left"}
+        stated = {
+            "tokenizer_class": "BertTokenizer",
+            "model_max_length": 512,
+            "padding_side": "left",
+        }
         write_vocabulary(tmp_path / "theirs")
         (tmp_path / "theirs" / "tokenizer_config.json").write_text(json.dumps(stated))
         more = [f"tokenizer.path={tmp_path / 'theirs'}"]
     sets = make_sets(tmp_path, "tasks.max_length=12", *more)
     heads = {"classification": {"hidden": "tanh", "labels": ["0", "1"]}}
-    write_run_on(tmp_path / "run", sets / "train" / "manifest.json", [3], 1, model__heads=heads, **BERT)
+    write_run_on(
+        tmp_path / "run", sets / "train" / "manifest.json", [3], 1, model__heads=heads, **BERT
+    )
     assert export_model([str(tmp_path / "run"), str(tmp_path / "exported")]) == 0
     theirs = AutoTokenizer.from_pretrained(tmp_path / "exported")
     assert theirs.model_max_length == 12
@@ -101,4 +123,6 @@ def test_texts_are_cut_where_predictions_cut_them(tmp_path, published):
     if published:
         found = read(tmp_path / "exported" / "tokenizer_config.json")
         assert found == {**stated, "model_max_length": 12}
-        assert (tmp_path / "exported" / "vocab.txt").read_bytes() == (tmp_path / "theirs" / "vocab.txt").read_bytes()
+        assert (tmp_path / "exported" / "vocab.txt").read_bytes() == (
+            tmp_path / "theirs" / "vocab.txt"
+        ).read_bytes()

@@ -23,7 +23,9 @@ KEYS = {"type_vocab_size": 2, "eps": 1e-12}
 
 def pooling_of(checkpoint, asked, folder):
     """The pool that an export of the encoder alone has."""
-    return plan_export(checkpoint, ExportRequest(body_alone=True, pooling=asked), tokenizer=folder).pooling
+    return plan_export(
+        checkpoint, ExportRequest(body_alone=True, pooling=asked), tokenizer=folder
+    ).pooling
 
 
 def trained(heads):
@@ -52,14 +54,18 @@ def vectors_by_modules(folder, loader):
             vectors = {
                 "pooling_mode_cls_token": states[:, 0],
                 "pooling_mode_mean_tokens": (states * inside[..., None]).sum(1) / LENGTHS[:, None],
-                "pooling_mode_max_tokens": states.masked_fill(~inside[..., None], -torch.inf).amax(1),
+                "pooling_mode_max_tokens": states.masked_fill(~inside[..., None], -torch.inf).amax(
+                    1
+                ),
                 "pooling_mode_lasttoken": states[torch.arange(len(IDS)), LENGTHS - 1],
             }[mode]
         elif kind == "Dense":
             weights = load_file(folder / module["path"] / "model.safetensors")
             home, _, name = plain["activation_function"].rpartition(".")
             activation = getattr(importlib.import_module(home), name)()
-            vectors = activation(F.linear(vectors, weights["linear.weight"], weights["linear.bias"]))
+            vectors = activation(
+                F.linear(vectors, weights["linear.weight"], weights["linear.bias"])
+            )
         elif kind == "Normalize":
             vectors = F.normalize(vectors, dim=-1)
     return vectors
@@ -74,10 +80,14 @@ def test_vectors_are_those_of_the_training(pool, tmp_path):
     export = export_checkpoint(checkpoint, body_alone=True)
     folder = export_to(tmp_path / "out", export)
     write_modules(folder, pooling_of(checkpoint, "run", tmp_path), checkpoint, 40)
-    torch.testing.assert_close(vectors_by_modules(folder, export.loader), expected, rtol=0, atol=1e-5)
+    torch.testing.assert_close(
+        vectors_by_modules(folder, export.loader), expected, rtol=0, atol=1e-5
+    )
 
 
-@pytest.mark.parametrize(("pool", "asked"), [("cls", "mean"), ("mean", "cls"), (None, "cls"), ("max", "pooler")])
+@pytest.mark.parametrize(
+    ("pool", "asked"), [("cls", "mean"), ("mean", "cls"), (None, "cls"), ("max", "pooler")]
+)
 def test_another_pool_than_the_trained_one_is_refused(pool, asked, tmp_path):
     _, checkpoint = trained({"similarity": {"pool": pool}})
     with pytest.raises(ConfigurationError, match=r"model\.heads\.similarity was trained, got"):

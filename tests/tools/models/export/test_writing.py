@@ -9,7 +9,12 @@ import transformers
 from transformers import AutoTokenizer
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, model_without_weights, read_checkpoint
+from clozeline.model.checkpoints import (
+    build_checkpoint,
+    export_checkpoint,
+    model_without_weights,
+    read_checkpoint,
+)
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.layers.quantization import holds_integers
 from clozeline.model.registries import METHODS
@@ -38,11 +43,18 @@ def content(path):
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_the_files_are_those_of_the_format(tmp_path, pooling):
-    model = model_without_weights(small_config("encoder", position=PositionConfig(maximum=64)), 60, {})
+    model = model_without_weights(
+        small_config("encoder", position=PositionConfig(maximum=64)), 60, {}
+    )
     write_modules(tmp_path, pooling, model, 40)
     assert content(tmp_path / "modules.json") == [
         {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
-        {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+        {
+            "idx": 1,
+            "name": "1",
+            "path": "1_Pooling",
+            "type": "sentence_transformers.models.Pooling",
+        },
     ]
     assert content(tmp_path / "1_Pooling" / "config.json") == {
         "word_embedding_dimension": 24,
@@ -51,7 +63,10 @@ def test_the_files_are_those_of_the_format(tmp_path, pooling):
         "pooling_mode_max_tokens": False,
         "pooling_mode_mean_sqrt_len_tokens": False,
     }
-    assert content(tmp_path / "sentence_bert_config.json") == {"max_seq_length": 40, "do_lower_case": False}
+    assert content(tmp_path / "sentence_bert_config.json") == {
+        "max_seq_length": 40,
+        "do_lower_case": False,
+    }
 
 
 @pytest.mark.parametrize(
@@ -84,16 +99,32 @@ def exported(folder, out, frame):
 
 def test_masked_and_packed_rows_are_compared_at_both_ends(folder, tmp_path):
     tokenizer = load_tokenizer(folder)
-    cls, sep, bos, eos, mask = (tokenizer.vocabulary.specials[role] for role in ("cls", "sep", "bos", "eos", "mask"))
+    cls, sep, bos, eos, mask = (
+        tokenizer.vocabulary.specials[role] for role in ("cls", "sep", "bos", "eos", "mask")
+    )
     (text,) = (encoding.ids.tolist() for encoding in tokenizer.encode(["the cat sat"]))
-    masked = [[cls, mask, *text, mask, sep], [cls, *[*text, sep] * 3], [cls, *text[1:], mask, *text, sep]]
+    masked = [
+        [cls, mask, *text, mask, sep],
+        [cls, *[*text, sep] * 3],
+        [cls, *text[1:], mask, *text, sep],
+    ]
     right = exported(folder, tmp_path / "right", PAIR)
-    assert "3 training rows compared, 0 of them complete" in compare_frames(masked, tokenizer, right, is_prompt=False)
-    for wrong in (Frame(("cls",)), Frame((), ("sep",), ("sep",)), Frame(("bos",), ("eos",), ("eos",)), Frame()):
+    assert "3 training rows compared, 0 of them complete" in compare_frames(
+        masked, tokenizer, right, is_prompt=False
+    )
+    for wrong in (
+        Frame(("cls",)),
+        Frame((), ("sep",), ("sep",)),
+        Frame(("bos",), ("eos",), ("eos",)),
+        Frame(),
+    ):
         other = exported(folder, tmp_path / "-".join(sum(wrong, ())) / "wrong", wrong)
         assert "3 of 3" in compare_frames(masked, tokenizer, other, is_prompt=False)
     packed = [[*text, eos, *text, eos, *text], [eos, *text, eos, *text], [*text, eos, *text, eos]]
-    bare, begun = (exported(folder, tmp_path / name, Frame(head)) for name, head in (("bare", ()), ("begun", ("bos",))))
+    bare, begun = (
+        exported(folder, tmp_path / name, Frame(head))
+        for name, head in (("bare", ()), ("begun", ("bos",)))
+    )
     assert "3 training rows compared" in compare_frames(packed, tokenizer, bare, is_prompt=True)
     assert "3 of 3" in compare_frames(packed, tokenizer, begun, is_prompt=True)
     rows = [[bos, *row] for row in packed]
@@ -125,8 +156,20 @@ def test_the_export_frames_texts_as_the_stored_rows(shard_sets, tmp_path, label)
 pytest.importorskip("torchao")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-SIZES = {"hidden_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 96}
-T5 = {"d_model": 64, "num_heads": 2, "d_kv": 32, "d_ff": 96, "num_layers": 2, "num_decoder_layers": 2}
+SIZES = {
+    "hidden_size": 64,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 2,
+    "intermediate_size": 96,
+}
+T5 = {
+    "d_model": 64,
+    "num_heads": 2,
+    "d_kv": 32,
+    "d_ff": 96,
+    "num_layers": 2,
+    "num_decoder_layers": 2,
+}
 TYPES = {
     "bert": SIZES,
     "llama": SIZES | {"num_key_value_heads": 1, "head_dim": 32},
@@ -174,12 +217,18 @@ def test_transformers_computes_what_we_do(tmp_path, model_type, kind):
         (found,) = build_checkpoint(stored).logits(ours).values()
         (dense,) = build_checkpoint(read_checkpoint(tmp_path / "dense")).logits(ours).values()
     limit = 1e-5
-    if kind == "int8_dynamic":  # an input may round to the next integer; T5's logits differ by 1.4e-2 to 2.4e-2
+    if (
+        kind == "int8_dynamic"
+    ):  # an input may round to the next integer; T5's logits differ by 1.4e-2 to 2.4e-2
         limit = 4e-2 if model_type == "t5" else 1e-2
     held = theirs.state_dict()
     for name, tensor in expected.state_dict().items():
         assert holds_integers(tensor) == holds_integers(held[name])
-        pairs = [(tensor.qdata, held[name].qdata), (tensor.scale, held[name].scale)] if holds_integers(tensor) else []
+        pairs = (
+            [(tensor.qdata, held[name].qdata), (tensor.scale, held[name].scale)]
+            if holds_integers(tensor)
+            else []
+        )
         assert all(torch.equal(*pair) for pair in pairs or [(tensor, held[name])])
     assert (scores[1] - scores[0]).norm() <= limit * scores[0].norm()
     assert (found[valid] - scores[0]).norm() <= limit * scores[0].norm()

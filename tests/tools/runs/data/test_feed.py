@@ -29,7 +29,14 @@ def delivered(data, seed, lanes, global_batch, steps):
     """Position, and origin of every row, of each batch, by a real stream."""
     found = []
     with Stream(
-        data, rank=0, world_size=1, lanes=lanes, seed=seed, global_batch=global_batch, micro_batch=2, io_threads=0
+        data,
+        rank=0,
+        world_size=1,
+        lanes=lanes,
+        seed=seed,
+        global_batch=global_batch,
+        micro_batch=2,
+        io_threads=0,
     ) as stream:
         for _ in range(steps):
             samples = stream.samples
@@ -60,17 +67,23 @@ def test_mixtures_and_phases_are_those_of_the_stream(tmp_path):
     assert len(found[6][1]) == 8
     for step, (samples, origin) in enumerate(found, start=1):
         visits = feed.batch(samples)
-        assert [(visit.source, *visit.stored) if visit.stored else (-1, -1, -1) for visit in visits] == [
-            tuple(row) for row in origin.tolist()
-        ]
-        assert (feed.samples(step), feed.step(samples), feed.rows(samples)) == (samples, step, len(origin))
+        assert [
+            (visit.source, *visit.stored) if visit.stored else (-1, -1, -1) for visit in visits
+        ] == [tuple(row) for row in origin.tolist()]
+        assert (feed.samples(step), feed.step(samples), feed.rows(samples)) == (
+            samples,
+            step,
+            len(origin),
+        )
     assert {one["set"] for one in explain(feed, 0)} == {"toy/train", "other"}
 
 
 def test_no_batch_has_rows_of_two_phases(tmp_path):
     feed = mixed(tmp_path)
     assert {feed.batch_start(visit) for visit in feed.batch(20)} == {20}
-    with pytest.raises(ConfigurationError, match="a global batch of 4 at 22 crosses the end of a phase at 24"):
+    with pytest.raises(
+        ConfigurationError, match="a global batch of 4 at 22 crosses the end of a phase at 24"
+    ):
         feed.batch(22)
 
 
@@ -80,13 +93,17 @@ def test_visits_of_mixtures_and_phases_are_the_inverse_of_batches(tmp_path):
     for step in range(1, 60):
         for facts in explain(feed, feed.samples(step)):
             if "sample" in facts:
-                shown.setdefault(facts["sample"], set()).add((facts["set"], facts["epoch"], step, facts["place"]))
+                shown.setdefault(facts["sample"], set()).add(
+                    (facts["set"], facts["epoch"], step, facts["place"])
+                )
     assert {name for found in shown.values() for name, *_ in found} == {"toy/train", "other"}
     for uid in range(1, 25):
         found = {
             (one["set"], one["epoch"], one["step"], one["place"])
             for one in visits(
-                feed, [(n, row) for n, part in enumerate(feed.sets) for row in find_rows(part, uid)], [range(40)] * 2
+                feed,
+                [(n, row) for n, part in enumerate(feed.sets) for row in find_rows(part, uid)],
+                [range(40)] * 2,
             )
         }
         assert {one for one in found if one[2] < 60} == shown.get(f"{uid:016x}", set())
@@ -127,7 +144,11 @@ def test_steps_and_positions_are_inverse(sizes, lines_every):
     expected = slow(sizes, 300)
     ends = [(step.number, step.begin + step.rows) for step in expected[: len(sizes)]]
     uniform = len(set(sizes)) <= 1
-    taken = [end for place, end in enumerate(ends, 1) if not uniform or place % lines_every == 0 or place == len(ends)]
+    taken = [
+        end
+        for place, end in enumerate(ends, 1)
+        if not uniform or place % lines_every == 0 or place == len(ends)
+    ]
     steps = RunSteps(Timeline(PLANS, 2, 4), taken)
     for step in expected:
         assert steps.step_of(step.number) == step
@@ -136,7 +157,9 @@ def test_steps_and_positions_are_inverse(sizes, lines_every):
 
 def test_skipped_rows_of_steps_by_tokens_are_one_step():
     """Which of the steps that were taken back read a row is not known; the others are those of the records."""
-    steps = RunSteps(Timeline(PLANS, 2, 4), [(1, 8), (2, 64)], by_tokens=True, skipped=[SkippedRows(1, 8, 48)])
+    steps = RunSteps(
+        Timeline(PLANS, 2, 4), [(1, 8), (2, 64)], by_tokens=True, skipped=[SkippedRows(1, 8, 48)]
+    )
     assert steps.at(20) == Step(2, 8, 40)
     assert steps.at(50) == steps.step_of(2) == Step(2, 48, 16)
 
@@ -152,7 +175,9 @@ def with_rollbacks(rollbacks, rows_at):
             begin += steps[-1].rows
         if lost := steps[len(steps) - back :] if back else []:
             del steps[-len(lost) :]
-            skipped = [entry for entry in skipped if entry.step <= len(steps)]  # others are taken back
+            skipped = [
+                entry for entry in skipped if entry.step <= len(steps)
+            ]  # others are taken back
             start = lost[0].begin
             # rows that were skipped before the first of the lost steps are skipped in any case
             skipped.append(SkippedRows(len(steps), start, begin))
@@ -160,14 +185,19 @@ def with_rollbacks(rollbacks, rows_at):
 
 
 @given(
-    st.lists(st.integers(1, 8).flatmap(lambda more: st.tuples(st.just(more), st.integers(1, more + 2))), max_size=3),
+    st.lists(
+        st.integers(1, 8).flatmap(lambda more: st.tuples(st.just(more), st.integers(1, more + 2))),
+        max_size=3,
+    ),
     st.integers(1, 4),
     st.integers(0, 12),
 )
 def test_steps_after_rollbacks_go_on_behind_the_skipped_rows(rollbacks, every, unrecorded):
     """With records of each step and phases, and with records of some and one size; none of the last steps."""
     plan = PLANS if every == 1 else [Phase(keys(0), (), None, 8)]
-    steps, skipped = with_rollbacks(rollbacks, lambda begin: 8 if every > 1 or begin < 48 else 4 if begin < 96 else 16)
+    steps, skipped = with_rollbacks(
+        rollbacks, lambda begin: 8 if every > 1 or begin < 48 else 4 if begin < 96 else 16
+    )
     recorded = steps[: len(steps) - unrecorded]
     taken = [(step.number, step.begin + step.rows) for step in recorded if step.number % every == 0]
     known = RunSteps(Timeline(plan, 2, 4), taken, skipped=skipped)
@@ -182,19 +212,32 @@ def test_steps_after_rollbacks_go_on_behind_the_skipped_rows(rollbacks, every, u
 
 def test_words_about_sets_are_taken_out():
     given, rest = split_set_paths(["rows=2", "data.shards=[a, b]", "data=c", "data.heldout=d"])
-    assert (given.sets, given.heldout, rest) == ([Path("a"), Path("b")], Path("d"), ["rows=2", "data=c"])
+    assert (given.sets, given.heldout, rest) == (
+        [Path("a"), Path("b")],
+        Path("d"),
+        ["rows=2", "data=c"],
+    )
     assert split_set_paths([])[0] == SetPaths()
     with pytest.raises(ConfigurationError, match=r"data\.shards"):
         split_set_paths(["data.shards={3: 4}"])
 
 
 def test_sets_of_phases_are_recognized_by_their_digests(shard_sets, tmp_path):
-    first, second = (example_sets(shard_sets)[name][0].parent for name in ("masked_lm", "whole_word_masking"))
+    first, second = (
+        example_sets(shard_sets)[name][0].parent for name in ("masked_lm", "whole_word_masking")
+    )
     phases = [PhaseConfig(shards=first, until_samples=64), PhaseConfig(shards=[second, first])]
     data = DataConfig(phases=phases, global_batch=8, lanes=8)
     record_sets(tmp_path, data, open_phases(data))
-    copies = [shutil.copytree(path, tmp_path / name) for path, name in ((first, "a"), (second, "b"))]
+    copies = [
+        shutil.copytree(path, tmp_path / name) for path, name in ((first, "a"), (second, "b"))
+    ]
     found = locate_sets(tmp_path, data, SetPaths(shards=[*reversed(copies)]))
-    assert [phase.sets for phase in found.all_phases.values()] == [[copies[0]], [copies[1], copies[0]]]
-    with pytest.raises(ConfigurationError, match=r"data\.shards: .* reads whole_word_masking.* none of those given"):
+    assert [phase.sets for phase in found.all_phases.values()] == [
+        [copies[0]],
+        [copies[1], copies[0]],
+    ]
+    with pytest.raises(
+        ConfigurationError, match=r"data\.shards: .* reads whole_word_masking.* none of those given"
+    ):
         locate_sets(tmp_path, data, SetPaths(shards=copies[0]))

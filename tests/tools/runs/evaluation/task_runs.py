@@ -21,7 +21,11 @@ def labeled(answer):
 
 TASKS = {
     "classes": (make_sets, "classification", {"hidden": "tanh", "labels": ["0", "1"]}),
-    "several": (labeled("labels: tags"), "classification", {"labels": ["bad", "film", "good"], "multi_label": True}),
+    "several": (
+        labeled("labels: tags"),
+        "classification",
+        {"labels": ["bad", "film", "good"], "multi_label": True},
+    ),
     "numbers": (labeled("score: score"), "regression", {}),
     "tags": (make_tagged_sets, "tagging", {"labels": ["O", "B-X", "I-X"]}),
     "words": (labeled("words: words, label: marks"), "tagging", {"labels": ["O", "B-X", "I-X"]}),
@@ -64,4 +68,9 @@ def body_and_recipe(ranks, folder, steps):
     text += "schedule: {name: linear, warmup: 1}\n"
     text += f"data: {{global_batch: 16, lanes: 4, micro_batch: 8}}\nsteps: {steps}\n"
     (recipe / "train.yaml").write_text(text, encoding="utf-8")
-    return files, [str(body), f"task={recipe}", f"train={files / 'train.tsv'}", f"dev={files / 'dev.tsv'}"]
+    return files, [
+        str(body),
+        f"task={recipe}",
+        f"train={files / 'train.tsv'}",
+        f"dev={files / 'dev.tsv'}",
+    ]

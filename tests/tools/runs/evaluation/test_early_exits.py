@@ -54,7 +54,9 @@ def test_off_ramps_alone_are_trained_after_the_body(after, tuned):
     assert len(now) == len(before) + 4
     losses = [step["losses"]["classification"] for step in steps(after)]
     assert losses[-1] < losses[0]
-    assert steps(after)[-1]["figures"]["classification/exit_1"] == pytest.approx(losses[-1], rel=1e-6)
+    assert steps(after)[-1]["figures"]["classification/exit_1"] == pytest.approx(
+        losses[-1], rel=1e-6
+    )
 
 
 def test_off_ramps_are_trained_with_the_body(one_rank, tuned, tmp_path):
@@ -76,18 +78,26 @@ def test_rows_that_leave_are_scored_with_what_they_used(after, tuned, two_ranks,
     early = EarlyExit(opened.trained.model, opened.head).eval()
     family = early.model.family
     ramp = early.model.heads["classification"].off_ramps[0]
-    logs = ramp.scores(family.apply_final_norm(family.layer_states(batch)[1]), batch).detach().log_softmax(-1)
+    logs = (
+        ramp.scores(family.apply_final_norm(family.layer_states(batch)[1]), batch)
+        .detach()
+        .log_softmax(-1)
+    )
     sure = -(logs.exp() * logs).sum(-1).sort().values
     gap = int(sure.diff().argmax())
     entropy = float(sure[gap : gap + 2].mean())
     exits = early(batch, Entropy(entropy))
     assert set(exits.depths.tolist()) == {1, 2}
-    found = json.loads(score_task(after, EvaluateOptions(split="train", exit=ExitOptions(entropy=entropy)))[0])
+    found = json.loads(
+        score_task(after, EvaluateOptions(split="train", exit=ExitOptions(entropy=entropy)))[0]
+    )
     accuracy = (exits.scores.argmax(-1) == batch["label"]).double().mean()
     assert found["metrics"]["accuracy"] == pytest.approx(float(accuracy))
     assert found["exit"]["layers"] == pytest.approx(float(exits.depths.double().mean()))
     assert found["exit"]["flops"] == pytest.approx(float(exits.flops.sum() / exits.dense.sum()))
-    assert [json.loads(text) for text in two_ranks.run(evaluated, after, ExitOptions(entropy=entropy))] == [found] * 2
+    assert [
+        json.loads(text) for text in two_ranks.run(evaluated, after, ExitOptions(entropy=entropy))
+    ] == [found] * 2
     # without early exit it is the tuned run
     for run, words in ((after, []), (after, ["exit={patience: 2}"]), (tuned, [])):
         assert evaluate([str(run), *words]) == 0
@@ -126,5 +136,7 @@ def test_mistakes(tuned, capsys):
     assert "exit: expected entropy or patience" in capsys.readouterr().err
     assert compress(["--compare", str(tuned), str(tuned), "exit={entropy: 0.3}"]) == 64
     assert "expected task=FOLDER" in capsys.readouterr().err
-    with pytest.raises(ConfigurationError, match="exits: after trains classifiers on a frozen body"):
+    with pytest.raises(
+        ConfigurationError, match="exits: after trains classifiers on a frozen body"
+    ):
         check_exits(tiny(model__heads={"classification": {"classes": 2, "exits": "after"}}))

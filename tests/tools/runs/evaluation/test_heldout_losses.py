@@ -28,6 +28,9 @@ def test_a_run_on_texts_has_the_loss_of_its_training(one_rank, tmp_path, capsys)
     (tmp_path / "sets").rename(tmp_path / "moved")
     assert evaluate([str(tmp_path / "all")]) != 0
     assert "data.shards=MANIFEST" in capsys.readouterr().err
-    moved = [f"data.{key}={tmp_path / 'moved' / part}" for key, part in (("shards", "train"), ("heldout", "heldout"))]
+    moved = [
+        f"data.{key}={tmp_path / 'moved' / part}"
+        for key, part in (("shards", "train"), ("heldout", "heldout"))
+    ]
     assert evaluate([str(tmp_path / "all"), *moved]) == 0
     assert "perplexity" in capsys.readouterr().out

@@ -30,7 +30,11 @@ DECODER = {
 }
 SPLIT = {"dataset_path": "json", "test_split": "test", "doc_to_text": "{{context}}"}
 TASKS = {
-    "choices": {"output_type": "multiple_choice", "doc_to_choice": "{{choices}}", "doc_to_target": "{{label}}"},
+    "choices": {
+        "output_type": "multiple_choice",
+        "doc_to_choice": "{{choices}}",
+        "doc_to_target": "{{label}}",
+    },
     "following": {
         "output_type": "loglikelihood",
         "doc_to_target": "{{choices[0]}}",
@@ -40,7 +44,9 @@ TASKS = {
         "output_type": "loglikelihood_rolling",
         "doc_to_target": "{{passage}}",
         "doc_to_text": "",
-        "metric_list": [{"metric": name} for name in ("word_perplexity", "byte_perplexity", "bits_per_byte")],
+        "metric_list": [
+            {"metric": name} for name in ("word_perplexity", "byte_perplexity", "bits_per_byte")
+        ],
     },
     "written": {
         "output_type": "generate_until",
@@ -67,7 +73,9 @@ def write_tasks(folder):
     (folder / "items.jsonl").write_text("".join(f"{json.dumps(item)}\n" for item in items))
     files = {"dataset_kwargs": {"data_files": {"test": str(folder / "items.jsonl")}}}
     for name, task in TASKS.items():
-        (folder / f"{name}.yaml").write_text(yaml.safe_dump({"task": name, **SPLIT, **files, **task}))
+        (folder / f"{name}.yaml").write_text(
+            yaml.safe_dump({"task": name, **SPLIT, **files, **task})
+        )
     return folder
 
 
@@ -88,7 +96,11 @@ def test_scores_are_those_of_the_exported_folder(shard_sets, tmp_path, monkeypat
     manager = TaskManager(include_path=str(tasks), include_defaults=False)
     expected = simple_evaluate(harness, tasks=[*TASKS], task_manager=manager, bootstrap_iters=0)
     for name in TASKS:
-        values = {key: value for key, value in expected["results"][name].items() if isinstance(value, float)}
+        values = {
+            key: value
+            for key, value in expected["results"][name].items()
+            if isinstance(value, float)
+        }
         assert values
         assert {key: found[name][key] for key in values} == pytest.approx(values, rel=1e-4)
     trained = TrainedModel.open(tmp_path / "run")
@@ -102,13 +114,19 @@ def test_a_decoder_scores_what_follows_a_context(shard_sets, tmp_path):
     write_run(tmp_path / "run", shard_sets, [3], 1, **DECODER)
     trained = TrainedModel.open(tmp_path / "run")
     scores = RunScores(trained)
-    pairs = [scores.encode_pair("the cat sat ", "on the mat"), scores.encode_pair("", "the page"), ([5] * 90, [6, 7])]
+    pairs = [
+        scores.encode_pair("the cat sat ", "on the mat"),
+        scores.encode_pair("", "the page"),
+        ([5] * 90, [6, 7]),
+    ]
     found = scores.score(pairs)
     for (context, continuation), (total, greedy) in zip(pairs, found, strict=True):
         row = [*context, *continuation][-(trained.max_length + 1) :]
         (logs,) = log_likelihoods(trained.model, [row])
         assert total == pytest.approx(float(logs[-len(continuation) :].sum()), abs=1e-4)
-        (best,) = generate(trained.model, [row[: -len(continuation)]], Decoding(max_tokens=len(continuation)))
+        (best,) = generate(
+            trained.model, [row[: -len(continuation)]], Decoding(max_tokens=len(continuation))
+        )
         assert greedy == ([*best.ids] == continuation)
     (best,) = generate(trained.model, [pairs[0][0]], Decoding(max_tokens=2))
     assert [greedy for _, greedy in scores.score([(pairs[0][0], [*best.ids])])] == [True]
@@ -125,7 +143,9 @@ def test_a_masked_lm_scores_each_token_masked_alone(shard_sets, tmp_path):
     expected = 0.0
     for at in range(1 + len(pair[0]), len(row) - 1):
         masked = [*row[:at], special["mask"], *row[at + 1 :]]
-        expected += float(compute_row_scores(trained, masked, "masked_lm")[at].log_softmax(-1)[row[at]])
+        expected += float(
+            compute_row_scores(trained, masked, "masked_lm")[at].log_softmax(-1)[row[at]]
+        )
     assert found == pytest.approx(expected, abs=1e-4)
     assert not greedy
     with pytest.raises(ConfigurationError, match="which a masked LM does not"):

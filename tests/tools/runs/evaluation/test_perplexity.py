@@ -17,7 +17,12 @@ from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_model
-from clozeline.tools.runs.evaluation.perplexity import TokenNgrams, WordNgrams, perplexity_lines, perplexity_scores
+from clozeline.tools.runs.evaluation.perplexity import (
+    TokenNgrams,
+    WordNgrams,
+    perplexity_lines,
+    perplexity_scores,
+)
 from clozeline.tools.runs.inference.text_likelihoods import word_indices
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.tools.small_run import example_sets
@@ -60,20 +65,31 @@ def test_without_a_token_before_it_the_first_token_is_context(decoder, texts, mo
     rows = [one.ids.tolist() for one in trained.tokenizer.encode(TEXTS)]
     nats = -sum(float(scores.sum()) for scores in log_likelihoods(trained.model, rows))
     scored = sum(
-        len(text[len(trained.tokenizer.decode_part(row[:1])) :].encode()) for text, row in zip(TEXTS, rows, strict=True)
+        len(text[len(trained.tokenizer.decode_part(row[:1])) :].encode())
+        for text, row in zip(TEXTS, rows, strict=True)
     )
-    assert (found["tokens"], found["bytes"], found["first_token"]) == (sum(map(len, rows)) - 3, scored, "context")
+    assert (found["tokens"], found["bytes"], found["first_token"]) == (
+        sum(map(len, rows)) - 3,
+        scored,
+        "context",
+    )
     assert found["bits_per_byte"] == pytest.approx(nats / math.log(2) / scored)
 
 
 def test_documents_of_packed_rows_are_scored_alone(decoder, shard_sets):
     _, trained = decoder
     manifest = example_sets(shard_sets)["causal_lm"][1].parents[1] / "heldout" / "manifest.json"
-    rows = [part.tolist() for row in open_shards(manifest) for part in np.split(row["ids"], row["document_starts"][1:])]
+    rows = [
+        part.tolist()
+        for row in open_shards(manifest)
+        for part in np.split(row["ids"], row["document_starts"][1:])
+    ]
     scores = log_likelihoods(trained.model, rows)
     found = perplexity_scores(trained, manifest, window=64, stride=64)
     assert (found["documents"], found["tokens"]) == (len(rows), sum(map(len, scores)))
-    assert found["nats"] == pytest.approx(-sum(float(own.sum()) for own in scores) / found["tokens"])
+    assert found["nats"] == pytest.approx(
+        -sum(float(own.sum()) for own in scores) / found["tokens"]
+    )
     assert (found["bytes"], found["first_token"]) == (None, "context")
     assert f"{len(rows)} pieces of documents" in "\n".join(perplexity_lines(found | {"step": 3}))
 
@@ -111,10 +127,15 @@ def test_what_has_no_perplexity_is_refused(decoder, texts, shard_sets, tmp_path)
 def test_ngrams_score_the_same_tokens(decoder, texts, tmp_path):
     _, trained = decoder
     counted = tmp_path / "counted.txt"
-    counted.write_text("the page of the book is long. another page of another book", encoding="utf-8")
+    counted.write_text(
+        "the page of the book is long. another page of another book", encoding="utf-8"
+    )
     found = perplexity_scores(trained, texts, window=40, stride=40, baseline=counted, ngram=2)
     end = trained.tokenizer.vocabulary.specials["eos"]
-    rows = [[end, *one.ids.tolist()] for one in trained.tokenizer.encode([*TEXTS, counted.read_text(encoding="utf-8")])]
+    rows = [
+        [end, *one.ids.tolist()]
+        for one in trained.tokenizer.encode([*TEXTS, counted.read_text(encoding="utf-8")])
+    ]
     model = TokenNgrams(rows[-1:], 2, trained.model.vocab_size)
     nats = -sum(model.log_probabilities(row).sum() for row in rows[:-1])
     assert found["baseline"] == {
@@ -131,7 +152,9 @@ def test_ngrams_score_the_same_tokens(decoder, texts, tmp_path):
 
 @pytest.mark.parametrize("window", [48, 9, 3])
 @pytest.mark.parametrize("kind", ["pll", "pll_word"])
-def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(bert, texts, tmp_path, kind, window):
+def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(
+    bert, texts, tmp_path, kind, window
+):
     """Each token is read by the exported model in a row of its own, with as much of the text as a window holds."""
     run = bert
     trained = TrainedModel.open(bert)
@@ -160,28 +183,53 @@ def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(bert, texts
     assert found["nats"] == pytest.approx(total / count, abs=1e-5)
     assert found["pseudo_perplexity"] == pytest.approx(math.exp(total / count), rel=1e-4)
     assert (found["tokens"], found["score"], found["window"]) == (count, kind, window)
-    assert found["bits_per_byte"] == pytest.approx(total / math.log(2) / sum(len(text.encode()) for text in TEXTS))
+    assert found["bits_per_byte"] == pytest.approx(
+        total / math.log(2) / sum(len(text.encode()) for text in TEXTS)
+    )
     lines = [*perplexity_lines(found | {"step": 3})]
     assert lines[0].startswith(f"pseudo-perplexity {found['pseudo_perplexity']:.3f} ({kind}): ")
-    assert lines[1].endswith(f"each masked in a window of {window}; not comparable with a causal perplexity")
+    assert lines[1].endswith(
+        f"each masked in a window of {window}; not comparable with a causal perplexity"
+    )
 
 
 def test_an_imported_model_reads_as_many_positions_as_it_has(bert, texts, tmp_path):
-    trained, (exported, imported) = TrainedModel.open(bert), (tmp_path / "exported", tmp_path / "imported")
+    trained, (exported, imported) = (
+        TrainedModel.open(bert),
+        (tmp_path / "exported", tmp_path / "imported"),
+    )
     assert export([str(bert), str(exported)]) == import_model([str(exported), str(imported)]) == 0
     found = perplexity_scores(TrainedModel.open(imported), texts, None, None, score="pll")
     assert found == perplexity_scores(trained, texts, trained.max_length, None, score="pll")
 
 
 def test_scores_without_a_pseudo_perplexity_are_refused(encoder, decoder, texts, shard_sets):
-    with pytest.raises(ConfigurationError, match=r"score=pll: the run was not trained for it.* by causal"):
+    with pytest.raises(
+        ConfigurationError, match=r"score=pll: the run was not trained for it.* by causal"
+    ):
         perplexity_scores(decoder[1], texts, None, None, score="pll")
     for given, score, message in (
-        ((texts, None, None), "mntp", r"score=mntp: the run was not trained for it.* by pll, pll_word"),
-        ((texts, None, 4), None, "stride: belongs to score=causal; score=pll masks one token at a time"),
-        ((texts, None, None, texts), "pll_word", "baseline: belongs to score=causal; score=pll_word"),
+        (
+            (texts, None, None),
+            "mntp",
+            r"score=mntp: the run was not trained for it.* by pll, pll_word",
+        ),
+        (
+            (texts, None, 4),
+            None,
+            "stride: belongs to score=causal; score=pll masks one token at a time",
+        ),
+        (
+            (texts, None, None, texts),
+            "pll_word",
+            "baseline: belongs to score=causal; score=pll_word",
+        ),
         ((texts, 2, None), None, r"window: expected at least 3, with \[CLS\] and \[SEP\], got 2"),
-        ((example_sets(shard_sets)["causal_lm"][0], None, None), "pll_word", "score=pll_word needs texts"),
+        (
+            (example_sets(shard_sets)["causal_lm"][0], None, None),
+            "pll_word",
+            "score=pll_word needs texts",
+        ),
     ):
         with pytest.raises(ConfigurationError, match=message):
             perplexity_scores(encoder[1], *given, score=score)
@@ -199,7 +247,9 @@ class SlowKneserNey:
         left = defaultdict(set)
         opens = defaultdict(int)
         for document in documents:
-            for end in range(1, len(document)):  # the last token of an n-gram is never the first of the document
+            for end in range(
+                1, len(document)
+            ):  # the last token of an n-gram is never the first of the document
                 for n in range(1, min(order, end + 1) + 1):
                     gram = tuple(document[end - n + 1 : end + 1])
                     raw[gram] += 1
@@ -207,7 +257,9 @@ class SlowKneserNey:
                         left[gram].add(document[end - n])
                     else:
                         opens[gram] += 1
-        self.counts = {gram: raw[gram] if len(gram) == order else len(left[gram]) + opens[gram] for gram in raw}
+        self.counts = {
+            gram: raw[gram] if len(gram) == order else len(left[gram]) + opens[gram] for gram in raw
+        }
         self.discounts = {}
         for n in range(1, order + 1):
             of = [count for gram, count in self.counts.items() if len(gram) == n]
@@ -218,26 +270,35 @@ class SlowKneserNey:
     def probability(self, history, token):
         lower = self.probability(history[1:], token) if history else 1 / V
         n = len(history) + 1
-        after = {gram: count for gram, count in self.counts.items() if gram[:-1] == history and len(gram) == n}
+        after = {
+            gram: count
+            for gram, count in self.counts.items()
+            if gram[:-1] == history and len(gram) == n
+        }
         total = sum(after.values())
         if not total:
             return lower
         discount = self.discounts[n]
-        return (max(after.get((*history, token), 0) - discount, 0) + discount * len(after) * lower) / total
+        return (
+            max(after.get((*history, token), 0) - discount, 0) + discount * len(after) * lower
+        ) / total
 
 
-DOCUMENTS = st.lists(st.lists(st.integers(0, V - 1), min_size=1, max_size=12), min_size=1, max_size=6).filter(
-    lambda documents: any(len(document) > 1 for document in documents)
-)
+DOCUMENTS = st.lists(
+    st.lists(st.integers(0, V - 1), min_size=1, max_size=12), min_size=1, max_size=6
+).filter(lambda documents: any(len(document) > 1 for document in documents))
 
 
 @settings(max_examples=60, deadline=None)
-@hypothesis.given(DOCUMENTS, st.lists(st.integers(0, V - 1), min_size=2, max_size=8), st.integers(1, 4))
+@hypothesis.given(
+    DOCUMENTS, st.lists(st.integers(0, V - 1), min_size=2, max_size=8), st.integers(1, 4)
+)
 def test_probabilities_are_those_of_the_formulas(documents, text, order):
     slow = SlowKneserNey(documents, order)
     found = TokenNgrams(documents, order, V).log_probabilities(text)
     expected = [
-        math.log(slow.probability(tuple(text[max(0, at - order + 1) : at]), text[at])) for at in range(1, len(text))
+        math.log(slow.probability(tuple(text[max(0, at - order + 1) : at]), text[at]))
+        for at in range(1, len(text))
     ]
     assert found.tolist() == pytest.approx(expected, abs=1e-12)
 

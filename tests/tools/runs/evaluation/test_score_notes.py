@@ -34,7 +34,9 @@ def test_the_standard_error_is_that_of_independent_items():
     assert note_few_items(0, "row") is None
 
 
-@pytest.mark.parametrize("metric", ["f1", "answerable_exact_match", "a_metric_with_a_very_long_name"])
+@pytest.mark.parametrize(
+    "metric", ["f1", "answerable_exact_match", "a_metric_with_a_very_long_name"]
+)
 def test_a_blank_stands_between_a_metric_and_its_value(metric):
     scores = {
         "task": "t",

@@ -51,12 +51,17 @@ class Table(TextScorer):
 
 def write(path, pairs):
     names = ("sentence_good", "sentence_bad", "UID", "linguistics_term")
-    rows = [dict(zip(names, (one.good, one.bad, one.paradigm, one.phenomenon), strict=True)) for one in pairs]
+    rows = [
+        dict(zip(names, (one.good, one.bad, one.paradigm, one.phenomenon), strict=True))
+        for one in pairs
+    ]
     path.write_text("".join(json.dumps(row | {"pairID": "1"}) + "\n" for row in rows))
 
 
 def test_shares_are_means_over_paradigms_and_ties_are_wrong():
-    found = pair_scores(PAIRS, Table(), WordNgrams(["the dog run fast . who left ? she saw it . she saw it"]))
+    found = pair_scores(
+        PAIRS, Table(), WordNgrams(["the dog run fast . who left ? she saw it . she saw it"])
+    )
     assert {name: one["accuracy"] for name, one in found["paradigms"].items()} == {
         "agreement": pytest.approx(1 / 3),
         "objects": 0.0,
@@ -68,7 +73,9 @@ def test_shares_are_means_over_paradigms_and_ties_are_wrong():
     assert found["same_length"] == {"n": 4, "accuracy": 0.75}
     by_paradigm = {name: one["baselines"] for name, one in found["paradigms"].items()}
     assert by_paradigm["agreement"]["shorter"] == pytest.approx(1 / 3)
-    assert by_paradigm["questions"] == {"shorter": 0.0, "unigram": 0.0, "bigram": 0.5}, "the second is a tie"
+    assert by_paradigm["questions"] == {"shorter": 0.0, "unigram": 0.0, "bigram": 0.5}, (
+        "the second is a tie"
+    )
     assert found["baselines"]["shorter"] == pytest.approx((1 / 3 + 0 + 0) / 3)
     ours = [1 / 3, 0.0, 1.0]
     bigrams = [by_paradigm[name]["bigram"] for name in found["paradigms"]]
@@ -81,10 +88,14 @@ def test_files_in_the_format_of_blimp(tmp_path):
     assert read_pairs(tmp_path) == PAIRS
     assert read_pairs(tmp_path, 1) == [PAIRS[0], PAIRS[3], PAIRS[5]]
     path = tmp_path / "order.jsonl"  # a file is a paradigm where its lines name none
-    path.write_text('{"good": "a b", "bad": "b a"}\n{"good": "c", "bad": "d", "UID": "x", "linguistics_term": "y"}\n')
+    path.write_text(
+        '{"good": "a b", "bad": "b a"}\n{"good": "c", "bad": "d", "UID": "x", "linguistics_term": "y"}\n'
+    )
     assert read_pairs(path) == [Pair("a b", "b a", "order", "pairs"), Pair("c", "d", "x", "y")]
     (tmp_path / "c.jsonl").write_text('{"sentence_good": "a"}\n')
-    with pytest.raises(IntegrityError, match=r"c.jsonl, line 1: expected a field 'sentence_bad', got sentence_good"):
+    with pytest.raises(
+        IntegrityError, match=r"c.jsonl, line 1: expected a field 'sentence_bad', got sentence_good"
+    ):
         read_pairs(tmp_path)
     (tmp_path / "none.jsonl").write_text("")
     with pytest.raises(ConfigurationError, match=r"none\.jsonl: expected rows of .*it is empty"):
@@ -104,7 +115,11 @@ def test_files_of_the_evaluation_of_babylm(tmp_path):
             "ContextDiff": "swap",
             "TargetDiff": "swap",
         },
-        "regular": {"input_prefix": "the ", "options": ["dog runs", "cat run", "cat runs"], "numops": 2},
+        "regular": {
+            "input_prefix": "the ",
+            "options": ["dog runs", "cat run", "cat runs"],
+            "numops": 2,
+        },
         "uncounted": {"input_prefix": "the ", "options": ["dog runs", "cat run"]},
     }
     for name, row in rows.items():
@@ -116,8 +131,16 @@ def test_files_of_the_evaluation_of_babylm(tmp_path):
         "uncounted": ("the dog runs", "the cat run"),
         "social-relations": ("who left", "who ran off"),
     }
-    found = {name: one["accuracy"] for name, one in pair_scores(pairs, Table(), None)["paradigms"].items()}
-    assert found == {"hypernym": 0.0, "regular_2_ops": 0.0, "uncounted": 0.0, "social-relations": 1.0}
+    found = {
+        name: one["accuracy"]
+        for name, one in pair_scores(pairs, Table(), None)["paradigms"].items()
+    }
+    assert found == {
+        "hypernym": 0.0,
+        "regular_2_ops": 0.0,
+        "uncounted": 0.0,
+        "social-relations": 1.0,
+    }
     best = Pair("the cat runs", "the dog runs", "p", "p", ("the cat run",))
     assert pair_scores([best], Table(), None)["same_length"] == {"n": 1, "accuracy": 1.0}
     (tmp_path / "regular.jsonl").write_text('{"input_prefix": "the ", "options": ["dog"]}\n')
@@ -131,7 +154,12 @@ def test_pairs_are_scored_by_a_decoder(decoder, tmp_path, capsys):
     text.write_text("the page of the book .")
     ordered = Pair(text.read_text(), "page the book of the .", "order", "syntax")
     write(pairs, [ordered, Pair("a page", "a a", "noun", "syntax")])
-    keys = ["suite=blimp", f"input={pairs}", f"baseline={text}", f"output={tmp_path / 'scores.json'}"]
+    keys = [
+        "suite=blimp",
+        f"input={pairs}",
+        f"baseline={text}",
+        f"output={tmp_path / 'scores.json'}",
+    ]
     assert evaluate([str(decoder[0]), *keys]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("blimp by causal: 2 pairs of 2 paradigms, 0 ties; step 3\n  syntax  ")
@@ -151,13 +179,17 @@ def test_a_word_is_right_with_all_of_its_tokens(decoder, tmp_path, capsys):
         row.append(int(compute_row_scores(trained, row, "lm")[-1].argmax()))
     own = trained.tokenizer.decode(row[1:])
     passages = [*PASSAGES, own]
-    file.write_text("".join(f"{json.dumps({'text': text})}\n" for text in passages), encoding="utf-8")
+    file.write_text(
+        "".join(f"{json.dumps({'text': text})}\n" for text in passages), encoding="utf-8"
+    )
     right, total = 0, 0.0
     for text in passages:
         before = len(text.strip().rsplit(maxsplit=1)[0])
         encoding = trained.tokenizer.encode([text.strip()])[0]
         ids = [end, *encoding.ids.tolist()]
-        places = [place + 1 for place, start in enumerate(encoding.starts.tolist()) if start >= before]
+        places = [
+            place + 1 for place, start in enumerate(encoding.starts.tolist()) if start >= before
+        ]
         scores = compute_row_scores(trained, ids, "lm").log_softmax(-1)
         right += all(int(scores[place - 1].argmax()) == ids[place] for place in places)
         total += sum(float(scores[place - 1, ids[place]]) for place in places)
@@ -178,7 +210,9 @@ def test_passages_of_lines_and_of_json(tmp_path):
         read_passages(path)
     path = tmp_path / "test.jsonl"
     path.write_text('{"txt": "a b"}\n', encoding="utf-8")
-    with pytest.raises(IntegrityError, match="record 1: expected a text, got no 'text' among the keys: txt"):
+    with pytest.raises(
+        IntegrityError, match="record 1: expected a text, got no 'text' among the keys: txt"
+    ):
         read_passages(path)
 
 
@@ -207,15 +241,22 @@ def test_shares_are_means_over_relations(encoder, tmp_path, capsys):
     folder.mkdir()
     words = [word for word in WORDS if len(trained.tokenizer.encode([f"a {word}"])[0].ids) == 2]
     assert len(words) > 4
-    facts = [("it", f"was {number} {words[number % 3]}", words[number % 4], f"R{number // 9}") for number in range(13)]
-    text = "".join(line(f"{before} [MASK] {after}", word, name) for before, after, word, name in facts)
+    facts = [
+        ("it", f"was {number} {words[number % 3]}", words[number % 4], f"R{number // 9}")
+        for number in range(13)
+    ]
+    text = "".join(
+        line(f"{before} [MASK] {after}", word, name) for before, after, word, name in facts
+    )
     (folder / "facts.jsonl").write_text(text + line("it [MASK].", "qzxkvqzxkv"), encoding="utf-8")
     (tmp_path / "words.txt").write_text("\n".join(words), encoding="utf-8")
     for given, compete in ((["candidates=" + str(tmp_path / "words.txt")], words), ([], words[:4])):
         capsys.readouterr()
         assert evaluate([str(run), "suite=lama", f"input={folder}", "--json", *given]) == 0
         found = json.loads(capsys.readouterr().out)
-        ranks = [rank(trained, before, f" {after}", word, compete) for before, after, word, _ in facts]
+        ranks = [
+            rank(trained, before, f" {after}", word, compete) for before, after, word, _ in facts
+        ]
         first = [at == 1 for at in ranks]
         assert found["p_at_1"] == pytest.approx((sum(first[:9]) / 9 + sum(first[9:]) / 4) / 2)
         assert "p_at_10" not in found  # of so few candidates, nearly all are among the first ten
@@ -229,7 +270,9 @@ def test_shares_are_means_over_relations(encoder, tmp_path, capsys):
     assert "P@10" not in printed
 
 
-@pytest.mark.parametrize(("candidates", "is_reported"), [(11, False), (99, False), (100, True), (5000, True)])
+@pytest.mark.parametrize(
+    ("candidates", "is_reported"), [(11, False), (99, False), (100, True), (5000, True)]
+)
 def test_the_top_ten_are_reported_where_chance_is_small(candidates, is_reported):
     facts = [Fact("a ", " b", "c", "R"), Fact("a ", " b", "d", "R")]
     scores = _mean_over_relations(facts, np.array([3, 40]), candidates)
@@ -240,18 +283,34 @@ def test_the_top_ten_are_reported_where_chance_is_small(candidates, is_reported)
     ("nats", "shown"), [(2.0, "2.00 nats per word, perplexity 7.39"), (24.9, "24.90 nats per word")]
 )
 def test_a_perplexity_is_shown_where_it_can_be_read(nats, shown):
-    scores = {"suite": "lambada", "n": 200, "truncated": 0, "skipped": 0, "step": 1, "accuracy": 0.5, "nats": nats}
+    scores = {
+        "suite": "lambada",
+        "n": 200,
+        "truncated": 0,
+        "skipped": 0,
+        "step": 1,
+        "accuracy": 0.5,
+        "nats": nats,
+    }
     lines = [*last_word_lines({**scores, "baselines": {"majority": 0.2}})]
     assert lines[1].endswith(shown)
 
 
 def test_files(tmp_path):
     path = tmp_path / "P19.jsonl"
-    path.write_text('{"masked_sentences": ["Ada was born", "in [MASK] ."], "obj_label": "London"}\n', encoding="utf-8")
+    path.write_text(
+        '{"masked_sentences": ["Ada was born", "in [MASK] ."], "obj_label": "London"}\n',
+        encoding="utf-8",
+    )
     assert read_facts(path) == [("Ada was born in ", " .", "London", "P19")]
-    for text in ('{"masked_sentence": "a [MASK] [MASK]", "obj_label": "b"}\n', '{"masked_sentence": "a [MASK]"}\n'):
+    for text in (
+        '{"masked_sentence": "a [MASK] [MASK]", "obj_label": "b"}\n',
+        '{"masked_sentence": "a [MASK]"}\n',
+    ):
         path.write_text(text, encoding="utf-8")
-        with pytest.raises(IntegrityError, match=r"P19\.jsonl, line 1: expected obj_label, and a masked_sentence"):
+        with pytest.raises(
+            IntegrityError, match=r"P19\.jsonl, line 1: expected obj_label, and a masked_sentence"
+        ):
             read_facts(path)
     path.write_text("\n", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"P19\.jsonl: expected rows of .*blank line"):
@@ -276,7 +335,10 @@ def run_and_task(tmp_path_factory):
             after = draws.choice(FILLERS, 1).tolist()
             tagged = [*((word, "DET") for word in before), ("good" if good else "bad", "ADJ")]
             tagged += [("plot", "NOUN" if good else "VERB"), *((word, "DET") for word in after)]
-            lines += [f"{at}\t{word}\t_\t{tag}{chr(9)}_\t_\t_\t_\t_\t_" for at, (word, tag) in enumerate(tagged, 1)]
+            lines += [
+                f"{at}\t{word}\t_\t{tag}{chr(9)}_\t_\t_\t_\t_\t_"
+                for at, (word, tag) in enumerate(tagged, 1)
+            ]
             lines.append("")
         (files / f"{name}.conllu").write_text("\n".join(lines) + "\n", encoding="utf-8")
     write_recipe_of(folder, "{name: conllu, task: toy, column: upos}", max_length=16)
@@ -292,11 +354,17 @@ def test_layers_with_attention_know_the_neighbors(run_and_task, capsys):
     scores = json.loads(capsys.readouterr().out)
     layers = TrainedModel.open(run).model.config.layers
     assert len(scores["layers"]) == layers + 1
-    assert (scores["train_words"], scores["words"], scores["ambiguous_words"]) == (160 * 5, 60 * 5, 60)
+    assert (scores["train_words"], scores["words"], scores["ambiguous_words"]) == (
+        160 * 5,
+        60 * 5,
+        60,
+    )
     usual = scores["baselines"]["most_frequent_tag"]
     # words tell everything but the class of `plot`
     assert usual["accuracy"] == pytest.approx(0.8 + 0.2 * usual["ambiguous_accuracy"])
-    assert scores["layers"][0]["ambiguous_accuracy"] == pytest.approx(usual["ambiguous_accuracy"], abs=0.2)
+    assert scores["layers"][0]["ambiguous_accuracy"] == pytest.approx(
+        usual["ambiguous_accuracy"], abs=0.2
+    )
     assert scores["layers"][0]["accuracy"] < 0.95
     assert scores["layers"][layers]["accuracy"] > 0.97
     assert evaluate([str(run), "probe=layers", f"task={task}"]) == 0

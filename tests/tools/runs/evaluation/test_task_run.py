@@ -19,7 +19,11 @@ from clozeline.tools.runs.data.run_sets import SetPaths
 from clozeline.tools.runs.evaluate import main as evaluate
 from clozeline.tools.runs.evaluation.answer_threshold import store_threshold, stored_threshold
 from clozeline.tools.runs.evaluation.error_analysis import answered_records, error_lines
-from clozeline.tools.runs.evaluation.heldout_score import _weighted_standard_error, heldout_score, label_loss
+from clozeline.tools.runs.evaluation.heldout_score import (
+    _weighted_standard_error,
+    heldout_score,
+    label_loss,
+)
 from clozeline.tools.runs.evaluation.scores import lines_of
 from clozeline.tools.runs.evaluation.task_run import open_task_run, set_rows
 from clozeline.train.configuration.config import TrainConfig
@@ -97,13 +101,17 @@ def test_evaluate_tunes_and_later_scores_use_it(tmp_path, capsys):
     assert before["threshold"] == 0.0
     assert tuned == after
     assert after["threshold"] == stored_threshold(tmp_path / "run", after["checkpoint"]) != 0.0
-    assert after["metrics"]["f1"] >= max(before["metrics"]["f1"], 11 / 21 - 1e-9)  # 11 of 21 with an answer, or none
+    assert after["metrics"]["f1"] >= max(
+        before["metrics"]["f1"], 11 / 21 - 1e-9
+    )  # 11 of 21 with an answer, or none
     assert evaluate([str(tmp_path / "run"), "split=train"]) == 0
     assert f"threshold of no answer {after['threshold']:.3f}" in capsys.readouterr().out
 
 
 def test_a_split_that_is_not_there(tuned):
-    with pytest.raises(ConfigurationError, match=r"split=test: .* holds no such split, but dev, train"):
+    with pytest.raises(
+        ConfigurationError, match=r"split=test: .* holds no such split, but dev, train"
+    ):
         open_task_run(tuned, "test")
 
 
@@ -113,9 +121,13 @@ def test_sets_that_moved_are_named(tuned, tmp_path):
     opened = open_task_run(run, "dev", set_paths=SetPaths(shards=sets / "train"))
     assert (opened.shards.path.parent, opened.train.path.parent) == (sets / "dev", sets / "train")
     config = run / "config.yaml"
-    text = config.read_text(encoding="utf-8").replace(str(tuned.parent / "out"), str(tmp_path / "gone"))
+    text = config.read_text(encoding="utf-8").replace(
+        str(tuned.parent / "out"), str(tmp_path / "gone")
+    )
     config.write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigurationError, match=r"gone/tasks/sst2: no such folder.* data\.shards=MANIFEST"):
+    with pytest.raises(
+        ConfigurationError, match=r"gone/tasks/sst2: no such folder.* data\.shards=MANIFEST"
+    ):
         open_task_run(run, "dev")
 
 
@@ -138,8 +150,12 @@ NAMES = ("a", "b", "c")
 @pytest.mark.parametrize("several", [False, True])
 def test_scores_by_class_against_scikit_learn(several):
     generator = np.random.Generator(np.random.PCG64(2))
-    gold, guessed = generator.integers(0, 2, (2, 50, 3)) if several else generator.integers(0, 3, (2, 80))
-    facts = TaskFacts(name="t", head="classification", labels=NAMES, metrics=(), multi_label=several)
+    gold, guessed = (
+        generator.integers(0, 2, (2, 50, 3)) if several else generator.integers(0, 3, (2, 80))
+    )
+    facts = TaskFacts(
+        name="t", head="classification", labels=NAMES, metrics=(), multi_label=several
+    )
 
     def named(row):
         return [NAMES[index] for index in np.flatnonzero(row)] if several else NAMES[row]
@@ -164,9 +180,14 @@ def test_the_classes_and_records_with_most_errors_are_shown():
     names = [f"c{number:02}" for number in range(13)]
     facts = TaskFacts(name="t", head="classification", labels=names, metrics=(), multi_label=False)
     others = [names[number] for number in range(13) if number != 5]
-    pairs = [(name, follower) for name, follower in zip(others, [*others[1:], others[0]], strict=True)]
+    pairs = [
+        (name, follower) for name, follower in zip(others, [*others[1:], others[0]], strict=True)
+    ]
     records = [{"gold": "c05", "label": "c05", "error": 0.0}] * 2
-    records += [{"gold": gold, "label": label, "error": 0.1 + at % 3} for at, (gold, label) in enumerate(pairs)]
+    records += [
+        {"gold": gold, "label": label, "error": 0.1 + at % 3}
+        for at, (gold, label) in enumerate(pairs)
+    ]
     lines = [*error_lines(Classification(facts), records)]
     assert lines[0] == "Confusion (12 classes with most errors): gold by predicted:"
     assert [line.split() for line in lines[1:14]] == [
@@ -188,9 +209,14 @@ def test_every_prediction_of_a_split_with_its_answer(runs, tmp_path, capsys):
     shown = capsys.readouterr().out
     records = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
     right = [record["label"] == record["gold"] for record in records]
-    assert json.loads((tmp_path / "s.json").read_text())["metrics"]["accuracy"] == pytest.approx(np.mean(right))
+    assert json.loads((tmp_path / "s.json").read_text())["metrics"]["accuracy"] == pytest.approx(
+        np.mean(right)
+    )
     assert [record["error"] == 0 for record in records] == right
-    assert {record["texts"][0].split()[-1] + record["gold"] for record in records} == {"good1", "bad0"}
+    assert {record["texts"][0].split()[-1] + record["gold"] for record in records} == {
+        "good1",
+        "bad0",
+    }
     assert f"Wrong: {len(right) - sum(right)} of {len(right)}, the worst" in shown
     assert evaluate([str(tmp_path / "run"), "perplexity=x.txt", "errors=true"]) == 64
 
@@ -206,7 +232,9 @@ def test_every_head_has_errors(runs, name):
     assert any(record["error"] > 0 for record in records)
     key = {"tagging": "tags", "multiple_choice": "choice"}.get(TASKS[name][1])
     if key:
-        assert [record["error"] == 0 for record in records] == [record["gold"] == record[key] for record in records]
+        assert [record["error"] == 0 for record in records] == [
+            record["gold"] == record[key] for record in records
+        ]
     assert ", the worst" in "\n".join(error_lines(opened.answer, records))
 
 
@@ -228,7 +256,10 @@ def test_nats_are_those_of_all_labels(tmp_path):
             count = count + float(loss.count)
             first_rows = (total, count) if row == 4 else first_rows
     assert heldout_score(model, shards) == ("nats", pytest.approx(total / count, rel=1e-5))
-    assert heldout_score(model, shards, 5) == ("nats", pytest.approx(first_rows[0] / first_rows[1], rel=1e-5))
+    assert heldout_score(model, shards, 5) == (
+        "nats",
+        pytest.approx(first_rows[0] / first_rows[1], rel=1e-5),
+    )
     # variants are compared on the same labels, whichever share of the gradient a row had in training
     for head in model.heads.values():
         head.options = replace(head.options, normalize="row")
@@ -243,7 +274,9 @@ def test_the_standard_error_of_a_loss_is_that_of_its_documents():
     """Of equal documents stdev / sqrt(n); of others what the jackknife gives, which leaves out a document at a time."""
     draws = np.random.default_rng(2)
     values = draws.normal(4.0, 0.5, 12)
-    assert _weighted_standard_error(values, np.full(12, 7.0)) == pytest.approx(values.std(ddof=1) / 12**0.5)
+    assert _weighted_standard_error(values, np.full(12, 7.0)) == pytest.approx(
+        values.std(ddof=1) / 12**0.5
+    )
     counts = draws.integers(50, 200, 12).astype(float)
     left = [np.average(np.delete(values, one), weights=np.delete(counts, one)) for one in range(12)]
     jackknife = (11 / 12 * ((np.array(left) - np.mean(left)) ** 2).sum()) ** 0.5
@@ -253,7 +286,12 @@ def test_the_standard_error_of_a_loss_is_that_of_its_documents():
 def test_a_score_says_what_the_losses_of_the_training_mean(runs, tmp_path, capsys):
     """Rows that were learned by heart, and the step to evaluate instead; the score of another step says nothing."""
     run = shutil.copytree(runs("classes") / "run", tmp_path / "run")
-    evaluated = {"loss": 0.9, "labels": 8, "unigram_entropy": 0.69, "losses": {"classification": 0.9}}
+    evaluated = {
+        "loss": 0.9,
+        "labels": 8,
+        "unigram_entropy": 0.69,
+        "losses": {"classification": 0.9},
+    }
     records = [
         sealed(step=1, loss=0.6, tokens=8),
         sealed(step=1, heldout={"dev": {**evaluated, "loss": 0.5}}),

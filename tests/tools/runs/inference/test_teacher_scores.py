@@ -73,7 +73,9 @@ def logits_of(shards, teacher, block):
         with torch.no_grad():
             hidden = alone.family(tensors)
             states = hidden[0] if isinstance(hidden, torch.Tensor) else hidden.tokens[0]
-            found.append(alone.heads["masked_lm"].logits(states[row["label_positions"].astype(np.int64)]))
+            found.append(
+                alone.heads["masked_lm"].logits(states[row["label_positions"].astype(np.int64)])
+            )
     return found
 
 
@@ -103,14 +105,23 @@ def test_draws_depend_on_seed_and_row_alone(shards):
         row = rows.take(np.array([number]))
         key = kernel_keys(7, "teach", row.fixed["uid"], row.fixed["variant"])
         cumulative = logits_of(shards, teacher, 0)[number].double().softmax(-1).cumsum(-1).numpy()
-        uniform = (random_bits(key, TEACHER, 6 * len(cumulative))[0] >> np.uint64(11)).reshape(-1, 6) / 2.0**53
+        uniform = (random_bits(key, TEACHER, 6 * len(cumulative))[0] >> np.uint64(11)).reshape(
+            -1, 6
+        ) / 2.0**53
         for label, own in enumerate(uniform):
             drawn = [int(np.argmax(cumulative[label] / cumulative[label][-1] > u)) for u in own]
-            ids, shares = (together[name][number].reshape(-1, 6)[label] for name in ("teacher_ids", "teacher_weights"))
+            ids, shares = (
+                together[name][number].reshape(-1, 6)[label]
+                for name in ("teacher_ids", "teacher_weights")
+            )
             expected = {word: drawn.count(word) / 6 for word in drawn}
             kept = dict(zip(ids[shares > 0].tolist(), shares[shares > 0].tolist(), strict=True))
             assert kept == pytest.approx(expected, rel=1e-3)
-    other = TeacherScores(teacher, shards, plan(shards, teacher, how="drawn", k=6, seed=8), CPU).score(rows).columns
+    other = (
+        TeacherScores(teacher, shards, plan(shards, teacher, how="drawn", k=6, seed=8), CPU)
+        .score(rows)
+        .columns
+    )
     assert (other["teacher_ids"].values != together["teacher_ids"].values).any()
 
 
@@ -130,7 +141,10 @@ def test_a_draw_at_the_end_of_the_range_is_a_class():
 def test_refusals(shards, tmp_path, changes, message):
     with pytest.raises(ConfigurationError, match=message):
         plan(shards, weights(shards), **changes)
-    with pytest.raises(ConfigurationError, match="for the architecture decoder, the teacher runs/teacher is encoder"):
+    with pytest.raises(
+        ConfigurationError,
+        match="for the architecture decoder, the teacher runs/teacher is encoder",
+    ):
         plan(toy_set(tmp_path / "decoder", [3]), weights(shards))
 
 
@@ -143,14 +157,25 @@ def test_refusals(shards, tmp_path, changes, message):
         ("sst2", {"regression": 1.0, "tagging": {"classes": 3}}),
     ],
 )
-def test_heads_without_a_distribution_for_each_label_are_refused(objective, heads, shards, tmp_path):
+def test_heads_without_a_distribution_for_each_label_are_refused(
+    objective, heads, shards, tmp_path
+):
     """Yes or no for each token, vectors, several classes of a row, numbers; or labels of another head."""
-    path = make_sets(tmp_path) / "train" if objective == "sst2" else write_objective_sets(tmp_path, objective, 9, 3)
-    with pytest.raises(ConfigurationError, match=r"head: expected a head of the teacher with classes .* there is none"):
+    path = (
+        make_sets(tmp_path) / "train"
+        if objective == "sst2"
+        else write_objective_sets(tmp_path, objective, 9, 3)
+    )
+    with pytest.raises(
+        ConfigurationError,
+        match=r"head: expected a head of the teacher with classes .* there is none",
+    ):
         plan(open_shards(path), weights(shards, heads=heads))
 
 
-STORED = StoredScores(source="bert", digest="d", head="masked_lm", k=2, how="top", temperature=1.0, seed=0, batch=32)
+STORED = StoredScores(
+    source="bert", digest="d", head="masked_lm", k=2, how="top", temperature=1.0, seed=0, batch=32
+)
 
 
 def prepare(tmp_path, monkeypatch):
@@ -168,7 +193,9 @@ def test_blocks_in_quarantine_get_no_scores(tmp_path, monkeypatch):
     assert list(write_shards(task, shards, 1)) == [0, 1]
     with pa.OSFile(str(task.output / "shard-00001-of-00002.arrow")) as file:
         blocks = pa.ipc.open_file(file)
-        ids = [blocks.get_batch(number)["teacher_ids"] for number in range(blocks.num_record_batches)]
+        ids = [
+            blocks.get_batch(number)["teacher_ids"] for number in range(blocks.num_record_batches)
+        ]
     assert [len(own) for own in ids] == [16, 16, 6]
     assert [len(own.values) > 0 for own in ids] == [False, True, True]
 
@@ -221,7 +248,9 @@ def test_scores_of_something_else_are_noticed(task, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(score_shards.TeacherScores, "score", other_classes)
         taught(task)
-    with pytest.raises(IntegrityError, match=r"block 0: expected the scores that bert computes, .* entries differ"):
+    with pytest.raises(
+        IntegrityError, match=r"block 0: expected the scores that bert computes, .* entries differ"
+    ):
         validate(task.output, task.shards, teacher=task.run)
 
 
@@ -230,7 +259,9 @@ def test_another_teacher_and_other_rows_are_refused(task, tmp_path):
     other = write_scores(tmp_path / "other", shards, digest="e" * 32)
     with pytest.raises(ConfigurationError, match="teacher=bert: has weights of digest"):
         validate(other, task.shards, teacher=task.run)
-    with pytest.raises(ConfigurationError, match="expected a column set, and against=SET with its rows"):
+    with pytest.raises(
+        ConfigurationError, match="expected a column set, and against=SET with its rows"
+    ):
         validate(task.shards, teacher=task.run)
     with pytest.raises(ConfigurationError, match="name the set that they were made from"):
         validate(other, task.shards.parents[1] / "heldout")

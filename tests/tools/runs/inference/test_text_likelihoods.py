@@ -15,7 +15,9 @@ TEXTS = ["the page of the book", "a", "another page, unread"]
 
 
 def facts(architecture, name="masked_lm", heads=("masked_lm",), **frame):
-    return ObjectiveFacts(name=name, label=name, architecture=architecture, heads=heads, frame=FrameFacts(**frame))
+    return ObjectiveFacts(
+        name=name, label=name, architecture=architecture, heads=heads, frame=FrameFacts(**frame)
+    )
 
 
 @pytest.mark.parametrize("kind", ["pll", "pll_word", "mntp"])

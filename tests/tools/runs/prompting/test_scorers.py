@@ -55,14 +55,19 @@ def expected(kind, trained, one, masks):
     row = list(one.ids)
     places = list(one.positions)
     if kind == "causal":
-        return -loss(trained, row[:-1], [place - 1 for place in places], [row[place] for place in places])
+        return -loss(
+            trained, row[:-1], [place - 1 for place in places], [row[place] for place in places]
+        )
     if kind == "cloze":
         mask = trained.tokenizer.vocabulary.specials["mask"]
         total = 0.0
         for number, place in enumerate(places):
             hidden = places if masks == "independent" else places[number:]
             total -= loss(
-                trained, [mask if at in hidden else token for at, token in enumerate(row)], [place], [row[place]]
+                trained,
+                [mask if at in hidden else token for at, token in enumerate(row)],
+                [place],
+                [row[place]],
             )
         return total
     objective = trained.objectives[0]

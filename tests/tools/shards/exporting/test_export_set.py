@@ -48,7 +48,10 @@ def make_set(folder, types, **fields):
     made = rows([*range(1, 11)], [3, 256, 65_536, 1, 5, 6, 7, 8, 9, 0])
     made.fixed["uid"][:] = np.uint64(2**64 - 1) - made.fixed["uid"]
     for name, dtype in types.items():
-        lists = [np.arange(number % 3) * 0.5 if dtype == "float32" else [number] * (number % 4) for number in range(10)]
+        lists = [
+            np.arange(number % 3) * 0.5 if dtype == "float32" else [number] * (number % 4)
+            for number in range(10)
+        ]
         made.columns[name] = Ragged.from_lists(made.columns.get(name, lists), dtype)
     columns = [list_column(name, dtype) for name, dtype in types.items()]
     shards = write_set(folder, [made], columns=columns, languages=["en"], **fields)
@@ -76,9 +79,13 @@ def run_page(form, folder):
     python = Path(sys.executable) if importlib.util.find_spec(LIBRARIES[form]) else READERS
     if not python.exists():
         pytest.skip(f"neither this environment nor {READERS} has {LIBRARIES[form]}")
-    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "export.md").read_text(), re.M | re.S)
+    blocks = re.findall(
+        r"^```python\n(.*?)^```$", (ROOT / "docs" / "export.md").read_text(), re.M | re.S
+    )
     (block,) = (block for block in blocks if f'"export/{form}' in block)
-    done = subprocess.run([python, "-c", block + PRINTER], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [python, "-c", block + PRINTER], cwd=folder, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -88,32 +95,51 @@ def as_read(row, form):
     if form == "megatron":
         return row["input_ids"]
     if form == "litdata":
-        return row | {name: [row[name]] for name in fixed} | {"document_uid": [*bytes.fromhex(row["document_uid"])]}
+        return (
+            row
+            | {name: [row[name]] for name in fixed}
+            | {"document_uid": [*bytes.fromhex(row["document_uid"])]}
+        )
     if form == "webdataset":
         uid = f"{row['uid']:016x}"
         source = {name: row[name] for name in fixed} | {"uid": uid, "language": "en"}
-        return {"__key__": f"{uid}-0", "json": source} | {f"{name}.npy": row[name] for name in TYPES}
+        return {"__key__": f"{uid}-0", "json": source} | {
+            f"{name}.npy": row[name] for name in TYPES
+        }
     return row
 
 
 @pytest.mark.parametrize("form", sorted(LIBRARIES))
 def test_its_library_reads_every_row(tmp_path, capsys, form):
-    pytest.importorskip("litdata" if form == "litdata" else "numpy", reason="litdata writes its own format")
-    types, fields = ({"input_ids": "uint16"}, {"objective": CAUSAL}) if form == "megatron" else (TYPES, {})
+    pytest.importorskip(
+        "litdata" if form == "litdata" else "numpy", reason="litdata writes its own format"
+    )
+    types, fields = (
+        ({"input_ids": "uint16"}, {"objective": CAUSAL}) if form == "megatron" else (TYPES, {})
+    )
     shards = make_set(tmp_path / "set", types, **fields)
     output = tmp_path / "export" / form
     assert export(shards, output, form, "rows=5") == 0
-    assert re.search(r": 6 rows in \d files, [\d,]+ bytes; 4 in quarantine dropped\n$", capsys.readouterr().out)
+    assert re.search(
+        r": 6 rows in \d files, [\d,]+ bytes; 4 in quarantine dropped\n$", capsys.readouterr().out
+    )
     summary = json.loads((output / ".export.json").read_text())
-    assert (summary["rows"], summary["rows_in_quarantine"], summary["tokenizer"]["special_ids"]["mask"]) == (6, 4, 3)
-    assert {path.name: path.stat().st_size for path in output.iterdir() if path.name != ".export.json"} == {
-        name: facts["bytes"] for name, facts in summary["files"].items()
-    }
+    assert (
+        summary["rows"],
+        summary["rows_in_quarantine"],
+        summary["tokenizer"]["special_ids"]["mask"],
+    ) == (6, 4, 3)
+    assert {
+        path.name: path.stat().st_size for path in output.iterdir() if path.name != ".export.json"
+    } == {name: facts["bytes"] for name, facts in summary["files"].items()}
     # of rows, one of 5 and one of 1 (`hf` divides them evenly), and descriptions
     assert len(summary["files"]) == {"hf": 4, "mds": 3, "litdata": 3}.get(form, 2)
     found = run_page(form, tmp_path)
     if form == "webdataset":
-        found = [{name: row[name] for name in row if name not in ("__url__", "__local_path__")} for row in found]
+        found = [
+            {name: row[name] for name in row if name not in ("__url__", "__local_path__")}
+            for row in found
+        ]
     assert found == [as_read(row, form) for row in stored_rows(shards)]
 
 
@@ -136,7 +162,9 @@ def test_files_of_megatron(tmp_path, dtype, code, stored):
     sizes = np.frombuffer(index, "<i4", 6, 34)
     offsets = np.frombuffer(index, "<i8", 6, 34 + 24)
     assert np.frombuffer(index, "<i8", offset=34 + 24 + 48).tolist() == [*range(7)]
-    found = [np.frombuffer(ids, stored, *bounds).tolist() for bounds in zip(sizes, offsets, strict=True)]
+    found = [
+        np.frombuffer(ids, stored, *bounds).tolist() for bounds in zip(sizes, offsets, strict=True)
+    ]
     assert found == [row["input_ids"] for row in stored_rows(shards)]
 
 
@@ -146,7 +174,11 @@ def test_files_of_mds(tmp_path):
     found = []
     assert export(shards, tmp_path / "out", "mds", "rows=3") == 0
     for facts in json.loads((tmp_path / "out" / "index.json").read_text())["shards"]:
-        assert (facts["version"], facts["format"], facts["column_names"]) == (2, "mds", sorted(facts["column_names"]))
+        assert (facts["version"], facts["format"], facts["column_names"]) == (
+            2,
+            "mds",
+            sorted(facts["column_names"]),
+        )
         raw = (tmp_path / "out" / facts["raw_data"]["basename"]).read_bytes()
         count, *offsets = np.frombuffer(raw, "<u4", facts["samples"] + 2).tolist()
         assert (count, offsets[-1]) == (facts["samples"], len(raw))
@@ -159,14 +191,19 @@ def read_sample(sample, facts):
     row = {}
     variable = iter(np.frombuffer(sample, "<u4", sizes.count(None)).tolist())
     sample = sample[4 * sizes.count(None) :]
-    for name, kind, fixed in zip(facts["column_names"], facts["column_encodings"], sizes, strict=True):
+    for name, kind, fixed in zip(
+        facts["column_names"], facts["column_encodings"], sizes, strict=True
+    ):
         size = fixed or next(variable)
         value = sample[:size]
         sample = sample[size:]
         if kind.startswith("ndarray:"):
             width = 1 << (value[0] & 3)
             row[name] = np.frombuffer(value[1 + width :], kind.partition(":")[2]).tolist()
-            assert (value[0] >> 2, int.from_bytes(value[1 : 1 + width], "little")) == (1, len(row[name]))
+            assert (value[0] >> 2, int.from_bytes(value[1 : 1 + width], "little")) == (
+                1,
+                len(row[name]),
+            )
         else:
             row[name] = value.hex() if kind == "bytes" else int(np.frombuffer(value, kind)[0])
     assert not sample
@@ -176,9 +213,15 @@ def read_sample(sample, facts):
 def test_what_a_format_cannot_hold_is_refused(tmp_path, capsys, monkeypatch):
     mixed = make_set(tmp_path / "set", TYPES)
     out = tmp_path / "new" / "out"
-    for other in (make_set(tmp_path / "more", TYPES, objective=CAUSAL), toy_set(tmp_path / "toy", [5])):
+    for other in (
+        make_set(tmp_path / "more", TYPES, objective=CAUSAL),
+        toy_set(tmp_path / "toy", [5]),
+    ):
         assert export(other, out, "megatron") == 64
-        assert "expected a set of causal_lm for a decoder with the one list column" in capsys.readouterr().err
+        assert (
+            "expected a set of causal_lm for a decoder with the one list column"
+            in capsys.readouterr().err
+        )
     monkeypatch.setattr(mds, "_LARGEST", 1000)
     assert export(mixed, out, "mds", "rows=2") == 64
     assert "rows=2: a file of this many rows has 1," in capsys.readouterr().err

@@ -61,21 +61,33 @@ def test_rows_are_named_with_document_source_and_text(shard_sets):
         )
         decoded = tokenizer.decode(row["input_ids"].tolist())
         assert facts["input_ids"].split()[:3] == " ".join(decoded.split()).split()[:3]
-        labels = ["".join(tokenizer.decode([token]).split()) or "␣" for token in row["label_ids"].tolist()]
+        labels = [
+            "".join(tokenizer.decode([token]).split()) or "␣" for token in row["label_ids"].tolist()
+        ]
         assert facts["label_ids"].split(" | ") == labels
     assert [one["place"] for one in explain(feed, 16, lane=2)] == [4, 5]
 
 
-def test_steps_are_those_that_the_run_took_whatever_its_configuration_says_now(shard_sets, tmp_path, capsys):
+def test_steps_are_those_that_the_run_took_whatever_its_configuration_says_now(
+    shard_sets, tmp_path, capsys
+):
     """Four steps of 4 rows, two of 8, and from there on the 8 rows of the configuration."""
     run = run_directory(tmp_path, example_sets(shard_sets)["masked_lm"][0], 0)
     sizes = [4, 4, 4, 4, 8, 8]
     ends = np.cumsum(sizes).tolist()
     lines = [sealed(step=step, samples=end) for step, end in enumerate(ends, start=1)]
     (run / "metrics.jsonl").write_text("\n".join(lines))
-    for step, (begin, size) in enumerate(zip([0, *ends, 40, 48], [*sizes, 8, 8, 8], strict=True), start=1):
+    for step, (begin, size) in enumerate(
+        zip([0, *ends, 40, 48], [*sizes, 8, 8, 8], strict=True), start=1
+    ):
         assert explain_batch(["--run", str(run), "--step", str(step)]) == 0
-        state = "read already" if step <= 6 else "not read yet" if step <= 8 else "after the run's last step"
+        state = (
+            "read already"
+            if step <= 6
+            else "not read yet"
+            if step <= 8
+            else "after the run's last step"
+        )
         out = capsys.readouterr().out
         assert f"samples {begin} to {begin + size}, step {step}, {state}" in out
         assert out.count("\n       document: ") == size
@@ -86,13 +98,19 @@ def test_samples_are_shown_as_the_stream_corrupts_them(shard_sets, tmp_path, cap
     """Batches of epochs 0 and 1 of the samples are the rows of variants 0 and 1 of the stored examples."""
     examples, samples = example_sets(shard_sets)["masked_lm"]
     stored = {
-        (f"{int(row.fixed['uid']):016x}", int(row.fixed["variant"])): row["input_ids"] for row in open_shards(examples)
+        (f"{int(row.fixed['uid']):016x}", int(row.fixed["variant"])): row["input_ids"]
+        for row in open_shards(examples)
     }
     run = run_directory(tmp_path, samples, 0, data__corrupt={"name": "masked_lm", "max_length": 48})
     tokenizer = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
     shown = set()
     for samples_read in range(0, 208, 8):
-        assert explain_batch(["--run", str(run), "--samples", str(samples_read), "--json", "--tokens", "100"]) == 0
+        assert (
+            explain_batch(
+                ["--run", str(run), "--samples", str(samples_read), "--json", "--tokens", "100"]
+            )
+            == 0
+        )
         for facts in map(json.loads, capsys.readouterr().out.splitlines()):
             if "sample" in facts:
                 key = (facts["sample"], facts["variant"])
@@ -107,13 +125,20 @@ def test_samples_are_shown_as_the_stream_corrupts_them(shard_sets, tmp_path, cap
 def test_skipped_samples_are_filler(shard_sets, tmp_path, capsys, monkeypatch):
     samples = example_sets(shard_sets)["masked_lm"][1]
     run = run_directory(tmp_path, samples, 0, data__corrupt={"name": "masked_lm", "max_length": 48})
-    monkeypatch.setattr(Corruption, "__call__", lambda self, rows, variants: (rows, np.array([Skip.TOO_SHORT])))
+    monkeypatch.setattr(
+        Corruption, "__call__", lambda self, rows, variants: (rows, np.array([Skip.TOO_SHORT]))
+    )
     assert explain_batch(["--run", str(run), "--step", "1"]) == 0
     out = capsys.readouterr().out
     assert out.count("filler: skipped by the objective (too_short)") == 8
     assert out.count("\n       document: ") == 8
     assert "ids: " not in out
-    assert explain_batch([str(toy_set(tmp_path / "toy", [9]).path), "--step", "3", "--global-batch", "4"]) == 0
+    assert (
+        explain_batch(
+            [str(toy_set(tmp_path / "toy", [9]).path), "--step", "3", "--global-batch", "4"]
+        )
+        == 0
+    )
     assert capsys.readouterr().out.count(", epoch 0: filler row, weight 0\n") == 3
 
 
@@ -124,22 +149,32 @@ def test_rows_that_are_not_delivered_are_filler(shard_sets, tmp_path, capsys, re
     shards = open_shards(folder)
     lost = {1, 4}
     if reason == "quarantine":
-        quarantine(folder, *((int(shards.index.shard[block]), int(shards.index.block[block])) for block in lost))
+        quarantine(
+            folder,
+            *((int(shards.index.shard[block]), int(shards.index.block[block])) for block in lost),
+        )
     for block in lost:  # damaged in both cases: what is in quarantine is not read
         with shards.shard_path(int(shards.index.shard[block])).open("rb+") as file:
             file.seek(int(shards.index.offset[block]) + int(shards.index.length[block]) - 1)
             file.write(b"?")
-    run = run_directory(tmp_path, folder, 0, data__max_damaged_fraction=0.5 if reason == "skipped" else 0.0)
+    run = run_directory(
+        tmp_path, folder, 0, data__max_damaged_fraction=0.5 if reason == "skipped" else 0.0
+    )
     shards = open_shards(folder)
     expected = delivered_places(shards, 3, 4, 8, 27)
     shown = []
     for step in range(1, 28):
         assert explain_batch(["--run", str(run), "--step", str(step), "--json"]) == 0
         shown += [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(one["shard"], one["block"], one["row"]) if "sample" in one else None for one in shown] == expected
+    assert [
+        (one["shard"], one["block"], one["row"]) if "sample" in one else None for one in shown
+    ] == expected
     filler = [one["filler"] for one in shown if "filler" in one]
     assert len(filler) == 32
-    assert all(("is in quarantine" if reason == "quarantine" else "is skipped: ") in text for text in filler)
+    assert all(
+        ("is in quarantine" if reason == "quarantine" else "is skipped: ") in text
+        for text in filler
+    )
     if reason == "skipped":  # a set by itself skips nothing
         assert explain_batch([str(folder), "--step", "1", "--global-batch", "200"]) == 65
 
@@ -160,7 +195,9 @@ def delivered_places(shards, seed, lanes, global_batch, steps):
     ) as stream:
         for _ in range(steps):
             for batch in stream.next_step():
-                for (_, block, row), weight in zip(batch.origin.tolist(), batch.row_weight.tolist(), strict=True):
+                for (_, block, row), weight in zip(
+                    batch.origin.tolist(), batch.row_weight.tolist(), strict=True
+                ):
                     path = shards.manifest.shards[int(shards.index.shard[block])].path
                     found.append((path, int(shards.index.block[block]), row) if weight else None)
     return found
@@ -181,7 +218,10 @@ def test_a_run_whose_lines_cannot_be_read_is_refused(shard_sets, tmp_path, capsy
     [
         (["SET"], "expected samples=N or step=N"),
         (["SET", "--samples", "9", "--global-batch", "4"], "expected a multiple of the 4 lanes"),
-        (["SET", "--step", "1", "--lanes", "3"], "lanes=3: expected a divisor of the global batch 64"),
+        (
+            ["SET", "--step", "1", "--lanes", "3"],
+            "lanes=3: expected a divisor of the global batch 64",
+        ),
         (["SET", "--step", "1", "--lane", "64"], "lane=64: expected a lane below 64"),
         (["--step", "1"], "expected a MANIFEST or run=DIR"),
         (["SET", "--run", "RUN", "--step", "1"], "expected a MANIFEST or run=DIR"),
@@ -201,7 +241,10 @@ def test_token_sets_and_empty_sets_have_no_batches(shard_sets, tmp_path, capsys)
     assert explain_batch([str(shard_sets / "encode"), "--step", "1"]) == 64
     assert explain_batch([str(toy_set(tmp_path, []).path), "--step", "1"]) == 64
     lines = capsys.readouterr().err.splitlines()
-    assert ["a token set is not streamed" in lines[0], "has no rows to stream" in lines[1]] == [True, True]
+    assert ["a token set is not streamed" in lines[0], "has no rows to stream" in lines[1]] == [
+        True,
+        True,
+    ]
 
 
 def test_each_variant_is_found_in_its_shard(shard_sets, capsys):
@@ -217,7 +260,12 @@ def test_each_variant_is_found_in_its_shard(shard_sets, capsys):
         assert [again[name] for name in ("variant", "shard", "block", "row", "lane")] == [
             one[name] for name in ("variant", "shard", "block", "row", "lane")
         ]
-    assert where_is([str(manifest), "--uid", f"{uid:x}", "--variant", "1", "--epoch", "7", "--epochs", "2"]) == 0
+    assert (
+        where_is(
+            [str(manifest), "--uid", f"{uid:x}", "--variant", "1", "--epoch", "7", "--epochs", "2"]
+        )
+        == 0
+    )
     out = capsys.readouterr().out
     assert [line.split(":")[0] for line in out.splitlines()] == ["epoch 7", "epoch 8"]
     assert out.count("variant 1; masked_lm/train, shard-0000") == 2
@@ -227,9 +275,17 @@ def test_samples_that_the_stream_corrupts_have_a_variant_an_epoch(shard_sets, tm
     samples = example_sets(shard_sets)["masked_lm"][1]
     run = run_directory(tmp_path, samples, 0, data__corrupt={"name": "masked_lm", "max_length": 48})
     uid = f"{int(open_shards(samples).read_block(1).fixed['uid'][2]):x}"
-    assert where_is(["--run", str(run), "--uid", uid, "--epoch", "65534", "--epochs", "4", "--json"]) == 0
+    assert (
+        where_is(["--run", str(run), "--uid", uid, "--epoch", "65534", "--epochs", "4", "--json"])
+        == 0
+    )
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(one["epoch"], one["variant"]) for one in found] == [(65534, 65534), (65535, 65535), (65536, 0), (65537, 1)]
+    assert [(one["epoch"], one["variant"]) for one in found] == [
+        (65534, 65534),
+        (65535, 65535),
+        (65536, 0),
+        (65537, 1),
+    ]
 
 
 @pytest.mark.parametrize("label", ["masked_lm", "causal_lm", "document_rotation"])
@@ -239,18 +295,24 @@ def test_all_readings_of_a_document_are_named(shard_sets, label):
     shown = {}
     for samples in range(0, feed.reading.orders[0].lane_rows * 4, 8):
         for facts in explain(feed, samples):
-            for document in [facts, *facts["others"]] if "sample" in facts and facts["epoch"] == 0 else ():
+            for document in (
+                [facts, *facts["others"]] if "sample" in facts and facts["epoch"] == 0 else ()
+            ):
                 shown.setdefault(document["document"], set()).add((samples, facts["place"]))
     assert len(shown) > 20
     inside = 0
     for uid, places in shown.items():
         rows, untold = document_rows(feed, [bytes.fromhex(uid)])
         found = {(one["samples"], one["place"]) for one in visits(feed, rows, [range(1)])}
-        assert found <= places  # a row may begin with the separator after a document, and no more of it
+        assert (
+            found <= places
+        )  # a row may begin with the separator after a document, and no more of it
         assert len(places - found) <= feed.sets[0].manifest.variants
         assert not untold
         own = feed.sets[0].read_block
-        inside += sum(own(row.block).fixed["document_uid"][row.row].tobytes().hex() != uid for _, row in rows)
+        inside += sum(
+            own(row.block).fixed["document_uid"][row.row].tobytes().hex() != uid for _, row in rows
+        )
     assert (inside > 20) == (label != "document_rotation")
 
 
@@ -259,7 +321,9 @@ def test_dropped_documents_are_found_by_their_address(tmp_path):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "encode" / "documents-0.arrow").touch()
     urls = ("http://a/1", "http://a/?q=[1]", None)
-    rejected = [Rejection(bytes(16), "texts.jsonl", 0, 1, "clean", "language", url=url) for url in urls]
+    rejected = [
+        Rejection(bytes(16), "texts.jsonl", 0, 1, "clean", "language", url=url) for url in urls
+    ]
     write_rejects(tmp_path / "clean" / "rejects" / "000000.arrow", rejected)
     manifest = tmp_path / "corrupt" / "manifest.json"
     assert rejections_at(manifest, "http://a/?q=[1]") == rejected[1:2]
@@ -311,9 +375,15 @@ def test_a_document_is_found_as_the_partner_of_another(tmp_path):
     label = list_column("sentence_label", "uint8")
     for folder, expected, partners in (
         ("run/corrupt/nsp/train", ([1], ""), [None, "07" * 16, "08" * 16]),
-        ("alone", ([], "pairs of which it is the second segment (no group/ above the set)"), [None] * 3),
+        (
+            "alone",
+            ([], "pairs of which it is the second segment (no group/ above the set)"),
+            [None] * 3,
+        ),
     ):
-        shards = write_set(tmp_path / folder, [pairs], columns=(IDS, label), grouping=grouping, parents=parents)
+        shards = write_set(
+            tmp_path / folder, [pairs], columns=(IDS, label), grouping=grouping, parents=parents
+        )
         feed = Feed(as_phases(shards), 0, 1, 3)
         found, untold = document_rows(feed, [bytes([7] * 16)])
         assert (sorted(row.uid for _, row in found), untold) == expected
@@ -325,7 +395,10 @@ def test_a_document_is_found_as_the_partner_of_another(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--uid", "xyz"], "expected up to 16 hexadecimal digits of a sample, or the 32 of a document, got 'xyz'"),
+        (
+            ["--uid", "xyz"],
+            "expected up to 16 hexadecimal digits of a sample, or the 32 of a document, got 'xyz'",
+        ),
         (["--uid", "1" * 17], "expected up to 16 hexadecimal digits"),
         (["--uid", "ffff"], "uid=000000000000ffff: no such sample in"),
         (["--uid", "1", "--variant", "3"], "no variant 3 of it is read in epochs 0 to 0 of"),

@@ -35,7 +35,10 @@ def everywhere(shards):
 
 
 def test_rows_of_sets_in_order_and_of_others_are_found(shard_sets, tmp_path):
-    for shards in (open_shards(example_sets(shard_sets)["masked_lm"][0]), toy_set(tmp_path, [9, 0, 13])):
+    for shards in (
+        open_shards(example_sets(shard_sets)["masked_lm"][0]),
+        toy_set(tmp_path, [9, 0, 13]),
+    ):
         for uid, places in everywhere(shards).items():
             found = find_rows(shards, uid)
             assert [(one.block, one.row) for one in found] == places
@@ -46,11 +49,17 @@ def test_a_shard_in_order_is_searched_by_halving(tmp_path, monkeypatch):
     shards = write_set(tmp_path, [ordered(range(1, 256)), ordered(range(300, 556))])
     reads = []
     read = ShardSet.read_block
-    monkeypatch.setattr(ShardSet, "read_block", lambda self, block, **options: reads.append(block) or read(self, block))
+    monkeypatch.setattr(
+        ShardSet,
+        "read_block",
+        lambda self, block, **options: reads.append(block) or read(self, block),
+    )
     for uid, places in everywhere(shards).items():
         reads.clear()
         assert [(one.block, one.row) for one in find_rows(shards, uid)] == places
-        assert len(set(reads)) <= 2 * 8  # of 64 blocks in each shard: halved six times, the block and its neighbor
+        assert (
+            len(set(reads)) <= 2 * 8
+        )  # of 64 blocks in each shard: halved six times, the block and its neighbor
 
 
 def test_token_sets_have_no_samples(shard_sets):
@@ -66,8 +75,12 @@ def rows_by_document(shards):
         rows = shards.read_block(block)
         for uid in {uid for found in packing.documents(rows) for uid in found} if packing else ():
             mask = packing.contains_documents(rows, np.frombuffer(uid, "S16"))
-            rows_of.setdefault(uid, set()).update((block, row) for row in np.flatnonzero(mask).tolist())
-        for row, uid in enumerate(map(bytes, rows.fixed["document_uid"])) if packing is None else ():
+            rows_of.setdefault(uid, set()).update(
+                (block, row) for row in np.flatnonzero(mask).tolist()
+            )
+        for row, uid in (
+            enumerate(map(bytes, rows.fixed["document_uid"])) if packing is None else ()
+        ):
             rows_of.setdefault(uid, set()).add((block, row))
     return {uid: rows for uid, rows in rows_of.items() if rows}
 
@@ -79,14 +92,18 @@ def small_blocks(tmp_path_factory):
     return build(tmp_path_factory.mktemp("blocks"), 120, 8, 2, labels)
 
 
-@pytest.mark.parametrize("label", mark_slow_after(1, ["masked_lm", "unilm_mixture", "document_rotation"]))
+@pytest.mark.parametrize(
+    "label", mark_slow_after(1, ["masked_lm", "unilm_mixture", "document_rotation"])
+)
 def test_rows_of_a_document_are_found_in_their_shard(small_blocks, monkeypatch, label):
     shards = open_shards(small_blocks / "corrupt" / label / "train")
     reads = []
     read = ShardSet.read_block
     expected = rows_by_document(shards)
     monkeypatch.setattr(
-        ShardSet, "read_block", lambda self, block, **how: reads.append(block) or read(self, block, **how)
+        ShardSet,
+        "read_block",
+        lambda self, block, **how: reads.append(block) or read(self, block, **how),
     )
     for uid, places in list(expected.items())[::5]:
         reads.clear()
@@ -105,7 +122,9 @@ def texts(shard_sets):
 
 
 def packed(shard_sets):
-    return [path for path in sorted(shard_sets.glob("group/*/*/manifest.json")) if "packed" in str(path)]
+    return [
+        path for path in sorted(shard_sets.glob("group/*/*/manifest.json")) if "packed" in str(path)
+    ]
 
 
 def test_documents_of_a_row_are_those_whose_tokens_it_holds(shard_sets):
@@ -119,7 +138,9 @@ def test_documents_of_a_row_are_those_whose_tokens_it_holds(shard_sets):
             rows = shards.read_block(block)
             for row, uids in zip(rows, packing.documents(rows), strict=True):
                 ends = [*row["document_starts"][1:].tolist(), len(row["ids"])]
-                for uid, start, end in zip(uids, row["document_starts"].tolist(), ends, strict=True):
+                for uid, start, end in zip(
+                    uids, row["document_starts"].tolist(), ends, strict=True
+                ):
                     offset = int(row.fixed["document_offset"]) if start == 0 else 0
                     stretch = known[uid][offset : offset + end - start]
                     assert row["ids"][start : start + len(stretch)].tolist() == stretch
@@ -132,7 +153,11 @@ def test_a_row_that_opens_with_a_separator_holds_no_text_of_the_document_before_
     first = bytes(15) + b"\1"
     second = b"\2" + bytes(15)
     packing = Packing(
-        np.frombuffer(first + second, "S16"), np.array([0, 5]), np.array([4, 7]), np.zeros(2, np.int64), np.array([4])
+        np.frombuffer(first + second, "S16"),
+        np.array([0, 5]),
+        np.array([4, 7]),
+        np.zeros(2, np.int64),
+        np.array([4]),
     )
     content = Rows(fixed(np.array([1, 2])))
     content.fixed["document_uid"][:] = np.frombuffer(first, np.uint8)
@@ -152,14 +177,23 @@ def test_another_token_set_is_not_believed(shard_sets, tmp_path):
 
 
 def test_a_table_that_is_missing_is_named(shard_sets, tmp_path):
-    for name in ("shard-00000-of-00002.arrow", "shard-00001-of-00002.arrow", "documents-00000-of-00002.arrow"):
+    for name in (
+        "shard-00000-of-00002.arrow",
+        "shard-00001-of-00002.arrow",
+        "documents-00000-of-00002.arrow",
+    ):
         (tmp_path / "encode" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "encode" / name).touch()
-    with pytest.raises(IntegrityError, match=r"encode/documents-00001-of-00002\.arrow: the document table is missing"):
+    with pytest.raises(
+        IntegrityError,
+        match=r"encode/documents-00001-of-00002\.arrow: the document table is missing",
+    ):
         document_tables(tmp_path / "corrupt" / "train" / "manifest.json")
     (tmp_path / "encode" / "documents-00001-of-00002.arrow").touch()
     (tmp_path / "encode" / "shard-00000-of-00002.arrow").unlink()
-    assert len(document_tables(tmp_path / "corrupt" / "train" / "manifest.json")) == 2, "also of a missing shard"
+    assert len(document_tables(tmp_path / "corrupt" / "train" / "manifest.json")) == 2, (
+        "also of a missing shard"
+    )
     assert document_tables(tmp_path.parent / "nothing" / "manifest.json") == []
 
 
@@ -168,7 +202,10 @@ def test_another_file_of_that_name_is_refused(tmp_path):
     path.write_bytes(b"something else")
     with pytest.raises(IntegrityError, match="not a document table"):
         read_table(path, ("uid",))
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, pa.schema([("uid", pa.int8())])) as writer:
+    with (
+        pa.OSFile(str(path), "wb") as sink,
+        pa.ipc.new_file(sink, pa.schema([("uid", pa.int8())])) as writer,
+    ):
         writer.write(pa.record_batch({"uid": pa.array([1], pa.int8())}))
     with pytest.raises(IntegrityError, match="no tokens"):
         read_table(path, ("uid", "tokens"))
@@ -191,8 +228,12 @@ def test_it_is_found_above_the_set_or_in_any_folder_that_leads_to_it(shard_sets,
 def test_another_tokenizer_is_refused(shard_sets, tmp_path):
     shards = open_shards(example_sets(shard_sets)["masked_lm"][0])
     other = shutil.copytree(shard_sets / "train_tokenizer" / "tokenizer", tmp_path / "other")
-    replace(Vocabulary.load(other / "vocabulary.json"), fingerprint="0" * 64).save(other / "vocabulary.json")
-    with pytest.raises(ConfigurationError, match=f"has the fingerprint {'0' * 64}, but .* was made with"):
+    replace(Vocabulary.load(other / "vocabulary.json"), fingerprint="0" * 64).save(
+        other / "vocabulary.json"
+    )
+    with pytest.raises(
+        ConfigurationError, match=f"has the fingerprint {'0' * 64}, but .* was made with"
+    ):
         tokenizer_folder(shards, other)
 
 
@@ -214,7 +255,10 @@ def test_a_manifest_knows_size_and_special_ids_and_takes_each_piece_for_a_word(s
 @pytest.mark.parametrize(
     ("key", "change"),
     [
-        ("special_ids", lambda facts: facts["special_ids"].update(mask=facts["special_ids"]["pad"])),
+        (
+            "special_ids",
+            lambda facts: facts["special_ids"].update(mask=facts["special_ids"]["pad"]),
+        ),
         ("vocab_size", lambda facts: facts.update(vocab_size=facts["vocab_size"] + 1)),
         ("sentinels", lambda facts: facts.update(sentinels=facts["sentinels"][::-1])),
     ],

@@ -36,7 +36,9 @@ def break_off_after(monkeypatch, files, error):
     monkeypatch.setattr(output_folder.Output, "file", file)
 
 
-@pytest.mark.parametrize(("error", "code"), [(OSError(28, "No space left on device"), 74), (KeyboardInterrupt(), 130)])
+@pytest.mark.parametrize(
+    ("error", "code"), [(OSError(28, "No space left on device"), 74), (KeyboardInterrupt(), 130)]
+)
 def test_nothing_half_written_is_left(tmp_path, monkeypatch, capsys, error, code):
     source = toy_set(tmp_path / "set", [5, 3])
     break_off_after(monkeypatch, 2, error)
@@ -62,7 +64,10 @@ def test_a_folder_gets_its_name_once_it_is_complete(tmp_path):
             (folder / "a").touch()
             raise error
 
-    for error, raised in ((OSError(28, "full"), StorageError), (KeyboardInterrupt(), KeyboardInterrupt)):
+    for error, raised in (
+        (OSError(28, "full"), StorageError),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+    ):
         with pytest.raises(raised):
             break_off(error)
         assert not target.parent.exists()
@@ -71,7 +76,10 @@ def test_a_folder_gets_its_name_once_it_is_complete(tmp_path):
         (folder / "deep" / "a").write_text("mine")
         assert not target.exists()
     assert (target / "deep" / "a").read_text() == "mine"
-    with pytest.raises(ConfigurationError, match="holds files already; choose a new folder"), new_folder(target):
+    with (
+        pytest.raises(ConfigurationError, match="holds files already; choose a new folder"),
+        new_folder(target),
+    ):
         pass
     assert [path.name for path in target.parent.iterdir()] == ["out"]
 
@@ -126,8 +134,13 @@ def write(url, **files):
 
 def test_files_are_written_and_a_second_export_is_refused(system):
     write("memory://export/a", one="1", two="22")
-    assert {name: system.cat(f"/export/a/{name}") for name in ("one", "two")} == {"one": b"1", "two": b"22"}
-    with pytest.raises(ConfigurationError, match="holds files already; choose another folder of the store"):
+    assert {name: system.cat(f"/export/a/{name}") for name in ("one", "two")} == {
+        "one": b"1",
+        "two": b"22",
+    }
+    with pytest.raises(
+        ConfigurationError, match="holds files already; choose another folder of the store"
+    ):
         write("memory://export/a", one="1")
 
 
@@ -142,7 +155,12 @@ def test_a_web_server_takes_no_files():
         write("http://127.0.0.1:9/a", one="1")
 
 
-TEXTS = ["A plain text.", "Zwei Zeilen\nmit Umlauten: äöü", "العربية 😀", 'quotes " and \\ and \t tabs']
+TEXTS = [
+    "A plain text.",
+    "Zwei Zeilen\nmit Umlauten: äöü",
+    "العربية 😀",
+    'quotes " and \\ and \t tabs',
+]
 
 
 @pytest.fixture
@@ -171,7 +189,11 @@ def documents(tmp_path):
 def test_lines_of_json_have_every_column(documents, tmp_path, capsys):
     assert export_documents([str(documents), f"output={tmp_path / 'out'}"]) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'out'}: 4 documents in 2 files\n"
-    text = zstandard.ZstdDecompressor().decompressobj().decompress((tmp_path / "out/000000.jsonl.zst").read_bytes())
+    text = (
+        zstandard.ZstdDecompressor()
+        .decompressobj()
+        .decompress((tmp_path / "out/000000.jsonl.zst").read_bytes())
+    )
     rows = [json.loads(line) for line in text.decode().splitlines()]
     for row, document in zip(rows, read_documents(documents / "000000.arrow"), strict=True):
         assert list(row) == sorted(row)
@@ -186,8 +208,15 @@ def test_lines_of_json_have_every_column(documents, tmp_path, capsys):
 def test_the_pipeline_reads_the_export(kind, documents, tmp_path):
     assert export_documents([str(documents), f"output={tmp_path / 'out'}", f"format={kind}"]) == 0
     recipe = tmp_path / "recipe.yaml"
-    recipe.write_text("{corpus: back, clean: {language: null, filters: []}, heldout: {fraction: 0}}")
-    words = ["--config", str(recipe), f"input={tmp_path / 'out'}/*.*", f"output={tmp_path / 'back'}"]
+    recipe.write_text(
+        "{corpus: back, clean: {language: null, filters: []}, heldout: {fraction: 0}}"
+    )
+    words = [
+        "--config",
+        str(recipe),
+        f"input={tmp_path / 'out'}/*.*",
+        f"output={tmp_path / 'back'}",
+    ]
     assert run_pipeline(words) == 0
     files = sorted((tmp_path / "back" / "clean" / "documents").glob("*.arrow"))
     assert sorted(each.text for file in files for each in read_documents(file)) == sorted(TEXTS)
@@ -198,7 +227,9 @@ def test_a_folder_without_documents_is_refused(tmp_path, capsys):
     assert "give a stage such as OUT/dedup" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["corrupt/masked_lm/train", "corrupt/span_corruption/train", "encode"])
+@pytest.mark.parametrize(
+    "name", ["corrupt/masked_lm/train", "corrupt/span_corruption/train", "encode"]
+)
 def test_there_and_back_gives_the_same_bytes(shard_sets, tmp_path, name):
     source = open_shards(shard_sets / name)
     block_rows = source.manifest.block_rows
@@ -206,18 +237,32 @@ def test_there_and_back_gives_the_same_bytes(shard_sets, tmp_path, name):
     repack(source, tmp_path / "there", container=other, codec="none", block_rows=5)
     there = open_shards(tmp_path / "there")
     back = repack(
-        there, tmp_path / "back", container=source.manifest.container, codec="zstd", level=3, block_rows=block_rows
+        there,
+        tmp_path / "back",
+        container=source.manifest.container,
+        codec="zstd",
+        level=3,
+        block_rows=block_rows,
     )
     assert back.digest == source.digest
     for facts in source.manifest.shards:
-        assert (tmp_path / "back" / facts.path).read_bytes() == source.path.with_name(facts.path).read_bytes()
+        assert (tmp_path / "back" / facts.path).read_bytes() == source.path.with_name(
+            facts.path
+        ).read_bytes()
     sides = [manifest.model_dump(mode="json") for manifest in (source.manifest, back)]
-    assert {name for name in sides[0] if sides[0][name] != sides[1][name]} == {"parents", "checksum"}
+    assert {name for name in sides[0] if sides[0][name] != sides[1][name]} == {
+        "parents",
+        "checksum",
+    }
 
 
 def test_a_token_set_keeps_its_tables(shard_sets, tmp_path):
     repack(open_shards(shard_sets / "encode"), tmp_path / "encode", container="tar")
-    tables = [path for name in ("documents-*", "token_*") for path in (shard_sets / "encode").glob(f"{name}.arrow")]
+    tables = [
+        path
+        for name in ("documents-*", "token_*")
+        for path in (shard_sets / "encode").glob(f"{name}.arrow")
+    ]
     assert len(tables) == 3
     for path in tables:
         assert (tmp_path / "encode" / path.name).read_bytes() == path.read_bytes()

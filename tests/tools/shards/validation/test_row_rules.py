@@ -33,21 +33,65 @@ def beyond(rows):
 @pytest.mark.parametrize(
     ("label", "change", "message"),
     [
-        ("masked_lm", lambda rows: changed(rows, "label_positions", 2, 1, 0), "expected rising label_positions"),
+        (
+            "masked_lm",
+            lambda rows: changed(rows, "label_positions", 2, 1, 0),
+            "expected rising label_positions",
+        ),
         ("masked_lm", lambda rows: changed(rows, "label_ids", 2, 0, 3), "labels that are text"),
-        ("masked_lm", lambda rows: with_fixed(rows, "language", 2, 7), "language: expected a code below 1, got 7"),
-        ("masked_lm", lambda rows: with_fixed(rows, "variant", 2, 9), "variant: expected a code below 2, got 9"),
-        ("permuted_lm", lambda rows: changed(rows, "prediction_order", 2, 0, 0), "that of a special token"),
-        ("permuted_lm", lambda rows: changed(rows, "prediction_order", 2, 0, 900), "prediction_order below the"),
+        (
+            "masked_lm",
+            lambda rows: with_fixed(rows, "language", 2, 7),
+            "language: expected a code below 1, got 7",
+        ),
+        (
+            "masked_lm",
+            lambda rows: with_fixed(rows, "variant", 2, 9),
+            "variant: expected a code below 2, got 9",
+        ),
+        (
+            "permuted_lm",
+            lambda rows: changed(rows, "prediction_order", 2, 0, 0),
+            "that of a special token",
+        ),
+        (
+            "permuted_lm",
+            lambda rows: changed(rows, "prediction_order", 2, 0, 900),
+            "prediction_order below the",
+        ),
         ("permuted_lm", lambda rows: repeated(rows, "prediction_order"), "each position once"),
-        ("unilm", lambda rows: changed(rows, "attention", 2, 0, 4), "expected attention below 4, got [4]"),
+        (
+            "unilm",
+            lambda rows: changed(rows, "attention", 2, 0, 4),
+            "expected attention below 4, got [4]",
+        ),
         ("unilm", lambda rows: changed(rows, "attention", 2, 0, 1), "else 0; got"),
-        ("unilm", lambda rows: changed(rows, "prefix_length", 2, 0, 900), "prefix_length inside the row"),
-        ("span_boundary", lambda rows: changed(rows, "span_starts", 2, -1, 47), "spans that cover the labels"),
-        ("span_boundary", lambda rows: changed(rows, "span_lengths", 2, -1, 1000), "tokens in spans"),
-        ("corrective_lm", lambda rows: changed(rows, "crop_start", 2, 0, beyond(rows)), "a crop inside the"),
+        (
+            "unilm",
+            lambda rows: changed(rows, "prefix_length", 2, 0, 900),
+            "prefix_length inside the row",
+        ),
+        (
+            "span_boundary",
+            lambda rows: changed(rows, "span_starts", 2, -1, 47),
+            "spans that cover the labels",
+        ),
+        (
+            "span_boundary",
+            lambda rows: changed(rows, "span_lengths", 2, -1, 1000),
+            "tokens in spans",
+        ),
+        (
+            "corrective_lm",
+            lambda rows: changed(rows, "crop_start", 2, 0, beyond(rows)),
+            "a crop inside the",
+        ),
         ("corrective_lm", lambda rows: changed(rows, "crop_length", 2, 0, 0), "a crop inside the"),
-        ("span_corruption", lambda rows: changed(rows, "target_ids", 2, 0, 9), "sentinels of target_ids in order"),
+        (
+            "span_corruption",
+            lambda rows: changed(rows, "target_ids", 2, 0, 9),
+            "sentinels of target_ids in order",
+        ),
     ],
 )
 def test_the_first_row_that_breaks_a_rule_is_named(shard_sets, label, change, message):
@@ -85,7 +129,13 @@ def test_the_first_row_that_breaks_a_rule_is_named(shard_sets, label, change, me
 )
 def test_values_are_what_the_role_says(tmp_path, role, right, wrong, message):
     manifest = toy_set(tmp_path, [2]).manifest
-    roles = {"input_ids": IDS.role, "target_ids": IDS.role, "places": UNDO, "none": UNDO, "column": role}
+    roles = {
+        "input_ids": IDS.role,
+        "target_ids": IDS.role,
+        "places": UNDO,
+        "none": UNDO,
+        "column": role,
+    }
     specs = [ColumnSpec(name, "uint16", "list", "", one) for name, one in roles.items()]
     manifest = manifest.model_copy(update={"columns": (*base_columns(), *specs)})
     empty = role.use == "label" and not right
@@ -138,7 +188,12 @@ ENTRIES = [
         "label": "unilm",
         "parts": [
             {"name": "next_sentence_prediction", "label": "a", "max_length": 34},
-            {"name": "next_sentence_prediction", "label": "b", "max_length": 34, "attention": "prefix"},
+            {
+                "name": "next_sentence_prediction",
+                "label": "b",
+                "max_length": 34,
+                "attention": "prefix",
+            },
             {**WINDOWS, "label": "c", "attention": "left_to_right"},
         ],
     },
@@ -175,13 +230,21 @@ def test_right_sets_are_whole_and_restored(out, label):
             lambda rows: changed(rows, "sentence_label", 2, 0, 2),
             "expected sentence_label below 2",
         ),
-        ("next_sentence_prediction", lambda rows: changed(rows, "segment_starts", 2, 1, 2), "text on both sides"),
+        (
+            "next_sentence_prediction",
+            lambda rows: changed(rows, "segment_starts", 2, 1, 2),
+            "text on both sides",
+        ),
         (
             "sentence_order_prediction",
             lambda rows: changed(rows, "segment_starts", 2, 1, 3),
             r"\[SEP\] before the second",
         ),
-        ("translation_lm", lambda rows: changed(rows, "languages", 2, 1, 2), r"expected languages below 2, got \["),
+        (
+            "translation_lm",
+            lambda rows: changed(rows, "languages", 2, 1, 2),
+            r"expected languages below 2, got \[",
+        ),
     ],
 )
 def test_wrong_rows_are_found_without_samples(out, label, change, message):
@@ -190,17 +253,24 @@ def test_wrong_rows_are_found_without_samples(out, label, change, message):
         check_rows(LocatedRows(examples.path, 0, change(examples.read_block(0))), examples.manifest)
 
 
-@pytest.mark.parametrize(("column", "part"), [("segment_starts", 0), ("segment_starts", 1), ("sentence_label", 0)])
+@pytest.mark.parametrize(
+    ("column", "part"), [("segment_starts", 0), ("segment_starts", 1), ("sentence_label", 0)]
+)
 def test_a_row_that_lost_what_its_part_has_is_found(out, column, part):
     """Rows of other parts have no such value and pass."""
     examples, _ = sets(out, "unilm")
     rows = examples.read_block(0)
     check_rows(LocatedRows(examples.path, 0, rows), examples.manifest)
     lost = int(np.flatnonzero(rows.fixed["part"] == part)[1])
-    lists = [values if row != lost else values[:0] for row, values in enumerate(rows.columns[column])]
+    lists = [
+        values if row != lost else values[:0] for row, values in enumerate(rows.columns[column])
+    ]
     broken = Ragged.from_lists(lists, rows.columns[column].values.dtype)
     with pytest.raises(IntegrityError, match=rf"row {lost} .*expected (one )?{column}"):
-        check_rows(LocatedRows(examples.path, 0, Rows(rows.fixed, {**rows.columns, column: broken})), examples.manifest)
+        check_rows(
+            LocatedRows(examples.path, 0, Rows(rows.fixed, {**rows.columns, column: broken})),
+            examples.manifest,
+        )
 
 
 def own_partner(rows):
@@ -219,7 +289,11 @@ def long_partner(rows):
     [
         ("next_sentence_prediction", own_partner, "row 2 .*a partner from another document"),
         ("next_sentence_prediction", long_partner, "row 0 .*a partner of 1 to"),
-        ("translation_lm", lambda rows: changed(rows, "target_language", 2, 0, 2), "target_language below 2"),
+        (
+            "translation_lm",
+            lambda rows: changed(rows, "target_language", 2, 0, 2),
+            "target_language below 2",
+        ),
     ],
 )
 def test_wrong_samples_are_found(out, label, change, message):
@@ -261,7 +335,12 @@ def test_answers_are_those_of_the_task(runs, kind, right, wrong):
         check(manifest, kind, [right[0], wrong], np.float32 if kind == "target" else np.uint16)
 
 
-TAGGED = {"input_ids": [2, 5, 6, 3], "tag_positions": [1, 2], "tags": [0, 2], "word_numbers": [65535, 0, 1, 65535]}
+TAGGED = {
+    "input_ids": [2, 5, 6, 3],
+    "tag_positions": [1, 2],
+    "tags": [0, 2],
+    "word_numbers": [65535, 0, 1, 65535],
+}
 ASKED = {
     "input_ids": [2, 5, 6, 3],
     "answer_span": [1, 2],
@@ -269,8 +348,17 @@ ASKED = {
     "owned_places": [2],
     "offsets": [0, 0, 0, 1, 2, 3, 0, 0],
 }
-CHOSEN = {"input_ids": [2, 5, 3, 3, 2, 5, 3, 3], "choice_starts": [0, 4], "segment_starts": [0, 3, 4, 7], "choice": [1]}
-SAID = {"input_ids": [7, 7, 6, 5], "label_positions": [2, 3], "label_ids": [6, 5]}  # 5 ends an answer
+CHOSEN = {
+    "input_ids": [2, 5, 3, 3, 2, 5, 3, 3],
+    "choice_starts": [0, 4],
+    "segment_starts": [0, 3, 4, 7],
+    "choice": [1],
+}
+SAID = {
+    "input_ids": [7, 7, 6, 5],
+    "label_positions": [2, 3],
+    "label_ids": [6, 5],
+}  # 5 ends an answer
 RIGHT = {
     "tags": (make_tagged_sets, TAGGED),
     "answers": (make_question_sets, ASKED),
@@ -281,7 +369,10 @@ RIGHT = {
 
 @pytest.fixture(scope="module")
 def manifests(tmp_path_factory):
-    return {name: open_split(make(tmp_path_factory.mktemp(name)), "dev").manifest for name, (make, _) in RIGHT.items()}
+    return {
+        name: open_split(make(tmp_path_factory.mktemp(name)), "dev").manifest
+        for name, (make, _) in RIGHT.items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -290,7 +381,12 @@ def manifests(tmp_path_factory):
         ("tags", "tags", [0, 3], r"expected tags below 3, got \[0, 3\]"),
         ("tags", "tag_positions", [2, 1], "rising tag_positions"),
         ("tags", "word_numbers", [0, 1, 2], "a word number for each of 4 tokens"),
-        ("answers", "answer_span", [2, 1], r"first and last position of an answer among answer_places, got \[2, 1\]"),
+        (
+            "answers",
+            "answer_span",
+            [2, 1],
+            r"first and last position of an answer among answer_places, got \[2, 1\]",
+        ),
         ("answers", "answer_span", [1], "last position of an answer"),
         ("answers", "answer_span", [1, 3], "last position of an answer"),
         ("answers", "answer_places", [0, 1, 1, 2], "once in answer_places"),
@@ -312,7 +408,10 @@ def test_a_changed_column_of_a_task_is_refused(manifests, task, column, values, 
     columns = [spec for spec in manifest.columns if spec.kind == "fixed" or spec.name in lists]
     manifest = manifest.model_copy(update={"columns": tuple(columns)})
     right, wrong = (
-        Rows(fixed(np.arange(1)), {name: Ragged.from_lists([row], np.uint32) for name, row in one.items()})
+        Rows(
+            fixed(np.arange(1)),
+            {name: Ragged.from_lists([row], np.uint32) for name, row in one.items()},
+        )
         for one in (lists, lists | {column: values})
     )
     check_rows(LocatedRows(Path("shard"), 0, right), manifest)
@@ -325,5 +424,7 @@ def test_a_column_of_somebody_else_does_not_meet_the_rules_of_ours(tmp_path):
     mine = ColumnSpec("crop_start", "uint16", "list", "a number of mine", Role("row", head="mine"))
     lists = {"input_ids": [[5, 6, 7], [8, 9]], "crop_start": [[90], [80]]}
     columns = {name: Ragged.from_lists(values, np.uint16) for name, values in lists.items()}
-    shards = write_set(tmp_path / "own", [Rows(fixed(np.arange(1, 3)), columns)], columns=(IDS, mine))
+    shards = write_set(
+        tmp_path / "own", [Rows(fixed(np.arange(1, 3)), columns)], columns=(IDS, mine)
+    )
     check_rows(LocatedRows(shards.path, 0, shards.read_block(0)), shards.manifest)

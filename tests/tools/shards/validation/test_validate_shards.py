@@ -61,23 +61,34 @@ def test_sample_and_token_sets_are_whole(shard_sets):
         ("replaced_token_detection", "label_ids", 1),
     ],
 )
-def test_a_changed_id_with_right_hashes_is_found_against_the_samples(output, capsys, label, column, place):
+def test_a_changed_id_with_right_hashes_is_found_against_the_samples(
+    output, capsys, label, column, place
+):
     shards = open_shards(example_sets(output)[label][0])
     block, row = 2, 5
     rows = shards.read_block(block)
     old = int(rows.columns[column][row][place])
-    special = {*shards.manifest.tokenizer.special_ids.values(), *shards.manifest.tokenizer.sentinels}
+    special = {
+        *shards.manifest.tokenizer.special_ids.values(),
+        *shards.manifest.tokenizer.sentinels,
+    }
     new = next(token for token in range(599, 0, -1) if token != old and token not in special)
-    manifest, samples = rewrite(output, label, at(block, lambda rows: changed(rows, column, row, place, new)))
+    manifest, samples = rewrite(
+        output, label, at(block, lambda rows: changed(rows, column, row, place, new))
+    )
     assert validate_shards([str(manifest)]) == 0
     capsys.readouterr()
     error = fails(capsys, manifest, "--against", samples)
-    assert f"block {block}: row {row} (sample {int(rows.fixed['uid'][row]):016x}, variant 0" in error
+    assert (
+        f"block {block}: row {row} (sample {int(rows.fixed['uid'][row]):016x}, variant 0" in error
+    )
     assert str(manifest.parent) in error
 
 
 def test_examples_that_are_missing_are_counted(output, capsys):
-    manifest, samples = rewrite(output, "causal_lm", at(6, lambda rows: rows.take(np.arange(len(rows) - 1))))
+    manifest, samples = rewrite(
+        output, "causal_lm", at(6, lambda rows: rows.take(np.arange(len(rows) - 1)))
+    )
     assert validate_shards([str(manifest)]) == 0
     assert "examples + skipped" in fails(capsys, manifest, "--against", samples)
 
@@ -98,7 +109,9 @@ def test_sets_that_do_not_belong_together_are_refused(shard_sets, capsys):
     ]:
         assert validate_shards([str(manifest), "--against", str(other)]) == 64
         assert message in capsys.readouterr().err
-    assert validate_shards([str(sets["masked_lm"][1]), "--against", str(sets["masked_lm"][1])]) == 64
+    assert (
+        validate_shards([str(sets["masked_lm"][1]), "--against", str(sets["masked_lm"][1])]) == 64
+    )
     assert "expected an example set, got a set of samples" in capsys.readouterr().err
 
 
@@ -111,7 +124,11 @@ def swapped(rows):
 @pytest.mark.parametrize(
     ("label", "change", "message"),
     [
-        ("masked_lm", lambda rows: with_fixed(rows, "variant", 2, 1), "expected variant 0 in this shard"),
+        (
+            "masked_lm",
+            lambda rows: with_fixed(rows, "variant", 2, 1),
+            "expected variant 0 in this shard",
+        ),
         ("masked_lm", swapped, "in order of their uid's hash"),
         (
             "masked_lm",
@@ -128,15 +145,25 @@ def test_rows_in_a_wrong_shard_or_order_are_found(output, capsys, label, change,
 
 
 def test_ids_beyond_the_vocabulary_are_found(output, capsys):
-    manifest, _ = rewrite(output, "causal_lm", at(1, lambda rows: changed(rows, "input_ids", 2, 0, 600)))
-    assert "block 1: expected ids below the vocabulary's 600 in input_ids, got 600" in fails(capsys, manifest)
+    manifest, _ = rewrite(
+        output, "causal_lm", at(1, lambda rows: changed(rows, "input_ids", 2, 0, 600))
+    )
+    assert "block 1: expected ids below the vocabulary's 600 in input_ids, got 600" in fails(
+        capsys, manifest
+    )
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda totals: totals.update(tokens_by_language={"en": totals["tokens"] - 1}), "totals.tokens_by_language"),
-        (lambda totals: totals.update(tokens_by_language={"de": totals["tokens"]}), "counted {'en': "),
+        (
+            lambda totals: totals.update(tokens_by_language={"en": totals["tokens"] - 1}),
+            "totals.tokens_by_language",
+        ),
+        (
+            lambda totals: totals.update(tokens_by_language={"de": totals["tokens"]}),
+            "counted {'en': ",
+        ),
         (
             lambda totals: totals["tokens_by_source"].update(default=1),
             "totals.tokens_by_source: expected {'default': 1}",
@@ -171,14 +198,19 @@ def damage(path, place):
 def test_damaged_blocks_are_put_in_quarantine(tmp_path, capsys, container):
     shards = toy_set(tmp_path, [12, 8], container=container)
     for block in (1, 4):
-        damage(shards.shard_path(int(shards.index.shard[block])), int(shards.index.offset[block]) + 300)
+        damage(
+            shards.shard_path(int(shards.index.shard[block])), int(shards.index.offset[block]) + 300
+        )
     assert quarantine_blocks([str(tmp_path)]) == 0
     assert "2 blocks put in quarantine, 0 were there before" in capsys.readouterr().out
     entries = json.loads((tmp_path / "quarantine.json").read_text())["blocks"]
     names = [facts.path for facts in shards.manifest.shards]
     assert [(entry["shard"], entry["block"]) for entry in entries] == [(names[0], 1), (names[1], 1)]
     assert all(entry["reason"].startswith("expected xxh3-128 ") for entry in entries)
-    assert (open_shards(tmp_path).digest, open_shards(tmp_path).quarantined) == (shards.digest, {1, 4})
+    assert (open_shards(tmp_path).digest, open_shards(tmp_path).quarantined) == (
+        shards.digest,
+        {1, 4},
+    )
 
 
 def test_a_lost_shard_and_a_short_one(tmp_path):
@@ -200,7 +232,10 @@ def test_a_lost_shard_and_a_short_one(tmp_path):
 def test_what_stands_in_quarantine_stays_and_nothing_is_listed_twice(tmp_path, capsys):
     shards = toy_set(tmp_path, [12, 8])
     name = shards.manifest.shards[0].path
-    mine = [{"shard": name, "block": 2, "reason": "spam"}, {"shard": name, "block": 0, "reason": "doubtful"}]
+    mine = [
+        {"shard": name, "block": 2, "reason": "spam"},
+        {"shard": name, "block": 0, "reason": "doubtful"},
+    ]
     (tmp_path / "quarantine.json").write_text(json.dumps(mine))
     for block in (0, 1):
         damage(shards.shard_path(0), int(shards.index.offset[block]) + 300)

@@ -16,7 +16,12 @@ from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.sets.datasets import check_languages, open_datasets
-from clozeline.train.data.sets.recorded_sets import plan_steps, read_sets, record_sets, tokenizer_of_run
+from clozeline.train.data.sets.recorded_sets import (
+    plan_steps,
+    read_sets,
+    record_sets,
+    tokenizer_of_run,
+)
 from clozeline.train.data.stream.phases import open_phases
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.startup.announcements import dry_run
@@ -38,14 +43,18 @@ def config_file(path, data, **changes):
 @pytest.fixture(scope="module")
 def sets(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sets")
-    return [str(write_masked_sets(folder / name, rows=rows)) for name, rows in (("a", 200), ("b", 90))]
+    return [
+        str(write_masked_sets(folder / name, rows=rows)) for name, rows in (("a", 200), ("b", 90))
+    ]
 
 
 def test_what_a_checkpoint_holds_of_the_data(one_rank, tmp_path, sets):
     """Changes of weights become phases where the run was; weights count as they are drawn, however they are spelled."""
     mixed = tmp_path / "mixed.yaml"
     assert one_rank.run(start, config_file(mixed, {"shards": sets}), ["steps=2"]) == [(0, "")]
-    assert one_rank.run(start, config_file(mixed, {"shards": sets, "weights": [2.0, 2.0]}), ["steps=3"]) == [(0, "")]
+    assert one_rank.run(
+        start, config_file(mixed, {"shards": sets, "weights": [2.0, 2.0]}), ["steps=3"]
+    ) == [(0, "")]
     assert len(plans_of(mixed)) == 1
     other = config_file(mixed, {"shards": sets, "weights": [3.0, 1.0]})
     assert one_rank.run(start, other, ["steps=4"]) == [(0, "")]
@@ -56,7 +65,11 @@ def test_what_a_checkpoint_holds_of_the_data(one_rank, tmp_path, sets):
         ([3072, 1024], 40),
         ([1], None),
     ]
-    events = [event for event in read_lines(mixed.with_suffix("") / "events.jsonl") if event["event"] == "new_phase"]
+    events = [
+        event
+        for event in read_lines(mixed.with_suffix("") / "events.jsonl")
+        if event["event"] == "new_phase"
+    ]
     assert [event["samples"] for event in events] == [24, 40]
 
 
@@ -74,7 +87,12 @@ def test_problems_of_phases_end_a_dry_run(tmp_path, sets):
 
     assert "twice in one mixture" in problem({"shards": [sets[0], sets[0]]})
     samples = write_set(
-        tmp_path / "samples", [masked_rows(1, 9)], kind="samples", objective=None, columns=COLUMNS, tokenizer=TOKENIZER
+        tmp_path / "samples",
+        [masked_rows(1, 9)],
+        kind="samples",
+        objective=None,
+        columns=COLUMNS,
+        tokenizer=TOKENIZER,
     )
     assert "or set data.corrupt" in problem({"shards": str(samples.path)})
     assert "data.corrupt needs samples" in problem({"shards": sets[0], "corrupt": "masked_lm"})
@@ -82,17 +100,23 @@ def test_problems_of_phases_end_a_dry_run(tmp_path, sets):
 
 def test_rows_that_weigh_alike_are_refused_beside_declared_weights(tmp_path, sets):
     rows = masked_rows(1, 9)
-    rows = Rows(rows.fixed, {**rows.columns, "label_weight": Ragged.from_lists([[2.0]] * 9, np.float32)})
+    rows = Rows(
+        rows.fixed, {**rows.columns, "label_weight": Ragged.from_lists([[2.0]] * 9, np.float32)}
+    )
     columns = (*COLUMNS, list_column("label_weight", "float32"))
     facts = {**objective("encoder"), "heads": ["masked_lm"]}
-    weighted = write_set(tmp_path / "set", [rows], objective=facts, columns=columns, tokenizer=TOKENIZER)
+    weighted = write_set(
+        tmp_path / "set", [rows], objective=facts, columns=columns, tokenizer=TOKENIZER
+    )
 
     def config(path):
         by_row = {"masked_lm": {"weight": 1.0, "normalize": "row"}}
         written = config_file(tmp_path / "c.yaml", {"shards": path}, model__heads=by_row)
         return load_config(TrainConfig, written, [])
 
-    with pytest.raises(ConfigurationError, match=r"model\.heads\.masked_lm\.normalize: row would mix two units"):
+    with pytest.raises(
+        ConfigurationError, match=r"model\.heads\.masked_lm\.normalize: row would mix two units"
+    ):
         open_datasets(config(str(weighted.path)))
     assert open_datasets(config(sets[0])).rows == 200
     weighted.shard_path(0).unlink()
@@ -106,7 +130,11 @@ def test_rows_that_weigh_alike_are_refused_beside_declared_weights(tmp_path, set
         (("input_ids",), 0, ""),
         (("input_ids",), 2, "corrupt with languages: true"),
         (("input_ids", "languages"), 3, ""),
-        (("input_ids", "languages"), 2, r"has 3 languages \(de, en, ur\), the model 2 embeddings; set it to 3"),
+        (
+            ("input_ids", "languages"),
+            2,
+            r"has 3 languages \(de, en, ur\), the model 2 embeddings; set it to 3",
+        ),
     ],
 )
 def test_every_token_has_a_language_embedding(columns, embeddings, message):
@@ -124,7 +152,9 @@ AUTO = {"steps": "auto", "schedule__steps": None}
 def stored(folder, name, variants, rows=2400):
     """A set that an objective of this name made, with this number of corruptions of each sample."""
     facts = {**objective("encoder"), "name": name, "heads": ["masked_lm"]}
-    return write_masked_sets(folder, rows=rows, name=folder.name, objective=facts, variants=variants)
+    return write_masked_sets(
+        folder, rows=rows, name=folder.name, objective=facts, variants=variants
+    )
 
 
 @pytest.mark.parametrize(
@@ -138,10 +168,14 @@ def stored(folder, name, variants, rows=2400):
         ("toy", 1, 900, 900, ""),
     ],
 )
-def test_steps_of_stored_sets_and_how_often_corruptions_are_read(tmp_path, name, variants, asked, steps, reads, capsys):
+def test_steps_of_stored_sets_and_how_often_corruptions_are_read(
+    tmp_path, name, variants, asked, steps, reads, capsys
+):
     shards = stored(tmp_path / "set", name, variants)
     changes = {"steps": asked, "schedule__steps": None}
-    config = load_config(TrainConfig, write_config(tmp_path / "c.yaml", shards, tmp_path / "run", **changes), [])
+    config = load_config(
+        TrainConfig, write_config(tmp_path / "c.yaml", shards, tmp_path / "run", **changes), []
+    )
     assert asked != "auto" or plan_steps(config.data, open_datasets(config).phases) == steps
     assert dry_run(config) == 0
     out = " ".join(capsys.readouterr().out.split())
@@ -157,8 +191,15 @@ def test_steps_of_stored_sets_and_how_often_corruptions_are_read(tmp_path, name,
 def test_a_run_in_batches_of_tokens_reads_as_often_as_promised(tmp_path, least):
     """Joined batches of 4 rows of 8 to 15 tokens exceed what they need: counted on the stream itself."""
     shards = stored(tmp_path / "set", "causal_lm", 1, rows=4000)
-    changes = {"steps": "auto", "schedule__steps": None, "data__global_batch": 4, "data__batch_tokens": least}
-    config = load_config(TrainConfig, write_config(tmp_path / "c.yaml", shards, tmp_path / "run", **changes), [])
+    changes = {
+        "steps": "auto",
+        "schedule__steps": None,
+        "data__global_batch": 4,
+        "data__batch_tokens": least,
+    }
+    config = load_config(
+        TrainConfig, write_config(tmp_path / "c.yaml", shards, tmp_path / "run", **changes), []
+    )
     opened = open_datasets(config)
     planned = plan_steps(config.data, opened.phases)
     with opened.open_training(config.data, 0, 1) as stream:
@@ -213,7 +254,9 @@ def test_facts_and_tokenizer_are_those_of_the_set(chain, tmp_path):
     assert load_tokenizer(folder).vocabulary.fingerprint == shards.manifest.tokenizer.fingerprint
     (folder / "vocabulary.json").write_text("{}")
     record_sets(tmp_path, data, open_phases(data))
-    assert load_tokenizer(folder).vocabulary.size == shards.manifest.tokenizer.vocab_size, "made whole by a start"
+    assert load_tokenizer(folder).vocabulary.size == shards.manifest.tokenizer.vocab_size, (
+        "made whole by a start"
+    )
 
 
 def test_sets_without_a_tokenizer_and_damaged_facts(tmp_path):

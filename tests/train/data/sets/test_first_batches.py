@@ -46,7 +46,12 @@ SETS = {
             {
                 "parts": [
                     {"name": "masked_lm", **PAIRED, "label": "masked"},
-                    {"name": "masked_lm", **PAIRED, "label": "causal", "attention": "left_to_right"},
+                    {
+                        "name": "masked_lm",
+                        **PAIRED,
+                        "label": "causal",
+                        "attention": "left_to_right",
+                    },
                 ]
             },
         )
@@ -59,12 +64,27 @@ SETS = {
     "denoising": [("masked_encoder_decoder", {})],
 }
 """Objectives of the sets of a run."""
-RECURRENT = {"cell_dim": 32, "attention_heads": 1, "ffn_dim": 1, "position": {"kind": "none", "maximum": 512}}
+RECURRENT = {
+    "cell_dim": 32,
+    "attention_heads": 1,
+    "ffn_dim": 1,
+    "position": {"kind": "none", "maximum": 512},
+}
 MODELS = {
-    **{f"encoder, {types} types": ("encoder", MASKED, {"type_vocab_size": types}) for types in (0, 1, 2, 4, 6)},
-    **{f"pairs, {types} types": ("encoder", PAIRS, {"type_vocab_size": types}) for types in (2, 4, 6)},
+    **{
+        f"encoder, {types} types": ("encoder", MASKED, {"type_vocab_size": types})
+        for types in (0, 1, 2, 4, 6)
+    },
+    **{
+        f"pairs, {types} types": ("encoder", PAIRS, {"type_vocab_size": types})
+        for types in (2, 4, 6)
+    },
     "languages": ("encoder", MASKED, {"languages": 2}),
-    "crops": ("encoder", {"corrective": 1.0, "similarity": {"group_size": 4}}, {"type_vocab_size": 2}),
+    "crops": (
+        "encoder",
+        {"corrective": 1.0, "similarity": {"group_size": 4}},
+        {"type_vocab_size": 2},
+    ),
     "generator": ("replaced_tokens", {**MASKED, "token": 1.0}, GENERATOR | {"type_vocab_size": 2}),
     "bottlenecks": ("mobilebert", PAIRS, BOTTLENECKS),
     "two streams": ("xlnet", {"masked_lm": {"transform": False}}, XLNET),
@@ -82,7 +102,9 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sets")
     for name, objectives in SETS.items():
         for number, (objective, options) in enumerate(objectives):
-            write_objective_sets(folder / name / str(number), objective, rows=24, heldout=8, **options)
+            write_objective_sets(
+                folder / name / str(number), objective, rows=24, heldout=8, **options
+            )
     return folder
 
 
@@ -115,7 +137,10 @@ def first_batches(config):
     engine._teacher = None
     engine.zero = SimpleNamespace(engine=model)
     engine._copies = None
-    phases = {"data": datasets.phases, **{name: (datasets.heldout_phase(name),) for name in datasets.heldout}}
+    phases = {
+        "data": datasets.phases,
+        **{name: (datasets.heldout_phase(name),) for name in datasets.heldout},
+    }
     for name, phase in phases.items():
         model.train(name == "data")
         with open_stream(config.data, phase, 0, 1) as stream:
@@ -131,7 +156,9 @@ def first_batches(config):
 
 @pytest.mark.parametrize("model", mark_slow_but([*MODELS][::2], MODELS))
 def test_what_a_dry_run_accepts_trains_and_evaluates_its_first_batch(folder, model, monkeypatch):
-    monkeypatch.setattr("clozeline.train.startup.announcements.operations_per_second", lambda *_: 1e9)
+    monkeypatch.setattr(
+        "clozeline.train.startup.announcements.operations_per_second", lambda *_: 1e9
+    )
     accepted = Counter()
     for sets in SETS:
         config = configured(folder, sets, model)
@@ -161,7 +188,11 @@ def test_what_a_dry_run_accepts_trains_and_evaluates_its_first_batch(folder, mod
             "pairs, 2 types",
             r"data\.heldout \(0\): .*: model\.heads\.sentence needs sentence_label, and these rows have no column for it",
         ),
-        ("masked, causal, pairs", "bottlenecks", r"data\.shards .*: attention: .* mobilebert reads both neighbors"),
+        (
+            "masked, causal, pairs",
+            "bottlenecks",
+            r"data\.shards .*: attention: .* mobilebert reads both neighbors",
+        ),
         ("prefixes", "recurrent", r"data\.shards: .*: prefix_length: expected rows of one text"),
     ],
 )

@@ -18,7 +18,13 @@ from clozeline.model.heads.regression import Regression
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import open_datasets
-from clozeline.train.data.sets.model_fit import fit_answers, refuse_missing, refuse_unread, unread_lines, with_answers
+from clozeline.train.data.sets.model_fit import (
+    fit_answers,
+    refuse_missing,
+    refuse_unread,
+    unread_lines,
+    with_answers,
+)
 from clozeline.train.data.stream.collate import Collate
 from tests.pipeline.task_files import labeled_row, make_labeled_sets, make_sets, open_split
 from tests.shard_sets import roles_of, rows, write_set
@@ -32,20 +38,33 @@ PAIRED = {"similarity": {"group_size": 2}}
 def opened(folder, shards, heads, **changes):
     from clozeline.configuration.config import load_config
 
-    changes = {"model__heads": heads, "model__position": {"maximum": 64}, "evaluate__max_rows": 0, **changes}
+    changes = {
+        "model__heads": heads,
+        "model__position": {"maximum": 64},
+        "evaluate__max_rows": 0,
+        **changes,
+    }
     if isinstance(shards, list):
         changes["data__weights"] = [1.0] * len(shards)
         shards = [str(path) for path in shards]
-    written = write_config(folder / "train.yaml", folder, folder / "run", **changes | {"data__shards": shards})
+    written = write_config(
+        folder / "train.yaml", folder, folder / "run", **changes | {"data__shards": shards}
+    )
     return open_datasets(load_config(TrainConfig, written, []))
 
 
 def test_an_order_of_prediction_needs_a_query_stream(tmp_path):
     """An encoder of one stream would see what it predicts; `data.ignore` does not help it."""
     shards = str(write_objective_sets(tmp_path, "permuted_lm", rows=8, heldout=2))
-    with pytest.raises(ConfigurationError, match=r"prediction_order .* family encoder .* set model.family to xlnet"):
+    with pytest.raises(
+        ConfigurationError, match=r"prediction_order .* family encoder .* set model.family to xlnet"
+    ):
         opened(tmp_path, shards, {"masked_lm": 1.0}, data__ignore=["prediction_order"])
-    streams = {"family": "xlnet", "position": {"kind": "sinusoidal"}, "bias": {"qkv": False, "out": False}}
+    streams = {
+        "family": "xlnet",
+        "position": {"kind": "sinusoidal"},
+        "bias": {"qkv": False, "out": False},
+    }
     changes = {f"model__{key}": value for key, value in streams.items()}
     assert opened(tmp_path, shards, {"masked_lm": {"transform": False}}, **changes).rows > 0
 
@@ -59,10 +78,15 @@ def test_an_order_of_prediction_needs_a_query_stream(tmp_path):
 )
 def test_heads_that_judge_a_generator(tmp_path, name, heads, ignore):
     shards = str(write_objective_sets(tmp_path, name, rows=8, heldout=2))
-    with pytest.raises(ConfigurationError, match=r"judges the tokens of a generator.*replacement: uniform"):
+    with pytest.raises(
+        ConfigurationError, match=r"judges the tokens of a generator.*replacement: uniform"
+    ):
         opened(tmp_path, shards, heads, data__ignore=ignore)
     assert opened(
-        tmp_path, shards, {"masked_lm": 1.0}, data__ignore=["token", "corrective", "crop_start", "crop_length"]
+        tmp_path,
+        shards,
+        {"masked_lm": 1.0},
+        data__ignore=["token", "corrective", "crop_start", "crop_length"],
     )
 
 
@@ -74,10 +98,16 @@ def test_a_generator_of_the_family_s_own(tmp_path):
     for name in ("masked_lm", "replaced_token_detection"):
         shards = write_objective_sets(tmp_path / name, name, rows=8, heldout=2)
         assert opened(tmp_path, str(shards), both, **family)
-    with pytest.raises(ConfigurationError, match=r"heads.token would learn from labels that are for masked_lm"):
+    with pytest.raises(
+        ConfigurationError, match=r"heads.token would learn from labels that are for masked_lm"
+    ):
         opened(tmp_path, str(tmp_path / "masked_lm" / "train" / "manifest.json"), both)
-    drawn = write_objective_sets(tmp_path / "drawn", "replaced_token_detection", 8, 2, replacement="uniform")
-    with pytest.raises(ConfigurationError, match=r"heads.masked_lm would learn from labels that are for token"):
+    drawn = write_objective_sets(
+        tmp_path / "drawn", "replaced_token_detection", 8, 2, replacement="uniform"
+    )
+    with pytest.raises(
+        ConfigurationError, match=r"heads.masked_lm would learn from labels that are for token"
+    ):
         opened(tmp_path, str(drawn), both, **family)
 
 
@@ -87,7 +117,8 @@ def test_rows_made_for_another_head(tmp_path):
         tmp_path / "r", "replaced_token_detection", rows=8, heldout=2, replacement="uniform"
     )
     with pytest.raises(
-        ConfigurationError, match=r"m/train.*heads.token would learn from labels that are for masked_lm"
+        ConfigurationError,
+        match=r"m/train.*heads.token would learn from labels that are for masked_lm",
     ):
         opened(tmp_path, [masked, replaced], {"masked_lm": 1.0, "token": 1.0})
     pairs = write_objective_sets(tmp_path / "p", "sentence_comparison", rows=8, heldout=2)
@@ -108,16 +139,28 @@ def changed(task_manifest, **facts):
     """The same set as that of another task."""
     objective = task_manifest.objective
     options = {**objective.options, "task": {**objective.options["task"], **facts}}
-    return task_manifest.model_copy(update={"objective": objective.model_copy(update={"options": options})})
+    return task_manifest.model_copy(
+        update={"objective": objective.model_copy(update={"options": options})}
+    )
 
 
 def test_classes_come_from_the_set(task_manifest):
-    answered = with_answers(with_heads(classification={"hidden": "tanh"}), [("data.shards", task_manifest)])
-    assert answered.heads["classification"] == Classification.Options(hidden="tanh", labels=("0", "1"))
-    again = with_answers(answered, [("data.shards", task_manifest), ("data.heldout", task_manifest)])
+    answered = with_answers(
+        with_heads(classification={"hidden": "tanh"}), [("data.shards", task_manifest)]
+    )
+    assert answered.heads["classification"] == Classification.Options(
+        hidden="tanh", labels=("0", "1")
+    )
+    again = with_answers(
+        answered, [("data.shards", task_manifest), ("data.heldout", task_manifest)]
+    )
     assert again == answered
-    several = with_answers(with_heads(classification=1.0), [("SET", changed(task_manifest, multi_label=True))])
-    assert several.heads["classification"] == Classification.Options(labels=("0", "1"), multi_label=True)
+    several = with_answers(
+        with_heads(classification=1.0), [("SET", changed(task_manifest, multi_label=True))]
+    )
+    assert several.heads["classification"] == Classification.Options(
+        labels=("0", "1"), multi_label=True
+    )
 
 
 def test_sets_of_two_tasks_are_refused(task_manifest):
@@ -133,7 +176,10 @@ def test_the_range_of_numbers_comes_from_the_set(task_manifest):
         (Regression.Options(output="sigmoid", range=(1.0, 4.0)), (1.0, 4.0)),
         (Regression.Options(), (0.0, 1.0)),
     ):
-        assert with_answers(with_heads(regression=given), [("SET", numbers)]).heads["regression"].range == range_
+        assert (
+            with_answers(with_heads(regression=given), [("SET", numbers)]).heads["regression"].range
+            == range_
+        )
 
 
 def test_numbers_are_learned_by_the_scale_of_the_training_rows(tmp_path):
@@ -141,10 +187,16 @@ def test_numbers_are_learned_by_the_scale_of_the_training_rows(tmp_path):
     train = open_split(make_labeled_sets(tmp_path, "score: score"), "train")
     numbers = np.array([labeled_row(number)["score"] for number in range(120)], np.float32)
     given = (
-        (Regression.Options(), (float(numbers.mean(dtype=np.float64)), float(numbers.std(dtype=np.float64)))),
+        (
+            Regression.Options(),
+            (float(numbers.mean(dtype=np.float64)), float(numbers.std(dtype=np.float64))),
+        ),
         (Regression.Options(target_scale=(0.0, 1.0)), (0.0, 1.0)),
         (Regression.Options(output="sigmoid"), None),
-        (Regression.Options(bias=False), (0.0, float(np.sqrt(np.square(numbers.astype(np.float64)).mean())))),
+        (
+            Regression.Options(bias=False),
+            (0.0, float(np.sqrt(np.square(numbers.astype(np.float64)).mean()))),
+        ),
     )
     for head, scale in given:
         found = fit_answers(with_heads(regression=head), [train]).heads["regression"].target_scale
@@ -159,9 +211,12 @@ def test_other_sets_and_heads_are_left_alone(tmp_path, task_manifest):
 
 
 @pytest.mark.parametrize(
-    ("theirs", "key", "way_out"), [({"labels": ["1", "0"]}, "labels", []), ({"classes": 3}, "classes", None)]
+    ("theirs", "key", "way_out"),
+    [({"labels": ["1", "0"]}, "labels", []), ({"classes": 3}, "classes", None)],
 )
-def test_a_key_that_the_first_model_brings_is_named_so(tmp_path, task_manifest, theirs, key, way_out):
+def test_a_key_that_the_first_model_brings_is_named_so(
+    tmp_path, task_manifest, theirs, key, way_out
+):
     """It cannot be left out; what the message says to set is accepted."""
     plain = to_plain(with_heads(classification=1.0))
     plain["heads"]["classification"] = theirs
@@ -170,7 +225,10 @@ def test_a_key_that_the_first_model_brings_is_named_so(tmp_path, task_manifest, 
     with pytest.raises(ConfigurationError) as refused:
         with_answers(validate(ModelConfig, with_source(given), "model"), [("SET", task_manifest)])
     key = f"model.heads.classification.{key}"
-    assert f"set {key}={json.dumps(way_out)} for a new head (model.init_from brings the key)" in str(refused.value)
+    assert (
+        f"set {key}={json.dumps(way_out)} for a new head (model.init_from brings the key)"
+        in str(refused.value)
+    )
     plain = with_source(given)
     plain["heads"]["classification"][key.rpartition(".")[2]] = way_out
     answered = with_answers(validate(ModelConfig, plain, "model"), [("SET", task_manifest)])
@@ -188,7 +246,12 @@ def holding(*columns, heads=("masked_lm",), architecture="encoder", name="masked
     frame = SimpleNamespace(decoder_start=0, padding_side="right", predict_from="same")
     facts = {"name": "toy", "head": heads[0], "labels": [], "metrics": []}
     objective = SimpleNamespace(
-        architecture=architecture, heads=heads, frame=frame, options={"task": facts}, name=name, label=name
+        architecture=architecture,
+        heads=heads,
+        frame=frame,
+        options={"task": facts},
+        name=name,
+        label=name,
     )
     roles = {**roles_of(columns), **({"mood": ROW} if "mood" in columns else {})}
     tokenizer = SimpleNamespace(special_ids={"pad": 0, "mask": 1})
@@ -200,14 +263,23 @@ def reader(*targets, architecture="encoder", types=0, languages=0, streams=False
     family = "xlnet" if streams else "encoder"
     heads = {name: RowOptions(pool=pool) for name in targets}
     return SimpleNamespace(
-        targets=named, architecture=architecture, type_vocab_size=types, languages=languages, family=family, heads=heads
+        targets=named,
+        architecture=architecture,
+        type_vocab_size=types,
+        languages=languages,
+        family=family,
+        heads=heads,
     )
 
 
 @pytest.mark.parametrize(
     ("columns", "heads", "unread"),
     [
-        (("segment_starts", "sentence_label"), ("masked_lm", "sentence"), ["segment_starts", "sentence_label"]),
+        (
+            ("segment_starts", "sentence_label"),
+            ("masked_lm", "sentence"),
+            ["segment_starts", "sentence_label"],
+        ),
         (
             ("crop_start", "crop_length"),
             ("masked_lm", "corrective", "similarity"),
@@ -236,7 +308,10 @@ def test_segments_of_a_task_may_stay_unread():
     assert unread_lines([holding(*MASKED, "segment_starts")], reader("masked_lm", types=2)) == []
     with pytest.raises(ConfigurationError, match=r"data\.ignore=\[languages\]"):
         refuse_unread(
-            holding("input_ids", "segment_starts", "languages", heads=("span",), name="task"), reader("span"), [], "x"
+            holding("input_ids", "segment_starts", "languages", heads=("span",), name="task"),
+            reader("span"),
+            [],
+            "x",
         )
 
 
@@ -245,8 +320,12 @@ def test_what_is_read_or_kept_for_inversion_passes():
     refuse_unread(holding(*MASKED, "segment_starts"), reader("masked_lm", streams=True), [], "x")
     pair = holding("input_ids", "segment_starts", "label", heads=("classification",))
     refuse_unread(pair, reader("classification", pool="pair"), [], "x")
-    refuse_unread(holding("input_ids", "prediction_order"), reader("masked_lm", streams=True), [], "x")
-    refuse_unread(holding(*MASKED, "segment_starts", "languages"), reader("masked_lm", languages=2), [], "x")
+    refuse_unread(
+        holding("input_ids", "prediction_order"), reader("masked_lm", streams=True), [], "x"
+    )
+    refuse_unread(
+        holding(*MASKED, "segment_starts", "languages"), reader("masked_lm", languages=2), [], "x"
+    )
     pairs = holding(*MASKED, "sentence_label", heads=("masked_lm", "sentence"))
     refuse_unread(pairs, reader("masked_lm", "sentence"), [], "x")
     noise = ("input_ids", "target_ids", "span_starts", "span_lengths", "step_rotation", "task")
@@ -256,7 +335,9 @@ def test_what_is_read_or_kept_for_inversion_passes():
 
 def test_a_head_that_reads_a_column_as_it_is_not_stored_is_refused():
     """One class of the row for the head, and a class of each token in the set."""
-    roles = roles_of(["input_ids"]) | {"sentence_label": Role("label", "input_ids", head="sentence", below=2)}
+    roles = roles_of(["input_ids"]) | {
+        "sentence_label": Role("label", "input_ids", head="sentence", below=2)
+    }
     collate = Collate("encoder", roles, {"pad": 0})
     message = "sentence reads sentence_label as int64 of each row, .* int64 of each token: take the fields"
     with pytest.raises(ConfigurationError, match=message):

@@ -33,13 +33,17 @@ def write_scores(folder, shards, **changes):
     """Scores that name their label: ids (label, label - 1) and weights (label / 64, 1 / 4)."""
     stored = StoredScores(**{**STORED, **changes})
     facts = shards.manifest
-    writer = SetWriter("", len(facts.shards), SPECS, facts.block_rows, compression=Compression(codec="none"))
+    writer = SetWriter(
+        "", len(facts.shards), SPECS, facts.block_rows, compression=Compression(codec="none")
+    )
     for shard in range(len(facts.shards)):
         blocks = []
         for block in np.flatnonzero(shards.index.shard == shard).tolist():
             labels = shards.read_block(block).columns["label_ids"]
             ids = np.stack([labels.values, labels.values - 1], -1).reshape(-1).astype(np.uint16)
-            weights = np.stack([labels.values / 64, np.full(len(labels.values), 0.25)], -1).reshape(-1)
+            weights = np.stack([labels.values / 64, np.full(len(labels.values), 0.25)], -1).reshape(
+                -1
+            )
             columns = {
                 "teacher_ids": Ragged(ids, labels.offsets * 2),
                 "teacher_weights": Ragged(weights.astype(np.float16), labels.offsets * 2),
@@ -67,8 +71,12 @@ def opened(tmp_path):
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", evaluate__max_rows=0)
 
     def open_data(*words, **changes):
-        columns = write_scores(tmp_path / f"columns-{len(list(tmp_path.iterdir()))}", open_shards(shards), **changes)
-        named = [word.replace("SET", str(shards)).replace("COLUMNS", str(columns)) for word in words]
+        columns = write_scores(
+            tmp_path / f"columns-{len(list(tmp_path.iterdir()))}", open_shards(shards), **changes
+        )
+        named = [
+            word.replace("SET", str(shards)).replace("COLUMNS", str(columns)) for word in words
+        ]
         loaded = load_config(
             TrainConfig,
             config,
@@ -87,24 +95,36 @@ def opened(tmp_path):
 DISTIL = "distil={losses: [{name: scores, temperature: 2}]}"
 
 
-@pytest.mark.parametrize("words", [(), ("data.length_buckets=true",), ("data.lanes=2", "data.micro_batch=4")])
+@pytest.mark.parametrize(
+    "words", [(), ("data.length_buckets=true",), ("data.lanes=2", "data.micro_batch=4")]
+)
 def test_scores_arrive_with_their_labels(opened, words):
     config, datasets = opened(DISTIL, *words)
     stored = read_stored_scores(datasets.train)
-    assert str(stored) == f"stored scores of bert (digest {'d' * 32}), head masked_lm: top, k 2, temperature 2"
+    assert (
+        str(stored)
+        == f"stored scores of bert (digest {'d' * 32}), head masked_lm: top, k 2, temperature 2"
+    )
     with datasets.open_training(config.data, 0, 1) as stream:
         for _ in range(12):  # more than two epochs, filler rows among them
             for batch in stream.next_step():
                 labels = batch.tensors["label_ids"].numpy()
-                ids, weights = (batch.tensors[name].numpy() for name in ("teacher_ids", "teacher_weights"))
+                ids, weights = (
+                    batch.tensors[name].numpy() for name in ("teacher_ids", "teacher_weights")
+                )
                 assert (ids.dtype, weights.dtype) == (np.int64, np.float32)
                 expected = np.stack([labels, labels - 1], -1)
                 np.testing.assert_array_equal(ids, expected if len(labels) else np.zeros((0, 0)))
-                np.testing.assert_array_equal(weights[:, :1].ravel(), (labels / 64).astype(np.float16))
+                np.testing.assert_array_equal(
+                    weights[:, :1].ravel(), (labels / 64).astype(np.float16)
+                )
 
 
 def test_the_state_of_a_stream_names_the_columns(opened):
-    keys = [opened(DISTIL, **changes)[1].phases[0].sources[0].key for changes in ({}, {}, {"digest": "e" * 32})]
+    keys = [
+        opened(DISTIL, **changes)[1].phases[0].sources[0].key
+        for changes in ({}, {}, {"digest": "e" * 32})
+    ]
     assert keys[0] == keys[1] != keys[2]
     assert keys[0].digest == keys[2].digest
 
@@ -113,8 +133,16 @@ def test_the_state_of_a_stream_names_the_columns(opened):
     ("words", "changes", "message"),
     [
         ((), {}, r"nothing reads teacher_ids and teacher_weights \(there is no distil\)"),
-        (("distil.teacher=/bert",), {}, r"nothing reads teacher_ids and .* \(distil.teacher is in memory\)"),
-        (("distil={losses: [cosine]}",), {}, r"nothing reads teacher_ids and teacher_weights \(no loss"),
+        (
+            ("distil.teacher=/bert",),
+            {},
+            r"nothing reads teacher_ids and .* \(distil.teacher is in memory\)",
+        ),
+        (
+            ("distil={losses: [cosine]}",),
+            {},
+            r"nothing reads teacher_ids and teacher_weights \(no loss",
+        ),
         ((DISTIL,), {"temperature": 1.5}, r"scores.temperature: .* was computed with 1.5, got 2.0"),
         ((DISTIL,), {"how": "drawn"}, r"scores.how: .* was computed with drawn, got top"),
         ((DISTIL,), {"head": "lm"}, "scores of the teacher's head lm, the student has masked_lm"),
@@ -138,7 +166,10 @@ def test_two_teachers_in_one_run_are_refused(opened, tmp_path):
     shards = open_shards(write_masked_sets(tmp_path / "more", rows=41, heldout=3, name="more"))
     other = write_scores(tmp_path / "other", shards, digest="e" * 32)
     both = f"data.shards=[{{path: SET, columns: [COLUMNS]}}, {{path: {shards.path}, columns: [{other}]}}]"
-    with pytest.raises(ConfigurationError, match=r"another set of this run the stored scores of bert .* one teacher"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"another set of this run the stored scores of bert .* one teacher",
+    ):
         opened(DISTIL, both)
     same = write_scores(tmp_path / "same", shards)
     opened(DISTIL, both.replace(str(other), str(same)))

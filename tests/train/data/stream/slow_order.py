@@ -33,7 +33,9 @@ def stored_rows(rows):
     for size in rows.sizes:
         while size > 0:
             count = min(size, rows.block_rows)
-            (full if count == rows.block_rows else tails).extend((block, row) for row in range(count))
+            (full if count == rows.block_rows else tails).extend(
+                (block, row) for row in range(count)
+            )
             block = block + 1
             size = size - count
     return full + tails
@@ -115,7 +117,9 @@ def pattern(weights, period):
         return [0]
     exact = [Fraction(weight * period, sum(weights)) for weight in weights]
     counts = [int(share) for share in exact]
-    for source in sorted(range(len(weights)), key=lambda s: (counts[s] - exact[s], s))[: period - sum(counts)]:
+    for source in sorted(range(len(weights)), key=lambda s: (counts[s] - exact[s], s))[
+        : period - sum(counts)
+    ]:
         counts[source] += 1
     table = []
     taken = Counter()
@@ -159,13 +163,17 @@ class SlowStream:
                 start = phase.until
             table = pattern(phase.weights, self._period)
             source = phase.sources[table[(now - start + lane) % len(table)]]
-            column.append((source, row_at(self._sets[source], self._seed, self.lanes, lane, read[source])))
+            column.append(
+                (source, row_at(self._sets[source], self._seed, self.lanes, lane, read[source]))
+            )
             read[source] += 1
         return column[position]
 
     def batch(self, position, count):
         """(source, block, row) of a global batch of `count` lane rows, lane by lane; -1 for filler."""
-        cells = [self.at(lane, position + ahead) for lane in range(self.lanes) for ahead in range(count)]
+        cells = [
+            self.at(lane, position + ahead) for lane in range(self.lanes) for ahead in range(count)
+        ]
         return [[-1, -1, -1] if row is None else [source, *row[1:]] for source, row in cells]
 
 

@@ -24,7 +24,9 @@ class ToyCorruption(NamedTuple):
     def manifest(self, samples):
         """What `Corruption.manifest` returns."""
         facts = ObjectiveFacts.model_validate(objective(self.architecture), strict=False)
-        return Manifest.model_construct(**{**dict(samples), "objective": facts, "columns": tuple(self.columns)})
+        return Manifest.model_construct(
+            **{**dict(samples), "objective": facts, "columns": tuple(self.columns)}
+        )
 
 
 def keys(*numbers):
@@ -34,7 +36,14 @@ def keys(*numbers):
 
 def open_stream(data, rank=0, world=1, **options):
     """A stream in the calling thread, of 4 lanes and 8 rows a step, unless `options` say otherwise."""
-    settings = {"lanes": 4, "seed": 3, "global_batch": 8, "micro_batch": 2, "io_threads": 0, **options}
+    settings = {
+        "lanes": 4,
+        "seed": 3,
+        "global_batch": 8,
+        "micro_batch": 2,
+        "io_threads": 0,
+        **options,
+    }
     return Stream(data, rank=rank, world_size=world, **settings)
 
 

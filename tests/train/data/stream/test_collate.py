@@ -34,13 +34,17 @@ def collated(architecture, lists, weight=None, **options):
     collate = Collate(architecture, roles_of(columns), SPECIAL, **options)
     tensors = collate({name: columns[name] for name in collate.columns}, row_weight)
     for name, tensor in tensors.items():
-        assert tensor.dtype == {"row_weight": torch.float32, "cu_seqlens": torch.int32}.get(name, torch.int64)
+        assert tensor.dtype == {"row_weight": torch.float32, "cu_seqlens": torch.int32}.get(
+            name, torch.int64
+        )
     return {name: tensor.tolist() for name, tensor in tensors.items()}
 
 
 def test_prefix_has_no_labels():
     found = collated(
-        "decoder", {"input_ids": [[5, 6, 7, 8], [5, 6, 7], []], "prefix_length": [[3], [0], []]}, [1, 1, 0]
+        "decoder",
+        {"input_ids": [[5, 6, 7, 8], [5, 6, 7], []], "prefix_length": [[3], [0], []]},
+        [1, 1, 0],
     )
     assert found["prefix_length"] == [3, 0, 0]
     assert found["label_index"] == [2, 4, 5]
@@ -85,10 +89,15 @@ def test_sets_with_and_without_isolation_share_a_batch():
     columns = {name: column(rows) for name, rows in lists.items()}
     found = {name: one.tolist() for name, one in merged(columns, None, np.array([0, 1, 2])).items()}
     assert found["document_ids"] == [[0, 0, 0, 0, 1, 1, 1], [0] * 7, [0, 0, 1, 1, 1, 1, 1]]
-    assert (found["cu_seqlens"], found["decoder_cu_seqlens"]) == ([0, 4, 7, 14, 16, 18, 21], [0, 2, 4, 8, 10, 12, 12])
+    assert (found["cu_seqlens"], found["decoder_cu_seqlens"]) == (
+        [0, 4, 7, 14, 16, 18, 21],
+        [0, 2, 4, 8, 10, 12, 12],
+    )
     assert found["decoder_input_ids"] == [[5, 6, 1, 0], [6, 7, 0, 0], [1, 20, 1, 21]]
     assert found["decoder_position_ids"] == [[2, 3, 0, 0], [3, 4, 0, 0], [0, 1, 0, 1]]
-    assert [row[:size] for row, size in zip(found["decoder_document_ids"], [3, 2, 4], strict=True)] == [
+    assert [
+        row[:size] for row, size in zip(found["decoder_document_ids"], [3, 2, 4], strict=True)
+    ] == [
         [0, 0, 1],
         [0, 0],
         [0, 0, 1, 1],
@@ -99,26 +108,47 @@ MODES = {"bidirectional": 0, "left_to_right": 1, "right_to_left": 2, "prefix": 3
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(range(4)), st.integers(1, 9)), min_size=1, max_size=6), st.data())
+@given(
+    st.lists(st.tuples(st.sampled_from(range(4)), st.integers(1, 9)), min_size=1, max_size=6),
+    st.data(),
+)
 def test_types_of_attention_modes_equal_a_slow_loop(rows, data):
-    prefixes = [data.draw(st.integers(1, length)) if mode == MODES["prefix"] else 0 for mode, length in rows]
-    lists = {"input_ids": [[7] * length for _, length in rows], "prefix_length": [[p] for p in prefixes]}
-    lists |= {"attention": [[mode] if mode else [] for mode, _ in rows]}  # a part of a mixture may leave it out
+    prefixes = [
+        data.draw(st.integers(1, length)) if mode == MODES["prefix"] else 0 for mode, length in rows
+    ]
+    lists = {
+        "input_ids": [[7] * length for _, length in rows],
+        "prefix_length": [[p] for p in prefixes],
+    }
+    lists |= {
+        "attention": [[mode] if mode else [] for mode, _ in rows]
+    }  # a part of a mixture may leave it out
     columns = {name: column(values) for name, values in lists.items()}
     tensors = Collate("encoder", roles_of(columns), SPECIAL)(columns, None)
     width = max(length for _, length in rows)
     assert tensors["attention"].tolist() == [mode for mode, _ in rows]
     assert tensors["prefix_length"].tolist() == prefixes
-    for (mode, length), prefix, types in zip(rows, prefixes, tensors["type_ids"].tolist(), strict=True):
-        told = [{0: 0, 1: 2, 2: 3, 3: 4 + (i >= prefix)}[mode] if i < length else 0 for i in range(width)]
+    for (mode, length), prefix, types in zip(
+        rows, prefixes, tensors["type_ids"].tolist(), strict=True
+    ):
+        told = [
+            {0: 0, 1: 2, 2: 3, 3: 4 + (i >= prefix)}[mode] if i < length else 0
+            for i in range(width)
+        ]
         assert types == told
 
 
 def test_segments_are_told_apart_in_bidirectional_rows_only():
-    lists = {"input_ids": [[1, 5, 2, 6], [1, 5, 2, 6]], "segment_starts": [[0, 3], []], "attention": [[], [1]]}
+    lists = {
+        "input_ids": [[1, 5, 2, 6], [1, 5, 2, 6]],
+        "segment_starts": [[0, 3], []],
+        "attention": [[], [1]],
+    }
     found = collated("encoder", lists | {"prefix_length": [[], [0]]})
     assert found["type_ids"] == [[0, 0, 0, 1], [2, 2, 2, 2]]
-    assert found["segment_ids"] == [[0, 0, 0, 1], [0, 0, 0, 0]], "for a table that holds segments alone"
+    assert found["segment_ids"] == [[0, 0, 0, 1], [0, 0, 0, 0]], (
+        "for a table that holds segments alone"
+    )
 
 
 def test_masked_encoder_decoder_reads_the_label_before():
@@ -133,7 +163,18 @@ def test_masked_encoder_decoder_reads_the_label_before():
         [1, 0],
         decoder_start=START,
     )
-    assert found["decoder_input_ids"][0] == [START, MASK, MASK, MASK, MASK, 23, MASK, 25, MASK, MASK]
+    assert found["decoder_input_ids"][0] == [
+        START,
+        MASK,
+        MASK,
+        MASK,
+        MASK,
+        23,
+        MASK,
+        25,
+        MASK,
+        MASK,
+    ]
     assert found["decoder_input_ids"][1] == [PAD] * 10
     assert found["label_index"] == [4, 6]
     assert found["label_ids"] == [23, 25]
@@ -145,18 +186,36 @@ def test_both_stacks_read_a_row_of_a_task():
     lists = {"input_ids": [[7, 8, 9], []], "tag_positions": [[1], []], "tags": [[2], []]}
     found = collated("encoder_decoder", lists, [1, 0], decoder_start=START)
     assert found["decoder_input_ids"] == [[START, 7, 8], [PAD] * 3]
-    assert (found["decoder_lengths"], found["label_index"], found["label_ids"]) == ([3, 1], [1], [2])
-    assert "label_ids" not in collated("encoder_decoder", {"input_ids": [[7, 8]]}, decoder_start=START)
+    assert (found["decoder_lengths"], found["label_index"], found["label_ids"]) == (
+        [3, 1],
+        [1],
+        [2],
+    )
+    assert "label_ids" not in collated(
+        "encoder_decoder", {"input_ids": [[7, 8]]}, decoder_start=START
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
         (("encoder", ["label_ids"], SPECIAL), {}, "input_ids"),
-        (("encoder", ["input_ids"], {"eos": 1}), {}, r"'pad', the tokenizer of the shards has: eos; .*specials='{pad"),
-        (("decoder", ["input_ids"], SPECIAL), {"padding_side": "left"}, "rows of a decoder .* right only"),
+        (
+            ("encoder", ["input_ids"], {"eos": 1}),
+            {},
+            r"'pad', the tokenizer of the shards has: eos; .*specials='{pad",
+        ),
+        (
+            ("decoder", ["input_ids"], SPECIAL),
+            {"padding_side": "left"},
+            "rows of a decoder .* right only",
+        ),
         (("encoder_decoder", ["input_ids", "target_ids"], SPECIAL), {}, "decoder_start"),
-        (("encoder_decoder", ["input_ids", "label_ids"], {"pad": 0}), {"decoder_start": 4}, "target_ids"),
+        (
+            ("encoder_decoder", ["input_ids", "label_ids"], {"pad": 0}),
+            {"decoder_start": 4},
+            "target_ids",
+        ),
     ],
 )
 def test_what_cannot_be_collated_is_refused(arguments, options, message):
@@ -214,7 +273,9 @@ def test_a_column_without_a_rule_becomes_a_tensor_as_its_role_says(side):
     # a batch of sets that have none of these columns
     none = {name: column([[], [], []]) for name in columns} | {"input_ids": columns["input_ids"]}
     without = collate(none, None)
-    assert {name: tensor.dtype for name, tensor in without.items()} == {name: one.dtype for name, one in found.items()}
+    assert {name: tensor.dtype for name, tensor in without.items()} == {
+        name: one.dtype for name, one in found.items()
+    }
     assert without["score"].isnan().all()
 
 
@@ -227,14 +288,19 @@ def test_the_side_of_the_padding_is_that_of_the_manifest(tmp_path):
     )
     found = Collate.from_manifest(left)({"input_ids": column([[5, 6, 2], [7, 2]])}, None)
     assert found["left_padding"].tolist() == [0, 1]
-    with pytest.raises(ConfigurationError, match=r"differ in .* padding.*: encoder padded on the left and encoder"):
+    with pytest.raises(
+        ConfigurationError, match=r"differ in .* padding.*: encoder padded on the left and encoder"
+    ):
         Collate.from_manifests([left, right])
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_the_order_of_prediction(side):
     """Rows of five, three and no tokens (filler); places 3, 0 and 1 of the first are predicted in this order."""
-    lists = {"input_ids": [[5, 6, 7, 8, 9], [10, 11, 12], []], "prediction_order": [[3, 0, 1], [1], []]}
+    lists = {
+        "input_ids": [[5, 6, 7, 8, 9], [10, 11, 12], []],
+        "prediction_order": [[3, 0, 1], [1], []],
+    }
     found = collated("encoder", lists, [1, 1, 0], padding_side=side)
     assert found["label_ids"] == [8, 5, 6, 11]
     if side == "right":
@@ -244,7 +310,9 @@ def test_the_order_of_prediction(side):
         assert found["rank"] == [[2, 3, 0, 1, 0], [0, 0, 0, 1, 0], [0] * 5]
         assert found["label_index"] == [3, 0, 1, 8]
         assert found["left_padding"] == [0, 2, 4]
-    assert [found["input_ids"][index // 5][index % 5] for index in found["label_index"]] == found["label_ids"]
+    assert [found["input_ids"][index // 5][index % 5] for index in found["label_index"]] == found[
+        "label_ids"
+    ]
 
 
 SEGMENTS = list_column("segment_starts")
@@ -255,9 +323,13 @@ TAGS = (list_column("tag_positions"), list_column("tags"))
 def written(folder, lists, **options):
     """The manifest of a set of one row."""
     specs = [spec for spec in (IDS_COLUMN, SEGMENTS, LANGUAGES, *TAGS) if spec.name in lists]
-    columns = {spec.name: Ragged.from_lists(lists[spec.name], np.dtype(spec.dtype)) for spec in specs}
+    columns = {
+        spec.name: Ragged.from_lists(lists[spec.name], np.dtype(spec.dtype)) for spec in specs
+    }
     rows = Rows(fixed(np.ones(1, np.uint64)), columns)
-    return write_set(folder, [rows], columns=specs, objective=objective("encoder", **options)).manifest
+    return write_set(
+        folder, [rows], columns=specs, objective=objective("encoder", **options)
+    ).manifest
 
 
 def test_each_set_of_a_batch_has_its_own_rule(tmp_path):
@@ -265,8 +337,14 @@ def test_each_set_of_a_batch_has_its_own_rule(tmp_path):
     pair = {"input_ids": [[1, 7, 2, 8, 9, 2]], "segment_starts": [[0, 3]], "languages": [[3, 5]]}
     text = {"input_ids": [[1, 7, 7, 7, 7, 2]], "languages": [[4]]}
     sets = [(pair, {"reset_positions": True}), (pair, {}), (text, {})]
-    sets = [({**lists, "tag_positions": [[n]], "tags": [[n + 4]]}, options) for n, (lists, options) in enumerate(sets)]
-    manifests = [written(tmp_path / str(number), lists, **options) for number, (lists, options) in enumerate(sets)]
+    sets = [
+        ({**lists, "tag_positions": [[n]], "tags": [[n + 4]]}, options)
+        for n, (lists, options) in enumerate(sets)
+    ]
+    manifests = [
+        written(tmp_path / str(number), lists, **options)
+        for number, (lists, options) in enumerate(sets)
+    ]
     columns = {"input_ids": column([lists["input_ids"][0] for lists, _ in sets])}
     for name in ("segment_starts", "languages", "tag_positions", "tags"):
         columns[name] = column([lists[name][0] if name in lists else [] for lists, _ in sets])
@@ -287,7 +365,12 @@ def lengths(count):
 
 def facts(name, predict_from="same"):
     found = objective("encoder")
-    return {**found, "name": name, "label": name, "frame": {**found["frame"], "predict_from": predict_from}}
+    return {
+        **found,
+        "name": name,
+        "label": name,
+        "frame": {**found["frame"], "predict_from": predict_from},
+    }
 
 
 def masked_set(folder, previous):
@@ -303,7 +386,9 @@ def masked_set(folder, previous):
     content = Rows(fixed(np.arange(1, 31, dtype=np.uint64)), columns)
     specs = [IDS_COLUMN, *map(list_column, ("label_positions", "label_ids", "label_count"))]
     specs.insert(3, list_column("label_weight", "float32"))
-    return write_set(folder, [content], columns=specs, name="masked", objective=facts("masked", previous))
+    return write_set(
+        folder, [content], columns=specs, name="masked", objective=facts("masked", previous)
+    )
 
 
 def causal_set(folder):
@@ -313,7 +398,11 @@ def causal_set(folder):
         "attention": Ragged.from_matrix(np.ones((23, 1), np.uint8)),
     }
     content = Rows(fixed(np.arange(1, 24, dtype=np.uint64)), columns)
-    options = {"columns": [IDS_COLUMN, ATTENTION], "name": "causal", "objective": facts("causal", "previous")}
+    options = {
+        "columns": [IDS_COLUMN, ATTENTION],
+        "name": "causal",
+        "objective": facts("causal", "previous"),
+    }
     return write_set(folder, [content], **options)
 
 
@@ -321,7 +410,11 @@ def causal_set(folder):
 def test_each_row_has_what_its_own_set_holds(tmp_path, previous):
     masked = masked_set(tmp_path / "m", previous)
     causal = causal_set(tmp_path / "c")
-    phases = [phase_of((masked,), (), 16), phase_of((causal, masked), (2.0, 1.0), 80), phase_of((causal,))]
+    phases = [
+        phase_of((masked,), (), 16),
+        phase_of((causal, masked), (2.0, 1.0), 80),
+        phase_of((causal,)),
+    ]
     seen = set()
     with open_stream(phases) as stream:
         for _ in range(16):
@@ -333,32 +426,47 @@ def test_each_row_has_what_its_own_set_holds(tmp_path, previous):
                     if source < 0:
                         assert tensors["label_count"][row] == 0
                         continue
-                    text = stream.sources[source].shards.read_block(block).columns["input_ids"][place].tolist()
+                    text = (
+                        stream.sources[source]
+                        .shards.read_block(block)
+                        .columns["input_ids"][place]
+                        .tolist()
+                    )
                     seen.add(source)
                     assert tensors["objective"][row] == source
                     assert tensors["input_ids"][row, : len(text)].tolist() == text
                     if source == 0:
                         shift = previous == "previous"
-                        labels += [(row, 1 - shift, 100, 0.5), (row, len(text) - 1 - shift, 200, 0.5)]
+                        labels += [
+                            (row, 1 - shift, 100, 0.5),
+                            (row, len(text) - 1 - shift, 200, 0.5),
+                        ]
                     else:
                         labels += [(row, at, text[at + 1], 1.0) for at in range(len(text) - 1)]
                     assert tensors["label_count"][row] == (7 if source == 0 else len(text) - 1)
                     if "attention" in tensors:
-                        assert (tensors["attention"][row], tensors["prefix_length"][row]) == (source, 0)
+                        assert (tensors["attention"][row], tensors["prefix_length"][row]) == (
+                            source,
+                            0,
+                        )
                 found = zip(
                     tensors["label_index"].tolist(),
                     tensors["label_ids"].tolist(),
                     tensors["label_weight"].tolist(),
                     strict=True,
                 )
-                assert [(at // width, at % width, label, weight) for at, label, weight in found] == labels
+                assert [
+                    (at // width, at % width, label, weight) for at, label, weight in found
+                ] == labels
     assert seen == {0, 1}
 
 
 def test_a_column_of_labels_is_aligned_with_those_of_other_objectives():
     """Causal rows and masked ones share a batch; only the masked ones have a value for each label."""
     own = {"rarity": Role("label", "label_positions", head="mine", below=9)}
-    masked = Collate("encoder", roles_of(["input_ids", "label_positions", "label_ids"]) | own, SPECIAL)
+    masked = Collate(
+        "encoder", roles_of(["input_ids", "label_positions", "label_ids"]) | own, SPECIAL
+    )
     causal = Collate("encoder", roles_of(["input_ids", "attention"]), SPECIAL)
     merged = copy(masked)
     merged._use({**masked.roles, **causal.roles})
@@ -373,9 +481,13 @@ def test_a_column_of_labels_is_aligned_with_those_of_other_objectives():
     found = merged({name: column(rows) for name, rows in lists.items()}, None, np.array([0, 1, 0]))
     assert found["label_ids"].tolist() == [6, 9, 10, 12, 13]
     assert found["rarity"].tolist() == [3, -100, -100, 4, 2]
-    with pytest.raises(IntegrityError, match="rarity: expected a value for each of the 2 labels of a row, got 1"):
+    with pytest.raises(
+        IntegrityError, match="rarity: expected a value for each of the 2 labels of a row, got 1"
+    ):
         merged(
-            {name: column(rows) for name, rows in (lists | {"rarity": [[3], [], [4]]}).items()}, None, np.zeros(3, int)
+            {name: column(rows) for name, rows in (lists | {"rarity": [[3], [], [4]]}).items()},
+            None,
+            np.zeros(3, int),
         )
 
 
@@ -394,7 +506,9 @@ def test_values_of_tokens_and_of_segments_are_padded(side):
         "kind": [[7, 8], [9]],
         "part": [[0, 1], [0, 1]],
     }
-    found = Collate("encoder", roles, SPECIAL, padding_side=side)({k: column(v) for k, v in lists.items()}, None)
+    found = Collate("encoder", roles, SPECIAL, padding_side=side)(
+        {k: column(v) for k, v in lists.items()}, None
+    )
     assert found["depth"].tolist() == [[1, 2, 3], [4, 5, -100] if side == "right" else [-100, 4, 5]]
     assert found["part"].tolist() == [[0, 1, 1], [0, 1, 0] if side == "right" else [0, 0, 1]]
     assert found["kind"].tolist() == [[7, 8], [9, -100]]
@@ -405,8 +519,14 @@ def test_values_of_tokens_and_of_segments_are_padded(side):
     [
         ({"lengths": ROW}, "column lengths: batches make a tensor of this name"),
         ({"label_ids": ROW}, r"column label_ids: expected the role label\(label_positions\)"),
-        ({"view": IDS, "lengths_view": ROW}, "column lengths_view: another column makes the tensor lengths_view"),
-        ({"choice_starts": STARTS, "at": PLACES}, "column at: expected one value or several values of a row"),
+        (
+            {"view": IDS, "lengths_view": ROW},
+            "column lengths_view: another column makes the tensor lengths_view",
+        ),
+        (
+            {"choice_starts": STARTS, "at": PLACES},
+            "column at: expected one value or several values of a row",
+        ),
     ],
 )
 def test_names_and_roles_that_batches_have_no_form_for_are_refused(further, message):

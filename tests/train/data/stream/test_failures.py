@@ -92,7 +92,17 @@ def test_a_dropped_stream_ends_its_threads(tmp_path):
     assert threading.active_count() <= before
 
 
-CHANGES = ("empty", "half", "longer", "overwritten", "another's", "swapped", "deleted", "a folder", "a pipe")
+CHANGES = (
+    "empty",
+    "half",
+    "longer",
+    "overwritten",
+    "another's",
+    "swapped",
+    "deleted",
+    "a folder",
+    "a pipe",
+)
 # three passes over the set
 SIZES = [24, 24, 24]
 STEPS = 27

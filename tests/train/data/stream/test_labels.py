@@ -55,7 +55,10 @@ def test_next_tokens_are_predicted_one_place_earlier(found, with_prefix, with_do
         for place in range(max(1, length if with_prefix else 1), len(row))
         if not (with_documents and place in starts)
     ]
-    assert list(zip(labels["label_index"].tolist(), labels["label_ids"].tolist(), strict=True)) == wanted
+    assert (
+        list(zip(labels["label_index"].tolist(), labels["label_ids"].tolist(), strict=True))
+        == wanted
+    )
     assert {tensor.dtype for tensor in labels.values()} == {torch.int64}
 
 
@@ -68,7 +71,9 @@ def test_stored_labels_keep_their_places_or_move_one_back(places, data):
         "label_positions": Ragged.from_lists(positions, np.uint16),
         "label_ids": Ragged.from_lists(ids, np.uint16),
     }
-    earlier = data.draw(st.lists(st.sampled_from([0, 1]), min_size=len(places), max_size=len(places)))
+    earlier = data.draw(
+        st.lists(st.sampled_from([0, 1]), min_size=len(places), max_size=len(places))
+    )
     for previous, shift in ((False, [0] * 9), (True, [1] * 9), (np.array(earlier), earlier)):
         labels = build_labels(columns, 10, previous)
         assert labels["label_index"].tolist() == [
@@ -78,7 +83,9 @@ def test_stored_labels_keep_their_places_or_move_one_back(places, data):
 
 
 def test_a_label_at_the_first_place_cannot_be_predicted_from_before():
-    columns = {name: Ragged.from_lists([[3], [0]], np.uint16) for name in ("label_positions", "label_ids")}
+    columns = {
+        name: Ragged.from_lists([[3], [0]], np.uint16) for name in ("label_positions", "label_ids")
+    }
     build_labels(columns, 10, np.array([1, 0]))
     with pytest.raises(IntegrityError, match="a label at position 0 cannot be predicted"):
         build_labels(columns, 10, np.array([0, 1]))
@@ -99,7 +106,9 @@ def test_stored_scores_are_rows_of_labels_or_rows_of_the_batch():
     assert by_row["teacher_weights"].tolist() == [[0.125, 0.5], [0, 0]]
     with pytest.raises(IntegrityError, match="teacher_ids: 6 stored values for 4 labels"):
         build_stored_scores(columns, weights | {"label_ids": torch.zeros(4)})
-    assert build_stored_scores({}, weights | {"label_ids": torch.zeros(0)})["teacher_ids"].shape == (0, 0)
+    assert build_stored_scores({}, weights | {"label_ids": torch.zeros(0)})[
+        "teacher_ids"
+    ].shape == (0, 0)
 
 
 MBART_PAD = 1
@@ -119,7 +128,9 @@ def test_rows_of_two_sets_start_as_their_sets_say():
 def test_masked_rows_have_no_target_to_start_with():
     masked = ["input_ids", "label_positions", "label_ids"]
     with pytest.raises(ConfigurationError, match="target_ids"):
-        Collate("encoder_decoder", roles_of(masked), {**SPECIAL, "mask": 3}, decoder_start="target_end")
+        Collate(
+            "encoder_decoder", roles_of(masked), {**SPECIAL, "mask": 3}, decoder_start="target_end"
+        )
 
 
 WORDS = vocabulary()
@@ -141,14 +152,18 @@ def wanted(objective, example, width):
     if "target_ids" in example:
         dense[: len(example["target_ids"])] = example["target_ids"].tolist()
     elif "label_positions" in example:
-        for position, label in zip(example["label_positions"].tolist(), example["label_ids"].tolist(), strict=True):
+        for position, label in zip(
+            example["label_positions"].tolist(), example["label_ids"].tolist(), strict=True
+        ):
             dense[position] = label
     elif "prediction_order" in example:
         for position in example["prediction_order"].tolist():
             dense[position] = example["input_ids"].tolist()[position]
     elif objective.architecture == "decoder":
         ids = example["input_ids"].tolist()
-        (prefix,) = example["prefix_length"].tolist() if len(example.get("prefix_length", ())) else (0,)
+        (prefix,) = (
+            example["prefix_length"].tolist() if len(example.get("prefix_length", ())) else (0,)
+        )
         for position in range(max(1, prefix), len(ids)):
             dense[position - 1] = ids[position]
     return dense
@@ -168,7 +183,10 @@ def test_labels_stand_exactly_where_examples_have_them(entry):
     }
     weight = np.append(np.ones(len(kept), np.float32), np.float32(0))
     collate = Collate(
-        objective.architecture, roles_of(columns), WORDS.specials, decoder_start=objective.frame.decoder_start
+        objective.architecture,
+        roles_of(columns),
+        WORDS.specials,
+        decoder_start=objective.frame.decoder_start,
     )
     tensors = collate({name: columns[name] for name in collate.columns}, weight)
     side = "decoder_input_ids" if objective.architecture == "encoder_decoder" else "input_ids"
@@ -188,7 +206,9 @@ def test_labels_stand_exactly_where_examples_have_them(entry):
             dense_labels(tensors)
     else:
         assert dense_labels(tensors)["labels"].tolist() == dense.tolist()
-    empty = {name: Ragged(column.values[:0], np.zeros(3, np.int64)) for name, column in columns.items()}
+    empty = {
+        name: Ragged(column.values[:0], np.zeros(3, np.int64)) for name, column in columns.items()
+    }
     nothing = collate({name: empty[name] for name in collate.columns}, np.zeros(2, np.float32))
     assert len(nothing["label_index"]) == len(nothing["label_ids"]) == 0
 
@@ -199,9 +219,19 @@ PACKED = {"document_starts": [[0, 4, 7], [0, 3]]}
 CASES = {
     "packed documents": ("bert", "encoder", MASKED | PACKED, {}),
     "segments": ("bert", "encoder", MASKED | {"segment_starts": [[0, 5], [0, 2]]}, {}),
-    "segments from 0": ("bert", "encoder", MASKED | {"segment_starts": [[0, 5], [0, 2]]}, {"restart_segments": True}),
+    "segments from 0": (
+        "bert",
+        "encoder",
+        MASKED | {"segment_starts": [[0, 5], [0, 2]]},
+        {"restart_segments": True},
+    ),
     "left to right": ("bert", "encoder", MASKED | {"attention": [[1], [2]]}, {}),
-    "a prefix of an encoder": ("bert", "encoder", MASKED | {"attention": [[3], [0]], "prefix_length": [[4], []]}, {}),
+    "a prefix of an encoder": (
+        "bert",
+        "encoder",
+        MASKED | {"attention": [[3], [0]], "prefix_length": [[4], []]},
+        {},
+    ),
     "documents of a decoder": ("gpt2", "decoder", PACKED, {}),
     "a prefix of a decoder": ("gpt2", "decoder", {"prefix_length": [[4], [2]]}, {}),
     "documents with a prefix": ("gpt2", "decoder", PACKED | {"prefix_length": [[2], [1]]}, {}),
@@ -215,10 +245,14 @@ def test_a_model_of_transformers_has_our_loss(tmp_path, case):
     published, architecture, lists, options = CASES[case]
     theirs = saved(tmp_path, published, **({"type_vocab_size": 6} if "attention" in lists else {}))
     ours = build_checkpoint(read_checkpoint(tmp_path)).eval()
-    columns = {name: Ragged.from_lists([*rows, []], np.uint16) for name, rows in (IDS | lists).items()}
+    columns = {
+        name: Ragged.from_lists([*rows, []], np.uint16) for name, rows in (IDS | lists).items()
+    }
     specials = {"pad": theirs.config.pad_token_id or 0}
     collate = Collate(architecture, roles_of(columns), specials, **options)
-    tensors = collate({name: columns[name] for name in collate.columns}, np.array([1, 1, 0], np.float32))
+    tensors = collate(
+        {name: columns[name] for name in collate.columns}, np.array([1, 1, 0], np.float32)
+    )
     dense = dense_labels(tensors, next_token=architecture == "decoder")
     if "prefix_length" in lists:  # what follows a prefix is causal, whoever shifts labels
         assert torch.equal(dense["attention_mask"], dense_labels(tensors)["attention_mask"])
@@ -228,7 +262,9 @@ def test_a_model_of_transformers_has_our_loss(tmp_path, case):
             theirs.set_attn_implementation(kernel)
             assert abs(float(theirs(**dense).loss - wanted.total / wanted.count)) < 1e-5
             plain = {name: dense[name] for name in ("input_ids", "labels")}
-            assert abs(float(theirs(**plain).loss - wanted.total / wanted.count)) > 1e-3, "the case tells nothing"
+            assert abs(float(theirs(**plain).loss - wanted.total / wanted.count)) > 1e-3, (
+                "the case tells nothing"
+            )
 
 
 @pytest.mark.parametrize(
@@ -240,14 +276,23 @@ def test_a_model_of_transformers_has_our_loss(tmp_path, case):
             PACKED | {"target_ids": [[5, 6], [7]], "target_document_starts": [[0, 1], [0]]},
             "decoder_document_ids",
         ),
-        ("encoder_decoder", {"target_ids": [[5, 6], [7]], "target_start": [[3], [1]]}, "decoder_position_ids"),
+        (
+            "encoder_decoder",
+            {"target_ids": [[5, 6], [7]], "target_start": [[3], [1]]},
+            "decoder_position_ids",
+        ),
     ],
 )
 def test_what_no_input_holds_is_refused_by_name(architecture, lists, name):
     types = {"label_weight": np.float32}
-    columns = {key: Ragged.from_lists(rows, types.get(key, np.uint16)) for key, rows in (IDS | lists).items()}
+    columns = {
+        key: Ragged.from_lists(rows, types.get(key, np.uint16))
+        for key, rows in (IDS | lists).items()
+    }
     start = 0 if architecture == "encoder_decoder" else None
-    tensors = Collate(architecture, roles_of(columns), {"pad": 0}, decoder_start=start)(columns, None)
+    tensors = Collate(architecture, roles_of(columns), {"pad": 0}, decoder_start=start)(
+        columns, None
+    )
     with pytest.raises(ConfigurationError, match=rf"dense_labels.*\b{name}\b"):
         dense_labels(tensors)
 
@@ -266,6 +311,8 @@ def words(rows=slice(0, 6), seed=1, step=3):
 def test_they_depend_on_seed_step_and_row_alone():
     whole = words()
     assert [*words(slice(0, 1)), *words(slice(1, 4)), *words(slice(4, 6))] == whole
-    every = [word for found in (whole, words(seed=2), words(step=4)) for row in found for word in row]
+    every = [
+        word for found in (whole, words(seed=2), words(step=4)) for row in found for word in row
+    ]
     assert len(set(every)) == len(every) == 3 * sum(map(len, whole))
     assert all(0 <= word < 1 << 32 for word in every)

@@ -34,7 +34,10 @@ def test_a_phase_ends_on_a_batch_of_its_own_wherever_it_begins():
         ([Phase(keys(0, 1), (1.0, 1e-6))], "without a row among 4096 rows"),
         ([Phase(keys(0)), Phase(keys(1))], "only the last may be endless"),
         ([Phase(keys(0), (), 8)], "the last must have no until_samples"),
-        ([Phase(keys(0), (), 8), Phase(keys(1), (), 8), Phase(keys(0))], "ends at 8 samples, but begins at 8"),
+        (
+            [Phase(keys(0), (), 8), Phase(keys(1), (), 8), Phase(keys(0))],
+            "ends at 8 samples, but begins at 8",
+        ),
         ([Phase(keys(0), (), 12, 8), Phase(keys(1), (), None, 4)], "nearest: 8 or 16"),
     ],
 )
@@ -59,9 +62,13 @@ def test_a_set_is_counted_by_its_content_and_continues_for_a_copy():
     b = key("b")
     c = key("c")
     assert begins([a, b], [b], [a, b], [a]) == [[0, 0], [4], [4, 12], [8]], "two sets of one name"
-    assert begins([a], [b], [a]) == [[0], [8], [16]], "a copy continues, and so does the set after it"
+    assert begins([a], [b], [a]) == [[0], [8], [16]], (
+        "a copy continues, and so does the set after it"
+    )
     assert begins([a], [a, b], [b]) == [[0], [8, 0], [4]], "beside the set it is no copy"
-    assert begins([a], [b], [a, b], [b]) == [[0], [8], [8, 16], [20]], "nor after it: each is where it stopped"
+    assert begins([a], [b], [a, b], [b]) == [[0], [8], [8, 16], [20]], (
+        "nor after it: each is where it stopped"
+    )
     assert begins([a, b], [c, b], [c, a]) == [[0, 0], [4, 4], [8, 4]]
     assert begins([a], [key("a", "other name")]) == [[0], [0]]
     assert begins([a], [a._replace(corruption="x")]) == [[0], [8]]
@@ -83,7 +90,9 @@ def unchanged(rows, variants):
 
 def sevens(rows, variants):
     ids = rows.columns["input_ids"]
-    return unchanged(Rows(rows.fixed, {"input_ids": Ragged(np.full_like(ids.values, 7), ids.offsets)}), variants)
+    return unchanged(
+        Rows(rows.fixed, {"input_ids": Ragged(np.full_like(ids.values, 7), ids.offsets)}), variants
+    )
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +100,14 @@ def sets(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sets")
     options = {"kind": "samples", "objective": None}
     return [
-        toy_set(folder / str(number), s.sizes, row_length=8 - number, name=s.name, block_rows=s.block_rows, **options)
+        toy_set(
+            folder / str(number),
+            s.sizes,
+            row_length=8 - number,
+            name=s.name,
+            block_rows=s.block_rows,
+            **options,
+        )
         for number, s in enumerate(SETS)
     ]
 
@@ -138,7 +154,10 @@ def test_a_change_reads_no_row_twice_and_leaves_none_out(sets, name, planned):
     for part in changes:
         data = [part.phase(sets)]
         if planned and samples % part.batch == 0:  # else no end fits both a start at 0 and this one
-            data = [part.phase(sets, samples + part.batch * (part.steps + 1)), changes[0].phase(sets)]
+            data = [
+                part.phase(sets, samples + part.batch * (part.steps + 1)),
+                changes[0].phase(sets),
+            ]
         with open_stream(data, lanes=LANES, seed=SEED, micro_batch=LANES) as stream:
             if state is not None:
                 stream.load_state_dict(state, allow_changed=["data"])
@@ -147,7 +166,9 @@ def test_a_change_reads_no_row_twice_and_leaves_none_out(sets, name, planned):
                 told = stream.explain(stream.samples)
                 origin = np.concatenate([batch.origin for batch in stream.next_step()])
                 assert (origin == told).all()
-                delivered.append([[numbers[s], b, r] if s >= 0 else [-1] * 3 for s, b, r in origin.tolist()])
+                delivered.append(
+                    [[numbers[s], b, r] if s >= 0 else [-1] * 3 for s, b, r in origin.tolist()]
+                )
             state = stream.state_dict()
         samples += part.batch * part.steps
         assert state["samples"] == samples
@@ -185,7 +206,9 @@ def test_a_state_of_other_data_needs_leave(sets):
         state = other.state_dict()
         assert [until for _, _, until, _ in state["data"]] == [8, None]
         other.set_position(0)
-        with pytest.raises(ConfigurationError, match="was read from a, which the configuration no longer names"):
+        with pytest.raises(
+            ConfigurationError, match="was read from a, which the configuration no longer names"
+        ):
             other.next_step()
         other.load_state_dict(state)
         assert other.next_step()
@@ -195,7 +218,9 @@ def test_what_was_read_stays_as_it_was():
     a = Phase(keys(0), (), 48)
     b = Phase(keys(1))
     assert continue_phases([a, b], [a, b], 16) == [a, b]
-    assert continue_phases([a, b], [Phase(keys(2), (), 32), b], 64) == [a, b], "only what follows may differ"
+    assert continue_phases([a, b], [Phase(keys(2), (), 32), b], 64) == [a, b], (
+        "only what follows may differ"
+    )
     assert continue_phases([a, b], [b], 16) == [Phase(keys(0), (), 16), b]
     assert continue_phases([a, b], [Phase(keys(2))], 48) == [a, Phase(keys(2))]
     assert continue_phases([a, b], [Phase(keys(2))], 0) == [Phase(keys(2))]
@@ -206,13 +231,18 @@ def test_a_phase_has_a_corruption_of_its_own_over_the_same_samples(sets, threads
     """From the very sample on, in the middle of blocks, and each row once an epoch over all phases."""
     objectives = (ToyCorruption(unchanged), ToyCorruption(sevens, identity="sevens"))
     ends = (24, None)
-    phases = [phase_of((sets[2],), (), end, None, (one,)) for end, one in zip(ends, objectives, strict=True)]
+    phases = [
+        phase_of((sets[2],), (), end, None, (one,))
+        for end, one in zip(ends, objectives, strict=True)
+    ]
     seen = []
     with open_stream(phases, io_threads=threads) as stream:
         while len(seen) < 37 - 1:
             before = stream.samples
             for batch in stream.next_step():
-                seen += [(block, row) for source, block, row in batch.origin.tolist() if source >= 0]
+                seen += [
+                    (block, row) for source, block, row in batch.origin.tolist() if source >= 0
+                ]
                 real = batch.tensors["input_ids"][batch.row_weight > 0]
                 assert bool((real == 7).all()) == (before >= 24)
     assert len(set(seen[:37])) == len(seen[:37])

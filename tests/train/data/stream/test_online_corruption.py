@@ -27,7 +27,9 @@ def test_rows_that_a_kernel_skips_have_no_weight_and_a_pass_uses_variant_zero(tm
         return batch, (batch.fixed["uid"] % 2 == 0).astype(np.uint8)
 
     data = Input(samples, ToyCorruption(skip_even))
-    with open_stream(data, lanes=2, global_batch=4, micro_batch=4, io_threads=threads, prefetch_blocks=0) as stream:
+    with open_stream(
+        data, lanes=2, global_batch=4, micro_batch=4, io_threads=threads, prefetch_blocks=0
+    ) as stream:
         stream.set_position(5 * stream.samples_per_epoch)
         kept = [number for (batch,) in stream.one_pass() for number in batch.row_weight.tolist()]
         assert sum(kept) == 15, "of 29, those of odd numbers"
@@ -35,7 +37,10 @@ def test_rows_that_a_kernel_skips_have_no_weight_and_a_pass_uses_variant_zero(tm
         assert seen == {0}
         (batch,) = stream.next_step()
         assert seen == {0, 5}
-        uids = [int(samples.read_block(block).fixed["uid"][row]) for _, block, row in batch.origin.tolist()]
+        uids = [
+            int(samples.read_block(block).fixed["uid"][row])
+            for _, block, row in batch.origin.tolist()
+        ]
         assert batch.row_weight.tolist() == [uid % 2 for uid in uids]
 
 
@@ -59,8 +64,12 @@ def test_random_ids_occur_in_the_corpus_and_their_counts_are_a_part_of_the_state
     rows = samples.read_block(0)
     corruption = corruption_of(entries, samples)
     examples, _ = corruption(rows, np.zeros(len(rows), np.uint16))
-    offsets = np.repeat(examples.columns["input_ids"].offsets[:-1], examples.columns["label_positions"].lengths)
-    drawn = examples.columns["input_ids"].values[offsets + examples.columns["label_positions"].values]
+    offsets = np.repeat(
+        examples.columns["input_ids"].offsets[:-1], examples.columns["label_positions"].lengths
+    )
+    drawn = examples.columns["input_ids"].values[
+        offsets + examples.columns["label_positions"].values
+    ]
     assert len(drawn) > 100
     assert not (drawn % 3).any()
     write_counts(chain, (np.arange(WORDS.size) % 6 == 0).astype(np.uint64))
@@ -90,7 +99,9 @@ def test_samples_in_a_store_need_the_tokenizer_where_the_run_starts(chain, tmp_p
         fsspec.filesystem("memory").pipe_file(f"/online/{file.name}", file.read_bytes())
     samples = open_shards("memory://online")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigurationError, match="start in a folder that has the recipe's train_tokenizer/"):
+    with pytest.raises(
+        ConfigurationError, match="start in a folder that has the recipe's train_tokenizer/"
+    ):
         corruption_of([entry], samples)
     monkeypatch.chdir(chain)
     rows = samples.read_block(0)
@@ -110,7 +121,10 @@ ENTRIES = [
     # on the samples of the first one, but for the lengths of its parts
     {
         "name": "mixture",
-        "parts": [{"name": "masked_lm", "max_length": 34}, {"name": "masked_lm", "label": "short", "max_length": 20}],
+        "parts": [
+            {"name": "masked_lm", "max_length": 34},
+            {"name": "masked_lm", "label": "short", "max_length": 20},
+        ],
     },
 ]
 
@@ -123,29 +137,42 @@ def test_the_stream_gives_what_the_stage_stored(chain, monkeypatch, entry, split
     real = Collate.__call__
 
     def watch(self, columns, weight, sources):
-        read.extend({name: column[row].tolist() for name, column in columns.items()} for row in range(len(weight)))
+        read.extend(
+            {name: column[row].tolist() for name, column in columns.items()}
+            for row in range(len(weight))
+        )
         return real(self, columns, weight, sources)
 
     monkeypatch.setattr(Collate, "__call__", watch)
     stored = open_shards(chain / "corrupt" / entry["name"] / split)
     columns = Collate.from_manifest(stored.manifest).columns
     examples = {
-        (int(row.fixed["variant"]), int(row.fixed["uid"])): {name: row[name].tolist() for name in columns}
+        (int(row.fixed["variant"]), int(row.fixed["uid"])): {
+            name: row[name].tolist() for name in columns
+        }
         for block in range(len(stored.index))
         for row in stored.read_block(block)
     }
     grouping = build_objective(entry, WORDS).grouping.label
     samples = open_shards(chain / "group" / grouping / split)
-    corruption = corruption_of([validate(NamedObjective, {"objective": entry}, "data.corrupt")], samples)
+    corruption = corruption_of(
+        [validate(NamedObjective, {"objective": entry}, "data.corrupt")], samples
+    )
     assert corruption.manifest(samples.manifest).objective == stored.manifest.objective
-    assert corruption.manifest(samples.manifest).columns == stored.manifest.columns[7:], "not those of the samples"
-    assert corruption.manifest(samples.manifest).max_length >= stored.manifest.max_length, "not those of the samples"
+    assert corruption.manifest(samples.manifest).columns == stored.manifest.columns[7:], (
+        "not those of the samples"
+    )
+    assert corruption.manifest(samples.manifest).max_length >= stored.manifest.max_length, (
+        "not those of the samples"
+    )
     with open_stream(Input(samples, corruption), global_batch=4, micro_batch=4) as stream:
         epochs = 2 if split == "train" else 1
         batches = [stream.next_step()[0] for _ in range(epochs * stream.order.lane_rows)]
         origins = np.concatenate([batch.origin for batch in batches])
     found = {}
-    for number, ((source, block, row), lists) in enumerate(zip(origins.tolist(), read, strict=False)):
+    for number, ((source, block, row), lists) in enumerate(
+        zip(origins.tolist(), read, strict=False)
+    ):
         if source >= 0 and any(lists.values()):
             epoch = number // (len(origins) // epochs)
             found[epoch, int(samples.read_block(block).fixed["uid"][row])] = lists

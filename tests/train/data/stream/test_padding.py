@@ -33,7 +33,9 @@ FEW = settings(max_examples=40)
 def parts(draw):
     """Lengths of rows, and the starts of their parts, first 0; the last may start after the row's last token."""
     lengths = draw(st.lists(st.integers(1, 8), min_size=1, max_size=5))
-    return lengths, [sorted({0, *draw(st.lists(st.integers(0, length), max_size=4))}) for length in lengths]
+    return lengths, [
+        sorted({0, *draw(st.lists(st.integers(0, length), max_size=4))}) for length in lengths
+    ]
 
 
 @FEW
@@ -48,11 +50,15 @@ def test_rows_are_padded_to_the_longest(lists, pad):
 @FEW
 @given(st.lists(st.lists(st.integers(1, 9), max_size=1), min_size=1, max_size=6))
 def test_rows_without_a_value_have_0(lists):
-    assert one_a_row(Ragged.from_lists(lists, np.uint16)).tolist() == [row[0] if row else 0 for row in lists]
+    assert one_a_row(Ragged.from_lists(lists, np.uint16)).tolist() == [
+        row[0] if row else 0 for row in lists
+    ]
 
 
 def test_several_values_of_a_row_are_refused():
-    with pytest.raises(IntegrityError, match="expected one value of this column in each row, got 3"):
+    with pytest.raises(
+        IntegrityError, match="expected one value of this column in each row, got 3"
+    ):
         one_a_row(Ragged.from_lists([[1], [], [2, 3, 4]], np.uint16))
 
 
@@ -72,31 +78,56 @@ def test_facts_of_places_from_the_starts_of_parts(found):
             begun = [start for start in begins if start <= place]
             assert numbers[row, place] == (len(begun) - 1 if place < length else 0)
             assert positions[row, place] == place - begun[-1]
-        inside = {start for start in begins if start < width} | ({length} if length < width else set())
+        inside = {start for start in begins if start < width} | (
+            {length} if length < width else set()
+        )
         bounds += [row * width + start for start in sorted(inside)]
     found_bounds = document_bounds(marks, np.array(lengths))
     assert found_bounds.tolist() == [*bounds, len(lengths) * width]
-    assert marks.tolist() == [[int(place in row) for place in range(width)] for row in starts], "marks stay as they are"
+    assert marks.tolist() == [[int(place in row) for place in range(width)] for row in starts], (
+        "marks stay as they are"
+    )
 
 
 @FEW
 @given(
-    st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=4), min_size=1, max_size=4)
+    st.lists(
+        st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=4),
+        min_size=1,
+        max_size=4,
+    )
 )
 def test_targets_share_a_document_with_their_own_source_alone(rows):
     """Source and target sizes of documents; padding has the number of the last one."""
-    ids = [[[n for n, sizes in enumerate(row) for _ in range(sizes[side])] for row in rows] for side in (0, 1)]
-    lengths, width, target_width = [len(row) or 1 for row in ids[0]], *(max(1, *map(len, side)) for side in ids)
+    ids = [
+        [[n for n, sizes in enumerate(row) for _ in range(sizes[side])] for row in rows]
+        for side in (0, 1)
+    ]
+    lengths, width, target_width = (
+        [len(row) or 1 for row in ids[0]],
+        *(max(1, *map(len, side)) for side in ids),
+    )
     source, target = (
-        torch.tensor([[*own, *[len(row) - 1] * (most - len(own))] for own, row in zip(side, rows, strict=True)])
+        torch.tensor(
+            [
+                [*own, *[len(row) - 1] * (most - len(own))]
+                for own, row in zip(side, rows, strict=True)
+            ]
+        )
         for side, most in zip(ids, (width, target_width), strict=True)
     )
-    tensors = {"document_ids": source, "decoder_document_ids": target, "lengths": torch.tensor(lengths)}
+    tensors = {
+        "document_ids": source,
+        "decoder_document_ids": target,
+        "lengths": torch.tensor(lengths),
+    }
     found = paired_bounds(tensors)
     bounds = [found[f"{side}cu_seqlens"].numpy() for side in ("", "decoder_")]
     assert bounds[0].dtype == bounds[1].dtype == np.int32
     assert len(bounds[0]) == len(bounds[1])
-    assert [int(found[f"{side}max_seqlen"]) for side in ("", "decoder_")] == [np.diff(own).max() for own in bounds]
+    assert [int(found[f"{side}max_seqlen"]) for side in ("", "decoder_")] == [
+        np.diff(own).max() for own in bounds
+    ]
     at = [np.searchsorted(own, np.arange(own[-1]), side="right") - 1 for own in bounds]
     assert [len(own) for own in at] == [source.numel(), target.numel()]
     for i, j in product(range(target.numel()), range(source.numel())):
@@ -124,7 +155,10 @@ def test_tokens_equal_a_slow_loop(rows, one_code, restarts):
     columns = {
         "segment_starts": column([np.cumsum([0, *sizes[:-1]]).tolist() for sizes in rows]),
         "languages": column(
-            [[10 * row + segment for segment in range(1 if one_code else len(sizes))] for row, sizes in enumerate(rows)]
+            [
+                [10 * row + segment for segment in range(1 if one_code else len(sizes))]
+                for row, sizes in enumerate(rows)
+            ]
         ),
     }
     found = segment_tensors(columns, lengths, width, np.array(restarts[: len(rows)]))
@@ -152,7 +186,10 @@ def test_every_token_keeps_what_belongs_to_it():
     for row, length in enumerate(LENGTHS):
         for name in names:
             last = [2] if name == "type_ids" else batch[name][row, length - 1 : length].tolist()
-            assert moved[name][row, 5 - length :].tolist() == [*batch[name][row, : length - 1].tolist(), *last]
+            assert moved[name][row, 5 - length :].tolist() == [
+                *batch[name][row, : length - 1].tolist(),
+                *last,
+            ]
             assert moved[name][row, : 5 - length].tolist() == batch[name][row, length:].tolist()
 
 

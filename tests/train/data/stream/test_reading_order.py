@@ -33,7 +33,12 @@ def sets(tmp_path_factory):
     kinds = itertools.cycle(itertools.product(("arrow", "tar"), ("none", "zstd")))
     return [
         toy_set(
-            folder / str(number), one.sizes, name=one.name, block_rows=one.block_rows, container=container, codec=codec
+            folder / str(number),
+            one.sizes,
+            name=one.name,
+            block_rows=one.block_rows,
+            container=container,
+            codec=codec,
         )
         for number, (one, (container, codec)) in enumerate(zip(SETS, kinds, strict=False))
     ]
@@ -70,21 +75,39 @@ class Case(NamedTuple):
 
     def data(self, sets):
         return [
-            phase_of(tuple(sets[n] for n in part.sets), tuple(map(float, part.weights)), part.until, part.batch)
+            phase_of(
+                tuple(sets[n] for n in part.sets),
+                tuple(map(float, part.weights)),
+                part.until,
+                part.batch,
+            )
             for part in self.parts
         ]
 
     def slow(self):
         order = list(dict.fromkeys(number for part in self.parts for number in part.sets))
         phases = [
-            SlowPhase(tuple(map(order.index, part.sets)), part.weights, part.until and part.until // self.lanes)
+            SlowPhase(
+                tuple(map(order.index, part.sets)),
+                part.weights,
+                part.until and part.until // self.lanes,
+            )
             for part in self.parts
         ]
         return SlowStream([SETS[number] for number in order], phases, SEED, self.lanes)
 
     def open(self, data):
-        options = {"lanes": self.lanes, "seed": SEED, "global_batch": self.batch, "memory_bytes": self.memory}
-        options |= {"micro_batch": self.lanes // self.world, "io_threads": self.threads, "prefetch_blocks": self.ahead}
+        options = {
+            "lanes": self.lanes,
+            "seed": SEED,
+            "global_batch": self.batch,
+            "memory_bytes": self.memory,
+        }
+        options |= {
+            "micro_batch": self.lanes // self.world,
+            "io_threads": self.threads,
+            "prefetch_blocks": self.ahead,
+        }
         return [open_stream(data, rank, self.world, **options) for rank in range(self.world)]
 
     def part(self, samples):
@@ -92,8 +115,14 @@ class Case(NamedTuple):
 
     def turns(self):
         """Positions where something ends: phases, and the first epochs of the sets."""
-        epochs = [-(-sum(SETS[n].sizes) // self.lanes) * self.lanes for part in self.parts for n in part.sets]
-        return [part.until for part in self.parts if part.until] + [e * whole for e in (1, 2, 3) for whole in epochs]
+        epochs = [
+            -(-sum(SETS[n].sizes) // self.lanes) * self.lanes
+            for part in self.parts
+            for n in part.sets
+        ]
+        return [part.until for part in self.parts if part.until] + [
+            e * whole for e in (1, 2, 3) for whole in epochs
+        ]
 
 
 @st.composite
@@ -110,8 +139,12 @@ def cases(draw):
         weights = tuple(stop - start for start, stop in zip([0, *cuts], [*cuts, 64], strict=True))
         unit = lcm(*(size or batch for size in batches[number : number + 2]))
         until = (until // unit + draw(st.integers(1, 12))) * unit
-        parts.append(Part(tuple(chosen), weights, until if number + 1 < count else None, batches[number]))
-    action = st.tuples(st.sampled_from(["step", "step", "ask", "turn", "anywhere"]), st.integers(0, 400))
+        parts.append(
+            Part(tuple(chosen), weights, until if number + 1 < count else None, batches[number])
+        )
+    action = st.tuples(
+        st.sampled_from(["step", "step", "ask", "turn", "anywhere"]), st.integers(0, 400)
+    )
     return Case(
         lanes,
         draw(st.sampled_from([n for n in range(1, lanes + 1) if lanes % n == 0])),
@@ -161,7 +194,12 @@ class Play:
             self.check_tools(expected)
         found = [stream.next_step(asked) for stream in self.streams]
         assert together(found) == expected
-        ids = [row for batches in found for batch in batches for row in batch.tensors["input_ids"][:, 0].tolist()]
+        ids = [
+            row
+            for batches in found
+            for batch in batches
+            for row in batch.tensors["input_ids"][:, 0].tolist()
+        ]
         assert ids == [self.first_id(*origin) for origin in expected]
         self.samples += size
         assert {stream.samples for stream in self.streams} == {self.samples}
@@ -184,7 +222,9 @@ class Play:
     def check_tools(self, expected):
         """The tools' view of the batch, and of the position of some of its rows."""
         visits = self.feed.batch(self.samples)
-        assert [[visit.source, *visit.stored] if visit.stored else [-1] * 3 for visit in visits] == expected
+        assert [
+            [visit.source, *visit.stored] if visit.stored else [-1] * 3 for visit in visits
+        ] == expected
         for visit in visits[:: max(1, len(visits) // 3)]:
             if visit.stored:
                 assert self.feed.reading.find(visit.source, visit.stored, visit.epoch) == visit
@@ -206,12 +246,17 @@ def test_the_stream_has_the_slow_order(sets, case):
 
 def test_shares_are_those_of_the_rows_that_come(tmp_path, capsys):
     """Ten rows on 16 lanes come with 6 of filler: counted, 5 of 13 rows are theirs at equal weights, and it is said."""
-    small, large = (toy_set(tmp_path / name, [rows], name=name) for name, rows in (("small", 10), ("large", 160)))
+    small, large = (
+        toy_set(tmp_path / name, [rows], name=name)
+        for name, rows in (("small", 10), ("large", 160))
+    )
     with open_stream([phase_of([small, large])], lanes=16, global_batch=16) as stream:
         sources = stream.reading.origins(0, 512)[:, 0]
         counted = [(sources == number).sum() / (sources >= 0).sum() for number in range(2)]
         assert counted == pytest.approx([5 / 13, 8 / 13], abs=0.01)
-        assert [*stream.reading.shares(stream.timeline.at(0)).values()] == pytest.approx(counted, abs=0.01)
+        assert [*stream.reading.shares(stream.timeline.at(0)).values()] == pytest.approx(
+            counted, abs=0.01
+        )
     assert "small: 0.385 of the rows" in capsys.readouterr().err
     with (
         open_stream([phase_of([small, large])], lanes=2, global_batch=16),

@@ -35,7 +35,9 @@ def test_a_skipped_block_is_filler_and_all_other_rows_stay(tmp_path, block, make
     if make == "equal":
         shards = toy_set(tmp_path, [19, 18, 3])
     else:
-        shards = write_set(tmp_path, [rows(range(1, 20), [n % 5 + 1 for n in range(19)]), rows(range(20, 41))])
+        shards = write_set(
+            tmp_path, [rows(range(1, 20), [n % 5 + 1 for n in range(19)]), rows(range(20, 41))]
+        )
     with open_stream(shards) as stream:
         whole = [row for _ in range(15) for row in rows_of(stream.next_step())]
     damage(shards, block)
@@ -82,7 +84,9 @@ def test_quarantined_blocks_are_skipped_without_reading(tmp_path):
     shards = toy_set(tmp_path, [16, 12])
     with open_stream(shards) as stream:
         whole = [row for _ in range(4) for row in rows_of(stream.next_step())]
-    entries = [{"shard": shards.manifest.shards[1].path, "block": n, "reason": "test"} for n in range(3)]
+    entries = [
+        {"shard": shards.manifest.shards[1].path, "block": n, "reason": "test"} for n in range(3)
+    ]
     (tmp_path / "quarantine.json").write_text(json.dumps(entries), encoding="utf-8")
     shards.shard_path(1).unlink()
     with open_stream(open_shards(tmp_path)) as stream:
@@ -177,7 +181,10 @@ def test_no_more_is_held_than_fits(tmp_path, reads, capsys):
         run(stream, 60)  # positions 0 .. 119: the normal rounds of the epoch
     assert set(reads.values()) == {-(-40 // limit)}
     message = capsys.readouterr().err
-    assert "toy/train: 40 rows of 12 lanes on one rank do not fit into data.memory_bytes (50,000)" in message
+    assert (
+        "toy/train: 40 rows of 12 lanes on one rank do not fit into data.memory_bytes (50,000)"
+        in message
+    )
     assert message.count("\n") == 1
     with open_stream(shards, 1, 2, memory_bytes=9_000, **options), open_stream(shards, **options):
         assert not capsys.readouterr().err

@@ -83,7 +83,8 @@ def test_batches_in_order_of_length_hold_the_same_rows(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("field", "change"), [("seed", {"seed": 4}), ("lanes", {"lanes": 2}), ("data", {}), ("format", {})]
+    ("field", "change"),
+    [("seed", {"seed": 4}), ("lanes", {"lanes": 2}), ("data", {}), ("format", {})],
 )
 def test_mismatch_names_field_and_values(shards, tmp_path, field, change):
     state = open_stream(shards).state_dict()
@@ -93,7 +94,11 @@ def test_mismatch_names_field_and_values(shards, tmp_path, field, change):
     with pytest.raises(StateMismatch) as caught:
         other.load_state_dict(state)
     current = other.state_dict()[field]
-    assert (caught.value.field, caught.value.saved, caught.value.current) == (field, state[field], current)
+    assert (caught.value.field, caught.value.saved, caught.value.current) == (
+        field,
+        state[field],
+        current,
+    )
     assert f"{field} was saved as {state[field]!r}, this run has {current!r}" in str(caught.value)
     assert other.samples == 0
     del state[field]
@@ -115,7 +120,9 @@ def test_a_batch_belongs_to_the_caller(tmp_path, architecture, make):
         ]
     with open_stream(shards) as spoilt:
         for number in range(30):
-            for (tensors, origin), batch in zip(expected[4 * number :], spoilt.next_step(), strict=False):
+            for (tensors, origin), batch in zip(
+                expected[4 * number :], spoilt.next_step(), strict=False
+            ):
                 assert batch.row_weight is batch.tensors["row_weight"]
                 assert (batch.origin == origin).all()
                 batch.origin[:] = -7
@@ -146,7 +153,10 @@ def test_positions_are_whole_lane_rows(shards):
     with open_stream(shards) as stream:
         for samples in (6, -4):
             for ask in (stream.set_position, stream.explain):
-                with pytest.raises(ConfigurationError, match=f"position {samples}: expected a multiple of the 4 lanes"):
+                with pytest.raises(
+                    ConfigurationError,
+                    match=f"position {samples}: expected a multiple of the 4 lanes",
+                ):
                     ask(samples)
         for samples in (4.5, "4", None):
             with pytest.raises(ConfigurationError, match="samples: expected an integer"):

@@ -75,7 +75,9 @@ def test_a_step_that_the_stream_is_not_near_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(("rows", "micro_batch"), [(1, 2), (37, 4), (40, 8), (41, 2)])
-def test_a_pass_has_every_row_once_and_as_many_micro_batches_as_it_says(tmp_path, rows, micro_batch):
+def test_a_pass_has_every_row_once_and_as_many_micro_batches_as_it_says(
+    tmp_path, rows, micro_batch
+):
     shards = toy_set(tmp_path, [rows])
     for world in (1, 2):
         if micro_batch > 8 // world:
@@ -89,6 +91,10 @@ def test_a_pass_has_every_row_once_and_as_many_micro_batches_as_it_says(tmp_path
                     batches = list(DataLoader(dataset, batch_size=None))
                     assert len(batches) == len(dataset) == len(DataLoader(dataset, batch_size=None))
                 counts.append(len(batches))
-                found += [ids for one in batches for ids in one["input_ids"][one["row_weight"] > 0].tolist()]
+                found += [
+                    ids
+                    for one in batches
+                    for ids in one["input_ids"][one["row_weight"] > 0].tolist()
+                ]
         assert sorted(found) == sorted(row["input_ids"].tolist() for row in shards)
         assert len(set(counts)) == 1, "ranks that gather together take as many"

@@ -23,17 +23,28 @@ def gradient(name, shape, step):
 def configured(name, ranks, stage, **changes):
     """One micro-batch a rank and no clipping, so that the injected gradients are those of the step to the last bit."""
     chosen = {"name": name, "learning_rate": 0.01, "weight_decay": 0.1}
-    plain = {"gradient_clipping": 0.0, "schedule": {"name": "constant", "steps": 8}, "zero__persistent": 0}
+    plain = {
+        "gradient_clipping": 0.0,
+        "schedule": {"name": "constant", "steps": 8},
+        "zero__persistent": 0,
+    }
     if OPTIMIZERS.load_class(name).follows_heldout:
         plain["evaluate__every"] = 8  # after the last step: its update never changes
-    return tiny(optimizer=chosen, zero__stage=stage, data__micro_batch=8 // ranks, **{**plain, **NO_DROPOUT, **changes})
+    return tiny(
+        optimizer=chosen,
+        zero__stage=stage,
+        data__micro_batch=8 // ranks,
+        **{**plain, **NO_DROPOUT, **changes},
+    )
 
 
 def whole_weights(engine):
     """The weights that the model computes with, whole, on every rank."""
     found = {}
     for name, parameter in engine.model.named_parameters():
-        with load_deepspeed().zero.GatheredParameters([parameter], enabled=engine.config.zero.stage == 3):
+        with load_deepspeed().zero.GatheredParameters(
+            [parameter], enabled=engine.config.zero.stage == 3
+        ):
             found[name] = parameter.detach().float().clone()
     return found
 
@@ -91,5 +102,9 @@ def whole_update(chosen, steps):
     groups = groups_of(parameters, 0.1)
     names = {id(parameter): name for name, parameter in parameters.items()}
     order = [names[id(parameter)] for group in groups for parameter in group["params"]]
-    stepped(chosen, groups, [[gradient(n, SIZES[n], step) for n in order] for step in range(1, steps + 1)])
+    stepped(
+        chosen,
+        groups,
+        [[gradient(n, SIZES[n], step) for n in order] for step in range(1, steps + 1)],
+    )
     return parameters

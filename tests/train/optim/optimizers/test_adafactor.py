@@ -7,17 +7,24 @@ from clozeline.train.registries import OPTIMIZERS
 from tests.train.optim.optimizers.injected import SIZES, gradient, start_weights, whole_update
 
 
-@pytest.mark.parametrize("chosen", [{"learning_rate": 0.01, "eps": 1e-6}, {"learning_rate": 0.5, "eps": 0.3}])
+@pytest.mark.parametrize(
+    "chosen", [{"learning_rate": 0.01, "eps": 1e-6}, {"learning_rate": 0.5, "eps": 0.3}]
+)
 def test_updates_are_those_of_torch(monkeypatch, chosen):
     """With stacks of matrices too; the second rate is above 1 / sqrt(t), which cuts it."""
     monkeypatch.setitem(SIZES, "filters", (3, 2, 4))
     found = whole_update({"name": "adafactor", **chosen}, 6)
     weights = start_weights()
     groups = [
-        {"params": [weights[name] for name in SIZES if (len(SIZES[name]) > 1) == high], "weight_decay": 0.1 * high}
+        {
+            "params": [weights[name] for name in SIZES if (len(SIZES[name]) > 1) == high],
+            "weight_decay": 0.1 * high,
+        }
         for high in (True, False)
     ]
-    theirs = torch.optim.Adafactor(groups, lr=chosen["learning_rate"], eps=(chosen["eps"], 1e-3), foreach=False)
+    theirs = torch.optim.Adafactor(
+        groups, lr=chosen["learning_rate"], eps=(chosen["eps"], 1e-3), foreach=False
+    )
     for step in range(1, 7):
         for name, weight in weights.items():
             weight.grad = gradient(name, SIZES[name], step)

@@ -17,7 +17,9 @@ def test_updates_are_those_of_torch(monkeypatch, adjust):
     matrices = [weight for weight in weights.values() if weight.dim() == 2]
     vectors = [weight for weight in weights.values() if weight.dim() == 1]
     muon = torch.optim.Muon(matrices, lr=0.02, weight_decay=0.1, momentum=0.8, adjust_lr_fn=adjust)
-    adamw = torch.optim.AdamW(vectors, lr=0.01, betas=(0.9, 0.95), eps=1e-3, weight_decay=0.0, foreach=False)
+    adamw = torch.optim.AdamW(
+        vectors, lr=0.01, betas=(0.9, 0.95), eps=1e-3, weight_decay=0.0, foreach=False
+    )
     for step in range(1, 6):
         for name, weight in weights.items():
             weight.grad = gradient(name, SIZES[name], step)
@@ -38,7 +40,9 @@ def test_an_iteration_in_fp32_is_that_of_the_paper():
     matrices = [name for name, weight in before.items() if weight.dim() == 2]
     assert len(matrices) > 1
     for name in matrices:
-        left, sizes, right = np.linalg.svd(gradient(name, SIZES[name], 1).double().numpy(), full_matrices=False)
+        left, sizes, right = np.linalg.svd(
+            gradient(name, SIZES[name], 1).double().numpy(), full_matrices=False
+        )
         sizes = sizes / np.sqrt((sizes**2).sum())
         for _ in range(5):
             sizes = 3.4445 * sizes - 4.7750 * sizes**3 + 2.0315 * sizes**5

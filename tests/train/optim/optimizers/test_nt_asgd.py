@@ -75,19 +75,28 @@ def test_a_loss_that_is_not_finite_is_the_worst_one():
     assert not no_longer_falls([float("inf"), 2.0, float("inf")], 1)
 
 
-def test_held_out_losses_and_what_begins_from_the_run_are_those_of_the_average(one_rank, tmp_path, shards):
+def test_held_out_losses_and_what_begins_from_the_run_are_those_of_the_average(
+    one_rank, tmp_path, shards
+):
     """A run that begins with its weights, and hardly moves, has its held-out loss."""
     chosen = {"name": "nt_asgd", "learning_rate": 2.0, "patience": 1}
     shared = {"schedule": {"name": "constant"}, "model__dropout": {}, "evaluate__every": 2}
-    config = write_config(tmp_path / "a.yaml", shards, tmp_path / "a", optimizer=chosen, steps=12, **shared)
+    config = write_config(
+        tmp_path / "a.yaml", shards, tmp_path / "a", optimizer=chosen, steps=12, **shared
+    )
     assert one_rank.run(start, config) == [(0, "")]
     last = evaluations(tmp_path / "a")[-1]["loss"]
     still = {"name": "adamw", "learning_rate": 1e-9}
     source = {"model__init_from": str(tmp_path / "a"), "steps": 1}
-    config = write_config(tmp_path / "b.yaml", shards, tmp_path / "b", optimizer=still, **shared, **source)
+    config = write_config(
+        tmp_path / "b.yaml", shards, tmp_path / "b", optimizer=still, **shared, **source
+    )
     assert one_rank.run(start, config) == [(0, "")]
     assert evaluations(tmp_path / "b")[-1]["loss"] == pytest.approx(last, rel=1e-5)
     found = StoredCheckpoint.find(tmp_path / "a")
     reader = CheckpointReader(found.folder, found.index)
     averages = found.read_weights()
-    assert any(not torch.equal(reader.parameter("weight", name), average) for name, average in averages.items())
+    assert any(
+        not torch.equal(reader.parameter("weight", name), average)
+        for name, average in averages.items()
+    )

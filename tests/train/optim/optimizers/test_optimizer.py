@@ -34,7 +34,9 @@ def test_updates_are_counted_for_each_parameter():
     weight = torch.zeros(2, 3)
     late = torch.zeros(3)
     idle = torch.zeros(2)
-    optimizer = Recorder([{"name": "decay", "params": [weight, late, idle], "weight_decay": 0.0}], 0.1)
+    optimizer = Recorder(
+        [{"name": "decay", "params": [weight, late, idle], "weight_decay": 0.0}], 0.1
+    )
     optimizer.seen = []
     for step in (1, 2):
         weight.grad = torch.arange(6.0).view(3, 2).T
@@ -48,7 +50,10 @@ def test_updates_are_counted_for_each_parameter():
 
 
 def held(**counts):
-    return [Segment(name, (4, 4), torch.empty(0), "matrix", 0, 0, count) for name, count in counts.items()]
+    return [
+        Segment(name, (4, 4), torch.empty(0), "matrix", 0, 0, count)
+        for name, count in counts.items()
+    ]
 
 
 def test_the_rank_with_most_of_a_matrix_computes_it_and_halves_go_to_the_one_that_has_less_to_do():

@@ -10,7 +10,9 @@ from clozeline.train.registries import REGULARIZERS
 
 def options(folder):
     """Options for the contract test, with a file for a parameter of six elements."""
-    save_file({"weight/a": torch.arange(6.0), "fisher/a": torch.arange(6.0) / 10}, folder / "fisher")
+    save_file(
+        {"weight/a": torch.arange(6.0), "fisher/a": torch.arange(6.0) / 10}, folder / "fisher"
+    )
     return {"fisher": str(folder / "fisher"), "strength": 10.0}
 
 
@@ -24,7 +26,10 @@ def ewc_anchor(path, name="a", *, start=0, fresh=False):
 
 def test_anchors_are_weights_of_the_file_and_strengths_its_squares(tmp_path):
     path = tmp_path / "fisher"
-    save_file({"weight/a": torch.arange(6.0).view(2, 3), "fisher/a": torch.arange(6.0).view(2, 3) / 10}, path)
+    save_file(
+        {"weight/a": torch.arange(6.0).view(2, 3), "fisher/a": torch.arange(6.0).view(2, 3) / 10},
+        path,
+    )
     found = ewc_anchor(path, start=1)
     assert found.anchor.tolist() == [1.0, 2.0, 3.0, 4.0]
     assert found.strength.tolist() == pytest.approx([1.0, 2.0, 3.0, 4.0])

@@ -57,7 +57,9 @@ def test_a_checkpoint_with_anchors_serves_a_run_without(two_ranks, tmp_path):
 def test_a_regularizer_needs_something_to_keep():
     with pytest.raises(ConfigurationError, match=r"needs model\.init_from"):
         tiny(regularizer="l2_sp")
-    with pytest.raises(ConfigurationError, match="weight_decay: expected 0 with the regularizer l2_sp"):
+    with pytest.raises(
+        ConfigurationError, match="weight_decay: expected 0 with the regularizer l2_sp"
+    ):
         kept({"name": "l2_sp"}, optimizer__weight_decay=0.1)
 
 
@@ -79,7 +81,9 @@ def test_anchors_are_those_of_any_part_and_the_pull_goes_there(name, tmp_path):
         weight = torch.linspace(-2, 3, 6)
         whole = regularizer.anchor("a", weight, 0, fresh=fresh)
         kept = [part.clone() for part in whole]
-        for part, piece in zip(whole, regularizer.anchor("a", weight[2:5], 2, fresh=fresh), strict=True):
+        for part, piece in zip(
+            whole, regularizer.anchor("a", weight[2:5], 2, fresh=fresh), strict=True
+        ):
             assert torch.equal(part[2:5], piece)
         anchor, strength = kept
         assert bool((strength >= 0).all())
@@ -95,7 +99,10 @@ def test_anchors_are_those_of_any_part_and_the_pull_goes_there(name, tmp_path):
 
 def test_what_is_free_or_at_its_anchor_keeps_every_bit():
     weight = torch.randn(1000)
-    for anchor, strength in ((torch.randn(1000), torch.zeros(1000)), (weight.clone(), torch.full((1000,), 1e8))):
+    for anchor, strength in (
+        (torch.randn(1000), torch.zeros(1000)),
+        (weight.clone(), torch.full((1000,), 1e8)),
+    ):
         moved = weight.clone()
         pull(moved, anchor, strength, 0.1)
         assert torch.equal(moved, weight)

@@ -14,7 +14,9 @@ def schedule_of(steps, **options):
     return SCHEDULES.resolve({"name": "cosine_restarts", **options}).build(steps)
 
 
-@pytest.mark.parametrize(("period", "growth", "final"), [(1, 1, 0.0), (5, 1, 0.2), (3, 2, 0.0), (4, 3, 0.05)])
+@pytest.mark.parametrize(
+    ("period", "growth", "final"), [(1, 1, 0.0), (5, 1, 0.2), (3, 2, 0.0), (4, 3, 0.05)]
+)
 @pytest.mark.parametrize("warmup", [0, 6])
 def test_cycles_are_those_of_torch(period, growth, final, warmup):
     """Each optimizer step after the warm-up is an epoch of its scheduler."""

@@ -38,9 +38,18 @@ def rates(steps, last, **options):
         ({"name": "inverse_sqrt"}, [math.sqrt(2 / step) for step in range(3, 8)]),
         ({"name": "wsd", "decay": 0.5}, [1, *(1 - math.sqrt(n / 3) for n in (1, 2, 3, 3))]),
         ({"name": "wsd", "decay": 1.0}, [1 - math.sqrt(n / 4) for n in (1, 2, 3, 4, 4)]),
-        ({"name": "wsd", "decay": 0.5, "final": 0.1}, [1, *(1 - 0.9 * math.sqrt(n / 3) for n in (1, 2, 3, 3))]),
-        ({"name": "wsd", "decay": 0.5, "decay_from": 1}, [1 - math.sqrt(n / 4) for n in (1, 2, 3, 4, 4)]),
-        ({"name": "wsd", "decay": 0.9, "decay_from": 4}, [1, 1, *(1 - math.sqrt(n / 2) for n in (1, 2, 2))]),
+        (
+            {"name": "wsd", "decay": 0.5, "final": 0.1},
+            [1, *(1 - 0.9 * math.sqrt(n / 3) for n in (1, 2, 3, 3))],
+        ),
+        (
+            {"name": "wsd", "decay": 0.5, "decay_from": 1},
+            [1 - math.sqrt(n / 4) for n in (1, 2, 3, 4, 4)],
+        ),
+        (
+            {"name": "wsd", "decay": 0.9, "decay_from": 4},
+            [1, 1, *(1 - math.sqrt(n / 2) for n in (1, 2, 2))],
+        ),
     ],
 )
 def test_after_a_warmup_of_two_steps_come_these_values(options, expected):
@@ -51,9 +60,17 @@ def test_after_a_warmup_of_two_steps_come_these_values(options, expected):
 def test_the_slanted_triangle_is_the_paper_s():
     """η = 0.01 over 1,000 steps: the figures of equation 3 with its cut of a tenth and ratio of 32."""
     found = rates(1000, 1500, name="slanted_triangular")
-    for step, rate in {50: 5.15625e-3, 100: 1e-2, 550: 5.15625e-3, 1000: 3.125e-4, 1500: 3.125e-4}.items():
+    for step, rate in {
+        50: 5.15625e-3,
+        100: 1e-2,
+        550: 5.15625e-3,
+        1000: 3.125e-4,
+        1500: 3.125e-4,
+    }.items():
         assert 0.01 * found[step - 1] == pytest.approx(rate)
-    assert rates(1000, 1500, name="slanted_triangular", warmup=100) == found, "a warm-up is the rise"
+    assert rates(1000, 1500, name="slanted_triangular", warmup=100) == found, (
+        "a warm-up is the rise"
+    )
     with pytest.raises(ConfigurationError, match="rise: has no effect with warmup 100"):
         rates(1000, 1500, name="slanted_triangular", warmup=100, rise=0.9)
     assert rates(1, 1, name="slanted_triangular") == [1.0]
@@ -61,7 +78,9 @@ def test_the_slanted_triangle_is_the_paper_s():
 
 @contract(SCHEDULES)
 def test_a_warmup_below_one_is_a_share_of_the_steps(name):
-    assert rates(150, 160, name=name, warmup=0.1, **case(name)) == rates(150, 160, name=name, warmup=15, **case(name))
+    assert rates(150, 160, name=name, warmup=0.1, **case(name)) == rates(
+        150, 160, name=name, warmup=15, **case(name)
+    )
 
 
 @contract(SCHEDULES, only=WARM)
@@ -73,12 +92,16 @@ def test_rates_follow_from_the_step_alone(name, warmup, steps, order):
     for step in order.sample(range(1, 100), 20):
         assert schedule(step) == values[step]
     assert all(0.0 <= value <= 1.0 for value in values.values())
-    assert [values[step] for step in range(1, warmup)] == pytest.approx([step / warmup for step in range(1, warmup)])
+    assert [values[step] for step in range(1, warmup)] == pytest.approx(
+        [step / warmup for step in range(1, warmup)]
+    )
     falling = [values[step] for step in range(max(1, warmup), 100)]
     if not schedule.rises:
         assert falling == sorted(falling, reverse=True)
     if not schedule.endless:
-        assert len({values[step] for step in range(max(steps, warmup, 1), 100)}) == 1, "it keeps its last value"
+        assert len({values[step] for step in range(max(steps, warmup, 1), 100)}) == 1, (
+            "it keeps its last value"
+        )
 
 
 @pytest.mark.parametrize("change", [{"warmup": -1}, {"steps": 0}, {"warmup": 1.5}, {"cycles": 2}])

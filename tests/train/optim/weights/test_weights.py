@@ -39,12 +39,19 @@ def laid_out(world, config):
             segment.of(places).copy_(torch.arange(segment.start, segment.start + segment.count))
         own = [(piece.double().sum(), piece.numel()) for piece in layout.pieces([flat], [places])]
         sums = layout.whole_sums([flat], torch.tensor(own, dtype=torch.float64).view(-1, 2))
-        total = dict(zip((segment.name for segment in layout.own(flat)), sums.tolist(), strict=True))
+        total = dict(
+            zip((segment.name for segment in layout.own(flat)), sums.tolist(), strict=True)
+        )
         for name, shape in layout.shapes(flat).items():
             size = prod(shape)
             right = total.get(name, [size * (size - 1) / 2, size]) == [size * (size - 1) / 2, size]
             by_rank = enumerate(layout.by_rank(flat))
-            slices = [(rank, s.start, s.count) for rank, of_rank in by_rank for s in of_rank if s.name == name]
+            slices = [
+                (rank, s.start, s.count)
+                for rank, of_rank in by_rank
+                for s in of_rank
+                if s.name == name
+            ]
             found.append((right, name, list(shape), slices))
     assert {name for _, name, *_ in found} == {name for name, _ in engine.model.named_parameters()}
     engine.close()
@@ -66,7 +73,12 @@ LEARNED = PositionConfig(kind="learned", maximum=16)
 
 def shared_table():
     model = nn.ModuleDict(
-        {"table": nn.Embedding(7, 4), "dense": nn.Linear(4, 4), "norm": nn.LayerNorm(4), "out": nn.Linear(4, 7)}
+        {
+            "table": nn.Embedding(7, 4),
+            "dense": nn.Linear(4, 4),
+            "norm": nn.LayerNorm(4),
+            "out": nn.Linear(4, 7),
+        }
     )
     model["out"].weight = model["table"].weight
     model["dense"].bias.requires_grad_(False)
@@ -78,20 +90,27 @@ def test_every_trainable_parameter_once():
     groups = parameter_groups(model, 0.1)
     named = {id(p): name for name, p in model.named_parameters()}
     found = {group["name"]: [named[id(p)] for p in group["params"]] for group in groups}
-    assert found == {"decay": ["table.weight", "dense.weight"], "no_decay": ["norm.weight", "norm.bias", "out.bias"]}
+    assert found == {
+        "decay": ["table.weight", "dense.weight"],
+        "no_decay": ["norm.weight", "norm.bias", "out.bias"],
+    }
     assert [group["weight_decay"] for group in groups] == [0.1, 0.0]
 
 
 def test_scalar_parameter_is_refused():
     model = nn.Module()
     model.scale = nn.Parameter(torch.tensor(1.0))
-    with pytest.raises(ConfigurationError, match=r"scale has no dimension: give it the shape \[1\]"):
+    with pytest.raises(
+        ConfigurationError, match=r"scale has no dimension: give it the shape \[1\]"
+    ):
         parameter_groups(model, 0.0)
 
 
 def test_depths_are_counted_from_the_heads():
     """Two layers, tables below them, heads and a final norm above; each stack counts its own layers."""
-    config = small_config("encoder_decoder", layers=2, decoder_layers=3, final_norm=True, position=LEARNED)
+    config = small_config(
+        "encoder_decoder", layers=2, decoder_layers=3, final_norm=True, position=LEARNED
+    )
     found = depths_below_heads(build_model(config, WORDS, {"pad": 0}))
     shortened = {re.sub(r"(layers\.\d+)\..*", r"\1", name): depth for name, depth in found.items()}
     assert shortened == {
@@ -113,9 +132,13 @@ def test_groups_by_depth_hold_every_parameter_once(family):
     model = build_model(small_config(family), WORDS, {"pad": 0}, SPELLINGS)
     groups = parameter_groups(model, 0.1, by_depth=True)
     depths = depths_below_heads(model)
-    found = {id(p): (group["depth"], group["weight_decay"]) for group in groups for p in group["params"]}
+    found = {
+        id(p): (group["depth"], group["weight_decay"]) for group in groups for p in group["params"]
+    }
     assert sum(len(group["params"]) for group in groups) == len(found)
-    assert found == {id(p): (depths[n], 0.1 if p.ndim >= 2 else 0.0) for n, p in model.named_parameters()}
+    assert found == {
+        id(p): (depths[n], 0.1 if p.ndim >= 2 else 0.0) for n, p in model.named_parameters()
+    }
     assert len({group["name"] for group in groups}) == len(groups) <= 2 * (max(depths.values()) + 1)
     assert {group["depth"] for group in groups} >= {1, max(depths.values())}
 
@@ -126,11 +149,26 @@ def test_matrices_of_layers_may_be_apart_and_tables_never_are():
     model = build_model(small_config("encoder", position=position), WORDS, {"pad": 0})
     named = {id(parameter): name for name, parameter in model.named_parameters()}
     groups = {group["name"]: group for group in parameter_groups(model, 0.1, matrices_apart=True)}
-    found = {key: {named[id(parameter)] for parameter in group["params"]} for key, group in groups.items()}
-    matrices = {n for n, p in model.named_parameters() if p.ndim == 2 and ".layers." in n and ".position." not in n}
+    found = {
+        key: {named[id(parameter)] for parameter in group["params"]}
+        for key, group in groups.items()
+    }
+    matrices = {
+        n
+        for n, p in model.named_parameters()
+        if p.ndim == 2 and ".layers." in n and ".position." not in n
+    }
     vectors = {name for name, parameter in model.named_parameters() if parameter.ndim == 1}
-    assert found == {"matrix": matrices, "no_decay": vectors, "decay": {*named.values()} - matrices - vectors}
-    assert [groups[key]["weight_decay"] for key in ("matrix", "decay", "no_decay")] == [0.1, 0.1, 0.0]
+    assert found == {
+        "matrix": matrices,
+        "no_decay": vectors,
+        "decay": {*named.values()} - matrices - vectors,
+    }
+    assert [groups[key]["weight_decay"] for key in ("matrix", "decay", "no_decay")] == [
+        0.1,
+        0.1,
+        0.0,
+    ]
 
 
 def small(**changes):
@@ -147,7 +185,11 @@ def test_parts_by_name():
     assert freeze(model, ()) == []
     assert frozen_names(model) == set()
     (line,) = freeze(model, ("embeddings",))
-    tables = {"family.tokens.weight", "family.stack.position.table.weight", "family.stack.embeddings.types.weight"}
+    tables = {
+        "family.tokens.weight",
+        "family.stack.position.table.weight",
+        "family.stack.embeddings.types.weight",
+    }
     assert frozen_names(model) == tables
     size = sum(dict(model.named_parameters())[name].numel() for name in tables)
     assert frozen_count(model) == size
@@ -160,7 +202,9 @@ def test_parts_by_name():
 
 
 def test_modules_that_only_compute():
-    model = nn.ModuleDict({"a": nn.Sequential(nn.Linear(2, 2), nn.Dropout()), "b": nn.Linear(2, 2), "c": nn.Dropout()})
+    model = nn.ModuleDict(
+        {"a": nn.Sequential(nn.Linear(2, 2), nn.Dropout()), "b": nn.Linear(2, 2), "c": nn.Dropout()}
+    )
     model["a"].requires_grad_(False)
     assert list(frozen_modules(model)) == [model["a"], model["a"][0]]
 
@@ -168,7 +212,10 @@ def test_modules_that_only_compute():
 @pytest.mark.parametrize(
     ("patterns", "message"),
     [
-        (("bodies",), r"freeze: 'bodies' matches no parameter: expected body, embeddings, or a regular expression"),
+        (
+            ("bodies",),
+            r"freeze: 'bodies' matches no parameter: expected body, embeddings, or a regular expression",
+        ),
         (("family",), "matches no parameter"),
         (("(",), r"freeze: '\(' is no regular expression"),
         (("body", r"heads\..*"), "leaves nothing to train"),
@@ -202,7 +249,9 @@ def started(ranks, folder, output, *words):
     if output != "first" and not (folder / "first").is_dir():
         started(ranks, folder, "first")
     source = [] if output == "first" else [f"model.init_from={folder / 'first'}", "steps=5"]
-    answers = ranks.run(start, folder / "train.yaml", [f"output={folder / output}", *source, *words])
+    answers = ranks.run(
+        start, folder / "train.yaml", [f"output={folder / output}", *source, *words]
+    )
     assert {code for code, _ in answers} == {0}, answers
     return folder / output
 
@@ -215,10 +264,16 @@ def weights(run):
 @pytest.mark.parametrize("stage", [0, 3])
 def test_only_the_rest_changes(one_rank, folder, stage, freezing):
     """Byte for byte after five steps with weight decay and dropout, with no state in the optimizer."""
-    tuned = started(one_rank, folder, f"{freezing}-{stage}", f"zero.stage={stage}", f"freeze={freezing}")
+    tuned = started(
+        one_rank, folder, f"{freezing}-{stage}", f"zero.stage={stage}", f"freeze={freezing}"
+    )
     before = weights(folder / "first")
     after = weights(tuned)
-    body = {one for one in before if one.startswith("family." if freezing == "body" else "family.tokens")}
+    body = {
+        one
+        for one in before
+        if one.startswith("family." if freezing == "body" else "family.tokens")
+    }
     body |= {"family.stack.position.table.weight"}
     assert {one for one in before if torch.equal(before[one], after[one])} == body
     index = StoredCheckpoint.find(tuned).index
@@ -226,7 +281,10 @@ def test_only_the_rest_changes(one_rank, folder, stage, freezing):
     for one in before:
         held = {WEIGHT} if one in body else {WEIGHT, "exp_avg", "exp_avg_sq"}
         assert set(index.parameters[one].keys) == held, one
-    assert reader.parameter(WEIGHT, "family.tokens.weight").shape == before["family.tokens.weight"].shape
+    assert (
+        reader.parameter(WEIGHT, "family.tokens.weight").shape
+        == before["family.tokens.weight"].shape
+    )
 
 
 def losses(run):
@@ -236,7 +294,10 @@ def losses(run):
 def test_a_frozen_body_has_no_dropout(one_rank, folder):
     """The losses are those of a body whose configuration has none; without freezing they are not."""
     none = ["model.dropout={hidden: 0.0, attention: 0.0, embedding: 0.0}", "checkpoint.every=null"]
-    strong = ["model.dropout={hidden: 0.5, attention: 0.1, embedding: 0.1}", "checkpoint.every=null"]
+    strong = [
+        "model.dropout={hidden: 0.5, attention: 0.1, embedding: 0.1}",
+        "checkpoint.every=null",
+    ]
     plain = losses(started(one_rank, folder, "plain", *none, "freeze=body"))
     assert losses(started(one_rank, folder, "still", *strong, "freeze=body")) == plain
     assert losses(started(one_rank, folder, "moving", *strong))[0] != plain[0]

@@ -12,7 +12,15 @@ from clozeline.model.compression.distillation.observation import observe
 from clozeline.model.compression.distillation.student import Student
 from clozeline.model.registries import DISTILLATION_LOSSES
 from tests.contracts import contract
-from tests.model.compression.distillation.pairs import VOCABULARY, batch, compared, loss, model, pair, rows_of
+from tests.model.compression.distillation.pairs import (
+    VOCABULARY,
+    batch,
+    compared,
+    loss,
+    model,
+    pair,
+    rows_of,
+)
 
 LENGTHS = (7, 4, 9)
 
@@ -42,7 +50,9 @@ def test_the_loss_of_another_student_has_gradients(name):
     assert found.total > 1e-3
     found.total.backward()
     trained = [
-        own for own, parameter in student.named_parameters() if parameter.grad is not None and parameter.grad.any()
+        own
+        for own, parameter in student.named_parameters()
+        if parameter.grad is not None and parameter.grad.any()
     ]
     assert len(trained) > 2
     assert all(own in trained for own, _ in student.new_parameters())
@@ -53,7 +63,9 @@ def test_micro_batches_add_up(name):
     student, teacher = pair(model(2), model(), loss(name))
     whole = batch((7, 4, 9, 2), filler=2)
     total, count = compared(student, teacher, whole, name)
-    parts = [compared(student, teacher, rows_of(whole, *rows), name) for rows in ((0, 1), (1, 4), (4, 6))]
+    parts = [
+        compared(student, teacher, rows_of(whole, *rows), name) for rows in ((0, 1), (1, 4), (4, 6))
+    ]
     assert sum(one for one, _ in parts) == pytest.approx(total, rel=1e-5)
     assert sum(one for _, one in parts) == count == student.counted[f"distil/{name}"].count(whole)
     assert count == (7 if name == "scores" else 7 + 4 + 9 + 2)
@@ -67,8 +79,13 @@ def test_padding_filler_and_ignored_labels_add_nothing(name):
     changed = batch()
     padding = torch.arange(11) >= tensors["lengths"][:, None]
     padding[3] = True  # the filler row
-    changed["input_ids"] = torch.where(padding, (tensors["input_ids"] + 7) % VOCABULARY, tensors["input_ids"])
-    wider = {**batch(columns=11), "input_ids": torch.nn.functional.pad(tensors["input_ids"], (0, 3), value=5)}
+    changed["input_ids"] = torch.where(
+        padding, (tensors["input_ids"] + 7) % VOCABULARY, tensors["input_ids"]
+    )
+    wider = {
+        **batch(columns=11),
+        "input_ids": torch.nn.functional.pad(tensors["input_ids"], (0, 3), value=5),
+    }
     wider["position_ids"] = torch.arange(14).repeat(4, 1)
     wider["label_index"] = tensors["label_index"] // 11 * 14 + tensors["label_index"] % 11
     totals = [compared(student, teacher, one, name)[0] for one in (tensors, changed, wider)]
@@ -79,12 +96,15 @@ def test_padding_filler_and_ignored_labels_add_nothing(name):
 def test_a_batch_without_labels_has_a_loss_over_tokens_alone(name):
     student, teacher = pair(model(2), model(), loss(name))
     none = torch.zeros(0, dtype=torch.int64)
-    total, count = compared(student, teacher, {**batch(), "label_index": none, "label_ids": none}, name)
+    total, count = compared(
+        student, teacher, {**batch(), "label_index": none, "label_ids": none}, name
+    )
     assert bool(total) == bool(count) == (name != "scores")
 
 
 @pytest.mark.parametrize(
-    ("student", "teacher", "expected"), [(4, 12, [3, 6, 9, 12]), (5, 12, [2, 4, 7, 9, 12]), (4, 4, [1, 2, 3, 4])]
+    ("student", "teacher", "expected"),
+    [(4, 12, [3, 6, 9, 12]), (5, 12, [2, 4, 7, 9, 12]), (4, 4, [1, 2, 3, 4])],
 )
 def test_layers_are_spread_to_the_last(student, teacher, expected):
     for first in (0, 1):
@@ -93,18 +113,47 @@ def test_layers_are_spread_to_the_last(student, teacher, expected):
 
 
 RELATIVE = {"position": {"kind": "none", "disentangled": {}}}
-XLNET = {"family": "xlnet", "position": {"kind": "sinusoidal"}, "bias": {"qkv": False, "out": False}, "dim": 12}
+XLNET = {
+    "family": "xlnet",
+    "position": {"kind": "sinusoidal"},
+    "bias": {"qkv": False, "out": False},
+    "dim": 12,
+}
 
 
 @pytest.mark.parametrize(
     ("student", "teacher", "name", "options", "message"),
     [
-        ({"attention_heads": 5}, {}, "attention", {}, "has 5 heads, the teacher 3: take the loss relations"),
+        (
+            {"attention_heads": 5},
+            {},
+            "attention",
+            {},
+            "has 5 heads, the teacher 3: take the loss relations",
+        ),
         (RELATIVE, {}, "attention", {}, "the student's attention is disentangled"),
-        ({"dim": 12}, {}, "cosine", {}, "got 12 of the student and 15 of the teacher: take the loss states"),
-        ({}, {}, "states", {"layers": {4: 1}}, "states.layers: the student has the layers 0 to 3, got 4"),
+        (
+            {"dim": 12},
+            {},
+            "cosine",
+            {},
+            "got 12 of the student and 15 of the teacher: take the loss states",
+        ),
+        (
+            {},
+            {},
+            "states",
+            {"layers": {4: 1}},
+            "states.layers: the student has the layers 0 to 3, got 4",
+        ),
         ({}, XLNET, "states", {}, "the teacher's family xlnet has none: take the loss scores"),
-        ({"dim": 12}, {}, "relations", {"relation_heads": 4}, "4 heads do not divide .* the teacher, 15 wide"),
+        (
+            {"dim": 12},
+            {},
+            "relations",
+            {"relation_heads": 4},
+            "4 heads do not divide .* the teacher, 15 wide",
+        ),
         (
             {"dim": 12, "attention_heads": 4, "kv_heads": 2},
             {"dim": 12, "attention_heads": 4},
@@ -130,7 +179,8 @@ def vectors(one, tensors, layer, name):
 def products(one, tensors, layer):
     """Q Kᵀ / √head_dim of three heads of a layer, [B, 3, T, T]."""
     query, key = (
-        vectors(one, tensors, layer, name).unflatten(-1, (3, -1)).transpose(1, 2) for name in ("query", "key")
+        vectors(one, tensors, layer, name).unflatten(-1, (3, -1)).transpose(1, 2)
+        for name in ("query", "key")
     )
     return query @ key.mT / query.shape[-1] ** 0.5
 
@@ -142,17 +192,25 @@ def test_mean_square_over_heads_tokens_and_visible_keys():
     for here, there in ((1, 2), (2, 4)):
         difference = products(student, tensors, here) - products(teacher.model, tensors, there)
         for row, length in enumerate(LENGTHS):
-            square = difference[row, :, :length, :length].square()  # padding is neither query nor key
+            square = difference[
+                row, :, :length, :length
+            ].square()  # padding is neither query nor key
             expected += float(square.mean(-1).mean(0).sum())
     assert compared(student, teacher, tensors, "attention")[0] == pytest.approx(expected, rel=1e-4)
 
 
 def test_keys_that_one_of_the_models_does_not_see_are_not_compared():
     local = {"position": {"kind": "rope"}, "dim": 12, "local": {"window": 2, "global_every": 2}}
-    student, teacher = pair(model(2, **local), model(**{**local, "local": None}), loss("attention", layers={2: 2}))
+    student, teacher = pair(
+        model(2, **local), model(**{**local, "local": None}), loss("attention", layers={2: 2})
+    )
     tensors = batch((11,), filler=0)
     wanted = {"attention_2"}
-    with torch.no_grad(), observe(student, wanted) as ours, observe(teacher.model, wanted) as theirs:
+    with (
+        torch.no_grad(),
+        observe(student, wanted) as ours,
+        observe(teacher.model, wanted) as theirs,
+    ):
         student.family(tensors)
         teacher.model.family(tensors)
     square = (ours["attention_2"] - theirs["attention_2"])[0].square().mean(0)
@@ -177,9 +235,14 @@ def test_mean_square_of_projected_states_and_embeddings():
     chosen = [loss("states", layers={0: 0, 2: 3}), loss("embeddings")]
     student, teacher = pair(model(2, layers=2, dim=12), model(layers=4), *chosen)
     ours, theirs = (one.family.layer_states(batch()) for one in (student, teacher.model))
-    matrices = [student.get_parameter(f"distillation.{name}.project.weight") for name in ("states", "embeddings")]
+    matrices = [
+        student.get_parameter(f"distillation.{name}.project.weight")
+        for name in ("states", "embeddings")
+    ]
     assert matrices[0] is not matrices[1], "W_h and W_e are two matrices"
-    for name, matrix, layers in zip(("states", "embeddings"), matrices, (((0, 0), (2, 3)), ((0, 0),)), strict=True):
+    for name, matrix, layers in zip(
+        ("states", "embeddings"), matrices, (((0, 0), (2, 3)), ((0, 0),)), strict=True
+    ):
         expected = 0.0
         for here, there in layers:
             for row, length in enumerate(LENGTHS):
@@ -193,7 +256,10 @@ def relations(rows, first, last):
     """softmax(x_i · x_j / √width) of the features `first .. last`."""
     found = []
     for query in rows:
-        dots = [sum(a * b for a, b in zip(query[first:last], key[first:last], strict=True)) for key in rows]
+        dots = [
+            sum(a * b for a, b in zip(query[first:last], key[first:last], strict=True))
+            for key in rows
+        ]
         powers = [math.exp(product / math.sqrt(last - first)) for product in dots]
         found.append([power / sum(powers) for power in powers])
     return found
@@ -202,7 +268,9 @@ def relations(rows, first, last):
 @pytest.mark.parametrize(("heads", "of"), [(5, ("query", "key", "value")), (1, ("value",))])
 def test_divergence_of_relations_between_models_of_other_width_and_heads(heads, of):
     plural = {"query": "queries", "key": "keys", "value": "values"}
-    chosen = loss("relations", relation_heads=heads, of=[plural[name] for name in of], teacher_layer=2)
+    chosen = loss(
+        "relations", relation_heads=heads, of=[plural[name] for name in of], teacher_layer=2
+    )
     student, teacher = pair(model(2, layers=2, dim=10, attention_heads=2), model(), chosen)
     tensors = batch()
     expected = 0.0
@@ -211,9 +279,16 @@ def test_divergence_of_relations_between_models_of_other_width_and_heads(heads, 
         for row, length in enumerate(LENGTHS):
             for head in range(heads):
                 here = relations(ours[row][:length], head * 10 // heads, (head + 1) * 10 // heads)
-                there = relations(theirs[row][:length], head * 15 // heads, (head + 1) * 15 // heads)
-                expected += sum(slow_divergence(p, q) for p, q in zip(there, here, strict=True)) / heads
-    assert compared(student, teacher, tensors, "relations") == (pytest.approx(expected, rel=1e-4), 20)
+                there = relations(
+                    theirs[row][:length], head * 15 // heads, (head + 1) * 15 // heads
+                )
+                expected += (
+                    sum(slow_divergence(p, q) for p, q in zip(there, here, strict=True)) / heads
+                )
+    assert compared(student, teacher, tensors, "relations") == (
+        pytest.approx(expected, rel=1e-4),
+        20,
+    )
 
 
 def slow_divergence(theirs, ours):
@@ -278,9 +353,13 @@ def test_classes_that_are_not_stored_are_one_class_unless_classes_were_drawn():
     thirds = {"ids": torch.tensor([[0, 1, 2]]), "weights": torch.full((1, 3), 1 / 3).half()}
     logits = torch.tensor([[0.0, 0.0, 0.0, 30.0]])
     drawn = 3 * share * (math.log(share) + 30.0)
-    assert float(scored(logits, thirds, torch.ones(1), how="drawn")) == pytest.approx(drawn, abs=1e-4)
+    assert float(scored(logits, thirds, torch.ones(1), how="drawn")) == pytest.approx(
+        drawn, abs=1e-4
+    )
     rest = 1 - 3 * share
-    assert float(scored(logits, thirds, torch.ones(1))) == pytest.approx(drawn + rest * math.log(rest), abs=1e-4)
+    assert float(scored(logits, thirds, torch.ones(1))) == pytest.approx(
+        drawn + rest * math.log(rest), abs=1e-4
+    )
 
 
 def stored_batch(k=4):
@@ -304,7 +383,9 @@ def test_a_student_without_a_teacher_reads_stored_scores():
     assert padded["teacher_ids"].shape == (13, 4)
     assert float(student(padded)["distil/scores"].total.detach()) == pytest.approx(total, rel=1e-5)
     # training needs stored scores, an evaluation does not
-    with pytest.raises(BatchError, match=r"the loss scores needs teacher_ids, teacher_weights, or distil\.teacher"):
+    with pytest.raises(
+        BatchError, match=r"the loss scores needs teacher_ids, teacher_weights, or distil\.teacher"
+    ):
         student.train()(batch())
     assert list(student.eval()(batch())) == ["masked_lm"]
     counter = student.counted["distil/scores"]
@@ -318,7 +399,11 @@ def test_the_head_is_the_one_that_both_have():
     assert list(teacher.model.heads) == ["masked_lm"]
     two = {"classification": {"classes": 2}}
     for options, there, message in (
-        ({}, heads, "a head with classes that both models have, masked_lm, classification; got none"),
+        (
+            {},
+            heads,
+            "a head with classes that both models have, masked_lm, classification; got none",
+        ),
         ({"head": "regression"}, heads, "got regression"),
         ({"head": "classification"}, two, "other labels than the teacher's: 3 here, 2 there"),
         ({}, {"regression": 1.0}, "got none"),
