@@ -3,11 +3,12 @@
     python -m benchmarks.baby OUTPUT --text FILE ... --pairs FILE [--task pos=FILE[,TEST] ...] [--share 1.0] [--ranks 2]
         [--train KEY=VALUE ...]
 
-The body of `recipe:baby` is trained once; checkpoints are named by the words that it has seen. Each is exported and
-scored on minimal pairs by classes of transformers (`benchmarks.baby_scores`), next to n-grams of the same texts. The
-first one, after 40 steps, is a control. The last one is fine-tuned on the tasks from all weights and from random ones;
-a task with one file is tested on 30 % of its rows. `--share 0.01` tries the chain on a hundredth of the rows. Every
-step is a command, printed before it runs. The same call goes on after an interruption: what has a result is not run
+The body of `recipe:baby` is trained once; checkpoints are named by the words that it has seen. Each
+is exported and scored on minimal pairs by classes of transformers (`benchmarks.baby_scores`), next
+to n-grams of the same texts. The first one, after 40 steps, is a control. The last one is
+fine-tuned on the tasks from all weights and from random ones; a task with one file is tested on 30
+% of its rows. `--share 0.01` tries the chain on a hundredth of the rows. Every step is a command,
+printed before it runs. The same call goes on after an interruption: what has a result is not run
 again. OUTPUT gets results.md, curve.svg and figures.json.
 """
 
@@ -287,7 +288,10 @@ def curve(points: Sequence[tuple[float, float]], levels: Mapping[str, float]) ->
         f"BLiMP, percent correct: {', '.join(f'{name_of(10**x)} words {y:.1f}' for x, y in logs)}"
     )
     style = "text{font:11px sans-serif;fill:#666}svg{--line:#8884;--muted:#777}"
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 270" role="img"><title>{title}</title>'
+    head = (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 270" '
+        f'role="img"><title>{title}</title>'
+    )
     return f"{head}<style>{style}</style>{''.join(shapes)}</svg>\n"
 
 

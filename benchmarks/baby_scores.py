@@ -2,8 +2,9 @@
 
     python -m benchmarks.baby_scores FOLDER PAIRS [--masked] [--harness 5] [--json FILE]
 
-FOLDER holds an encoder that was trained on causal and masked rows (`clozeline export-model`). Its weights are those of
-a Llama, which reads them left to right: FOLDER-causal, written here, loads in `AutoModelForCausalLM` and in lm-eval.
+FOLDER holds an encoder that was trained on causal and masked rows (`clozeline export-model`). Its
+weights are those of a Llama, which reads them left to right: FOLDER-causal, written here, loads in
+`AutoModelForCausalLM` and in lm-eval.
 """
 
 import json

@@ -3,13 +3,14 @@
     python -m benchmarks.compression OUTPUT --text FILE ... --student-text FILE --task sst2=TRAIN,DEV --task pos=FILE
         [--parts sets distillation pruning quantization early] [--seeds 3] [--labels 1000] [--json FILE]
 
-`--text` is what the teacher reads, `--student-text` what its students read and are held out on. The teacher of
-`configs/compression` is trained once. Students of half its layers start from its own layers and take the same steps
-without its scores, with those of the teacher in memory, and with stored ones. Dense models of the tasks are the teacher
-fine-tuned, one for each seed; each method compresses them, or is fine-tuned from the same teacher. Every step is a
-command of Clozeline, printed before it runs. The same call goes on after an interruption: what has a result is not run
-again. A task is a recipe of `configs/recipes/tasks`, or cola, mrpc or rte, with its file and perhaps a test file; else
-30 % of the rows are the test.
+`--text` is what the teacher reads, `--student-text` what its students read and are held out on. The
+teacher of `configs/compression` is trained once. Students of half its layers start from its own
+layers and take the same steps without its scores, with those of the teacher in memory, and with
+stored ones. Dense models of the tasks are the teacher fine-tuned, one for each seed; each method
+compresses them, or is fine-tuned from the same teacher. Every step is a command of Clozeline,
+printed before it runs. The same call goes on after an interruption: what has a result is not run
+again. A task is a recipe of `configs/recipes/tasks`, or cola, mrpc or rte, with its file and
+perhaps a test file; else 30 % of the rows are the test.
 """
 
 import json

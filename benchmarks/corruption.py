@@ -2,9 +2,10 @@
 
     python -m benchmarks.corruption [--rows 1920] [--documents 8000] [--json FILE]
 
-Rows are 512 tokens with their special tokens. Kernels take them as one batch, as the stage and the stream do; the
-collator gets batches of 32 tensors (or arrays) with their special-token masks, the fastest form it accepts. Figures are
-million content tokens per CPU second, the best of several runs.
+Rows are 512 tokens with their special tokens. Kernels take them as one batch, as the stage and the
+stream do; the collator gets batches of 32 tensors (or arrays) with their special-token masks, the
+fastest form it accepts. Figures are million content tokens per CPU second, the best of several
+runs.
 """
 
 import os

@@ -2,12 +2,14 @@
 
     python -m benchmarks.dedup [--megabytes 4] [--pairs 1000] [--json FILE]
 
-A pass reads an Arrow part and writes files of sorted hashes. The peer of the signatures is our numpy form, without the
-compiled module. Figures are MB of text per CPU second, the best of three runs.
+A pass reads an Arrow part and writes files of sorted hashes. The peer of the signatures is our
+numpy form, without the compiled module. Figures are MB of text per CPU second, the best of three
+runs.
 
-Recall is the share of pairs with an equal band key, by the Jaccard similarity of their 5-grams, counted with sets.
-Theory says 1 - (1 - s^8)^14 for 14 bands of 8 rows; the exit code is 1 where ours is more than three standard errors
-away. Pairs are texts of 250 words, of which some are replaced in the second.
+Recall is the share of pairs with an equal band key, by the Jaccard similarity of their 5-grams,
+counted with sets. Theory says 1 - (1 - s^8)^14 for 14 bands of 8 rows; the exit code is 1 where
+ours is more than three standard errors away. Pairs are texts of 250 words, of which some are
+replaced in the second.
 """
 
 import random

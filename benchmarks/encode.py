@@ -2,15 +2,16 @@
 
     python -m benchmarks.encode [--megabytes 4] [--size 8000] [--rounds 5] [--only NAME ...] [--json FILE]
 
-Texts are the modules of Python's standard library that hold no special piece, in batches of 256 like the stage's. Both
-sides return the ids of a
-batch as arrays, from the same model, loaded again for each round so that its caches are empty; they take turns. Their
-ids must be equal. Figures are MB of text per CPU second in the median round, and the lowest and highest ratio of a
-round. `stage` is everything that our stage does with a batch: ids, character offsets and sentence starts.
+Texts are the modules of Python's standard library that hold no special piece, in batches of 256
+like the stage's. Both sides return the ids of a batch as arrays, from the same model, loaded again
+for each round so that its caches are empty; they take turns. Their ids must be equal. Figures are
+MB of text per CPU second in the median round, and the lowest and highest ratio of a round. `stage`
+is everything that our stage does with a batch: ids, character offsets and sentence starts.
 
-The tokenizers that we train learn from the same texts. Published ones are a unigram `.model` with the trainer's own
-settings, and `tokenizer.json` files exported from ours. The peer is `sentencepiece` for each `.model` and `tokenizers`
-for the rest, whose library we call too, with offsets; a byte BPE gives it each different word once.
+The tokenizers that we train learn from the same texts. Published ones are a unigram `.model` with
+the trainer's own settings, and `tokenizer.json` files exported from ours. The peer is
+`sentencepiece` for each `.model` and `tokenizers` for the rest, whose library we call too, with
+offsets; a byte BPE gives it each different word once.
 """
 
 import statistics

@@ -2,10 +2,10 @@
 
     python -m benchmarks.extract [--pages FOLDER] [--repeats 3] [--json FILE]
 
-FOLDER holds the archives of `benchmarks/extraction_pages.py`. F1 is over shingles of four tokens, precision and recall
-averaged over pages; in the third set, over strings that must and must not be kept. Each extractor reads the pages as
-`clean` gives them to it, prepared, and as they are. Milliseconds are CPU time of one process, the fastest pass over all
-pages, in turns.
+FOLDER holds the archives of `benchmarks/extraction_pages.py`. F1 is over shingles of four tokens,
+precision and recall averaged over pages; in the third set, over strings that must and must not be
+kept. Each extractor reads the pages as `clean` gives them to it, prepared, and as they are.
+Milliseconds are CPU time of one process, the fastest pass over all pages, in turns.
 """
 
 import os

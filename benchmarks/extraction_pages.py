@@ -1,7 +1,8 @@
 """Web pages with their main text marked by people, and how an extraction is scored against it.
 
-The folder holds `article_extraction.tar.zst` (scrapinghub/article-extraction-benchmark), `readability.tar.zst`
-(mozilla/readability's test pages) and `trafilatura_eval.tar.zst` (adbar/trafilatura's evaluation).
+The folder holds `article_extraction.tar.zst` (scrapinghub/article-extraction-benchmark),
+`readability.tar.zst` (mozilla/readability's test pages) and `trafilatura_eval.tar.zst`
+(adbar/trafilatura's evaluation).
 """
 
 import html

@@ -3,27 +3,33 @@
     python -m benchmarks.gpu [--output gpu.jsonl] [--only NAME ...] [--minutes 10] [--limit 120]
     python -m benchmarks.gpu --device cpu     small models in fp32: shows that every line works, and measures nothing
 
-Each experiment runs in a process of its own, for at most `--limit` seconds. One that fails or takes longer leaves a
-line with `failed`, and the next one starts. Run the command again to continue: finished experiments are skipped.
+Each experiment runs in a process of its own, for at most `--limit` seconds. One that fails or takes
+longer leaves a line with `failed`, and the next one starts. Run the command again to continue:
+finished experiments are skipped.
 
-Steps are forward and backward passes in bf16 without dropout, timed by events of the device: 30 to warm up, 50 timed.
-Every line has the median and the quartiles of a step in milliseconds, tokens per second, MFU (operations divided by the
-vendor's peak) with its goal, peak memory, clock and temperature at the end, the milliseconds of all kernels, and the
-ten slowest ones.
+Steps are forward and backward passes in bf16 without dropout, timed by events of the device: 30 to
+warm up, 50 timed. Every line has the median and the quartiles of a step in milliseconds, tokens per
+second, MFU (operations divided by the vendor's peak) with its goal, peak memory, clock and
+temperature at the end, the milliseconds of all kernels, and the ten slowest ones.
 
 - bert 256 x 128, gpt2 32 x 1024: compiled; goals 0.50 and 0.45
-- documents: BERT-base on documents of natural lengths, packed (read by the kernel for flat rows) and padded
-- attention, attention across: that kernel against a mask, in bf16, within packed rows and from T5's packed targets to
-  their sources: errors of outputs and gradients, dropout, and milliseconds forward and backward
-- training: the trainer at ZeRO stages 1, 2 and 3: waits for data, bytes of weights, gradients and optimizer state
-- product: matrices of BERT-base's feed-forward block, at 16k to 128k tokens: the peak that its width allows
+- documents: BERT-base on documents of natural lengths, packed (read by the kernel for flat rows)
+  and padded
+- attention, attention across: that kernel against a mask, in bf16, within packed rows and from T5's
+  packed targets to their sources: errors of outputs and gradients, dropout, and milliseconds
+  forward and backward
+- training: the trainer at ZeRO stages 1, 2 and 3: waits for data, bytes of weights, gradients and
+  optimizer state
+- product: matrices of BERT-base's feed-forward block, at 16k to 128k tokens: the peak that its
+  width allows
 - bert, gpt2, t5: eager, and each layer and head compiled, at several micro-batches
 - heads: BERT-base over all positions, and GPT-2's scores 4,096 labels at a time
 - recomputed: layer activations recomputed in the backward pass
 - deterministic: deterministic algorithms
 - update: AdamW, Adafactor and Muon over BERT-base's fp32 weights
 - forward: BERT-base's forward pass alone, and with its linear maps in int8
-- student: TinyBERT's six layers without a teacher, with stored scores, and with BERT-base as a live teacher
+- student: TinyBERT's six layers without a teacher, with stored scores, and with BERT-base as a live
+  teacher
 """
 
 import argparse

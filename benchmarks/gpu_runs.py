@@ -110,9 +110,10 @@ def compare_attention(
 ) -> dict[str, Any]:
     """Return the errors in bf16 of attention in documents and of attention with a mask, relative to fp32 with a mask.
 
-    The kernel of documents may be off by twice as much as the mask. With dropout, its average of ones stays near 1, and
-    the backward pass drops what the forward pass has dropped: as outputs are linear in values, the products of values
-    and of outputs with their gradients are equal. `across`: from T5's packed targets to their sources.
+    The kernel of documents may be off by twice as much as the mask. With dropout, its average of
+    ones stays near 1, and the backward pass drops what the forward pass has dropped: as outputs are
+    linear in values, the products of values and of outputs with their gradients are equal.
+    `across`: from T5's packed targets to their sources.
     """
     torch.manual_seed(0)
     rows = pack_documents([40, 24, 9, 61] if tiny else document_sizes(64))

@@ -23,7 +23,8 @@ os.environ.update(OMP_NUM_THREADS="1", OMP_THREAD_LIMIT="1", TOKENIZERS_PARALLEL
 def parser(description: str | None, **options: Any) -> argparse.ArgumentParser:
     """Return a parser with `--json FILE` and one option per keyword.
 
-    The value of a keyword is the default, or a type where the default is None, or a pair of that and the help text.
+    The value of a keyword is the default, or a type where the default is None, or a pair of that
+    and the help text.
     """
     made = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -3,12 +3,13 @@
     python -m benchmarks.loader [--samples 200000] [--rows packed] [--rounds 1] [--workers 0] [--peers-python PYTHON]
         [--texts FILE]
 
-Samples of up to 512 16-bit ids are delivered as shuffled int64 batches of 32 rows, from a hot page cache, each case in
-a fresh process. `--rows documents` takes the lengths, in words, of the texts that come with Python, or of the column
-`text` of a JSONL file (`--texts`). Ours runs with its defaults: lanes, every block's hash checked,
-order exact. The first two ids of a sample are its index, so each case also counts what an epoch, and a resume in the
-middle of one, repeats or misses. CPU time is judged first, because other work on the machine hardly changes it; samples
-per second must hold as well.
+Samples of up to 512 16-bit ids are delivered as shuffled int64 batches of 32 rows, from a hot page
+cache, each case in a fresh process. `--rows documents` takes the lengths, in words, of the texts
+that come with Python, or of the column `text` of a JSONL file (`--texts`). Ours runs with its
+defaults: lanes, every block's hash checked, order exact. The first two ids of a sample are its
+index, so each case also counts what an epoch, and a resume in the middle of one, repeats or misses.
+CPU time is judged first, because other work on the machine hardly changes it; samples per second
+must hold as well.
 """
 
 import json
@@ -97,7 +98,8 @@ def write_samples(root: Path, samples: int, *, documents: bool, texts: Path | No
         )
         lengths = document_lengths(samples, natural)
         print(
-            f"{len(natural):,} texts; {np.mean(lengths):.0f} ids per sample on average, {np.median(lengths):.0f} median"
+            f"{len(natural):,} texts; {np.mean(lengths):.0f} ids per sample on average, "
+            f"{np.median(lengths):.0f} median"
         )
     else:
         lengths = draw_packed_lengths(samples)

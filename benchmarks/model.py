@@ -2,17 +2,18 @@
 
     python -m benchmarks.model [--rounds 3] [--cases bert_base gpt2_small t5_base packed] [--json FILE]
 
-fp32, no dropout, one thread: threads that wait for each other would count as work. The sides of a case take turns step
-by step in one process, so that other work on the machine slows all of them; the best step of each counts, by CPU time.
-Memory is measured in a process per side: its peak beyond model and rows. The rows:
+fp32, no dropout, one thread: threads that wait for each other would count as work. The sides of a
+case take turns step by step in one process, so that other work on the machine slows all of them;
+the best step of each counts, by CPU time. Memory is measured in a process per side: its peak beyond
+model and rows. The rows:
 
-- bert_base: 8 rows of 128 tokens, 15 % of them labels. transformers computes the scores of all positions. `gathered
-  head` compares our head with the same head over all positions.
+- bert_base: 8 rows of 128 tokens, 15 % of them labels. transformers computes the scores of all
+  positions. `gathered head` compares our head with the same head over all positions.
 - gpt2_small: 4 rows of 256 tokens, all of them labels.
 - t5_base: 8 rows of 128 tokens, and targets of 29.
-- packed: six layers of BERT-base's size on 16 documents of natural lengths (the texts that come with Python, cut at 512
-  tokens), packed into rows without attention across documents and read one by one, against one row per document, padded
-  to the longest of its batch of 8.
+- packed: six layers of BERT-base's size on 16 documents of natural lengths (the texts that come
+  with Python, cut at 512 tokens), packed into rows without attention across documents and read one
+  by one, against one row per document, padded to the longest of its batch of 8.
 """
 
 import argparse

@@ -2,9 +2,9 @@
 
     python -m benchmarks.run_all [--only NAME ...] [--peers PYTHON] [--json FILE]
 
-PYTHON is the interpreter of an environment with benchmarks/peers/requirements.txt, which `make bench` makes. Each row
-has the largest load while its benchmark ran: above the number of cores, speeds say little. The exit code is 1 if a row
-misses its target or a benchmark failed.
+PYTHON is the interpreter of an environment with benchmarks/peers/requirements.txt, which `make
+bench` makes. Each row has the largest load while its benchmark ran: above the number of cores,
+speeds say little. The exit code is 1 if a row misses its target or a benchmark failed.
 """
 
 import json
@@ -21,7 +21,8 @@ from typing import Any, Final
 from benchmarks.harness import ROOT, parser, print_table, verdict, write_json
 
 _NEED_MORE: Final = frozenset({"baby", "baby_scores", "compression", "gpu"})
-"""Benchmarks of files, a run or a GPU that the user has; the pages with their figures have the commands."""
+"""Benchmarks of files, a run or a GPU that the user has; the pages with their figures have the
+commands."""
 _START: Final = 'if __name__ == "__main__":'
 """A module of `benchmarks/` without this line is a part of others."""
 _LOAD_EVERY_S: Final = 5.0

@@ -2,14 +2,15 @@
 
     python -m benchmarks.scale [--shards 100000] [--ranks 10000] [--savers 512] [--json FILE]
 
-The manifest and the index are synthetic (one full block a shard) and the only files of the first table. For a sample of
-ranks it measures opening, memory, a block of the order, a round of a rank's lanes, and the origin of a row in a late
-epoch.
+The manifest and the index are synthetic (one full block a shard) and the only files of the first
+table. For a sample of ranks it measures opening, memory, a block of the order, a round of a rank's
+lanes, and the origin of a row in a late epoch.
 
-The second table runs the code of starts and saves on synthetic metadata, each part in a process of its own:
+The second table runs the code of starts and saves on synthetic metadata, each part in a process of
+its own:
 
-- `start`: a rank opens a set of all shards, which are sparse files; one rank of each machine also lists them and
-  compares their sizes with the manifest;
+- `start`: a rank opens a set of all shards, which are sparse files; one rank of each machine also
+  lists them and compares their sizes with the manifest;
 - `checkpoint`: the index of a 7B model's ZeRO parts of all ranks is written, read and pruned.
 
 Seconds are CPU seconds: what a file system in a network adds is not in them.

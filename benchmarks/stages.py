@@ -2,14 +2,14 @@
 
     python -m benchmarks.stages [--input FILES] [--crawl FILES] [--terabytes 10] [--json FILE]
 
-The stages run one after another in one process, one unit at a time, so the CPU time of a stage is that of one core. The
-pages of their reports are not drawn.
-Texts are the given files, filtered, or the help topics, docstrings and modules of Python, which the filters would
-reject. The first row counts the bytes of the files as they are stored, such as gzip members of a WARC; the others count
+The stages run one after another in one process, one unit at a time, so the CPU time of a stage is
+that of one core. The pages of their reports are not drawn. Texts are the given files, filtered, or
+the help topics, docstrings and modules of Python, which the filters would reject. The first row
+counts the bytes of the files as they are stored, such as gzip members of a WARC; the others count
 text. The last column is arithmetic: hours for that many terabytes, divided among the cores.
 
-The chains read WARCs, the given crawl or generated pages, with each extractor. Their figure is MB of files, as they are
-stored, per CPU second, the start of every stage included.
+The chains read WARCs, the given crawl or generated pages, with each extractor. Their figure is MB
+of files, as they are stored, per CPU second, the start of every stage included.
 """
 
 import json

@@ -2,14 +2,16 @@
 
     python -m benchmarks.trainer [--steps 44] [--repeats 5] [--json FILE]
 
-One rank, stage 1, fp32, an encoder of 4 million parameters, four micro-batches a step: the cost of stream, engine,
-records and logs. All three train our model with the same fused AdamW, learning rate and clipping. The other two have
-their batches in memory; the Hugging Face Trainer logs each step as ours does, the bare loop nothing. They take turns in
-one process on one thread. CPU time of all threads between the ends of steps decides: the medians of the rounds are
-compared, with the range of their ratios. Wall times are those of the fastest rounds, because other work on the machine
-can only slow a run down. Page faults are those of memory that the C library gave back to the system and takes again in
-the next step; which side has more depends on what its process freed before. Our start makes it keep the memory, for all
-three here; with `GLIBC_TUNABLES=glibc.malloc.check=0` in the environment it does not.
+One rank, stage 1, fp32, an encoder of 4 million parameters, four micro-batches a step: the cost of
+stream, engine, records and logs. All three train our model with the same fused AdamW, learning rate
+and clipping. The other two have their batches in memory; the Hugging Face Trainer logs each step as
+ours does, the bare loop nothing. They take turns in one process on one thread. CPU time of all
+threads between the ends of steps decides: the medians of the rounds are compared, with the range of
+their ratios. Wall times are those of the fastest rounds, because other work on the machine can only
+slow a run down. Page faults are those of memory that the C library gave back to the system and
+takes again in the next step; which side has more depends on what its process freed before. Our
+start makes it keep the memory, for all three here; with `GLIBC_TUNABLES=glibc.malloc.check=0` in
+the environment it does not.
 """
 
 import contextlib
@@ -46,7 +48,8 @@ BARE_TARGET = 1.03
 FAULTS = 100
 """Largest number of page faults in a step."""
 RENDEZVOUS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-"""Variables that our start sets; with them the Hugging Face Trainer would wrap the model in torch's DDP."""
+"""Variables that our start sets; with them the Hugging Face Trainer would wrap the model in torch's
+DDP."""
 SKIPPED = 4
 """First steps of each run, which allocate."""
 Times = tuple[float, float, float]

@@ -2,11 +2,12 @@
 
     python -m benchmarks.wikitext [--pages 2000] [--texts FILE] [--json FILE]
 
-The pages are made: paragraphs of plain prose (of FILE, by default of Python's documentation) get links, marks, lists,
-references, tables, infoboxes, files and comments, in which no word of the prose goes. In the second set numbers and
-words also stand in inline templates. What a page shows is known word by word. It compares the reader `mediawiki` with
-what the two libraries give by themselves, and with wikitextparser that shows templates by our table. The latter needs
-`pip install wikitextparser`.
+The pages are made: paragraphs of plain prose (of FILE, by default of Python's documentation) get
+links, marks, lists, references, tables, infoboxes, files and comments, in which no word of the
+prose goes. In the second set numbers and words also stand in inline templates. What a page shows is
+known word by word. It compares the reader `mediawiki` with what the two libraries give by
+themselves, and with wikitextparser that shows templates by our table. The latter needs `pip install
+wikitextparser`.
 """
 
 import random

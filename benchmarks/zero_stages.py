@@ -2,10 +2,11 @@
 
     python -m benchmarks.zero_stages [--steps 30] [--shards MANIFEST --config FILE] [--json FILE]
 
-Two ranks train the same encoder from the same seed at stages 0, 1, 2 and 3 in fp32 with dropout, each stage in fresh
-processes, so that resident memory is its own. Losses may differ from stage 0 by at most 1e-4. Counted bytes are those
-of weights, gradients and optimizer state; they are compared with the published formulas (arXiv 1910.02054).
-Without `--shards` the data are random walks over a small vocabulary, written to a temporary folder.
+Two ranks train the same encoder from the same seed at stages 0, 1, 2 and 3 in fp32 with dropout,
+each stage in fresh processes, so that resident memory is its own. Losses may differ from stage 0 by
+at most 1e-4. Counted bytes are those of weights, gradients and optimizer state; they are compared
+with the published formulas (arXiv 1910.02054). Without `--shards` the data are random walks over a
+small vocabulary, written to a temporary folder.
 """
 
 import json
@@ -40,7 +41,8 @@ LENGTH = 64
 LARGEST_DIFFERENCE = 1e-4
 MEMORY_OVER_FORMULA = 1.15
 PERSISTENT = 1_000
-"""Parameters up to this many elements stay complete on each rank at stage 3 (the trainer's default is larger)."""
+"""Parameters up to this many elements stay complete on each rank at stage 3 (the trainer's default
+is larger)."""
 
 
 def write_shards(folder: Path, rows: int = 2048, vocabulary: int = VOCABULARY) -> Path:

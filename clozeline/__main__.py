@@ -3,7 +3,8 @@
 import sys
 
 if __name__ == "__main__" and not sys.flags.safe_path:
-    # `python -m` puts the current folder first in the path of modules: no file of the user takes the place of another
+    # `python -m` puts the current folder first in the path of modules: no file of the user takes
+    # the place of another
     del sys.path[0]
 
 import difflib

@@ -1,8 +1,8 @@
 """Columns of shard sets and tensors of batches: what their values are for, what has an entry, and what padding is.
 
-An objective or a task declares a column as a `Feature`, whose `Role` a manifest stores. The tensors of a batch that
-follow from a role are `BatchField`s. Heads and families declare the fields that they read by the same objects, so that
-batches, padding, checks and views agree on them.
+An objective or a task declares a column as a `Feature`, whose `Role` a manifest stores. The tensors
+of a batch that follow from a role are `BatchField`s. Heads and families declare the fields that
+they read by the same objects, so that batches, padding, checks and views agree on them.
 """
 
 import math
@@ -26,8 +26,8 @@ Per: TypeAlias = Literal["token", "choice", "row", "text", "segment", "label", "
 class BatchField:
     """A tensor of a batch.
 
-    `per` says what has an entry. B counts the rows of `input_ids`, which are those of the set, but with multiple choice
-    those of all choices:
+    `per` says what has an entry. B counts the rows of `input_ids`, which are those of the set, but
+    with multiple choice those of all choices:
         token    a token of the padded rows [B, T]
         choice   a row of `input_ids` [B]
         row      a row of the set [rows], or [rows, n]
@@ -44,15 +44,17 @@ class BatchField:
     filler: float = 0
     """entry of padding, and of a row or label without a value, which losses ignore"""
     below: int | FieldBound = ""
-    """every value is below this number, or the number of these; `tokens`: a flat index into the padded rows,
-    `length`: an index into the row"""
+    """every value is below this number, or the number of these; `tokens`: a flat index into the
+    padded rows, `length`: an index into the row"""
     of: str = ""
     """the column of positions or starts that it has an entry for"""
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Purpose of a list column. Batches, checks and views follow it; what a model reads is declared here alone.
+    """Purpose of a list column.
+
+    Batches, checks and views follow it; what a model reads is declared here alone.
 
     `use` is one of:
         ids       token ids with special tokens
@@ -81,7 +83,8 @@ class Role:
             uses = ", ".join(get_args(Use))
             bounds = ", ".join(get_args(Bound)[1:])
             raise ValueError(
-                f"expected a use of {uses}, places with `of`, below a number or {bounds}, got {self!r}"
+                f"expected a use of {uses}, places with `of`, below a number or {bounds}, got "
+                f"{self!r}"
             )
 
     def __str__(self) -> str:
@@ -131,8 +134,8 @@ STARTS: Final = Role("start", "input_ids")
 class Feature:
     """A list column that an objective, a task or a grouping declares and a manifest records.
 
-    `dtype` "ids" means uint16 for vocabularies up to 65,536 entries, else uint32; weights are float32, all other values
-    unsigned integers. A scalar is stored as a list of one value.
+    `dtype` "ids" means uint16 for vocabularies up to 65,536 entries, else uint32; weights are
+    float32, all other values unsigned integers. A scalar is stored as a list of one value.
 
     Raises:
         ConfigurationError: Clozeline gives the name another meaning.
@@ -241,7 +244,8 @@ COLUMNS: Final[Mapping[str, tuple[Role, ...]]] = {
     "choice": (Role("row", head="multiple_choice"),),
     "choice_starts": (Role("start", "input_ids", head="multiple_choice"),),
 }
-"""Columns of examples that make tensors together with others, with the uses and `of` that they may have."""
+"""Columns of examples that make tensors together with others, with the uses and `of` that they may
+have."""
 _SAMPLE_IDS: Final = "ids"
 """Column of the text of a sample, which is `input_ids` of an example."""
 
@@ -263,7 +267,10 @@ def refuse_reserved(name: str, role: Role) -> None:
     if (known := COLUMNS.get(name)) is not None:
         of = {_SAMPLE_IDS: INPUT_IDS.name}.get(role.of, role.of)
         if (role.use, of) not in [(each.use, each.of) for each in known]:
-            expected = f"expected the role {' or '.join(map(str, known))} of Clozeline's column of this name"
+            expected = (
+                f"expected the role {' or '.join(map(str, known))} of Clozeline's column of this "
+                "name"
+            )
             raise ConfigurationError(f"column {name}: {expected}, got {role}; {remedy}")
     elif name in FIELDS:
         raise ConfigurationError(

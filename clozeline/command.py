@@ -32,16 +32,16 @@ Detail: TypeAlias = Literal["quiet", "usual", "verbose"]
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are configuration errors: one message, exit code 64.
 
-    What takes a value is a key, `output=DIR`, and what takes none is a switch, `--strict`. `--output DIR` is accepted
-    for a key, an option or a setting, and `strict=true` for a switch.
+    What takes a value is a key, `output=DIR`, and what takes none is a switch, `--strict`.
+    `--output DIR` is accepted for a key, an option or a setting, and `strict=true` for a switch.
     """
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"formatter_class": KeysHelp, "allow_abbrev": False, **settings})
 
-    def parse_known_args(
+    def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: object = None
-    ) -> tuple[object, list[str]]:  # type: ignore[override]
+    ) -> tuple[object, list[str]]:
         """Refuse a word that is not UTF-8, such as the path of a file whose name is in another encoding."""
         words = list(sys.argv[1:] if args is None else args)
         for word in words:
@@ -161,7 +161,8 @@ def add_detail_options(parser: argparse.ArgumentParser, quiet: str, verbose: str
 def wrap_log(text: str) -> str:
     """Return a message in lines of at most 80 columns, aligned below the first word after its label.
 
-    A word is never broken, and neither is a command on a line of its own or `report: PATH`: they can be copied.
+    A word is never broken, and neither is a command on a line of its own or `report: PATH`: they
+    can be copied.
     """
     lines = []
     for line in text.split("\n"):
@@ -223,7 +224,8 @@ class Stopped(KeyboardInterrupt):
 def stopping_at_signals() -> Iterator[None]:
     """Raise `Stopped` in the main thread at the first signal of `STOPS`; what the block started is ended.
 
-    Later ones are the same request: a lost connection sends SIGHUP twice, and a warning precedes SIGTERM.
+    Later ones are the same request: a lost connection sends SIGHUP twice, and a warning precedes
+    SIGTERM.
     """
     known = False
 
@@ -247,7 +249,8 @@ _KEPT: Final = "interrupted: finished units are kept, run the same command again
 class _ShownOutput:
     """Standard output on a terminal: texts of documents, files and labels reach it without control characters.
 
-    `rich`, whose styles are control characters, finds the terminal itself by `rich_proxied_file`; see `Terminal`.
+    `rich`, whose styles are control characters, finds the terminal itself by `rich_proxied_file`;
+    see `Terminal`.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -265,7 +268,8 @@ def run_command(
 ) -> int:
     """Run a command, and print errors of the user as one message with an exit code, without a traceback.
 
-    A command that `prints` its result ends where it cannot print; the work of any other one goes on without messages.
+    A command that `prints` its result ends where it cannot print; the work of any other one goes on
+    without messages.
     """
     guard_streams(result=prints)
     try:
@@ -286,7 +290,8 @@ def run_command(
     except Exception:
         sys.stderr.write(message_text(traceback.format_exc()))
         sys.stderr.write(
-            "this is a mistake in Clozeline, not in your configuration: please report the lines above\n"
+            "this is a mistake in Clozeline, not in your configuration: please report the lines "
+            "above\n"
         )
         return 1
     finally:

@@ -1,8 +1,11 @@
-"""Errors that a user can correct. Each message states what was expected, what was found, where, and what to do.
+"""Errors that a user can correct.
 
-The exit codes are one table for all commands: 0 done, 64 configuration, 65 accounting, integrity, a batch or weights,
-69 some units failed and the others were published, 70 watchdog, 71 another rank was lost, 74 input or output, 75 stop
-by a signal with the state saved (the same command resumes), 76 diverged, 77 out of memory.
+Each message states what was expected, what was found, where, and what to do.
+
+The exit codes are one table for all commands: 0 done, 64 configuration, 65 accounting, integrity, a
+batch or weights, 69 some units failed and the others were published, 70 watchdog, 71 another rank
+was lost, 74 input or output, 75 stop by a signal with the state saved (the same command resumes),
+76 diverged, 77 out of memory.
 """
 
 from __future__ import annotations
@@ -34,7 +37,8 @@ _LONG_VALUE: Final = re.compile(
 
 
 _CONTROLS: Final = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that move the cursor, change the order of letters, or are no text; not line ends, tabs and joiners."""
+"""Characters that move the cursor, change the order of letters, or are no text; not line ends, tabs
+and joiners."""
 
 
 def show_controls(text: str) -> str:
@@ -45,8 +49,8 @@ def show_controls(text: str) -> str:
 def message_text(text: str) -> str:
     """Return a text as every message shows it: without secrets and control characters, and with long values cut.
 
-    A word, a quoted text, a list or a mapping has at most 200 characters, a line 1,000, all of it 20,000. So no message
-    prints a document.
+    A word, a quoted text, a list or a mapping has at most 200 characters, a line 1,000, all of it
+    20,000. So no message prints a document.
     """
     text = _cut(redact_known_secrets(text), _MESSAGE)
     text = _LONG_VALUE.sub(lambda match: _cut(match[0], _VALUE), text)
@@ -157,7 +161,8 @@ def reading_run(path: Path, key: str = "") -> Iterator[None]:
     except ConfigurationError as error:
         named = "" if str(path) in str(error) else f"{path}: "
         raise ConfigurationError(
-            f"{key}{named}{error}\nthe start of a run writes this file: copy it back, or start the run again with the "
+            f"{key}{named}{error}\nthe start of a run writes this file: copy it back, or start "
+            "the run again with the "
             "configuration that it was started with"
         ) from error
 

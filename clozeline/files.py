@@ -18,7 +18,8 @@ from clozeline.errors import StorageError
 from clozeline.repair import cannot_write
 
 _LEASE_S: Final = 3600
-# The start of the machine is known to a second, by a clock that may be slowed down or set between two readings.
+# The start of the machine is known to a second, by a clock that may be slowed down or set between
+# two readings.
 _SAME_START_S: Final = 2.0
 _NO_LOCKS: Final = (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK)
 _HOST: Final = xxhash.xxh32_hexdigest(platform.node().encode())
@@ -37,8 +38,9 @@ def file_hash(path: Path) -> str:
 def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """Write a file atomically: yield a temporary path in the same folder, then rename it.
 
-    `durable` forces content and name to the disk. That takes some 6 ms a file instead of 0.3, so it is left out for
-    what may be lost with the machine: entries of a cache, and the status of a run that is still going.
+    `durable` forces content and name to the disk. That takes some 6 ms a file instead of 0.3, so it
+    is left out for what may be lost with the machine: entries of a cache, and the status of a run
+    that is still going.
     """
     temporary = path.with_name(f"{path.name}.{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
@@ -83,7 +85,8 @@ def writing(folder: Path) -> Iterator[None]:
 def open_unlinked(path: Path, mode: str) -> IO[Any]:
     """Open a file at a name that others know, for writing; OSError where a symbolic link has that name.
 
-    What others link there, in a folder that they may write to, would be cut or continued in our name.
+    What others link there, in a folder that they may write to, would be cut or continued in our
+    name.
     """
     return open(path, mode, opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666))
 

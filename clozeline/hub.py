@@ -1,7 +1,8 @@
 """Fetch a published model or tokenizer by its name on a hub of Hugging Face: `hf://org/name` or `hf://org/name@revision`.
 
-`huggingface_hub` reads HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE and HF_HOME. A file is downloaded once; its folder in the
-cache is named by the commit, so that the configuration of a run or a pipeline records the commit with the path.
+`huggingface_hub` reads HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE and HF_HOME. A file is downloaded
+once; its folder in the cache is named by the commit, so that the configuration of a run or a
+pipeline records the commit with the path.
 """
 
 import re
@@ -43,26 +44,31 @@ TOKENIZER_FILES: Final = (
     *("normalizer.json", "entity_vocab.json"),
     *("chat_template.jinja", "additional_chat_templates/*.jinja", "generation_config.json"),
 )
-"""Patterns of the small files of a published model: configurations, and what a tokenizer is made of."""
+"""Patterns of the small files of a published model: configurations, and what a tokenizer is made
+of."""
 _WEIGHTS: Final = (
     ("model.safetensors",),
     ("model.safetensors.index.json", "model-*-of-*.safetensors"),
     ("adapter_config.json", "adapter_model.safetensors"),
 )
-"""Patterns of one file, of parts, and of an adapter of peft; the first that a repository has are taken."""
+"""Patterns of one file, of parts, and of an adapter of peft; the first that a repository has are
+taken."""
 
 
 def fetch_folder(source: Path | str, *, weights: bool = True) -> Path:
     """Return the local folder of a published model, downloaded unless it is in the cache; other paths as given.
 
-    Only the configuration, the files of the tokenizer and safetensors are downloaded, never a pickled file.
+    Only the configuration, the files of the tokenizer and safetensors are downloaded, never a
+    pickled file.
 
     Args:
-        source: `hf://org/name`, with `@` and a branch, tag or commit for another revision than the newest; or a path.
+        source: `hf://org/name`, with `@` and a branch, tag or commit for another revision than the
+            newest; or a path.
         weights: whether the weights are needed.
 
     Raises:
-        ConfigurationError: the name is malformed, there is no such repository or revision, or it has no safetensors.
+        ConfigurationError: the name is malformed, there is no such repository or revision, or it
+            has no safetensors.
         StorageError: the hub cannot be reached, and the cache does not hold the files.
     """
     text = str(source)
@@ -70,7 +76,8 @@ def fetch_folder(source: Path | str, *, weights: bool = True) -> Path:
         return Path(source)
     if (match := _REFERENCE.fullmatch(text)) is None:
         raise ConfigurationError(
-            f"{text}: expected hf://org/name, or hf://org/name@revision with a branch, a tag or a commit, such as "
+            f"{text}: expected hf://org/name, or hf://org/name@revision with a branch, a tag or a "
+            "commit, such as "
             "hf://openai-community/gpt2@main"
         )
     name = match[1]
@@ -95,14 +102,16 @@ def fetch_folder(source: Path | str, *, weights: bool = True) -> Path:
         )
     except RevisionNotFoundError as error:
         raise ConfigurationError(
-            f"{text}: {name} has no revision {revision}: expected a branch, a tag or a commit of 40 digits"
+            f"{text}: {name} has no revision {revision}: expected a branch, a tag or a commit of "
+            "40 digits"
         ) from error
     except (
         RepositoryNotFoundError,
         HFValidationError,
     ) as error:  # also a model with terms that are not accepted
         raise ConfigurationError(
-            f"{text}: {at} has no model {name} for you to read: correct the name, or accept its terms on its page, and "
+            f"{text}: {at} has no model {name} for you to read: correct the name, or accept its "
+            "terms on its page, and "
             f"set HF_TOKEN to a token of that account ({type(error).__name__})"
         ) from error
     except ConfigurationError:
@@ -110,8 +119,10 @@ def fetch_folder(source: Path | str, *, weights: bool = True) -> Path:
     except Exception as error:  # errors of the network have no common class
         reason = (str(error).strip() or "no reason given").splitlines()[0]
         raise StorageError(
-            f"{text}: tried {at}, which cannot be read ({type(error).__name__}: {reason}), then the cache "
-            f"{hub.constants.HF_HUB_CACHE}, which lacks files; without network, copy the model's folder from "
+            f"{text}: tried {at}, which cannot be read ({type(error).__name__}: {reason}), then "
+            "the cache "
+            f"{hub.constants.HF_HUB_CACHE}, which lacks files; without network, copy the model's "
+            "folder from "
             "elsewhere, and give its path instead of the name"
         ) from error
 
@@ -154,8 +165,10 @@ def _choose_files(reference: str, names: list[str], *, weights: bool) -> list[st
     )
     if found is None:
         raise ConfigurationError(
-            f"{reference}: expected model.safetensors, or model.safetensors.index.json with its parts, got "
-            f"{', '.join(top[:6]) or 'nothing'}: other formats, pickled ones above all, are never downloaded; name a "
+            f"{reference}: expected model.safetensors, or model.safetensors.index.json with its "
+            "parts, got "
+            f"{', '.join(top[:6]) or 'nothing'}: other formats, pickled ones above all, are never "
+            "downloaded; name a "
             "revision that has safetensors, or give a local folder"
         )
     return [*chosen, *found]

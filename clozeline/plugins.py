@@ -5,10 +5,10 @@
     [project.entry-points."clozeline.objectives"]
     falling_rate = "mylab.objectives:FallingRate"
 
-An entry point gives a plain name. A module is imported only where the user's own words ask for it: a key that names an
-algorithm, in a file given to a command or on its command line, the variable `CLOZELINE_IMPORT`, or an installed entry
-point. What somebody else's run, set or model names is refused until one of these names it, too. The variable carries
-the names to workers.
+An entry point gives a plain name. A module is imported only where the user's own words ask for it:
+a key that names an algorithm, in a file given to a command or on its command line, the variable
+`CLOZELINE_IMPORT`, or an installed entry point. What somebody else's run, set or model names is
+refused until one of these names it, too. The variable carries the names to workers.
 """
 
 import hashlib
@@ -75,12 +75,14 @@ def import_class(name: str, *, is_allowed: bool = False) -> type:
     """Return the class of `module:Class`, whose import the user's words allow, or the caller.
 
     Raises:
-        ConfigurationError: nobody but the configuration of a foreign folder names it, it is not there, or is no class.
+        ConfigurationError: nobody but the configuration of a foreign folder names it, it is not
+            there, or is no class.
     """
     module, _, attribute = name.partition(":")
     if not is_allowed and module not in sys.modules and {name, module}.isdisjoint(_allowed()):
         raise ConfigurationError(
-            f"{name}: only a file that you did not write names this class, so it was not imported; where you trust its "
+            f"{name}: only a file that you did not write names this class, so it was not "
+            "imported; where you trust its "
             f"code, put {VARIABLE}={','.join(sorted({*_allowed(), name}))} before the command"
         )
     try:
@@ -100,7 +102,8 @@ def import_class(name: str, *, is_allowed: bool = False) -> type:
 def find_in_current_folder() -> None:
     """Look for modules also in the current folder, if any name may be imported: behind all installed ones.
 
-    A process calls it before it unpickles objects of such modules. A file `json.py` among the data shadows nothing.
+    A process calls it before it unpickles objects of such modules. A file `json.py` among the data
+    shadows nothing.
     """
     here = os.getcwd()  # noqa: PTH109 (a string, as the others are)
     if _allowed() and here not in sys.path:
@@ -126,8 +129,8 @@ def _import(module: str) -> ModuleType:
 def digests(kinds: Iterable[type]) -> dict[str, str]:
     """Return the SHA-256 of the source of each class of one's own, by its name; classes of Clozeline have versions.
 
-    The source is that of the module that defines the class, and of the modules of the same package whose classes it
-    inherits from.
+    The source is that of the module that defines the class, and of the modules of the same package
+    whose classes it inherits from.
     """
     found = {name_of(kind): kind for kind in kinds if _is_outside(kind.__module__)}
     return {name: _source_digest(kind) for name, kind in sorted(found.items())}

@@ -1,11 +1,12 @@
 """Streams and signals of a command's process, and every process that it starts.
 
-Messages that cannot be written are lost, and the work goes on: the terminal may be closed, the disk of a log full, the
-reader of a pipe gone, or no descriptor open. Only a command whose result is what it prints ends then.
+Messages that cannot be written are lost, and the work goes on: the terminal may be closed, the disk
+of a log full, the reader of a pipe gone, or no descriptor open. Only a command whose result is what
+it prints ends then.
 
-A child process imports no module from the folder in which the user works: Python would look there first after `-c` and
-`-m`, so that a file `json.py` among somebody's data would run. Every child is started here, with limits of its memory
-and time.
+A child process imports no module from the folder in which the user works: Python would look there
+first after `-c` and `-m`, so that a file `json.py` among somebody's data would run. Every child is
+started here, with limits of its memory and time.
 """
 
 from __future__ import annotations
@@ -28,17 +29,19 @@ from clozeline.errors import StorageError
 from clozeline.memory import find_memory
 
 WARNINGS: Final = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU)
-"""Warnings before a time limit: Slurm sends what `--signal` names, often SIGUSR1, and Grid Engine SIGUSR1, SIGUSR2 or
-SIGXCPU. The default action of each ends the process at once."""
+"""Warnings before a time limit: Slurm sends what `--signal` names, often SIGUSR1, and Grid Engine
+SIGUSR1, SIGUSR2 or SIGXCPU. The default action of each ends the process at once."""
 STOPS: Final = (signal.SIGTERM, signal.SIGHUP, *WARNINGS)
 """Requests to stop: SIGHUP comes when a terminal is closed or a connection is lost."""
 READER_GONE: Final = 141
-"""Exit code of a command whose reader, such as `head`, left before the end: a shell's code for a death by SIGPIPE."""
+"""Exit code of a command whose reader, such as `head`, left before the end: a shell's code for a
+death by SIGPIPE."""
 
 PROGRAMS: Final = Path(sys.executable).parent
 """Folder with the programs that are installed next to this Python."""
 SAFE_PATH: Final = "PYTHONSAFEPATH"
-"""Variable by which Python leaves the current folder, and that of its script, out of the path of modules."""
+"""Variable by which Python leaves the current folder, and that of its script, out of the path of
+modules."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,8 @@ class _Stream:
 
 def guard_streams(*, result: bool = False) -> None:
     """Let this process lose messages that cannot be written; a `result` on standard output must be written."""
-    # a descriptor that the caller closed: the next file that is opened would receive what libraries and children print
+    # a descriptor that the caller closed: the next file that is opened would receive what libraries
+    # and children print
     while (free := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(free, True)
     os.close(free)
@@ -115,7 +119,8 @@ def catch(
 ) -> dict[int, Any]:
     """Handle signals in this process; return the handlers of before.
 
-    SIGHUP and SIGINT stay ignored where they are: by `nohup`, and by a script for what it starts with `&`.
+    SIGHUP and SIGINT stay ignored where they are: by `nohup`, and by a script for what it starts
+    with `&`.
     """
     may_be_ignored = (signal.SIGHUP, signal.SIGINT)
     caught = [
@@ -140,7 +145,8 @@ def start_child(
 
     Args:
         command: the program and its words, for this Python those of `python_command`.
-        limits: what it may use; None: no less than this process, as for a training or a command of the cluster.
+        limits: what it may use; None: no less than this process, as for a training or a command of
+            the cluster.
         env: its environment; None: that of this process.
         settings: of `subprocess.Popen`.
     """

@@ -1,6 +1,7 @@
 """Verify files of finished units against the records of those units when they are read.
 
-The complete file is mapped and hashed once, right before it is parsed, so its bytes come from the disk a single time.
+The complete file is mapped and hashed once, right before it is parsed, so its bytes come from the
+disk a single time.
 """
 
 from dataclasses import dataclass
@@ -49,7 +50,8 @@ class RecordedFile:
         else:
             return content
         raise IntegrityError(
-            f"{self.path}: expected {expected}, got {got}: these are not the bytes that '{self.stage}' wrote; "
+            f"{self.path}: expected {expected}, got {got}: these are not the bytes that "
+            f"'{self.stage}' wrote; "
             f"{repair_of(self.path)}"
         )
 

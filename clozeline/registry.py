@@ -1,9 +1,10 @@
 """Registries: folders whose modules each define one algorithm, found by file name.
 
-`pipeline/corrupt/objectives/masked_lm.py` holds `class MaskedLM` and is chosen by `name: masked_lm`. Adding a file
-adds the algorithm. Its parameters are the nested pydantic dataclass `Options`. Algorithms of other packages have the
-names of `clozeline.plugins`. The registries themselves are declared in `registries.py` of the pipeline, model and
-trainer, each with the interface of its algorithms.
+`pipeline/corrupt/objectives/masked_lm.py` holds `class MaskedLM` and is chosen by `name:
+masked_lm`. Adding a file adds the algorithm. Its parameters are the nested pydantic dataclass
+`Options`. Algorithms of other packages have the names of `clozeline.plugins`. The registries
+themselves are declared in `registries.py` of the pipeline, model and trainer, each with the
+interface of its algorithms.
 """
 
 from __future__ import annotations
@@ -88,16 +89,18 @@ class Default(Generic[D_co]):
 class Registry(NamesAlgorithm, Generic[T_co]):
     """The algorithms in the folder of a package, in entry points, and in modules that the user names.
 
-    As the annotation of a field it says what the field names: `Annotated[Component["Filter"], FILTERS]`.
+    As the annotation of a field it says what the field names: `Annotated[Component["Filter"],
+    FILTERS]`.
     """
 
     package: str
     """package with a module for each algorithm"""
     interface: str
-    """class in the package that every algorithm inherits from; `_module.Class` if a module of the package has it"""
+    """class in the package that every algorithm inherits from; `_module.Class` if a module of the
+    package has it"""
     named_by: str = ""
-    """class attribute that names an algorithm, of which a file may hold several; by default each has a file of its
-    name"""
+    """class attribute that names an algorithm, of which a file may hold several; by default each
+    has a file of its name"""
     entry_points: str = ""
     """group of entry points, by default named like the folder: `clozeline.objectives`"""
 
@@ -135,7 +138,8 @@ class Registry(NamesAlgorithm, Generic[T_co]):
         """Return the class of an algorithm.
 
         Raises:
-            ConfigurationError: there is none, with the nearest known name; or it does not implement the interface.
+            ConfigurationError: there is none, with the nearest known name; or it does not implement
+                the interface.
         """
         if plugins.is_custom(name := self.full_name(name)):
             is_entry = name in {entry.value for entry in plugins.installed(self.group).values()}

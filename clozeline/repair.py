@@ -14,14 +14,17 @@ _IN_THE_WAY: Final = (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, er
 def repair_of(path: Path | str) -> str:
     """Return how to repair a missing or damaged file, as the end of a message.
 
-    A stage keeps its configuration and the records of its units in its folder: `--verify` compares every file with
-    them, and makes again what differs.
+    A stage keeps its configuration and the records of its units in its folder: `--verify` compares
+    every file with them, and makes again what differs.
     """
     for folder in Path(path).absolute().parents:
         if (folder / "records").is_dir():
             command = f"clozeline {folder.name} --verify"
             if not (config := folder / "config.yaml").is_file():
-                return f"run `{command}` with the same configuration, which makes it again, or copy it again"
+                return (
+                    f"run `{command}` with the same configuration, which makes it again, or copy "
+                    "it again"
+                )
             words = ("--config", str(config), f"output={folder.parent}")
             return f"run `{command} {shlex.join(words)}`, which makes it again, or copy it again"
         if (folder / "model.json").is_file():
@@ -53,7 +56,10 @@ def cannot_write(path: Path, error: OSError) -> str:
     elif error.errno == errno.ELOOP:
         remedy = "a symbolic link is where a file must be: remove it"
     elif error.errno in _IN_THE_WAY:
-        remedy = "a file is where a folder must be, or the reverse: remove it, or choose another folder with output=DIR"
+        remedy = (
+            "a file is where a folder must be, or the reverse: remove it, or choose another "
+            "folder with output=DIR"
+        )
     else:
         remedy = "run the same command again, or choose another folder with output=DIR"
     return f"cannot write {path}: {error.strerror or error}; {remedy}"

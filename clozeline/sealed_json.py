@@ -23,7 +23,8 @@ def seal(data: Mapping[str, object]) -> dict[str, Any]:
 def unseal(data: Mapping[str, Any], where: Path | str, newest: int = 1) -> dict[str, Any]:
     """Verify and remove the checksum.
 
-    ValueError if there is none or the content is not its own, NewerFormatError if a newer version wrote it.
+    ValueError if there is none or the content is not its own, NewerFormatError if a newer version
+    wrote it.
     """
     if not isinstance(data, Mapping):
         raise ValueError(f"expected an object, got {type(data).__name__}")  # noqa: TRY004 (damage, as any other)

@@ -1,7 +1,8 @@
 """Counter-based randomness: every draw is a pure function of its key, independent of order, batch and worker.
 
-For documents, `fraction` and `order_key` hash the document uid. For rows, a counter-based SplitMix64 stream per row,
-keyed by (seed, name, variant, uid), gives arrays of random bits. There is no generator state.
+For documents, `fraction` and `order_key` hash the document uid. For rows, a counter-based
+SplitMix64 stream per row, keyed by (seed, name, variant, uid), gives arrays of random bits. There
+is no generator state.
 """
 
 import hashlib

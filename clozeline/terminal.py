@@ -30,7 +30,8 @@ class Terminal(Console):
 def pad_text(text: str, columns: int, *, right: bool = False) -> str:
     """Return a text with spaces behind it, or in front of it (`right`), so that it fills columns of a terminal.
 
-    A letter of East Asia or an emoji takes two columns, a combining mark none. A wider text stays as it is.
+    A letter of East Asia or an emoji takes two columns, a combining mark none. A wider text stays
+    as it is.
     """
     spaces = " " * (columns - cell_len(text))
     return spaces + text if right else text + spaces

@@ -1,1 +1,4 @@
-"""Transformer and recurrent language models in PyTorch: layers, families and heads. Never imports the pipeline."""
+"""Transformer and recurrent language models in PyTorch: layers, families and heads.
+
+Never imports the pipeline.
+"""

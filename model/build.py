@@ -148,8 +148,9 @@ class Model(FlopCounts, nn.Module):
         """Return the loss of each head, and `ponder` if tokens take their own number of steps.
 
         Raises:
-            BatchError: a tensor that the family or a head reads is missing, a position id is beyond the table, rows are
-                padded on a side that a head does not read, or a head cannot weight the labels.
+            BatchError: a tensor that the family or a head reads is missing, a position id is beyond
+                the table, rows are padded on a side that a head does not read, or a head cannot
+                weight the labels.
         """
         if missing := self.reads.keys() - tensors.keys():
             raise BatchError(
@@ -296,8 +297,8 @@ def build_model(
         placement: of the parameters over ranks.
 
     Raises:
-        ConfigurationError: a special id outside the vocabulary, an unknown family or head, or token bytes that are
-            missing or do not match the vocabulary.
+        ConfigurationError: a special id outside the vocabulary, an unknown family or head, or token
+            bytes that are missing or do not match the vocabulary.
     """
     outside = {name: number for name, number in special_ids.items() if not 0 <= number < vocab_size}
     if outside or vocab_size < 1:
@@ -315,23 +316,29 @@ def build_model(
     if model.family.reads_characters:
         if token_bytes is None or len(token_bytes) != vocab_size:
             raise ConfigurationError(
-                f"model.family {config.family} reads tokens as characters: expected the bytes of {vocab_size} tokens, "
-                f"got {'none' if token_bytes is None else len(token_bytes)}; give those of the tokenizer"
+                f"model.family {config.family} reads tokens as characters: expected the bytes of "
+                f"{vocab_size} tokens, "
+                f"got {'none' if token_bytes is None else len(token_bytes)}; give those of the "
+                "tokenizer"
             )
         model.family.set_token_bytes(token_bytes, special_ids)
     return model
 
 
-# -- adapters: one of them is active at a time, and only it trains -----------------------------------------------------
+# -- adapters: one of them is active at a time, and only it trains
+# -----------------------------------------------------
 
 
 def add_adapter(
     model: Model, name: str, entry: AdapterComponent | Mapping[str, object] | str, *, seed: int = 0
 ) -> Adapter:
-    """Add an adapter to a model, initialized by the seed; it is not yet active. `entry` is a name, or name and options.
+    """Add an adapter to a model, initialized by the seed; it is not yet active.
+
+    `entry` is a name, or name and options.
 
     Raises:
-        ConfigurationError: the name is taken or holds a dot, or the model cannot have such an adapter.
+        ConfigurationError: the name is taken or holds a dot, or the model cannot have such an
+            adapter.
 
     Example:
         >>> from clozeline.model.configuration.model_config import ModelConfig
@@ -384,7 +391,8 @@ def fill_adapter(model: Model, name: str, weights: Mapping[str, Tensor]) -> None
     if differing := sorted(key for key in {*shapes, *theirs} if shapes.get(key) != theirs.get(key)):
         key = differing[0]
         raise WeightsError(
-            f"adapter '{name}': {key}: expected shape {shapes.get(key)}, got {theirs.get(key)} ({len(differing)} "
+            f"adapter '{name}': {key}: expected shape {shapes.get(key)}, got {theirs.get(key)} "
+            f"({len(differing)} "
             "parameters differ): these are the weights of another adapter"
         )
     with torch.no_grad():

@@ -1,4 +1,7 @@
-"""Count the FLOPs of a model. No backward pass is below the lowest trained parameter, nor for frozen matrices."""
+"""Count the FLOPs of a model.
+
+No backward pass is below the lowest trained parameter, nor for frozen matrices.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -31,14 +34,15 @@ class FlopCounts:
     ) -> float:
         """Return the FLOPs of one row's forward and backward pass, matrix products only.
 
-        Frozen matrices have no gradients, and nothing below the lowest trained parameter has a backward pass.
+        Frozen matrices have no gradients, and nothing below the lowest trained parameter has a
+        backward pass.
 
         Args:
             tokens_per_row: tokens of the row; of the encoder's row in an encoder_decoder.
             target_tokens_per_row: encoder_decoder: tokens of the decoder's row.
             labels_per_row: positions that reach the heads; None = every token of the labeled row.
-            documents: how many documents of each length, in tokens and target tokens, a row has that do not see each
-                other; None = one of the entire row.
+            documents: how many documents of each length, in tokens and target tokens, a row has
+                that do not see each other; None = one of the entire row.
         """
         body, *heads = self._forward_flops(
             tokens_per_row, target_tokens_per_row, labels_per_row, documents
@@ -93,9 +97,9 @@ def body_backward_flops(
 ) -> float:
     """Return the FLOPs of the backward pass of a family, whose forward pass takes `forward` for so many tokens.
 
-    A product of the forward pass has two in the backward pass: for its input, where gradients pass, and for its matrix,
-    where that trains. Products of two states, in attention, have both. `adapted`: parameters outside of the family
-    train in its lowest layer.
+    A product of the forward pass has two in the backward pass: for its input, where gradients pass,
+    and for its matrix, where that trains. Products of two states, in attention, have both.
+    `adapted`: parameters outside of the family train in its lowest layer.
     """
     parts = _parts_of(family, adapted=adapted)
     of_matrices = 2.0 * tokens * sum(part.entries for part in parts)

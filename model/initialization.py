@@ -23,8 +23,8 @@ _NORMS = (nn.LayerNorm, RMSNorm, NoNorm)
 class SkipInitialValues(TorchFunctionMode):
     """Make functions of `torch.nn.init` return their tensor as it is: values that would be overwritten are not drawn.
 
-    Memory that is not written is not resident: a model whose matrices are replaced by stored integers never takes the
-    memory of the dense one.
+    Memory that is not written is not resident: a model whose matrices are replaced by stored
+    integers never takes the memory of the dense one.
     """
 
     def __torch_function__(
@@ -45,9 +45,10 @@ def initialize_parameters(
 ) -> None:
     """Initialize every parameter: its values are a function of the seed, its name and its shape.
 
-    Neither the order of construction, nor other parts of the model, nor the distribution over ranks matters. Values are
-    drawn in fp32 on the host, whatever the type of the parameters. A tied weight is drawn once, under its first name.
-    A module that is a part of a model has a `prefix` of its names.
+    Neither the order of construction, nor other parts of the model, nor the distribution over ranks
+    matters. Values are drawn in fp32 on the host, whatever the type of the parameters. A tied
+    weight is drawn once, under its first name. A module that is a part of a model has a `prefix` of
+    its names.
     """
     draw = initial_distributions(model, config)
     with torch.no_grad():
@@ -61,8 +62,9 @@ def initialize_parameters(
 def initial_distributions(model: nn.Module, config: ModelConfig) -> dict[str, Draw]:
     """Return the distribution of each parameter by name: biases are 0, norm gains 1, matrices as `init` says.
 
-    A tied weight has the distribution of the module where it first occurs. A class with other parameters declares their
-    distributions in a method `initial_weights`, which receives that of matrices.
+    A tied weight has the distribution of the module where it first occurs. A class with other
+    parameters declares their distributions in a method `initial_weights`, which receives that of
+    matrices.
 
     Raises:
         NotImplementedError: a class declares no distribution for one of its parameters.
@@ -92,7 +94,8 @@ def _initial_distribution(module: nn.Module, name: str, usual: Draw) -> Draw:
         return usual if isinstance(module, _MATRICES) else constant(1.0)
     kind = type(module)
     raise NotImplementedError(
-        f"{kind.__module__}.{kind.__qualname__}: no distribution for the initial values of its parameter {name}; "
+        f"{kind.__module__}.{kind.__qualname__}: no distribution for the initial values of its "
+        f"parameter {name}; "
         "declare it in a method `initial_weights` of the class"
     )
 
@@ -100,7 +103,8 @@ def _initial_distribution(module: nn.Module, name: str, usual: Draw) -> Draw:
 def _normal_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
     """Return the deviations other than `init.std`: of embedding tables, and of projections into the residual stream."""
     deviations: dict[int, float] = {}
-    # GPT-2's projections into the residual stream; the transform of a head counts as one of them (ModernBERT)
+    # GPT-2's projections into the residual stream; the transform of a head counts as one of them
+    # (ModernBERT)
     parts = (
         {Attention: "out", FeedForward: "down", VocabularyHead: "transform"}
         if config.init.scale_residual

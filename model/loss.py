@@ -1,10 +1,11 @@
 """Loss sums and their divisors: a head returns a sum and a count, never a mean.
 
-Means of micro-batches with different numbers of labels do not average to the mean over all labels. The trainer knows
-the count over every rank and micro-batch, so the trainer divides.
+Means of micro-batches with different numbers of labels do not average to the mean over all labels.
+The trainer knows the count over every rank and micro-batch, so the trainer divides.
 
-The loss of a head is the sum of `label_weight` x -log p(label), divided by the sum of `label_count`. Without these
-tensors in a batch, every label weighs 1 and a row counts its labels. `row_weight` multiplies both.
+The loss of a head is the sum of `label_weight` x -log p(label), divided by the sum of
+`label_count`. Without these tensors in a batch, every label weighs 1 and a row counts its labels.
+`row_weight` multiplies both.
 """
 
 from collections.abc import Callable, Mapping
@@ -52,8 +53,8 @@ class Labels(NamedTuple):
 def count_labels(tensors: Mapping[str, Tensor]) -> Tensor:
     """Return the contribution of a batch to the divisor: an int64 scalar, from inputs alone.
 
-    A row contributes its `label_count` if the batch holds that tensor, otherwise the number of its labels. A row
-    without labels, or of weight 0, contributes nothing.
+    A row contributes its `label_count` if the batch holds that tensor, otherwise the number of its
+    labels. A row without labels, or of weight 0, contributes nothing.
     """
     if "label_count" not in tensors:
         return _has_loss(tensors).sum()
@@ -96,7 +97,8 @@ def weigh_rows_equally(tensors: Mapping[str, Tensor], head: str) -> dict[str, Te
     """
     if declared := sorted({"label_weight", "label_count"} & tensors.keys()):
         raise BatchError(
-            f"model.heads.{head}.normalize: row would mix two units, for the batch holds {' and '.join(declared)} per "
+            f"model.heads.{head}.normalize: row would mix two units, for the batch holds "
+            f"{' and '.join(declared)} per "
             "label: set it to label, or train on objectives without weights"
         )
     labels = _labels_of_rows(tensors)
@@ -107,12 +109,13 @@ def weigh_rows_equally(tensors: Mapping[str, Tensor], head: str) -> dict[str, Te
 def gather_labels(hidden: Tensor, tensors: Mapping[str, Tensor]) -> Labels:
     """Gather the labeled positions, so that only they reach the vocabulary projection.
 
-    A micro-batch without labels gives its first state with an ignored label: loss 0, with a gradient path through the
-    entire head.
+    A micro-batch without labels gives its first state with an ignored label: loss 0, with a
+    gradient path through the entire head.
 
     Args:
         hidden: [B, T, dim].
-        tensors: `label_index` [N] into B*T, `label_ids` [N], `row_weight` [B], and optionally `label_weight` [N].
+        tensors: `label_index` [N] into B*T, `label_ids` [N], `row_weight` [B], and optionally
+            `label_weight` [N].
     """
     index = tensors["label_index"]
     ids = tensors["label_ids"]
@@ -196,7 +199,8 @@ def cross_entropy_sum_in_chunks(
 ) -> Tensor:
     """Return `cross_entropy_sum` of the labels' scores, of which only a chunk is held in memory at a time.
 
-    The backward pass computes the scores [n, vocabulary] of each chunk again: a third more arithmetic for less memory.
+    The backward pass computes the scores [n, vocabulary] of each chunk again: a third more
+    arithmetic for less memory.
     """
 
     def loss(states: Tensor, ids: Tensor, weights: Tensor | None) -> Tensor:

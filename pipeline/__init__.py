@@ -1,4 +1,7 @@
-"""The offline data pipeline: clean, deduplicate, tokenize, group, corrupt. It never imports torch."""
+"""The offline data pipeline: clean, deduplicate, tokenize, group, corrupt.
+
+It never imports torch.
+"""
 
 import importlib
 import sys

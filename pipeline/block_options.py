@@ -11,7 +11,8 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 
 BlockRows: TypeAlias = Annotated[int, Field(ge=1, le=65536)] | Literal["auto"]
-"""Rows of a block, or `auto`: the largest of 1920, 960, ... 60 whose full block takes at most 4 MiB uncompressed."""
+"""Rows of a block, or `auto`: the largest of 1920, 960, ... 60 whose full block takes at most 4 MiB
+uncompressed."""
 
 
 @config_class
@@ -29,8 +30,9 @@ class StoreOptions:
     """Requests to a store or web server; local files need none."""
 
     retries: Annotated[int, Field(ge=0)] = 4
-    """further tries after a request that failed by a timeout, a closed or cut connection, a short answer, or the status
-    408, 429 or 5xx; a missing file and a denied access are never tried again"""
+    """further tries after a request that failed by a timeout, a closed or cut connection, a short
+    answer, or the status 408, 429 or 5xx; a missing file and a denied access are never tried
+    again"""
     timeout_s: Annotated[float, Field(gt=0, le=86400)] = 60.0
     """seconds that one request may take, from the first byte sent to the last one received"""
     fsspec: dict[str, Any] = field(default_factory=dict)

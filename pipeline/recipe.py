@@ -1,7 +1,7 @@
 """A recipe: the one YAML file that says what a pipeline run reads, does and writes.
 
-A stage runs if the recipe has its key. `input` and `output` belong to the entire recipe: a stage writes
-`output/<stage>/` and reads the nearest earlier stage that wrote what it needs.
+A stage runs if the recipe has its key. `input` and `output` belong to the entire recipe: a stage
+writes `output/<stage>/` and reads the nearest earlier stage that wrote what it needs.
 """
 
 import importlib
@@ -44,7 +44,8 @@ _CORPUS: Final = "default"
 def part_of_stage(stage: str, part: str) -> Any:
     """Return what a stage holds under its own name: `DedupConfig` for `dedup` and `Config`.
 
-    A stage whose work imports large libraries has its keys in a `config.py`, so that a recipe is checked without them.
+    A stage whose work imports large libraries has its keys in a `config.py`, so that a recipe is
+    checked without them.
     """
     light = stage_module(stage, "config")
     apart = part == "Config" and find_spec(light) is not None
@@ -101,13 +102,16 @@ class ExecutorConfig:
     """Distribution of units over processes; the output does not depend on it."""
 
     name: Annotated[str, IsName()] = "local"
-    """executor of tasks: `local`, processes of this machine; `slurm`, array jobs; `ray`, actors of a cluster"""
+    """executor of tasks: `local`, processes of this machine; `slurm`, array jobs; `ray`, actors of
+    a cluster"""
     tasks: Annotated[int, Field(ge=1)] = 1
     """tasks that a pass is dealt to, ≥ 1; task r of n runs units r, r + n, ..."""
     workers: Annotated[int, Field(ge=1)] | None = None
-    """tasks at a time, ≥ 1; default: min(tasks, CPU cores) for `local`, all that the cluster lets run for the others"""
+    """tasks at a time, ≥ 1; default: min(tasks, CPU cores) for `local`, all that the cluster lets
+    run for the others"""
     retries: Annotated[int, Field(ge=0)] = 1
-    """times that a unit is tried again after its process died, ≥ 0; a unit whose data is at fault is not tried again"""
+    """times that a unit is tried again after its process died, ≥ 0; a unit whose data is at fault
+    is not tried again"""
     options: dict[str, Any] = field(default_factory=dict)
     """options of the executor, such as the partition of Slurm"""
 
@@ -127,10 +131,12 @@ class PlanConfig:
     """Sizes of units, into which inputs are cut, and of shards."""
 
     unit_bytes: Annotated[int, Field(ge=4096)] | None = None
-    """largest input range of a unit in bytes, where the format can be split; consecutive small files share a unit up to
-    it; ≥ 4096; default: the larger one of 256 MiB and 1/8,192 of the input"""
+    """largest input range of a unit in bytes, where the format can be split; consecutive small
+    files share a unit up to it; ≥ 4096; default: the larger one of 256 MiB and 1/8,192 of the
+    input"""
     shard_bytes: Annotated[int, Field(ge=4096)] | None = None
-    """input bytes per shard; the number of shards is ceil(bytes / shard_bytes); ≥ 4096; default: as for `unit_bytes`"""
+    """input bytes per shard; the number of shards is ceil(bytes / shard_bytes); ≥ 4096; default: as
+    for `unit_bytes`"""
 
 
 @config_class
@@ -138,7 +144,8 @@ class OnError:
     """Treatment of damaged input."""
 
     truncated: Literal["fail", "accept"] = "accept"
-    """`accept` keeps what a truncated file still gives and counts the loss; `fail` fails its unit"""
+    """`accept` keeps what a truncated file still gives and counts the loss; `fail` fails its
+    unit"""
 
 
 @config_class
@@ -212,11 +219,12 @@ class Recipe:
     on_error: OnError = field(default_factory=OnError)
     heldout: HeldoutConfig = field(default_factory=HeldoutConfig)
     limit: Annotated[int, Field(ge=1)] | None = None
-    """documents of a preview: the first of each unit, about as many of each; the same decisions as in the complete run,
-    which needs another `output`"""
+    """documents of a preview: the first of each unit, about as many of each; the same decisions as
+    in the complete run, which needs another `output`"""
     keep_intermediates: bool = False
     """keep the `tmp/` folder of each stage"""
-    # A key for each stage, null where the recipe leaves the stage out; its class is in the stage's folder.
+    # A key for each stage, null where the recipe leaves the stage out; its class is in the stage's
+    # folder.
     __annotations__.update(
         {stage: Annotated[Any, _StageConfig(stage)] for stage in sorted(all_stages())}
     )
@@ -252,15 +260,19 @@ def load_recipe(path: Path, overrides: Sequence[str] = (), *, is_own: bool = Fal
 def load_default_recipe(stage: str, overrides: Sequence[str]) -> tuple[Recipe, str]:
     """Return the recipe of one stage on its defaults, with overrides, and a line that says what it is.
 
-    An output folder in which an earlier stage ran has a recipe: its keys stay, for uids and digests depend on them.
-    ConfigurationError if the stage has a key without a default that the overrides do not give.
+    An output folder in which an earlier stage ran has a recipe: its keys stay, for uids and digests
+    depend on them. ConfigurationError if the stage has a key without a default that the overrides
+    do not give.
     """
     # a list of algorithms has no defaults
     defaults: dict[str, object] = (
         {stage: {}} if is_dataclass(part_of_stage(stage, "Config")) else {}
     )
     recipe = load_keys(Recipe, {"corpus": _CORPUS, **defaults}, overrides)
-    note = f"{stage} runs on its defaults, corpus={recipe.corpus}; `clozeline {stage} --help` lists them"
+    note = (
+        f"{stage} runs on its defaults, corpus={recipe.corpus}; `clozeline {stage} --help` lists "
+        "them"
+    )
     before = all_stages()[: all_stages().index(stage)]
     stored = (
         [recipe.folder(name) / "config.yaml" for name in reversed(before)]
@@ -274,7 +286,8 @@ def load_default_recipe(stage: str, overrides: Sequence[str]) -> tuple[Recipe, s
         note = f"the recipe of {path}{'' if has_stage else f', and the defaults of {stage}'}"
     if not recipe.has(stage):
         raise ConfigurationError(
-            f"{stage}: has no defaults: name what it makes, such as {stage}=[NAME], or give --config"
+            f"{stage}: has no defaults: name what it makes, such as {stage}=[NAME], or give "
+            "--config"
         )
     return recipe, f"no --config: {note}"
 

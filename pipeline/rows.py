@@ -1,8 +1,8 @@
 """Rows of token sets, sample sets and example sets, in memory: flat values and offsets per column.
 
-A `Rows` holds n rows. Fixed columns (`uid`, `variant`, ...) are plain arrays with n entries; list columns are
-`Ragged`. The same type serves samples (grouped, uncorrupted) and examples (corrupted): `SampleBatch` and
-`ExampleBatch` are names for what is inside.
+A `Rows` holds n rows. Fixed columns (`uid`, `variant`, ...) are plain arrays with n entries; list
+columns are `Ragged`. The same type serves samples (grouped, uncorrupted) and examples (corrupted):
+`SampleBatch` and `ExampleBatch` are names for what is inside.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ FIXED_COLUMNS: Final[Mapping[str, str]] = {
     "part": "uint8",
     "language": "uint8",
 }
-"""Columns of every sample and example row; `binary16` is held as an array of shape [n, 16] of uint8."""
+"""Columns of every sample and example row; `binary16` is held as an array of shape [n, 16] of
+uint8."""
 
 # Values of a column that a notebook shows, and bytes of a document's uid.
 _SHOWN_VALUES: Final = 24

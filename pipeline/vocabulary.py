@@ -31,7 +31,10 @@ class SentinelError(ConfigurationError):
     """Rows need more sentinels than the tokenizer has."""
 
 
-ADD_SPECIALS: Final = "`tokenizer.add: true` adds what a published one lacks, `train_tokenizer.options` has `sentinels` and `modes`"
+ADD_SPECIALS: Final = (
+    "`tokenizer.add: true` adds what a published one lacks, `train_tokenizer.options` has "
+    "`sentinels` and `modes`"
+)
 """The way out where an objective needs special tokens."""
 
 
@@ -39,7 +42,8 @@ ADD_SPECIALS: Final = "`tokenizer.add: true` adds what a published one lacks, `t
 class Vocabulary:
     """Immutable properties of the ids of a tokenizer.
 
-    `folder`, and what belongs to a corpus (`token_counts`, `languages`), are not part of its identity.
+    `folder`, and what belongs to a corpus (`token_counts`, `languages`), are not part of its
+    identity.
     """
 
     size: int  # number of ids, specials included
@@ -74,7 +78,8 @@ class Vocabulary:
                 continue
             if bitmap.shape != (self.size,) or bitmap.dtype != np.bool_:
                 raise IntegrityError(
-                    f"vocabulary: {name} must be bool [{self.size}], got {bitmap.dtype} {bitmap.shape}"
+                    f"vocabulary: {name} must be bool [{self.size}], got {bitmap.dtype} "
+                    f"{bitmap.shape}"
                 )
             bitmap.setflags(write=False)
         if self.token_counts is not None and self.token_counts.shape != (self.size,):
@@ -87,18 +92,21 @@ class Vocabulary:
         if name not in self.specials:
             have = ", ".join(sorted(self.specials)) or "none"
             raise ConfigurationError(
-                f"{wanted_by} needs the special token '{name}', the tokenizer has: {have}; {ADD_SPECIALS}"
+                f"{wanted_by} needs the special token '{name}', the tokenizer has: {have}; "
+                f"{ADD_SPECIALS}"
             )
         return self.specials[name]
 
     def opens_word(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which tokens open a word by their pieces and those before them, bool [tokens], from ids in text order.
 
-        A piece with the mark of a word start (`Ġthe`, `▁the`, without `##`) opens one, and so does a piece after one
-        with the mark of a word end (`low</w>`) or after a newline. Of scripts without spaces, each piece that begins
-        with a character opens one. The caller adds the first token of a row, and the one after a special token.
+        A piece with the mark of a word start (`Ġthe`, `▁the`, without `##`) opens one, and so does
+        a piece after one with the mark of a word end (`low</w>`) or after a newline. Of scripts
+        without spaces, each piece that begins with a character opens one. The caller adds the first
+        token of a row, and the one after a special token.
 
-        Example: `the` `Ċ` `cat` `s` gives no, yes, yes, no; `low` `er</w>` `cat</w>` gives no, no, yes.
+        Example: `the` `Ċ` `cat` `s` gives no, yes, yes, no; `low` `er</w>` `cat</w>` gives no, no,
+        yes.
         """
         opens: NDArray[np.bool_] = self.word_start.take(ids)
         if self.word_end is not None and len(ids):
@@ -114,7 +122,8 @@ class Vocabulary:
         """Raise a ConfigurationError, naming what needs words, if no piece marks where words start or end."""
         if not (self.word_start | self.ends_word).any():
             raise ConfigurationError(
-                f"{wanted_by} needs words, but this tokenizer does not mark where they start: its pieces carry no "
+                f"{wanted_by} needs words, but this tokenizer does not mark where they start: its "
+                "pieces carry no "
                 "white space, prefix or suffix; take an objective over tokens, or another tokenizer"
             )
 
@@ -122,7 +131,8 @@ class Vocabulary:
     def reserved(self) -> NDArray[np.bool_]:
         """[size] bool: special ids that no text encodes to; an unknown token is content, unless its id has other roles.
 
-        Sentinels, modes, frames and separators are reserved. Rows that are edited as sequences hold none of them.
+        Sentinels, modes, frames and separators are reserved. Rows that are edited as sequences hold
+        none of them.
         """
         reserved = self.special.copy()
         unknown = self.specials.get("unk")
@@ -136,7 +146,8 @@ class Vocabulary:
     def replaceable(self) -> NDArray[np.int64]:
         """The ids that random replacement draws from, ascending: those that occur in the corpus and are not special.
 
-        Where no counts are known, all ids that are not special, without single bytes of rare characters.
+        Where no counts are known, all ids that are not special, without single bytes of rare
+        characters.
         """
         text = ~self.special
         if self.token_counts is not None and (occurring := text & (self.token_counts > 0)).any():

@@ -13,15 +13,17 @@ from tests.built_once import built_once
 from tests.distributed import RankPool
 from tests.tokenizer_child import lasting_child
 
-# Before torch is loaded: small tensors gain nothing from threads, which burn the cores that other tests wait for.
+# Before torch is loaded: small tensors gain nothing from threads, which burn the cores that other
+# tests wait for.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# `&` in a script starts a process that ignores SIGINT, and so do its children, to which tests send it.
+# `&` in a script starts a process that ignores SIGINT, and so do its children, to which tests send
+# it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# No test depends on how busy the machine is, nor on luck: `make test` draws the same examples each time, and
-# `make test-all` new ones.
+# No test depends on how busy the machine is, nor on luck: `make test` draws the same examples each
+# time, and `make test-all` new ones.
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 settings.register_profile("exploring", deadline=None, print_blob=True)
 settings.load_profile("repeatable")

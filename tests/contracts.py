@@ -3,8 +3,9 @@
     @contract(HEADS)
     def test_scores_need_hidden_states_only(name): ...
 
-Such a test runs for each algorithm of the registry, also for one whose file was just added. Every case carries a mark
-that says which algorithm it is about: `make try NAME=...` and `make fast` ask the mark.
+Such a test runs for each algorithm of the registry, also for one whose file was just added. Every
+case carries a mark that says which algorithm it is about: `make try NAME=...` and `make fast` ask
+the mark.
 """
 
 from collections.abc import Callable, Iterable

@@ -37,7 +37,10 @@ def english_pages():
             f"<p>{part}</p>" for part in text(number % (PAGES - 2), 24).split("\n\n")
         )
         menu = f'<nav><a href="/">home</a> <a href="/page{(number + 1) % PAGES}">next</a></nav>'
-        page = f"<html><head><title>Page {number}</title></head><body>{menu}<main>{paragraphs}</main></body></html>"
+        page = (
+            "<html><head><title>Page "
+            f"{number}</title></head><body>{menu}<main>{paragraphs}</main></body></html>"
+        )
         yield f"http://site.example/page{number}", page
 
 

@@ -1,7 +1,8 @@
 """Running tests on several ranks: a pool of processes that share one process group, and fresh ones that may die.
 
-Processes are forked from a server that has imported torch and DeepSpeed already, so a fresh rank costs a fraction of a
-second. `RankPool` serves tests that inject no fault; `run_ranks` starts ranks of its own for each call.
+Processes are forked from a server that has imported torch and DeepSpeed already, so a fresh rank
+costs a fraction of a second. `RankPool` serves tests that inject no fault; `run_ranks` starts ranks
+of its own for each call.
 """
 
 import contextlib
@@ -129,7 +130,8 @@ def _call(environment, logs, function, arguments):
     os.environ.update(environment)
     for descriptor, path in zip((1, 2), logs, strict=True):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), descriptor)
-    # The fork server ignores the signal, and has it blocked too if a pipeline of this process started it.
+    # The fork server ignores the signal, and has it blocked too if a pipeline of this process
+    # started it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup make test`
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -139,7 +141,8 @@ def _call(environment, logs, function, arguments):
 class RankPool:
     """Processes that share one process group and run functions together.
 
-    A function is called as `function(world, *arguments)` on every rank; results come back in rank order.
+    A function is called as `function(world, *arguments)` on every rank; results come back in rank
+    order.
     """
 
     def __init__(self, size):

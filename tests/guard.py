@@ -4,8 +4,9 @@
     python -m tests.guard FOLDER --against COMMIT   # also the losses and scores of that commit, on this machine
     python -m tests.guard FOLDER --write            # store the hashes: bytes change on purpose
 
-Files must be equal on every machine; losses depend on the processor, so that they are compared with another commit.
-Everything runs by the commands of a user, in processes of their own. It takes about 4 minutes on two idle cores.
+Files must be equal on every machine; losses depend on the processor, so that they are compared with
+another commit. Everything runs by the commands of a user, in processes of their own. It takes about
+4 minutes on two idle cores.
 """
 
 import argparse
@@ -75,11 +76,13 @@ class Guard:
         )
         if done.returncode:
             sys.exit(
-                f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+                f"{' '.join(command)} ended with "
+                f"{done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
             )
         return done.stdout
 
-    # -- the pipeline -------------------------------------------------------------------------------------------------
+    # -- the pipeline
+    # -------------------------------------------------------------------------------------------------
 
     def shards(self, output: str) -> list[str]:
         """Return the words of the pipeline: the demo's recipe over a WARC, a JSONL and a damaged file, in two tasks."""
@@ -110,7 +113,8 @@ class Guard:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
-    # -- training -----------------------------------------------------------------------------------------------------
+    # -- training
+    # -----------------------------------------------------------------------------------------------------
 
     def train(
         self, name: str, shards: str, *more: str, ranks: int = 1, steps: int = 6

@@ -13,4 +13,7 @@ def stand_in(folder, name, program):
 
 def noted(log, code=0):
     """Return a program that adds its arguments to a file, a line a call, and ends with a code."""
-    return f"import sys\nopen({str(log)!r}, 'a').write(' '.join(sys.argv[1:]) + '\\n')\nsys.exit({code})\n"
+    return (
+        f"import sys\nopen({str(log)!r}, 'a').write(' '.join(sys.argv[1:]) + "
+        f"'\\n')\nsys.exit({code})\n"
+    )

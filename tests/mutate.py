@@ -4,9 +4,9 @@
     python -m tests.mutate run --workers 2              # note for each mutant which test file kills it
     python -m tests.mutate table                        # killed of drawn, by part
 
-A mutant is a line of a file and its replacement, so that it is found again when lines move; it is gone with its line.
-Its tests are the file at its path, those that import its module, the folder of that file, and the tests of the files
-that import the module, until one fails.
+A mutant is a line of a file and its replacement, so that it is found again when lines move; it is
+gone with its line. Its tests are the file at its path, those that import its module, the folder of
+that file, and the tests of the files that import the module, until one fails.
 """
 
 import argparse
@@ -58,7 +58,8 @@ ARITHMETIC: Final = {
 SECONDS: Final = 120
 """Limit of a group of test files, and 20 more for each; a mutant that hangs is killed."""
 LIBRARIES: Final = ["numpy", "pyarrow", "pytest", "torch", "transformers"]
-"""Loaded once: the process of each group of tests is forked from one that has them, and loads the changed product."""
+"""Loaded once: the process of each group of tests is forked from one that has them, and loads the
+changed product."""
 
 
 def find_faults(source: str) -> Iterator[tuple[str, ast.expr | ast.stmt, str]]:

@@ -3,7 +3,8 @@
 from html.parser import HTMLParser
 
 HOSTILE = '$\\q$ #000001 id="a" <b>&amp;\x00\ud800 <script>alert(\'x\')</script> " onload=x'
-"""A text that breaks out wherever it is not escaped; it also looks like what the pictures are rewritten by."""
+"""A text that breaks out wherever it is not escaped; it also looks like what the pictures are
+rewritten by."""
 _VOID = {"meta", "br", "path"}
 _REFERENCES = {"href", "src", "xlink:href", "srcset", "action", "data", "poster"}
 

@@ -19,10 +19,11 @@ _CHANGES = {
 class RangeSite:
     """Serves `files` by name; `faults` are taken one a request before it behaves, the empty one is none.
 
-    A number: that status; 200: the entire file in place of the range; short, long: a byte too few or too many; flip: a
-    wrong bit; cut: the connection is closed in the middle; stall: half of it, then nothing until `released`; drip: the
-    other half a byte now and then; garbage: no HTTP; hang up: no answer; moved: a redirect. Only faults in `always` are
-    also given to requests without a range. `before` is called with the name before each answer and may change `files`.
+    A number: that status; 200: the entire file in place of the range; short, long: a byte too few
+    or too many; flip: a wrong bit; cut: the connection is closed in the middle; stall: half of it,
+    then nothing until `released`; drip: the other half a byte now and then; garbage: no HTTP; hang
+    up: no answer; moved: a redirect. Only faults in `always` are also given to requests without a
+    range. `before` is called with the name before each answer and may change `files`.
     """
 
     always = ("400", "403", "404")

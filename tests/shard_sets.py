@@ -52,7 +52,8 @@ ROLES = {
     **{name: roles[0] for name, roles in COLUMNS.items()},
     **{feature.name: feature.stored_role for feature in (*_FEATURES, CROP_LENGTH, SENTENCE_LABEL)},
 }
-"""Roles of the columns of our objectives and tasks, as they declare them; any other is kept to undo."""
+"""Roles of the columns of our objectives and tasks, as they declare them; any other is kept to
+undo."""
 
 
 def roles_of(names):

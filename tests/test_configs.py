@@ -26,7 +26,8 @@ RECIPES = [
     for path in CONFIGS
     if not {"tasks", "studies", "compression", "textbook"} & set(path.parts)
 ]
-"""All but those of tasks, which read no documents and start from another run, and of what stands for itself."""
+"""All but those of tasks, which read no documents and start from another run, and of what stands
+for itself."""
 BODY = [
     f"model.{key}"
     for key in ("family=encoder", "dim=8", "layers=1", "attention_heads=2", "ffn_dim=8")

@@ -19,7 +19,8 @@ ROWS = [
 ROWS = [row for row in ROWS if row[0] != "to add"]
 PATH = re.compile(r"`((?:pipeline|model|train|tools|tests|configs|docs)/[\w./-]+)`")
 NAMED = ("a model type: import and export of a `config.json`", "the rows of a task head")
-"""Their copies need a `model_type` that transformers knows, and a head whose name their columns have."""
+"""Their copies need a `model_type` that transformers knows, and a head whose name their columns
+have."""
 
 
 def copied_file(row):

@@ -140,7 +140,8 @@ def check_training(words):
     check_options(help_of("train"), words[words.index("train/main.py") :])
     if "--config" in words:
         path, overrides = split_config(words, "train.yaml")
-        # A model that a reader has downloaded is not here, and its configuration would come from it.
+        # A model that a reader has downloaded is not here, and its configuration would come from
+        # it.
         absent = ("model=null", DOWNLOADED)
         body = BODY if any(word.startswith("model.init_from=") for word in overrides) else []
         load_config(TrainConfig, path, [*(word for word in overrides if word not in absent), *body])

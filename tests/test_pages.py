@@ -61,10 +61,12 @@ def definitions(body, prefix):
             yield from definitions(node.body, f"{prefix}{node.name}.")
 
 
-# Measured figures -----------------------------------------------------------------------------------------------------
+# Measured figures
+# -----------------------------------------------------------------------------------------------------
 
 FEWEST = 4
-"""Cells with decimals from which a table counts as measured; versions and example values are fewer."""
+"""Cells with decimals from which a table counts as measured; versions and example values are
+fewer."""
 DATE = re.compile(r"\b20\d\d-\d\d-\d\d\b")
 COMMAND = re.compile(r"(?:`|^)(?:make|python|pytest|deepspeed|clozeline) [^`\n]+", re.MULTILINE)
 
@@ -93,7 +95,8 @@ def test_tables_of_figures_have_a_date_and_a_command(page):
         assert {part.partition("\n")[0]: lacks(part) for part in parts if lacks(part)} == {}
 
 
-# CONTRIBUTING.md and the Makefile -------------------------------------------------------------------------------------
+# CONTRIBUTING.md and the Makefile
+# -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -1,7 +1,7 @@
 """Programs that pages show, run as a reader would: docs/python.md, the notebook, and compression.
 
-The blocks of docs/python.md run one after another beside a folder `data/site`; its classes are then resumed, where
-every row is trained on once.
+The blocks of docs/python.md run one after another beside a folder `data/site`; its classes are then
+resumed, where every row is trained on once.
 """
 
 import json
@@ -52,7 +52,10 @@ def test_the_blocks_run_one_after_another(tmp_path):
 
 
 def test_sequences_become_an_exported_model_in_the_five_commands_of_their_page(tmp_path):
-    """Each is typed as it stands; only the number of steps is less. The k-mer model of the page reads their rows."""
+    """Each is typed as it stands; only the number of steps is less.
+
+    The k-mer model of the page reads their rows.
+    """
     page = (ROOT / "docs" / "sequences.md").read_text(encoding="utf-8")
     commands = re.search(r"^```sh\n(.*?)^```$", page, re.M | re.S)[1].splitlines()
     assert len(commands) == 5
@@ -71,7 +74,8 @@ def test_sequences_become_an_exported_model_in_the_five_commands_of_their_page(t
         assert program == "clozeline"
         steps = ["steps=3", "schedule.warmup=1"] if words[0] == "train" else []
         done = run_program(
-            f"import sys\nfrom clozeline.__main__ import main\nsys.argv = {[program, *words, *steps]}\n"
+            "import sys\nfrom clozeline.__main__ import main\nsys.argv = "
+            f"{[program, *words, *steps]}\n"
             "sys.exit(main())",
             tmp_path,
         )

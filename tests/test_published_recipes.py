@@ -44,7 +44,8 @@ CASES = {
     ),
     "roberta": ([], ["data.global_batch=64", "schedule.warmup=2"], [64] * 20),
 }
-"""Words of the published training, further ones of the tiny one, and the rows of each of its steps."""
+"""Words of the published training, further ones of the tiny one, and the rows of each of its
+steps."""
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """Rules of the source: small files, and names that shadow nothing; and acts forbidden to the code.
 
-Those are: unpickle, evaluate, open the network by itself. import-linter watches over the layers of packages.
+Those are: unpickle, evaluate, open the network by itself. import-linter watches over the layers of
+packages.
 """
 
 import ast
@@ -66,7 +67,8 @@ STARTS = frozenset(
 )
 """Calls that start a process, or put another program in the place of this one."""
 STARTERS = frozenset({"clozeline/process.py", "clozeline/native/build.py"})
-"""The latter is a hook of the package's build, which cannot import the package: it starts a compiler."""
+"""The latter is a hook of the package's build, which cannot import the package: it starts a
+compiler."""
 HOST = re.compile(r"https?://([\w.-]+)")
 LOCAL_HOSTS = re.compile(
     r"(127\.0\.0\.1|([\w-]+\.)?localhost|HOST|site|h|x\.org|example\.(com|org|net)|.*\.example|www\.w3\.org)"
@@ -143,7 +145,8 @@ def imports(tree, modules):
     return found & modules.keys()
 
 
-# Security -------------------------------------------------------------------------------------------------------------
+# Security
+# -------------------------------------------------------------------------------------------------------------
 
 
 def called(node):

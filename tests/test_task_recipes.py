@@ -174,7 +174,8 @@ QUESTIONS = "".join(f"DESC:manner is it {n} ?\nNUM:count caf\xe9 {n} ?\n" for n 
 FILES = {
     "instructions": _splits(
         "{}.jsonl",
-        '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "film"}]}\n',
+        '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": '
+        '"film"}]}\n',
     ),
     "ner": _splits("{}.txt", "film B-PER\none I-PER\nis O\n\nplot B-LOC\n"),
     "pos": _splits(
@@ -218,7 +219,10 @@ def make_sets(name, tmp_path, texts, encoding="utf-8"):
         (files / file).write_text(text, encoding=encoding)
     given = f"input={files}"
     if name == "swag":
-        given = f"input=[{{path: {files}/train.csv, source: train}}, {{path: {files}/dev.csv, source: dev}}]"
+        given = (
+            f"input=[{{path: {files}/train.csv, source: train}}, {{path: {files}/dev.csv, source: "
+            f"dev}}]"
+        )
     words = [given, "tokenizer.add=true", f"output={tmp_path / 'out'}"]
     words.append(f"tokenizer.path={write_vocabulary(tmp_path / 'words')}")
     assert (
@@ -301,7 +305,8 @@ def test_the_demo_with_the_head_of_each_recipe_is_exported():
     assert classes == {f"ModernBertFor{end}" for end in ends}
 
 
-# Recipe texts ---------------------------------------------------------------------------------------------------------
+# Recipe texts
+# ---------------------------------------------------------------------------------------------------------
 
 
 def sentences(count):

@@ -66,7 +66,10 @@ def test_sentences_are_read_by_their_tools(folder):
     # the sentences of a pair are equally long: no pair is decided by its length
     assert all(len(pair.good.split()) == len(pair.bad.split()) for pair in pairs)
     assert len(read_passages(TEXTBOOK / "prompts.jsonl")) == 5
-    words = f"input={TEXTBOOK / 'senses'} tokenizer.path={folder / 'data/bytes'} output={folder / 'data/senses'}"
+    words = (
+        f"input={TEXTBOOK / 'senses'} tokenizer.path={folder / 'data/bytes'} "
+        f"output={folder / 'data/senses'}"
+    )
     printed(f"clozeline tasks --config {TEXTBOOK / 'pipeline_senses.yaml'} {words}")
     sizes = {"t5_tasks/tasks/t5/train": 10, "next/tasks/next/train": 5}
     sizes |= {"senses/tasks/senses/train": 24, "senses/tasks/senses/dev": 12}

@@ -30,29 +30,37 @@ DEMO = {
     "elmo": "causal_lm",
     "ulmfit": "causal_lm",
 }
-"""Recipes that train on a set of the demo's. masked_lm-20, to evaluate on, has half the labels and more text."""
+"""Recipes that train on a set of the demo's. masked_lm-20, to evaluate on, has half the labels and
+more text."""
 OWN = {
     "albert": "{name: sentence_order_prediction, label: albert, max_length: 128}",
-    "modernbert": "{name: masked_lm, label: modernbert, max_length: 128, mask_rate: 0.3, cross_documents: false, "
+    "modernbert": "{name: masked_lm, label: modernbert, max_length: 128, mask_rate: 0.3, cross_documents: "
+    "false, "
     "separator: sep}",
     "spanbert": "{name: span_boundary, label: spanbert, max_length: 128}",
     "electra": "{name: replaced_token_detection, label: electra, max_length: 128, cross_documents: false}",
-    "deberta_v3": "{name: replaced_token_detection, label: deberta_v3, max_length: 128, grouping: full_sentences, "
+    "deberta_v3": "{name: replaced_token_detection, label: deberta_v3, max_length: 128, grouping: "
+    "full_sentences, "
     "separator: sep}",
     "roberta": "{name: masked_lm, label: roberta, max_length: 128, grouping: full_sentences}",
     "unilm": "{name: mixture, label: unilm, parts: ["
     "{name: next_sentence_prediction, label: bidirectional, weight: 2, max_length: 128}, "
-    "{name: next_sentence_prediction, label: prefix, weight: 2, attention: prefix, max_length: 128}, "
-    "{name: masked_lm, label: forward, attention: left_to_right, grouping: sentence_pair, max_length: 128}, "
-    "{name: masked_lm, label: backward, attention: right_to_left, grouping: sentence_pair, max_length: 128}]}",
+    "{name: next_sentence_prediction, label: prefix, weight: 2, attention: prefix, max_length: "
+    "128}, "
+    "{name: masked_lm, label: forward, attention: left_to_right, grouping: sentence_pair, "
+    "max_length: 128}, "
+    "{name: masked_lm, label: backward, attention: right_to_left, grouping: sentence_pair, "
+    "max_length: 128}]}",
     "xlm": "{name: masked_lm, label: xlm, max_length: 128, grouping: document, languages: true}",
     "mbart": "{name: composition, label: mbart, max_length: 128, source_head: none, "
     "language_tokens: {en: <reserved_0>}, steps: [sentence_reordering, text_infilling]}",
     "mass": "{name: mass, label: mass, max_length: 128}",
     "ul2": "{name: mixture, label: ul2, parts: ["
     "{name: span_corruption, label: R, mode: R, input_length: 128, target_length: 128}, "
-    "{name: span_corruption, label: X, mode: X, input_length: 128, noise_density: 0.5, target_length: 128}, "
-    "{name: prefix_lm, label: S, mode: S, architecture: encoder_decoder, suffix_rate: 0.25, max_length: 128}]}",
+    "{name: span_corruption, label: X, mode: X, input_length: 128, noise_density: 0.5, "
+    "target_length: 128}, "
+    "{name: prefix_lm, label: S, mode: S, architecture: encoder_decoder, suffix_rate: 0.25, "
+    "max_length: 128}]}",
     "coco_lm": "{name: corrective_lm, label: coco_lm, max_length: 128}",
     "xlnet": "{name: permuted_lm, label: xlnet, max_length: 128, frame: xlnet}",
 }
@@ -63,7 +71,8 @@ SETS = DEMO | {recipe: recipe for recipe in OWN}
 """Recipes and the sets that their small variants train on."""
 MARGIN = 0.2
 MARGINS = {"albert": 0.03, "spanbert": 0.1, "roberta": 0.1}
-"""Nats below the entropy that a recipe must reach; of those that have further to go within 300 steps, less."""
+"""Nats below the entropy that a recipe must reach; of those that have further to go within 300
+steps, less."""
 CHARACTERS = 4_000_000
 
 

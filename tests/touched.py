@@ -1,6 +1,7 @@
 """Find the tests that could know a file: its own, those that import it, those of what imports it, and its folder.
 
-`make try` without a name runs them for what the uncommitted change touches, the nearest first, for at most a minute.
+`make try` without a name runs them for what the uncommitted change touches, the nearest first, for
+at most a minute.
 """
 
 import ast
@@ -19,11 +20,13 @@ import pytest
 from tests.registries import ROOT
 
 SECONDS: Final = 50
-"""After this long no further test begins: with the last one and the import of the libraries it stays under a minute."""
+"""After this long no further test begins: with the last one and the import of the libraries it
+stays under a minute."""
 FILES: Final = 40
 """No more files are collected: what most tests import touches hundreds."""
 USERS: Final = 12
-"""Tests of so many files that import one; what most files import is known by the tests that import it."""
+"""Tests of so many files that import one; what most files import is known by the tests that import
+it."""
 RANKS: Final = {"one_rank", "two_ranks"}
 """Fixtures of tests that start training processes."""
 
@@ -174,7 +177,8 @@ def try_touched(arguments: list[str]) -> int:
     status = pytest.main([*near, *arguments], plugins=[deadline])
     if deadline.left:
         print(
-            f"{len(deadline.left)} tests of them are left out: they start ranks, or would begin after {SECONDS} s"
+            f"{len(deadline.left)} tests of them are left out: they start ranks, or would begin "
+            f"after {SECONDS} s"
         )
     if deadline.left or near != files:
         print("`make test` runs all")

@@ -1,7 +1,8 @@
 """Run the contract tests of one algorithm, and its own tests: `make try NAME=my_objective`.
 
-A contract test says by `contract` which registry it covers, and each of its cases which algorithm it is about. Without
-a name, the tests of what changed run (`tests/touched.py`). `make fast` runs every contract test once.
+A contract test says by `contract` which registry it covers, and each of its cases which algorithm
+it is about. Without a name, the tests of what changed run (`tests/touched.py`). `make fast` runs
+every contract test once.
 """
 
 import difflib
@@ -54,8 +55,10 @@ def find_algorithms(name: str) -> list[Algorithm]:
         listed = sorted({one.name for one in known})
         near = difflib.get_close_matches(stem, listed, n=3) or listed
         raise LookupError(
-            f"NAME={name}: no registry has an algorithm of this name; nearest names: {', '.join(near)}. "
-            f"Registry folders: {', '.join(str(path.relative_to(ROOT)) for path in registries().values())}"
+            f"NAME={name}: no registry has an algorithm of this name; nearest names: "
+            f"{', '.join(near)}. "
+            "Registry folders: "
+            f"{', '.join(str(path.relative_to(ROOT)) for path in registries().values())}"
         )
     return sorted(found)
 

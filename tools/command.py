@@ -144,7 +144,8 @@ def run_tool(
 def run_as_script(main: Callable[[Sequence[str]], int]) -> NoReturn:
     """Run a tool whose file was started, `python tools/shards/inspect_shard.py SET`, and exit with its code.
 
-    Python puts the folder of such a file first on its path: `evaluate.py` there would hide the library of this name.
+    Python puts the folder of such a file first on its path: `evaluate.py` there would hide the
+    library of this name.
     """
     if not sys.flags.safe_path:
         del sys.path[0]

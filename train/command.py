@@ -1,7 +1,7 @@
 """The trainer's command line: parse arguments, run, and turn errors into one message and an exit code.
 
-Everything that imports torch, which takes seconds, is imported where it is used: a mistake in the arguments is told at
-once.
+Everything that imports torch, which takes seconds, is imported where it is used: a mistake in the
+arguments is told at once.
 """
 
 import argparse
@@ -39,14 +39,15 @@ _ALGORITHMS: Final = (
     ("prune", "name", PRUNING),
 )
 _PATIENCE_S: Final = {False: 20.0, True: 1.0}
-"""Seconds that a silent rank waits after an error, by whether ranks are joined: launchers end all ranks when one ends,
-and the rank that prints the message needs time."""
+"""Seconds that a silent rank waits after an error, by whether ranks are joined: launchers end all
+ranks when one ends, and the rank that prints the message needs time."""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command and return an exit code of clozeline/errors.py.
 
-    Errors print one `error: ...` message on stderr, from one rank; `CLOZELINE_TRACEBACK=1` adds the traceback.
+    Errors print one `error: ...` message on stderr, from one rank; `CLOZELINE_TRACEBACK=1` adds the
+    traceback.
     """
     guard_streams()
     shield_children()

@@ -1,8 +1,9 @@
 """One optimizer step under DeepSpeed ZeRO: micro-batches in, summed losses and a gradient norm out.
 
-The loss of a head is one mean over the global batch: its sum divided by a count N over all ranks. ZeRO averages
-gradients over ranks and sums them over micro-batches, so each micro-batch contributes `sum x weight x world / N`: the
-result does not depend on how rows are spread over ranks and micro-batches.
+The loss of a head is one mean over the global batch: its sum divided by a count N over all ranks.
+ZeRO averages gradients over ranks and sums them over micro-batches, so each micro-batch contributes
+`sum x weight x world / N`: the result does not depend on how rows are spread over ranks and
+micro-batches.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,8 +56,8 @@ class StepResult:
 class Engine:
     """A model, its optimizer and DeepSpeed's engine around them.
 
-    Nothing else seeds torch: dropout depends on (seed, step, first lane of the rank, micro-batch), so no generator
-    state has to be saved.
+    Nothing else seeds torch: dropout depends on (seed, step, first lane of the rank, micro-batch),
+    so no generator state has to be saved.
     """
 
     def __init__(
@@ -272,8 +273,8 @@ class Engine:
 def hooks_of_run(config: TrainConfig, model: Model) -> list[Hook]:
     """Return the hooks that a configuration names, sorted by their `turn`: statistics first, pruning last.
 
-    Within a turn: the regularizer, the stages of a distillation, then `hooks` in their order. With `model.init_from`,
-    the distance from it is recorded, too.
+    Within a turn: the regularizer, the stages of a distillation, then `hooks` in their order. With
+    `model.init_from`, the distance from it is recorded, too.
     """
     hooks: list[Hook] = [] if config.regularizer is None else [config.regularizer.build()]
     if isinstance(model, Student) and model.stages is not None:

@@ -64,7 +64,8 @@ class Evaluation:
     loss: float
     """weighted sum of the heads' mean losses, in nats"""
     total: float
-    """`loss` with the weighted losses of distillation that the set can compute, and the ponder cost"""
+    """`loss` with the weighted losses of distillation that the set can compute, and the ponder
+    cost"""
     losses: dict[str, float]
     """head → mean loss over all its labels"""
     figures: dict[str, float]
@@ -228,13 +229,14 @@ def unigram_entropy(counts: Sequence[float]) -> float:
 def sample_guesses(engine: Engine, batch: Mapping[str, Tensor]) -> Guesses:
     """Return the first rows of a micro-batch with labels, as token ids; [] for a model that predicts no tokens.
 
-    One more forward pass of this rank alone: nothing under ZeRO stage 3, where a rank holds a part of the weights.
+    One more forward pass of this rank alone: nothing under ZeRO stage 3, where a rank holds a part
+    of the weights.
 
     Returns:
-        Per row `tokens` (ids of the input, at most 96), `form`, `labels`: [position, label, guess, probability of the
-        guess], at most 48, and of a decoder `continued`: its greedy continuation of the first `prompt` tokens. The form
-        says where labels belong: `masked` at their positions, `continued` after the position of the first, `target` in
-        another sequence.
+        Per row `tokens` (ids of the input, at most 96), `form`, `labels`: [position, label, guess,
+        probability of the guess], at most 48, and of a decoder `continued`: its greedy continuation
+        of the first `prompt` tokens. The form says where labels belong: `masked` at their
+        positions, `continued` after the position of the first, `target` in another sequence.
     """
     model = engine.model
     architecture = engine.model.family.architecture

@@ -80,8 +80,8 @@ class TrainingJob:
     def add_scores(self, state: TrainState, evaluations: Mapping[str, Evaluation]) -> TrainState:
         """Return the state with the held-out results of its step.
 
-        Optimizer and early stopping ignore the extra evaluation at the end of a run: with more `steps` it would not
-        have happened.
+        Optimizer and early stopping ignore the extra evaluation at the end of a run: with more
+        `steps` it would not have happened.
         """
         loss = next(iter(evaluations.values())).loss
         early = self.config.early_stop
@@ -110,8 +110,8 @@ class TrainingJob:
 def train(run: TrainingJob, state: TrainState) -> TrainState:
     """Train from `state` until the run is complete or a stop is requested; return the last state, which is saved.
 
-    A step that is both saved and evaluated is saved first: a failed evaluation loses nothing. A step that only its
-    held-out loss makes worth keeping is saved after its evaluation.
+    A step that is both saved and evaluated is saved first: a failed evaluation loses nothing. A
+    step that only its held-out loss makes worth keeping is saved after its evaluation.
     """
     run.engine.follow(state.heldout_losses)
     if (
@@ -160,7 +160,8 @@ def _roll_back(run: TrainingJob, state: TrainState, steps: int, reason: str) -> 
     limit = 0 if config is None else config.max_rollbacks
     run.checkpoints.finish()
     if config is not None and state.rollbacks < limit:
-        # from before the last good step: its own weights may be the cause; not those that were returned to before
+        # from before the last good step: its own weights may be the cause; not those that were
+        # returned to before
         returned = state.skipped_rows[-1].step if state.skipped_rows else -1
         found = run.checkpoints.find_earlier(max(state.step - steps, returned + 1), config.rollback)
     if config is None or found is None:
@@ -170,7 +171,8 @@ def _roll_back(run: TrainingJob, state: TrainState, steps: int, reason: str) -> 
         elif limit:
             remedy = "no checkpoint is from before it: lower checkpoint.every"
         raise DivergedError(
-            f"step {state.step}: {reason}; {remedy}; or lower optimizer.learning_rate or lengthen schedule.warmup; "
+            f"step {state.step}: {reason}; {remedy}; or lower optimizer.learning_rate or lengthen "
+            "schedule.warmup; "
             "events.jsonl names the rows of each step"
         )
     # the checkpoint first: from its new state on, the run has gone back

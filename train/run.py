@@ -32,8 +32,8 @@ from clozeline.train.startup.starting_model import build_starting_model
 def run(config: TrainConfig, joined: World | None = None, detail: Detail = "usual") -> int:
     """Train; return 0 when the run is complete, 75 when a stop request came first and the state is saved.
 
-    A process group that is `joined` already is kept; default: join one here, and leave it at the end. A run that cannot
-    start or continue raises a ClozelineError on every rank.
+    A process group that is `joined` already is kept; default: join one here, and leave it at the
+    end. A run that cannot start or continue raises a ClozelineError on every rank.
     """
     # check the configuration and the data sets, then join the other ranks
     _, size = describe_environment()

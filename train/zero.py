@@ -1,7 +1,7 @@
 """DeepSpeed ZeRO around a model and its optimizer: the only file that knows how DeepSpeed works inside.
 
-It reads private attributes of DeepSpeed (0.19.8, an exact pin). ZeRO gives the torch optimizer flat parameter buffers
-(*flats*), see `train.optim.weights.flat_buffers`:
+It reads private attributes of DeepSpeed (0.19.8, an exact pin). ZeRO gives the torch optimizer flat
+parameter buffers (*flats*), see `train.optim.weights.flat_buffers`:
 
 | stage | a flat is |
 |---|---|
@@ -47,8 +47,9 @@ class Zero:
         self._accumulation = check_world(config, world.size)
         self.gradient_bytes = 0
         """bytes of gradients between the last backward pass and the update, after the first step"""
-        # at stage 1 in bf16, gradients of the micro-batch before, which DeepSpeed has added to its own: it would clear
-        # them by a hook on tensors that a forward pass returns, and ours returns losses
+        # at stage 1 in bf16, gradients of the micro-batch before, which DeepSpeed has added to its
+        # own: it would clear them by a hook on tensors that a forward pass returns, and ours
+        # returns losses
         self._clear_gradients: Callable[[], None] | None = getattr(
             self.engine.optimizer, "clear_lp_grads", None
         )
@@ -154,7 +155,8 @@ class Zero:
     def _before_update(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         """Clip at stages 1 and 2, where DeepSpeed would read the norm to do so; its formulas give the same bits.
 
-        Where DeepSpeed has just waited for the norm, start to read it before the device is given the update to do.
+        Where DeepSpeed has just waited for the norm, start to read it before the device is given
+        the update to do.
         """
         if self._stage == 0 or self.config.zero.offload != "none":
             return
@@ -260,7 +262,8 @@ def start_to_read(scalars: Sequence[Tensor | float]) -> Callable[[], list[float]
     """Start to copy scalars to the host in one copy.
 
     Returns:
-        a function that returns them as numbers; it waits for the copy, but not for work given to the device after it.
+        a function that returns them as numbers; it waits for the copy, but not for work given to
+        the device after it.
     """
     device = next(scalar.device for scalar in scalars if isinstance(scalar, Tensor))
     wide = [torch.as_tensor(scalar, dtype=torch.float64, device=device) for scalar in scalars]
@@ -346,7 +349,8 @@ def _initialize(
         values, is_share = exact[segment.name]
         first = 0 if is_share else segment.start
         segment.of(segment.flat.data).copy_(values.reshape(-1)[first : first + segment.count])
-    # one rank at stage 0 has nothing to reduce: flattening, dividing by 1 and copying back would change no bit
+    # one rank at stage 0 has nothing to reduce: flattening, dividing by 1 and copying back would
+    # change no bit
     if world.size == 1 and zero_stage(config, 1) == 0:
         engine.enable_backward_allreduce = False
     return engine

@@ -19,8 +19,9 @@ from benchmarks.peers.workload import BATCH, Loader, checksums, sample_indices
 WINDOW = 1_920
 """Batches in a window of a loader that does not load rounds of blocks ahead."""
 OUR_WINDOW = 12 * ROUND
-"""The same for ours: 12 rounds of blocks. A window does not pay for what was loaded before it starts, which can be one
-round: in windows of two rounds, the best one on a busy machine would show half of the cost."""
+"""The same for ours: 12 rounds of blocks. A window does not pay for what was loaded before it
+starts, which can be one round: in windows of two rounds, the best one on a busy machine would show
+half of the cost."""
 _SECONDS = 6.0
 _WINDOWS = 2
 RESUMED_AT = (1, 50, 99)
@@ -31,8 +32,8 @@ RESUMED_AT = (1, 50, 99)
 class Epoch:
     """The samples that one uninterrupted epoch delivered.
 
-    `batches` has the sample indices of each batch, -1 where a row differs from what was written; `states` the batches
-    delivered and the state, by percentage of the epoch.
+    `batches` has the sample indices of each batch, -1 where a row differs from what was written;
+    `states` the batches delivered and the state, by percentage of the epoch.
     """
 
     batches: list[NDArray[np.int64]] = field(default_factory=list)

@@ -1,7 +1,8 @@
 """The samples that every loader delivers, how each is recognized, and the interface of a loader.
 
-`packed` samples are full except for 15 in 38,985, as in a real packed set, where a shard ends in a short row.
-`documents` are as long as texts that come with Python. Formats with one row length store them padded.
+`packed` samples are full except for 15 in 38,985, as in a real packed set, where a shard ends in a
+short row. `documents` are as long as texts that come with Python. Formats with one row length store
+them padded.
 """
 
 from collections.abc import Callable, Iterator, Sequence

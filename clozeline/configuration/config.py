@@ -1,13 +1,15 @@
 """Read configurations: strict YAML, dotted overrides, validation by pydantic dataclasses.
 
-Traps of YAML 1.1 are avoided: `3e-4` is a number, `no` and `on` are strings, duplicate keys are errors.
+Traps of YAML 1.1 are avoided: `3e-4` is a number, `no` and `on` are strings, duplicate keys are
+errors.
 
-A file may have parts for several commands (`pipeline:` and `train:`, the `PART` of their classes), build on one that is
-shipped or your own (`base: tiny`, `base: ../train.yaml`), and name variants of itself (`variants: {tiny: {...}}`,
-`variant=tiny`).
+A file may have parts for several commands (`pipeline:` and `train:`, the `PART` of their classes),
+build on one that is shipped or your own (`base: tiny`, `base: ../train.yaml`), and name variants of
+itself (`variants: {tiny: {...}}`, `variant=tiny`).
 
-A class that may be written as a word names the key that it means: `WORD: ClassVar = "path"`. A class whose mapping is
-written inline, next to its other keys, lists its key: `BESIDE: ClassVar = {"objective": "name"}`.
+A class that may be written as a word names the key that it means: `WORD: ClassVar = "path"`. A
+class whose mapping is written inline, next to its other keys, lists its key: `BESIDE: ClassVar =
+{"objective": "name"}`.
 """
 
 import dataclasses
@@ -56,7 +58,8 @@ _TELLING: Final = {
     "train": {"model", "optimizer", "data"},
     "study": {"flops", "orderings"},
 }
-"""Parts of a file, and the keys by which a file of one command is known where it is given to another one."""
+"""Parts of a file, and the keys by which a file of one command is known where it is given to
+another one."""
 _MOST_BASES: Final = 8
 
 
@@ -119,7 +122,10 @@ def config_file(location: str, kind: str) -> Path:
             else f"known: {', '.join(sorted(recipes))}"
         )
         if not near and folder == "tasks":
-            hint = "for your rows, tasks/labels reads classes, tasks/scores numbers, tasks/ner tags of words"
+            hint = (
+                "for your rows, tasks/labels reads classes, tasks/scores numbers, tasks/ner tags "
+                "of words"
+            )
         raise ConfigurationError(f"--config {location}: no recipe '{name}' with a {kind}; {hint}")
     return recipes[name]
 
@@ -159,11 +165,12 @@ def read_composed(schema: object, path: Path, overrides: Sequence[str] = ()) -> 
 def _compose(schema: Any, path: Path, overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """Return the keys that a file and its bases give for a class of options, and the overrides without `variant=`.
 
-    A mapping is merged into that of the base as by an override: an algorithm with its `name`, and a mapping whose keys
-    are names, replace it.
+    A mapping is merged into that of the base as by an override: an algorithm with its `name`, and a
+    mapping whose keys are names, replace it.
 
     Raises:
-        ConfigurationError: a base or variant does not exist, bases lead in a circle, or the file has no such part.
+        ConfigurationError: a base or variant does not exist, bases lead in a circle, or the file
+            has no such part.
     """
     chosen = [word.removeprefix("variant=") for word in overrides if word.startswith("variant=")]
     others = [word for word in overrides if not word.startswith("variant=")]
@@ -186,7 +193,8 @@ def _take_part(schema: object, data: dict[str, object], path: Path) -> dict[str,
         of = next((command for command, keys in _TELLING.items() if keys & set(data)), name)
         if name and of != name and not _TELLING[name] & set(data):
             raise ConfigurationError(
-                f"{path}: is a recipe of `clozeline {of}`, not of `{name}`; run: clozeline {of} --config {path}"
+                f"{path}: is a recipe of `clozeline {of}`, not of `{name}`; run: clozeline {of} "
+                f"--config {path}"
             )
         return data
     part = data.get(name)
@@ -226,10 +234,12 @@ def load_config(
 ) -> T:
     """Read a YAML file, apply `a.b=value` overrides, validate.
 
-    Only the values of overrides, and of a file that is the user's own, allow the import of algorithms that they name.
+    Only the values of overrides, and of a file that is the user's own, allow the import of
+    algorithms that they name.
 
-    ConfigurationError if the file is missing or not YAML, a key is unknown (the nearest known one is named), or a value
-    has the wrong type or range. A mistake that the file alone does not have is one of the command line.
+    ConfigurationError if the file is missing or not YAML, a key is unknown (the nearest known one
+    is named), or a value has the wrong type or range. A mistake that the file alone does not have
+    is one of the command line.
     """
     data, overrides = _compose(schema, path, overrides)
     resolved = override(schema, data, overrides, str(path))
@@ -261,8 +271,8 @@ def load_keys(schema: type[T], data: Mapping[str, object], overrides: Sequence[s
 def validate(schema: Any, data: Any, where: str, prefix: str = "") -> Any:
     """Validate plain data against a type, strictly; all mistakes in one message.
 
-    `where` is the file or algorithm, named in front of each mistake; `prefix` that of the keys in messages, for example
-    `clean.`.
+    `where` is the file or algorithm, named in front of each mistake; `prefix` that of the keys in
+    messages, for example `clean.`.
     """
     value, mistakes = _validate(schema, data, prefix)
     if mistakes:

@@ -1,9 +1,10 @@
 """Read strict YAML, and apply command-line overrides `key=value` to the content of a configuration file.
 
-YAML is without the traps of version 1.1: `3e-4` is a number, `no` and `12:30` are strings, duplicate keys are errors.
+YAML is without the traps of version 1.1: `3e-4` is a number, `no` and `12:30` are strings,
+duplicate keys are errors.
 
-A value is a word of the shell: where its key takes a text or path, it is one as it stands. Lists and mappings in
-brackets and texts in quotes are YAML, as in a file.
+A value is a word of the shell: where its key takes a text or path, it is one as it stands. Lists
+and mappings in brackets and texts in quotes are YAML, as in a file.
 """
 
 import functools
@@ -139,8 +140,9 @@ def override(
 ) -> Any:
     """Return the data of the file `where` with `a.b=value` overrides applied and references resolved.
 
-    A mapping is merged into the one that the file has. A key below a list reaches every entry, or one by its
-    index: `a.0.b`. Longer keys are applied after shorter ones. A word that is not `key=value` is a ConfigurationError.
+    A mapping is merged into the one that the file has. A key below a list reaches every entry, or
+    one by its index: `a.0.b`. Longer keys are applied after shorter ones. A word that is not
+    `key=value` is a ConfigurationError.
     """
     try:
         remember(data)
@@ -175,7 +177,8 @@ def _split(item: str) -> tuple[list[str], str]:
     keys = key.split(".")
     if len(keys) > _KEY_PARTS or "" in keys:
         raise ConfigurationError(
-            f"argument {item!r}: expected a key such as executor.tasks, of {_KEY_PARTS} words or less; --help lists all"
+            f"argument {item!r}: expected a key such as executor.tasks, of {_KEY_PARTS} words or "
+            "less; --help lists all"
         )
     remember(parse_word(None, text), *keys)
     return keys, text
@@ -214,8 +217,9 @@ def _set(kind: object, node: object, keys: Sequence[str], text: str, depth: int 
 def merge(kind: object, before: object, value: object) -> Any:
     """Return a value of type `kind` merged over the one before it, if both are mappings of keys.
 
-    A mapping that chooses an algorithm by its `name`, another `family` of models, and a mapping whose keys are names
-    that the user gives or chooses, such as `model.heads`, replace the one before them.
+    A mapping that chooses an algorithm by its `name`, another `family` of models, and a mapping
+    whose keys are names that the user gives or chooses, such as `model.heads`, replace the one
+    before them.
     """
     if not isinstance(before, Mapping) or not isinstance(value, Mapping) or "name" in value:
         return value

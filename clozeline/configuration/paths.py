@@ -1,6 +1,7 @@
 """Paths that a user gives: a home folder is expanded, and what is neither a file nor a folder is refused.
 
-A pipe without a writer would be waited for without end, and a device such as `/dev/zero` read without end.
+A pipe without a writer would be waited for without end, and a device such as `/dev/zero` read
+without end.
 """
 
 import stat

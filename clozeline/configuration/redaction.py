@@ -1,10 +1,11 @@
 """Redact secrets of a configuration from everything that is written or printed.
 
-Secrets are values of keys such as `secret`, `access_key`, `token` and `password`, in a URL the user and password, and
-signatures and keys of its query, such as `X-Amz-Signature` and `sig`.
-Only this module decides that. Configurations are written through `redact`, messages through `redact_text`. The
-latter also replaces every secret that this process has read, so that texts of other packages do not show it either.
-Its patterns take time linear in a text: each begins at a mark or at the start of a word.
+Secrets are values of keys such as `secret`, `access_key`, `token` and `password`, in a URL the user
+and password, and signatures and keys of its query, such as `X-Amz-Signature` and `sig`. Only this
+module decides that. Configurations are written through `redact`, messages through `redact_text`.
+The latter also replaces every secret that this process has read, so that texts of other packages do
+not show it either. Its patterns take time linear in a text: each begins at a mark or at the start
+of a word.
 """
 
 import re
@@ -19,7 +20,8 @@ _PARTS: Final = re.compile(
     "secret|passw|passphrase|credential|authorization|connectionstring|privatekey|signature"
     "|(token|accesskey|accesskeyid|accountkey|apikey|sharedkey|encryptionkey|pwd)$"
 )
-# Mappings whose bare `key` is a credential, as of S3, and the query of a URL; elsewhere it names a column, say.
+# Mappings whose bare `key` is a credential, as of S3, and the query of a URL; elsewhere it names a
+# column, say.
 _HOLDERS: Final = frozenset({"fsspec", "storage_options", "?"})
 # A password may have slashes, but `host:80/a@b` has none; its length is bounded.
 _USERINFO: Final = re.compile(
@@ -31,7 +33,8 @@ _QUOTED_ENTRY: Final = re.compile(
     r"""(?P<kept>(["'])(?P<key>[\w.-]+)\2:\s*)(?P<value>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s,{}\[\]]+)"""
 )
 _MASKED: Final = re.compile(r"(?<=[?&])[\w.-]+=\*\*\*&?|(?:(?<=:/)|(?<=://))\*\*\*@")
-# Characters of a secret that is replaced wherever it appears; a shorter one would take parts of words with it.
+# Characters of a secret that is replaced wherever it appears; a shorter one would take parts of
+# words with it.
 _SHORTEST: Final = 4
 
 _REFERENCE: Final = re.compile(r"\$\{.*\}")
@@ -41,8 +44,8 @@ _remembered: set[str] = set()
 def is_secret(key: str, *above: str) -> bool:
     """Return whether the value of a key is a secret; `above` are the keys of the mappings that it is in.
 
-    Example: `aws_secret_access_key`, `sasToken` and `key` below `fsspec` are; `text_key`, `tokenizer` and `tokens` not,
-    nor is `token` below `heads`, a head of a model.
+    Example: `aws_secret_access_key`, `sasToken` and `key` below `fsspec` are; `text_key`,
+    `tokenizer` and `tokens` not, nor is `token` below `heads`, a head of a model.
     """
     letters = re.sub(r"[^a-z]", "", key.lower())
     if letters in ("key", "sig"):

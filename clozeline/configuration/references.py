@@ -1,7 +1,8 @@
 """References in a configuration: `${data.folder}` to another of its keys, `${oc.env:NAME}` to a variable in a secret.
 
-A file of somebody else could copy any variable of the environment into the files of a run. So a variable is read only
-where the value is masked in all that is written, and no other key can refer to such a value.
+A file of somebody else could copy any variable of the environment into the files of a run. So a
+variable is read only where the value is masked in all that is written, and no other key can refer
+to such a value.
 """
 
 import os
@@ -39,7 +40,8 @@ def _problem_of(plain: object, keys: Sequence[str], value: str) -> str | None:
         if (variable := _VARIABLE.fullmatch(reference)) is not None:
             if not is_redacted(keys):
                 return (
-                    f"the variable {variable[1]} would be written into the output: variables are for secrets alone, "
+                    f"the variable {variable[1]} would be written into the output: variables are "
+                    "for secrets alone, "
                     "such as store.fsspec.secret; write the value itself"
                 )
         elif _KEYS.fullmatch(reference) is None:
@@ -48,7 +50,8 @@ def _problem_of(plain: object, keys: Sequence[str], value: str) -> str | None:
             target = reference.split(".")
             if target[0] in os.environ and not (isinstance(plain, Mapping) and target[0] in plain):
                 return (
-                    "expected a key of this file: variables of the shell are not read here; write the value itself, "
+                    "expected a key of this file: variables of the shell are not read here; write "
+                    "the value itself, "
                     "for a folder its path, where ~ is your home"
                 )
             if _leads_to_secret(plain, target):

@@ -17,7 +17,8 @@ def refuse_unread_keys(part: object, chooser: str, reads: Mapping[str, Collectio
     Args:
         part: a configuration.
         chooser: the key that decides what is read.
-        reads: for each value of `chooser`, the keys that it reads; keys that no value lists are always read.
+        reads: for each value of `chooser`, the keys that it reads; keys that no value lists are
+            always read.
 
     Raises:
         ValueError: the first unread key, the values that read it, and what to do.
@@ -28,6 +29,7 @@ def refuse_unread_keys(part: object, chooser: str, reads: Mapping[str, Collectio
         readers = [value for value, keys in reads.items() if key in keys]
         if readers and chosen not in readers:
             raise ValueError(
-                f"{key}: has no effect with {chooser} '{chosen}': remove the key, or set {chooser} to "
+                f"{key}: has no effect with {chooser} '{chosen}': remove the key, or set "
+                f"{chooser} to "
                 f"{' or '.join(readers)}"
             )

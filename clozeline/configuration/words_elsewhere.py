@@ -1,7 +1,7 @@
 """What other programs call a key, an algorithm or a command, and what to write here.
 
-People bring words from transformers, fairseq, axolotl or datatrove. A similar spelling misleads: `epochs` is not `eps`.
-The words are in `words_elsewhere.yaml`.
+People bring words from transformers, fairseq, axolotl or datatrove. A similar spelling misleads:
+`epochs` is not `eps`. The words are in `words_elsewhere.yaml`.
 """
 
 import functools
@@ -17,7 +17,8 @@ WORDS_FILE: Final = Path(__file__).with_suffix(".yaml")
 def translate_key(word: str, known: Collection[str], prefix: str = "") -> str | None:
     """Return the hint for a key of another program; None if it is unknown, or if the command has no such key.
 
-    `known` are the dotted keys of the class of options that lacks the word, and `prefix` is written in front of them.
+    `known` are the dotted keys of the class of options that lacks the word, and `prefix` is written
+    in front of them.
     """
     roots = {key.partition(".")[0] for key in known}
 

@@ -1,7 +1,7 @@
 """Compile the module of native functions: `python -m clozeline.native.build [COMPILER FLAG ...]`.
 
-`pip install` calls it (hatch_build.py); call it by hand after you edit a source. It imports nothing of the project,
-because an installation runs it before the package can be imported.
+`pip install` calls it (hatch_build.py); call it by hand after you edit a source. It imports nothing
+of the project, because an installation runs it before the package can be imported.
 """
 
 import hashlib

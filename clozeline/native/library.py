@@ -95,7 +95,8 @@ class Function:
 
 
 _HEAD: Final = object.__basicsize__
-"""Offset of the data pointer in numpy's array object: it is the first field after the object's head."""
+"""Offset of the data pointer in numpy's array object: it is the first field after the object's
+head."""
 
 
 def _read_pointer(array: NDArray[Any]) -> ctypes.c_void_p:
@@ -106,7 +107,8 @@ def _ask_numpy(array: NDArray[Any]) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
-# numpy's way takes 2 to 4 microseconds an array, more than the copy of a small batch; the other one a quarter
+# numpy's way takes 2 to 4 microseconds an array, more than the copy of a small batch; the other one
+# a quarter
 _probes = (np.zeros(3), np.arange(9)[3:], np.zeros((2, 2), np.uint8))
 _address = (
     _read_pointer if all(_read_pointer(a).value == a.ctypes.data for a in _probes) else _ask_numpy
@@ -123,7 +125,8 @@ def array_of(dtype: DTypeLike | None) -> object:
         def from_param(cls, array: NDArray[Any]) -> ctypes.c_void_p:
             if (wanted is not None and array.dtype != wanted) or not array.flags.c_contiguous:
                 raise TypeError(
-                    f"expected a contiguous array of {wanted or 'any type'}, got {array.dtype}, {array.strides}"
+                    f"expected a contiguous array of {wanted or 'any type'}, got {array.dtype}, "
+                    f"{array.strides}"
                 )
             return _address(array)
 

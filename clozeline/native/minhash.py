@@ -32,8 +32,8 @@ _LONGEST_HASHED: Final = 128  # bytes; kLongestHashed of hashing.h
 def word_hashes(text: str, digests: Callable[[str], bytes]) -> UInt64 | None:
     """Return the XXH3-64 of each match-form word; None for a text of which much is not ASCII.
 
-    `digests` returns the hashes of the words of a token, 8 bytes each, big-endian: it is called for those tokens
-    (separated by ASCII blanks) that are not ASCII or very long.
+    `digests` returns the hashes of the words of a token, 8 bytes each, big-endian: it is called for
+    those tokens (separated by ASCII blanks) that are not ASCII or very long.
     """
     if not is_available():
         return None

@@ -1,7 +1,7 @@
 """Draw the line charts of report pages as SVG; equal data give equal bytes.
 
-Text stays text, colors are variables of the page, and every chart has a text alternative for screen readers. A picture
-is 340 units wide and scales with its box, so that it is legible on a phone.
+Text stays text, colors are variables of the page, and every chart has a text alternative for screen
+readers. A picture is 340 units wide and scales with its box, so that it is legible on a phone.
 """
 
 import math
@@ -46,7 +46,8 @@ def lines(
 ) -> str:
     """Return lines on shared axes; "" where no series has a finite point.
 
-    Eight series are told apart by color; long ones are thinned. `levels` are dashed horizontal lines, by name.
+    Eight series are told apart by color; long ones are thinned. `levels` are dashed horizontal
+    lines, by name.
     """
     shown = [
         Series(line.name, points, line.smooth)

@@ -75,7 +75,8 @@ def escape(text: str) -> str:
 def page(title: str, parts: Iterable[str], style: str = "") -> str:
     """Return a complete page of some HTML parts that refers to no other file; `style` has further CSS rules."""
     head = (
-        '<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">'
+        "<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport "
+        'content="width=device-width">'
         f"<title>{escape(title)}</title><style>{_STYLE}{_PARTS_STYLE}{style}</style></head>"
     )
     return f"{head}<body><main><h1>{escape(title)}</h1>{''.join(parts)}</main></body></html>\n"
@@ -84,9 +85,13 @@ def page(title: str, parts: Iterable[str], style: str = "") -> str:
 def fragment(title: str, parts: Iterable[str], style: str = "") -> str:
     """Return the parts of a page, to embed in another page such as the output of a notebook cell.
 
-    All rules are nested in the class of the outermost element, so that they reach nothing outside of it.
+    All rules are nested in the class of the outermost element, so that they reach nothing outside
+    of it.
     """
-    own = f"{_LIGHT};color:var(--ink);background:var(--paper);padding:.5rem .8rem;font:14px/1.5 system-ui,sans-serif;"
+    own = (
+        f"{_LIGHT};color:var(--ink);background:var(--paper);padding:.5rem .8rem;font:14px/1.5 "
+        "system-ui,sans-serif;"
+    )
     rules = f".clozeline{{{own}@media (prefers-color-scheme:dark){{{_DARK}}}{_PARTS_STYLE}{style}}}"
     heading = f"<h3>{escape(title)}</h3>" if title else ""
     return f"<div class=clozeline><style>{rules}</style>{heading}{''.join(parts)}</div>"
@@ -136,7 +141,8 @@ def quote(text: str, origin: str = "") -> str:
 def bars(title: str, counts: Mapping[str, int], total: int | None = None) -> str:
     """Return counts as horizontal bars, in the order given; "" where there are none.
 
-    `total` is the count of the full width, whose shares are written too; without one it is the largest count.
+    `total` is the count of the full width, whose shares are written too; without one it is the
+    largest count.
     """
     full = total or max(counts.values(), default=0) or 1
     rows = []

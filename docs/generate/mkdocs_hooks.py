@@ -1,6 +1,7 @@
 """Add to the documentation site the pages outside docs/, and a reference of the Python names that the pages import.
 
-mkdocs calls these hooks. The pages keep the links that work in a checkout; here they become links of the site.
+mkdocs calls these hooks. The pages keep the links that work in a checkout; here they become links
+of the site.
 """
 
 from __future__ import annotations
@@ -99,5 +100,8 @@ def public_names() -> list[str]:
 
 def write_reference(names: list[str]) -> str:
     """Return the page that mkdocstrings fills with the signatures and docstrings of these names."""
-    head = "# Python reference\n\nThe names that [From Python](python.md) and the [README](start.md) import.\n"
+    head = (
+        "# Python reference\n\nThe names that [From Python](python.md) and the [README](start.md) "
+        "import.\n"
+    )
     return "\n".join([head, *(f"::: {name}\n" for name in names)])

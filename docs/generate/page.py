@@ -79,7 +79,10 @@ def _objective_section(name: str) -> str:
         piece if piece.startswith("`") else piece.replace("<", "&lt;") for piece in pieces
     )
     papers = ", ".join(dict.fromkeys(re.findall(r"\d{4}\.\d{5}", kind.__doc__ or "")))
-    facts = f"*Papers:* arXiv {papers} · *models:* {', '.join(kind.architectures)} · *heads:* {', '.join(kind.heads)}"
+    facts = (
+        f"*Papers:* arXiv {papers} · *models:* {', '.join(kind.architectures)} · *heads:* "
+        f"{', '.join(kind.heads)}"
+    )
     examples = (_example_block(name, case) for case in cases_of(name))
     return "\n\n".join(
         [

@@ -128,7 +128,8 @@ def write_page(content: Mapping[str, Any], shown: Mapping[Row, list[str]]) -> st
         for row, printed in shown.items():
             if row.topic == topic:
                 lines.append(
-                    f"| {row.taught} | {code(row.run, len(row.run))} | {'<br>'.join(map(code, printed))} |"
+                    f"| {row.taught} | {code(row.run, len(row.run))} | "
+                    f"{'<br>'.join(map(code, printed))} |"
                 )
         parts += [f"## {topic}", "\n".join(lines)]
     return "\n\n".join([*parts, content["left_out"].rstrip()]) + "\n"

@@ -17,7 +17,8 @@ from clozeline.model.parameters.initial_values import Draw
 from clozeline.model.parameters.sharding import WHOLE, Placement
 
 _UNMERGED: Final = (
-    "model.adapter: it adds a computation to the model, which cannot be merged into its weights: export the adapter "
+    "model.adapter: it adds a computation to the model, which cannot be merged into its weights: "
+    "export the adapter "
     "with clozeline export-adapter, or train lora or bitfit"
 )
 Undo: TypeAlias = Callable[[], None]
@@ -36,8 +37,9 @@ class AdapterOptions:
 class Adapter(nn.Module):
     """Additional parameters of a model, and how they change its computation while the adapter is active.
 
-    The model keeps its own names and values: several adapters may belong to one model, and one at a time is active.
-    Layers that share weights share what an adapter adds to them. A family that cannot have it is a ConfigurationError.
+    The model keeps its own names and values: several adapters may belong to one model, and one at a
+    time is active. Layers that share weights share what an adapter adds to them. A family that
+    cannot have it is a ConfigurationError.
     """
 
     Options: ClassVar[type[AdapterOptions]]
@@ -63,7 +65,10 @@ class Adapter(nn.Module):
         self.parts = dict(parts)  # a plain dict: the modules are registered above
 
     def apply_changes(self, family: Family) -> Iterator[Undo]:
-        """Change the model; yield an undo for each change. By default `change` replaces what the modules return."""
+        """Change the model; yield an undo for each change.
+
+        By default `change` replaces what the modules return.
+        """
         for path, part in self.parts.items():
             module = family.get_submodule(f"{path}{self.inner}")
             yield module.register_forward_hook(partial(self._replace_output, part)).remove
@@ -148,10 +153,12 @@ def matches(pattern: str, path: str) -> bool:
 def linear_maps(family: Family, key: str, patterns: Iterable[str]) -> dict[str, nn.Linear]:
     """Return the linear maps whose paths end with one of the patterns, by path, in the order of the family.
 
-    A pattern is `query`, or `layers.[01].attention.body.(query|value)`; `key` names the patterns in messages.
+    A pattern is `query`, or `layers.[01].attention.body.(query|value)`; `key` names the patterns in
+    messages.
 
     Raises:
-        ConfigurationError: a pattern matches no module, one that is not a linear map, or one whose weight is tied.
+        ConfigurationError: a pattern matches no module, one that is not a linear map, or one whose
+            weight is tied.
     """
     modules = dict(family.named_modules())
     owners = Counter(
@@ -170,7 +177,10 @@ def linear_maps(family: Family, key: str, patterns: Iterable[str]) -> dict[str, 
         if other := next(
             (path for path in found if not isinstance(modules[path], nn.Linear)), None
         ):
-            expected = f"expected {_linear_names(modules)}: tables, and projections tied to them, have no adapter"
+            expected = (
+                f"expected {_linear_names(modules)}: tables, and projections tied to them, have "
+                "no adapter"
+            )
             raise ConfigurationError(
                 f"{where} matches {other}, a {type(modules[other]).__name__}; {expected}"
             )

@@ -21,8 +21,8 @@ _ADDED_LAST: Final = (nn.Linear, nn.LayerNorm, NoNorm, Convolution)
 class Bitfit(Adapter):
     """A change of every bias of the body, initially 0; the biases of the model stay what they are.
 
-    It has as many parameters as the body has biases, and can be merged into them. Neither a bias nor its change has
-    weight decay, so this is equivalent to training the biases.
+    It has as many parameters as the body has biases, and can be merged into them. Neither a bias
+    nor its change has weight decay, so this is equivalent to training the biases.
     """
 
     @config_class
@@ -46,7 +46,8 @@ class Bitfit(Adapter):
             (path for path, module in biased.items() if not isinstance(module, _ADDED_LAST)), None
         ):
             raise ConfigurationError(
-                f"model.adapter: bitfit: the bias of {other}, a {type(biased[other]).__name__}, enters inside its "
+                f"model.adapter: bitfit: the bias of {other}, a {type(biased[other]).__name__}, "
+                "enters inside its "
                 "computation: expected linear maps and norms; choose another adapter"
             )
         self.register_parts(

@@ -33,8 +33,8 @@ class Bottleneck(Adapter):
         width: Width = 64
         """Features between `down` and `up`."""
         after: Literal["every_block", "feed_forward"] = "every_block"
-        """every_block: after each attention and feed-forward block (Houlsby); feed_forward: only after the latter
-        (Pfeiffer)."""
+        """every_block: after each attention and feed-forward block (Houlsby); feed_forward: only
+        after the latter (Pfeiffer)."""
         """Between `down` and `up`."""
 
     def __init__(self, options: Options, family: Family) -> None:
@@ -48,7 +48,8 @@ class Bottleneck(Adapter):
             }
         if not blocks:
             raise ConfigurationError(
-                f"model.adapter: bottleneck: expected a family with residual blocks, {type(family).__name__} has none: "
+                "model.adapter: bottleneck: expected a family with residual blocks, "
+                f"{type(family).__name__} has none: "
                 "choose another adapter, such as lora"
             )
         self.register_parts({path: Narrow(block.dim, options) for path, block in blocks.items()})

@@ -1,6 +1,7 @@
 """LoRA (arXiv 2106.09685): low-rank updates of linear maps.
 
-With rank-stabilized scaling (arXiv 2312.03732), and a larger learning rate of B (LoRA+, arXiv 2402.12354).
+With rank-stabilized scaling (arXiv 2312.03732), and a larger learning rate of B (LoRA+, arXiv
+2402.12354).
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class Lora(Adapter):
         alpha_pattern: dict[Pattern, Annotated[float, Field(gt=0)]] = field(default_factory=dict)
         """Alphas of maps that have another one than `alpha`, by pattern; the first match counts."""
         rate_ratio: Annotated[float, Field(gt=0)] = 1.0
-        """Learning rate of B divided by that of A, which has the optimizer's (LoRA+; 16 in the paper)."""
+        """Learning rate of B divided by that of A, which has the optimizer's (LoRA+; 16 in the
+        paper)."""
 
         def rank_of(self, path: str) -> int:
             """Return the rank of a linear map."""

@@ -30,9 +30,10 @@ _OTHER_SCORES: Final = (DisentangledAttention, RelativeAttention)
 class Prefix(Adapter):
     """Every position also reads `length` learned keys and values in each self-attention of each stack.
 
-    The keys are used without rotation, and their T5 distance scores are 0. An attention has 2 x length x (width of
-    keys) parameters. With `hidden` they are computed during training from fewer numbers: [length, dim], a linear map
-    onto `hidden` features, tanh, and a linear map for each attention.
+    The keys are used without rotation, and their T5 distance scores are 0. An attention has 2 x
+    length x (width of keys) parameters. With `hidden` they are computed during training from fewer
+    numbers: [length, dim], a linear map onto `hidden` features, tanh, and a linear map for each
+    attention.
     """
 
     options: Options
@@ -44,8 +45,8 @@ class Prefix(Adapter):
         length: Annotated[int, Field(ge=1, le=2**16)] = 10
         """Learned keys and values of an attention."""
         hidden: Width | None = None
-        """Features from which keys and values are computed in training (512 and 800 in the paper); null = they are
-        parameters."""
+        """Features from which keys and values are computed in training (512 and 800 in the paper);
+        null = they are parameters."""
 
         def position_count(self, architecture: str) -> int:
             """Return by how many positions the prefix shifts a row: in a decoder, as if it were tokens."""
@@ -66,7 +67,8 @@ class Prefix(Adapter):
         ]
         if not attentions or relative:
             raise ConfigurationError(
-                f"model.adapter: prefix: expected a family with plain self-attention, {type(family).__name__} has "
+                "model.adapter: prefix: expected a family with plain self-attention, "
+                f"{type(family).__name__} has "
                 f"{relative[0] if relative else 'none'}: choose another adapter, such as lora"
             )
         self.shift = options.position_count(family.architecture)

@@ -25,9 +25,10 @@ from clozeline.model.parameters.sharding import WHOLE, Placement
 class Prompt(Adapter):
     """`length` learned token vectors are read before each row; their states are cut off afterwards.
 
-    In an encoder_decoder they precede the encoder's rows, and its decoder reads their states. They have the first
-    positions of the table, before any padding on the left, and segment type 0; tokens follow. Each packed document of a
-    row reads them, and they read no document. A stack has length x embedding width parameters.
+    In an encoder_decoder they precede the encoder's rows, and its decoder reads their states. They
+    have the first positions of the table, before any padding on the left, and segment type 0;
+    tokens follow. Each packed document of a row reads them, and they read no document. A stack has
+    length x embedding width parameters.
     """
 
     options: Options
@@ -39,8 +40,8 @@ class Prompt(Adapter):
         length: Annotated[int, Field(ge=1, le=2**16)] = 20
         """Number of learned vectors."""
         tokens: tuple[Annotated[int, Field(ge=0)], ...] = ()
-        """Ids of tokens from whose vectors it starts, such as those of label words, repeated as needed; empty = random
-        tokens of the vocabulary."""
+        """Ids of tokens from whose vectors it starts, such as those of label words, repeated as
+        needed; empty = random tokens of the vocabulary."""
 
         def position_count(self, architecture: str) -> int:
             return self.length
@@ -54,7 +55,8 @@ class Prompt(Adapter):
             stacks.pop("decoder", None)
         if not stacks:
             raise ConfigurationError(
-                f"model.adapter: prompt: expected a family with stacks of plain layers, {type(family).__name__} has "
+                "model.adapter: prompt: expected a family with stacks of plain layers, "
+                f"{type(family).__name__} has "
                 "none: choose another adapter, such as lora"
             )
         self.kept = family.architecture == "encoder_decoder"

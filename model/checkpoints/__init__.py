@@ -1,4 +1,7 @@
-"""Import and export of published checkpoints. A file holds the model types of config.json of one lineage."""
+"""Import and export of published checkpoints.
+
+A file holds the model types of config.json of one lineage.
+"""
 
 from clozeline.model.checkpoints._conversion.adapter_export import AdapterExport, export_adapter
 from clozeline.model.checkpoints._conversion.adapter_import import PEFT_CONFIG, import_adapter

@@ -49,7 +49,8 @@ def _stack(name: str) -> Values:
 class Bart(KeyMap):
     """BART (arXiv 1910.13461).
 
-    Post-norm encoder and decoder. The bias that the class adds to its logits is imported unless it is 0.
+    Post-norm encoder and decoder. The bias that the class adds to its logits is imported unless it
+    is 0.
     """
 
     model_type = "bart"
@@ -171,7 +172,8 @@ _FORMULA: Final = 1e-6
 class FixedPositions(Bart):
     """BART without a norm after the embeddings, whose positions are waves: all sines before all cosines.
 
-    A class reads the tables of a file, whatever they hold. So tables that are no such waves are read as learned ones.
+    A class reads the tables of a file, whatever they hold. So tables that are no such waves are
+    read as learned ones.
     """
 
     classes = replace(Bart.classes, tasks={})
@@ -271,7 +273,10 @@ class Marian(FixedPositions):
 
         def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
             if (own := plain.get("decoder_vocab_size")) not in (None, plain.get("vocab_size")):
-                why = f"expected that of the encoder, {plain.get('vocab_size')}, got {own}: both stacks share one table"
+                why = (
+                    f"expected that of the encoder, {plain.get('vocab_size')}, got {own}: both "
+                    "stacks share one table"
+                )
                 self.refuse("decoder_vocab_size", why)
             return super().read_extra(plain, tensors)
 

@@ -306,7 +306,8 @@ _SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activati
 class Electra(Bert):
     """ELECTRA (arXiv 2003.10555).
 
-    BERT with a token table of any width: a generator, or a discriminator. A generator's head uses the exact GELU.
+    BERT with a token table of any width: a generator, or a discriminator. A generator's head uses
+    the exact GELU.
     """
 
     model_type = "electra"

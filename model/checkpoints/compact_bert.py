@@ -137,7 +137,8 @@ _DISTILBERT_MODULES: Final = {
 class DistilBert(KeyMap):
     """DistilBERT (arXiv 1910.01108).
 
-    BERT without segment types. A sinusoidal table, if a checkpoint has one, becomes an ordinary table.
+    BERT without segment types. A sinusoidal table, if a checkpoint has one, becomes an ordinary
+    table.
     """
 
     model_type = "distilbert"
@@ -260,7 +261,10 @@ class MobileBert(MaskedLMHead):
             norm = plain.get("normalization_type", "no_norm")
             eps = plain.get("layer_norm_eps", 1e-12)
             if norm != "no_norm" and (norm, eps) != ("layer_norm", _CONSTANT_EPS):
-                why = f"layer_norm_eps {_CONSTANT_EPS}, which is that of all norms then; got {norm} with {eps}"
+                why = (
+                    f"layer_norm_eps {_CONSTANT_EPS}, which is that of all norms then; got {norm} "
+                    f"with {eps}"
+                )
                 self.refuse("normalization_type", f"expected no_norm, or layer_norm with {why}")
             narrow = plain.get("use_bottleneck_attention", False)
             shared = plain.get("key_query_shared_bottleneck", True)

@@ -27,10 +27,12 @@ _SCORES: Final = {"c2p": "content_to_position", "p2c": "position_to_content"}
 class Deberta(MaskedLMHead):
     """DeBERTa (arXiv 2006.03654).
 
-    Post-norm encoder with disentangled attention; its fused projection alternates from head to head.
+    Post-norm encoder with disentangled attention; its fused projection alternates from head to
+    head.
 
-    Published files hold the head under the names that the class has with `legacy: false`. Both are read; an export has
-    the other names, which every version of transformers reads. Neither class has the enhanced mask decoder.
+    Published files hold the head under the names that the class has with `legacy: false`. Both are
+    read; an export has the other names, which every version of transformers reads. Neither class
+    has the enhanced mask decoder.
     """
 
     model_type = "deberta"
@@ -121,7 +123,8 @@ class Deberta(MaskedLMHead):
             if (got := plain.get("embedding_size", width)) != width:
                 self.refuse(
                     "embedding_size",
-                    f"expected that of hidden_size {width}, got {got}: other widths are not supported",
+                    f"expected that of hidden_size {width}, got {got}: other widths are not "
+                    "supported",
                 )
             if unknown := _scores(plain) - _SCORES.keys():
                 self.refuse(
@@ -205,7 +208,8 @@ _MODULES: Final = {
 class DebertaV2(Deberta):
     """DeBERTa v2 and v3 (arXiv 2111.09543).
 
-    DeBERTa with a key bias and, optionally, distance buckets, shared projections, a norm and a convolution.
+    DeBERTa with a key bias and, optionally, distance buckets, shared projections, a norm and a
+    convolution.
     """
 
     model_type = "deberta-v2"
@@ -255,7 +259,10 @@ class DebertaV2(Deberta):
             super().refuse_other_computations(plain)
             act = plain.get("hidden_act", "gelu")
             if plain.get("conv_kernel_size", 0) and plain.get("conv_act", "tanh") != act:
-                got = f"{plain.get('conv_act', 'tanh')}: another activation in the first layer is not supported"
+                got = (
+                    f"{plain.get('conv_act', 'tanh')}: another activation in the first layer is "
+                    "not supported"
+                )
                 self.refuse("conv_act", f"expected that of hidden_act {act}, got {got}")
             width = plain.get("attention_head_size")
             if width is not None and width * plain.get("num_attention_heads", 0) != plain.get(

@@ -30,9 +30,11 @@ _POOLS: Final = {"late": "late", "mean": "mean", "bos": "cls"}
 class EuroBert(Llama):
     """EuroBERT (arXiv 2503.05500).
 
-    Llama's layers without a causal mask; the masked LM head is a projection alone, with a bias if the blocks have.
+    Llama's layers without a causal mask; the masked LM head is a projection alone, with a bias if
+    the blocks have.
 
-    A class scores every token and takes the mean of the scores (`late`), unless `classifier_pooling` says otherwise.
+    A class scores every token and takes the mean of the scores (`late`), unless
+    `classifier_pooling` says otherwise.
     """
 
     model_type = "eurobert"
@@ -93,14 +95,17 @@ _MODULES = {
 class NeoBert(KeyMap):
     """NeoBERT (arXiv 2502.19587).
 
-    Pre-norm encoder with RMSNorm and gated SiLU, whose rotation pairs neighboring components; import only.
+    Pre-norm encoder with RMSNorm and gated SiLU, whose rotation pairs neighboring components;
+    import only.
 
-    Queries, keys and values of each head are fused in turn. They are split and reordered when they are read.
+    Queries, keys and values of each head are fused in turn. They are split and reordered when they
+    are read.
     """
 
     model_type = "neobert"
     read_only = (
-        "transformers has no class for it, only code that its publisher ships; export the body alone as eurobert, "
+        "transformers has no class for it, only code that its publisher ships; export the body "
+        "alone as eurobert, "
         "which computes the same"
     )
     classes = Classes(

@@ -19,7 +19,8 @@ _TANH = "gelu_pytorch_tanh"
 class Gemma(Llama):
     """Gemma 1 (arXiv 2403.08295).
 
-    Llama with RMSNorm whose gain is 1 + weight, scaled embeddings, and a feed-forward block gated by GELU.
+    Llama with RMSNorm whose gain is 1 + weight, scaled embeddings, and a feed-forward block gated
+    by GELU.
 
     `gelu` means the approximation by tanh, as in the first files, whose class had no other one.
     """
@@ -76,7 +77,8 @@ NORMS = {
 class Gemma2(LocalLlama):
     """Gemma 2 (arXiv 2408.00118).
 
-    Gemma with norms before and after each block, scores that are capped, and windows in every second layer.
+    Gemma with norms before and after each block, scores that are capped, and windows in every
+    second layer.
     """
 
     model_type = "gemma2"

@@ -160,7 +160,8 @@ class Opt(KeyMap):
 
     Decoder with learned positions from the third row of their table on, and a fixed eps.
 
-    OPT-350m, whose token table is narrower than its layers, is refused: its positions are added after the projection.
+    OPT-350m, whose token table is narrower than its layers, is refused: its positions are added
+    after the projection.
     """
 
     model_type = "opt"

@@ -38,7 +38,8 @@ _FORMER: Final = {"rotary_emb_base": "rope_theta", "rotary_pct": "partial_rotary
 class GptNeox(KeyMap):
     """GPT-NeoX (arXiv 2204.06745) and Pythia (arXiv 2304.01373).
 
-    Pre-norm decoder whose blocks read the same states, with a rotation of the first quarter of each head.
+    Pre-norm decoder whose blocks read the same states, with a rotation of the first quarter of each
+    head.
 
     Queries, keys and values of each head are fused in turn.
     """
@@ -133,7 +134,8 @@ _PHI_MODULES = {
 class Phi(KeyMap):
     """Phi 1, 1.5 and 2 (arXiv 2306.11644, 2309.05463).
 
-    Decoder whose blocks read the same normalized states, with a rotation of half of each head and a biased head.
+    Decoder whose blocks read the same normalized states, with a rotation of half of each head and a
+    biased head.
     """
 
     model_type = "phi"

@@ -103,7 +103,8 @@ class Llama(KeyMap):
         theta = 10000.0
         """Base of the rotation where config.json has none."""
         rotated: ClassVar[float | None] = None
-        """share of a head's components that rotate without a key for it; None: the type always rotates all"""
+        """share of a head's components that rotate without a key for it; None: the type always
+        rotates all"""
         activations = {"gelu_pytorch_tanh": "gelu_tanh"} | ACTIVATIONS
         extra_keys = {"rope_theta", "rope_scaling", "rope_parameters"}
 
@@ -128,7 +129,8 @@ class LocalLlama(Llama):
 
     class Configuration(Llama.Configuration):
         lists_layers = True
-        """The class reads `layer_types`; False: all layers have the window, whatever the list says."""
+        """The class reads `layer_types`; False: all layers have the window, whatever the list
+        says."""
 
         def is_usually_local(self, layer: int, given: Keys) -> bool:
             """Return whether a layer has the window where config.json has no list; `given` has the defaults, too."""
@@ -192,7 +194,8 @@ _QWEN2_BIASES = {"bias.qkv": True, "bias.out": False, "bias.ffn": False}
 class Qwen2(LocalLlama):
     """Qwen 2 and 2.5 (arXiv 2407.10671).
 
-    Llama with biases of queries, keys and values; layers from `max_window_layers` on may have a window.
+    Llama with biases of queries, keys and values; layers from `max_window_layers` on may have a
+    window.
     """
 
     model_type = "qwen2"
@@ -223,7 +226,8 @@ class Qwen2(LocalLlama):
 class Qwen3(Qwen2):
     """Qwen 3 (arXiv 2505.09388).
 
-    Llama with the windows of Qwen 2 and a norm of each query and key; a head is 128 wide unless a key says so.
+    Llama with the windows of Qwen 2 and a norm of each query and key; a head is 128 wide unless a
+    key says so.
     """
 
     model_type = "qwen3"
@@ -240,7 +244,8 @@ class Qwen3(Qwen2):
 class Olmo2(Llama):
     """OLMo 2 (arXiv 2501.00656).
 
-    Llama with norms on the branches instead of before them, and norms over the entire queries and keys.
+    Llama with norms on the branches instead of before them, and norms over the entire queries and
+    keys.
     """
 
     model_type = "olmo2"
@@ -269,7 +274,8 @@ class Olmo2(Llama):
 class SmolLm3(LocalLlama):
     """SmolLM3 (https://huggingface.co/blog/smollm3).
 
-    Llama whose every fourth layer does not rotate queries and keys, unless a list says which; these may be local.
+    Llama whose every fourth layer does not rotate queries and keys, unless a list says which; these
+    may be local.
     """
 
     model_type = "smollm3"
@@ -323,7 +329,8 @@ _FORMS: Final = ("rope_parameters", "rope_scaling")
 class Phi3(LocalLlama):
     """Phi-3 (arXiv 2404.14219).
 
-    Llama without biases; queries, keys and values are fused, as are the gate and `up`. All layers have the window.
+    Llama without biases; queries, keys and values are fused, as are the gate and `up`. All layers
+    have the window.
 
     `su` and `yarn` in its files mean longrope, as in the code that they were published with.
     """

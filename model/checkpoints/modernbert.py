@@ -46,9 +46,11 @@ _MODULES: Final = {
 class ModernBert(KeyMap):
     """ModernBERT (arXiv 2412.13663).
 
-    Pre-norm encoder with local layers; queries, keys and values are fused, as are the gate and `up`.
+    Pre-norm encoder with local layers; queries, keys and values are fused, as are the gate and
+    `up`.
 
-    Its class also applies `attention_dropout` to the attention's output; ours uses `dropout.hidden` there.
+    Its class also applies `attention_dropout` to the attention's output; ours uses `dropout.hidden`
+    there.
     """
 
     model_type = "modernbert"
@@ -210,7 +212,8 @@ _QKV = attention_names("attn.q_proj", "attn.k_proj", "attn.v_proj", "attn.Wo")
 class ModernBertDecoder(ModernBert):
     """ModernBERT as a decoder (Ettin, arXiv 2507.11412).
 
-    ModernBERT from left to right: separate queries, keys and values, and a window that counts the token itself.
+    ModernBERT from left to right: separate queries, keys and values, and a window that counts the
+    token itself.
     """
 
     model_type = "modernbert-decoder"

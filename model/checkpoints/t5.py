@@ -53,7 +53,8 @@ class T5(KeyMap):
 
     Pre-norm encoder and decoder with bucketed distances.
 
-    The head is tied unless `lm_head.weight` of the file differs from the table, whatever config.json says.
+    The head is tied unless `lm_head.weight` of the file differs from the table, whatever
+    config.json says.
     """
 
     model_type = "t5"
@@ -262,10 +263,10 @@ class Umt5(T5):
 
     mT5 whose layers have a table of distances each.
 
-    Whether states are scaled before the head follows from the file: a tied head reads scaled ones, an untied one
-    unscaled ones, as published models were trained. transformers 5 takes every file for a tied one and scales the
-    states even if it has a head of its own: where config.json says `tie_word_embeddings: false`, its logits are ours
-    times dim ** -0.5.
+    Whether states are scaled before the head follows from the file: a tied head reads scaled ones,
+    an untied one unscaled ones, as published models were trained. transformers 5 takes every file
+    for a tied one and scales the states even if it has a head of its own: where config.json says
+    `tie_word_embeddings: false`, its logits are ours times dim ** -0.5.
     """
 
     model_type = "umt5"

@@ -20,8 +20,9 @@ _FIRST_DROPOUT = "summary_first_dropout"
 class Xlm(KeyMap):
     """Post-norm encoder with language embeddings; its head is the token table and a bias.
 
-    A sinusoidal table becomes an ordinary one. The class of transformers also zeroes the states of padding, which no
-    token sees, and adds rows of the token table for token types, which neither the paper nor its code does.
+    A sinusoidal table becomes an ordinary one. The class of transformers also zeroes the states of
+    padding, which no token sees, and adds rows of the token table for token types, which neither
+    the paper nor its code does.
     """
 
     model_type = "xlm"
@@ -82,7 +83,8 @@ class Xlm(KeyMap):
         def task_options(self, ending: str, plain: Keys) -> Values:
             """Refuse summaries other than the class's defaults.
 
-            A choice is scored by two maps. The first is as wide as there are labels, although its score has none.
+            A choice is scored by two maps. The first is as wide as there are labels, although its
+            score has none.
             """
             if ending not in ("ForSequenceClassification", "ForMultipleChoice"):
                 return {}

@@ -45,7 +45,10 @@ _MODULES: Final = {
 
 
 class XLNet(KeyMap):
-    """Relative attention whose parameters have an axis for the heads. Segment-level recurrence is not implemented."""
+    """Relative attention whose parameters have an axis for the heads.
+
+    Segment-level recurrence is not implemented.
+    """
 
     model_type = "xlnet"
     classes = Classes(

@@ -15,15 +15,17 @@ def add_host_shapes(
 ) -> dict[str, Tensor]:
     """Encode properties that a forward pass depends on as shapes; call this before a batch moves to an accelerator.
 
-    Equal rows of `position_ids` [B, T] become [1, T], and `lengths` [B] of rows without padding the one length [];
-    `max_seqlen` [], of both sides, becomes an empty tensor of as many rows, `left_padding` [B] of zeros is removed, and
-    `predicted_positions` are added to `rank`. Tensors that are not on the host stay as they are.
+    Equal rows of `position_ids` [B, T] become [1, T], and `lengths` [B] of rows without padding the
+    one length []; `max_seqlen` [], of both sides, becomes an empty tensor of as many rows,
+    `left_padding` [B] of zeros is removed, and `predicted_positions` are added to `rank`. Tensors
+    that are not on the host stay as they are.
 
-    `limit` is the size of the position table; heads name further tensors that are `added`: `real_index` and
-    `choice_rows`, see `model.loss`.
+    `limit` is the size of the position table; heads name further tensors that are `added`:
+    `real_index` and `choice_rows`, see `model.loss`.
 
     Raises:
-        BatchError: a position id beyond the table, or padding on the left that does not fit the rows.
+        BatchError: a position id beyond the table, or padding on the left that does not fit the
+            rows.
 
     Example:
         >>> batch = {"input_ids": torch.zeros(2, 3), "position_ids": torch.arange(3).repeat(2, 1)}
@@ -90,7 +92,8 @@ def _check_left_padding(left: Tensor, tensors: Mapping[str, Tensor]) -> None:
     columns = tensors["input_ids"].shape[1]
     if bool((left < 0).any()) or bool((ends > columns).any()):
         raise BatchError(
-            f"left_padding: expected 0 or more, and with lengths up to {columns} positions, got padding "
+            f"left_padding: expected 0 or more, and with lengths up to {columns} positions, got "
+            "padding "
             f"{left.tolist()} and lengths {tensors['lengths'].tolist()}"
         )
 
@@ -100,10 +103,11 @@ def pad_labels(
 ) -> dict[str, Tensor]:
     """Pad the labels of a batch to the next multiple of a capacity, with entries that have no effect.
 
-    These are the fillers of the fields that have an entry for each label: those that the model `reads`, and ours.
+    These are the fillers of the fields that have an entry for each label: those that the model
+    `reads`, and ours.
 
-    A batch without labels gets `capacity` such entries. Losses and gradients stay the same, up to the order of
-    rounding. For each further multiple a compiler builds one more graph.
+    A batch without labels gets `capacity` such entries. Losses and gradients stay the same, up to
+    the order of rounding. For each further multiple a compiler builds one more graph.
 
     Example:
         >>> batch = {"label_index": torch.tensor([3, 8]), "label_ids": torch.tensor([7, 9])}

@@ -13,14 +13,16 @@ from clozeline.model.heads import Head
 
 OnFailure = Callable[..., object]
 _GRAPHS: Final = 64
-"""Recompilation limit of a function that all layers or heads of a class share: for each type of layer, with and without
-padding, in training and in evaluation, for the first shapes, for any, and for one row. torch's default is 8."""
+"""Recompilation limit of a function that all layers or heads of a class share: for each type of
+layer, with and without padding, in training and in evaluation, for the first shapes, for any, and
+for one row. torch's default is 8."""
 
 
 def recompute_layers(model: nn.Module) -> None:
     """Store only the input of each layer for the backward pass, which runs the layer again (arXiv 1604.06174).
 
-    Losses and gradients are the same bits, dropout included; a step costs about a third more arithmetic.
+    Losses and gradients are the same bits, dropout included; a step costs about a third more
+    arithmetic.
     """
     for layer in _layers(model):
         forward = layer.forward
@@ -37,13 +39,14 @@ def compile_layers(
 ) -> None:
     """Compile each layer as one graph, before `recompute_layers`; its layers must have no graph breaks.
 
-    After a second batch size or row length, a graph is compiled for any; further ones compile nothing.
+    After a second batch size or row length, a graph is compiled for any; further ones compile
+    nothing.
 
     Args:
         model: the model.
         backend: of torch.compile.
-        on_failure: called with the `reason` when a layer cannot be compiled; the layers then run uncompiled from there
-            on, with the same gradients. None: the error is raised.
+        on_failure: called with the `reason` when a layer cannot be compiled; the layers then run
+            uncompiled from there on, with the same gradients. None: the error is raised.
     """
     compiler = _Compiler(backend, on_failure)
     for layer in _layers(model):
@@ -73,7 +76,8 @@ class _Compiler:
         if backend == "inductor":
             from torch._inductor import config  # a slow import
 
-            # else it chooses kernels, and with them roundings, by their speed, which differs between processes
+            # else it chooses kernels, and with them roundings, by their speed, which differs
+            # between processes
             config.deterministic = torch.are_deterministic_algorithms_enabled()
         if (
             on_failure is not None
@@ -93,7 +97,8 @@ class _Compiler:
 class _Replaceable:
     """A compiled function, and the plain one that runs in its place from the first failure on.
 
-    Recomputation belongs inside: a call that was made by one of the two is recomputed by the same one.
+    Recomputation belongs inside: a call that was made by one of the two is recomputed by the same
+    one.
     """
 
     def __init__(

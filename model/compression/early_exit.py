@@ -1,7 +1,7 @@
 """Early exit: a classifier after each layer, and rows that leave at the first one that is sure enough.
 
-A row that leaves is removed from the batch, so that later layers compute only the others. The classifiers are the
-off-ramps of a head with `exits`, and after the last layer the head itself.
+A row that leaves is removed from the batch, so that later layers compute only the others. The
+classifiers are the off-ramps of a head with `exits`, and after the last layer the head itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,12 +47,14 @@ def find_body(model: Model, purpose: str) -> Any:
     """Return the module whose `layers` turn embeddings into the states that heads read; `purpose` is for messages.
 
     Raises:
-        ConfigurationError: the family is not one stack of equal layers, or an adapter adds positions to its rows.
+        ConfigurationError: the family is not one stack of equal layers, or an adapter adds
+            positions to its rows.
     """
     body = model.family.find_body(purpose)
     if model.positions_taken:
         raise ConfigurationError(
-            f"{purpose}: expected rows of tokens alone, got {model.positions_taken} positions of the adapter "
+            f"{purpose}: expected rows of tokens alone, got {model.positions_taken} positions of "
+            "the adapter "
             f"'{model.adapter_in_use}': deactivate it by use_adapter(None)"
         )
     return body
@@ -67,7 +69,8 @@ def record_layers(model: Model, tensors: Mapping[str, Tensor], purpose: str) -> 
     tensors = add_host_shapes(tensors, model.position_limit, model.host_tensors)
     if unread := sorted({"document_ids", "left_padding"} & tensors.keys()):
         raise BatchError(
-            f"{unread[0]}: {purpose} expected rows of one text each, padded on the right; got this tensor"
+            f"{unread[0]}: {purpose} expected rows of one text each, padded on the right; got "
+            "this tensor"
         )
     calls: list[LayerCall] = []
     states: list[Tensor] = []
@@ -158,8 +161,8 @@ class Entropy:
 class Patience:
     """Leave when consecutive classifiers have agreed often enough (PABEE, arXiv 2006.04152).
 
-    The first classifier has nothing to agree with: t agreements need t + 1 classifiers. A disagreement sets the count
-    back to 0.
+    The first classifier has nothing to agree with: t agreements need t + 1 classifiers. A
+    disagreement sets the count back to 0.
 
     Example (classes 1, 1, 0, 0 by one row's classifiers):
         >>> rule, before, agreed, counts = Patience(2), None, torch.zeros(1, dtype=torch.int64), []
@@ -212,7 +215,8 @@ class Exits(NamedTuple):
     depths: Tensor
     """int64 [B], number of layers that have read the row"""
     flops: Tensor
-    """float64 [B], of these layers and their classifiers, for the row's own tokens without padding"""
+    """float64 [B], of these layers and their classifiers, for the row's own tokens without
+    padding"""
     dense: Tensor
     """float64 [B], of all layers and the last classifier"""
 
@@ -220,14 +224,16 @@ class Exits(NamedTuple):
 class EarlyExit(nn.Module):
     """A model whose rows leave early; except for rounding, their results do not depend on the other rows of a batch.
 
-    In a stack with a final norm, off-ramps read the states after that norm, as the last classifier does.
+    In a stack with a final norm, off-ramps read the states after that norm, as the last classifier
+    does.
 
     Args:
         model: one stack of layers: encoder, decoder or mobilebert.
         head: name of a head with `exits`.
 
     Raises:
-        ConfigurationError: the head has no off-ramps, or the model has several stacks or an adapter with a prefix.
+        ConfigurationError: the head has no off-ramps, or the model has several stacks or an adapter
+            with a prefix.
     """
 
     def __init__(self, model: Model, head: str) -> None:
@@ -246,7 +252,8 @@ class EarlyExit(nn.Module):
         """Return the scores, the depth and the FLOPs of each row.
 
         Raises:
-            BatchError: packed documents or padding on the left, or a position id is beyond the table.
+            BatchError: packed documents or padding on the left, or a position id is beyond the
+                table.
             ConfigurationError: the model is in training mode, or the rule does not fit the head.
         """
         if self.training:
@@ -264,7 +271,8 @@ class EarlyExit(nn.Module):
         dense = torch.stack([embedding_flops(self.model, tokens), *costs]).sum(0) + matrix_flops(
             own.classifier
         )
-        # x, rows, agreed, before: of the b rows that are left; depths, flops, spent, found: of all B
+        # x, rows, agreed, before: of the b rows that are left; depths, flops, spent, found: of all
+        # B
         rows = torch.arange(len(x), device=x.device)
         agreed = torch.zeros_like(rows)
         before = None

@@ -44,7 +44,8 @@ class StructureOptions:
     def __post_init__(self) -> None:
         if (self.keep is None) == (self.sparsity is None):
             raise ValueError(
-                "expected keep, the number that stays, or sparsity, the share that goes: one of both"
+                "expected keep, the number that stays, or sparsity, the share that goes: one of "
+                "both"
             )
 
     def kept_of(self, total: int, unit: str, group: int = 1) -> int:
@@ -66,7 +67,8 @@ class StructureOptions:
             )
         if self.keep % group:
             raise ConfigurationError(
-                f"keep: {self.keep} {unit} do not divide into the groups of {group} that share keys and values; keep a "
+                f"keep: {self.keep} {unit} do not divide into the groups of {group} that share "
+                "keys and values; keep a "
                 f"multiple of {group}"
             )
         return self.keep
@@ -129,12 +131,13 @@ def choose_lowest(
 ) -> list[Tensor]:
     """Return masks, True at the `counts[g]` lowest values of each group g over all ranks; of equal ones the first.
 
-    The threshold of each group is found by bisection over the bits of a float: 32 exchanges of one number per group,
-    whatever the size of the parameters. The result does not depend on the number of ranks.
+    The threshold of each group is found by bisection over the bits of a float: 32 exchanges of one
+    number per group, whatever the size of the parameters. The result does not depend on the number
+    of ranks.
 
     Args:
-        values: this rank's elements of each parameter, 1-D, compared as fp32; the ranks hold consecutive ranges
-            of it, in order.
+        values: this rank's elements of each parameter, 1-D, compared as fp32; the ranks hold
+            consecutive ranges of it, in order.
         groups: of each parameter, the values that it competes with.
         counts: chosen values of each group.
         rank: this rank.

@@ -1,8 +1,8 @@
 """Token pruning: later layers read fewer and fewer tokens of a row, those that others attend to.
 
-Rules are PoWER-BERT's schedule (arXiv 2001.08950) and LTP's thresholds (arXiv 2107.00910). Tokens leave between the
-attention and the feed-forward block of a layer, as in PoWER-BERT. Heads read a state at every position: a dropped token
-keeps its last one.
+Rules are PoWER-BERT's schedule (arXiv 2001.08950) and LTP's thresholds (arXiv 2107.00910). Tokens
+leave between the attention and the feed-forward block of a layer, as in PoWER-BERT. Heads read a
+state at every position: a dropped token keeps its last one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,8 @@ from clozeline.model.loss import Loss
 from clozeline.model.parameters.flops import matrix_flops
 
 TOKENS: Final = "tokens"
-"""Name of the loss, next to the names of heads: the penalty of a rule in training, with the figure `kept`."""
+"""Name of the loss, next to the names of heads: the penalty of a rule in training, with the figure
+`kept`."""
 _PURPOSE: Final = "token pruning"
 
 
@@ -41,25 +42,31 @@ class Pruned(NamedTuple):
     kept: Tensor
     """int64 [B, L], tokens that each layer keeps"""
     flops: Tensor
-    """float64 [B]: of the layers for the tokens that they read, and of finding those that stay; without heads"""
+    """float64 [B]: of the layers for the tokens that they read, and of finding those that stay;
+    without heads"""
     masks: Sequence[Tensor] = ()
     """[B, T] of each layer, under a rule in training"""
 
 
 class TokenPruning(Model):
-    """A built model that drops tokens. The results of a row do not depend on the other rows, except for rounding.
+    """A built model that drops tokens.
 
-    Calling it returns losses, so that a model can be trained further with its schedule: gradients go through the tokens
-    that stay, not through the choice. A `SoftRule` is trained together with the model, and not one of its parameters.
+    The results of a row do not depend on the other rows, except for rounding.
+
+    Calling it returns losses, so that a model can be trained further with its schedule: gradients
+    go through the tokens that stay, not through the choice. A `SoftRule` is trained together with
+    the model, and not one of its parameters.
 
     Args:
-        model: of the family encoder, with layers of the usual form; its parts become those of this one.
+        model: of the family encoder, with layers of the usual form; its parts become those of this
+            one.
         rule: choice of tokens.
         weight: of the mean penalty of a rule in training, among `loss_weights`.
 
     Raises:
-        ConfigurationError: the model has other layers, an adapter with a prefix, or a head that reads a mix of all
-            layers or two views of a row; or the rule does not fit the model's depth.
+        ConfigurationError: the model has other layers, an adapter with a prefix, or a head that
+            reads a mix of all layers or two views of a row; or the rule does not fit the model's
+            depth.
     """
 
     def __init__(self, model: Model, rule: Rule, weight: float = 0.0) -> None:
@@ -79,14 +86,17 @@ class TokenPruning(Model):
             or model.config.parallel
         ):
             raise ConfigurationError(
-                "token pruning: expected an encoder of attention and feed-forward blocks in sequence (a decoder "
-                "generates with a cache, in which later layers miss dropped tokens), without disentangled attention "
+                "token pruning: expected an encoder of attention and feed-forward blocks in "
+                "sequence (a decoder "
+                "generates with a cache, in which later layers miss dropped tokens), without "
+                "disentangled attention "
                 f"or an active prefix adapter, got the family {model.config.family}"
             )
         for name, head in model.heads.items():
             if head.mix is not None or head.off_ramps is not None or head.reads_second_view():
                 raise ConfigurationError(
-                    f"token pruning: expected heads that read the last states of one row, got {name}, which reads all "
+                    "token pruning: expected heads that read the last states of one row, got "
+                    f"{name}, which reads all "
                     "layers (scalar_mix, exits) or a second view"
                 )
         self.weight = weight
@@ -121,7 +131,8 @@ class TokenPruning(Model):
     def forward(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Return the loss of each head, and as `tokens` the penalty of a rule in training, 0 of another.
 
-        The figure `kept` of `tokens` is the share of the tokens that a layer keeps, or its mean mask.
+        The figure `kept` of `tokens` is the share of the tokens that a layer keeps, or its mean
+        mask.
         """
         pruned = self.prune(tensors)
         losses = {name: head.loss(pruned.hidden, tensors) for name, head in self.heads.items()}
@@ -144,10 +155,12 @@ class TokenPruning(Model):
         """Return the states of a batch, the tokens that were kept, and the FLOPs.
 
         Raises:
-            BatchError: packed documents or padding on the left, or a position id is beyond the table.
+            BatchError: packed documents or padding on the left, or a position id is beyond the
+                table.
         """
         x, calls, _, lengths = record_layers(self, tensors, _PURPOSE)
-        # K slots hold the tokens that are left: columns [B, K] are their positions, alive [B, K] is False at padding
+        # K slots hold the tokens that are left: columns [B, K] are their positions, alive [B, K] is
+        # False at padding
         columns = torch.arange(x.shape[1], device=x.device).expand(len(x), -1)
         alive = columns < lengths[:, None]
         every: Tensor | None = (

@@ -17,8 +17,8 @@ _ROUNDING: Final = 1e-9
 class TopTokens:
     """Keep the most significant tokens, a share of each row (PoWER-BERT, arXiv 2001.08950).
 
-    The significance of a token is the attention that it receives, summed over heads and queries. Of equal ones the
-    first stays.
+    The significance of a token is the attention that it receives, summed over heads and queries. Of
+    equal ones the first stays.
 
     Example (half of four tokens stay):
         >>> attention = torch.tensor([[torch.inf, 0.1, 0.3, 0.2]])
@@ -27,7 +27,8 @@ class TopTokens:
     """
 
     shares: tuple[float, ...]
-    """of the row's tokens that each layer keeps, rounded up, [CLS] included: (0, 1], never rising; 1 = all"""
+    """of the row's tokens that each layer keeps, rounded up, [CLS] included: (0, 1], never rising;
+    1 = all"""
 
     def check(self, layers: int) -> None:
         """Refuse a schedule that is not one for this number of layers."""
@@ -47,7 +48,8 @@ class TopTokens:
     def keep(self, layer: int, attention: Tensor, lengths: Tensor) -> Tensor:
         """Return which of the tokens [B, K] stay, by the mean attention that each receives; rows have `lengths` [B].
 
-        The attention is inf at [CLS], which stays, and -inf at padding and dropped tokens, which do not.
+        The attention is inf at [CLS], which stays, and -inf at padding and dropped tokens, which do
+        not.
         """
         counts = (lengths * self.shares[layer] - _ROUNDING).ceil().clamp(min=1)
         ranks = attention.argsort(descending=True, stable=True).argsort()
@@ -86,7 +88,8 @@ class Threshold:
 class SoftRule(nn.Module, ABC):
     """A rule in training: no token leaves, and the states of each are multiplied by a mask in [0, 1].
 
-    Its penalty is the loss `tokens`, a mean over tokens; its weight decides how many tokens the rule keeps.
+    Its penalty is the loss `tokens`, a mean over tokens; its weight decides how many tokens the
+    rule keeps.
     """
 
     after: bool
@@ -153,8 +156,9 @@ class LearnedThresholds(SoftRule):
 class LearnedRetention(SoftRule):
     """Train the mask of each layer and rank, by the attention received; penalty Σ layer · Σ mask (PoWER-BERT).
 
-    A row of n tokens reads entry rank · positions / n, rounded down, so that rows of all lengths share the entries. The
-    first entry is 1, and the others count within [0, 1]: call `clip` after each update of the optimizer.
+    A row of n tokens reads entry rank · positions / n, rounded down, so that rows of all lengths
+    share the entries. The first entry is 1, and the others count within [0, 1]: call `clip` after
+    each update of the optimizer.
 
     Args:
         layers: of the model.

@@ -20,11 +20,13 @@ _POOLS: Final = {"encoder": "cls", "decoder": "last", "encoder_decoder": "decode
 class HeadOptions:
     """Keys of every head.
 
-    Its properties are what others ask of any head. A head with a key of that name answers with its value.
+    Its properties are what others ask of any head. A head with a key of that name answers with its
+    value.
     """
 
     compared: ClassVar[tuple[str, ...]] = ()
-    """Keys that decide what the head computes; a class of transformers may have one value of each only."""
+    """Keys that decide what the head computes; a class of transformers may have one value of each
+    only."""
 
     weight: Annotated[float, Field(gt=0)] = 1.0
     """Factor of the head's mean loss."""
@@ -101,8 +103,8 @@ class LabelOptions(HeadOptions):
     """Keys of a head with a loss at labeled positions."""
 
     normalize: Literal["label", "row"] = "label"
-    """Unit of equal weight in the head's mean: each label, or each row with labels, whatever their number (arXiv
-    2410.24159)."""
+    """Unit of equal weight in the head's mean: each label, or each row with labels, whatever their
+    number (arXiv 2410.24159)."""
 
     @property
     def unit(self) -> Literal["label", "row"]:
@@ -119,8 +121,8 @@ class VocabularyOptions(LabelOptions):
     bias: bool = True
     """Bias of the projection, which a linear lm never has."""
     label_chunk: Width | None = None
-    """Labels whose scores over the vocabulary are held in memory at a time, for a third more arithmetic of the head;
-    null = all."""
+    """Labels whose scores over the vocabulary are held in memory at a time, for a third more
+    arithmetic of the head; null = all."""
 
 
 @config_class
@@ -161,14 +163,14 @@ class ClassifierOptions(HeadOptions):
     compared: ClassVar[tuple[str, ...]] = ("hidden", "hidden_dim", "hidden_norm", "bias")
 
     scalar_mix: bool = False
-    """Read a learned mix of the embeddings and of all layers instead of the last layer (ELMo, arXiv 1802.05365): a
-    weight for each and a gain, at first the mean."""
+    """Read a learned mix of the embeddings and of all layers instead of the last layer (ELMo, arXiv
+    1802.05365): a weight for each and a gain, at first the mean."""
     input_dropout: Probability = 0.0
     """Dropout of the states before the hidden map."""
     hidden: Literal["tanh", "gelu", "gelu_tanh", "relu", "silu", "identity", "auto"] | None = None
-    """Activation of a linear map before the one onto the classes; null = there is none. tanh is BERT's pooler. auto =
-    the map, norm and bias of the class of transformers that holds the body, so that `export-model` can write the head;
-    where no class does, those of BERT's."""
+    """Activation of a linear map before the one onto the classes; null = there is none. tanh is
+    BERT's pooler. auto = the map, norm and bias of the class of transformers that holds the body,
+    so that `export-model` can write the head; where no class does, those of BERT's."""
     hidden_dim: Width | None = None
     """Width of the hidden map; null = the model's `dim`."""
     hidden_norm: bool = False
@@ -181,7 +183,8 @@ class ClassifierOptions(HeadOptions):
     def __post_init__(self) -> None:
         if self.hidden_norm and self.hidden is None:
             raise ValueError(
-                "hidden_norm: without a hidden map there is nothing to normalize; set hidden, or drop it"
+                "hidden_norm: without a hidden map there is nothing to normalize; set hidden, or "
+                "drop it"
             )
         if self.hidden_dim is not None and self.hidden is None:
             raise ValueError(
@@ -194,9 +197,10 @@ class RowOptions(ClassifierOptions):
     """Keys of a head that pools the states of a row."""
 
     pool: Literal["cls", "mean", "max", "last", "decoder_last", "pair", "late"] | None = None
-    """Vector of a row, from its first token, the mean or the maximum of all, its last, or the means of a pair's two
-    segments with their distance and product; late scores every token and takes the mean of the scores (arXiv
-    2503.05500). null = cls in an encoder, last in a decoder, decoder_last (the only choice) in an encoder_decoder."""
+    """Vector of a row, from its first token, the mean or the maximum of all, its last, or the means
+    of a pair's two segments with their distance and product; late scores every token and takes the
+    mean of the scores (arXiv 2503.05500). null = cls in an encoder, last in a decoder, decoder_last
+    (the only choice) in an encoder_decoder."""
 
     def differences(
         self, theirs: HeadOptions, architecture: str
@@ -213,9 +217,9 @@ class ExitOptions(RowOptions):
     """Keys of a head of rows that may have more heads like it, after the layers before the last."""
 
     exits: Literal["joint", "after"] | None = None
-    """A classifier after each layer but the last, too, at which rows may leave. joint = all are trained with the body,
-    by the sum of j L_j over that of j (PABEE, arXiv 2006.04152); after = on the frozen body and head of model.init_from
-    (DeeBERT, arXiv 2004.12993). null = none."""
+    """A classifier after each layer but the last, too, at which rows may leave. joint = all are
+    trained with the body, by the sum of j L_j over that of j (PABEE, arXiv 2006.04152); after = on
+    the frozen body and head of model.init_from (DeeBERT, arXiv 2004.12993). null = none."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -269,7 +273,8 @@ def _read_head(name: str, value: object) -> HeadOptions:
             other for other in HEADS.available() if key in _keys_of(HEADS.load_class(other).Options)
         ]:
             raise ConfigurationError(
-                f"model.heads.{name}.{key}: the head {name} does not read this key, which is one of "
+                f"model.heads.{name}.{key}: the head {name} does not read this key, which is one "
+                "of "
                 f"{', '.join(readers)}; it reads {', '.join(own)}"
             )
     options: HeadOptions = validate(kind, dict(value), "", f"model.heads.{name}.")

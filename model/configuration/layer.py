@@ -51,16 +51,18 @@ class InitConfig:
     """Keys that one scheme reads and the other does not."""
 
     scheme: Literal["normal", "t5"] = "normal"
-    """normal: N(0, std) everywhere. t5: N(0, 1) embeddings, projections scaled by their fan (arXiv 1910.10683)."""
+    """normal: N(0, std) everywhere. t5: N(0, 1) embeddings, projections scaled by their fan (arXiv
+    1910.10683)."""
     std: Annotated[float, Field(gt=0, le=10)] = 0.02
     """Standard deviation of the normal scheme."""
     cutoff: Annotated[float, Field(ge=0.1)] | None = None
     """Truncate at this many standard deviations; null = no bound."""
     embedding_std: Annotated[float, Field(gt=0, le=10)] | None = None
-    """Standard deviation of embedding tables in the normal scheme; null = std; XLM has dim ** -0.5."""
+    """Standard deviation of embedding tables in the normal scheme; null = std; XLM has dim **
+    -0.5."""
     scale_residual: bool = False
-    """GPT-2: projections into the residual stream, and the transform of the masked LM head (ModernBERT), get std /
-    sqrt(2 x layers)."""
+    """GPT-2: projections into the residual stream, and the transform of the masked LM head
+    (ModernBERT), get std / sqrt(2 x layers)."""
 
     def __post_init__(self) -> None:
         refuse_unread_keys(self, "scheme", self.READS)
@@ -70,18 +72,21 @@ class InitConfig:
 class UniversalConfig:
     """One layer that every step applies again (Universal Transformer, arXiv 1807.03819); `model.layers` counts steps.
 
-    Each step adds a signal of its own to the states. With halting, each token stops by itself (ACT, arXiv 1603.08983).
+    Each step adds a signal of its own to the states. With halting, each token stops by itself (ACT,
+    arXiv 1603.08983).
     """
 
     epsilon: Annotated[float, Field(gt=0, lt=1)] | None = 0.01
-    """A token stops when its halting probabilities add up to 1 - epsilon; null = every token takes every step."""
+    """A token stops when its halting probabilities add up to 1 - epsilon; null = every token takes
+    every step."""
     ponder: Annotated[float, Field(ge=0)] = 0.01
     """Weight of the ponder cost in the loss: steps plus remainder, a mean over tokens."""
 
     def __post_init__(self) -> None:
         if self.epsilon is None and "ponder" in non_default_keys(self):
             raise ValueError(
-                "ponder: has no effect with epsilon null, where every token takes every step: remove the key, or set "
+                "ponder: has no effect with epsilon null, where every token takes every step: "
+                "remove the key, or set "
                 "epsilon"
             )
 
@@ -91,20 +96,22 @@ class ShareConfig:
     """Layers that share weights."""
 
     groups: Depth | None = None
-    """Sets of weights that the layers of a stack use in turn (arXiv 1909.11942); 1 = all layers are the same, null =
-    every layer has its own."""
+    """Sets of weights that the layers of a stack use in turn (arXiv 1909.11942); 1 = all layers are
+    the same, null = every layer has its own."""
     group_layers: Depth = 1
     """Layers of a group, applied in order; a divisor of the layers of each stack."""
     stacks: bool = False
-    """encoder_decoder: both stacks use the same layers; positions and cross-attention stay separate (arXiv
-    1910.10683)."""
+    """encoder_decoder: both stacks use the same layers; positions and cross-attention stay separate
+    (arXiv 1910.10683)."""
     universal: UniversalConfig | None = None
-    """With groups 1: a signal per step, and tokens that stop by themselves; {} = its defaults, null = neither."""
+    """With groups 1: a signal per step, and tokens that stop by themselves; {} = its defaults, null
+    = neither."""
 
     def __post_init__(self) -> None:
         if self.groups is None and self.group_layers != 1:
             raise ValueError(
-                f"group_layers: has no effect without groups: set groups to the number of groups of "
+                "group_layers: has no effect without groups: set groups to the number of groups "
+                "of "
                 f"{self.group_layers} layers, or remove the key"
             )
 
@@ -119,4 +126,5 @@ class ConnectorConfig:
     """The projection from the states of an encoder to a decoder, which may have another width."""
 
     hidden_dim: Width | None = None
-    """Inner width of two maps with an activation between them and a norm after them; null = one linear map."""
+    """Inner width of two maps with an activation between them and a norm after them; null = one
+    linear map."""

@@ -41,8 +41,8 @@ def _validate_for_family(value: object, validate: ValidatorFunctionWrapHandler) 
 class ModelConfig:
     """A Transformer (arXiv 1706.03762), assembled from parts.
 
-    A family with its own keys declares a subclass as its `Options`; a mapping that names such a family becomes an
-    instance of that subclass.
+    A family with its own keys declares a subclass as its `Options`; a mapping that names such a
+    family becomes an instance of that subclass.
     """
 
     WORD: ClassVar = "size"
@@ -56,9 +56,11 @@ class ModelConfig:
     decoder_layers: Depth | None = None
     """encoder_decoder: layers of the decoder; null = layers."""
     decoder_dim: Width | None = None
-    """encoder_decoder: width of the decoder's residual stream; another width than dim needs a connector; null = dim."""
+    """encoder_decoder: width of the decoder's residual stream; another width than dim needs a
+    connector; null = dim."""
     connector: ConnectorConfig | None = None
-    """encoder_decoder: projection of the encoder's states for the decoder: {} or {hidden_dim: 512}; null = none."""
+    """encoder_decoder: projection of the encoder's states for the decoder: {} or {hidden_dim: 512};
+    null = none."""
     decoder_attention_heads: Width | None = None
     """encoder_decoder: query heads of the decoder; null = attention_heads."""
     decoder_ffn_dim: Width | None = None
@@ -66,36 +68,43 @@ class ModelConfig:
     attention_heads: Width
     """Query heads of each attention."""
     kv_heads: Width | None = None
-    """Key and value heads, a divisor of attention_heads (arXiv 2305.13245); null = attention_heads."""
+    """Key and value heads, a divisor of attention_heads (arXiv 2305.13245); null =
+    attention_heads."""
     head_dim: Width | None = None
     """Width of one head; null = dim / attention_heads."""
     ffn_dim: Width
     """Inner width of the feed-forward block."""
     emb_dim: Width | None = None
-    """Width of the embedding tables; another width than dim adds a projection between them; null = dim."""
+    """Width of the embedding tables; another width than dim adds a projection between them; null =
+    dim."""
     out_dim: Width | None = None
-    """Width of the masked_lm heads' states before the projection; null = the width of the embeddings. If tied, the
-    features after the first emb_dim are read by separate columns (arXiv 2004.02984)."""
+    """Width of the masked_lm heads' states before the projection; null = the width of the
+    embeddings. If tied, the features after the first emb_dim are read by separate columns (arXiv
+    2004.02984)."""
     tied: bool = True
     """The output projection of the heads is the token embedding."""
     vocab_multiple: Annotated[int, Field(ge=1, le=4096)] = 1
-    """Embedding rows are padded to a multiple of this; padding rows are never predicted and have no loss."""
+    """Embedding rows are padded to a multiple of this; padding rows are never predicted and have no
+    loss."""
     type_vocab_size: Annotated[int, Field(ge=0, le=4096)] = 0
     """Segment-type embeddings; 0 = none."""
     languages: Annotated[int, Field(ge=0, le=256)] = 0
     """encoder: language embeddings, added to those of the tokens (arXiv 1901.07291); 0 = none."""
     norm: Literal["layer", "rms", "rms_one"] = "layer"
-    """LayerNorm (arXiv 1607.06450), RMSNorm (arXiv 1910.07467), or RMSNorm with the gain 1 + weight (Gemma)."""
+    """LayerNorm (arXiv 1607.06450), RMSNorm (arXiv 1910.07467), or RMSNorm with the gain 1 + weight
+    (Gemma)."""
     eps: Annotated[float, Field(gt=0, le=0.1)] = 1e-5
     """Added to the variance in every norm."""
     norm_place: Literal["pre", "post", "both", "branch"] = "pre"
-    """pre: x + f(norm(x)); post: norm(x + f(x)); both: x + norm(f(norm(x))) (Gemma 2); branch: x + norm(f(x)) (OLMo
-    2)."""
+    """pre: x + f(norm(x)); post: norm(x + f(x)); both: x + norm(f(norm(x))) (Gemma 2); branch: x +
+    norm(f(x)) (OLMo 2)."""
     parallel: Literal["two_norms", "one_norm"] | None = None
-    """Attention and feed-forward block read the same states: x + attention(norm(x)) + feed_forward(norm(x)), each with
-    a norm of its own (GPT-NeoX, arXiv 2204.06745) or with one for both (Phi); null = one after the other."""
+    """Attention and feed-forward block read the same states: x + attention(norm(x)) +
+    feed_forward(norm(x)), each with a norm of its own (GPT-NeoX, arXiv 2204.06745) or with one for
+    both (Phi); null = one after the other."""
     first_norm: bool = True
-    """pre, both: a norm before the attention of layer 0; ModernBERT has none, as its embeddings are normalized."""
+    """pre, both: a norm before the attention of layer 0; ModernBERT has none, as its embeddings are
+    normalized."""
     final_norm: bool = True
     """A norm after the last layer of each stack."""
     emb_norm: bool = False
@@ -103,23 +112,26 @@ class ModelConfig:
     activation: Activation = "gelu"
     """gelu is exact (erf), gelu_tanh its approximation."""
     gated: bool = False
-    """Feed-forward = down(activation(gate(x)) * up(x)) instead of down(activation(up(x))) (arXiv 2002.05202)."""
+    """Feed-forward = down(activation(gate(x)) * up(x)) instead of down(activation(up(x))) (arXiv
+    2002.05202)."""
     bias: BiasConfig = BiasConfig()
     """Projections that have a bias."""
     qk_scale: Annotated[float, Field(gt=0)] | None = None
-    """Factor of the attention scores; null = (head_dim x types of scores that are added) ** -0.5; T5 has 1.0."""
+    """Factor of the attention scores; null = (head_dim x types of scores that are added) ** -0.5;
+    T5 has 1.0."""
     qk_norm: Literal["head", "all"] | None = None
-    """Norm of queries and of keys before their rotation: head, over the components of a head, with one gain for all
-    heads (Qwen 3); all, over the entire projection (OLMo 2); null = none."""
+    """Norm of queries and of keys before their rotation: head, over the components of a head, with
+    one gain for all heads (Qwen 3); all, over the entire projection (OLMo 2); null = none."""
     attn_logit_softcapping: Annotated[float, Field(gt=0)] | None = None
-    """Bound c of the attention scores: s becomes c tanh(s / c) before the mask (Gemma 2, arXiv 2408.00118). The
-    scores of all pairs of positions are then held in memory. null = none."""
+    """Bound c of the attention scores: s becomes c tanh(s / c) before the mask (Gemma 2, arXiv
+    2408.00118). The scores of all pairs of positions are then held in memory. null = none."""
     final_logit_softcapping: Annotated[float, Field(gt=0)] | None = None
     """The same for scores of heads over the vocabulary; null = none."""
     share: ShareConfig = ShareConfig()
     """Layers that share weights."""
     scale_by_depth: bool = False
-    """Scores of layer i, from 0, are also divided by i + 1 (GPT-2's scale_attn_by_inverse_layer_idx)."""
+    """Scores of layer i, from 0, are also divided by i + 1 (GPT-2's
+    scale_attn_by_inverse_layer_idx)."""
     local: LocalConfig | None = None
     """Layers with a window; null = every layer sees the entire row."""
     position: PositionConfig = PositionConfig()
@@ -133,17 +145,18 @@ class ModelConfig:
     init: InitConfig = InitConfig()
     """Initial weights."""
     init_from: MayChange[Path | None] = None
-    """Run directory, or folder of a published or imported model, whose weights the model starts from: all of the body,
-    and the heads that it has; a run's configuration takes `hf://org/name`, too. null = random initialization."""
+    """Run directory, or folder of a published or imported model, whose weights the model starts
+    from: all of the body, and the heads that it has; a run's configuration takes `hf://org/name`,
+    too. null = random initialization."""
     adapter: AdapterComponent | None = None
-    """A file of model/adapters with its keys: only its parameters, and those of heads that are not in `init_from`, are
-    trained. null = everything is."""
+    """A file of model/adapters with its keys: only its parameters, and those of heads that are not
+    in `init_from`, are trained. null = everything is."""
     quantization: Quantization | None = None
-    """A training in which the linear maps of the body compute with rounded weights: int8, int4, or int8_dynamic, which
-    also rounds what they read. null = weights as they are."""
+    """A training in which the linear maps of the body compute with rounded weights: int8, int4, or
+    int8_dynamic, which also rounds what they read. null = weights as they are."""
     heads: Heads
-    """Pretraining heads, files of model/heads, each with the weight of its loss: {masked_lm: 1.0}; the long form is
-    {masked_lm: {weight: 1.0, normalize: row}}."""
+    """Pretraining heads, files of model/heads, each with the weight of its loss: {masked_lm: 1.0};
+    the long form is {masked_lm: {weight: 1.0, normalize: row}}."""
 
     @classmethod
     def __get_pydantic_core_schema__(
@@ -201,7 +214,10 @@ class ModelConfig:
             if self.position.kind == "rope" and share == 1 and width % 2:
                 yield f"position.kind: rope rotates pairs, so head_dim must be even, got {width}"
             if share != 1 and (int(width * share) < 2 or int(width * share) % 2):
-                got = f"expected 2 or another even number of rotated components, got {int(width * share)} of {width}"
+                got = (
+                    "expected 2 or another even number of rotated components, got "
+                    f"{int(width * share)} of {width}"
+                )
                 yield f"position.partial_rotary_factor: {got}"
         if self.parallel is not None and (
             self.architecture == "encoder_decoder" or self.position.disentangled
@@ -211,7 +227,8 @@ class ModelConfig:
             yield "parallel: expected norm_place pre with first_norm; set them, or remove the key"
         if self.decoder_dim not in (None, self.dim) and self.connector is None:
             yield (
-                f"decoder_dim: a decoder of width {self.decoder_dim} cannot attend to states of width {self.dim}: add "
+                f"decoder_dim: a decoder of width {self.decoder_dim} cannot attend to states of "
+                f"width {self.dim}: add "
                 "connector: {}, which maps them, or remove decoder_dim"
             )
 
@@ -234,7 +251,10 @@ class ModelConfig:
             else ()
         ):
             if (count := len(getattr(scaling, key))) != self.rotated_width // 2:
-                expected = f"expected one divisor for each of {self.rotated_width // 2} pairs of components, got {count}"
+                expected = (
+                    f"expected one divisor for each of {self.rotated_width // 2} pairs of "
+                    f"components, got {count}"
+                )
                 yield f"position.scaling.{key}: {expected}"
         if self.local is not None and self.local.theta is not None and kind != "rope":
             yield f"local.theta: only rope reads it; remove the key or change position.kind '{kind}'"
@@ -265,7 +285,8 @@ class ModelConfig:
         depths = {self.layers, self.decoder_depth}
         if share.stacks and (self.architecture != "encoder_decoder" or len(depths) > 1):
             yield (
-                "share.stacks: expected an encoder_decoder with as many layers in both stacks, got a model of family "
+                "share.stacks: expected an encoder_decoder with as many layers in both stacks, "
+                "got a model of family "
                 f"{self.family} with layers {self.layers} and decoder_layers {self.decoder_layers}"
             )
         for depth in depths:

@@ -30,17 +30,18 @@ class ScalingConfig:
     }
 
     kind: Literal["linear", "dynamic", "llama3", "yarn", "longrope"]
-    """linear divides all frequencies (arXiv 2306.15595); dynamic raises theta with the longest row of a batch; llama3
-    divides the low frequencies (arXiv 2407.21783); so does yarn, which also sharpens the attention (arXiv
-    2309.00071); longrope divides each frequency by its own number, from one of two lists by the longest row of a batch
-    (arXiv 2402.13753)."""
+    """linear divides all frequencies (arXiv 2306.15595); dynamic raises theta with the longest row
+    of a batch; llama3 divides the low frequencies (arXiv 2407.21783); so does yarn, which also
+    sharpens the attention (arXiv 2309.00071); longrope divides each frequency by its own number,
+    from one of two lists by the longest row of a batch (arXiv 2402.13753)."""
     factor: Annotated[float, Field(ge=1)]
-    """Divisor of the frequencies; of dynamic, the growth of theta; of longrope, that of the context, for
-    attention_factor."""
+    """Divisor of the frequencies; of dynamic, the growth of theta; of longrope, that of the
+    context, for attention_factor."""
     original_maximum: Width | None = None
     """dynamic, llama3, yarn, longrope: context length of the first training."""
     low_freq_factor: Annotated[float, Field(gt=0)] = 1.0
-    """llama3: wavelengths above original_maximum / low_freq_factor are divided by the full factor."""
+    """llama3: wavelengths above original_maximum / low_freq_factor are divided by the full
+    factor."""
     high_freq_factor: Annotated[float, Field(gt=0)] = 4.0
     """llama3: wavelengths below original_maximum / high_freq_factor stay as they are."""
     beta_fast: Annotated[float, Field(gt=0)] = 32.0
@@ -50,15 +51,16 @@ class ScalingConfig:
     truncate: bool = True
     """yarn: round the bounds between both to whole pairs."""
     attention_factor: Annotated[float, Field(gt=0)] | None = None
-    """yarn, longrope: factor of queries and keys; null = 0.1 ln(factor) + 1, or what mscale and mscale_all_dim give; of
-    longrope sqrt(1 + ln(factor) / ln(original_maximum))."""
+    """yarn, longrope: factor of queries and keys; null = 0.1 ln(factor) + 1, or what mscale and
+    mscale_all_dim give; of longrope sqrt(1 + ln(factor) / ln(original_maximum))."""
     mscale: Annotated[float, Field(gt=0)] | None = None
-    """yarn: with mscale_all_dim, the attention factor is (0.1 mscale ln(factor) + 1) / (0.1 mscale_all_dim ln(factor) +
-    1)."""
+    """yarn: with mscale_all_dim, the attention factor is (0.1 mscale ln(factor) + 1) / (0.1
+    mscale_all_dim ln(factor) + 1)."""
     mscale_all_dim: Annotated[float, Field(gt=0)] | None = None
     """yarn: see mscale."""
     short_factor: Divisors | None = None
-    """longrope: divisor of each of the head_dim / 2 frequencies in batches of rows up to original_maximum."""
+    """longrope: divisor of each of the head_dim / 2 frequencies in batches of rows up to
+    original_maximum."""
     long_factor: Divisors | None = None
     """longrope: the same in batches with a longer row."""
 
@@ -70,7 +72,8 @@ class ScalingConfig:
             )
         if self.kind == "longrope" and (not self.short_factor or not self.long_factor):
             raise ValueError(
-                "expected short_factor and long_factor for longrope, a divisor of each frequency, got none"
+                "expected short_factor and long_factor for longrope, a divisor of each frequency, "
+                "got none"
             )
         if self.high_freq_factor <= self.low_freq_factor:
             low = self.low_freq_factor
@@ -92,10 +95,11 @@ class LocalConfig:
     global_every: Depth | None = None
     """Layers 0, n, 2n ... see the entire row; all others are local."""
     layer_types: Annotated[tuple[LayerType, ...], BeforeValidator(list_to_tuple)] | None = None
-    """Type of each layer, as config.json of transformers lists them: full_attention sees the entire row,
-    sliding_attention only the window."""
+    """Type of each layer, as config.json of transformers lists them: full_attention sees the entire
+    row, sliding_attention only the window."""
     theta: Annotated[float, Field(gt=0)] | None = None
-    """rope: base of the wavelengths in local layers, without position.scaling; null = as in the other layers."""
+    """rope: base of the wavelengths in local layers, without position.scaling; null = as in the
+    other layers."""
 
     def __post_init__(self) -> None:
         if (self.global_every is None) == (self.layer_types is None):
@@ -122,17 +126,19 @@ class DisentangledConfig:
     max_distance: Width = 512
     """Distance in tokens from which all share the last row of their direction."""
     buckets: Annotated[int, Field(ge=2, le=4096)] | None = None
-    """Rows of each direction: half of them for one distance each, half for growing ranges (arXiv 2111.09543); null = a
-    row for each distance up to max_distance."""
+    """Rows of each direction: half of them for one distance each, half for growing ranges (arXiv
+    2111.09543); null = a row for each distance up to max_distance."""
     shared_projections: bool = False
     """Relative positions use the projections of queries and keys; false = their own."""
     norm: bool = False
     """A norm over the vectors of relative positions."""
     convolution: Annotated[int, Field(ge=1, le=63)] | None = None
-    """Tokens, an odd number, that a convolution parallel to the first layer reads (DeBERTa v2); null = none."""
+    """Tokens, an odd number, that a convolution parallel to the first layer reads (DeBERTa v2);
+    null = none."""
     mask_decoder: Annotated[int, Field(ge=1, le=16)] | None = None
-    """Enhanced mask decoder: how often the last layer is applied to the states before it, with queries that start as
-    these states plus learned absolute positions, position.maximum of them (published: 2); null = none."""
+    """Enhanced mask decoder: how often the last layer is applied to the states before it, with
+    queries that start as these states plus learned absolute positions, position.maximum of them
+    (published: 2); null = none."""
 
     def __post_init__(self) -> None:
         if self.terms == 1:
@@ -175,39 +181,46 @@ class PositionConfig:
         "t5": ("buckets", "max_distance", "per_layer"),
         "none": ("disentangled",),
     }
-    """Keys that each kind reads. `maximum` may stand with each: an export declares it as the longest row."""
+    """Keys that each kind reads. `maximum` may stand with each: an export declares it as the
+    longest row."""
 
     kind: Literal["learned", "sinusoidal", "rope", "t5", "none"] = "learned"
-    """learned and sinusoidal vectors are added to the embeddings, rope rotates queries and keys (arXiv 2104.09864), t5
-    adds a learned bias to the attention scores by bucketed distance (arXiv 1910.10683). In the family xlnet, sinusoidal
-    vectors encode distances and are compared with queries."""
+    """learned and sinusoidal vectors are added to the embeddings, rope rotates queries and keys
+    (arXiv 2104.09864), t5 adds a learned bias to the attention scores by bucketed distance (arXiv
+    1910.10683). In the family xlnet, sinusoidal vectors encode distances and are compared with
+    queries."""
     maximum: Width = 512
-    """learned: positions of the table; a position id beyond it is an error. Other kinds: the longest row that an export
-    declares."""
+    """learned: positions of the table; a position id beyond it is an error. Other kinds: the
+    longest row that an export declares."""
     offset: Annotated[int, Field(ge=0, le=MOST_OFFSET)] = 0
-    """learned: rows of the table before position 0 (RoBERTa pad_id + 1, BART 2); it has maximum + offset rows."""
+    """learned: rows of the table before position 0 (RoBERTa pad_id + 1, BART 2); it has maximum +
+    offset rows."""
     waves: Literal["interleaved", "halves"] = "interleaved"
-    """sinusoidal: sines in even and cosines in odd columns, or sines in the first half of the columns and cosines in
-    the second (Marian, arXiv 1804.00344)."""
+    """sinusoidal: sines in even and cosines in odd columns, or sines in the first half of the
+    columns and cosines in the second (Marian, arXiv 1804.00344)."""
     theta: Annotated[float, Field(gt=0)] = 10000.0
     """rope: base of the wavelengths."""
     partial_rotary_factor: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """rope: share of a head's components, the first ones, that are rotated (GPT-NeoX 0.25, Phi 0.5)."""
+    """rope: share of a head's components, the first ones, that are rotated (GPT-NeoX 0.25, Phi
+    0.5)."""
     nope_layers: Annotated[
         tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(list_to_tuple)
     ] = ()
-    """rope: layers, from 0, whose queries and keys are not rotated (NoPE layers of SmolLM3, arXiv 2501.18795)."""
+    """rope: layers, from 0, whose queries and keys are not rotated (NoPE layers of SmolLM3, arXiv
+    2501.18795)."""
     scaling: ScalingConfig | None = None
-    """rope: scaling of the frequencies for contexts longer than in the first training; null = none."""
+    """rope: scaling of the frequencies for contexts longer than in the first training; null =
+    none."""
     buckets: Annotated[int, Field(ge=4, le=4096)] = 32
     """t5: rows of the bias table; half for each direction where attention is bidirectional."""
     max_distance: Annotated[int, Field(ge=2, le=2**20)] = 128
     """t5: distance in tokens from which all share the last bucket."""
     per_layer: bool = False
-    """t5: a bias table in every layer (UMT5, arXiv 2304.09151) instead of one for all layers of a stack."""
+    """t5: a bias table in every layer (UMT5, arXiv 2304.09151) instead of one for all layers of a
+    stack."""
     disentangled: DisentangledConfig | None = None
-    """learned, sinusoidal, none: relative positions in the attention of an encoder, in addition to those of the
-    kind."""
+    """learned, sinusoidal, none: relative positions in the attention of an encoder, in addition to
+    those of the kind."""
 
     def __post_init__(self) -> None:
         with_maximum = {kind: {*keys, "maximum"} for kind, keys in self.READS.items()}

@@ -21,8 +21,8 @@ class Answers(NamedTuple):
     def of_question(self, threshold: float = 0.0) -> tuple[int, int, int] | None:
         """Return row, first and last position of the answer; None: no answer.
 
-        The rows are the windows of one question. The score of no answer is the lowest of any window; it wins if it
-        exceeds the best span by more than `threshold`.
+        The rows are the windows of one question. The score of no answer is the lowest of any
+        window; it wins if it exceeds the best span by more than `threshold`.
         """
         row = int(self.score.argmax())
         if bool(self.null.min() - self.score[row] > threshold):
@@ -69,7 +69,8 @@ def read_answers(
 
     Args:
         scores: [B, T, 2] of the head span.
-        allowed: [B, T] bool, positions where an answer may start or end; the null position does not count.
+        allowed: [B, T] bool, positions where an answer may start or end; the null position does not
+            count.
         null: [B], the position that means no answer, [CLS].
         longest: maximum tokens of an answer; None: no limit.
     """

@@ -16,9 +16,10 @@ def probabilities(
     Args:
         scores: logits [B, vocabulary], divided by the temperature first.
         temperature: above 0.
-        top_k: number of most probable tokens to keep (arXiv 1805.04833); ties keep the lower ids. None: all.
-        top_p: mass of the nucleus (arXiv 1904.09751): of the tokens left by `top_k`, keep the fewest most probable ones
-            whose sum reaches it. None: all.
+        top_k: number of most probable tokens to keep (arXiv 1805.04833); ties keep the lower ids.
+            None: all.
+        top_p: mass of the nucleus (arXiv 1904.09751): of the tokens left by `top_k`, keep the
+            fewest most probable ones whose sum reaches it. None: all.
 
     Example:
         >>> scores = torch.tensor([[4.0, 1.0, 2.0, 1.0]]).log()

@@ -12,7 +12,8 @@ from clozeline.errors import ConfigurationError
 def bio_transitions(labels: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Return scores of first tags [C] and of transitions [C, C], 0 or -inf, that keep BIO well formed.
 
-    I-X comes after B-X or I-X only, and never first; everything else is allowed. I-X without B-X is refused.
+    I-X comes after B-X or I-X only, and never first; everything else is allowed. I-X without B-X is
+    refused.
 
     Example:
         >>> first, between = bio_transitions(["O", "B-PER", "I-PER"])

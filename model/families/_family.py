@@ -14,7 +14,8 @@ from clozeline.model.heads import Head
 from clozeline.model.layers.cache import Cache
 
 Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
-"""Shapes of batches, as shards declare them: a bidirectional row, a causal row, or a row and its target."""
+"""Shapes of batches, as shards declare them: a bidirectional row, a causal row, or a row and its
+target."""
 
 
 class View(NamedTuple):
@@ -35,14 +36,16 @@ class Family(nn.Module, ABC):
     reads: ClassVar[tuple[BatchField, ...]]
     """Tensors that it reads from a batch."""
     optional: ClassVar[tuple[BatchField, ...]] = ()
-    """Optional tensors of a batch that it reads, in addition to what every family of its architecture reads."""
+    """Optional tensors of a batch that it reads, in addition to what every family of its
+    architecture reads."""
     generator_targets: ClassVar[frozenset[str]] = frozenset()
-    """Targets whose heads read a generator; the other heads read rows in which its tokens replace the labeled ones.
-    Empty: there is no generator."""
+    """Targets whose heads read a generator; the other heads read rows in which its tokens replace
+    the labeled ones. Empty: there is no generator."""
     reads_characters: ClassVar[bool] = False
     """Tokens enter as characters, so that the model is built with the bytes of each token."""
     compiled: ClassVar[bool] = True
-    """Each layer compiles to one graph for rows of any length. False: a recurrence needs one for each length."""
+    """Each layer compiles to one graph for rows of any length. False: a recurrence needs one for
+    each length."""
     unsupported: ClassVar[Mapping[str, str]] = {}
     """Tensors of batches whose rows it would misread: by name, what it expects, and what to do."""
     config: ModelConfig
@@ -50,7 +53,8 @@ class Family(nn.Module, ABC):
     left_padding: ClassVar[bool] = False
     """Rows may be padded on the left, as `left_padding` [B] of a batch says."""
     layered: ClassVar[bool] = False
-    """The last of `layer_states` is what all heads read, so that a head may read a mix of all layers instead."""
+    """The last of `layer_states` is what all heads read, so that a head may read a mix of all
+    layers instead."""
     universal: ClassVar[bool] = False
     """All its layers are in one stack, which `share.universal` may repeat."""
     tokens: nn.Embedding
@@ -100,13 +104,16 @@ class Family(nn.Module, ABC):
             or special
         ):
             raise ConfigurationError(
-                f"{purpose}: expected one stack of equal attention layers, such as those of the families encoder, "
-                "decoder and mobilebert, without DeBERTa's convolution and mask decoder; got the family "
+                f"{purpose}: expected one stack of equal attention layers, such as those of the "
+                "families encoder, "
+                "decoder and mobilebert, without DeBERTa's convolution and mask decoder; got the "
+                "family "
                 f"{self.config.family}"
             )
         if self.config.share.universal is not None:
             raise ConfigurationError(
-                f"{purpose}: expected layers that are applied once each, got model.share.universal, which decides by "
+                f"{purpose}: expected layers that are applied once each, got "
+                "model.share.universal, which decides by "
                 "token how many steps it takes"
             )
         return body
@@ -126,7 +133,8 @@ class Family(nn.Module, ABC):
     def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:
         """Return hidden states [B, n, dim] of the tokens that a batch adds to the rows of a cache."""
         raise ConfigurationError(
-            f"model.family: generation needs a family with a causal stack, got {type(self).__name__}; "
+            "model.family: generation needs a family with a causal stack, got "
+            f"{type(self).__name__}; "
             "train a decoder or an encoder_decoder"
         )
 

@@ -12,7 +12,8 @@ from clozeline.model.configuration.position import PositionConfig
 _READ: Final = frozenset({"vocab_multiple", "init_from", "init.std", "adapter"})
 PARTS: Final = dict.fromkeys(
     ("document_ids", "prefix_length"),
-    "expected rows of one text, which a recurrent family reads from end to end; corrupt with `grouping: document`, or "
+    "expected rows of one text, which a recurrent family reads from end to end; corrupt with "
+    "`grouping: document`, or "
     "`cross_documents: true` and no prefix",
 )
 """Tensors of rows whose parts are read separately: packed documents, or a prefix."""

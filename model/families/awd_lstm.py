@@ -23,8 +23,9 @@ from clozeline.model.parameters.flops import matrix_flops
 class AwdLstm(Family):
     """LSTM layers from left to right; all but the last have `cell_dim` outputs, the last has `dim`.
 
-    `dropout.embedding` drops features of the embeddings, `dropout.hidden` those between two layers, and the head
-    applies `dropout.output`, each with one mask for all tokens of a row. Padding is on the right.
+    `dropout.embedding` drops features of the embeddings, `dropout.hidden` those between two layers,
+    and the head applies `dropout.output`, each with one mask for all tokens of a row. Padding is on
+    the right.
     """
 
     architecture: ClassVar = "decoder"
@@ -43,7 +44,8 @@ class AwdLstm(Family):
         HEADS: ClassVar = frozenset({"regularized_lm"})
 
         word_dropout: Probability = 0.0
-        """Dropout of entire words of the embedding, at all their positions in a batch (arXiv 1512.05287)."""
+        """Dropout of entire words of the embedding, at all their positions in a batch (arXiv
+        1512.05287)."""
         weight_dropout: Probability = 0.0
         """Dropout of entries of the recurrent matrices, the same ones at all tokens of a batch."""
 

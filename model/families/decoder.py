@@ -19,9 +19,10 @@ from clozeline.model.parameters.flops import stack_flops
 class Decoder(Family):
     """A causal stack: every token sees itself and the tokens before it.
 
-    Padding is on the right, where no token looks, or on the left as `left_padding` [B] and `lengths` say. With
-    `document_ids`, packed documents of a row do not see each other; the first `prefix_length` positions of a row see
-    each other in both directions (prefix LM, arXiv 1910.10683).
+    Padding is on the right, where no token looks, or on the left as `left_padding` [B] and
+    `lengths` say. With `document_ids`, packed documents of a row do not see each other; the first
+    `prefix_length` positions of a row see each other in both directions (prefix LM, arXiv
+    1910.10683).
     """
 
     architecture: ClassVar = "decoder"
@@ -42,7 +43,8 @@ class Decoder(Family):
     def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:
         if cache is not None and "left_padding" in tensors:
             raise BatchError(
-                "left_padding: expected prompts of a continuation padded on the right, got left padding"
+                "left_padding: expected prompts of a continuation padded on the right, got left "
+                "padding"
             )
         vectors = self.tokens(tensors["input_ids"])
         prefix = tensors.get("prefix_length")

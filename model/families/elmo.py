@@ -24,10 +24,11 @@ Small = Annotated[int, Field(ge=1, le=2**16)]
 class Elmo(Family):
     """Two LSTM stacks over the same word vectors, one from left to right, one from right to left.
 
-    The first half of a state has read the left context, the second the right; each half has seen the token itself. From
-    the second layer on, a layer adds its input. `dropout.hidden` is applied to the input of each layer and to the last
-    output. `tokens` is the table of the words that the head chooses among: inputs enter by their characters,
-    `characters` [B, T, max_characters] of the batch, or those of `input_ids`.
+    The first half of a state has read the left context, the second the right; each half has seen
+    the token itself. From the second layer on, a layer adds its input. `dropout.hidden` is applied
+    to the input of each layer and to the last output. `tokens` is the table of the words that the
+    head chooses among: inputs enter by their characters, `characters` [B, T, max_characters] of the
+    batch, or those of `input_ids`.
     """
 
     architecture: ClassVar = "decoder"
@@ -106,7 +107,8 @@ class Elmo(Family):
         words = self.words(
             tensors["characters"] if "characters" in tensors else self.characters[ids]
         )
-        # the right-to-left stack reads each row from its end; padding [B, T] stays, and reversing twice restores
+        # the right-to-left stack reads each row from its end; padding [B, T] stays, and reversing
+        # twice restores
         positions = torch.arange(ids.shape[1], device=ids.device)
         ends = lengths.to(ids.device).view(-1, 1)
         backward = torch.where(positions < ends, ends - 1 - positions, positions).expand(ids.shape)

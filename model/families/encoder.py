@@ -20,10 +20,10 @@ MODE_TYPES = 6
 class Encoder(Family):
     """A bidirectional stack: every token sees its entire row, or with `document_ids` its document.
 
-    With `attention`, each row is read in one of UniLM's four modes (arXiv 1905.03197): `type_ids` distinguish modes and
-    segments, and a table of fewer than 6 segment types reads `segment_ids` instead, if there are any. Rows may be
-    padded on the left by `left_padding` [B]. With `languages`, the vector of its language is added to each token (XLM,
-    arXiv 1901.07291).
+    With `attention`, each row is read in one of UniLM's four modes (arXiv 1905.03197): `type_ids`
+    distinguish modes and segments, and a table of fewer than 6 segment types reads `segment_ids`
+    instead, if there are any. Rows may be padded on the left by `left_padding` [B]. With
+    `languages`, the vector of its language is added to each token (XLM, arXiv 1901.07291).
     """
 
     architecture: ClassVar = "encoder"

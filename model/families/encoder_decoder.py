@@ -22,9 +22,9 @@ from clozeline.model.parameters.flops import matrix_flops, stack_flops
 class EncoderDecoder(Family):
     """Two stacks that share the token table and, with `share.stacks`, their layers.
 
-    With `connector` the decoder attends to projected encoder states, and may have another width. The encoder's rows may
-    be padded on the left by `left_padding` [B]. With `document_ids` and `decoder_document_ids`, a position sees only
-    its own document, in both rows.
+    With `connector` the decoder attends to projected encoder states, and may have another width.
+    The encoder's rows may be padded on the left by `left_padding` [B]. With `document_ids` and
+    `decoder_document_ids`, a position sees only its own document, in both rows.
     """
 
     architecture: ClassVar = "encoder_decoder"

@@ -28,7 +28,8 @@ class MobileBert(Family):
     layered: ClassVar = True
     reads: ClassVar = ROW_TEXT
     unsupported: ClassVar = {
-        "attention": "the family mobilebert reads both neighbors of a token, so that it cannot read rows in several "
+        "attention": "the family mobilebert reads both neighbors of a token, so that it cannot read rows in "
+        "several "
         "modes of attention; take another family, or an objective with attention: bidirectional"
     }
 

@@ -37,7 +37,8 @@ class GeneratorConfig:
     layers: Depth
     """Layers of the stack."""
     dim: Width
-    """Width of the residual stream; another width than that of the embeddings adds a projection between them."""
+    """Width of the residual stream; another width than that of the embeddings adds a projection
+    between them."""
     attention_heads: Width
     """Heads of each attention, a divisor of dim."""
     ffn_dim: Width
@@ -47,9 +48,10 @@ class GeneratorConfig:
 class ReplacedTokens(Encoder):
     """An encoder that reads rows in which a second, smaller encoder has replaced the labeled tokens.
 
-    The generator predicts the labels, which the head with the target masked_lm learns. Tokens drawn from its
-    distribution then replace the tokens at all labels, and every other head reads the discriminator's states of that
-    row. No gradient goes through the draw. A batch without `sample_words` is read by both as it is.
+    The generator predicts the labels, which the head with the target masked_lm learns. Tokens drawn
+    from its distribution then replace the tokens at all labels, and every other head reads the
+    discriminator's states of that row. No gradient goes through the draw. A batch without
+    `sample_words` is read by both as it is.
 
     Example (labels 1 chef, 4 meal; drawn chef, lunch):
         input          [CLS] [MASK] cooked the [MASK] [SEP]
@@ -68,21 +70,24 @@ class ReplacedTokens(Encoder):
         generator: GeneratorConfig
         """The generator's sizes."""
         embedding_sharing: Literal["all", "disentangled"] = "all"
-        """all: both share token, position and type embeddings and their norm (ELECTRA), but not relative positions.
-        disentangled: the discriminator adds its own table to the generator's token embeddings, to which it gives no
-        gradient; nothing else is shared (DeBERTa-v3, arXiv 2111.09543)."""
+        """all: both share token, position and type embeddings and their norm (ELECTRA), but not
+        relative positions. disentangled: the discriminator adds its own table to the generator's
+        token embeddings, to which it gives no gradient; nothing else is shared (DeBERTa-v3, arXiv
+        2111.09543)."""
 
         def __post_init__(self) -> None:
             super().__post_init__()
             generating = [head for head, target in self.targets.items() if target == "masked_lm"]
             if len(generating) != 1 or len(self.heads) < 2:
                 raise ValueError(
-                    "heads: expected masked_lm, from which the generator learns, and at least one head that reads the "
+                    "heads: expected masked_lm, from which the generator learns, and at least one "
+                    "head that reads the "
                     f"discriminator, such as token; got {', '.join(self.heads)}"
                 )
             if self.generator.dim % self.generator.attention_heads:
                 raise ValueError(
-                    f"generator.attention_heads: {self.generator.attention_heads} heads do not divide generator.dim "
+                    f"generator.attention_heads: {self.generator.attention_heads} heads do not "
+                    "divide generator.dim "
                     f"{self.generator.dim}; change either"
                 )
             if any(getattr(self, key) != size for key, size in asdict(self.generator).items()):
@@ -97,8 +102,10 @@ class ReplacedTokens(Encoder):
                 and self.tied
             ):
                 raise ValueError(
-                    "embedding_sharing: disentangled keeps the discriminator's gradient from the token embeddings, of "
-                    "which the head corrective makes its output projection; set it to all, or tied to false"
+                    "embedding_sharing: disentangled keeps the discriminator's gradient from the "
+                    "token embeddings, of "
+                    "which the head corrective makes its output projection; set it to all, or "
+                    "tied to false"
                 )
 
     def __init__(self, config: Options, rows: int) -> None:
@@ -217,8 +224,8 @@ class _Difference(nn.Module):
 def _replace_tokens(generated: View, head: Head) -> Tensor:
     """Return input ids [B, T] with a token drawn from the generator at the position of each label.
 
-    `sample_words` [N] holds an integer below 2^32 for each label. Its upper 24 bits are a fraction that is exact in
-    fp32, at which the sum of the probabilities, in the order of their ids, is cut.
+    `sample_words` [N] holds an integer below 2^32 for each label. Its upper 24 bits are a fraction
+    that is exact in fp32, at which the sum of the probabilities, in the order of their ids, is cut.
     """
     hidden, tensors = generated
     index = tensors["label_index"]

@@ -23,11 +23,11 @@ from clozeline.model.parameters.initial_values import Draw
 class XLNet(Family):
     """A bidirectional stack whose attention uses distances and segments instead of positions.
 
-    `rank` [B, T] is the order of prediction, 0 for context. A position of the content stream reads positions of its own
-    rank and of lower ones. The query stream has only the predicted positions: it starts from a learned vector instead
-    of the token, and reads the content of lower ranks. Both use the same weights, so they are one matrix of states, of
-    which the first T are also keys and values. Without `rank`, every token sees its row. Segment-level recurrence is
-    not implemented.
+    `rank` [B, T] is the order of prediction, 0 for context. A position of the content stream reads
+    positions of its own rank and of lower ones. The query stream has only the predicted positions:
+    it starts from a learned vector instead of the token, and reads the content of lower ranks. Both
+    use the same weights, so they are one matrix of states, of which the first T are also keys and
+    values. Without `rank`, every token sees its row. Segment-level recurrence is not implemented.
     """
 
     architecture: ClassVar = "encoder"
@@ -51,7 +51,8 @@ class XLNet(Family):
         """Return hidden states [B, T, dim]: of the query stream at predicted positions, else of the content stream."""
         ids = tensors["input_ids"]
         rows, columns = ids.shape
-        # ranks [B, T] and predicted positions [B, 1 or more]; without an order, one query that nothing reads
+        # ranks [B, T] and predicted positions [B, 1 or more]; without an order, one query that
+        # nothing reads
         rank = tensors.get("rank", torch.zeros_like(ids, dtype=torch.int64))
         predicted = rank[:, :1] if "rank" not in tensors else tensors.get("predicted_positions")
         predicted = prediction_positions(rank) if predicted is None else predicted

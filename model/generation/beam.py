@@ -29,10 +29,11 @@ def beam_search(
 ) -> list[list[Continuation]]:
     """Return the best continuations of each row, at most `width`, best first (arXiv 1609.08144).
 
-    At each length a prompt keeps the `width` rows with the largest sums that have not ended. A row that ends among the
-    `width` best joins the finished ones, with its sum divided by the length penalty. The search of a prompt stops once
-    it has `width` finished rows and no growing one can still beat the worst of them: a sum only falls, and the divisor
-    is at most that of the longest row.
+    At each length a prompt keeps the `width` rows with the largest sums that have not ended. A row
+    that ends among the `width` best joins the finished ones, with its sum divided by the length
+    penalty. The search of a prompt stops once it has `width` finished rows and no growing one can
+    still beat the worst of them: a sum only falls, and the divisor is at most that of the longest
+    row.
 
     Args:
         decoder: that has read the prompts.

@@ -8,7 +8,8 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 
 Stop: TypeAlias = Literal["end", "string", "max_tokens", "positions"]
-"""Reason why a continuation ends: an end token, a stop string, `max_tokens`, or the end of the position table."""
+"""Reason why a continuation ends: an end token, a stop string, `max_tokens`, or the end of the
+position table."""
 LengthForm: TypeAlias = Literal["power", "gnmt"]
 
 
@@ -17,36 +18,43 @@ class Decoding:
     """The choice of tokens, and the end of a continuation."""
 
     mode: Literal["greedy", "sample", "beam", "unmask"] = "greedy"
-    """greedy: the most probable token, the lowest id of equal ones; sample: a random one; beam: the best of `width`
-    rows that grow together; unmask: masked LMs fill the masks of a row, in any order"""
+    """greedy: the most probable token, the lowest id of equal ones; sample: a random one; beam: the
+    best of `width` rows that grow together; unmask: masked LMs fill the masks of a row, in any
+    order"""
     max_tokens: Annotated[int, Field(ge=1, le=2**20)] = 64
-    """Maximum number of new tokens, end token included. Unmask: number of masks after a text that has none."""
+    """Maximum number of new tokens, end token included. Unmask: number of masks after a text that
+    has none."""
     min_tokens: Annotated[int, Field(ge=0)] = 0
     """Minimum number of new tokens before an end token."""
     repetition_penalty: Annotated[float, Field(gt=0)] = 1.0
-    """Divisor of the positive scores, and factor of the negative ones, of tokens that the row holds (arXiv 1909.05858);
-    1 = none. Beams multiply log-probabilities."""
+    """Divisor of the positive scores, and factor of the negative ones, of tokens that the row holds
+    (arXiv 1909.05858); 1 = none. Beams multiply log-probabilities."""
     no_repeat_ngram: Annotated[int, Field(ge=0)] = 0
     """Forbid repeated n-grams of this size, prompt included; 0 disables it."""
     temperature: Annotated[float, Field(gt=0)] | None = None
-    """Sample: divisor of the scores; null = 1. Unmask: draw tokens at this temperature; null = the most probable."""
+    """Sample: divisor of the scores; null = 1. Unmask: draw tokens at this temperature; null = the
+    most probable."""
     top_k: Annotated[int, Field(ge=1)] | None = None
     """Sample: draw among this many most probable tokens (arXiv 1805.04833); null = all."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Sample: draw among the fewest most probable tokens with this total mass (arXiv 1904.09751); null = all."""
+    """Sample: draw among the fewest most probable tokens with this total mass (arXiv 1904.09751);
+    null = all."""
     seed: int = 0
     """Sample: seed of the draws; each depends only on the seed, the row and the step."""
     width: Annotated[int, Field(ge=1, le=4096)] | None = None
-    """Beam: number of beams; null = 4. Unmask: keep this many fillings of a row at each step; null = 1."""
+    """Beam: number of beams; null = 4. Unmask: keep this many fillings of a row at each step; null
+    = 1."""
     length_penalty: float | None = None
-    """Beam: exponent a of the length n by which the sum of log-probabilities is divided; 0 = the sum; null = 1."""
+    """Beam: exponent a of the length n by which the sum of log-probabilities is divided; 0 = the
+    sum; null = 1."""
     length_form: LengthForm = "power"
     """Beam: power: n ** a; gnmt: ((5 + n) / 6) ** a (arXiv 1609.08144)."""
     steps: Annotated[int, Field(ge=1)] | None = None
-    """Unmask: number of model calls, each of which fills an equal share of the masks; null = one for each mask."""
+    """Unmask: number of model calls, each of which fills an equal share of the masks; null = one
+    for each mask."""
     order: Literal["certain", "random"] | None = None
-    """Unmask: certain: the masks whose tokens are most probable first (arXiv 2502.09992); random: any (arXiv
-    2406.07524); null = certain."""
+    """Unmask: certain: the masks whose tokens are most probable first (arXiv 2502.09992); random:
+    any (arXiv 2406.07524); null = certain."""
 
     def __post_init__(self) -> None:
         if self.min_tokens > self.max_tokens:
@@ -61,7 +69,8 @@ class Decoding:
             for name in ("temperature", "top_k", "top_p", "steps", "order"):
                 if getattr(self, name) is not None:
                     raise ValueError(
-                        f"{name}: several fillings (width) take the most certain mask first, one a step"
+                        f"{name}: several fillings (width) take the most certain mask first, one "
+                        "a step"
                     )
 
     @property
@@ -96,6 +105,6 @@ class Continuation:
     stop: Stop
     """reason why it ends"""
     score: float = dataclasses.field(default=float("nan"), compare=False)
-    """Sum of the natural log-probabilities that the model gives to these tokens and the end token, before any change to
-    the scores. Of a beam: of the penalized ones, divided by the length penalty; the end token counts as one of the n
-    tokens."""
+    """Sum of the natural log-probabilities that the model gives to these tokens and the end token,
+    before any change to the scores. Of a beam: of the penalized ones, divided by the length
+    penalty; the end token counts as one of the n tokens."""

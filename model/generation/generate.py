@@ -33,20 +33,25 @@ def generate(
 
     Args:
         model: in evaluation mode, with a next-token head.
-        prompts: token ids, one list per row, of any lengths; of an encoder_decoder the inputs of the encoder.
+        prompts: token ids, one list per row, of any lengths; of an encoder_decoder the inputs of
+            the encoder.
         decoding: how tokens are chosen; of a beam search the best continuation is returned.
         end_ids: tokens that end a row.
         banned: forbidden token sequences.
-        finishes: whether a row ends with these new tokens, for example because their text holds a stop string.
+        finishes: whether a row ends with these new tokens, for example because their text holds a
+            stop string.
         decoder_start: first id of the rows of an encoder_decoder's decoder.
-        prefix: whether the tokens of a prompt read each other in both directions, for decoders trained on prefixes.
+        prefix: whether the tokens of a prompt read each other in both directions, for decoders
+            trained on prefixes.
         rows: index of each row in its random draws; None: 0, 1, 2 ...
-        allowed: the only sequences of new tokens that are written; each row ends with one of `end_ids`.
+        allowed: the only sequences of new tokens that are written; each row ends with one of
+            `end_ids`.
 
     Raises:
-        ConfigurationError: the model cannot generate, is in training mode, or `decoder_start` does not fit it.
-        BatchError: a prompt is empty, or longer than the position table; scores are not numbers, or every token is
-            banned.
+        ConfigurationError: the model cannot generate, is in training mode, or `decoder_start` does
+            not fit it.
+        BatchError: a prompt is empty, or longer than the position table; scores are not numbers, or
+            every token is banned.
     """
     if not prompts:
         return []

@@ -16,7 +16,8 @@ from clozeline.model.scoring.batches import check_lengths, head_of
 class IncrementalDecoder:
     """The next-token scores of growing rows; a row that has ended leaves.
 
-    Arguments and errors are those of `generate`; `tokens` is the maximum number of new tokens of a row.
+    Arguments and errors are those of `generate`; `tokens` is the maximum number of new tokens of a
+    row.
     """
 
     scores: Tensor

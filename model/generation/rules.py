@@ -20,8 +20,9 @@ _END: Final = -1
 class AllowedSequences:
     """A trie of token sequences: the only ones that a generation may write, each followed by an end token.
 
-    The end token decides between a sequence and its extensions, and makes the probabilities of the sequences those of
-    different events. Calling it returns the tokens that may follow, as `prefix_allowed_tokens_fn` of transformers does.
+    The end token decides between a sequence and its extensions, and makes the probabilities of the
+    sequences those of different events. Calling it returns the tokens that may follow, as
+    `prefix_allowed_tokens_fn` of transformers does.
 
     Raises:
         ConfigurationError: no sequence is given, one is empty, or the model has no end token.
@@ -141,7 +142,8 @@ def refuse_short_room(rules: Rules, rows: Sequence[Row]) -> None:
         if rules.allowed is not None and row.room < rules.allowed.longest:
             way_out = "raise max_tokens" if row.full == "max_tokens" else "shorten the prompt"
             raise BatchError(
-                f"allowed: the longest text has {rules.allowed.longest} tokens with its end, and prompt {row.number} "
+                f"allowed: the longest text has {rules.allowed.longest} tokens with its end, and "
+                f"prompt {row.number} "
                 f"has room for {row.room}: {way_out}"
             )
 

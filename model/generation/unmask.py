@@ -1,7 +1,7 @@
 """Fill the masks of rows with a masked LM, a few masks at a step, in any order.
 
-The same sampler serves cloze sentences and masked diffusion (MDLM, arXiv 2406.07524; LLaDA, arXiv 2502.09992), whose
-text starts as a row of masks.
+The same sampler serves cloze sentences and masked diffusion (MDLM, arXiv 2406.07524; LLaDA, arXiv
+2502.09992), whose text starts as a row of masks.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -32,7 +32,8 @@ class Filling:
     filled: list[int]
     """positions of the former masks, in the order in which they were filled"""
     score: float
-    """sum of the natural log-probabilities of the new tokens, each given the row at its step; depends on the order"""
+    """sum of the natural log-probabilities of the new tokens, each given the row at its step;
+    depends on the order"""
 
 
 def unmask(
@@ -58,7 +59,8 @@ def unmask(
         The fillings of each row, best first: `decoding.width` at most, otherwise one.
 
     Raises:
-        ConfigurationError: the model has no masked LM head, or is in training mode; the mode is not unmask.
+        ConfigurationError: the model has no masked LM head, or is in training mode; the mode is not
+            unmask.
         BatchError: a row is longer than the position table, or nothing can be predicted.
     """
     return unmask_by(

@@ -34,10 +34,12 @@ class Head(nn.Module, ABC):
     Options: ClassVar[type[HeadOptions]] = HeadOptions
     """Keys of its configuration."""
     target: ClassVar[str]
-    """Target of the prediction, as objectives name it in `heads`. Several heads may share a target."""
+    """Target of the prediction, as objectives name it in `heads`. Several heads may share a
+    target."""
     reads: ClassVar[tuple[BatchField, ...]]
-    """Tensors that it reads from a batch, besides the family's and `row_weight`; those of columns of its own are
-    `Feature.fields`. A head that reads `SECOND_VIEW` also gets `hidden_b` [B, Tb, dim], the family's states of it."""
+    """Tensors that it reads from a batch, besides the family's and `row_weight`; those of columns
+    of its own are `Feature.fields`. A head that reads `SECOND_VIEW` also gets `hidden_b` [B, Tb,
+    dim], the family's states of it."""
     host_tensors: ClassVar[frozenset[str]] = frozenset()
     """Tensors that it reads and `add_host_shapes` computes on the host."""
     unit: ClassVar[Literal["label", "token", "row"]] = "label"
@@ -45,7 +47,8 @@ class Head(nn.Module, ABC):
     left_padding: ClassVar[bool] = False
     """It can read rows that are padded on the left."""
     class_ending: ClassVar[str | None] = None
-    """Ending of the class of transformers with this head, such as `ForTokenClassification`; None: there is none."""
+    """Ending of the class of transformers with this head, such as `ForTokenClassification`; None:
+    there is none."""
     options: HeadOptions
 
     def __init__(self, config: ModelConfig) -> None:
@@ -54,7 +57,8 @@ class Head(nn.Module, ABC):
         self.mix: ScalarMix | None = None
         """Mix of the states of all layers that it reads instead of the last; the model sets it."""
         self.off_ramps: nn.ModuleList | None = None
-        """Heads like it after each layer but the last, at which rows may leave; the model sets them."""
+        """Heads like it after each layer but the last, at which rows may leave; the model sets
+        them."""
 
     @classmethod
     def key(cls) -> str:
@@ -72,7 +76,8 @@ class Head(nn.Module, ABC):
     ) -> dict[str, Any] | None:
         """Return its keys from the labels and the problem type in the config.json of its class.
 
-        None: with these, the class has another head. ConfigurationError: it computes what is not built.
+        None: with these, the class has another head. ConfigurationError: it computes what is not
+        built.
         """
         return {}
 
@@ -108,7 +113,8 @@ class Head(nn.Module, ABC):
     ) -> Loss:
         """Return the loss of the head and its off-ramps, from the states [B, T, dim] that each of them reads.
 
-        `joint`: sum_j j L_j / sum_j j over all of them. Else the sum over the off-ramps, which alone get a gradient.
+        `joint`: sum_j j L_j / sum_j j over all of them. Else the sum over the off-ramps, which
+        alone get a gradient.
         """
         *earlier, last = states
         ramps = zip(cast("Iterable[Head]", self.off_ramps), earlier, strict=True)
@@ -133,8 +139,8 @@ class Head(nn.Module, ABC):
     def label_limit(self, width: int) -> int | None:
         """Return the number that labels must be below: the number of scores; None for a single score.
 
-        A head whose labels are no indices of its scores returns None. `width`: that of the states, `dim`. Only the
-        shape of scores is asked for: the head may be on torch's device `meta`.
+        A head whose labels are no indices of its scores returns None. `width`: that of the states,
+        `dim`. Only the shape of scores is asked for: the head may be on torch's device `meta`.
         """
         states = torch.zeros(1, 1, width, device=next(self.parameters()).device)
         scores = self.logits(states).shape[-1]
@@ -214,7 +220,8 @@ class RowHead(Head):
         self.pool = self.options.pool_in(config.architecture)
         if (self.pool == "decoder_last") != (config.architecture == "encoder_decoder"):
             raise ConfigurationError(
-                f"model.heads.{self.key()}.pool: decoder_last is the pool of an encoder_decoder, which has no other; "
+                f"model.heads.{self.key()}.pool: decoder_last is the pool of an encoder_decoder, "
+                "which has no other; "
                 f"got {self.pool} for {config.architecture}: remove the key"
             )
         features = PAIR_FEATURES if self.pool == "pair" else 1

@@ -16,11 +16,12 @@ from clozeline.model.loss import cross_entropy_sum, gather_labels
 class BidirectionalLm(LabelHead):
     """One linear map with bias for both halves of a state: the first has read the left context, the second the right.
 
-    A label at position i is the token after it. The left half at i predicts that token, and the right half at i + 1
-    predicts the token at i: each label counts twice.
+    A label at position i is the token after it. The left half at i predicts that token, and the
+    right half at i + 1 predicts the token at i: each label counts twice.
 
     Example:
-        `<s> a b </s>` has the labels a, b, </s>: from the left a, b, </s>, from the right <s>, a, b.
+        `<s> a b </s>` has the labels a, b, </s>: from the left a, b, </s>, from the right <s>, a,
+        b.
     """
 
     target: ClassVar = "lm"

@@ -16,7 +16,8 @@ from clozeline.model.loss import cross_entropy_sum, row_labels
 class Classification(RowHead):
     """Cross entropy of the class of a row; with `multi_label`, the mean of a binary cross entropy per class.
 
-    `label` is the class index [B] int64, or with `multi_label` [B, classes] with 1 for each class of the row, otherwise
+    `label` is the class index [B] int64, or with `multi_label` [B, classes] with 1 for each class
+    of the row, otherwise
     0. It is -100 in a row without label.
     """
 

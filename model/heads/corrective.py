@@ -19,9 +19,9 @@ from clozeline.model.loss import original_ids, real_index, real_positions
 class Corrective(VocabularyHead):
     """The masked LM head, and one score per position from which the probability c of copying the input follows.
 
-    The probability of the original token x at a position with the input z is [x = z] c + (1 - c) softmax(x), with no
-    gradient into c. The loss of a position is -log of it, plus `copy_weight` x the binary cross entropy of c, whose
-    label is x = z.
+    The probability of the original token x at a position with the input z is [x = z] c + (1 - c)
+    softmax(x), with no gradient into c. The loss of a position is -log of it, plus `copy_weight` x
+    the binary cross entropy of c, whose label is x = z.
     """
 
     target: ClassVar = "corrective"

@@ -20,9 +20,9 @@ class Lm(VocabularyHead):
         """Keys of the head of next tokens."""
 
         projection: Literal["linear", "biased", "transformed"] = "linear"
-        """linear, one linear map onto the vocabulary (GPT-2, Llama, T5); biased, with a bias of each score, as BART's
-        `final_logits_bias`; transformed, BERT's head: a linear map, activation and norm, then a projection with a
-        bias."""
+        """linear, one linear map onto the vocabulary (GPT-2, Llama, T5); biased, with a bias of
+        each score, as BART's `final_logits_bias`; transformed, BERT's head: a linear map,
+        activation and norm, then a projection with a bias."""
 
     options: Options
 

@@ -14,8 +14,9 @@ from clozeline.model.loss import cross_entropy_sum, row_labels, rows_of_examples
 class MultipleChoice(RowHead):
     """Cross entropy over the choices of an example, each of which is a row of `input_ids` with one score.
 
-    The rows [N, T] are those of the first example in order, then those of the second, and so on. `choices` [B] is the
-    number of rows of each example; `label` [B] is the index of the correct one, -100 for none; `row_weight` is [B].
+    The rows [N, T] are those of the first example in order, then those of the second, and so on.
+    `choices` [B] is the number of rows of each example; `label` [B] is the index of the correct
+    one, -100 for none; `row_weight` is [B].
 
     Example (2 choices and 3):
         rows      a0 a1 b0 b1 b2

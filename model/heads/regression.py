@@ -20,8 +20,9 @@ UNSCALED: Final = (0.0, 1.0)
 class Regression(RowHead):
     """Squared error of one score per row; `target` is [B] float32, NaN in a row without one.
 
-    With `output: identity`, the error is that of numbers standardized by `target_scale`, and the score is in their unit
-    again. `sigmoid` maps it into `range`, and the error is that of numbers scaled to 0..1.
+    With `output: identity`, the error is that of numbers standardized by `target_scale`, and the
+    score is in their unit again. `sigmoid` maps it into `range`, and the error is that of numbers
+    scaled to 0..1.
     """
 
     target: ClassVar = "regression"
@@ -38,9 +39,10 @@ class Regression(RowHead):
         range: tuple[float, float] = UNIT_RANGE
         """Lowest and highest number that `output: sigmoid` predicts."""
         target_scale: tuple[float, float] | None = None
-        """With `output: identity`: mean and standard deviation of the numbers. The head learns a number minus the mean,
-        divided by the deviation, and predicts the number. null = those of the training rows, without a bias 0 and the
-        root mean square; [0, 1] learns numbers as they are."""
+        """With `output: identity`: mean and standard deviation of the numbers. The head learns a
+        number minus the mean, divided by the deviation, and predicts the number. null = those of
+        the training rows, without a bias 0 and the root mean square; [0, 1] learns numbers as they
+        are."""
 
         def __post_init__(self) -> None:
             super().__post_init__()
@@ -53,11 +55,13 @@ class Regression(RowHead):
                 return
             if self.output == "sigmoid":
                 raise ValueError(
-                    "target_scale: has no effect with output sigmoid, which has a range: remove the key"
+                    "target_scale: has no effect with output sigmoid, which has a range: remove "
+                    "the key"
                 )
             if self.target_scale[0] and not self.bias:
                 raise ValueError(
-                    "target_scale: without a bias no map holds a mean: give 0 as the mean, or set bias: true"
+                    "target_scale: without a bias no map holds a mean: give 0 as the mean, or set "
+                    "bias: true"
                 )
             if self.target_scale[1] <= 0:
                 raise ValueError(

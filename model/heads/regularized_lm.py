@@ -20,8 +20,9 @@ from clozeline.model.loss import cross_entropy_sum, gather_labels
 class RegularizedLm(LabelHead):
     """Dropout of features, then one linear map with bias onto the vocabulary, tied to the token embedding or not.
 
-    In training each label adds `activation_penalty` x the mean square of its state after dropout, and `change_penalty`
-    x the mean square of the state's change to the next position. In evaluation the loss is the cross entropy alone.
+    In training each label adds `activation_penalty` x the mean square of its state after dropout,
+    and `change_penalty` x the mean square of the state's change to the next position. In evaluation
+    the loss is the cross entropy alone.
     """
 
     target: ClassVar = "lm"

@@ -32,14 +32,16 @@ _READS: Final = {
 class Similarity(Head):
     """InfoNCE over the cosines of pooled vectors, within fixed groups of `group_size` consecutive rows.
 
-    `negatives: other` compares the first view of a row with the second views of its group (SimCSE); a row with an equal
-    first or second view is not a negative. `bidirectional` adds the loss of the second view against the first views
-    (LaBSE). `both` compares each of the group's 2g vectors with the 2g - 2 of other rows, and averages a row's two
-    losses (COCO-LM). `margin` is subtracted from the cosine of the two views of a row. Rows of weight 0, rows without a
-    second view, and those with a `target` [B] below `alike` are neither compared nor negatives.
+    `negatives: other` compares the first view of a row with the second views of its group (SimCSE);
+    a row with an equal first or second view is not a negative. `bidirectional` adds the loss of the
+    second view against the first views (LaBSE). `both` compares each of the group's 2g vectors with
+    the 2g - 2 of other rows, and averages a row's two losses (COCO-LM). `margin` is subtracted from
+    the cosine of the two views of a row. Rows of weight 0, rows without a second view, and those
+    with a `target` [B] below `alike` are neither compared nor negatives.
 
-    `negatives: none` has no groups: the loss of a row is (cosine - target)², with the target scaled from `range` to
-    [0, 1] (Sentence-BERT, arXiv 1908.10084; SetFit, arXiv 2209.11055). Rows with a NaN as target are skipped.
+    `negatives: none` has no groups: the loss of a row is (cosine - target)², with the target scaled
+    from `range` to [0, 1] (Sentence-BERT, arXiv 1908.10084; SetFit, arXiv 2209.11055). Rows with a
+    NaN as target are skipped.
     """
 
     target: ClassVar = "similarity"
@@ -53,22 +55,24 @@ class Similarity(Head):
         range: tuple[float, float] = UNIT_RANGE
         """With `negatives: none`: the `target` of cosines 0 and 1."""
         pool: Literal["cls", "mean", "max", "last"] | None = None
-        """Vector of a row, from its first token, the mean or the maximum of all, or its last; null = a linear map and
-        tanh on the first token."""
+        """Vector of a row, from its first token, the mean or the maximum of all, or its last; null
+        = a linear map and tanh on the first token."""
         temperature: Annotated[float, Field(gt=0)] = 0.05
         """Divisor of the cosines; SimCSE 0.05 (arXiv 2104.08821), COCO-LM 1."""
         group_size: Annotated[int, Field(ge=2, le=2**20)] = 8
-        """Consecutive rows of the global batch whose texts are compared, a divisor of data.micro_batch."""
+        """Consecutive rows of the global batch whose texts are compared, a divisor of
+        data.micro_batch."""
         negatives: Literal["other", "bidirectional", "both", "none"] = "other"
-        """other, first views are compared with the second views of the group (SimCSE); bidirectional, also second views
-        with first ones, and the two losses are added (LaBSE); both, each view with all views of other rows (COCO-LM);
-        none, rows are not compared: the loss is the squared difference of the cosine and `target`."""
+        """other, first views are compared with the second views of the group (SimCSE);
+        bidirectional, also second views with first ones, and the two losses are added (LaBSE);
+        both, each view with all views of other rows (COCO-LM); none, rows are not compared: the
+        loss is the squared difference of the cosine and `target`."""
         margin: Annotated[float, Field(ge=0, lt=2)] = 0.0
-        """What is subtracted from the cosine of two views that belong together (additive margin softmax, arXiv
-        1902.08564); LaBSE 0.3 (arXiv 2007.01852)."""
+        """What is subtracted from the cosine of two views that belong together (additive margin
+        softmax, arXiv 1902.08564); LaBSE 0.3 (arXiv 2007.01852)."""
         alike: float | None = None
-        """Lowest `target` of two texts that belong together, as the data sets of a task say; pairs below it have no
-        loss. null = all pairs belong together."""
+        """Lowest `target` of two texts that belong together, as the data sets of a task say; pairs
+        below it have no loss. null = all pairs belong together."""
 
         def __post_init__(self) -> None:
             refuse_unread_keys(self, "negatives", _READS)
@@ -91,7 +95,8 @@ class Similarity(Head):
             return self._squared_error(hidden, tensors)
         if len(hidden) % size:
             raise BatchError(
-                f"model.heads.similarity.group_size: expected a multiple of {size} rows, got {len(hidden)}; set "
+                f"model.heads.similarity.group_size: expected a multiple of {size} rows, got "
+                f"{len(hidden)}; set "
                 "data.micro_batch to a multiple of it"
             )
         views = (
@@ -101,7 +106,8 @@ class Similarity(Head):
         first, second = (vectors.view(-1, size, vectors.shape[1]) for vectors in views)
         included = self._takes_part(tensors).view(-1, size)
         positions = torch.arange(size, device=hidden.device)
-        # SimCSE, LaBSE: cosines [G, g, g] of first views with second views; equal rows are no negatives
+        # SimCSE, LaBSE: cosines [G, g, g] of first views with second views; equal rows are no
+        # negatives
         if self.options.negatives != "both":
             equal = _equal_rows(tensors["input_ids"], size) | _equal_rows(
                 tensors["input_ids_b"], size
@@ -145,7 +151,8 @@ class Similarity(Head):
         if self.options.negatives == "none":
             if "target" not in tensors:
                 raise BatchError(
-                    "model.heads.similarity.negatives: none expects pairs with a score, got none: use other"
+                    "model.heads.similarity.negatives: none expects pairs with a score, got none: "
+                    "use other"
                 )
             return included & ~tensors["target"].to(weight.device).isnan()
         if self.options.alike is None or "target" not in tensors:
@@ -160,8 +167,9 @@ class Similarity(Head):
         return (((first * second).sum(-1) - target).square() * included).sum()
 
     def _cross_entropy(self, cosines: Tensor, included: Tensor, match: Tensor) -> Tensor:
-        # summed loss of queries Q against keys K: cosines [G, Q, K], -inf where a key is not offered to a query;
-        # included [G, K], rows that take part, as many as queries; match [Q], the key to which each query belongs
+        # summed loss of queries Q against keys K: cosines [G, Q, K], -inf where a key is not
+        # offered to a query; included [G, K], rows that take part, as many as queries; match [Q],
+        # the key to which each query belongs
         cosines = cosines - self.options.margin * F.one_hot(match, cosines.shape[-1])
         # the smallest number, as -inf alone would turn the gradient of groups of filler into NaN
         smallest = torch.finfo(cosines.dtype).min

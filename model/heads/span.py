@@ -18,9 +18,10 @@ from clozeline.model.loss import cross_entropy_sum
 class Span(Head):
     """Half the cross entropy of an answer's first position plus half that of its last, among the allowed ones.
 
-    `answer_start` and `answer_end` [B] are positions of the padded row, -100 in a row without label. `answer_places`
-    [B, T] bool are the positions where an answer may start or end: the text's, and [CLS] where a question may have no
-    answer, which then starts and ends there. `model.decoding.answers` decodes the scores.
+    `answer_start` and `answer_end` [B] are positions of the padded row, -100 in a row without
+    label. `answer_places` [B, T] bool are the positions where an answer may start or end: the
+    text's, and [CLS] where a question may have no answer, which then starts and ends there.
+    `model.decoding.answers` decodes the scores.
     """
 
     target: ClassVar = "span"

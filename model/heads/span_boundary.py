@@ -21,8 +21,8 @@ from clozeline.model.loss import cross_entropy_sum, gather_labels
 class SpanBoundary(LabelHead):
     """Two linear maps, each with activation and norm, over [left state; right state; offset], then the vocabulary.
 
-    The offset of a token in its span, from 0, has a learned vector. Labels outside of spans, and those from
-    `max_span_tokens` on, have no loss and do not count.
+    The offset of a token in its span, from 0, has a learned vector. Labels outside of spans, and
+    those from `max_span_tokens` on, have no loss and do not count.
     """
 
     target: ClassVar = "span_boundary"

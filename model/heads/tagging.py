@@ -23,8 +23,8 @@ from clozeline.model.loss import gather_labels
 class Tagging(LabelHead):
     """Cross entropy of the class at each labeled position; `label_ids` are class indices.
 
-    Positions without a label, such as the other tokens of a word, have no loss. `model.decoding.tags` decodes the
-    scores.
+    Positions without a label, such as the other tokens of a word, have no loss.
+    `model.decoding.tags` decodes the scores.
     """
 
     target: ClassVar = "tagging"

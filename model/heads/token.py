@@ -16,7 +16,8 @@ from clozeline.model.loss import original_ids, real_positions
 class Token(Head):
     """A linear map, an activation and a linear map onto one score; above 0: the token is replaced.
 
-    The label follows from the batch: 1 where the input is not the original id, 0 at all other tokens of the row.
+    The label follows from the batch: 1 where the input is not the original id, 0 at all other
+    tokens of the row.
     """
 
     target: ClassVar = "token"

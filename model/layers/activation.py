@@ -16,7 +16,8 @@ ACTIVATIONS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {
     "tanh": torch.tanh,
     "identity": nn.Identity(),
 }
-"""Names of `ModelConfig.activation` and of `hidden` of heads, which alone may be tanh or identity."""
+"""Names of `ModelConfig.activation` and of `hidden` of heads, which alone may be tanh or
+identity."""
 
 
 def soft_cap(scores: Tensor, bound: float | None) -> Tensor:

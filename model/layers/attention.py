@@ -18,11 +18,15 @@ from clozeline.model.layers.position import rotate
 Before: TypeAlias = Callable[
     [Tensor, Tensor, int, AttentionPlan], tuple[Tensor, Tensor, AttentionPlan]
 ]
-"""Prepend further keys and values: (keys, values, number of queries, plan) to (keys, values, plan)."""
+"""Prepend further keys and values: (keys, values, number of queries, plan) to (keys, values,
+plan)."""
 
 
 class Attention(nn.Module):
-    """Attention with queries from `x`, keys and values from `source`. `depth` is the layer index, from 0."""
+    """Attention with queries from `x`, keys and values from `source`.
+
+    `depth` is the layer index, from 0.
+    """
 
     def __init__(self, config: ModelConfig, depth: int = 0) -> None:
         super().__init__()

@@ -21,15 +21,16 @@ class BottleneckConfig(ModelConfig):
     """Configuration of a bottleneck stack; attention_heads and ffn_dim are those inside a layer."""
 
     bottleneck_dim: Width
-    """Width inside a layer: of attention, and of the inputs and outputs of the feed-forward blocks."""
+    """Width inside a layer: of attention, and of the inputs and outputs of the feed-forward
+    blocks."""
     feed_forwards: Depth = 4
     """Number of feed-forward blocks in a layer."""
     wide_values: bool = True
-    """Values are computed from the layer's wide input, queries and keys from a bottleneck of their own; false: all of
-    them are computed from one bottleneck."""
+    """Values are computed from the layer's wide input, queries and keys from a bottleneck of their
+    own; false: all of them are computed from one bottleneck."""
     no_norm: bool = True
-    """The norms of the body are a weight and a bias without statistics; false: the norm that `norm` names. Heads always
-    use `norm`."""
+    """The norms of the body are a weight and a bias without statistics; false: the norm that `norm`
+    names. Heads always use `norm`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -46,15 +47,18 @@ class BottleneckConfig(ModelConfig):
                 raise ValueError(f"{key}: expected {value} in a stack of bottlenecks, got {actual}")
         if self.dropout.output:
             raise ValueError(
-                "dropout.output: has no effect in a stack of bottlenecks, which has no final norm: set dropout.hidden"
+                "dropout.output: has no effect in a stack of bottlenecks, which has no final "
+                "norm: set dropout.hidden"
             )
         if self.position.kind != "learned":
             raise ValueError(
-                f"position.kind: expected learned in a stack of bottlenecks, got {self.position.kind}"
+                "position.kind: expected learned in a stack of bottlenecks, got "
+                f"{self.position.kind}"
             )
         if self.position.disentangled is not None:
             raise ValueError(
-                "position.disentangled: expected none in a stack of bottlenecks, got a table of distances"
+                "position.disentangled: expected none in a stack of bottlenecks, got a table of "
+                "distances"
             )
         if self.share.groups is not None:
             raise ValueError(
@@ -141,7 +145,8 @@ def body_norm(config: BottleneckConfig, width: int) -> nn.Module:
 def neighbor_mask(padding: Tensor | None, document_ids: Tensor | None) -> Tensor | None:
     """Return [B, T - 1] bool, True where a position and the next are tokens of one document; None: all are.
 
-    `padding` is [B, 1, 1, T] bool from `padding_mask`, `document_ids` [B, T] the document of each position.
+    `padding` is [B, 1, 1, T] bool from `padding_mask`, `document_ids` [B, T] the document of each
+    position.
     """
     joined = None
     if padding is not None:

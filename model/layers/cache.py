@@ -14,8 +14,9 @@ T = TypeVar("T")
 class Cache:
     """Keys and values of growing sequences, of at most `capacity` positions.
 
-    Sequences may have different lengths: each writes at its own positions, and a position reads those up to its own.
-    What lies after it (padding of a shorter prompt, or zeros) is read by no token and overwritten by the next ones.
+    Sequences may have different lengths: each writes at its own positions, and a position reads
+    those up to its own. What lies after it (padding of a shorter prompt, or zeros) is read by no
+    token and overwritten by the next ones.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -37,7 +38,8 @@ class Cache:
     def append(self, owner: nn.Module, key: Tensor, value: Tensor) -> Pair:
         """Store keys and values of the new tokens, [B, heads, n, head_dim]; return both for all columns so far.
 
-        Each call of the `owner`, an attention module, within a step is another layer. Keys are rotated already.
+        Each call of the `owner`, an attention module, within a step is another layer. Keys are
+        rotated already.
         """
         layer = owner, self._uses[owner]
         self._uses[owner] += 1

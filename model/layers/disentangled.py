@@ -37,7 +37,8 @@ class RelativeTable(nn.Module):
 class DisentangledAttention(Attention):
     """Self-attention whose scores are the sum of content-content, content-position and position-content scores.
 
-    Scores and softmax are fp32 whatever the type of the weights: in bf16 the sums lose too much precision.
+    Scores and softmax are fp32 whatever the type of the weights: in bf16 the sums lose too much
+    precision.
     """
 
     def __init__(self, config: ModelConfig, depth: int = 0) -> None:
@@ -69,13 +70,14 @@ class DisentangledAttention(Attention):
     def position_scores(self, query: Tensor, key: Tensor, relative: RelativePositions) -> Tensor:
         """Return the scores [B, heads, T, T] between contents [B, heads, T, head_dim] and relative positions.
 
-        Both terms use the distance query - key, as the published code does; the paper's equation 4 has the opposite
-        sign for position-to-content.
+        Both terms use the distance query - key, as the published code does; the paper's equation 4
+        has the opposite sign for position-to-content.
         """
         vectors = self.position_dropout(relative.vectors)
         rows = relative.rows[:, None].expand(*query.shape[:2], *relative.rows.shape[1:])
         scores = query.new_zeros(())
-        # content-to-position: queries [B, heads, T, head_dim] against one key per distance [1, heads, rows, head_dim]
+        # content-to-position: queries [B, heads, T, head_dim] against one key per distance [1,
+        # heads, rows, head_dim]
         if self.chosen.content_to_position:
             position = self._split((self.key_of_place or self.key)(vectors)[None]).float()
             scores = scores + (query @ position.mT).gather(-1, rows)
@@ -167,8 +169,8 @@ class ConvolutionLayer(Layer):
 class MaskDecoder(Layer):
     """The enhanced mask decoder (§3.2): absolute positions enter only where masked tokens are decoded.
 
-    The layer is applied several times. Keys and values always come from the states x of the layer before it; queries
-    are x plus the position vectors at first, then the layer's own last output.
+    The layer is applied several times. Keys and values always come from the states x of the layer
+    before it; queries are x plus the position vectors at first, then the layer's own last output.
     """
 
     def __init__(self, config: ModelConfig, steps: int) -> None:

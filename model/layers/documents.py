@@ -25,7 +25,8 @@ def batch_documents(
     if f"{side}cu_seqlens" not in tensors:
         return Documents(numbers)
     longest = tensors[f"{side}max_seqlen"]
-    # `add_host_shapes` stores the number as a shape, so that reading it does not wait for the accelerator
+    # `add_host_shapes` stores the number as a shape, so that reading it does not wait for the
+    # accelerator
     return Documents(
         numbers, tensors[f"{side}cu_seqlens"], len(longest) if longest.ndim else int(longest)
     )
@@ -34,9 +35,10 @@ def batch_documents(
 def reads_documents(states: Tensor, head_dim: int, dropout: float, *, paired: bool = False) -> bool:
     """Return whether `attend` supports states of this device and type; if not, use a mask over entire rows.
 
-    The flat kernel of an accelerator needs half precision, heads whose width is a multiple of 8, and Ampere or later.
-    When a CPU graph is compiled, each document would have a shape of its own; with dropout, or with the short targets
-    of a decoder that is `paired` with an encoder, a mask is as fast there.
+    The flat kernel of an accelerator needs half precision, heads whose width is a multiple of 8,
+    and Ampere or later. When a CPU graph is compiled, each document would have a shape of its own;
+    with dropout, or with the short targets of a decoder that is `paired` with an encoder, a mask is
+    as fast there.
     """
     if states.device.type != "cuda":
         return states.device.type == "cpu" and not (
@@ -122,7 +124,8 @@ def attend_one_by_one(
     queries = torch.split(_end_to_end(query), sizes)
     keys, values = (torch.split(_end_to_end(states), other_sizes) for states in (key, value))
     mixed = []
-    # each document: [1 .. T, heads, head_dim], with its own window mask where it is longer than the window
+    # each document: [1 .. T, heads, head_dim], with its own window mask where it is longer than the
+    # window
     for index, size in enumerate(sizes):
         near = None
         if plan.window is not None and size > plan.window + 1:

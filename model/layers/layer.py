@@ -70,7 +70,10 @@ class SelfAttention(Attention):
 
 
 class Layer(nn.Module):
-    """Two or three residual blocks, sequential or parallel. `depth` is the layer index in its stack, from 0."""
+    """Two or three residual blocks, sequential or parallel.
+
+    `depth` is the layer index in its stack, from 0.
+    """
 
     def __init__(
         self,
@@ -88,7 +91,8 @@ class Layer(nn.Module):
             config, FeedForward(config), normed=config.parallel != "one_norm"
         )
         self.position: Position | None = None
-        """this layer's own bias of the scores, which its stack adds to the plan; None: that of the stack"""
+        """this layer's own bias of the scores, which its stack adds to the plan; None: that of the
+        stack"""
 
     def forward(
         self, x: Tensor, plan: AttentionPlan, source: Tensor | None, source_plan: AttentionPlan

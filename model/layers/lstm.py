@@ -15,8 +15,9 @@ State: TypeAlias = tuple[Tensor, Tensor]
 class LongShortTermMemory(nn.Module):
     """An LSTM over sequences, from zeros or a given state, by torch's fused kernel.
 
-    Weight drop (arXiv 1708.02182 §2): in training each forward pass drops entries of the recurrent matrix, the same
-    ones at all tokens. The parameter is the full matrix, in evaluation and in checkpoints.
+    Weight drop (arXiv 1708.02182 §2): in training each forward pass drops entries of the recurrent
+    matrix, the same ones at all tokens. The parameter is the full matrix, in evaluation and in
+    checkpoints.
     """
 
     def __init__(self, inputs: int, outputs: int, weight_dropout: float) -> None:
@@ -55,7 +56,8 @@ class LongShortTermMemory(nn.Module):
 def gate_distributions(width: int) -> dict[str, Draw]:
     """Return the initial distributions of the gates, in the order input, forget, candidate, output.
 
-    The bias of the forget gate is 1, so that cells keep their content at first (Jozefowicz et al. 2015).
+    The bias of the forget gate is 1, so that cells keep their content at first (Jozefowicz et al.
+    2015).
     """
     bound = width**-0.5
     return {
@@ -68,7 +70,8 @@ def gate_distributions(width: int) -> dict[str, Draw]:
 class ProjectedLstm(nn.Module):
     """An LSTM whose outputs are narrower than its cells (arXiv 1402.1128); both are clipped at every token.
 
-    torch's own kernel cannot clip, so the tokens are a loop; the products with the inputs are computed before it.
+    torch's own kernel cannot clip, so the tokens are a loop; the products with the inputs are
+    computed before it.
     """
 
     def __init__(self, inputs: int, cells: int, outputs: int, clip: float) -> None:

@@ -9,7 +9,8 @@ from torch.nn import functional as F
 
 from clozeline.model.layers.cache import Cache
 
-# The most negative number that bf16 and fp32 both hold: -inf would turn a fully masked row into NaN.
+# The most negative number that bf16 and fp32 both hold: -inf would turn a fully masked row into
+# NaN.
 BLOCKED = torch.finfo(torch.bfloat16).min
 
 
@@ -30,8 +31,8 @@ class Documents(NamedTuple):
     numbers: Tensor
     """[B, T], document of each position in its row"""
     bounds: Tensor | None = None
-    """int32 [documents + 1]: start of each document in B * T, and the end (`cu_seqlens`); None: use a mask. In an
-    encoder-decoder, both sides have as many, some of them empty"""
+    """int32 [documents + 1]: start of each document in B * T, and the end (`cu_seqlens`); None: use
+    a mask. In an encoder-decoder, both sides have as many, some of them empty"""
     longest: int = 0
     """positions of the longest document"""
 
@@ -44,8 +45,8 @@ class AttentionPlan(NamedTuple):
     """Inputs of attention other than queries, keys and values; the same for all layers of a stack."""
 
     mask: Tensor | None = None
-    """None = everything is visible; bool (True = attend) or additive scores, broadcastable to [B, heads, queries,
-    keys]"""
+    """None = everything is visible; bool (True = attend) or additive scores, broadcastable to [B,
+    heads, queries, keys]"""
     causal: bool = False
     """only positions up to the query's own are visible; never together with a mask"""
     rotation: tuple[Tensor, Tensor] | None = None
@@ -57,8 +58,8 @@ class AttentionPlan(NamedTuple):
     documents: Documents | None = None
     """documents that attend to themselves only, without a mask; their bounds hide padding"""
     source_documents: Documents | None = None
-    """documents of the keys in cross-attention: each is read by the one of the same index in `documents`; None: the
-    same"""
+    """documents of the keys in cross-attention: each is read by the one of the same index in
+    `documents`; None: the same"""
     window: int | None = None
     """largest distance between query and key in a document; read with `documents` only"""
 
@@ -68,7 +69,8 @@ def padding_mask(
 ) -> Tensor | None:
     """Return [B, 1, 1, columns] bool, True at tokens; None if no row is padded, which allows the faster kernel.
 
-    `lengths` is [B], or [] where `add_host_shapes` has found no padding; `left_padding` [B] comes before the tokens.
+    `lengths` is [B], or [] where `add_host_shapes` has found no padding; `left_padding` [B] comes
+    before the tokens.
     """
     if lengths.ndim == 0:
         return None
@@ -104,8 +106,8 @@ def mode_mask(attention: Tensor, prefix_length: Tensor, columns: int) -> Tensor:
     """Return [B, 1, T, T] bool: what each position may read, in one of UniLM's modes (arXiv 1905.03197) per row.
 
     Args:
-        attention: [B]; position i reads 0 every position j, 1 those with j <= i, 2 with j >= i, 3 with j <= i or j <
-            prefix.
+        attention: [B]; position i reads 0 every position j, 1 those with j <= i, 2 with j >= i, 3
+            with j <= i or j < prefix.
         prefix_length: [B], length of the prefix; read in mode 3 only.
         columns: T.
     """
@@ -132,14 +134,15 @@ def pair_mask(tensors: Mapping[str, Tensor]) -> Tensor | None:
 def rank_mask(rank: Tensor, predicted: int) -> Tensor:
     """Return which positions the states of two streams read (arXiv 1906.08237), [B, 1, T + predicted, T] bool.
 
-    A position of the content stream reads positions of its own rank and of lower ones. The query of rank r, in row T +
-    r - 1 of the mask, reads those below r.
+    A position of the content stream reads positions of its own rank and of lower ones. The query of
+    rank r, in row T + r - 1 of the mask, reads those below r.
 
     Example:
         >>> rank_mask(torch.tensor([[0, 2, 1]]), 2)[0, 0].int().tolist()
         [[1, 0, 0], [1, 1, 1], [1, 0, 1], [1, 0, 0], [1, 0, 1]]
     """
-    # highest rank that each state may read: its own in the content stream, r - 1 in the query of rank r
+    # highest rank that each state may read: its own in the content stream, r - 1 in the query of
+    # rank r
     highest = torch.cat(
         (rank, torch.arange(predicted, device=rank.device).expand(len(rank), -1)), dim=1
     )
@@ -171,11 +174,13 @@ def plan_attention(
     Args:
         bias: additive scores [B or 1, heads, T, T], or None.
         padding: from `padding_mask`, or None.
-        causal: no position sees a later one. This alone hides padding on the right, so that a causal stack is given
-            padding only where it is on the left.
+        causal: no position sees a later one. This alone hides padding on the right, so that a
+            causal stack is given padding only where it is on the left.
         rotation: passed on.
-        pairs: [B or 1, 1, T, T] bool, the combination of `document_mask`, `mode_mask` and `window_mask`, or None.
-        prefix: from `prefix_mask`, where a causal stack reads the start of a row in both directions.
+        pairs: [B or 1, 1, T, T] bool, the combination of `document_mask`, `mode_mask` and
+            `window_mask`, or None.
+        prefix: from `prefix_mask`, where a causal stack reads the start of a row in both
+            directions.
     """
     if pairs is not None or prefix is not None or (causal and padding is not None):
         visible = _visible(pairs, prefix, padding, causal)
@@ -234,7 +239,8 @@ def plan_source(
     """Return the plan of cross-attention: a document reads its own part of the source, or any position all of it.
 
     Args:
-        source: the encoder's states [B, S, dim]; those of a prompt adapter come before those of the rows.
+        source: the encoder's states [B, S, dim]; those of a prompt adapter come before those of the
+            rows.
         padding: of the encoder's rows, from `padding_mask`.
         documents: of the queries.
         source_documents: of the encoder's rows.
@@ -266,6 +272,7 @@ def _visible(
     for mask in (pairs, padding):
         visible = visible if mask is None else visible & mask
     if padding is not None:
-        # every position sees itself: one that sees nothing, such as padding read backwards, would become NaN
+        # every position sees itself: one that sees nothing, such as padding read backwards, would
+        # become NaN
         visible = visible | torch.eye(columns, dtype=torch.bool, device=first.device)
     return visible

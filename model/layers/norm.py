@@ -41,8 +41,8 @@ class RMSNorm(nn.Module):
 class OneRMSNorm(RMSNorm):
     """RMSNorm with the gain 1 + weight; statistics and gain in fp32, rounded last (Gemma, arXiv 2403.08295).
 
-    The 1 is not added into a stored weight: (1 + w) - 1 is not w in floating point, and weight decay draws the gain to
-    1 instead of 0.
+    The 1 is not added into a stored weight: (1 + w) - 1 is not w in floating point, and weight
+    decay draws the gain to 1 instead of 0.
     """
 
     def __init__(self, width: int, eps: float) -> None:

@@ -23,16 +23,19 @@ def pool(kind: str, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
     A row without tokens is read as one token.
 
     Args:
-        kind: cls, the first token (arXiv 1810.04805); mean or max over all tokens (arXiv 1908.10084); last, the last
-            token, the only one that has seen the entire row in a causal stack; decoder_last, the decoder's state at the
-            position of the encoder's last token, as the decoder reads the same row shifted by one (arXiv 1910.13461);
-            pair, the means a and b of the two segments as a, b, abs(a - b), a x b (arXiv 1705.02364), each with its
+        kind: cls, the first token (arXiv 1810.04805); mean or max over all tokens (arXiv
+            1908.10084); last, the last token, the only one that has seen the entire row in a causal
+            stack; decoder_last, the decoder's state at the position of the encoder's last token, as
+            the decoder reads the same row shifted by one (arXiv 1910.13461); pair, the means a and
+            b of the two segments as a, b, abs(a - b), a x b (arXiv 1705.02364), each with its
             special tokens.
         hidden: states of the rows; decoder_last: of the decoder's rows, padded on the right.
-        tensors: `lengths` [B], or [] where no row is padded; optionally `left_padding` [B]; pair: `type_ids` [B, T].
+        tensors: `lengths` [B], or [] where no row is padded; optionally `left_padding` [B]; pair:
+            `type_ids` [B, T].
 
     Raises:
-        BatchError: decoder_last: a decoder's row is shorter than the encoder's. pair: rows have no segments.
+        BatchError: decoder_last: a decoder's row is shorter than the encoder's. pair: rows have no
+            segments.
 
     Example (two rows of two tokens and of one, the second with one padded position):
         >>> hidden = torch.tensor([[[1.0], [3.0]], [[5.0], [9.0]]])
@@ -50,7 +53,8 @@ def pool(kind: str, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
     if kind == "decoder_last":
         if columns < tensors["input_ids"].shape[1]:
             raise BatchError(
-                f"decoder_input_ids: expected the row of the encoder, {tensors['input_ids'].shape[1]} positions, got "
+                "decoder_input_ids: expected the row of the encoder, "
+                f"{tensors['input_ids'].shape[1]} positions, got "
                 f"{columns}: the pool decoder_last reads the state at the row's last token"
             )
         first = torch.zeros_like(lengths)
@@ -115,8 +119,8 @@ class ScalarMix(nn.Module):
 class Classifier(nn.Module):
     """Dropout and a linear map; if `hidden` is set, dropout, a linear map and an activation come before them.
 
-    With `hidden: tanh` this is BERT's pooler and classifier (arXiv 1810.04805); with `input_dropout` as well,
-    RoBERTa's.
+    With `hidden: tanh` this is BERT's pooler and classifier (arXiv 1810.04805); with
+    `input_dropout` as well, RoBERTa's.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 """Position information: added to the embeddings, rotating queries and keys, or biasing the attention scores.
 
-Every kind is a `Position` whose unused parts are neutral. The model never computes position ids: they come with the
-batch, so that packed documents, left padding and shifted spans need nothing here. Ids [1, T] apply to all rows.
+Every kind is a `Position` whose unused parts are neutral. The model never computes position ids:
+they come with the batch, so that packed documents, left padding and shifted spans need nothing
+here. Ids [1, T] apply to all rows.
 """
 
 import math
@@ -25,7 +26,8 @@ def scale_frequencies(
 ) -> Tensor:
     """Return the scaled frequencies [width / 2] of rotary positions.
 
-    Only `dynamic` and `longrope` read the position ids, of any shape, and scale the batch by its largest.
+    Only `dynamic` and `longrope` read the position ids, of any shape, and scale the batch by its
+    largest.
     """
     plain = frequencies(width, theta, positions.device)
     old = scaling.original_maximum or 0
@@ -74,7 +76,8 @@ def _log_growth(slope: float, factor: float) -> float:
 
 def _yarn_ramp(scaling: ScalingConfig, width: int, theta: float, device: torch.device) -> Tensor:
     """Return the share of interpolation of each frequency [width / 2]: 0 at the fast ones, 1 at the slow ones."""
-    # fractional index of the pairs that make beta_fast and beta_slow turns within the original context length
+    # fractional index of the pairs that make beta_fast and beta_slow turns within the original
+    # context length
     maximum = scaling.original_maximum or 0
     low, high = (
         width * math.log(maximum / (turns * 2 * math.pi)) / (2 * math.log(theta))
@@ -199,7 +202,8 @@ def t5_bucket(distance: Tensor, buckets: int, max_distance: int, causal: bool) -
         start = (distance > 0) * buckets
         span = distance.abs()
     exact = buckets // 2
-    # fp32 and truncation: rounding, or fp64, moves distances that lie on an edge into the neighboring bucket.
+    # fp32 and truncation: rounding, or fp64, moves distances that lie on an edge into the
+    # neighboring bucket.
     ratio = torch.log(span.clamp(min=1).float() / exact) / math.log(max_distance / exact)
     shared = (exact + (ratio * (buckets - exact)).long()).clamp(max=buckets - 1)
     return start + torch.where(span < exact, span, shared)

@@ -20,9 +20,9 @@ GROUP: Final = 32
 class RoundedLinear(nn.Linear):
     """A linear map in quantization-aware training: the same parameters, rounded in each forward pass.
 
-    Gradients pass straight through. The modules of `torchao.quantization.qat` are not used: they have no symmetric
-    rounding per token, which `int8_dynamic` computes with. The rounding functions are torchao's, so that the stored
-    model computes what the training did.
+    Gradients pass straight through. The modules of `torchao.quantization.qat` are not used: they
+    have no symmetric rounding per token, which `int8_dynamic` computes with. The rounding functions
+    are torchao's, so that the stored model computes what the training did.
     """
 
     quantization: Quantization

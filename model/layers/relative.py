@@ -29,7 +29,8 @@ class RelativePlan(NamedTuple):
 class RelativeAttention(nn.Module):
     """Scores ((q + u) k + (q + v) r + (q + w) s) * scale with learned vectors u, v, w of each head.
 
-    r is a projection of the wave of the distance between query and key; s is one of two vectors: same segment, or not.
+    r is a projection of the wave of the distance between query and key; s is one of two vectors:
+    same segment, or not.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -100,7 +101,10 @@ class RelativeLayer(nn.Module):
 
 
 def distance_waves(columns: int, width: int, device: torch.device) -> Tensor:
-    """Return sines, then cosines, of the distances columns - 1 .. 1 - columns, fp32 [1, 2 * columns - 1, width]."""
+    """Return sines, then cosines, of the distances columns - 1 ..
+
+    1 - columns, fp32 [1, 2 * columns - 1, width].
+    """
     distances = torch.arange(columns - 1, -columns, -1, device=device)
     angles = distances.float()[:, None] * frequencies(width, 10000.0, device)
     return torch.cat((angles.sin(), angles.cos()), dim=-1)[None]

@@ -36,7 +36,8 @@ from clozeline.model.layers.vocabulary import Embeddings
 class Stack(nn.Module):
     """An encoder (neither flag), a decoder (causal), or the decoder of an encoder-decoder (causal and cross).
 
-    Some layers may be local: they have their own attention plan, with a window and perhaps another rotation.
+    Some layers may be local: they have their own attention plan, with a window and perhaps another
+    rotation.
     """
 
     def __init__(
@@ -93,14 +94,17 @@ class Stack(nn.Module):
             padding: of this stack's rows, from `padding_mask`.
             source: the encoder's states [B, S, dim].
             source_visible: from `padding_mask`: the encoder's positions that each position sees.
-            pairs: from `document_mask`, `mode_mask` or both, where rows restrict which positions see which.
+            pairs: from `document_mask`, `mode_mask` or both, where rows restrict which positions
+                see which.
             prefix_length: [B], where a causal stack reads the start of a row in both directions.
-            cache: of the earlier tokens, where a causal stack continues rows; positions then count from the row's
-                start.
+            cache: of the earlier tokens, where a causal stack continues rows; positions then count
+                from the row's start.
             documents: packed documents that must not see each other; `pairs` need not repeat them.
-            source_documents: those of the encoder's rows, each read by the one of the same number in `documents`.
+            source_documents: those of the encoder's rows, each read by the one of the same number
+                in `documents`.
         """
-        # positions: columns [1 or B, Tk] are those of the keys, earlier tokens of a cache and a prefix included
+        # positions: columns [1 or B, Tk] are those of the keys, earlier tokens of a cache and a
+        # prefix included
         columns = positions if cache is None else cache.extend(positions)
         if self.prefix_positions:
             positions = positions + self.prefix_positions
@@ -141,7 +145,8 @@ class Stack(nn.Module):
                 )
             return plan_continuation(bias, rotation, positions, columns, prefix, cache, seen)
 
-        # one plan for global layers, one for local ones; layers with a bias of their own have one each
+        # one plan for global layers, one for local ones; layers with a bias of their own have one
+        # each
         plan_global = plan_local = plan(self.position, None)
         if self.local_layers:
             plan_local = plan(self.local_position, self.window)
@@ -185,11 +190,13 @@ def layer_states(stack: Stack, read: Callable[[], Tensor]) -> list[Tensor]:
     """Return the states [B, T, dim] of a stack during `read`: of the embeddings, of each layer, and last its output.
 
     Raises:
-        ConfigurationError: its tokens stop at different steps, so that a step has no states of all tokens.
+        ConfigurationError: its tokens stop at different steps, so that a step has no states of all
+            tokens.
     """
     if stack.universal is not None and stack.universal.halting is not None:
         raise ConfigurationError(
-            "model.share.universal: expected layers with states of all tokens, got tokens that stop at different steps "
+            "model.share.universal: expected layers with states of all tokens, got tokens that "
+            "stop at different steps "
             "(epsilon): read the last states alone"
         )
     with record_outputs(stack.embeddings, *stack.layers) as states:
@@ -222,6 +229,7 @@ def shared_layers(layers: int, groups: int | None, group_layers: int) -> list[in
         ([0, 0, 0, 1, 1, 1], [0, 1, 0, 1, 0, 1])
     """
     repeats = layers // group_layers
-    # divided in this order, in floating point: the rounding of the published code where groups do not divide the layers
+    # divided in this order, in floating point: the rounding of the published code where groups do
+    # not divide the layers
     numbers = [int(index / (repeats / (groups or repeats))) for index in range(repeats)]
     return [number * group_layers + inner for number in numbers for inner in range(group_layers)]

@@ -17,10 +17,11 @@ from clozeline.model.parameters.initial_values import Draw, constant
 class Universal(nn.Module):
     """Steps that add a signal to the states, and with halting average the states of each token over its steps.
 
-    Before step n the wave of n, and with sinusoidal positions those of the positions, are added. A halting unit reads
-    the states and gives the probability h_n. A token takes N steps: the first N with h_1 + ... + h_N >= 1 - epsilon, or
-    all. Step n < N weighs h_n, and step N the remainder R = 1 - (h_1 + ... + h_{N-1}), so that weights sum to 1. The
-    result is the weighted sum of states, as in ACT. A token that stopped keeps the state of step N, which others read.
+    Before step n the wave of n, and with sinusoidal positions those of the positions, are added. A
+    halting unit reads the states and gives the probability h_n. A token takes N steps: the first N
+    with h_1 + ... + h_N >= 1 - epsilon, or all. Step n < N weighs h_n, and step N the remainder R =
+    1 - (h_1 + ... + h_{N-1}), so that weights sum to 1. The result is the weighted sum of states,
+    as in ACT. A token that stopped keeps the state of step N, which others read.
     """
 
     def __init__(self, config: ModelConfig, options: UniversalConfig) -> None:
@@ -53,7 +54,8 @@ class Universal(nn.Module):
             steps: that a token takes at most.
             positions: vectors [B or 1, T, dim] that each further step adds.
             real: bool [B, T], False at padding; None: there is none.
-            may_end: leave out the steps for which no token is left. Later tokens of a cache may need them.
+            may_end: leave out the steps for which no token is left. Later tokens of a cache may
+                need them.
         """
         waves = frequencies(self.dim + self.dim % 2, 10000.0, x.device)
         kind = torch.promote_types(x.dtype, torch.float32)

@@ -42,9 +42,10 @@ class Embeddings(nn.Module):
 class VocabularyProjection(nn.Module):
     """Scores over the vocabulary, from a weight of its own or the token embedding's.
 
-    A tied weight is the same `Parameter` in both modules, and each reads it in its own forward only, so that ZeRO stage
-    3 gathers it for each, while the parameter, its gradient and its optimizer state exist once. The weight reads
-    `width` features of the states; `extra` ones are read by separate columns (MobileBERT, arXiv 2004.02984).
+    A tied weight is the same `Parameter` in both modules, and each reads it in its own forward
+    only, so that ZeRO stage 3 gathers it for each, while the parameter, its gradient and its
+    optimizer state exist once. The weight reads `width` features of the states; `extra` ones are
+    read by separate columns (MobileBERT, arXiv 2004.02984).
     """
 
     def __init__(
@@ -62,7 +63,8 @@ class VocabularyProjection(nn.Module):
         rows = tokens.num_embeddings
         if tied and tokens.embedding_dim != width:
             raise ConfigurationError(
-                f"model.emb_dim: a head tied to embeddings of width {tokens.embedding_dim} reads states of width "
+                f"model.emb_dim: a head tied to embeddings of width {tokens.embedding_dim} reads "
+                "states of width "
                 f"{width}; set model.tied to false, or emb_dim to {width}"
             )
         self.weight = tokens.weight if tied else nn.Parameter(torch.empty(rows, width))

@@ -14,14 +14,16 @@ _NAMED: Final = {
     "body": r"family\..*",
     "embeddings": r"family\.(.*\.)?(tokens|embeddings|position)\..*",
 }
-"""Names for parts of every model: all but the heads; token, position and segment tables with their norm."""
+"""Names for parts of every model: all but the heads; token, position and segment tables with their
+norm."""
 
 
 def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
     """Freeze the parameters that a pattern matches; return the lines to print.
 
-    Frozen parameters are outside the optimizer, whose weight decay would change them. A table that a head shares
-    belongs to the body. Patterns are `body`, `embeddings`, or regular expressions: `family.stack.layers.[01].*`.
+    Frozen parameters are outside the optimizer, whose weight decay would change them. A table that
+    a head shares belongs to the body. Patterns are `body`, `embeddings`, or regular expressions:
+    `family.stack.layers.[01].*`.
     """
     named = dict(model.named_parameters())
     for pattern in patterns:

@@ -1,7 +1,7 @@
 """Random initial values of parameters.
 
-A parameter's values are a pure function of (seed, name, shape): the order of construction, shared weights, the number
-of ranks, and the device change nothing.
+A parameter's values are a pure function of (seed, name, shape): the order of construction, shared
+weights, the number of ranks, and the device change nothing.
 """
 
 from collections.abc import Callable

@@ -22,7 +22,8 @@ _MORE_SCORES = 1 << 25
 def group_by_length(lengths: Sequence[int], tokens: int = TOKENS) -> Iterator[list[int]]:
     """Yield indices of rows, shorter ones first, in batches of at most `tokens` positions, or of one longer row.
 
-    Rows of equal length fill batches of their own where there are many, so that few batches have padding.
+    Rows of equal length fill batches of their own where there are many, so that few batches have
+    padding.
 
     Example:
         >>> list(group_by_length([3, 1, 3, 9, 1], tokens=6))
@@ -61,7 +62,8 @@ def check_lengths(model: Model, rows: Sequence[Sequence[int]]) -> None:
     for number, row in enumerate(rows):
         if limit is not None and len(row) > limit:
             raise BatchError(
-                f"text {number}: {len(row)} tokens, the position table has room for {limit}: give a shorter one"
+                f"text {number}: {len(row)} tokens, the position table has room for {limit}: give "
+                "a shorter one"
             )
 
 

@@ -29,8 +29,9 @@ class Window(NamedTuple):
 def windows(tokens: int, length: int, stride: int) -> Iterator[Window]:
     """Yield windows of at most `length` tokens that together score each token but the first once.
 
-    The first window scores all that it can; each later one starts `stride` tokens further and scores the last `stride`.
-    With stride 1 every token has the longest context; with stride `length` windows do not overlap.
+    The first window scores all that it can; each later one starts `stride` tokens further and
+    scores the last `stride`. With stride 1 every token has the longest context; with stride
+    `length` windows do not overlap.
 
     Raises:
         ValueError: not 1 <= stride <= length.
@@ -54,9 +55,10 @@ def log_likelihoods(
 ) -> list[Tensor]:
     """Return the natural log-probability of each token but the first, given those before it: fp64 [n - 1] per row.
 
-    The sum of a row is minus its training loss, summed over labels. An encoder reads from left to right, as in the
-    causal rows of its training (GPT-BERT, arXiv 2410.24159). A token after a prefix that several rows share is scored
-    once, so that minimal pairs differ only in what follows.
+    The sum of a row is minus its training loss, summed over labels. An encoder reads from left to
+    right, as in the causal rows of its training (GPT-BERT, arXiv 2410.24159). A token after a
+    prefix that several rows share is scored once, so that minimal pairs differ only in what
+    follows.
 
     Args:
         model: in evaluation mode.
@@ -64,7 +66,8 @@ def log_likelihoods(
         tokens: positions of a batch; this changes only the rounding.
 
     Raises:
-        ConfigurationError: the model reads pairs of rows, has no next-token head, or is in training mode.
+        ConfigurationError: the model reads pairs of rows, has no next-token head, or is in training
+            mode.
         BatchError: a row is longer than the position table.
     """
     architecture = model.family.architecture
@@ -165,7 +168,8 @@ def answer_log_likelihoods(
         tokens: positions of a batch, both rows together; this changes only the rounding.
 
     Raises:
-        ConfigurationError: the model is no encoder-decoder, has no next-token head, or is in training mode.
+        ConfigurationError: the model is no encoder-decoder, has no next-token head, or is in
+            training mode.
         BatchError: a row is longer than the position table.
     """
     if model.family.architecture != "encoder_decoder":

@@ -17,8 +17,8 @@ from clozeline.model.scoring.batches import (
 )
 
 LAYERS: Final = ("table", "last", "last4_concat", "last4_sum", "scalar_mix")
-"""Named layers: the token table (without context), the last layer, the last four concatenated or summed, and the mix
-that a head of the model has learned."""
+"""Named layers: the token table (without context), the last layer, the last four concatenated or
+summed, and the mix that a head of the model has learned."""
 _FOUR: Final = 4
 
 

@@ -37,9 +37,9 @@ def positions_to_mask(positions: Sequence[int], words: Sequence[int] | None) -> 
 
     Args:
         positions: of a row, ascending.
-        words: word index of each position; None: each position is masked alone (arXiv 1910.14659). Otherwise the later
-            positions of its word are masked as well, so that a word of several pieces does not give itself away
-            (within_word_l2r, arXiv 2305.10588).
+        words: word index of each position; None: each position is masked alone (arXiv 1910.14659).
+            Otherwise the later positions of its word are masked as well, so that a word of several
+            pieces does not give itself away (within_word_l2r, arXiv 2305.10588).
 
     Example:
         >>> positions_to_mask([1, 2, 3, 4], [0, 1, 1, 1])
@@ -75,15 +75,17 @@ def pseudo_log_likelihoods(
         rows: token ids with their special tokens.
         positions: positions of each row that are scored, ascending, without special tokens.
         mask_id: id of [MASK].
-        words: word index of each position; None: positions are masked one by one. See `positions_to_mask`.
-        masked: for each scored position, the positions that are masked while it is predicted, itself included; None: as
-            `words` says.
-        previous: read the prediction of position i at i - 1, for models trained that way (masked next-token prediction,
-            arXiv 2410.24159).
+        words: word index of each position; None: positions are masked one by one. See
+            `positions_to_mask`.
+        masked: for each scored position, the positions that are masked while it is predicted,
+            itself included; None: as `words` says.
+        previous: read the prediction of position i at i - 1, for models trained that way (masked
+            next-token prediction, arXiv 2410.24159).
         tokens: positions of a batch; this changes only the rounding.
 
     Raises:
-        ConfigurationError: the model reads more than one row, has no masked LM head, or is in training mode.
+        ConfigurationError: the model reads more than one row, has no masked LM head, or is in
+            training mode.
         BatchError: a row is longer than the position table.
     """
     of_words: Sequence[Sequence[int] | None] = words or [None] * len(rows)
@@ -103,7 +105,8 @@ def pseudo_log_likelihoods(
 def window_around(position: int, count: int, length: int) -> tuple[int, int]:
     """Return start and end of the window of at most `length` of `count` tokens with `position` in its middle.
 
-    At the edges of a document the window stays inside, so that each token has as much context as there is.
+    At the edges of a document the window stays inside, so that each token has as much context as
+    there is.
 
     Example:
         >>> [window_around(position, 6, 3) for position in range(6)]
@@ -124,7 +127,8 @@ def pseudo_log_likelihoods_in_windows(
 ) -> list[Tensor]:
     """Return `pseudo_log_likelihoods` of all tokens of documents of any length, fp64 [tokens] per document.
 
-    Each token is read in a row of its own in any case, so that its window can have it in the middle.
+    Each token is read in a row of its own in any case, so that its window can have it in the
+    middle.
 
     Args:
         model: in evaluation mode, with a masked LM head.

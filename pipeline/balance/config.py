@@ -13,9 +13,10 @@ class BalanceConfig:
     """Share of each language and source in the training data."""
 
     alpha: Annotated[float, Field(ge=0, le=1)] = 0.3
-    """exponent of the language sampling, 0 (equal shares) to 1 (natural proportions): 0.7 XLM and mBERT, 0.3 XLM-R
-    and mT5"""
+    """exponent of the language sampling, 0 (equal shares) to 1 (natural proportions): 0.7 XLM and
+    mBERT, 0.3 XLM-R and mT5"""
     max_copies: Annotated[int, Field(ge=1, le=255)] = 4
-    """maximum copies of a document, 1 to 255; a language that needs more gets a smaller share, with a warning"""
+    """maximum copies of a document, 1 to 255; a language that needs more gets a smaller share, with
+    a warning"""
     sources: dict[str, Annotated[float, Field(gt=0, le=255)]] = field(default_factory=dict)
     """factor on the copies of each input source, above 0; default 1"""

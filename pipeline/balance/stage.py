@@ -122,7 +122,8 @@ class WriteFactors(Pass[BalanceCounts]):
             for language, row in report.items():
                 if uncapped[language] != capped[language]:
                     _LOG.warning(
-                        "balance: %s: %.2f copies of a document wanted, max_copies allows %s: %.4f of the tokens, "
+                        "balance: %s: %.2f copies of a document wanted, max_copies allows %s: "
+                        "%.4f of the tokens, "
                         "before %.4f",
                         language,
                         max(uncapped[language].values()),
@@ -173,9 +174,11 @@ def _report(
 def apportion(tokens: Mapping[str, int], alpha: float) -> dict[str, int]:
     """Return the tokens of each language in training, proportional to tokens ** alpha, with the total unchanged.
 
-    Powers are decimals and shares are rounded by largest remainders, so every machine computes the same numbers.
+    Powers are decimals and shares are rounded by largest remainders, so every machine computes the
+    same numbers.
 
-    Example: `apportion({"en": 900, "sw": 100}, 0.5)` is {"en": 750, "sw": 250}: the square roots are as 3 to 1.
+    Example: `apportion({"en": 900, "sw": 100}, 0.5)` is {"en": 750, "sw": 250}: the square roots
+    are as 3 to 1.
     """
     names = sorted(tokens)
     weights = powers([tokens[name] for name in names], Decimal(repr(alpha)))
@@ -258,7 +261,8 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
         held_out = counts["skipped"]["held_out"]
         notes = (
             f"after balancing: {total:,} tokens in training, of them {shares or 'none'}",
-            f"{amount(held_out, 'document')} kept for testing, which {'is' if held_out == 1 else 'are'} not dropped",
+            f"{amount(held_out, 'document')} kept for testing, which "
+            f"{'is' if held_out == 1 else 'are'} not dropped",
         )
         return Row(amount(counts["documents_in"], "document"), out, notes=notes)
 

@@ -35,7 +35,8 @@ class SourceConfig:
     line_rules: LineRules | None = None
     """what rules about lines judge in texts of this source; null: as in `clean`"""
     filters: list[FilterComponent] | None = None
-    """filters of this source; [] disables filtering; pairs of aligned texts only pass filters named here"""
+    """filters of this source; [] disables filtering; pairs of aligned texts only pass filters named
+    here"""
 
 
 @config_class
@@ -47,13 +48,15 @@ class CleanConfig:
     language: LanguageComponent | None = field(default_factory=LANGUAGES.default("py3langid"))
     """language identifier and the languages to keep; null identifies nothing and keeps all"""
     normalize: NormalForm = "prose"
-    """stored form of texts: `prose` composes accents and drops controls, outer blanks and repeated empty lines; `code`
-    keeps all that a compiler or a diff can see; `sequence` keeps capital letters without white space, for DNA and
-    proteins; `none` only makes valid Unicode"""
+    """stored form of texts: `prose` composes accents and drops controls, outer blanks and repeated
+    empty lines; `code` keeps all that a compiler or a diff can see; `sequence` keeps capital
+    letters without white space, for DNA and proteins; `none` only makes valid Unicode"""
     unwrap: bool = False
-    """store each hard-wrapped paragraph as one line; false stores texts as they are, and joins lines only to judge"""
+    """store each hard-wrapped paragraph as one line; false stores texts as they are, and joins
+    lines only to judge"""
     line_rules: LineRules = "paragraphs"
-    """what rules about lines judge: `paragraphs`, hard-wrapped lines together, or `lines`, each as published"""
+    """what rules about lines judge: `paragraphs`, hard-wrapped lines together, or `lines`, each as
+    published"""
     filters: list[FilterComponent] = field(
         default_factory=FILTERS.defaults("gopher_quality", "c4_quality", "gopher_repetition")
     )
@@ -61,6 +64,7 @@ class CleanConfig:
     sources: dict[str, SourceConfig] = field(default_factory=dict)
     """settings by the `source` label of the inputs, which replace those above"""
     exclude: Annotated[Path | None, HOME_EXPANDED] = None
-    """file with a uid, URL, host, `source` or path of an input on each line, which the run leaves out"""
+    """file with a uid, URL, host, `source` or path of an input on each line, which the run leaves
+    out"""
     keep_text: Annotated[float, Field(ge=0, le=1)] = 0.01
     """fraction of rejections that store the start of the text, 0 to 1"""

@@ -14,7 +14,10 @@ from clozeline.pipeline.text.hosts import ascii_host, ascii_url, parent_domains
 
 @dataclass(frozen=True)
 class Exclusion:
-    """The lines of a file, each the name of a document, host, source or input. Picklable without its lines."""
+    """The lines of a file, each the name of a document, host, source or input.
+
+    Picklable without its lines.
+    """
 
     path: Path
     sha256: str
@@ -32,7 +35,8 @@ class Exclusion:
         content = _read(self.path)
         if hashlib.sha256(content).hexdigest() != self.sha256:
             raise StorageError(
-                f"clean.exclude: {self.path} has changed since this start: run the same command again"
+                f"clean.exclude: {self.path} has changed since this start: run the same command "
+                "again"
             )
         try:
             lines = enumerate(content.decode("utf-8-sig").splitlines(), start=1)

@@ -77,8 +77,8 @@ class SourceSteps:
 class Steps:
     """The cleaning steps of one source, built once per unit.
 
-    Both sides of a pair of aligned texts are normalized; their languages come from the configuration, and only filters
-    named for the source see the text.
+    Both sides of a pair of aligned texts are normalized; their languages come from the
+    configuration, and only filters named for the source see the text.
     """
 
     def __init__(self, source: SourceSteps, text_chars: int, tally: UnitCounts) -> None:
@@ -113,8 +113,8 @@ class Steps:
     ) -> Document | None:
         """Return the finished document, or None if it was rejected.
 
-        The text of `markup` is extracted, after the filters that need no text. A language stated in the input's
-        configuration is not identified.
+        The text of `markup` is extracted, after the filters that need no text. A language stated in
+        the input's configuration is not identified.
         """
         filters = self._filters if document.target_text is None else self._pair_filters
         unread = document.replace(text="", target_text=None)
@@ -316,7 +316,8 @@ class CleanUnits(Pass[CleanCounts]):
         before = observe_file(path)
         if before != planned.state:
             raise StorageError(
-                f"{path}: changed since the inputs were listed: put the file back and run again, or read the changed "
+                f"{path}: changed since the inputs were listed: put the file back and run again, "
+                "or read the changed "
                 "one into another output folder"
             )
         tally.add({"bytes_in": planned.end - planned.start})
@@ -374,7 +375,8 @@ class CleanUnits(Pass[CleanCounts]):
     def _check_truncated(self, path: InputFile, tally: UnitCounts) -> None:
         if self.fail_truncated and tally.events.get("truncated"):
             raise StorageError(
-                f"{path}: truncated; repair it, or keep its readable part by on_error.truncated=accept"
+                f"{path}: truncated; repair it, or keep its readable part by "
+                "on_error.truncated=accept"
             )
 
     def _clean_file(
@@ -460,7 +462,8 @@ def _is_empty(path: InputFile, limits: Limits) -> bool:
 def _find_input(planned: PlannedRange) -> Path | RemoteFile:
     if planned.path is None or isinstance(planned.path, MemberFile) or not planned.path.is_file():
         raise StorageError(
-            f"input {planned.source!r} ({planned.path}): no such file; give the inputs of the first run"
+            f"input {planned.source!r} ({planned.path}): no such file; give the inputs of the "
+            "first run"
         )
     if isinstance(planned.path, RemoteFile):
         return planned.path.restricted(planned.start, planned.end)

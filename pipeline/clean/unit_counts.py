@@ -24,8 +24,8 @@ class CleanCounts(Counts, total=False):
 
     bytes_in: int  # bytes of the input ranges
     text_lacks: dict[str, int]
-    """records without a text and tables without a text column (`no_text`, `text_type` and `schema` of `malformed`),
-    by the keys they have"""
+    """records without a text and tables without a text column (`no_text`, `text_type` and `schema`
+    of `malformed`), by the keys they have"""
     first_records: dict[str, int]  # files whose first record is malformed, by what is wrong
     without_records: dict[str, int]  # bytes of input files without any record, per source
     bytes_lost: dict[str, int]  # bytes of compressed input files that do not decode, per source

@@ -81,7 +81,8 @@ def _unique(entries: list[ObjectiveEntry]) -> list[ObjectiveEntry]:
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:
         raise ValueError(
-            f"two objectives share the label {', '.join(twice)}; give one of them a `label:` of its own"
+            f"two objectives share the label {', '.join(twice)}; give one of them a `label:` of "
+            "its own"
         )
     return entries
 

@@ -16,12 +16,13 @@ class EvaluationSet:
     WORD: ClassVar = "path"
 
     path: Annotated[str, HOME_EXPANDED]
-    """file, folder or glob (`**` descends): text files (.txt) with an item a line, or rows with `text` or
-    `fields`, or as BLiMP, minimal pairs and LAMA are published"""
+    """file, folder or glob (`**` descends): text files (.txt) with an item a line, or rows with
+    `text` or `fields`, or as BLiMP, minimal pairs and LAMA are published"""
     reader: TaskReaderComponent | None = None
     """reader of a task's files: {name: squad}; null: the layouts above"""
     suite: str | None = None
-    """name in reports; null: a folder's name, else the name of each file without ending, after that of the task"""
+    """name in reports; null: a folder's name, else the name of each file without ending, after that
+    of the task"""
 
 
 def _sets(value: object) -> object:

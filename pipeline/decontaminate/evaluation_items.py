@@ -71,15 +71,15 @@ def evaluation_files(sets: Sequence[EvaluationSet]) -> list[EvaluationFile]:
             suite: str | None = entry.suite or folder.resolve().name
         else:
             exact = [folder] if folder.is_file() else []
-            matches = exact or sorted(
-                Path(match) for match in glob.glob(entry.path, recursive=True)
-            )  # noqa: PTH207
+            found = glob.glob(entry.path, recursive=True)  # noqa: PTH207
+            matches = exact or sorted(map(Path, found))
             paths = [path for path in matches if path.is_file()]
             suite = entry.suite
             folder = Path(*takewhile(lambda part: not glob.has_magic(part), folder.parts[:-1]))
         if not paths:
             raise ConfigurationError(
-                f"decontaminate.against: {entry.path}: expected a file, a folder with files or a pattern, got no file: "
+                f"decontaminate.against: {entry.path}: expected a file, a folder with files or a "
+                "pattern, got no file: "
                 "correct the path"
             )
         task = "" if entry.reader is None else f"{entry.reader.build(Limits()).facts.name}/"
@@ -88,7 +88,8 @@ def evaluation_files(sets: Sequence[EvaluationSet]) -> list[EvaluationFile]:
             owner = owners.setdefault(own, entry if suite else path)
             if owner is not (entry if suite else path):
                 raise ConfigurationError(
-                    f"decontaminate.against: expected a name of its own for each suite, got '{own}' for {path} and "
+                    "decontaminate.against: expected a name of its own for each suite, got "
+                    f"'{own}' for {path} and "
                     f"for {owner.path if isinstance(owner, EvaluationSet) else owner}: name them, "
                     f"{{path: {entry.path}, suite: NAME}}"
                 )
@@ -118,7 +119,8 @@ def read_items(file: EvaluationFile, limits: Limits) -> Iterator[Item | Rejected
     """Yield the items of a file: all rows with a text, also those that a task's reader rejects; and the other rows.
 
     Raises:
-        ConfigurationError: the layout is unknown, or a line of a file that no task's reader reads is damaged.
+        ConfigurationError: the layout is unknown, or a line of a file that no task's reader reads
+            is damaged.
     """
     if file.reader is None:
         rows: Iterator[Item | Rejected | None] = _plain_rows(file, limits)
@@ -196,7 +198,9 @@ def _damage_error(file: EvaluationFile, line: Rejected) -> ConfigurationError:
 def _layout_error(file: EvaluationFile, got: str) -> ConfigurationError:
     known = ", ".join(" and ".join(names) for names in _LAYOUTS)
     return ConfigurationError(
-        f"decontaminate.against: {file.path}: expected text (.txt) with an item a line, or a table or JSON lines with "
-        f"one of {known}; got {got}: for the files of a task name its reader, {{path: {file.path}, reader: "
+        f"decontaminate.against: {file.path}: expected text (.txt) with an item a line, or a "
+        "table or JSON lines with "
+        f"one of {known}; got {got}: for the files of a task name its reader, {{path: "
+        f"{file.path}, reader: "
         "{name: squad}}"
     )

@@ -1,7 +1,8 @@
 """Find the items of evaluation sets in the documents, and drop the documents that hold them.
 
-The items are indexed by their runs of 13 words in the match form, without case, marks and digits (GPT-3, arXiv
-2005.14165, appendix C). Decisions depend on the sets of documents and items only, not on any order.
+The items are indexed by their runs of 13 words in the match form, without case, marks and digits
+(GPT-3, arXiv 2005.14165, appendix C). Decisions depend on the sets of documents and items only, not
+on any order.
 """
 
 import io
@@ -120,7 +121,8 @@ class WriteIndex(Pass[DecontaminateCounts]):
                 _LOG.warning("decontaminate: %s: %s: without a text to look for", file.path, listed)
             if not counts["items"]:
                 raise ConfigurationError(
-                    f"decontaminate.against: {file.path}: expected evaluation items, got none ({listed or 'no rows'}): "
+                    f"decontaminate.against: {file.path}: expected evaluation items, got none "
+                    f"({listed or 'no rows'}): "
                     "correct the file or its reader, or remove it from the list"
                 )
             add_counts(suites.setdefault(file.suite, {}), counts)

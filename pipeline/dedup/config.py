@@ -19,9 +19,9 @@ class ExactConfig:
     """Removal of documents with the same key; the longest text stays, of equal ones that of the smallest uid."""
 
     key: Key = "text"
-    """key that must be equal: `text` (stored text), `match` (words without case, marks and digits; in tables and
-    programs digits and symbols count) or `url` (without scheme and fragment, but with one that begins with `#/` or
-    `#!`)"""
+    """key that must be equal: `text` (stored text), `match` (words without case, marks and digits;
+    in tables and programs digits and symbols count) or `url` (without scheme and fragment, but with
+    one that begins with `#/` or `#!`)"""
 
 
 @config_class
@@ -33,10 +33,11 @@ class NearConfig:
     bands: Annotated[int, Field(ge=1, le=1024)] = 14
     """bands, 1 to 1024: more bands find more pairs"""
     rows: Annotated[int, Field(ge=1, le=1024)] = 8
-    """hash functions per band, 1 to 1024: more rows demand more similarity; half of all pairs are found at a Jaccard
-    similarity near (1 / bands) ** (1 / rows)"""
+    """hash functions per band, 1 to 1024: more rows demand more similarity; half of all pairs are
+    found at a Jaccard similarity near (1 / bands) ** (1 / rows)"""
     verify: Annotated[float, Field(ge=0, le=1)] = 0.7
-    """minimum estimated Jaccard similarity to the kept document, 0 to 1; 0 drops chains A ~ B ~ C for one document"""
+    """minimum estimated Jaccard similarity to the kept document, 0 to 1; 0 drops chains A ~ B ~ C
+    for one document"""
 
 
 @config_class
@@ -44,7 +45,8 @@ class LinesConfig:
     """Removal of repeated lines, such as menus and notices of a site (CCNet, arXiv 1911.00359)."""
 
     max_documents: Annotated[int, Field(ge=1)] = 1
-    """documents, ≥ 1; a line in more of them is removed; lines are compared without case and marks"""
+    """documents, ≥ 1; a line in more of them is removed; lines are compared without case and
+    marks"""
     numbers: bool = True
     """lines with other numbers are other lines; false: any number equals any other, as in CCNet"""
     keep: Literal["none", "first"] = "none"
@@ -64,7 +66,8 @@ class SpansConfig:
     numbers: bool = True
     """sentences with other numbers are other sentences; false: any number equals any other"""
     within: Within = "all"
-    """documents among which spans are compared: `all`, or those of the same `source` of the input"""
+    """documents among which spans are compared: `all`, or those of the same `source` of the
+    input"""
 
 
 @config_class
@@ -80,8 +83,8 @@ class DedupConfig:
     spans: SpansConfig | None = None
     """spans of sentences that occur again in what is left"""
     against: Annotated[Path | None, HOME_EXPANDED] = None
-    """another finished output: own documents that equal or resemble one of its documents are removed, never its own;
-    `exact` and `near` look at both"""
+    """another finished output: own documents that equal or resemble one of its documents are
+    removed, never its own; `exact` and `near` look at both"""
 
     def __post_init__(self) -> None:
         if self.against is not None and self.exact is None and self.near is None:

@@ -48,8 +48,8 @@ _digest: Callable[[bytes | memoryview], bytes] = xxhash.xxh3_128_digest
 def content_hashes(batch: pa.RecordBatch, key: Key) -> tuple[Uids, Bool]:
     """Return the XXH3-128 of each document's key, 16 bytes [n], and which documents have a key, bool [n].
 
-    A document without a URL has no key, nor has one whose text, or a side of a pair, has no words to match. The key of
-    a pair covers both sides. The hash does not resist crafted collisions.
+    A document without a URL has no key, nor has one whose text, or a side of a pair, has no words
+    to match. The key of a pair covers both sides. The hash does not resist crafted collisions.
     """
     present = np.ones(len(batch), dtype=bool)
     if key == "text" and batch.column("target_text").null_count == len(batch):
@@ -86,7 +86,8 @@ def normalize_url(url: str) -> str:
     """Return a URL without scheme, default port and fragment, with the host in ASCII form; as it is without a host.
 
     A fragment that begins with `/` or `!` stays: it is the path of a page that a script shows.
-    "HTTPS://Example.org:443/A#top" -> "example.org/A", "http://example.org/#/a" -> "example.org/#/a"
+    "HTTPS://Example.org:443/A#top" -> "example.org/A", "http://example.org/#/a" ->
+    "example.org/#/a"
     """
     url = url.strip()
     try:
@@ -140,7 +141,8 @@ class ExactHashes(Pass[DedupCounts]):
 class ExactSurvivors(Pass[DedupCounts]):
     """Per hash range: group equal hashes, choose the document to keep, and send the drops to their parts.
 
-    Before near dedup, also record which parts hold copies of a kept document, because near dedup may drop it.
+    Before near dedup, also record which parts hold copies of a kept document, because near dedup
+    may drop it.
     """
 
     units: int
@@ -161,7 +163,8 @@ class ExactSurvivors(Pass[DedupCounts]):
         if same.any():
             uid = uids[ordered][1:][same][0].ljust(16, b"\0").hex()
             raise IntegrityError(
-                f"dedup: document {uid} is there twice below {self.parts.documents}: the same record was read twice; "
+                f"dedup: document {uid} is there twice below {self.parts.documents}: the same "
+                "record was read twice; "
                 "name each input once"
             )
         # drops, sorted by part and uid

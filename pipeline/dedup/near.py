@@ -1,9 +1,10 @@
 """Near dedup: MinHash signatures of each part, candidates of each range of band keys, then clusters in one unit.
 
-A text is the set of its word n-grams in the match form; of tables and programs, digits and symbols count. Each of
-`bands * rows` hash functions keeps its minimum over the set; two texts agree in a minimum with probability J, the
-Jaccard similarity of their sets. Texts that agree in all rows of a band are candidates: P(J) = 1 - (1 - J**rows) **
-bands, one half at J = 0.685 for 14 x 8 (Broder 1997; bands: Leskovec et al., chapter 3).
+A text is the set of its word n-grams in the match form; of tables and programs, digits and symbols
+count. Each of `bands * rows` hash functions keeps its minimum over the set; two texts agree in a
+minimum with probability J, the Jaccard similarity of their sets. Texts that agree in all rows of a
+band are candidates: P(J) = 1 - (1 - J**rows) ** bands, one half at J = 0.685 for 14 x 8 (Broder
+1997; bands: Leskovec et al., chapter 3).
 """
 
 from collections.abc import Mapping
@@ -58,7 +59,8 @@ _PAIRS: Final = 1 << 16  # pairs of sketches compared at once
 _ROUNDS: Final = 32  # of cutting clusters out of a component; later documents are kept, so that the time is linear
 _KEY: Final = (("key", "<u8"), ("part", "<u4"), ("row", "<u4"))
 _CANDIDATE: Final = (("starts", "?"), ("part", "<u4"), ("row", "<u4"))
-"""Row of a document that has the band key of the rows before it, from the one that starts the group."""
+"""Row of a document that has the band key of the rows before it, from the one that starts the
+group."""
 
 
 class MinHash:
@@ -214,7 +216,8 @@ class NearCandidates(Pass[DedupCounts]):
 class NearClusters(Pass[DedupCounts]):
     """A single unit: join candidates to clusters, write these, and send the drops to the parts that name them.
 
-    All candidates are in memory at once: about 75 bytes for each, and 330 for each document of them.
+    All candidates are in memory at once: about 75 bytes for each, and 330 for each document of
+    them.
     """
 
     parts: Parts
@@ -262,8 +265,10 @@ class NearClusters(Pass[DedupCounts]):
             size += len(piece) // dtype.itemsize
             if size > MOST_CANDIDATES:
                 raise ConfigurationError(
-                    f"dedup.near: expected at most {MOST_CANDIDATES:,} band keys that documents share, which one "
-                    "process takes in, got more: raise near.rows, so that less similar documents share none, or clean "
+                    f"dedup.near: expected at most {MOST_CANDIDATES:,} band keys that documents "
+                    "share, which one "
+                    "process takes in, got more: raise near.rows, so that less similar documents "
+                    "share none, or clean "
                     "the crawls one by one, each with dedup.against=EARLIER_OUTPUT"
                 )
         return np.frombuffer(b"".join(pieces), dtype)
@@ -330,12 +335,14 @@ def resolve(
 
     The result depends on the set of documents only, not on their order.
 
-    The representative of a component is the document of highest merit (ties: smallest uid). Members less similar to
-    it than `verify` leave, form new components by the band keys they share, and so on. This breaks chains: of
-    A ~ B ~ C where A and C differ, C is not dropped for A. With 0, no component is split.
+    The representative of a component is the document of highest merit (ties: smallest uid). Members
+    less similar to it than `verify` leave, form new components by the band keys they share, and so
+    on. This breaks chains: of A ~ B ~ C where A and C differ, C is not dropped for A. With 0, no
+    component is split.
 
-    `groups` tell band keys apart, shape [m], equal ones next to each other; `nodes` are the rows with each key, below
-    n. The others have a row per document: uids of 16 bytes and merits, shape [n], and sketches, shape [n, functions].
+    `groups` tell band keys apart, shape [m], equal ones next to each other; `nodes` are the rows
+    with each key, below n. The others have a row per document: uids of 16 bytes and merits, shape
+    [n], and sketches, shape [n, functions].
     """
     kept = np.arange(len(uids), dtype=np.int64)
     similarity = np.ones(len(uids), dtype=np.float32)
@@ -377,8 +384,8 @@ def star_edges(groups: NDArray[np.generic], nodes: Int64) -> tuple[Int64, Int64]
 def find_components(count: int, left: Int64, right: Int64) -> Int64:
     """Return the smallest node that each of `count` nodes can reach, shape [count].
 
-    Each round hooks the larger root of every edge under the smallest neighboring root, then jumps pointers to the
-    roots; edges inside a component are dropped, so the rounds get cheaper.
+    Each round hooks the larger root of every edge under the smallest neighboring root, then jumps
+    pointers to the roots; edges inside a component are dropped, so the rounds get cheaper.
 
     count 5, edges 3-1, 1-4 -> [0, 1, 2, 1, 1]
     """

@@ -112,21 +112,24 @@ def smallest_uids(groups: NDArray[Any], uids: Uids) -> Int64:
 
 
 OTHER_MERIT: Final = 1 << 62
-"""Merit of a document of the other output: above that of any own one, which is the length of its text."""
+"""Merit of a document of the other output: above that of any own one, which is the length of its
+text."""
 _RANGES: Final = 256
 DROP: Final = (("uid", "S16"), ("kept", "S16"))
 """Row of a dropped document: its uid, and the uid of the document kept instead."""
 COPY: Final = (("uid", "S16"), ("part", "<u4"))
 """Row of a document that exact dedup keeps: its uid, and a part that holds a copy of it."""
 PIECE_DROP: Final = (("row", "<u4"), ("first", "<u4"), ("last", "<u4"))
-"""Row of a piece to remove: row of its document in the part, and its units (lines, sentences) [first, last)."""
+"""Row of a piece to remove: row of its document in the part, and its units (lines, sentences)
+[first, last)."""
 CLUSTER: Final = (("cluster", "S16"), ("uid", "S16"), ("kept", "?"), ("similarity", "<f4"))
 """Row of a member of a cluster, see `CLUSTER_SCHEMA`."""
 CLUSTER_SCHEMA: Final = row_schema(
     {"cluster": pa.binary(16), "uid": pa.binary(16), "kept": pa.bool_(), "similarity": pa.float32()}
 )
-"""Columns of `clusters/{exact,near}/<range:06d>.arrow`: `cluster` is the smallest uid of the cluster, `similarity`
-the estimated Jaccard similarity to the kept document. Every cluster has two or more members."""
+"""Columns of `clusters/{exact,near}/<range:06d>.arrow`: `cluster` is the smallest uid of the
+cluster, `similarity` the estimated Jaccard similarity to the kept document. Every cluster has two
+or more members."""
 
 _Side = Literal["parts", "own", "ranges", "one"]
 SHUFFLES: Final[dict[str, tuple[_Side, _Side]]] = {
@@ -203,7 +206,8 @@ class OtherOutput:
         folder = next((folder for folder in written if (folder / "records").is_dir()), None)
         if folder is None:
             raise ConfigurationError(
-                f"dedup.against: {path}: expected the output of a run with documents, got none: correct the path"
+                f"dedup.against: {path}: expected the output of a run with documents, got none: "
+                "correct the path"
             )
         try:
             plan = read_plan(path / "clean" / "plan.json")
@@ -213,7 +217,8 @@ class OtherOutput:
         finished = records(folder, "main")
         if [record.unit for record in finished] != list(range(units)):
             raise ConfigurationError(
-                f"dedup.against: {folder}: expected {units:,} finished units, got {len(finished):,}: finish that run "
+                f"dedup.against: {folder}: expected {units:,} finished units, got "
+                f"{len(finished):,}: finish that run "
                 "first"
             )
         return OtherOutput(folder, units, outputs_digest(finished))
@@ -256,7 +261,8 @@ class Parts:
     def drops(self, kind: str, part: int) -> tuple[Uids, Uids]:
         """Return the dropped uids that a part must know, sorted, and the uid kept instead of each.
 
-        `exact-drops` are documents of the part; `near-drops` also documents that its exact copies were dropped for.
+        `exact-drops` are documents of the part; `near-drops` also documents that its exact copies
+        were dropped for.
         """
         drops = read_rows(self.folder, self.shuffle(kind), part, DROP)
         order = np.argsort(drops["uid"])

@@ -136,7 +136,8 @@ class Spans(Pieces):
     def hashes(self, text: str, language: str) -> Hashes:
         starts = [*self.starts(text, language), len(text)]
         words = [self.words.digests(text[first:last]) for first, last in pairwise(starts)]
-        # one hash a sentence, 8 bytes, so that equal words with other sentence ends are another span
+        # one hash a sentence, 8 bytes, so that equal words with other sentence ends are another
+        # span
         digests = [xxhash.xxh3_64_digest(digest) for digest in words]
         # spans without words stay
         kept = [

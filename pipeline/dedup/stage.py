@@ -1,6 +1,7 @@
 """Remove exact and near duplicates among documents, then lines and spans of sentences that repeat.
 
-Decisions depend on the set of (uid, content) only, not on the order of documents, the number of tasks or the parts.
+Decisions depend on the set of (uid, content) only, not on the order of documents, the number of
+tasks or the parts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,7 +62,8 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
             counted="without_key",
             of_stage=True,
         ),
-        # near duplicates: signatures of what exact duplicates leave, and all keys and candidates are compared
+        # near duplicates: signatures of what exact duplicates leave, and all keys and candidates
+        # are compared
         Equation(
             ["documents_in"],
             [("exact", "dropped"), "signatures"],

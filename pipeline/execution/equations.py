@@ -1,6 +1,7 @@
 """Equations between the counts of a stage: what came in went out, or was left out for a reason.
 
-A stage declares them once. Its counts are checked by them, and the table of a run and its page show what they name.
+A stage declares them once. Its counts are checked by them, and the table of a run and its page show
+what they name.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _DOMINANT: Final = 0.9
 EACH: Final = "*"
 """Step of a path that stands for every name, such as each language."""
 CountPath: TypeAlias = str | tuple[str, ...]
-"""Name of a count, or the names that lead to it; what it leads to is added up, such as numbers by reason."""
+"""Name of a count, or the names that lead to it; what it leads to is added up, such as numbers by
+reason."""
 Tree: TypeAlias = Mapping[str, Any]
 
 
@@ -30,16 +32,21 @@ class Equation:
     left: Sequence[CountPath]
     right: Sequence[CountPath]
     unit: str = ""
-    """unit of what the stage reads (left) and writes or leaves out (right); empty: tables do not show it"""
+    """unit of what the stage reads (left) and writes or leaves out (right); empty: tables do not
+    show it"""
     within: tuple[str, ...] = ()
-    """names above the counts; the equation holds for each entry of `EACH`: `("sets", EACH, EACH)`"""
+    """names above the counts; the equation holds for each entry of `EACH`: `("sets", EACH,
+    EACH)`"""
     of_stage: bool = False
     """several passes count its sides, so that it holds for the sums over a stage, not for a unit"""
     counted: CountPath = ()
     """it holds only where this is counted, such as by a pass that a recipe may lack"""
 
     def check(self, where: str, counts: Tree) -> None:
-        """Raise IntegrityError where the sums differ; `where` is the name of the stage. What is not counted is 0."""
+        """Raise IntegrityError where the sums differ; `where` is the name of the stage.
+
+        What is not counted is 0.
+        """
         for labels, inner in _entries(counts, self.within):
             if not self.counted or next(_values(inner, _steps(self.counted)), None) is not None:
                 left = add_up(inner, self.left)
@@ -109,7 +116,8 @@ class Row:
     amount_in: str  # amounts with their units, one a line
     amount_out: str = "–"
     left_out: tuple[tuple[str, Mapping[str, int]], ...] = ()
-    """unit (`document`), and the number of those left out by reason; a reason without unit says its own"""
+    """unit (`document`), and the number of those left out by reason; a reason without unit says its
+    own"""
     parts: tuple[
         tuple[str, Row], ...
     ] = ()  # rows of the sets of the stage by their labels, below its own

@@ -1,7 +1,7 @@
 """Find the input files of a recipe, sorted by source name, and tell whether they changed.
 
-In folders, hidden files and outputs of Clozeline are skipped, and files of unknown type are errors: checksums,
-logs and archives next to the data must not become documents.
+In folders, hidden files and outputs of Clozeline are skipped, and files of unknown type are errors:
+checksums, logs and archives next to the data must not become documents.
 """
 
 import glob
@@ -43,7 +43,8 @@ class FileState:
     inode: int = 0
     """0 where the file system does not keep the number of a file"""
     ends: str = field(default="", compare=False)
-    """hash of its first and last bytes, for a file that has another time and of which nothing was read yet"""
+    """hash of its first and last bytes, for a file that has another time and of which nothing was
+    read yet"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,8 @@ class SourceFile:
         """The path of a file that is read where it lies; ConfigurationError for one in a store."""
         if isinstance(self.path, RemoteFile):
             raise ConfigurationError(
-                f"input {self.path}: only documents are read from a store; download this file, and give its local path"
+                f"input {self.path}: only documents are read from a store; download this file, "
+                "and give its local path"
             )
         return self.path
 
@@ -163,7 +165,8 @@ def _local(pattern: str) -> str:
     """Return a URL of the scheme `file` as a path; refuse chained URLs."""
     if "::" in pattern and as_url(pattern.rpartition("::")[2]) is not None:
         raise ConfigurationError(
-            f"input {pattern}: a URL with `::`, which chains file systems, is not supported; give the URL of the file "
+            f"input {pattern}: a URL with `::`, which chains file systems, is not supported; give "
+            "the URL of the file "
             "itself: compressed files are read as they are"
         )
     return pattern if as_url(pattern) is not None else str(local_path(pattern))
@@ -199,7 +202,8 @@ def _expand(pattern: str, entry: InputEntry, skipped: Counter[str]) -> list[_Fou
         paths = [path for path in paths if is_read(path.relative_to(root).as_posix())]
     if not paths:
         raise ConfigurationError(
-            f"input {pattern!r}: no file to read (hidden files, outputs of Clozeline, and files without text by their "
+            f"input {pattern!r}: no file to read (hidden files, outputs of Clozeline, and files "
+            "without text by their "
             "names are left out); name a file, another folder or a pattern"
         )
     names = [_source_name(entry, os.fsencode(path.relative_to(root).as_posix())) for path in paths]
@@ -218,11 +222,13 @@ def _find_unreadable(paths: Sequence[Path]) -> Iterator[ClozelineError]:
             broken.setdefault(error.strerror or str(error), []).append(path)
     for reason, some in broken.items():
         yield StorageError(
-            f"input {join_names(some)}: cannot be read ({reason}); repair or remove what is named here"
+            f"input {join_names(some)}: cannot be read ({reason}); repair or remove what is named "
+            "here"
         )
     if special:
         yield ConfigurationError(
-            f"input {join_names(special)}: expected a file or folder, got a device, pipe or socket; remove it"
+            f"input {join_names(special)}: expected a file or folder, got a device, pipe or "
+            "socket; remove it"
         )
 
 
@@ -235,7 +241,8 @@ def _files_of(folder: Path) -> list[Path]:
     """Return what an input folder holds, without hidden files and outputs of Clozeline."""
     if _is_output(folder):
         raise ConfigurationError(
-            f"input {str(folder)!r}: this folder is an output of Clozeline; name the files to read by a pattern"
+            f"input {str(folder)!r}: this folder is an output of Clozeline; name the files to "
+            "read by a pattern"
         )
     return [path for _, files in _walk(folder) for path in files]
 

@@ -1,8 +1,9 @@
 """Allow one run at a time per output, also on shared file systems.
 
-On one machine the system's lock decides. Some shared file systems have no such lock, or keep it on each machine. So a
-run also creates `.holder`, which is atomic on them all, and renews its time of change. A run that waits takes over once
-that time has stood still, by its own clock: clocks of two machines are never compared.
+On one machine the system's lock decides. Some shared file systems have no such lock, or keep it on
+each machine. So a run also creates `.holder`, which is atomic on them all, and renews its time of
+change. A run that waits takes over once that time has stood still, by its own clock: clocks of two
+machines are never compared.
 """
 
 import fcntl

@@ -1,7 +1,7 @@
 """The plan: input files cut into units or packed into them, and the number of shards, fixed before any task starts.
 
-Everything later (names, seeds, accounting) depends on units, never on tasks. The plan holds no absolute path, and its
-digest covers no time, so moving or copying the inputs keeps every uid.
+Everything later (names, seeds, accounting) depends on units, never on tasks. The plan holds no
+absolute path, and its digest covers no time, so moving or copying the inputs keeps every uid.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,16 +44,21 @@ _STORED: Final = ("unit", "source", "source_group", "reader", "start", "end")
 LEAST_BYTES: Final = 1 << 28
 """Default bytes of a unit and of a shard of a small corpus."""
 MOST_UNITS: Final = 8_192
-"""Units and shards of a large one, so that their product, the pieces of a shuffle, stays below 7 * 10^7."""
+"""Units and shards of a large one, so that their product, the pieces of a shuffle, stays below 7 *
+10^7."""
 MOST_PIECES: Final = 10**10
-"""Pieces of a shuffle: each takes 24 bytes of an index and some 50 microseconds to write and read."""
+"""Pieces of a shuffle: each takes 24 bytes of an index and some 50 microseconds to write and
+read."""
 PLAN_STAGE: Final = "clean"
 """The stage that reads the inputs, so its first start freezes the plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRange:
-    """A range of one input file, and its unit. `path` is where it is now; outputs name it by `source` alone."""
+    """A range of one input file, and its unit.
+
+    `path` is where it is now; outputs name it by `source` alone.
+    """
 
     unit: int
     source: str
@@ -79,7 +84,8 @@ class Plan:
     inputs: tuple[dict[str, Any], ...]
     """source, bytes, options, reader, and whether it can be split, of each input"""
     skipped: Mapping[str, int] = field(default_factory=dict)
-    """files that folders and patterns skip by their names, by suffix; not a part of the stored plan"""
+    """files that folders and patterns skip by their names, by suffix; not a part of the stored
+    plan"""
     states: Mapping[str, FileState] = field(default_factory=dict)
     """state of each input by name; it says whether the file changed, and decides nothing else"""
 
@@ -101,7 +107,10 @@ class Plan:
         return config_digest({**self.as_json(), "states": {}})
 
     def as_json(self) -> dict[str, object]:
-        """Return the content of `clean/plan.json`. Its key `units` lists ranges; ranges of a unit share an index."""
+        """Return the content of `clean/plan.json`.
+
+        Its key `units` lists ranges; ranges of a unit share an index.
+        """
         units = [{name: getattr(planned, name) for name in _STORED} for planned in self.ranges]
         states = {name: list(astuple(state)) for name, state in self.states.items()}
         return {
@@ -143,8 +152,10 @@ def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) 
     units = ranges[-1].unit + 1 if ranges else 0
     if units * shards > MOST_PIECES:
         raise ConfigurationError(
-            f"plan: {units:,} units and {shards:,} shards make {units * shards:,} pieces between two passes, expected "
-            f"at most {MOST_PIECES:,}: leave plan.unit_bytes and plan.shard_bytes out, or set both to {default:,}"
+            f"plan: {units:,} units and {shards:,} shards make {units * shards:,} pieces between "
+            "two passes, expected "
+            f"at most {MOST_PIECES:,}: leave plan.unit_bytes and plan.shard_bytes out, or set "
+            f"both to {default:,}"
         )
     before = {} if saved is None else saved.states
     states = {file.source: _with_ends(file, before.get(file.source)) for file in files}
@@ -176,13 +187,16 @@ def _check_kinds(unknown: Sequence[SourceFile]) -> None:
     hints = "".join(f"; {suffix}: {tool}" for suffix, tool in tools.items() if tool)
     if (folder := first.folder) is None:
         raise ConfigurationError(
-            f"input: no reader is known for files of this kind ({len(unknown):,}): {names}{hints}; to read "
-            f"a file as plain text: input='{{path: {first.path}, reader: text}}' makes one document of it, `reader: "
+            f"input: no reader is known for files of this kind ({len(unknown):,}): "
+            f"{names}{hints}; to read "
+            f"a file as plain text: input='{{path: {first.path}, reader: text}}' makes one "
+            "document of it, `reader: "
             "lines` one of each line"
         )
     raise ConfigurationError(
         f"input {folder!r} holds files of no known kind ({len(unknown):,}): {names}{hints}; "
-        f"move them away, name the files to read by a pattern (input='{folder}/**/*.jsonl'), or choose a reader "
+        f"move them away, name the files to read by a pattern (input='{folder}/**/*.jsonl'), or "
+        "choose a reader "
         f"for all of the folder (input='{{path: {folder}, reader: text}}')"
     )
 
@@ -236,9 +250,10 @@ def _find_changes(
 ) -> list[str]:
     """Return the names of inputs that are new, missing or have changed content.
 
-    A file of the same size and time, or version in its store, is taken as unchanged. Of a local one with another time
-    (with `verify`, of all), as after a copy, what units have read is compared with their records, and where a part was
-    not read yet, both ends of the file with those of the first start.
+    A file of the same size and time, or version in its store, is taken as unchanged. Of a local one
+    with another time (with `verify`, of all), as after a copy, what units have read is compared
+    with their records, and where a part was not read yet, both ends of the file with those of the
+    first start.
     """
     planned = {facts["source"] for facts in saved.inputs}
     changed = planned ^ {file.source for file in files}
@@ -281,7 +296,8 @@ def _path(recipe: Recipe) -> Path:
 def read_plan(path: Path) -> dict[str, Any]:
     """Return the plain data of a `plan.json`.
 
-    OSError if it cannot be read, ValueError if it is damaged, NewerFormatError if a newer version wrote it.
+    OSError if it cannot be read, ValueError if it is damaged, NewerFormatError if a newer version
+    wrote it.
     """
     content: dict[str, object] = unseal(
         parse_json(path.read_text(encoding="utf-8")), path, PLAN_FORMAT
@@ -301,7 +317,8 @@ def saved_plan(recipe: Recipe) -> Plan | None:
         return Plan(ranges, data["shards"], tuple(data["inputs"]), states=states)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise IntegrityError(
-            f"{path}: not a plan as it was written ({error}); remove this file and run `clozeline clean` with "
+            f"{path}: not a plan as it was written ({error}); remove this file and run `clozeline "
+            "clean` with "
             "the same inputs and configuration, which writes it again"
         ) from error
 
@@ -309,8 +326,8 @@ def saved_plan(recipe: Recipe) -> Plan | None:
 def freeze_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
     """Return the plan of the recipe's inputs, after writing it to `clean/plan.json` if the file differs.
 
-    The list of inputs is frozen by the first start. Other options of an input, or other keys of `plan`, make a new
-    plan, and every stage is done again.
+    The list of inputs is frozen by the first start. Other options of an input, or other keys of
+    `plan`, make a new plan, and every stage is done again.
     """
     if not recipe.input:
         raise ConfigurationError(
@@ -337,8 +354,10 @@ def load_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
     if saved is not None and (changed := _find_changes(recipe, saved, files, verify=verify)):
         paths = ", ".join(str(entry.path) for entry in recipe.input)
         raise ConfigurationError(
-            f"{_path(recipe)}: the inputs are not those this output was started with ({len(changed)} differ in "
-            f"name, size or content, first {changed[0]!r}, of input={paths}); a run's inputs are frozen: restore "
+            f"{_path(recipe)}: the inputs are not those this output was started with "
+            f"({len(changed)} differ in "
+            f"name, size or content, first {changed[0]!r}, of input={paths}); a run's inputs are "
+            "frozen: restore "
             "them, or use another output folder"
         )
     return replace(_make_plan(recipe, files, saved), skipped=skipped)

@@ -32,7 +32,8 @@ class Progress:
     """Progress of one run on stderr.
 
     Args:
-        detail: `quiet` only errors, `usual` a line a minute, `verbose` a line whenever units finish.
+        detail: `quiet` only errors, `usual` a line a minute, `verbose` a line whenever units
+            finish.
         clock: seconds.
     """
 
@@ -130,9 +131,10 @@ def done_counter(
 def accounting_lines(summaries: Sequence[StageSummary], columns: int = LOG_COLUMNS) -> list[str]:
     """Return the table in lines of at most 80 columns, or of the terminal's `columns`, at least 40.
 
-    A stage has its amounts in and out, the share of the characters that it cut, time and bytes. Below them are the
-    reasons for what is dropped, the most frequent first, and below these the same of each of its sets. A name that is
-    too long for its column has lines of its own, and so has the rest of a long amount.
+    A stage has its amounts in and out, the share of the characters that it cut, time and bytes.
+    Below them are the reasons for what is dropped, the most frequent first, and below these the
+    same of each of its sets. A name that is too long for its column has lines of its own, and so
+    has the rest of a long amount.
     """
     rows: list[tuple[str, Row, str, str]] = []
     for summary in summaries:

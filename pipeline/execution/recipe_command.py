@@ -122,7 +122,8 @@ def _parse_and_run(
             _show(wrap_log(note))
     else:
         parser.error(
-            "--config FILE is missing: `clozeline new DIR input=FILES` writes a recipe; a stage runs on its defaults "
+            "--config FILE is missing: `clozeline new DIR input=FILES` writes a recipe; a stage "
+            "runs on its defaults "
             "without one: clozeline clean input=FILES output=DIR"
         )
     check_recipe(recipe)
@@ -178,7 +179,8 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
     plan = load_plan(recipe)
     executor = recipe.executor
     _show(
-        f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}"
+        f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → "
+        f"{recipe.output}"
     )
     if plan.skipped:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(plan.skipped.items()))

@@ -1,7 +1,7 @@
 """Write and read the reports of a run: `report.json` of each stage and of all of them, and the page `report.html`.
 
-The page shows amounts, reasons and samples of documents. Samples are read from at most 16 files of a stage, so that a
-report costs the same for any corpus.
+The page shows amounts, reasons and samples of documents. Samples are read from at most 16 files of
+a stage, so that a report costs the same for any corpus.
 """
 
 import heapq
@@ -120,7 +120,8 @@ def _package_versions() -> dict[str, str]:
 def write_run_report(recipe: Recipe, names: Sequence[str]) -> Path:
     """Write `report.html` and `report.json` of a run, unless they tell the same already; return the page.
 
-    `names` are its complete stages, in order; one that was killed before it wrote its report is left out.
+    `names` are its complete stages, in order; one that was killed before it wrote its report is
+    left out.
     """
     path = recipe.output_folder / "report.html"
     summary = recipe.output_folder / "report.json"
@@ -210,7 +211,10 @@ def _outcome(stages: Sequence[Stage[Any, Any]], rows: Mapping[str, Row], reports
     if cutting:
         total = cutting[0][1].characters or 0
         kept = (cutting[-1][1].characters or 0) - sum(cutting[-1][1].cut.values())
-        left = f"{kept:,} of {total:,} characters are left ({100 * kept / max(1, total):.1f} %), in {left}"
+        left = (
+            f"{kept:,} of {total:,} characters are left ({100 * kept / max(1, total):.1f} %), in "
+            f"{left}"
+        )
     else:
         left = f"{left} are left"
     most = max(
@@ -316,7 +320,10 @@ def _iter_drops(folder: Path, counts: Mapping[str, Any], earlier: Path | None) -
     for record in (record for file in files for record in read_malformed(file)):
         malformed.setdefault(record.reason, []).append(record)
     for reason, records in sorted(malformed.items()):
-        title = f"{folder.name} · {reason} · malformed records: {counts.get('malformed', {}).get(reason, 0):,}"
+        title = (
+            f"{folder.name} · {reason} · malformed records: "
+            f"{counts.get('malformed', {}).get(reason, 0):,}"
+        )
         rows = [(each.source, each.offset, each.detail) for each in records[:_RECORDS]]
         yield collapsible(title, table(["source", "offset", "what is wrong"], rows))
 
@@ -384,7 +391,8 @@ def _sample_rejects(
 ) -> dict[str, list[tuple[str, str]]]:
     """Return text, "" where none is known, and origin of some rejected documents for each reason.
 
-    `earlier` is the folder of the documents that the stage read, which hold the texts that rejections leave out.
+    `earlier` is the folder of the documents that the stage read, which hold the texts that
+    rejections leave out.
     """
     chosen: dict[str, list[tuple[bool, bytes, int, Rejection]]] = {}
     for number, file in enumerate(files):

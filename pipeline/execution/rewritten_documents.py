@@ -15,7 +15,8 @@ from clozeline.pipeline.ingest.documents.files import (
 from clozeline.recorded_file import RecordedFile
 
 Decision: TypeAlias = Callable[[int, Document], Document | Rejection]
-"""Maps the row of a document in its part, and the document, to what is left of it, or to its rejection."""
+"""Maps the row of a document in its part, and the document, to what is left of it, or to its
+rejection."""
 
 
 REWRITE_EQUATIONS: Final = (

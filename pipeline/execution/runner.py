@@ -60,8 +60,8 @@ def run_recipe(
 ) -> None:
     """Run all stages of a recipe, or one (`only`) whose earlier stages are complete.
 
-    A summary is added to `summaries` for each stage that ends, also when units of a later stage fail; `verify` hashes
-    inputs and finished files before units are skipped.
+    A summary is added to `summaries` for each stage that ends, also when units of a later stage
+    fail; `verify` hashes inputs and finished files before units are skipped.
     """
     names = stages_of(recipe)
     if only is not None and only not in names:
@@ -90,7 +90,8 @@ def run_recipe(
                     losses.append(f"{name}: {loss}")
             elif gap:
                 raise ConfigurationError(
-                    f"'{only}' needs '{name}', which is not complete ({gap}): run `clozeline {name}` with the "
+                    f"'{only}' needs '{name}', which is not complete ({gap}): run `clozeline "
+                    f"{name}` with the "
                     "same configuration first"
                 )
             if only == name:
@@ -305,8 +306,10 @@ class StageRun(Generic[C]):
             record = UnitRecord.read(path)
             if record is None or record.key != runner.key:
                 raise IntegrityError(
-                    f"{path}: expected the record of a unit that has just run, got one that this version cannot read: "
-                    "see that all machines run the same version of Clozeline, then run the same command again"
+                    f"{path}: expected the record of a unit that has just run, got one that this "
+                    "version cannot read: "
+                    "see that all machines run the same version of Clozeline, then run the same "
+                    "command again"
                 )
             self.records[name, unit] = record
         if failed := [

@@ -1,10 +1,11 @@
 """Shuffle data between two passes: each unit of the first writes a piece for each unit of the second.
 
-If many units write pieces, a pass in between bundles their files, so the second pass opens one file for 256 units.
-With n units on both sides that makes 2 n + n² / 256 opens instead of n².
+If many units write pieces, a pass in between bundles their files, so the second pass opens one file
+for 256 units. With n units on both sides that makes 2 n + n² / 256 opens instead of n².
 
-A file of pieces is the concatenated pieces, an index of (offset, length, hash), and the number of pieces with its hash.
-Hashes cover the name of the file and the number of the piece too, so pieces and files cannot change positions.
+A file of pieces is the concatenated pieces, an index of (offset, length, hash), and the number of
+pieces with its hash. Hashes cover the name of the file and the number of the piece too, so pieces
+and files cannot change positions.
 """
 
 import os
@@ -73,7 +74,8 @@ class PieceFile:
                 "missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
             )
             raise StorageError(
-                f"{self._path}: {reason}; delete {folder / TEMPORARY} and run the stage again, which makes it again"
+                f"{self._path}: {reason}; delete {folder / TEMPORARY} and run the stage again, "
+                "which makes it again"
             ) from error
         end = os.fstat(self._file.fileno()).st_size - _END.size
         self._count, checked = _END.unpack(self._read(_END.size, end)) if end >= 0 else (0, 0)
@@ -114,7 +116,8 @@ class PieceFile:
 
     def _damage_error(self, what: str) -> IntegrityError:
         return IntegrityError(
-            f"{self._path}: {what} is not what was written: delete this file and run the stage again, which makes it "
+            f"{self._path}: {what} is not what was written: delete this file and run the stage "
+            "again, which makes it "
             "again"
         )
 
@@ -123,7 +126,8 @@ class PieceFile:
 class Shuffle:
     """The files of a shuffle.
 
-    A unit of the first pass writes its pieces by destination, 0 to `destinations` - 1, and may do so several times.
+    A unit of the first pass writes its pieces by destination, 0 to `destinations` - 1, and may do
+    so several times.
     """
 
     kind: str  # name of its folder

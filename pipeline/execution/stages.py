@@ -1,7 +1,8 @@
 """Stages: passes over units, each published atomically, recorded, and skipped when it is done.
 
-A stage is a folder of `pipeline/` with `stage.py` and `config.py`. `pipeline/dedup/stage.py` holds `DedupStage` and
-`DedupConfig`, the class of the recipe's key `dedup`. The stage's class declares everything that the runner needs.
+A stage is a folder of `pipeline/` with `stage.py` and `config.py`. `pipeline/dedup/stage.py` holds
+`DedupStage` and `DedupConfig`, the class of the recipe's key `dedup`. The stage's class declares
+everything that the runner needs.
 """
 
 from __future__ import annotations
@@ -50,12 +51,16 @@ K = TypeVar("K")
 
 
 class Pass(ABC, Generic[C]):
-    """One pass of a stage: the same work on units 0 .. units - 1, in any order, in any process. Picklable."""
+    """One pass of a stage: the same work on units 0 .. units - 1, in any order, in any process.
+
+    Picklable.
+    """
 
     name: str
     units: int
     intermediate: ClassVar[bool] = False
-    """true if it is made only for a later pass, so that it is not missed once that one is complete"""
+    """true if it is made only for a later pass, so that it is not missed once that one is
+    complete"""
 
     @abstractmethod
     def run(self, unit: int, output: Output) -> C:
@@ -104,7 +109,10 @@ class Versioned(Protocol):
 
 
 class Stage(ABC, Generic[K, C]):
-    """A stage of the pipeline: passes that run in sequence. `K`: its config class, `C`: its counts."""
+    """A stage of the pipeline: passes that run in sequence.
+
+    `K`: its config class, `C`: its counts.
+    """
 
     name: ClassVar[str]
     """name of its folder, of the recipe's key and of its folder of outputs"""
@@ -194,7 +202,8 @@ class Stage(ABC, Generic[K, C]):
         """Return the error of a stage that leaves no document."""
         loss = self.explain_loss(self.row(counts))
         return PartialFailureError(
-            f"{self.name}: every document was rejected ({self.list_reasons(counts)}); check the input, or change the "
+            f"{self.name}: every document was rejected ({self.list_reasons(counts)}); check the "
+            "input, or change the "
             f"keys that reject{f': {loss}' if loss else ', such as clean.language.keep'}"
         )
 
@@ -208,7 +217,8 @@ class Stage(ABC, Generic[K, C]):
     def provides(self, counts: C) -> Mapping[str, int]:
         """Return amounts that later stages consume, by name; override it for more than documents.
 
-        A run compares them with what later stages consume; names that only one of the two has are ignored.
+        A run compares them with what later stages consume; names that only one of the two has are
+        ignored.
         """
         return {DOCUMENTS: counts["documents_out"]} if "documents_out" in counts else {}
 
@@ -299,7 +309,10 @@ def tokenizer_stage(recipe: Recipe) -> Stage[Any, Any]:
         if chosen:
             remedy = f"set the other one to null, such as {chosen[0]}=null"
         else:
-            remedy = "`train_tokenizer: {}` trains one with the defaults, tokenizer.path=FOLDER reads yours"
+            remedy = (
+                "`train_tokenizer: {}` trains one with the defaults, tokenizer.path=FOLDER reads "
+                "yours"
+            )
         raise ConfigurationError(
             f"expected one of the keys {keys}, got {' and '.join(chosen) or 'none'}: {remedy}"
         )

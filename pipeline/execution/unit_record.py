@@ -1,7 +1,8 @@
 """Records of units: counts and published files.
 
-A unit is complete when its record exists, its key (configuration, plan, everything upstream, algorithm versions) is
-the present one, and every output it lists is there with its size. Anything else is done again, with the same bytes.
+A unit is complete when its record exists, its key (configuration, plan, everything upstream,
+algorithm versions) is the present one, and every output it lists is there with its size. Anything
+else is done again, with the same bytes.
 """
 
 from __future__ import annotations
@@ -127,7 +128,10 @@ class UnitRecord:
         `temporary=False` leaves intermediates out: they are removed once nothing needs them.
         """
         if self.status != "ok":
-            return f"{self.path(folder, self.pass_name, self.unit)} is the record of a unit that failed"
+            return (
+                f"{self.path(folder, self.pass_name, self.unit)} is the record of a unit that "
+                "failed"
+            )
         for relative, facts in self.outputs.items():
             if _is_intermediate(relative) and not temporary:
                 continue
@@ -186,7 +190,8 @@ def require_equal(stage: str, left: str, left_value: int, right: str, right_valu
     """Raise IntegrityError unless an accounting equation holds."""
     if left_value != right_value:
         raise IntegrityError(
-            f"{stage}: counts do not add up: {left} = {left_value}, but {right} = {right_value}; something was lost or "
+            f"{stage}: counts do not add up: {left} = {left_value}, but {right} = {right_value}; "
+            "something was lost or "
             "counted twice: please report it with the input that caused it"
         )
 

@@ -249,13 +249,16 @@ class GroupManifests(Pass[GroupCounts]):
                 documents = counts["documents"].get(split, 0)
                 if split == "heldout" and not set_counts["samples"] and not documents:
                     raise ConfigurationError(
-                        f"group: heldout.fraction {self.shards.splits.fraction} selected no document; raise it, add "
+                        f"group: heldout.fraction {self.shards.splits.fraction} selected no "
+                        "document; raise it, add "
                         "input, or set heldout.fraction=0 and train without a held-out set"
                     )
                 if not set_counts["samples"]:
                     raise ConfigurationError(
-                        f"group: the {split} set of {sample_set.label} is empty: {documents} documents, "
-                        f"{set_counts['tokens_in']} tokens, dropped {set_counts['tokens_dropped'] or 'none'}; add "
+                        f"group: the {split} set of {sample_set.label} is empty: {documents} "
+                        "documents, "
+                        f"{set_counts['tokens_in']} tokens, dropped "
+                        f"{set_counts['tokens_dropped'] or 'none'}; add "
                         "input, or lower max_length of the objectives that read it"
                     )
                 self._write(sample_set, split, shards, set_counts, output)
@@ -327,7 +330,8 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         """The recipe's objectives."""
         if not self.recipe.has("corrupt"):
             raise ConfigurationError(
-                "group: the sample sets follow from the recipe's objectives, but it has no `corrupt` key: add it"
+                "group: the sample sets follow from the recipe's objectives, but it has no "
+                "`corrupt` key: add it"
             )
         entries: Sequence[Any] = self.recipe.config_of("corrupt")
         return entries

@@ -26,9 +26,9 @@ def check_options(
 ) -> None:
     """Check the reader options of an input; ConfigurationError if no reader has one, or a value is wrong for a reader.
 
-    An option that holds a default is always right, because resolved recipes may list every option for every input.
-    `readers` are those of the input's files; None if not known yet, so that options of any reader are valid. `keys` of
-    the input itself are suggested for a misspelled one.
+    An option that holds a default is always right, because resolved recipes may list every option
+    for every input. `readers` are those of the input's files; None if not known yet, so that
+    options of any reader are valid. `keys` of the input itself are suggested for a misspelled one.
     """
     if not values and readers is None:
         return  # no reader needs to be imported

@@ -1,11 +1,11 @@
 """Sample from discrete distributions (integer tables) and from the exponential distribution, reproducibly.
 
-The same random bits give the same result on every machine: tables are integers, and exponential times use only
-additions, multiplications and divisions, which IEEE 754 rounds exactly; the last bit of `numpy.log` and of powers
-depends on the processor.
+The same random bits give the same result on every machine: tables are integers, and exponential
+times use only additions, multiplications and divisions, which IEEE 754 rounds exactly; the last bit
+of `numpy.log` and of powers depends on the processor.
 
-A table holds ascending 32-bit thresholds; 32 random bits u select the number of thresholds <= u. Tables of lengths that
-start at 1 have the first threshold 0.
+A table holds ascending 32-bit thresholds; 32 random bits u select the number of thresholds <= u.
+Tables of lengths that start at 1 have the first threshold 0.
 """
 
 from decimal import Decimal, localcontext
@@ -20,14 +20,16 @@ from clozeline.arrays import Int64, UInt64
 from clozeline.pipeline.kernels.rates import MILLION
 
 _LN_2: Final = 0.6931471805599453
-# Coefficients of the odd powers of y in ln((1 + y) / (1 - y)); the omitted ones are below 2e-12 of it for |y| < 0.172.
+# Coefficients of the odd powers of y in ln((1 + y) / (1 - y)); the omitted ones are below 2e-12 of
+# it for |y| < 0.172.
 _SERIES: Final = tuple(2 / power for power in (13, 11, 9, 7, 5, 3, 1))
 
 
 def poisson_thresholds(mean_thousandths: int) -> UInt64:
     """Return the Poisson distribution of lengths 0, 1, ...
 
-    The table ends where the remaining probability is below 2**-22 (16 lengths at mean 3); the last length gets it.
+    The table ends where the remaining probability is below 2**-22 (16 lengths at mean 3); the last
+    length gets it.
     """
     with localcontext() as context:
         context.prec = 60

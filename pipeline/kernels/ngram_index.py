@@ -1,8 +1,9 @@
 """An index of the runs of words of evaluation items, and the lookup of all runs of documents in it.
 
-Every run of n words of a text in the match form is an entry, and a text of 5 to n - 1 words is one entry (GPT-3, arXiv
-2005.14165, appendix C). Three characters of a script without blanks are a word. Hashes only say where to look: a match
-is confirmed word by word, so that no collision of hashes removes a document.
+Every run of n words of a text in the match form is an entry, and a text of 5 to n - 1 words is one
+entry (GPT-3, arXiv 2005.14165, appendix C). Three characters of a script without blanks are a word.
+Hashes only say where to look: a match is confirmed word by word, so that no collision of hashes
+removes a document.
 """
 
 from collections.abc import Iterable, Sequence
@@ -68,8 +69,8 @@ class NgramIndex:
 def runs_of(words: Sequence[str], ngram: int) -> list[str]:
     """Return the runs of a text that are entries, separated by blanks; the run at index k starts with word k.
 
-    A run is the shortest that has `ngram` words, where three characters of a script without blanks count as one; a text
-    with fewer words is a run if it has five.
+    A run is the shortest that has `ngram` words, where three characters of a script without blanks
+    count as one; a text with fewer words is a run if it has five.
     """
     # in shares of a word, so that sums are exact
     sizes = [1 if is_unspaced(word[0]) else CHARACTERS_PER_WORD for word in words]

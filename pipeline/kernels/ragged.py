@@ -133,7 +133,8 @@ def shift_starts(starts: Ragged, head: int) -> Ragged:
 def starts_in_rows(starts: Int64, offsets: Int64, dtype: str = "uint16") -> Ragged:
     """Convert ascending starts in a stream to starts inside the rows that it is cut into; each row has a start at 0.
 
-    `offsets` are the bounds of the rows, shape [rows + 1], no row empty; uint16 fits rows of up to 65,536 tokens.
+    `offsets` are the bounds of the rows, shape [rows + 1], no row empty; uint16 fits rows of up to
+    65,536 tokens.
 
     Example: starts [0, 3, 5], rows of 4 and 3 tokens: [0, 3] and [0, 1].
     """

@@ -1,6 +1,7 @@
 """Turn configured rates into exact integers, and rates of sizes into counts.
 
-No float decides a count: 0.15 is 150,000 parts per million, and 0.15 of 510 tokens is 77 on every machine.
+No float decides a count: 0.15 is 150,000 parts per million, and 0.15 of 510 tokens is 77 on every
+machine.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,11 +38,13 @@ def thousandths(mean: float) -> int:
 def largest_remainders(weights: Sequence[float | Fraction], total: int) -> tuple[int, ...]:
     """Split `total` into integers in proportion to the weights, by the largest-remainder method.
 
-    Each weight, finite and above 0, gets the floor of its exact share; the rest goes, one each, to the largest
-    remainders, earlier weights first among equal ones. A float means the decimal that it prints as (0.1 is one tenth),
-    and all arithmetic is on fractions, so the result is the same on every machine.
+    Each weight, finite and above 0, gets the floor of its exact share; the rest goes, one each, to
+    the largest remainders, earlier weights first among equal ones. A float means the decimal that
+    it prints as (0.1 is one tenth), and all arithmetic is on fractions, so the result is the same
+    on every machine.
 
-    Example: `largest_remainders([2, 2, 1, 1], 10)` is (3, 3, 2, 2): the exact shares are 10/3, 10/3, 5/3, 5/3.
+    Example: `largest_remainders([2, 2, 1, 1], 10)` is (3, 3, 2, 2): the exact shares are 10/3,
+    10/3, 5/3, 5/3.
     """
     exact = [
         weight if isinstance(weight, Fraction) else _decimal_fraction(weight) for weight in weights
@@ -82,7 +85,8 @@ def task_weights(
 
     See arXiv 1910.10683 §3.5.2.
 
-    Example: `shares(task_weights([100, 300, 10**6], cap=400, temperature=1))` is (125000, 375000, 500000).
+    Example: `shares(task_weights([100, 300, 10**6], cap=400, temperature=1))` is (125000, 375000,
+    500000).
     """
     if weights:
         return tuple(_decimal_fraction(weight) for weight in weights)
@@ -95,7 +99,8 @@ def task_weights(
 def shares_to_keep(weights: Sequence[Fraction], examples: Sequence[int]) -> tuple[int, ...]:
     """Return the share of each task's examples to keep, in parts per million, so that tasks occur at their rates.
 
-    The task with the highest rate per example keeps all of them; every task keeps at least one in a million.
+    The task with the highest rate per example keeps all of them; every task keeps at least one in a
+    million.
 
     Example: `kept_shares([Fraction(1), Fraction(1)], [100, 400])` is (1000000, 250000).
     """
@@ -125,7 +130,8 @@ def count_at_rate(n: Int64, ppm: int, limit: Any = None) -> Int64:
 
     `n` has any shape, with which `limit` broadcasts; the rate is in parts per million.
 
-    Example: `count_at_rate(510, 150000)` is 77, `count_at_rate(4, 500000)` is 2, `count_at_rate(1, 150000)` is 1.
+    Example: `count_at_rate(510, 150000)` is 77, `count_at_rate(4, 500000)` is 2, `count_at_rate(1,
+    150000)` is 1.
     """
     n = np.asarray(n, dtype=np.int64)
     if ppm == 0:
@@ -138,7 +144,8 @@ def count_at_rate(n: Int64, ppm: int, limit: Any = None) -> Int64:
 def count_between(n: Int64, lowest_ppm: int, highest_ppm: int, bits32: NDArray[np.uint64]) -> Int64:
     """Draw a uniform count from ceil(lowest x n) to floor(highest x n), at least 1, for each n; 0 where n is 0.
 
-    Rates are in parts per million; sizes have the shape [rows], and there are 32 random bits per row.
+    Rates are in parts per million; sizes have the shape [rows], and there are 32 random bits per
+    row.
 
     Example: with rates 0 and 1 every count in 1..n is equally likely.
     """

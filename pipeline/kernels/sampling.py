@@ -1,7 +1,8 @@
 """Vectorized sampling for corruption: subsets, permutations, compositions, gaps and replacement tokens for many rows.
 
-Every function takes one key and the sizes of each row and returns a `Ragged` or flat values; rows may differ in size.
-Random bits come from `clozeline.seeding`, so the result of a row depends only on its own key and sizes.
+Every function takes one key and the sizes of each row and returns a `Ragged` or flat values; rows
+may differ in size. Random bits come from `clozeline.seeding`, so the result of a row depends only
+on its own key and sizes.
 """
 
 from collections.abc import Iterator
@@ -20,7 +21,8 @@ _GOLDEN: Final = 0x9E3779B97F4A7C15
 _LOW: Final = np.uint64(0xFFFF)
 _HIGH: Final = np.uint64(0xFFFFFFFFFFFF0000)
 _NEVER: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
-# 64-bit entries handled at once: a few arrays of 64 KiB fit in a core's cache, and are made without page faults.
+# 64-bit entries handled at once: a few arrays of 64 KiB fit in a core's cache, and are made without
+# page faults.
 _CACHED_ENTRIES: Final = 1 << 13
 
 
@@ -94,8 +96,8 @@ def _iter_bits(keys: UInt64, stream: int, sizes: Int64) -> Iterator[tuple[Any, U
 def choose(keys: UInt64, candidates: Int64, counts: Int64, stream: int = POSITIONS) -> Ragged:
     """Choose for each row a uniform subset of `counts[i]` of the indices 0..candidates[i]-1, ascending (uint16).
 
-    The indices with the smallest random bits are chosen, so the result does not depend on how numpy partitions. There
-    is one key per row, shape [n]; `candidates` are at most 65,535, shape [n].
+    The indices with the smallest random bits are chosen, so the result does not depend on how numpy
+    partitions. There is one key per row, shape [n]; `candidates` are at most 65,535, shape [n].
     """
     return _take_smallest(counts, _iter_bits(keys, stream, candidates))
 
@@ -109,12 +111,13 @@ def choose_weighted(
 ) -> Ragged:
     """Choose for each row `counts[i]` of its candidates without replacement, by weight; ascending (uint16).
 
-    A candidate of weight w arrives at an exponential time of mean 1 / w, and the earliest are chosen, which has the
-    distribution of successive weighted draws without replacement (Efraimidis and Spirakis, 2006). `ids` are those of
-    the candidates, at most 65,535 per row; `mean_times`, above 0, are 1 / weight of each id, shape [vocabulary size].
-    Keys and counts have shape [n].
+    A candidate of weight w arrives at an exponential time of mean 1 / w, and the earliest are
+    chosen, which has the distribution of successive weighted draws without replacement (Efraimidis
+    and Spirakis, 2006). `ids` are those of the candidates, at most 65,535 per row; `mean_times`,
+    above 0, are 1 / weight of each id, shape [vocabulary size]. Keys and counts have shape [n].
 
-    Example: mean times 1 and 3 have the weights 1 and 1/3, so one of the two is the first with probability 3/4.
+    Example: mean times 1 and 3 have the weights 1 and 1/3, so one of the two is the first with
+    probability 3/4.
     """
     return _take_smallest(counts, _iter_times(keys, stream, ids, mean_times))
 
@@ -201,7 +204,8 @@ def permute(keys: UInt64, counts: Int64, stream: int) -> Ragged:
 def reorder(keys: UInt64, counts: Int64, stream: int) -> Ragged:
     """Draw for each row a uniform permutation that is not the identity (uint16); rows of one entry keep it.
 
-    A row that draws the identity draws again from the next random bits; after 64 tries its first two are swapped.
+    A row that draws the identity draws again from the next random bits; after 64 tries its first
+    two are swapped.
     """
     orders = permute(keys, counts, stream)
     for attempt in range(1, 64):
@@ -270,9 +274,10 @@ def draw_replacements(
 ) -> NDArray[np.generic]:
     """Draw the id that replaces each selected token: [MASK], a random id or its own; flat, dtype of the ids.
 
-    Every token is decided independently: rounding the shares per row would never give short rows a random id.
-    `mask_ppm` and `random_ppm` are parts per million. A random id is drawn per token from `replaceable`, and may equal
-    the original. `role_owner` is the flat index of the token whose draw decides for each token; None: its own.
+    Every token is decided independently: rounding the shares per row would never give short rows a
+    random id. `mask_ppm` and `random_ppm` are parts per million. A random id is drawn per token
+    from `replaceable`, and may equal the original. `role_owner` is the flat index of the token
+    whose draw decides for each token; None: its own.
     """
     if mask_ppm == MILLION:
         return np.full_like(original.values, mask)

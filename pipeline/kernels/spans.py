@@ -18,7 +18,8 @@ from clozeline.seeding import LENGTHS
 def draw_lengths(keys: UInt64, totals: Int64, thresholds: UInt64, counts: Int64) -> Ragged:
     """Draw lengths for each row until their sum reaches `totals[i]`, shape [n]; the last one is cut to fit (int64).
 
-    `thresholds` is a table of `distributions`. The result does not depend on `counts`, how many to draw at first.
+    `thresholds` is a table of `distributions`. The result does not depend on `counts`, how many to
+    draw at first.
     """
     # draw twice as many for rows whose lengths do not suffice
     while True:
@@ -77,7 +78,8 @@ def clip_to_documents(begins: Int64, sizes: Int64, bounds: Int64) -> tuple[Int64
     crossing = np.flatnonzero(last > first)
     if not len(crossing):
         return begins, sizes
-    # enumerate the parts of all crossing spans, flat: the span that each belongs to, and its index in that span
+    # enumerate the parts of all crossing spans, flat: the span that each belongs to, and its index
+    # in that span
     parts = (last - first)[crossing] + 1
     span = np.repeat(crossing, parts)
     index = list_indices(parts)
@@ -97,8 +99,9 @@ def clip_to_documents(begins: Int64, sizes: Int64, bounds: Int64) -> tuple[Int64
 def count_noise_before(documents: Ragged, starts: Ragged, sizes: Int64) -> tuple[Int64, Int64]:
     """Count the spans, and their tokens, before each document in its row; flat, as `documents.values`.
 
-    Starts of documents (first 0) and spans ascend in each row; a span that starts where a document starts belongs to
-    it. `sizes` are the tokens of the spans, flat; no span crosses into another document.
+    Starts of documents (first 0) and spans ascend in each row; a span that starts where a document
+    starts belongs to it. `sizes` are the tokens of the spans, flat; no span crosses into another
+    document.
     """
     row = rows_of(documents)
     # positions that ascend over all rows: the row in the high 32 bits

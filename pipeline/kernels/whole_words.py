@@ -35,8 +35,9 @@ class RowWords:
 def find_words(ids: Ragged, opens: Bool, special: IdSet) -> RowWords:
     """Find the words of rows.
 
-    A word starts at a token that opens one (`opens`, [tokens] bool, `Vocabulary.opens_word` of the ids; changed at the
-    starts of rows), at the start of a row and after a special token. Special tokens belong to no word.
+    A word starts at a token that opens one (`opens`, [tokens] bool, `Vocabulary.opens_word` of the
+    ids; changed at the starts of rows), at the start of a row and after a special token. Special
+    tokens belong to no word.
     """
     marks = special.mask(ids.values)
     opens[ids.offsets[:-1][ids.lengths > 0]] = True
@@ -70,7 +71,8 @@ def split_long_words(words: RowWords, longest: Int64) -> RowWords:
     too_long = words.lengths > np.repeat(longest, counts)
     if not too_long.any():
         return words
-    # parent: the word that each new word is, or is a token of; first: the first new word of each word
+    # parent: the word that each new word is, or is a token of; first: the first new word of each
+    # word
     sizes = np.where(too_long, words.lengths, 1)
     parent = np.repeat(np.arange(len(sizes)), sizes)
     first = offsets_of(sizes)
@@ -86,10 +88,11 @@ def choose_words(
 ) -> Ragged:
     """Choose whole words in random order, `budgets[i]` tokens of row i; return flat positions, ascending (int64).
 
-    A word that is longer than the budget of its row counts as so many words of one token. A span grows to the right
-    over unselected words of its run while the next word fits the remaining budget. A start that is selected already or
-    does not fit is skipped, which is equivalent to drawing another start. If no remaining word fits, the first tokens
-    of the next unselected word in the order use up the budget, so that each row has exactly its number of tokens.
+    A word that is longer than the budget of its row counts as so many words of one token. A span
+    grows to the right over unselected words of its run while the next word fits the remaining
+    budget. A start that is selected already or does not fit is skipped, which is equivalent to
+    drawing another start. If no remaining word fits, the first tokens of the next unselected word
+    in the order use up the budget, so that each row has exactly its number of tokens.
 
     Args:
         keys: one key per row.
@@ -98,8 +101,8 @@ def choose_words(
         ids: the rows.
         thresholds: a table of `distributions` for the number of words of a span; None: one word.
 
-    Example: words of 1, 3, 1 and 1 tokens, budget 3, order 0, 1, 2, 3, no spans: words 0, 2 and 3. Words of 2, 2 and 2
-    tokens, budget 3, order 1, 2, 0: word 1, and the first token of word 2.
+    Example: words of 1, 3, 1 and 1 tokens, budget 3, order 0, 1, 2, 3, no spans: words 0, 2 and 3.
+    Words of 2, 2 and 2 tokens, budget 3, order 1, 2, 0: word 1, and the first token of word 2.
     """
     units = split_long_words(words, budgets)
     # queue: word indices in random order, row by row; positions: each row's next entry in it

@@ -1,7 +1,7 @@
 """Decode blocks: each is one record batch message of Arrow, whose claims are checked before memory is taken for them.
 
-Compressed Arrow buffers state their decompressed size; 17 kB can claim 512 MiB. Arrow's reader of messages would
-believe them, so the buffers are taken one by one, by the message's own table.
+Compressed Arrow buffers state their decompressed size; 17 kB can claim 512 MiB. Arrow's reader of
+messages would believe them, so the buffers are taken one by one, by the message's own table.
 """
 
 from __future__ import annotations
@@ -105,8 +105,9 @@ _TYPES: Final[dict[str, tuple[Dtype, Kind]]] = {
 def base_columns() -> list[ColumnSpec]:
     """Return the fixed columns that every sample and example row has."""
     return [
-        ColumnSpec(name, dtype, "fixed", _FIXED_TEXT[name]) for name, dtype in FIXED_COLUMNS.items()
-    ]  # type: ignore[arg-type]
+        ColumnSpec(name, dtype, "fixed", _FIXED_TEXT[name])  # type: ignore[arg-type]
+        for name, dtype in FIXED_COLUMNS.items()
+    ]
 
 
 _FIXED_TEXT: Final = {
@@ -210,7 +211,8 @@ def _fitting(values: NDArray[np.generic], dtype: str, name: str) -> NDArray[np.g
         high = int(values.max())
         if values.dtype.kind not in "iu" or low < 0 or high > highest:
             raise IntegrityError(
-                f"column {name}: values must lie in 0..{highest}, got {low}..{high} ({values.dtype})"
+                f"column {name}: values must lie in 0..{highest}, got {low}..{high} "
+                f"({values.dtype})"
             )
     return values.astype(dtype)
 
@@ -269,7 +271,8 @@ def decode(
         columns: the columns of the set.
         rows: rows that the index promises.
         max_bytes: largest size after decompression, in bytes.
-        only: names of the columns to decompress; the claims of the others are checked all the same. None: all.
+        only: names of the columns to decompress; the claims of the others are checked all the same.
+            None: all.
 
     Raises:
         BlockError: the message does not hold what it should.
@@ -355,13 +358,15 @@ class _Buffers:
         stored = self._body[offset : offset + length]
         claimed = length
         if framed := self._compressed and length > 0:
-            # an int64 before the frame says its size; -1: the bytes did not shrink and are stored as they are
+            # an int64 before the frame says its size; -1: the bytes did not shrink and are stored
+            # as they are
             (claimed,), stored = struct.unpack_from("<q", stored), stored[8:]
             framed = claimed != -1
             claimed = claimed if framed else len(stored)
         if not size <= claimed <= size + _PADDING * (size > 0):
             raise BlockError(f"a buffer of {size} bytes", f"one that claims {claimed}")
-        # memory of Arrow's pool, which keeps what is freed: fresh pages cost more than decompressing into them
+        # memory of Arrow's pool, which keeps what is freed: fresh pages cost more than
+        # decompressing into them
         return (
             memoryview(_ZSTD.decompress(stored, claimed)).toreadonly()
             if framed and wanted
@@ -383,7 +388,8 @@ def _to_lists(name: str, offsets: NDArray[np.int32], values: NDArray[np.generic]
 
 
 _Header = tuple[int, list[list[int]], list[list[int]], bool]
-"""Rows, (length, nulls) of each array, (offset, length) of each buffer, and whether these are compressed."""
+"""Rows, (length, nulls) of each array, (offset, length) of each buffer, and whether these are
+compressed."""
 
 
 @lru_cache(maxsize=64)

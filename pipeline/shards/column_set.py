@@ -1,7 +1,7 @@
 """Column sets: further columns of a shard set, for the same rows in the same blocks, in files of their own.
 
-A column set is a shard set of the kind `columns`. Its parent is the set that it belongs to, named by its digest; both
-are read together, block by block.
+A column set is a shard set of the kind `columns`. Its parent is the set that it belongs to, named
+by its digest; both are read together, block by block.
 """
 
 from collections import Counter
@@ -111,7 +111,8 @@ def _refuse_other_rows(shards: ShardSet, own: ShardSet) -> None:
     theirs = own.manifest
     if ours.kind != "examples":
         raise ConfigurationError(
-            f"{own.path}: holds columns of examples, and {shards.path} holds {ours.kind}: online corruption makes "
+            f"{own.path}: holds columns of examples, and {shards.path} holds {ours.kind}: online "
+            "corruption makes "
             "other labels than those that the columns belong to; name the example set"
         )
     if theirs.kind != "columns":
@@ -122,7 +123,8 @@ def _refuse_other_rows(shards: ShardSet, own: ShardSet) -> None:
     if [parent.digest for parent in parents] != [shards.digest]:
         of = ", ".join(f"{parent.name} (digest {parent.digest[:16]})" for parent in parents)
         raise ConfigurationError(
-            f"{own.path}: holds columns of {of}, {shards.path} is {ours.name} (digest {shards.digest[:16]}): name the "
+            f"{own.path}: holds columns of {of}, {shards.path} is {ours.name} (digest "
+            f"{shards.digest[:16]}): name the "
             "set that they were made from, or make them again"
         )
     same = len(own.index) == len(shards.index) and np.array_equal(own.index.rows, shards.index.rows)
@@ -154,17 +156,20 @@ DOCUMENTS_SCHEMA: Final = pa.schema(
         pa.field("tokens", pa.uint32(), nullable=False),
     ]
 )
-"""Columns of `documents-*.arrow`: where each document of a token shard came from, in the shard's order."""
+"""Columns of `documents-*.arrow`: where each document of a token shard came from, in the shard's
+order."""
 
 EXTRA_COLUMN: Final = pa.field("extra", pa.utf8())
-"""Further column of `documents-*.arrow` where a recipe declares keys of `extra`: a JSON object of them, or null."""
+"""Further column of `documents-*.arrow` where a recipe declares keys of `extra`: a JSON object of
+them, or null."""
 
 TOKEN_COUNTS_FILE: Final = "token_counts.arrow"
 
 TOKEN_COUNTS_SCHEMA: Final = pa.schema(
     [pa.field("id", pa.uint32(), nullable=False), pa.field("count", pa.uint64(), nullable=False)]
 )
-"""Columns of `token_counts.arrow`: how often each id occurs in the documents that are not held out."""
+"""Columns of `token_counts.arrow`: how often each id occurs in the documents that are not held
+out."""
 
 _TABLE_ROWS: Final = 1 << 16
 

@@ -1,6 +1,7 @@
 """Open file systems of fsspec, and refuse what fsspec itself takes: answers of another range, errors without words.
 
-Neither its HTTP nor its S3 file system compares the range of an answer with the one that was asked for.
+Neither its HTTP nor its S3 file system compares the range of an answer with the one that was asked
+for.
 """
 
 import contextlib
@@ -124,7 +125,10 @@ def _check_range(asked: str, status: int, headers: Mapping[str, str]) -> None:
         return
     got = said or "an answer that does not say its range"
     if status == 200:
-        got = "all (status 200): the server ignores ranges; download the file, or copy it to another server"
+        got = (
+            "all (status 200): the server ignores ranges; download the file, or copy it to "
+            "another server"
+        )
     raise AnswerError(0, f"asked for {asked}, got {got}")
 
 

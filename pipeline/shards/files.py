@@ -1,7 +1,7 @@
 """Files of a shard set, on a disk or in a store.
 
-One block is one request for its bytes, because a block is read by one lane of one rank: nothing is fetched twice in an
-epoch, and ranks need no coordination.
+One block is one request for its bytes, because a block is read by one lane of one rank: nothing is
+fetched twice in an epoch, and ranks need no coordination.
 """
 
 import os
@@ -26,8 +26,9 @@ Digest: TypeAlias = Callable[[bytes], bytes]
 class SetFiles:
     """The files of a set in a folder, by their path relative to it.
 
-    They are read with `pread`, never mapped: a mapped file that is truncated kills the process, a short read is an
-    exception. Each read opens and closes its file, so a set holds no descriptors and may be used from any thread.
+    They are read with `pread`, never mapped: a mapped file that is truncated kills the process, a
+    short read is an exception. Each read opens and closes its file, so a set holds no descriptors
+    and may be used from any thread.
     """
 
     is_remote = False

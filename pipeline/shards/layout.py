@@ -19,8 +19,8 @@ _BLOCK_BYTES: Final = 4 << 20
 def is_heldout(uid: bytes, fraction: float, seed: int) -> bool:
     """Return whether a document is kept out of training.
 
-    It depends on the document's uid (16 bytes) and the seed alone, so it never changes with tasks, order or other
-    documents; a document held out at one fraction is held out at every larger one.
+    It depends on the document's uid (16 bytes) and the seed alone, so it never changes with tasks,
+    order or other documents; a document held out at one fraction is held out at every larger one.
     """
     return keyed_fraction(uid, "heldout", seed) < fraction
 
@@ -36,7 +36,10 @@ def shard_name(shard: int, shards: int, container: str) -> str:
 
 
 def auto_block_rows(row_bytes: float) -> int:
-    """Return the largest of 1920, 960, ... 60 whose block is at most 4 MiB, for rows of `row_bytes` on average."""
+    """Return the largest of 1920, 960, ...
+
+    60 whose block is at most 4 MiB, for rows of `row_bytes` on average.
+    """
     return next((rows for rows in _BLOCK_ROWS if rows * row_bytes <= _BLOCK_BYTES), _BLOCK_ROWS[-1])
 
 

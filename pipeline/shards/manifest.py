@@ -1,4 +1,7 @@
-"""`manifest.json` describes a shard set. It is written last; a folder without it is not a shard set."""
+"""`manifest.json` describes a shard set.
+
+It is written last; a folder without it is not a shard set.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +106,8 @@ class Strict(BaseModel):
 class FrameFacts(Strict):
     """Padding side, first decoder id, and the position that predicts a label.
 
-    `predict_from` is written only where it is `previous`: manifests without it keep their text and digest.
+    `predict_from` is written only where it is `previous`: manifests without it keep their text and
+    digest.
     """
 
     padding_side: Literal["right", "left"] = "right"
@@ -283,7 +287,8 @@ class Manifest(Strict):
         }
         if sums != totals or len(self.shards) != self.totals.shards:
             raise ValueError(
-                f"{len(self.shards)} shards have {sums}, totals say {self.totals.shards} with {totals}"
+                f"{len(self.shards)} shards have {sums}, totals say {self.totals.shards} with "
+                f"{totals}"
             )
         if len({shard.path for shard in self.shards}) != len(self.shards):
             raise ValueError(f"{len(self.shards)} shards are listed, one twice")
@@ -338,18 +343,23 @@ class Manifest(Strict):
 
     @staticmethod
     def parse(where: Path | str, raw: bytes) -> Manifest:
-        """Check the content of a manifest; `where` is its place in messages. Errors are those of `load`."""
+        """Check the content of a manifest; `where` is its place in messages.
+
+        Errors are those of `load`.
+        """
         check_entries(where, raw, ENTRY_LIMIT)
         try:
             plain = parse_json(raw)
-            # The checksum covers the content; its spelling (`1e-5` or `1E-5`, a key twice) is compared as text.
+            # The checksum covers the content; its spelling (`1e-5` or `1E-5`, a key twice) is
+            # compared as text.
             intact = isinstance(plain, dict) and raw == manifest_text(plain).encode()
             if intact := intact and plain.pop("checksum", "") == canonical_sha256(plain):
                 refuse_newer(where, plain, FORMAT)
             manifest = Manifest.model_validate_json(raw)
         except (ValueError, RecursionError) as error:
             raise ManifestError(
-                f"{where}: not a manifest of a shard set: {first_problem(error)}; {repair_of(where)}"
+                f"{where}: not a manifest of a shard set: {first_problem(error)}; "
+                f"{repair_of(where)}"
             ) from error
         if not intact:
             raise ManifestError(f"{where}: changed after it was written; {repair_of(where)}")
@@ -378,8 +388,10 @@ def _instead(path: Path) -> str:
 
 def _how_to_make(texts: Path) -> str:
     return (
-        f"; if these are texts or tables, make shards of them: `clozeline pipeline --config recipe:demo input={texts} "
-        "output=shards`, then give shards/corrupt/masked_lm/train (`clozeline --help` lists the recipes)"
+        "; if these are texts or tables, make shards of them: `clozeline pipeline --config "
+        f"recipe:demo input={texts} "
+        "output=shards`, then give shards/corrupt/masked_lm/train (`clozeline --help` lists the "
+        "recipes)"
     )
 
 

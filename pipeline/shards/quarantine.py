@@ -57,7 +57,8 @@ def read_quarantine(where: str, raw: bytes, manifest: Manifest) -> Quarantine:
 def entries_of(where: str, raw: bytes) -> list[dict[str, Any]]:
     """Return the entries `{"shard": path, "block": number in it, "reason": text}` of a `quarantine.json`.
 
-    Tools write `{"blocks": entries, "checksum": hash}`; a list alone, as written by hand, is taken as it is.
+    Tools write `{"blocks": entries, "checksum": hash}`; a list alone, as written by hand, is taken
+    as it is.
     """
     check_entries(where, raw, _VALUE_LIMIT)
     try:
@@ -76,6 +77,7 @@ def publish_quarantine(folder: Path, entries: Sequence[dict[str, object]]) -> No
 
 def _malformed(where: str, problem: str) -> ManifestError:
     return ManifestError(
-        f"{where}: not a list of blocks in quarantine: {problem}; copy it again, or remove it and run "
+        f"{where}: not a list of blocks in quarantine: {problem}; copy it again, or remove it and "
+        "run "
         "`clozeline quarantine-blocks MANIFEST`, which lists the unreadable blocks of the set again"
     )

@@ -38,9 +38,9 @@ def open_shards(
 ) -> "ShardSet":
     """Open a shard set by its `manifest.json` or its folder, on disk or in a store (a URL).
 
-    With `verify="block"`, each block is checked when it is read; `"shard"` also compares every shard's SHA-256 now,
-    which reads all of the set. `options` say how a store is read. Without `check_files`, no file of a shard is looked
-    at: another process calls `ShardSet.check_files`.
+    With `verify="block"`, each block is checked when it is read; `"shard"` also compares every
+    shard's SHA-256 now, which reads all of the set. `options` say how a store is read. Without
+    `check_files`, no file of a shard is looked at: another process calls `ShardSet.check_files`.
 
     Raises:
         TypeError: `path` is no path.
@@ -85,10 +85,12 @@ def open_shards(
 
 
 class ShardSet:
-    """A shard set open for reading; `len` is its rows. Blocks are numbered over all shards, in (shard, block) order.
+    """A shard set open for reading; `len` is its rows.
 
-    `shards[3]` is a row, `shards[-1]` the last one, and a loop yields all rows block by block. Their arrays are
-    read-only.
+    Blocks are numbered over all shards, in (shard, block) order.
+
+    `shards[3]` is a row, `shards[-1]` the last one, and a loop yields all rows block by block.
+    Their arrays are read-only.
     """
 
     _last: tuple[int, Rows] | None = None
@@ -196,7 +198,8 @@ class ShardSet:
     def check_files(self) -> None:
         """Compare the size of every file with the manifest, by one listing per folder; ManifestError where one differs.
 
-        A million files are as many requests to a file system: of the ranks of a run, one on each machine asks.
+        A million files are as many requests to a file system: of the ranks of a run, one on each
+        machine asks.
         """
         shards = self.manifest.shards
         sizes = self._files.sizes({shard.path.rpartition("/")[0] for shard in shards}, len(shards))
@@ -232,7 +235,8 @@ class ShardSet:
             columns: names of the columns to unpack; None: all. The hash always covers all of them.
 
         Raises:
-            DamagedBlock: the bytes are not those that were written, or do not hold what the manifest says.
+            DamagedBlock: the bytes are not those that were written, or do not hold what the
+                manifest says.
             StorageError: the store does not give them.
             OSError: this process has too many open files, or no memory.
         """

@@ -43,7 +43,8 @@ LARGEST_REQUEST: Final = 64 << 20
 Range: TypeAlias = tuple[int, int]
 """First byte, and first byte after the range."""
 
-# Names that file systems give to a hash or number of the content, then to the time of its last change.
+# Names that file systems give to a hash or number of the content, then to the time of its last
+# change.
 _VERSIONS: Final = (
     "ETag",
     "etag",
@@ -96,8 +97,9 @@ def local_path(path: Path | str) -> Path:
 class RemoteStore:
     """Reader and writer of the objects of one store, by URL, for any thread.
 
-    Failed requests are repeated after a random pause that doubles on average (full jitter), so that ranks which failed
-    together do not come back together. What another try cannot cure fails at once, such as a missing object.
+    Failed requests are repeated after a random pause that doubles on average (full jitter), so that
+    ranks which failed together do not come back together. What another try cannot cure fails at
+    once, such as a missing object.
     """
 
     def __init__(self, url: str, options: StoreOptions) -> None:
@@ -140,7 +142,8 @@ class RemoteStore:
             raise ObjectMissingError(f"{url}: there is no such object, but a folder")
         if info["size"] is None:
             raise StorageError(
-                f"{url}: the server does not say how long the file is; download it, and give its path"
+                f"{url}: the server does not say how long the file is; download it, and give its "
+                "path"
             )
         return facts_of(info)
 
@@ -162,12 +165,14 @@ class RemoteStore:
     def matches(self, folder: str, pattern: str) -> dict[str, ObjectFacts]:
         """Return the objects below a folder whose names match, by name; ConfigurationError where the store cannot list.
 
-        All keys below the folder are listed and matched here: a walk through "folders" leaves out keys with `//`.
+        All keys below the folder are listed and matched here: a walk through "folders" leaves out
+        keys with `//`.
         """
         url = f"{folder}/{pattern}"
         if self.is_web:
             raise ConfigurationError(
-                f"{url}: a web server cannot list its files, so a pattern has no meaning there; name each file, as in "
+                f"{url}: a web server cannot list its files, so a pattern has no meaning there; "
+                "name each file, as in "
                 "input=[URL, URL]"
             )
         from fsspec.utils import glob_translate
@@ -278,7 +283,8 @@ class RemoteStore:
                 if seconds := answer.seconds:
                     if (left := _LONGEST_WAIT_S - waited) < seconds:
                         raise StorageError(
-                            f"{url}: the store asks to wait {seconds:.0f} s ({words}), of {_LONGEST_WAIT_S:.0f} s that "
+                            f"{url}: the store asks to wait {seconds:.0f} s ({words}), of "
+                            f"{_LONGEST_WAIT_S:.0f} s that "
                             f"a request may wait {left:.0f} are left; run again later"
                         ) from error
                     _LOG.warning(

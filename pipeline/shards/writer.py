@@ -1,6 +1,7 @@
 """Write shard sets: each unit writes one shard and its metadata, a final unit writes index and manifest.
 
-The rows of a shard are cut into blocks, blocks go into an Arrow or tar file, and each byte range gets its hash.
+The rows of a shard are cut into blocks, blocks go into an Arrow or tar file, and each byte range
+gets its hash.
 """
 
 from __future__ import annotations
@@ -113,13 +114,15 @@ def write_shard(
 
     Args:
         path: file to write; the caller makes it durable and renames it.
-        blocks: rows in any portions; they are cut again into blocks of exactly `block_rows`, the last may be short.
+        blocks: rows in any portions; they are cut again into blocks of exactly `block_rows`, the
+            last may be short.
         columns: columns in file order; rows must have exactly these.
         block_rows: rows of a block.
         container: `arrow` (one IPC file) or `tar` (WebDataset, a block a member).
         codec: compression of each buffer.
         level: zstd level; no meaning for `none`.
-        metadata: facts for people who open the file without the manifest (objective or grouping, tokenizer).
+        metadata: facts for people who open the file without the manifest (objective or grouping,
+            tokenizer).
         name: file name that the shard will have next to its manifest; default: that of `path`.
 
     Raises:
@@ -190,8 +193,8 @@ def _write_tar(
 ) -> list[tuple[int, int]]:
     """Write a WebDataset archive (USTAR) whose members are the blocks, each an Arrow IPC file with one batch.
 
-    No time, owner or extended header is written, so the bytes depend on the rows alone. Our readers never parse the
-    archive: the range of a block is its record batch message inside the member.
+    No time, owner or extended header is written, so the bytes depend on the rows alone. Our readers
+    never parse the archive: the range of a block is its record batch message inside the member.
     """
     ranges = []
     with tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as archive:
@@ -267,7 +270,8 @@ class SetWriter:
     def __post_init__(self) -> None:
         if self.shards > SHARD_LIMIT:
             raise ConfigurationError(
-                f"{self.path}: {self.shards} shards, at most {SHARD_LIMIT} are in a set: make larger ones by "
+                f"{self.path}: {self.shards} shards, at most {SHARD_LIMIT} are in a set: make "
+                "larger ones by "
                 "plan.shard_bytes, or fewer variants"
             )
 
@@ -375,10 +379,11 @@ def write_manifest(
 ) -> Manifest:
     """Write `index.arrow`, then `manifest.json`, for shards that are already in `folder`, in the order given.
 
-    `folder` is in `output.folder`. With the seed, `name` decides the order of the stream. The arguments from `columns`
-    to `level` are those of `write_shard`, which returned `shards`. `tokenizer` has the keys `name`, `fingerprint`,
-    `vocab_size`, `special_ids` and `sentinels`; `totals` has `tokens_by_language`, `tokens_by_source` and `skipped`,
-    the other totals are counted here; `fields` are other keys of the manifest: `grouping`, `objective`, `config`, ...
+    `folder` is in `output.folder`. With the seed, `name` decides the order of the stream. The
+    arguments from `columns` to `level` are those of `write_shard`, which returned `shards`.
+    `tokenizer` has the keys `name`, `fingerprint`, `vocab_size`, `special_ids` and `sentinels`;
+    `totals` has `tokens_by_language`, `tokens_by_source` and `skipped`, the other totals are
+    counted here; `fields` are other keys of the manifest: `grouping`, `objective`, `config`, ...
     """
     prefix = folder.relative_to(output.folder)
     with output.file(str(prefix / "index.arrow")) as path:

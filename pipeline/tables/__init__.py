@@ -1,6 +1,7 @@
 """Files with rows or texts: one reader for all commands, over the formats of `pipeline/ingest/readers`.
 
-`open_table` reads the rows of a file as named columns, `read_texts` the texts of documents, `text_lines` lines.
+`open_table` reads the rows of a file as named columns, `read_texts` the texts of documents,
+`text_lines` lines.
 """
 
 from clozeline.pipeline.tables.lines import (

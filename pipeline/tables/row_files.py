@@ -1,6 +1,7 @@
 """Read the rows of a file as named columns; the format and the columns are detected.
 
-Every reader of `pipeline/ingest/readers` that is a `RowReader` is a format: JSON lines, JSON, CSV, TSV, Parquet, Arrow.
+Every reader of `pipeline/ingest/readers` that is a `RowReader` is a format: JSON lines, JSON, CSV,
+TSV, Parquet, Arrow.
 """
 
 import re
@@ -61,8 +62,10 @@ class RowFile:
                 else f"; {keys}columns=[...] are those of a file without header"
             )
             raise ConfigurationError(
-                f"{self.path}: expected the columns {', '.join(names)}, got {', '.join(self.names)[:200]} without "
-                f"{', '.join(missing)}: name the columns of this file, such as {keys}text=COLUMN{header}"
+                f"{self.path}: expected the columns {', '.join(names)}, got "
+                f"{', '.join(self.names)[:200]} without "
+                f"{', '.join(missing)}: name the columns of this file, such as "
+                f"{keys}text=COLUMN{header}"
             )
 
 
@@ -78,7 +81,8 @@ def parts_of(path: Path) -> tuple[Path, ...]:
     names = [f"{match['name']}-{part:05}-of-{count:05}{match['suffix']}" for part in range(count)]
     if missing := [name for name in names if not path.with_name(name).is_file()]:
         raise ConfigurationError(
-            f"{path}: expected {count} parts in the same folder, {missing[0]} is missing: copy it there"
+            f"{path}: expected {count} parts in the same folder, {missing[0]} is missing: copy it "
+            "there"
         )
     return tuple(path.with_name(name) for name in names)
 
@@ -97,8 +101,9 @@ def open_table(
     Args:
         path: the file, or the first of its parts.
         limits: bounds of lines and of decompressed bytes.
-        delimiter: None for that of the first line in CSV files, where quotes enclose fields, and a tab in TSV files,
-            where quotes have no meaning; any other value is that of a file with quotes.
+        delimiter: None for that of the first line in CSV files, where quotes enclose fields, and a
+            tab in TSV files, where quotes have no meaning; any other value is that of a file with
+            quotes.
         columns: names of the columns of a CSV or TSV file without a header.
         default: format of every file that holds no JSON; None: by content and name.
         by_line: count the header in the indices of the rows, so that they are those of lines.
@@ -201,7 +206,8 @@ def _detect_format(path: Path, limits: Limits, delimiter: str | None, default: s
     if is_table(name):
         return name
     raise ConfigurationError(
-        f"{path}: expected rows of {_formats()}, got {name}: rename it to end in .csv, .tsv or .jsonl, or give its "
+        f"{path}: expected rows of {_formats()}, got {name}: rename it to end in .csv, .tsv or "
+        ".jsonl, or give its "
         "delimiter: tasks.reader.delimiter=';'"
     )
 

@@ -40,7 +40,8 @@ def files_of(path: Path, *, with_rows: bool = False) -> list[Path]:
     files = [file for file in files if not with_rows or is_table(detect(file)[0])]
     if not files:
         raise ConfigurationError(
-            f"{path}: no such file: give a file, or a folder with {'tables' if with_rows else 'files'}"
+            f"{path}: no such file: give a file, or a folder with "
+            f"{'tables' if with_rows else 'files'}"
         )
     return files
 

@@ -1,6 +1,7 @@
 """Write dialogues by the chat template of a published tokenizer, with the ids and the answers of transformers.
 
-Templates are rendered in a child process that can be killed: the jinja sandbox of transformers bounds no time.
+Templates are rendered in a child process that can be killed: the jinja sandbox of transformers
+bounds no time.
 """
 
 import json
@@ -57,8 +58,9 @@ class Rendering:
     def render(self, messages: Sequence[Message]) -> dict[str, Any]:
         """Return the `text` of a dialogue and the character `spans` of its answers, or why it is `refused`.
 
-        The spans are what the template marks with `{% generation %}`. Without such marks, an answer is what its
-        message adds to the rendering of the messages before it, of which the text must be a continuation.
+        The spans are what the template marks with `{% generation %}`. Without such marks, an answer
+        is what its message adds to the rendering of the messages before it, of which the text must
+        be a continuation.
         """
         from transformers.utils import chat_template_utils
 
@@ -108,7 +110,8 @@ def render_dialogues(
             else "ended its process"
         )
         raise ConfigurationError(
-            f"tasks.reader.template: the chat template {reason} ({status}) at the dialogue that begins with "
+            f"tasks.reader.template: the chat template {reason} ({status}) at the dialogue that "
+            "begins with "
             f"{content[:60]!r}: correct the template, or give one for each role"
         )
     return answers
@@ -142,17 +145,20 @@ def write_dialogues(
 ) -> Iterable[TaskItem | Rejected]:
     """Return the dialogues with the parts that the chat template of the tokenizer's folder gives them.
 
-    Rejected dialogues: `template`, it raises an error or writes too much; `no_prefix`, it marks no answers, and an
-    answer changes the text before it; `no_answer`, no token is an answer; `private_use`, U+F0000 or U+F0001.
+    Rejected dialogues: `template`, it raises an error or writes too much; `no_prefix`, it marks no
+    answers, and an answer changes the text before it; `no_answer`, no token is an answer;
+    `private_use`, U+F0000 or U+F0001.
 
     Raises:
-        ConfigurationError: the folder has no chat template, or it ends its process, as by too much CPU time.
+        ConfigurationError: the folder has no chat template, or it ends its process, as by too much
+            CPU time.
     """
     specials = special_ids(tokenizer)
     template, variables = read_chat_template(tokenizer)
     if "strftime_now" in template:
         _LOG.warning(
-            "tasks.reader.template: the chat template writes the date: rows of another day are others"
+            "tasks.reader.template: the chat template writes the date: rows of another day are "
+            "others"
         )
     encoder = _ChatEncoder(tokenizer, specials)
     rows = list(items)
@@ -197,8 +203,10 @@ def read_chat_template(tokenizer: Tokenizer) -> tuple[str, dict[str, str]]:
                     variables[name] = token["content"] if isinstance(token, dict) else token
             return template, {name: token for name, token in variables.items() if token is not None}
     raise ConfigurationError(
-        f"tasks.reader.template: chat is the chat template of a published tokenizer, and {vocabulary.folder} has none: "
-        "expected chat_template.jinja, or chat_template in tokenizer_config.json; give a template for each role"
+        "tasks.reader.template: chat is the chat template of a published tokenizer, and "
+        f"{vocabulary.folder} has none: "
+        "expected chat_template.jinja, or chat_template in tokenizer_config.json; give a template "
+        "for each role"
     )
 
 
@@ -263,8 +271,8 @@ class _ChatEncoder:
             begin, end = (news[at := bisect(olds, edge) - 1] + edge - olds[at] for edge in span)
             first = int(np.searchsorted(ends, begin, "right"))
             stop = int(np.searchsorted(starts, end))
-            # as transformers, up to the first token of the last character; where that character has no token, to the
-            # one before, as transformers would go on to the end of the row
+            # as transformers, up to the first token of the last character; where that character has
+            # no token, to the one before, as transformers would go on to the end of the row
             if answer["marked"]:
                 stop = min(stop, int(np.searchsorted(ends, end - 1, "right")) + 1)
             elif first < stop and (starts[first] < begin or ends[stop - 1] > end):

@@ -27,9 +27,9 @@ class SimilarityConfig:
     """Selects the positive pairs."""
 
     alike: float | str | None = None
-    """lowest score (4.0 in STS-B) or class (entailment in MNLI) of a positive pair, on which models are trained; null:
-    all pairs: translations, which are all positive, and pairs with a score, for `model.heads.similarity.negatives:
-    none`"""
+    """lowest score (4.0 in STS-B) or class (entailment in MNLI) of a positive pair, on which models
+    are trained; null: all pairs: translations, which are all positive, and pairs with a score, for
+    `model.heads.similarity.negatives: none`"""
 
 
 @config_class
@@ -39,35 +39,41 @@ class TasksConfig:
     reader: TaskReaderComponent
     """reader of the files, and its task: {name: glue, task: sst2}"""
     frame: FrameName = "bert"
-    """template of special tokens: bert, `[CLS] a [SEP] b [SEP]` in two segments; roberta, `<s> a </s></s> b </s>`;
-    t5, `a </s> b </s>`, and bart, `<s> a </s></s> b </s>`, for encoder-decoders; t5_encoder, that of t5 for its encoder
-    alone; gpt, `a </s> b </s>`, llama, `<s> a </s> b </s>`, and gpt1, `<s> a [SEP] b [CLS]`, for decoders"""
+    """template of special tokens: bert, `[CLS] a [SEP] b [SEP]` in two segments; roberta, `<s> a
+    </s></s> b </s>`; t5, `a </s> b </s>`, and bart, `<s> a </s></s> b </s>`, for encoder-decoders;
+    t5_encoder, that of t5 for its encoder alone; gpt, `a </s> b </s>`, llama, `<s> a </s> b </s>`,
+    and gpt1, `<s> a [SEP] b [CLS]`, for decoders"""
     normalize: NormalForm = "prose"
-    """stored form of the texts, as of `clean.normalize`: `prose` composes accents and drops controls, blanks stay;
-    `none` only makes valid Unicode"""
+    """stored form of the texts, as of `clean.normalize`: `prose` composes accents and drops
+    controls, blanks stay; `none` only makes valid Unicode"""
     max_length: Annotated[int, Field(ge=8, le=65_000)] = 128
-    """maximum tokens of a row, including special tokens; longer texts are truncated, in a pair the longer one first"""
+    """maximum tokens of a row, including special tokens; longer texts are truncated, in a pair the
+    longer one first"""
     stride: Annotated[int, Field(ge=1)] | None = None
-    """tokens between the starts of two windows of a long text, for tagging and question answering; null: half of the
-    room for the text, which is also the maximum"""
+    """tokens between the starts of two windows of a long text, for tagging and question answering;
+    null: half of the room for the text, which is also the maximum"""
     carve: dict[str, Annotated[float, Field(gt=0, lt=1)]] = field(default_factory=dict)
-    """splits taken from the training file and their shares, for tasks without such files: {dev: 0.1, test: 0.2}; no two
-    splits share a document or a text"""
+    """splits taken from the training file and their shares, for tasks without such files: {dev:
+    0.1, test: 0.2}; no two splits share a document or a text"""
     disjoint: bool = False
-    """reject rows of other splits that share a document or a text with a training row, as XQuAD does with SQuAD"""
+    """reject rows of other splits that share a document or a text with a training row, as XQuAD
+    does with SQuAD"""
     code_switch: CodeSwitchConfig | None = None
-    """translate words of the training rows by dictionaries: {dictionaries: [en-de.txt, en-fr.txt]}; null: none"""
+    """translate words of the training rows by dictionaries: {dictionaries: [en-de.txt, en-fr.txt]};
+    null: none"""
     similarity: SimilarityConfig | None = None
-    """encode the two texts of a pair separately, for the head similarity, and train on positive pairs: {alike: 4.0};
-    null: encode them in one row"""
+    """encode the two texts of a pair separately, for the head similarity, and train on positive
+    pairs: {alike: 4.0}; null: encode them in one row"""
 
     both_orders: bool = False
-    """store a pair of a class or a score in both orders, whose states the head adds: GPT's rows of similarity tasks"""
+    """store a pair of a class or a score in both orders, whose states the head adds: GPT's rows of
+    similarity tasks"""
 
     def __post_init__(self) -> None:
         if "train" in self.carve or sum(self.carve.values()) >= 1:
             raise ValueError(
-                f"carve: expected splits other than train with shares below 1 in all, got {self.carve}"
+                "carve: expected splits other than train with shares below 1 in all, got "
+                f"{self.carve}"
             )
 
     def build_reader(self, limits: Limits) -> TaskReader:

@@ -29,7 +29,8 @@ _DEV: Final = re.compile(r"validation|valid|val")
 _LABEL: Final = re.compile(
     r"(?:train|dev|test)(?:_matched|_mismatched)?|(?:train|dev|test)_[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
 )
-"""Labels of inputs: the names of splits, and further training or evaluation sets, such as other languages."""
+"""Labels of inputs: the names of splits, and further training or evaluation sets, such as other
+languages."""
 _DESCRIPTIONS: Final = frozenset({"dataset_info.json", "dataset_dict.json", "state.json"})
 """Files in which `datasets` describes the tables next to them."""
 _UNNAMED: Final = "default"
@@ -54,15 +55,16 @@ def split_files(
 ) -> tuple[dict[str, SourceFile], tuple[SourceFile, ...]]:
     """Return the files of a task by split, and the other files.
 
-    The split is `dev` for dev.tsv, in_domain_dev.tsv, dev-v1.1.json, validation.parquet, or an input of `source: dev`.
-    The first part of a split stands for all of them, if the reader `has_parts`; files that describe tables are left
-    out. If it reads `in_folders`, the first text file of a split, which is a folder of folders, does:
-    `train/pos/0_9.txt`. Its `split_names` are the splits of further file names.
-    If two files of a folder match one split, the shorter name wins: GLUE's folders hold `train.tsv` and the files it
-    was made from.
+    The split is `dev` for dev.tsv, in_domain_dev.tsv, dev-v1.1.json, validation.parquet, or an
+    input of `source: dev`. The first part of a split stands for all of them, if the reader
+    `has_parts`; files that describe tables are left out. If it reads `in_folders`, the first text
+    file of a split, which is a folder of folders, does: `train/pos/0_9.txt`. Its `split_names` are
+    the splits of further file names. If two files of a folder match one split, the shorter name
+    wins: GLUE's folders hold `train.tsv` and the files it was made from.
 
     Raises:
-        ConfigurationError: no file is a split, two files are the same split, or a label is not the name of a split.
+        ConfigurationError: no file is a split, two files are the same split, or a label is not the
+            name of a split.
     """
     splits: dict[str, SourceFile] = {}
     others: list[SourceFile] = []
@@ -87,14 +89,17 @@ def split_files(
             others.append(file)
         else:
             raise ConfigurationError(
-                f"tasks: {splits[split].path} and {file.path} are both the split '{split}': name one file of each, "
+                f"tasks: {splits[split].path} and {file.path} are both the split '{split}': name "
+                "one file of each, "
                 f"input='[{{path: FILE, source: {split}}}, ...]'"
             )
     if not splits:
         names = ", ".join(str(file.path) for file in others[:5])
         raise ConfigurationError(
-            f"tasks: expected files named train, dev or test (train.tsv), got {names or 'none'}; name them by "
-            "input='[{path: FILE, source: train}, {path: FILE, source: dev}]'; to take dev from a single file: "
+            f"tasks: expected files named train, dev or test (train.tsv), got {names or 'none'}; "
+            "name them by "
+            "input='[{path: FILE, source: train}, {path: FILE, source: dev}]'; to take dev from a "
+            "single file: "
             "input='[{path: FILE, source: train}]' tasks.carve='{dev: 0.2}'"
             + (
                 ", or name folders train, dev and test, with folders of .txt files in them"
@@ -118,7 +123,8 @@ def _split_of(file: SourceFile, reader: TaskReader | type[TaskReader]) -> str | 
     if file.entry.source != _UNNAMED:
         if not _LABEL.fullmatch(file.entry.source):
             raise ConfigurationError(
-                f"tasks: input {file.path}: source: expected the name of a split, {', '.join(_SPLITS)} or "
+                f"tasks: input {file.path}: source: expected the name of a split, "
+                f"{', '.join(_SPLITS)} or "
                 f"dev_matched, test_de and the like, got {file.entry.source!r}"
             )
         return file.entry.source
@@ -150,9 +156,10 @@ def split_by_group(
 ) -> list[str]:
     """Return the split of each row: one of `shares`, or `own` for the rest.
 
-    Rows of one document stay together. In files without document names, rows that share a text do, transitively:
-    sentences recur in many tasks and would leak from train to test. Each group is assigned by a hash, so the shares are
-    approximate, and adding a row moves only the rows that it joins. Rejected rows stay in `own`.
+    Rows of one document stay together. In files without document names, rows that share a text do,
+    transitively: sentences recur in many tasks and would leak from train to test. Each group is
+    assigned by a hash, so the shares are approximate, and adding a row moves only the rows that it
+    joins. Rejected rows stay in `own`.
     """
     parents: dict[str, str] = {}
     keys: list[list[str]] = []
@@ -219,7 +226,8 @@ def keys_of(items: Iterable[TaskItem | Rejected]) -> set[str]:
 def check_rows(items: Sequence[TaskItem | Rejected], training: Set[str] | None) -> dict[str, int]:
     """Return how many rows of a split have each flaw, including flaws with no row.
 
-    - `also_in_train`: share a document or a text with a training row (`tasks.disjoint` rejects them).
+    - `also_in_train`: share a document or a text with a training row (`tasks.disjoint` rejects
+      them).
     - `contradicting`: have a text that the split also holds with another label.
     - `repeated_id`: questions with the id of an earlier one.
 

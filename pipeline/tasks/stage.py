@@ -97,7 +97,8 @@ class TaskSets(Pass[TaskCounts]):
     sources: tuple[SplitSource, ...]
     others: tuple[str, ...]
     config: TasksConfig
-    """options of the stage; those of the reader with what the files determine, such as the classes"""
+    """options of the stage; those of the reader with what the files determine, such as the
+    classes"""
     tokenizer: Path
     corpus: str
     seed: int
@@ -172,7 +173,10 @@ class TaskSets(Pass[TaskCounts]):
                 f"{count:,} {reason}" for reason, count in counts["refused"].items()
             )
             if not reasons and self.config.carve:
-                reasons = f"none of its rows fell into {source.split}; raise its share in tasks.carve, or give a file of it"
+                reasons = (
+                    f"none of its rows fell into {source.split}; raise its share in tasks.carve, "
+                    "or give a file of it"
+                )
             shown = "; ".join([reasons or "it has no rows", *details])
             raise ConfigurationError(f"{source.path}: no row of it is an example: {shown}")
         else:
@@ -307,7 +311,8 @@ def _missing_classes(
         missing = sorted(label for label in known if not counts["labels"].get(label))
         if missing:
             yield (
-                f"{split} has no row of {', '.join(missing[:_DETAILS])}{' …' if len(missing) > _DETAILS else ''}: "
+                f"{split} has no row of "
+                f"{', '.join(missing[:_DETAILS])}{' …' if len(missing) > _DETAILS else ''}: "
                 "give more rows, another share in tasks.carve, or a file for each split"
             )
 
@@ -370,7 +375,8 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         for manifest in sorted((self.folder / facts.name).glob("*/manifest.json")):
             if (split := manifest.parent.name) not in {*splits, *self.config.carve}:
                 yield (
-                    f"tasks: no file of input={inputs} is the split '{split}', which was published before: give the "
+                    f"tasks: no file of input={inputs} is the split '{split}', which was "
+                    "published before: give the "
                     f"file again, or remove {manifest.parent}"
                 )
         rows = TASK_ROWS.load_class(head)
@@ -382,7 +388,8 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
                 name for name, other in FRAMES.items() if rows.for_architecture(other.architecture)
             ]
             yield (
-                f"tasks.frame: the task is for the head {head}, {self.config.frame} frames rows of an "
+                f"tasks.frame: the task is for the head {head}, {self.config.frame} frames rows "
+                "of an "
                 f"{frame.architecture}: expected {', '.join(fit)}"
             )
 
@@ -422,7 +429,8 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         (splits, others), carve, recipe = self._files, self.config.carve, self.recipe
         if carve and ("train" not in splits or not splits.keys().isdisjoint(carve)):
             raise ConfigurationError(
-                f"tasks.carve: expected a file of train and none of {', '.join(carve)}, got files of "
+                f"tasks.carve: expected a file of train and none of {', '.join(carve)}, got files "
+                "of "
                 f"{', '.join(splits)}: leave a file out, or the key"
             )
         files = [*splits.items(), *((split, splits["train"]) for split in carve)]

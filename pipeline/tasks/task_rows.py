@@ -116,7 +116,8 @@ class Frame:
     def without_pad(self, specials: Mapping[str, int]) -> "Frame":
         """Return the frame of a decoder's rows without an end that is also the pad.
 
-        Classes of transformers read the state at the last token that is no pad, so that they never read such an end.
+        Classes of transformers read the state at the last token that is no pad, so that they never
+        read such an end.
         """
         if self.architecture != "decoder" or "pad" not in specials:
             return self
@@ -167,17 +168,18 @@ FRAMES: Final[dict[str, Frame]] = {
     "gpt1": Frame("decoder", ("bos",), ("sep",), ("cls",), segments=False),
     "llama": Frame("decoder", ("bos",), ("eos",), ("eos",), segments=False),
 }
-"""bert: `[CLS] a [SEP] b [SEP]` with two segments (arXiv 1810.04805); roberta: `<s> a </s></s> b </s>` (1907.11692);
-t5: `a </s> b </s>`, the pad starts the decoder (1910.10683), and t5_encoder the same for its encoder alone; bart: the
-row of RoBERTa, `</s>` starts the decoder (1910.13461); gpt: `a </s> b </s>`; gpt1: `<s> a [SEP] b [CLS]`, start,
-delimiter and extract token (Radford et al. 2018 §3.3); llama: `<s> a </s> b </s>`."""
+"""bert: `[CLS] a [SEP] b [SEP]` with two segments (arXiv 1810.04805); roberta: `<s> a </s></s> b
+</s>` (1907.11692); t5: `a </s> b </s>`, the pad starts the decoder (1910.10683), and t5_encoder the
+same for its encoder alone; bart: the row of RoBERTa, `</s>` starts the decoder (1910.13461); gpt:
+`a </s> b </s>`; gpt1: `<s> a [SEP] b [CLS]`, start, delimiter and extract token (Radford et al.
+2018 §3.3); llama: `<s> a </s> b </s>`."""
 
 
 def truncate_lengths(lengths: Sequence[int], room: int) -> list[int]:
     """Return how many tokens of each text fit: tokens are removed one at a time from the end of the longer text.
 
-    That is `longest_first` of the library `tokenizers`, where the longer text, or the second of two equally long ones,
-    keeps the odd token: [7, 4] with room 6 gives [3, 3], and with room 7 [4, 3].
+    That is `longest_first` of the library `tokenizers`, where the longer text, or the second of two
+    equally long ones, keeps the odd token: [7, 4] with room 6 gives [3, 3], and with room 7 [4, 3].
     """
     if len(lengths) == 1 or sum(lengths) <= room:
         return [min(lengths[0], room), *lengths[1:]]
@@ -194,7 +196,8 @@ class Form:
     max_length: int
     """maximum tokens of a row, including special tokens"""
     stride: int | None = None
-    """tokens between the starts of two windows of a text; None or more than half of their room: half of it"""
+    """tokens between the starts of two windows of a text; None or more than half of their room:
+    half of it"""
 
     def step(self, room: int) -> int:
         """Return the tokens between the starts of two windows of `room` tokens.
@@ -215,7 +218,8 @@ class BuiltExample:
     cut: int = 0
     """truncated tokens"""
     input_cut: int | None = None
-    """those of what the model is to answer, each counted in one example of its row; None: all of `cut`"""
+    """those of what the model is to answer, each counted in one example of its row; None: all of
+    `cut`"""
     labels: Mapping[str, int] = field(default_factory=dict)
     """occurrences of each label"""
     notes: Mapping[str, int] = field(default_factory=dict)
@@ -254,7 +258,8 @@ class TaskRows(ABC, Generic[Item]):
         self.unbuilt: dict[int, str] = {}
         """reasons why items gave no example, by index of the item"""
         self.truncated_inputs: dict[int, int] = {}
-        """tokens that no example of an item holds, by index of the item, for items that lost some"""
+        """tokens that no example of an item holds, by index of the item, for items that lost
+        some"""
         self.counts = SplitCounts(
             rows_in=0,
             examples=0,
@@ -357,7 +362,8 @@ class TaskRows(ABC, Generic[Item]):
                 add_counts(self.counts, {"windows": len(examples) - 1})
 
     def _columns(self, items: Sequence[Item], rows: Sequence[BuiltExample]) -> Rows:
-        # uids: of the row's document, and of the example by the texts of the row and the offset in it
+        # uids: of the row's document, and of the example by the texts of the row and the offset in
+        # it
         documents = [document_uid(self.corpus, self.source, "row", item.index) for item in items]
         uids = [
             hash64("task", uid, *item.overlap_texts, *([row.offset] if row.offset else []))

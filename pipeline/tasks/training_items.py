@@ -22,7 +22,8 @@ _HEADS: Final = ("classification", "regression", "tagging")
 def pair_facts(facts: TaskFacts, alike: float | str | None) -> TaskFacts:
     """Return the metadata of the similarity task that a task becomes, whose positive pairs are those of `alike`.
 
-    ConfigurationError if it is no task of pairs with a score or a class, or of sources and targets, or has no `alike`.
+    ConfigurationError if it is no task of pairs with a score or a class, or of sources and targets,
+    or has no `alike`.
     """
     made = TaskFacts(name=facts.name, head="similarity", metrics=("accuracy",), texts=2, alike=1.0)
     if facts.head == "lm":  # aligned texts, all positive, are scored by retrieval accuracy
@@ -82,7 +83,8 @@ def check_switched_head(facts: TaskFacts) -> None:
     """Raise ConfigurationError for a task whose answers are texts or positions in a text."""
     if facts.head not in _HEADS:
         raise ConfigurationError(
-            f"tasks.code_switch: replaced words move the answers of the head {facts.head}: expected a task for "
+            f"tasks.code_switch: replaced words move the answers of the head {facts.head}: "
+            "expected a task for "
             f"{', '.join(_HEADS)}; remove the key"
         )
 

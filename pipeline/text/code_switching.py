@@ -25,15 +25,16 @@ class CodeSwitchConfig:
     sentence_rate: Annotated[float, Field(gt=0, le=1)] = 1.0
     """share of the rows or sentences in which words are replaced"""
     word_rate: Annotated[float, Field(gt=0, le=1)] = 0.9
-    """share of the words of such a row or sentence that are replaced, if a dictionary contains them"""
+    """share of the words of such a row or sentence that are replaced, if a dictionary contains
+    them"""
 
 
 @dataclass(frozen=True)
 class WordSwitcher:
     """Replaces words by translations, from a hash of the seed, the index of the row and that of the word.
 
-    Each word draws a language and one of its translations; a word that the dictionary lacks stays. Capitalization is
-    kept.
+    Each word draws a language and one of its translations; a word that the dictionary lacks stays.
+    Capitalization is kept.
     """
 
     config: CodeSwitchConfig

@@ -10,7 +10,8 @@ import idna
 import tld
 
 LONGEST_HOST: Final = 253
-"""Characters of the longest name that DNS can hold (RFC 1035, section 3.1.2, without the final dot)."""
+"""Characters of the longest name that DNS can hold (RFC 1035, section 3.1.2, without the final
+dot)."""
 
 _DOTS: Final = re.compile("[.\u3002\uff0e\uff61]")
 # scheme, user, name: what follows the name, and an IPv6 address, stays

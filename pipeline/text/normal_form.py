@@ -20,15 +20,16 @@ _CONTROLS = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f"
 _CONTROL: Final = re.compile(f"[{_CONTROLS}]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _LINE_END: Final = re.compile("\r\n|[\r\x85\u2028]")
-# soft hyphens, word joiners, and byte order marks within a text: they show where a line may end, and split a word for
-# everything that reads words
+# soft hyphens, word joiners, and byte order marks within a text: they show where a line may end,
+# and split a word for everything that reads words
 _INVISIBLES = "\xad\u2060\ufeff"
 _INVISIBLE: Final = re.compile(f"[{_INVISIBLES}]")
 _ZERO_WIDTH_SPACES: Final = re.compile("\u200b+")
 _RARE: Final = re.compile(f"[{_CONTROLS}\r\x85\u2028\u2029\ud800-\udfff{_INVISIBLES}]")
 _BLANK_LINES: Final = re.compile("\n{3,}")
 _CAPITALS: Final = str.maketrans(ascii_lowercase, ascii_uppercase)
-# the newline first: the engine skips from one to the next, and would test every character for a blank
+# the newline first: the engine skips from one to the next, and would test every character for a
+# blank
 _BLANK_BEFORE_NEWLINE: Final = re.compile(r"\n(?<=[^\S\n]\n)")
 
 _BASIC: Final = (range(0x80, 0x10000),)
@@ -58,7 +59,8 @@ _ALONE: Final = re.compile(
     "\u3041-\u309f\u30a1-\u30ff\u31f0-\u31ff\uff66-\uff9f"
     "\u0e01-\u0e7f\u0e80-\u0eff\u1780-\u17ff\u19e0-\u19ff\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f]"
 )
-# Further scripts without spaces: Tibetan, Tai Le, New Tai Lue, Tai Tham, Balinese, Yi, Javanese, Tai Viet.
+# Further scripts without spaces: Tibetan, Tai Le, New Tai Lue, Tai Tham, Balinese, Yi, Javanese,
+# Tai Viet.
 _NO_BLANKS: Final = re.compile(
     rf"{_ALONE.pattern}|[\u0f00-\u0fff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f\ua000-\ua4cf\ua980-\ua9df\uaa80-\uaadf]"
 )
@@ -68,24 +70,27 @@ _ASCII_SYMBOLS: Final = re.compile(r"\w+|[^\w\s]", re.ASCII)
 _DIGITS: Final = re.compile(r"\d+")
 
 
-# Marks above and below letters that writers may leave out: accents of Latin, Greek and Cyrillic, points of Hebrew,
-# Arabic and Syriac, and what chooses the form of a sign.
+# Marks above and below letters that writers may leave out: accents of Latin, Greek and Cyrillic,
+# points of Hebrew, Arabic and Syriac, and what chooses the form of a sign.
 _OPTIONAL_MARKS: Final = re.compile(
     "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f\u0591-\u05bd\u05bf-\u05c7"
     "\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0711\u0730-\u074a\u0897-\u08ff\ufb1e\ufe00-\ufe0f"
     f"{_INVISIBLES}\u200b]+"
 )
 _VIETNAMESE: Final = re.compile("[\u0309\u031b\u0323]|[\u0302\u0306][\u0300\u0301\u0303]")
-"""Marks that only Vietnamese has, where accents are tones: a horn, a hook, a dot below, and two marks on a vowel."""
+"""Marks that only Vietnamese has, where accents are tones: a horn, a hook, a dot below, and two
+marks on a vowel."""
 _SYMBOLIC_SHARE: Final = 0.12
-"""Share of digits and symbols from which on a text is a table or a program, whose digits and symbols tell it apart."""
+"""Share of digits and symbols from which on a text is a table or a program, whose digits and
+symbols tell it apart."""
 _SYMBOL: Final = re.compile(r"\d|[^\w\s.,;:!?'\"()‘’“”«»…–—-]")
 MatchForm: TypeAlias = Literal["words", "numbers", "symbols"]
-"""What of a text is compared: words with any number alike, with each number as it is, or with all symbols too."""
+"""What of a text is compared: words with any number alike, with each number as it is, or with all
+symbols too."""
 
 
-# Made when the first text needs it: reading the categories of Unicode takes a tenth of a second. Two of each, for a
-# class with astral characters is slow: its ranges are tested one by one.
+# Made when the first text needs it: reading the categories of Unicode takes a tenth of a second.
+# Two of each, for a class with astral characters is slow: its ranges are tested one by one.
 @cache
 def _words(astral: bool) -> re.Pattern[str]:
     r"""Return the pattern of words, with the marks (such as vowel signs of Indic scripts) that `\w` does not match.
@@ -109,9 +114,10 @@ NormalForm: TypeAlias = Literal["prose", "code", "sequence", "none"]
 def normalize(text: str) -> str:
     r"""Return the stored form of prose: NFC, `\n` line ends, no control but tab, no trailing blanks, one empty line.
 
-    Soft hyphens and word joiners go; a zero-width space goes between letters of scripts that use blanks, for in Khmer,
-    Burmese, Thai and Lao it ends a word. Idempotent. Lone surrogates become U+FFFD, so the result is always valid
-    UTF-8. Not NFKC: superscripts, ligatures and full-width forms stay.
+    Soft hyphens and word joiners go; a zero-width space goes between letters of scripts that use
+    blanks, for in Khmer, Burmese, Thai and Lao it ends a word. Idempotent. Lone surrogates become
+    U+FFFD, so the result is always valid UTF-8. Not NFKC: superscripts, ligatures and full-width
+    forms stay.
 
         "cafe\u0301 \r\n\r\n\r\nau\x00 lait " -> "café\n\nau lait"
     """
@@ -121,10 +127,11 @@ def normalize(text: str) -> str:
 def normalize_as(form: NormalForm, text: str) -> tuple[str, Changes]:
     """Return the stored form of a text, and what it changed.
 
-    `prose` is that of `normalize`. `code` changes nothing that a compiler, a diff or a string literal can see: it drops
-    a byte order mark at the start and NUL, and turns Windows line ends into newlines where a text has no others.
-    `sequence` is for DNA and proteins: capital letters without white space and controls, so that masked regions (lower
-    case) and line ends change no token. `none` only replaces what is no valid Unicode, as `code` does.
+    `prose` is that of `normalize`. `code` changes nothing that a compiler, a diff or a string
+    literal can see: it drops a byte order mark at the start and NUL, and turns Windows line ends
+    into newlines where a text has no others. `sequence` is for DNA and proteins: capital letters
+    without white space and controls, so that masked regions (lower case) and line ends change no
+    token. `none` only replaces what is no valid Unicode, as `code` does.
     """
     changes: Changes = Counter()
     return _FORMS[form](text, changes), +changes
@@ -211,7 +218,8 @@ def _compose(text: str, changes: Changes) -> str:
     composed = unicodedata.normalize("NFC", text)
     if composed is not text and composed != text:
         shorter = len(text) - len(composed)
-        # a sign that has another one as its only form, such as the Angstrom sign, is as long as that one
+        # a sign that has another one as its only form, such as the Angstrom sign, is as long as
+        # that one
         changes["composed_characters"] += (
             shorter if shorter > 0 else sum(map(operator.ne, text, composed))
         )
@@ -312,7 +320,8 @@ def choose_form(text: str) -> MatchForm:
 def match_words(text: str, form: MatchForm = "words") -> list[str]:
     """Return the words of the match form: casefolded, without optional marks, unspaced scripts by character.
 
-    Digit runs are `0` in the form `words`; in the form `symbols` each symbol is a word, too. No word crosses a blank.
+    Digit runs are `0` in the form `words`; in the form `symbols` each symbol is a word, too. No
+    word crosses a blank.
 
     "Die Größe: 1,024 漢字" -> ["die", "grosse", "0", "0", "漢", "字"]
     """

@@ -18,7 +18,8 @@ SENTENCE_TERMINAL: Final = (
 )
 """Unicode's property Sentence_Terminal (UAX 44, version 17), as the inside of a character class."""
 OTHER_MARKS: Final = "\u0f0d-\u0f11\u05c3"
-"""Marks that end sentences, and are no Sentence_Terminal: Tibetan shads, and the sof pasuq of Hebrew verses."""
+"""Marks that end sentences, and are no Sentence_Terminal: Tibetan shads, and the sof pasuq of
+Hebrew verses."""
 BURMESE_COMMA: Final = "\u104a"
 """A Sentence_Terminal that separates clauses."""
 GREEK_QUESTION: Final = ";"

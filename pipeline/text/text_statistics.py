@@ -151,8 +151,8 @@ class TextStatistics:
     def _find_repeats(self, n: int) -> _Repeats:
         """Return the n-grams of tokens that occur more than once.
 
-        An n-gram can only repeat where both of its (n-1)-grams do, so n only looks at what n - 1 left: in prose
-        almost nothing from 5 on. Groups are exact, without hashing.
+        An n-gram can only repeat where both of its (n-1)-grams do, so n only looks at what n - 1
+        left: in prose almost nothing from 5 on. Groups are exact, without hashing.
         """
         if n in self._repeats:
             return self._repeats[n]
@@ -160,7 +160,8 @@ class TextStatistics:
             repeats = _Repeats(*_group_repeats(self._tokens[1]))
         else:
             at, groups = self._find_repeats(n - 1)
-            # repeated (n-1)-grams at consecutive positions; the pair of their groups identifies the n-gram
+            # repeated (n-1)-grams at consecutive positions; the pair of their groups identifies the
+            # n-gram
             near = np.flatnonzero(at[1:] == at[:-1] + 1) if len(at) > 2 else at[:0]
             if len(near) < 2:
                 repeats = _Repeats(at[:0], groups[:0])
@@ -226,7 +227,8 @@ def read_stop_words(folder: Path) -> dict[str, list[str]]:
     files = sorted(folder.glob("*.txt"))
     if not files:
         raise ConfigurationError(
-            f"stop_words_from: {folder}: expected files such as en.txt with a word in each line, got none"
+            f"stop_words_from: {folder}: expected files such as en.txt with a word in each line, "
+            "got none"
         )
     try:
         return {file.stem: file.read_text(encoding="utf-8").split() for file in files}

@@ -28,7 +28,8 @@ class _WordHashes(dict[str, bytes]):
 class WordHashes(dict[str, bytes]):
     """Hashes the words of texts, with a cache of tokens: the runs of characters between blanks.
 
-    No match-form word crosses a blank, and most tokens recur, so the match form is computed for new tokens only.
+    No match-form word crosses a blank, and most tokens recur, so the match form is computed for new
+    tokens only.
     """
 
     def __init__(self, form: MatchForm = "words") -> None:

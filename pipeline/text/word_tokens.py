@@ -1,7 +1,8 @@
 """Split text into words and punctuation marks as datatrove does: by the rules of spaCy's blank English tokenizer.
 
-The thresholds of the quality filters were set on such tokens. A mark is a token of its own, `don't` is two, and an
-abbreviation keeps its full stop. No model is needed; tests/pipeline/clean/filters compares it.
+The thresholds of the quality filters were set on such tokens. A mark is a token of its own, `don't`
+is two, and an abbreviation keeps its full stop. No model is needed; tests/pipeline/clean/filters
+compares it.
 """
 
 import re
@@ -49,11 +50,16 @@ _URL: Final = re.compile(
 )
 _EMOTICON: Final = re.compile("[:;=8][o'-]?[()\\[\\]DPpOoX*/|03>]|[(\\[]-?[:;=]|\\)-?:|\\]=")
 _ABBREVIATION_WORDS: Final = (
-    "a.m. p.m. e.g. E.g. i.e. I.e. vs. v.s. Ph.D. D.C. N.C. N.D. N.H. N.J. N.M. N.Y. S.C. Adm. Ala. Apr. Ariz. Ark. "
-    "Aug. Bros. Calif. Co. co. Colo. Conn. Corp. Dec. Del. Dr. Feb. Fla. Ga. Gen. Gov. Ia. Id. Ill. Inc. Ind. Jan. Jr. "
-    "Jul. Jun. Kan. Ky. La. Ltd. Mar. Mass. Md. Messrs. Mich. Minn. Miss. Mo. Mont. Mr. Mrs. Ms. Mt. Neb. Nev. Nov. "
-    "Oct. Okla. Ore. Pa. Prof. Rep. Rev. Sen. Sep. Sept. St. Tenn. Va. Wash. Wis. and/or w/o C++ \\n \\t '' 'd 'll 're "
-    "'s ’d ’ll ’re ’s a. b. c. d. e. f. g. h. i. j. k. l. m. n. o. p. q. r. s. t. u. v. w. x. y. z. ä. ö. ü."
+    "a.m. p.m. e.g. E.g. i.e. I.e. vs. v.s. Ph.D. D.C. N.C. N.D. N.H. N.J. N.M. N.Y. S.C. Adm. "
+    "Ala. Apr. Ariz. Ark. "
+    "Aug. Bros. Calif. Co. co. Colo. Conn. Corp. Dec. Del. Dr. Feb. Fla. Ga. Gen. Gov. Ia. Id. "
+    "Ill. Inc. Ind. Jan. Jr. "
+    "Jul. Jun. Kan. Ky. La. Ltd. Mar. Mass. Md. Messrs. Mich. Minn. Miss. Mo. Mont. Mr. Mrs. Ms. "
+    "Mt. Neb. Nev. Nov. "
+    "Oct. Okla. Ore. Pa. Prof. Rep. Rev. Sen. Sep. Sept. St. Tenn. Va. Wash. Wis. and/or w/o C++ "
+    "\\n \\t '' 'd 'll 're "
+    "'s ’d ’ll ’re ’s a. b. c. d. e. f. g. h. i. j. k. l. m. n. o. p. q. r. s. t. u. v. w. x. y. "
+    "z. ä. ö. ü."
 )
 _ABBREVIATIONS: Final = frozenset(_ABBREVIATION_WORDS.split())
 _BEFORE_NOT: Final = "ai|are|ca|could|dare|did|do|does|had|has|have|is|may|might|must|need|ought|sha|should|was|were|wo|would"
@@ -77,11 +83,12 @@ def word_tokens(text: str) -> list[str]:
 class TokenTable(dict[str, tuple[int, ...]]):
     """The distinct tokens of many texts, each with an id, and what the filters ask of a token, by id.
 
-    Most chunks, the runs of characters between white space, recur; they are split once, and the table maps each to the
-    ids of its tokens. Ids index the arrays. `lengths` are in characters. These are 0 for tokens without a letter or a
-    digit: `sizes` and `letters`, the lengths with and without combining marks, where a Korean syllable has two
-    characters and one letter; and `word_counts`, more than 1 for a run of a script without blanks. Nothing in the table
-    refers to it, so that one is freed with its last text.
+    Most chunks, the runs of characters between white space, recur; they are split once, and the
+    table maps each to the ids of its tokens. Ids index the arrays. `lengths` are in characters.
+    These are 0 for tokens without a letter or a digit: `sizes` and `letters`, the lengths with and
+    without combining marks, where a Korean syllable has two characters and one letter; and
+    `word_counts`, more than 1 for a run of a script without blanks. Nothing in the table refers to
+    it, so that one is freed with its last text.
     """
 
     def __init__(self) -> None:
@@ -122,7 +129,8 @@ class TokenTable(dict[str, tuple[int, ...]]):
                 self.has_letter = np.concatenate((self.has_letter, np.zeros_like(self.has_letter)))
             self.tokens.append(token)
             self.lengths[number] = len(token)
-            # the first character nearly always decides; the patterns are for tokens such as `'s` and `--x`
+            # the first character nearly always decides; the patterns are for tokens such as `'s`
+            # and `--x`
             if token[0].isalnum() or _ALPHANUMERIC.search(token) is not None:
                 self.sizes[number] = len(token) + _count_syllables(token)
                 self.letters[number] = _count_letters(token)
@@ -161,7 +169,8 @@ def _split_any(chunk: str) -> tuple[str, ...]:
 
 
 def _split_chunk(chunk: str) -> tuple[str, ...]:
-    # most chunks are letters, or letters and a mark: no pattern but that of `cannot` matches inside of them
+    # most chunks are letters, or letters and a mark: no pattern but that of `cannot` matches inside
+    # of them
     word, mark = (chunk[:-1], chunk[-1:]) if chunk[-1:] in _PLAIN_MARKS else (chunk, "")
     if word.isalpha() and not (len(word) == 6 and word.lower() == "cannot"):
         return (word, mark) if mark else (word,)

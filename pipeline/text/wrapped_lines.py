@@ -1,7 +1,8 @@
 """Find hard-wrapped paragraphs: consecutive lines that were broken because the next word did not fit into a width.
 
-Licenses, manuals, mails, RFCs and books are written so. Rules about lines would judge pieces of sentences there. Code,
-lists, tables, verse and menus have line ends that mean something, and stay as they are.
+Licenses, manuals, mails, RFCs and books are written so. Rules about lines would judge pieces of
+sentences there. Code, lists, tables, verse and menus have line ends that mean something, and stay
+as they are.
 """
 
 import re
@@ -17,7 +18,8 @@ _FEWEST_BREAKS: Final = 3
 _FORCED_SHARE: Final = 0.9
 """Least share of the breaks inside sentences that the width forced."""
 _SLACK: Final = 16
-"""One column in so many may stay free: people and programs do not break each line as late as they could."""
+"""One column in so many may stay free: people and programs do not break each line as late as they
+could."""
 _NARROWEST: Final = 36
 """Columns of a wrapped text at least."""
 _NARROW: Final = 56
@@ -34,7 +36,8 @@ _WORDS_PER_LINE: Final = 4
 _MARKED_SHARE: Final = 0.5
 """Most breaks of prose behind a mark; verse has more."""
 _LOWER_SHARE: Final = 0.3
-"""Least share of breaks of prose before a small letter, in scripts that have them; lists and logs have fewer."""
+"""Least share of breaks of prose before a small letter, in scripts that have them; lists and logs
+have fewer."""
 
 _MARKER: Final = re.compile(
     r"(?:[-*+•–—·▪◦‣●○■]|\(?(?:\d{1,3}|[^\W\d_]|[ivxlc]{1,5})[.)]|#+|//+|--+|;+|%+|/\*|\*/|::+|\.\.|@\w+|\$|>>>)(?:\s|$)"
@@ -75,8 +78,9 @@ class _Block(NamedTuple):
 def group_lines(lines: Sequence[str]) -> list[range]:
     """Return the numbers of the lines of each paragraph: those of a hard-wrapped one together, each other line alone.
 
-    A text is wrapped at a width if it has four lines or more, of whose breaks the width forced nine in ten: the first
-    word of the next line would not have fitted. Breaks between paragraphs, items and quotations do not count.
+    A text is wrapped at a width if it has four lines or more, of whose breaks the width forced nine
+    in ten: the first word of the next line would not have fitted. Breaks between paragraphs, items
+    and quotations do not count.
 
     Args:
         lines: the lines of a text, empty ones too; each is in one of the results, in this order.
@@ -254,7 +258,8 @@ def _is_wrapped(
         block: its lines.
         width: of the text, in columns.
         fewest: forced breaks at least.
-        is_alone: whether nothing else tells that the text is wrapped, so that its lines must look like prose.
+        is_alone: whether nothing else tells that the text is wrapped, so that its lines must look
+            like prose.
         ends: numbers of lines behind which no break counts.
     """
     if width < _NARROWEST:

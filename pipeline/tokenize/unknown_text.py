@@ -1,7 +1,8 @@
 """Count the text that a tokenizer replaces by unknown tokens, by language and reason, and say what can be done.
 
-A published or trained vocabulary may lack letters and words, and some tokenizers read no word beyond a length. Their
-unknown token keeps nothing of the text, and one of them may stand for a thousand characters: both are counted.
+A published or trained vocabulary may lack letters and words, and some tokenizers read no word
+beyond a length. Their unknown token keeps nothing of the text, and one of them may stand for a
+thousand characters: both are counted.
 """
 
 from collections import Counter
@@ -23,7 +24,8 @@ _HELD_EXAMPLES: Final = 1 << 14
 _SHOWN_LANGUAGES: Final = 6
 
 LanguageCounts: TypeAlias = dict[str, int]
-"""`characters` and `tokens` of a language, and `unknown_characters` and `unknown_tokens` among them."""
+"""`characters` and `tokens` of a language, and `unknown_characters` and `unknown_tokens` among
+them."""
 
 
 @dataclass
@@ -67,8 +69,9 @@ class UnknownText:
     def counts(self) -> dict[str, Any]:
         """Return plain counts that can be added to those of other texts, see `UnknownShares`.
 
-        `unknown_text` has the counts by language, `unknown_reasons` the unknown characters by reason, and
-        `unknown_examples` letters or words of each reason, with the number of unknown tokens that they are in.
+        `unknown_text` has the counts by language, `unknown_reasons` the unknown characters by
+        reason, and `unknown_examples` letters or words of each reason, with the number of unknown
+        tokens that they are in.
         """
         self._explain()
         return {
@@ -120,7 +123,10 @@ class UnknownShares:
         if not (characters := self.total("unknown_characters")):
             return ""
         tokens = self.total("unknown_tokens")
-        amounts = f"{tokens:,} token{'s' * (tokens != 1)} for {characters:,} character{'s' * (characters != 1)}"
+        amounts = (
+            f"{tokens:,} token{'s' * (tokens != 1)} for {characters:,} "
+            f"character{'s' * (characters != 1)}"
+        )
         shares = self.language_shares()
         shown = [
             f"{language} {percent(share)}"
@@ -157,14 +163,17 @@ def percent(share: float) -> str:
 
 _WAYS_OUT: Final = {
     UnknownReason.LONG_WORD: (
-        "train byte_bpe, unigram or character, which read words of any length, or put blanks into the text"
+        "train byte_bpe, unigram or character, which read words of any length, or put blanks into "
+        "the text"
     ),
     UnknownReason.LETTERS: (
-        "raise train_tokenizer.size, train on text that has them, or train byte_bpe, unigram or character, which spell "
+        "raise train_tokenizer.size, train on text that has them, or train byte_bpe, unigram or "
+        "character, which spell "
         "every letter by its bytes; `clozeline extend-tokenizer` adds letters to a WordPiece"
     ),
     UnknownReason.WORDS: (
-        "raise train_tokenizer.size or lower train_tokenizer.options.min_frequency, or train a tokenizer of pieces, "
+        "raise train_tokenizer.size or lower train_tokenizer.options.min_frequency, or train a "
+        "tokenizer of pieces, "
         "such as byte_bpe"
     ),
 }

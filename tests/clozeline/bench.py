@@ -75,8 +75,10 @@ _STAGES = miniature.RECIPE[: miniature.RECIPE.index("corrupt:")].replace(
 _MASKED = "{name: masked_lm, max_length: 64, block_rows: 16}"
 _TASK_FILE = "{path: task1/files/train.tsv, reader: {name: glue, task: sst2}}"
 _TUNING = (
-    "model: {heads: {classification: {hidden: tanh}}}\noptimizer: {name: adamw, learning_rate: 0.01}\n"
-    "schedule: {name: linear, warmup: 1}\ndata: {global_batch: 16, lanes: 4, micro_batch: 8}\nsteps: 2\n"
+    "model: {heads: {classification: {hidden: tanh}}}\noptimizer: {name: adamw, learning_rate: "
+    "0.01}\n"
+    "schedule: {name: linear, warmup: 1}\ndata: {global_batch: 16, lanes: 4, micro_batch: "
+    "8}\nsteps: 2\n"
 )
 _TRAININGS = {
     "train.yaml": {"output": "encoder1", "model__type_vocab_size": 2},
@@ -140,7 +142,8 @@ def write_inputs(folder):
     (study / "pipeline.yaml").write_text(f"{_STAGES}corrupt: [{short}, {more}]\n", encoding="utf-8")
 
 
-# before any limit on files: its first import makes a semaphore, which is a file, and warns if it cannot
+# before any limit on files: its first import makes a semaphore, which is a file, and warns if it
+# cannot
 import_module("sklearn.base")
 
 _SECTIONS = (

@@ -23,7 +23,8 @@ SECONDS = ("train", "finetune", "forgetting", "self-train", "study")
 """Those take seconds: they are started fewer times."""
 
 FIRST_WRITES = {"study": "study study --output=new", "finetune": "finetune --compare scored1"}
-"""Instead of lines that start the pipeline, of which no process starts where no temporary file can be made."""
+"""Instead of lines that start the pipeline, of which no process starts where no temporary file can
+be made."""
 
 _PROGRESS = re.compile(
     r"^[\w ·-]+: (?:\d+ units?|done in [\d.]+ s|already complete)\n", re.MULTILINE

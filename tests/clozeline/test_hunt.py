@@ -1,7 +1,8 @@
 """Hunt for damage that passes: every line of the bench, every kind of file that it reads, every kind of damage.
 
-A command that meets a damaged file either does what it does with the good one, or ends with an exit code of the table
-and a message that names the file and a way out. Anything else is a fault. Files are named relative to the bench."""
+A command that meets a damaged file either does what it does with the good one, or ends with an exit
+code of the table and a message that names the file and a way out. Anything else is a fault. Files
+are named relative to the bench."""
 
 import re
 import shutil
@@ -45,12 +46,14 @@ _MEASURED = {
 }
 """Keys of metrics.jsonl that differ between two equal runs."""
 _TIMES = re.compile(
-    r" *[\d,.]+[kMG]? (tok/s|tokens/s|seconds?|bytes|[KMGTP]B|s\b)|at least [\d,.]+ s |\d+:\d\d:\d\d left| {2,}| $"
+    r" *[\d,.]+[kMG]? (tok/s|tokens/s|seconds?|bytes|[KMGTP]B|s\b)|at least [\d,.]+ s "
+    r"|\d+:\d\d:\d\d left| {2,}| $"
     r"|^.*(operations a second|ms, batch| x\)|saves ).*$",
     re.MULTILINE,
 )
 _CACHES = (tokenize_documents._tokenizer, tokenizer_stage._import, ngram_index.open_index)
-"""Caches that a fresh process would not have in memory; a kept index maps a file that the hunt overwrites."""
+"""Caches that a fresh process would not have in memory; a kept index maps a file that the hunt
+overwrites."""
 
 """What happens to a file; the number chooses an offset, a length or another file."""
 
@@ -106,13 +109,15 @@ _OTHER_CONTENT = {*DAMAGES} - {"deleted", "a folder", "a link to nothing", "a li
 MEANT = {
     # texts of a user: any content may be meant so
     r"crawl/|/files/|/words/|^(texts|words|items1)\.txt": _OTHER_CONTENT,
-    # in a form of transformers or peft, which holds no hashes: a changed digit is another model, not a damaged one
+    # in a form of transformers or peft, which holds no hashes: a changed digit is another model,
+    # not a damaged one
     r"^(exported1|peft1|imported1/tokenizer/source)/": {"flip", "digit", "swap"},
     # files whose absence means something
     rf"/(test\.tsv|{QUARANTINE}|seed-\d\.json)$": {"deleted"},
     # optional splits of a task
     r"/test\.tsv$": {"a folder"},
-    # a configuration with another value means that value; what is written for people is read by no command
+    # a configuration with another value means that value; what is written for people is read by no
+    # command
     r"(?<!/config)\.yaml$|(^|/)(\.|report\.html)|\.py$": {*DAMAGES},
 }
 """Damages that give what may be meant so, by a pattern of the file."""

@@ -156,7 +156,8 @@ def test_an_installed_package_is_used_from_texts_to_export(tmp_path):
     shutil.copytree(MYLAB, package)
     with (package / "pyproject.toml").open("a") as file:
         file.write(
-            '[project.entry-points."clozeline.objectives"]\nrare_tokens = "mylab.algorithms:RareTokens"\n'
+            '[project.entry-points."clozeline.objectives"]\nrare_tokens = '
+            '"mylab.algorithms:RareTokens"\n'
         )
         file.write('[project.entry-points."clozeline.heads"]\nfocal = "mylab.training:Focal"\n')
         file.write(

@@ -37,7 +37,10 @@ def traps(tmp_path, monkeypatch):
     assert not (tmp_path / "imported").exists(), (tmp_path / "imported").read_text()
 
 
-GRANDCHILD = "import subprocess, sys; sys.exit(subprocess.run([sys.executable, '-c', 'import json, yaml']).returncode)"
+GRANDCHILD = (
+    "import subprocess, sys; sys.exit(subprocess.run([sys.executable, '-c', 'import json, "
+    "yaml']).returncode)"
+)
 
 
 @pytest.mark.parametrize("code", ["import json, yaml", GRANDCHILD])
@@ -92,7 +95,8 @@ def test_a_child_reads_and_answers():
     assert (done.returncode, done.stdout) == (0, "cba\n")
 
 
-# Commands, in a folder with files that have the names of modules -----------------------------------------------------
+# Commands, in a folder with files that have the names of modules
+# -----------------------------------------------------
 
 SENTENCES = [
     f"Boat number {n} of {n * n} went out to the {n % 7}th island that was {n % 5} miles away."

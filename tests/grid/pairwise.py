@@ -9,8 +9,8 @@ _CANDIDATES = 20
 def covering_rows(factors, forbidden, count, seed):
     """Return rows with every pair of settings of different factors that an allowed row can have.
 
-    A forbidden combination is a factor → settings. Each row is the best of some random ones around a pair that no
-    earlier row has; once there is no such pair, random rows follow.
+    A forbidden combination is a factor → settings. Each row is the best of some random ones around
+    a pair that no earlier row has; once there is no such pair, random rows follow.
     """
     draw = random.Random(seed)
     missing = [

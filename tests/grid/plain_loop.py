@@ -1,8 +1,8 @@
 """Training in plain torch: one process, no ZeRO, float64 masters, every formula written out.
 
-The model computes the losses of heads, the stream the batches; `deepspeed_rounding` rounds in bf16 as a run does. All
-else is here a second time: counts, gradients, clipping, learning rates, decay, optimizers, freezing, pulls to anchors,
-averages, losses of distillation.
+The model computes the losses of heads, the stream the batches; `deepspeed_rounding` rounds in bf16
+as a run does. All else is here a second time: counts, gradients, clipping, learning rates, decay,
+optimizers, freezing, pulls to anchors, averages, losses of distillation.
 """
 
 import math

@@ -43,7 +43,8 @@ FACTORS = {
     "schedule": ["linear", "cosine"],
 }
 FORBIDDEN = [
-    # bf16 needs masters of its own; offload, a partition to move, and an update by elements that nothing else reads
+    # bf16 needs masters of its own; offload, a partition to move, and an update by elements that
+    # nothing else reads
     {"precision": ["bf16"], "stage": [0]},
     {"offload": ["optimizer"], "stage": [0]},
     {"offload": ["parameters"], "stage": [0, 1, 2]},
@@ -59,13 +60,16 @@ FORBIDDEN = [
 ]
 VOCABULARY = FIRST_WORD + WORDS
 WITHOUT_GRADIENT = ".key.bias"
-"""A shift of all scores of a query changes no attention: gradients of these are rounding, which Adam makes large."""
+"""A shift of all scores of a query changes no attention: gradients of these are rounding, which
+Adam makes large."""
 ALLOWED = {"loss": 5e-6, "norm": 2e-6, "rate": 1e-12, "weights": 3e-4, "averages": 3e-4}
-"""Relative differences: some roundings of fp32. Adam divides gradients by their own size, and Muon's iteration
-multiplies small singular values by 500: both make rounding larger in the weights."""
+"""Relative differences: some roundings of fp32. Adam divides gradients by their own size, and
+Muon's iteration multiplies small singular values by 500: both make rounding larger in the
+weights."""
 ORDERS = {"fp32": 1, "bf16": 10}
-"""Orders of the data, one of which must be as near. In bf16 a master may be so near the middle of two numbers that its
-weight rounds otherwise, in up to 60% of the runs: from then on gradients differ by roundings to bf16."""
+"""Orders of the data, one of which must be as near. In bf16 a master may be so near the middle of
+two numbers that its weight rounds otherwise, in up to 60% of the runs: from then on gradients
+differ by roundings to bf16."""
 COUNT, USUAL = 60, 3
 """Runs, and the first of them that `make test` does."""
 

@@ -60,7 +60,10 @@ def result_of(output):
 
 
 def run_with(folder, pool, changes):
-    """Run with other keys; return what came out, or `REFUSED` and the message. Equal runs run once."""
+    """Run with other keys; return what came out, or `REFUSED` and the message.
+
+    Equal runs run once.
+    """
     name = hashlib.sha256(json.dumps(changes, sort_keys=True).encode()).hexdigest()[:16]
     output = folder / "runs" / name
     kept = folder / "runs" / f"{name}.json"

@@ -142,7 +142,8 @@ ALGORITHMS = {
         "states": ({}, WEIGHT | {"layers": Key({1: 2})}),
     },
 }
-"""By registry below train and the key that chooses from it: options of a run, and another value of each option."""
+"""By registry below train and the key that chooses from it: options of a run, and another value of
+each option."""
 
 BESIDE = {
     "regularizer": {"model.init_from": "{base}", "optimizer.weight_decay": 0.0},

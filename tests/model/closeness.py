@@ -1,16 +1,18 @@
 """Equality of gradients up to rounding.
 
-Rounding follows the largest values that were added and canceled on the way to a gradient, not the size of the tensor
-in which it ends: the gradient of a key's bias is 0, and what is computed there is noise of everything behind it. So the
-tolerance is a share of the largest entry of the whole gradient. The noise differs between processors, and a test has to
-pass on all of them: compare in float64 wherever both sides can.
+Rounding follows the largest values that were added and canceled on the way to a gradient, not the
+size of the tensor in which it ends: the gradient of a key's bias is 0, and what is computed there
+is noise of everything behind it. So the tolerance is a share of the largest entry of the whole
+gradient. The noise differs between processors, and a test has to pass on all of them: compare in
+float64 wherever both sides can.
 """
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 FLOAT32 = 1e-5
-"""Share of the largest entry for models in float32, and for those with norms that compute in float32 in any case."""
+"""Share of the largest entry for models in float32, and for those with norms that compute in
+float32 in any case."""
 
 
 def assert_gradients_close(found, expected, within=1e-6):

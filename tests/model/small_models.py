@@ -35,8 +35,8 @@ def head_keys(name):
 def small_config(family, /, **changes):
     """A model of a few thousand parameters with a token table 24 wide, in the sizes of `SMALL` of its own test file.
 
-    A family without one is as the family that is named for its architecture: a BERT, Llama or T5. Every part of the
-    core occurs in one of these.
+    A family without one is as the family that is named for its architecture: a BERT, Llama or T5.
+    Every part of the core occurs in one of these.
     """
     kind = registries.FAMILIES.load_class(family)
     sizes = {"dim": 24, "layers": 2, "attention_heads": 4, "ffn_dim": 40}

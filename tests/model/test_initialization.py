@@ -169,7 +169,8 @@ EXPECTED = {
     "elmo": elmo,
     "awd_lstm": awd_lstm,
 }
-"""Deviations that papers give; the other presets have 0.02 for every matrix and table (arXiv 1810.04805)."""
+"""Deviations that papers give; the other presets have 0.02 for every matrix and table (arXiv
+1810.04805)."""
 
 
 NAMES = sorted(all_sizes())

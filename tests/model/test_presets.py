@@ -24,7 +24,8 @@ ELECTRA = {
     "electra_base": (33_740_602, 109_483_009, 31_038 * 768),
     "electra_large": (51_295_290, 335_142_913, 31_038 * 1024),
 }
-# Vocabulary, parameters. BERT and TinyBERT: the published count without its pooler, with the masked-LM head.
+# Vocabulary, parameters. BERT and TinyBERT: the published count without its pooler, with the
+# masked-LM head.
 EXPECTED = {
     "bert_base": (30522, 109_482_240 - (768 * 768 + 768) + BERT_HEAD),
     "bert_large": (30522, 335_141_888 - (1024 * 1024 + 1024) + BERT_LARGE_HEAD),
@@ -110,7 +111,8 @@ EXPECTED = {
     "deberta_v3_base": (128100, 184_551_780),
     "deberta_v3_large": (128100, 435_191_908),
     **{name: (30522, sum(parts) - shared) for name, (*parts, shared) in ELECTRA.items()},
-    # 93.6 M in the paper (arXiv 1802.05365), without the softmax: a matrix and a bias of 800,000 words.
+    # 93.6 M in the paper (arXiv 1802.05365), without the softmax: a matrix and a bias of 800,000
+    # words.
     "elmo": (800_000, ELMO + 800_000 * 513),
     # 24 M in the paper (arXiv 1708.02182) with the 10,000 words of the Penn treebank.
     "awd_lstm": (10_000, 4 * (1150 * 1551 + 1150 * 2301 + 400 * 1551) + 10_000 * 401),

@@ -1,6 +1,7 @@
 """One item lost, or handled twice, at any place inside a run: the run itself notices, whatever the stage.
 
-Each case changes one call of one function of one stage. Nothing else knows of it, so what notices has counted apart.
+Each case changes one call of one function of one stage. Nothing else knows of it, so what notices
+has counted apart.
 """
 
 import importlib
@@ -26,7 +27,8 @@ class Place:
 
     Args:
         stage: the stage that the items are lost in.
-        function: module and name, `pipeline.clean.unit:write_documents`, of a class `module:Class.method`.
+        function: module and name, `pipeline.clean.unit:write_documents`, of a class
+            `module:Class.method`.
         value: number or keyword of the argument that holds the items; None: what it returns.
         part: of what it returns, the place of the items in the tuple.
         call: text in the arguments of the call, such as the name of a shuffle; empty: any call.

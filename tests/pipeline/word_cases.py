@@ -58,7 +58,8 @@ def slow_words(ids, vocabulary, starts=None):
 def slow_take(key, row, budget, thresholds=(0,)):
     """Places of the tokens taken, ascending, as the rule says; the thresholds (0,) mean one word a span.
 
-    A word over the budget is as many words of one token; the next word in the order gives what no word fits.
+    A word over the budget is as many words of one token; the next word in the order gives what no
+    word fits.
     """
     units = []
     for word in row:

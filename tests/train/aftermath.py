@@ -34,7 +34,8 @@ def check_status(run, code, before):
     Args:
         run: the run directory.
         code: exit code of the first rank; negative: the signal that killed it.
-        before: what was `written` before this start; one that changed nothing was refused, or had nothing to do.
+        before: what was `written` before this start; one that changed nothing was refused, or had
+            nothing to do.
     """
     whole = whole_checkpoints(run)
     status = read_status(run)

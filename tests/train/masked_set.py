@@ -1,7 +1,7 @@
 """A tiny masked-LM corpus as shard sets, and a configuration file that trains on it.
 
-The language is arithmetic: each row counts upwards in steps of its own, so context tells a masked token and word
-frequencies do not.
+The language is arithmetic: each row counts upwards in steps of its own, so context tells a masked
+token and word frequencies do not.
 """
 
 import numpy as np

@@ -1,6 +1,7 @@
 """Shard sets of real objectives over a language of arithmetic, which a small model learns in a few steps.
 
-A text counts upwards in steps of its own, so that context tells its tokens and what belongs together.
+A text counts upwards in steps of its own, so that context tells its tokens and what belongs
+together.
 """
 
 from dataclasses import asdict, fields

@@ -11,10 +11,14 @@ from tests.train.masked_set import write_config
 from tests.train.runs import saved, start, steps
 
 ALL = (
-    "[{name: scores, temperature: 2.0, weight: 5.0}, {name: states, layers: {1: 2, 2: 4}}, {name: attention, "
+    "[{name: scores, temperature: 2.0, weight: 5.0}, {name: states, layers: {1: 2, 2: 4}}, {name: "
+    "attention, "
     "weight: 0.5}, embeddings, cosine, {name: relations, relation_heads: 5}]"
 )
-NARROW = "[scores, states, {name: embeddings, weight: 0.5}, {name: relations, relation_heads: 2, teacher_layer: 3}]"
+NARROW = (
+    "[scores, states, {name: embeddings, weight: 0.5}, {name: relations, relation_heads: 2, "
+    "teacher_layer: 3}]"
+)
 """Of a student of other width and heads, so that two losses have projections."""
 
 

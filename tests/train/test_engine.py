@@ -40,8 +40,8 @@ def test_one_rank_in_fp32_has_nothing_to_share(one_rank):
 def test_the_gradients_of_each_rank_are_measured(two_ranks, changes, bytes_each):
     """Wherever DeepSpeed holds them, by parameter of the model.
 
-    In fp32 each of two ranks has those of its half; in bf16 at stage 1 all of them, and sums of them in fp32; with
-    `zero.offload` its half twice, on the device and on the host.
+    In fp32 each of two ranks has those of its half; in bf16 at stage 1 all of them, and sums of
+    them in fp32; with `zero.offload` its half twice, on the device and on the host.
     """
     for found, count in two_ranks.run(held_bytes, tiny(**changes)):
         assert found["gradients"] == pytest.approx(bytes_each * count, rel=0.05)
@@ -81,7 +81,8 @@ def test_batches_without_labels(two_ranks, stage):
 def after_a_skip(world, config, at):
     """Losses and norms of steps 4 to 6, and the weights after them, where step 3 was skipped.
 
-    Its gradient is not a number on the last rank, in micro-batch `at` (-1: the last); None: step 3 is left out.
+    Its gradient is not a number on the last rank, in micro-batch `at` (-1: the last); None: step 3
+    is left out.
     """
     engine = build(config, world)
     found = train_steps(engine, 1, 2)

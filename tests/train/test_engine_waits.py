@@ -72,7 +72,8 @@ def waits(world, config):
 def test_a_step_waits_for_the_device_once(one_rank, two_ranks, stage, precision):
     """Before the update, so that the host prepares the next step while the device still does this one.
 
-    The last wait is for a copy made after DeepSpeed's read and before the update, which has ended long before.
+    The last wait is for a copy made after DeepSpeed's read and before the update, which has ended
+    long before.
     """
     by_deepspeed = stage == 3 or (stage, precision) == (1, "bf16")
     expected = ["read", "copy", "update", "wait"] if by_deepspeed else ["copy", "wait", "update"]

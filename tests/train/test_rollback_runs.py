@@ -31,7 +31,8 @@ SETTINGS = {
 BACK = 6
 START = 48
 STOP = 112
-"""Steps 9 to 14 are not finite. Those of step 8 are the weights that gave nothing finite, so step 6 is gone back to."""
+"""Steps 9 to 14 are not finite. Those of step 8 are the weights that gave nothing finite, so step 6
+is gone back to."""
 
 
 @pytest.fixture(scope="module")
@@ -123,8 +124,8 @@ def explode(world, config, at, overrides, rows=None, times=99):
 def test_ruined_weights_are_not_gone_back_to_and_tools_know_the_rows(one_rank, tmp_path):
     """The update of step 8 ruins the weights, which are saved; what follows is not finite, and step 6 is gone back to.
 
-    The rows that are skipped end in another phase of the data, with larger batches. The run is started again after step
-    13.
+    The rows that are skipped end in another phase of the data, with larger batches. The run is
+    started again after step 13.
     """
     shards = write_divergent_set(tmp_path / "set", {})
     phases = [
@@ -180,7 +181,9 @@ SKIPPED_TWICE = (SkippedRows(36, 288, 344), SkippedRows(36, 344, 368))
 
 
 def test_spikes_of_the_loss_are_a_divergence(one_rank, tmp_path):
-    """Steps 41 to 48 spike. The first rollback skips the first three of them, the second the next three.
+    """Steps 41 to 48 spike.
+
+    The first rollback skips the first three of them, the second the next three.
 
     The run is stopped among the spikes, and counts on.
     """

@@ -20,7 +20,10 @@ from tests.train.runs import events, logged, steps
 
 
 def start(world, config, overrides, stop_after=0):
-    """A run; returns (exit code, error). `stop_after` asks rank 1 (or the only one) to stop after that step."""
+    """A run; returns (exit code, error).
+
+    `stop_after` asks rank 1 (or the only one) to stop after that step.
+    """
     asked = 0
     real = StopRequest.is_set
 

@@ -47,7 +47,8 @@ def test_a_row_weighs_at_most_twice_as_much_as_in_a_full_batch(one_rank, tmp_pat
         "model__dropout": {},
     }
     short = run_of(one_rank, tmp_path / "short", BATCH + 1, **unclipped)
-    # a pass of one row alone: 16 rows of batch 1, of which the seventeenth is read in the same order
+    # a pass of one row alone: 16 rows of batch 1, of which the seventeenth is read in the same
+    # order
     alone = run_of(
         one_rank,
         tmp_path / "alone",

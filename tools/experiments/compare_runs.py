@@ -1,7 +1,8 @@
 """Compare runs of the trainer: `clozeline compare-runs RUN [RUN ...] [html=FILE] [--json]`.
 
-Prints the last and best figures of each run and the configuration keys in which they differ. The page has curves over
-steps, tokens, seconds and FLOPs. Runs may still be training: whatever they have written so far is shown.
+Prints the last and best figures of each run and the configuration keys in which they differ. The
+page has curves over steps, tokens, seconds and FLOPs. Runs may still be training: whatever they
+have written so far is shown.
 """
 
 import argparse
@@ -129,7 +130,8 @@ def _note_tasks(runs: Sequence[RecordedRun]) -> str:
         f"{', '.join(run.name for run in of)}: {task or 'not known'}" for task, of in groups.items()
     ]
     return (
-        "losses of different objectives or tokenizers cannot be compared, so each has charts of its own "
+        "losses of different objectives or tokenizers cannot be compared, so each has charts of "
+        "its own "
         f"({'; '.join(of_tasks)})"
     )
 

@@ -1,16 +1,18 @@
 """Fine-tune a model on a task with several seeds, score each run next to its baselines, and print one table.
 
-`clozeline finetune BODY task=sst2 train=FILE dev=FILE output=DIR [seeds=auto] [from=all] [key=value ...]` makes the
-task's sets with the tokenizer of BODY, trains one run per seed, and scores it on `dev`. Seeds, steps and learning rate
-follow the rows and the width of BODY, unless you give them. `from` selects what is initialized from BODY: all,
-embeddings, or random (nothing). Words that start with `tasks.` or `tokenizer.` go to the pipeline, all others to
-`train/main.py`: `steps=500`, `freeze=body`. If the recipe's `tasks.frame` is for another architecture than BODY's, a
-decoder gets GPT's, with the special tokens that its tokenizer lacks, and an encoder-decoder T5's or BART's.
-The same command resumes after an interruption; seeds with a score are not run again. `compare=DIR compare=DIR` prints
-the table of several outputs, each compared with the first. `pseudo=FILE` adds training rows, such as those that a run
-has labeled (`clozeline pseudo-label`). `tests='{de: FILE, fr: FILE}'` scores each run on more files, for example of
-other languages; `matrix=DIR matrix=DIR` prints the table of outputs by files. `average=DIR average=DIR` averages tasks
-as GLUE and SuperGLUE do. `search='{optimizer.learning_rate: [3e-4, 1e-3], steps: [200, 400]}'` first chooses keys on a
+`clozeline finetune BODY task=sst2 train=FILE dev=FILE output=DIR [seeds=auto] [from=all] [key=value
+...]` makes the task's sets with the tokenizer of BODY, trains one run per seed, and scores it on
+`dev`. Seeds, steps and learning rate follow the rows and the width of BODY, unless you give them.
+`from` selects what is initialized from BODY: all, embeddings, or random (nothing). Words that start
+with `tasks.` or `tokenizer.` go to the pipeline, all others to `train/main.py`: `steps=500`,
+`freeze=body`. If the recipe's `tasks.frame` is for another architecture than BODY's, a decoder gets
+GPT's, with the special tokens that its tokenizer lacks, and an encoder-decoder T5's or BART's. The
+same command resumes after an interruption; seeds with a score are not run again. `compare=DIR
+compare=DIR` prints the table of several outputs, each compared with the first. `pseudo=FILE` adds
+training rows, such as those that a run has labeled (`clozeline pseudo-label`). `tests='{de: FILE,
+fr: FILE}'` scores each run on more files, for example of other languages; `matrix=DIR matrix=DIR`
+prints the table of outputs by files. `average=DIR average=DIR` averages tasks as GLUE and SuperGLUE
+do. `search='{optimizer.learning_rate: [3e-4, 1e-3], steps: [200, 400]}'` first chooses keys on a
 part of the training rows.
 """
 
@@ -81,11 +83,12 @@ class FinetuneOptions:
     )
     """more files to score the runs on, by name: {de: FILE, fr: FILE}"""
     seeds: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
-    """number of runs, with the seeds 0, 1, ...; can be increased later. auto: 5 up to 1,000 training rows, 3 up to
-    10,000, then 1. The recipe's `steps` and `optimizer.learning_rate` are auto, too: by the rows, and by the width of
-    BODY; a number that you give wins"""
+    """number of runs, with the seeds 0, 1, ...; can be increased later. auto: 5 up to 1,000
+    training rows, 3 up to 10,000, then 1. The recipe's `steps` and `optimizer.learning_rate` are
+    auto, too: by the rows, and by the width of BODY; a number that you give wins"""
     search: dict[str, Annotated[list[Any], Field(min_length=1)]] = field(default_factory=dict)
-    """values of keys of the training to choose from, on a part of the training rows: {steps: [200, 400]}"""
+    """values of keys of the training to choose from, on a part of the training rows: {steps: [200,
+    400]}"""
     search_share: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """share of the training rows that choose"""
     begin: Annotated[Literal["all", "embeddings", "random"], Field(alias="from")] = "all"
@@ -257,8 +260,9 @@ def choose_words(
 ) -> tuple[list[str], list[str]]:
     """Train one run for each combination, and return the words of the best one with a table of all.
 
-    The score is the task's first metric on the split dev of `output`/sets, which is cut off the training rows. Of equal
-    scores, the first combination is chosen. Scored runs are not trained again.
+    The score is the task's first metric on the split dev of `output`/sets, which is cut off the
+    training rows. Of equal scores, the first combination is chosen. Scored runs are not trained
+    again.
 
     Args:
         output: folder for the runs and the choice.

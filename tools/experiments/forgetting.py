@@ -1,9 +1,10 @@
 """Train on tasks in sequence and measure forgetting: `clozeline forgetting RUN tasks=[a.yaml,b.yaml] output=DIR`.
 
-Each method learns all tasks in order, starting from RUN: `plain`; `replay`, which mixes in rows of earlier tasks;
-`ewc`, for which this tool estimates the Fisher information; `l2_sp`. The table has the score of every task after every
-stage, forgetting and backward transfer. With `learned=1`, RUN has already learned the first task. Other words go to
-`train/main.py`: `steps=500`. The same command resumes after an interruption.
+Each method learns all tasks in order, starting from RUN: `plain`; `replay`, which mixes in rows of
+earlier tasks; `ewc`, for which this tool estimates the Fisher information; `l2_sp`. The table has
+the score of every task after every stage, forgetting and backward transfer. With `learned=1`, RUN
+has already learned the first task. Other words go to `train/main.py`: `steps=500`. The same command
+resumes after an interruption.
 """
 
 import argparse

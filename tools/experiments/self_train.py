@@ -1,10 +1,11 @@
 """Self-training in rounds: `clozeline self-train BODY task=sst2 train=FILE unlabeled=FILE dev=FILE output=DIR`.
 
-Round 0 fine-tunes BODY on the labeled rows. In each later round, the model of the round before labels the texts of
-`unlabeled`, and BODY is fine-tuned again, on the labeled rows and the labels with a probability of at least
-`threshold`. It stops when `dev` was not scored higher for `patience` rounds, when the labels hardly change, or after
-`rounds`. Other words go to every training, as in `clozeline finetune`. The same command resumes; `rounds` and
-`patience` may be raised. Each round is a folder for `clozeline finetune compare=DIR/round-0 compare=DIR/round-1`.
+Round 0 fine-tunes BODY on the labeled rows. In each later round, the model of the round before
+labels the texts of `unlabeled`, and BODY is fine-tuned again, on the labeled rows and the labels
+with a probability of at least `threshold`. It stops when `dev` was not scored higher for `patience`
+rounds, when the labels hardly change, or after `rounds`. Other words go to every training, as in
+`clozeline finetune`. The same command resumes; `rounds` and `patience` may be raised. Each round is
+a folder for `clozeline finetune compare=DIR/round-0 compare=DIR/round-1`.
 """
 
 import argparse
@@ -40,13 +41,13 @@ class SelfTrainOptions:
     """A task, its files, and the rounds."""
 
     task: str
-    """recipe of a task with a class per row, of the reader glue or labeled: sst2, labels, or a folder with a
-    pipeline.yaml and a train.yaml"""
+    """recipe of a task with a class per row, of the reader glue or labeled: sst2, labels, or a
+    folder with a pipeline.yaml and a train.yaml"""
     train: Annotated[Path, HOME_EXPANDED]
     """file with the labeled rows"""
     unlabeled: Annotated[Path, HOME_EXPANDED]
-    """file with one text per line, or the two of a pair separated by a tab; a first line with the names of the task's
-    text columns is a header"""
+    """file with one text per line, or the two of a pair separated by a tab; a first line with the
+    names of the task's text columns is a header"""
     dev: Annotated[Path, HOME_EXPANDED]
     """file with the rows whose score decides when to stop"""
     output: Annotated[Path, HOME_EXPANDED]
@@ -67,7 +68,8 @@ class Round(NamedTuple):
     labels: int
     """rows labeled by the model of the round before"""
     changed: float | None
-    """share of these rows that the round before lacks or labels otherwise, and vice versa; None: it had none"""
+    """share of these rows that the round before lacks or labels otherwise, and vice versa; None: it
+    had none"""
     metrics: dict[str, float]
     """scores on dev; the first one decides"""
 

@@ -1,17 +1,18 @@
 """Train the variants of a study with equal FLOPs, and test published claims: `clozeline study STUDY`.
 
-STUDY is a folder with a study.yaml, whose parts are `study` with the variants, `pipeline` and `train`. The pipeline
-makes the sets from `input`, by default from the demo's pages. Each variant is trained with every seed for the same
-FLOPs, and evaluated on the same held-out rows with the measures that its training prepared it for. The same command
-resumes after an interruption. `OUTPUT/study.txt` is made from the scores; study.html adds the curves of the first seed
-over FLOPs.
+STUDY is a folder with a study.yaml, whose parts are `study` with the variants, `pipeline` and
+`train`. The pipeline makes the sets from `input`, by default from the demo's pages. Each variant is
+trained with every seed for the same FLOPs, and evaluated on the same held-out rows with the
+measures that its training prepared it for. The same command resumes after an interruption.
+`OUTPUT/study.txt` is made from the scores; study.html adds the curves of the first seed over FLOPs.
 
-Variants may change the pipeline instead of the training. Each then has sets of its own, with one tokenizer, and is
-measured on the files of `heldout`. The table says what each step from a variant to the next removed, and what that is
-worth in nats.
+Variants may change the pipeline instead of the training. Each then has sets of its own, with one
+tokenizer, and is measured on the files of `heldout`. The table says what each step from a variant
+to the next removed, and what that is worth in nats.
 
-`texts=NAME=FILES` measures the bits per byte of texts, which compare variants with different tokenizers.
-`labeled=train=FILE labeled=dev=FILE` fine-tunes each variant as study.yaml says; further names are tests.
+`texts=NAME=FILES` measures the bits per byte of texts, which compare variants with different
+tokenizers. `labeled=train=FILE labeled=dev=FILE` fine-tunes each variant as study.yaml says;
+further names are tests.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Compare the logits of two models: `clozeline compare-logits DIR_A DIR_B [--theirs] [text="..."]`.
 
-Each is a training run, a folder that import_model wrote, or a transformers folder. With --theirs, transformers runs its
-own folders; it must be installed.
+Each is a training run, a folder that import_model wrote, or a transformers folder. With --theirs,
+transformers runs its own folders; it must be installed.
 """
 
 import argparse
@@ -39,7 +39,8 @@ def largest_difference(first: Logits, second: Logits, ids: Tensor) -> float:
     if widths[0] != widths[1]:
         raise ConfigurationError(
             f"the models' heads have {widths[0]} and {widths[1]} scores: expected as many; "
-            "exports drop the rows that pad a vocabulary, so compare two exports, or the run with its export"
+            "exports drop the rows that pad a vocabulary, so compare two exports, or the run with "
+            "its export"
         )
     if not widths[0]:
         raise ConfigurationError(

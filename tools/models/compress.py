@@ -1,13 +1,15 @@
 """Make a trained model smaller: `clozeline compress RUN_OR_DIR method=NAME [keep=... sparsity=...] output=DIR`.
 
-RUN_OR_DIR is a run, a folder that import_model wrote, or one of transformers. DIR becomes a run, or a folder as
-import_model writes it: evaluate, generate, fill-mask, export-model and `model.init_from` read it. Integers (int8,
-int8_dynamic, int4) are written as transformers loads them, by torchao: pip install 'clozeline[torchao]'; the first
-three commands compute with them. Methods are listed below with their keys. `heads` and `rows` read `rows` rows of the
-run's training set, or of `data=SHARDS`. At the end the row of the table is printed, with `task=FOLDER` also the scores.
+RUN_OR_DIR is a run, a folder that import_model wrote, or one of transformers. DIR becomes a run, or
+a folder as import_model writes it: evaluate, generate, fill-mask, export-model and
+`model.init_from` read it. Integers (int8, int8_dynamic, int4) are written as transformers loads
+them, by torchao: pip install 'clozeline[torchao]'; the first three commands compute with them.
+Methods are listed below with their keys. `heads` and `rows` read `rows` rows of the run's training
+set, or of `data=SHARDS`. At the end the row of the table is printed, with `task=FOLDER` also the
+scores.
 
-`clozeline compress --compare DENSE DIR ... [task=FOLDER]` prints the table of several models, the first of which is the
-dense one. A folder of finetune with runs seed-0, seed-1, ... is one row.
+`clozeline compress --compare DENSE DIR ... [task=FOLDER]` prints the table of several models, the
+first of which is the dense one. A folder of finetune with runs seed-0, seed-1, ... is one row.
 """
 
 import argparse
@@ -63,7 +65,8 @@ class CompressOptions(MeasureOptions):
     """A method, its calibration rows, and the output; further keys belong to the method."""
 
     method: Annotated[str, IsName()]
-    """a file of model/compression/methods: layers, heads, rows, magnitude, int8, int8_dynamic, int4"""
+    """a file of model/compression/methods: layers, heads, rows, magnitude, int8, int8_dynamic,
+    int4"""
     output: Annotated[Path, HOME_EXPANDED]
     """new folder"""
     data: Annotated[Path, HOME_EXPANDED] | None = None
@@ -78,7 +81,8 @@ def compress(source: Path, words: Sequence[str]) -> Row:
     """Write a smaller model, and return its row of the table.
 
     Raises:
-        ConfigurationError: the model, the method or its options do not fit together; nothing was written.
+        ConfigurationError: the model, the method or its options do not fit together; nothing was
+            written.
     """
     options, rest = split_settings(CompressOptions, words)
     kind = METHODS.load_class(options.method)

@@ -1,8 +1,9 @@
 """Export the adapter of a run, or an imported one, for peft: `clozeline export-adapter RUN DIR`.
 
-The folder holds adapter_config.json and adapter_model.safetensors with the adapter and the head trained with it.
-`peft.PeftModel.from_pretrained` loads it on top of the base model in transformers format: `clozeline export-model BASE
-FOLDER`. Exports low-rank updates (lora), prefixes and prompts for which peft computes the same.
+The folder holds adapter_config.json and adapter_model.safetensors with the adapter and the head
+trained with it. `peft.PeftModel.from_pretrained` loads it on top of the base model in transformers
+format: `clozeline export-model BASE FOLDER`. Exports low-rank updates (lora), prefixes and prompts
+for which peft computes the same.
 """
 
 import argparse
@@ -60,7 +61,8 @@ class _Adapted:
     original: Checkpoint
     """base model with its own heads"""
     source: Path | None
-    """the model that the run was initialized from: a run, or a folder; None: the adapter was imported"""
+    """the model that the run was initialized from: a run, or a folder; None: the adapter was
+    imported"""
     step: int
 
 

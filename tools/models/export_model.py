@@ -1,9 +1,10 @@
 """Export a model for transformers: `clozeline export-model RUN_OR_DIR DIR_OUT [parts=encoder]`.
 
-RUN_OR_DIR is a training run, exported from the fp32 weights of its newest complete checkpoint, or a folder that
-import_model wrote. DIR_OUT gets config.json, model.safetensors (or parts with an index), generation_config.json where
-the class generates, the tokenizer and a model card; with `pooling` also the files that sentence-transformers needs. A
-run with a generator and a discriminator becomes two folders of these names; an adapter is merged into its base model.
+RUN_OR_DIR is a training run, exported from the fp32 weights of its newest complete checkpoint, or a
+folder that import_model wrote. DIR_OUT gets config.json, model.safetensors (or parts with an
+index), generation_config.json where the class generates, the tokenizer and a model card; with
+`pooling` also the files that sentence-transformers needs. A run with a generator and a
+discriminator becomes two folders of these names; an adapter is merged into its base model.
 """
 
 import argparse
@@ -138,7 +139,10 @@ def _arguments() -> Arguments:
     parser.add_argument(
         "--type", metavar="TYPE", help="model type of transformers (default: the one that fits)"
     )
-    step_help = "step of the checkpoint; best: the one with the lowest held-out loss (the newest complete one)"
+    step_help = (
+        "step of the checkpoint; best: the one with the lowest held-out loss (the newest complete "
+        "one)"
+    )
     parser.add_argument("--step", type=checkpoint_step, metavar="N", help=step_help)
     parser.add_argument(
         "--license", default="unknown", metavar="TEXT", help="for the model card (%(default)s)"

@@ -1,10 +1,10 @@
 """Add the words of a domain to a tokenizer: `clozeline extend-tokenizer MODEL input=TEXTS output=DIR pieces=500`.
 
-The tokenizer of MODEL (a run, an imported model, or one of our tokenizers) encodes the texts, and the most frequent
-neighboring pieces are merged, as in training, into new pieces with the next ids. Letters that a WordPiece lacks come
-first; a byte-level BPE has all of them as bytes. Existing ids, pieces and merges stay.
-Sets made with `tokenizer.path=DIR` train a model with `model.init_from=MODEL`, whose embedding table grows by one row
-per new id.
+The tokenizer of MODEL (a run, an imported model, or one of our tokenizers) encodes the texts, and
+the most frequent neighboring pieces are merged, as in training, into new pieces with the next ids.
+Letters that a WordPiece lacks come first; a byte-level BPE has all of them as bytes. Existing ids,
+pieces and merges stay. Sets made with `tokenizer.path=DIR` train a model with
+`model.init_from=MODEL`, whose embedding table grows by one row per new id.
 """
 
 import argparse
@@ -48,7 +48,8 @@ class ExtendOptions:
     """Texts of the domain, and the pieces to learn from them."""
 
     input: Annotated[Path, HOME_EXPANDED]
-    """file or folder of texts: the field `text` of tables and lines of JSON, a file of text as one text"""
+    """file or folder of texts: the field `text` of tables and lines of JSON, a file of text as one
+    text"""
     output: Annotated[Path, HOME_EXPANDED]
     """folder for the tokenizer; it is new"""
     normalize: NormalForm = "prose"
@@ -69,7 +70,8 @@ def extend_tokenizer(model: Path, options: ExtendOptions) -> str:
     tokenizer: Any = load_tokenizer(source.folder)
     if not hasattr(tokenizer, "extend"):
         raise ConfigurationError(
-            f"{model}: tokenizer type {source.kind} takes no pieces, only WordPiece and byte-level BPE do"
+            f"{model}: tokenizer type {source.kind} takes no pieces, only WordPiece and "
+            "byte-level BPE do"
         )
     if options.output.exists():
         raise ConfigurationError(f"output: {options.output} is there already; choose a new folder")

@@ -1,9 +1,10 @@
 """Import an adapter of peft: `clozeline import-adapter DIR BASE OUTPUT`.
 
-DIR is a folder that peft saved: adapter_config.json and adapter_model.safetensors with LoRA, (IA)³, a prefix or a
-prompt, and the head that was trained with it. BASE is the model that it was trained on: an imported model, a
-transformers folder, or a training run. OUTPUT gets a model folder as `import-model` writes it, with the adapter apart:
-`export-model` merges it, `export-adapter` writes it for peft again, and `model.init_from` trains it further.
+DIR is a folder that peft saved: adapter_config.json and adapter_model.safetensors with LoRA, (IA)³,
+a prefix or a prompt, and the head that was trained with it. BASE is the model that it was trained
+on: an imported model, a transformers folder, or a training run. OUTPUT gets a model folder as
+`import-model` writes it, with the adapter apart: `export-model` merges it, `export-adapter` writes
+it for peft again, and `model.init_from` trains it further.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """Import a published model: `clozeline import-model DIR_IN DIR_OUT`.
 
-DIR_IN is a transformers folder: config.json and weights (safetensors, or torch files without classes), or hf://org/name
-for one on a hub; hf://org/name@revision names a branch, tag or commit. DIR_OUT gets model.yaml, model.safetensors with
-our parameter names, the tokenizer if DIR_IN has one, and model.json with the origin and its commit. No code of DIR_IN
-is run.
+DIR_IN is a transformers folder: config.json and weights (safetensors, or torch files without
+classes), or hf://org/name for one on a hub; hf://org/name@revision names a branch, tag or commit.
+DIR_OUT gets model.yaml, model.safetensors with our parameter names, the tokenizer if DIR_IN has
+one, and model.json with the origin and its commit. No code of DIR_IN is run.
 """
 
 import argparse
@@ -57,11 +57,15 @@ def add_tokenizer(source: Path, folder: Path, rows: int) -> str:
         size = import_tokenizer(source, Path(probe) / folder.name).vocabulary.size
     if size > rows:
         raise ConfigurationError(
-            f"{source}: its tokenizer has {size} ids, the model {rows} rows: they do not belong together; "
+            f"{source}: its tokenizer has {size} ids, the model {rows} rows: they do not belong "
+            "together; "
             "--no-tokenizer imports the model alone"
         )
     tokenizer = import_tokenizer(source, folder)
-    line = f"tokenizer: {tokenizer.vocabulary.size:,} ids, fingerprint {tokenizer.vocabulary.fingerprint[:16]}"
+    line = (
+        f"tokenizer: {tokenizer.vocabulary.size:,} ids, fingerprint "
+        f"{tokenizer.vocabulary.fingerprint[:16]}"
+    )
     return "\n  ".join([line, *(f"guessed: {note}" for note in Published.find(folder).notes)])
 
 

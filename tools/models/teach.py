@@ -1,11 +1,11 @@
 """Store a teacher's scores with its data: `clozeline teach RUN data.shards=SET output=SET2 k=16 [how=top|drawn]`.
 
-RUN is a run or a model folder with the tokenizer of SET. SET2 is a column set: for each label of SET, k classes and
-their weights, in the same rows and blocks. A student reads both, without a teacher in memory:
-`data.shards={path: SET, columns: [SET2]}`.
+RUN is a run or a model folder with the tokenizer of SET. SET2 is a column set: for each label of
+SET, k classes and their weights, in the same rows and blocks. A student reads both, without a
+teacher in memory: `data.shards={path: SET, columns: [SET2]}`.
 
-The bytes do not depend on the number of processes. Blocks that are scored stay: after a kill, the same command
-continues.
+The bytes do not depend on the number of processes. Blocks that are scored stay: after a kill, the
+same command continues.
 """
 
 import shutil
@@ -46,11 +46,11 @@ class TeachOptions:
     output: Annotated[Path, HOME_EXPANDED]
     """folder of the column set"""
     k: Annotated[int, Field(ge=1)] = 16
-    """top: the most likely classes, kept for each label; an entire vocabulary is stored in fp32. drawn: draws per
-    label"""
+    """top: the most likely classes, kept for each label; an entire vocabulary is stored in fp32.
+    drawn: draws per label"""
     how: Literal["top", "drawn"] = "top"
-    """top: the most likely classes, the rest is one class; drawn: classes drawn from the teacher with count / k, whose
-    gradient is unbiased (arXiv 2503.16870)"""
+    """top: the most likely classes, the rest is one class; drawn: classes drawn from the teacher
+    with count / k, whose gradient is unbiased (arXiv 2503.16870)"""
     temperature: Annotated[float, Field(gt=0.0)] = 1.0
     """divisor of the logits; that of the student's loss must be the same"""
     seed: Annotated[int, Field(ge=0)] = 0
@@ -58,7 +58,8 @@ class TeachOptions:
     head: str | None = None
     """head of the teacher; default: the only one that scores these labels"""
     processes: Annotated[int, Field(ge=1)] | None = None
-    """processes that share the blocks, with one thread each; default: one per CPU core, or 1 on a GPU"""
+    """processes that share the blocks, with one thread each; default: one per CPU core, or 1 on a
+    GPU"""
 
 
 def teach(run: Path, options: TeachOptions) -> Manifest:
@@ -129,7 +130,8 @@ def _refuse_other_plan(folder: Path, present: Manifest | None, plan: dict[str, A
     theirs, ours = ({"set": part["set"], **part.get("teacher", {})} for part in (before, plan))
     key = next(key for key in ours if theirs.get(key) != ours[key])
     raise ConfigurationError(
-        f"output: {folder} holds {what}, {key} {theirs.get(key)!r} there, {ours[key]!r} here: choose another folder"
+        f"output: {folder} holds {what}, {key} {theirs.get(key)!r} there, {ours[key]!r} here: "
+        "choose another folder"
     )
 
 
@@ -138,7 +140,8 @@ def main(arguments: Sequence[str]) -> int:
         totals = teach(run, options).totals
         per_row = totals.bytes / max(1, totals.samples)
         print(
-            f"{options.output}: {plural(totals.samples, 'row')} in {plural(totals.blocks, 'block')} of "
+            f"{options.output}: {plural(totals.samples, 'row')} in "
+            f"{plural(totals.blocks, 'block')} of "
             f"{plural(totals.shards, 'shard')}, {per_row:,.0f} bytes a row"
         )
 

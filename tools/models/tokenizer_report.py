@@ -1,9 +1,10 @@
 """Show how a tokenizer splits each language: `clozeline tokenizer-report TOKENIZER STAGE`.
 
-TOKENIZER is a folder that `train_tokenizer` or `tokenizer` wrote. STAGE is the folder of a stage that writes documents,
-such as `OUTPUT/dedup`. One row per language: tokens per word (fertility) and per UTF-8 byte, the shares of unknown
-tokens and of the characters that they stand for, and the share of non-special ids that occur. Words are separated by
-white space; compare languages without it by bytes. Below it are the reasons for unknown text, and the ways out.
+TOKENIZER is a folder that `train_tokenizer` or `tokenizer` wrote. STAGE is the folder of a stage
+that writes documents, such as `OUTPUT/dedup`. One row per language: tokens per word (fertility) and
+per UTF-8 byte, the shares of unknown tokens and of the characters that they stand for, and the
+share of non-special ids that occur. Words are separated by white space; compare languages without
+it by bytes. Below it are the reasons for unknown text, and the ways out.
 """
 
 import argparse
@@ -78,7 +79,8 @@ def _read_texts(stage: Path) -> Iterator[tuple[str, str]]:
     units = {int(path.stem) for path in files}
     if not units:
         raise ConfigurationError(
-            f"{stage}: expected the folder of a stage that writes documents, such as OUTPUT/dedup; no "
+            f"{stage}: expected the folder of a stage that writes documents, such as "
+            "OUTPUT/dedup; no "
             "documents/*.arrow here"
         )
     for unit in sorted(units | {int(path.stem) for path in records}):  # a missing file is an error

@@ -1,16 +1,18 @@
 """Score a run: `clozeline evaluate RUN [split=dev] [task=FOLDER] [step=N] [output=FILE] [--json]`.
 
-The run is fine-tuned on a task. Metrics are those of the task, over all rows of the split at once, next to baselines
-without the model: `majority`, the most frequent answer, and `words`, a logistic regression on which single words occur
-in a text, fitted on the training rows (for numbers and choices a ridge regression). Scores below a baseline are marked.
-Several ranks share the rows; the JSON is the same as from one process. `predictions=FILE` writes each prediction with
-its answer; `errors=true` shows the confusion of classes, scores by class and the worst predictions.
+The run is fine-tuned on a task. Metrics are those of the task, over all rows of the split at once,
+next to baselines without the model: `majority`, the most frequent answer, and `words`, a logistic
+regression on which single words occur in a text, fitted on the training rows (for numbers and
+choices a ridge regression). Scores below a baseline are marked. Several ranks share the rows; the
+JSON is the same as from one process. `predictions=FILE` writes each prediction with its answer;
+`errors=true` shows the confusion of classes, scores by class and the worst predictions.
 
-A run that is trained on texts has no task: its loss and perplexity on its held-out sets are computed.
+A run that is trained on texts has no task: its loss and perplexity on its held-out sets are
+computed.
 
-Any run: `perplexity=SET_OR_TEXT` computes the perplexity of texts, or with `score=pll` the pseudo-perplexity of a
-masked model, `suite=blimp input=FOLDER` the accuracy on minimal pairs, `probe=layers task=FOLDER` what each layer knows
-of tagged words.
+Any run: `perplexity=SET_OR_TEXT` computes the perplexity of texts, or with `score=pll` the
+pseudo-perplexity of a masked model, `suite=blimp input=FOLDER` the accuracy on minimal pairs,
+`probe=layers task=FOLDER` what each layer knows of tagged words.
 """
 
 from __future__ import annotations
@@ -69,15 +71,17 @@ class EvaluateOptions(Scored):
     task: Path | None = None
     """folder of the task's sets; default: that of the run's training set"""
     predictions: Path | None = None
-    """file for the predictions, as JSON lines: each with its texts, the gold answer and the error"""
+    """file for the predictions, as JSON lines: each with its texts, the gold answer and the
+    error"""
     errors: bool = False
     """also show the confusion of classes, scores by class, and the worst predictions"""
     exit: ExitOptions | None = None
-    """rows leave at the first classifier that is sure enough, {entropy: 0.3}, or that agrees with those before it,
-    {patience: 2}; for a head that was trained with `exits`; default: all layers read all rows"""
+    """rows leave at the first classifier that is sure enough, {entropy: 0.3}, or that agrees with
+    those before it, {patience: 2}; for a head that was trained with `exits`; default: all layers
+    read all rows"""
     tune: bool = False
-    """questions without answers: choose the threshold of no answer with the best F1 on this split, and store it in RUN
-    for later scores and predictions of the checkpoint"""
+    """questions without answers: choose the threshold of no answer with the best F1 on this split,
+    and store it in RUN for later scores and predictions of the checkpoint"""
 
 
 @config_class
@@ -85,22 +89,25 @@ class PerplexityOptions(Scored):
     """Texts to compute the perplexity of."""
 
     perplexity: Path | KeyedTexts
-    """texts, or a shard set: a file or folder; `{path: posts.jsonl, text_key: body}` names the field or column"""
+    """texts, or a shard set: a file or folder; `{path: posts.jsonl, text_key: body}` names the
+    field or column"""
     score: Score | None = None
-    """type of score; pll, pll_word and mntp give the pseudo-perplexity of a masked model; default: the first of
-    causal, pll that the training prepared"""
+    """type of score; pll, pll_word and mntp give the pseudo-perplexity of a masked model; default:
+    the first of causal, pll that the training prepared"""
     window: Annotated[int, Field(ge=1)] | None = None
-    """maximum context of a prediction in tokens, those of masked scores with [CLS] and [SEP]; default: the length of
-    training rows, or the positions of a model that came from elsewhere"""
+    """maximum context of a prediction in tokens, those of masked scores with [CLS] and [SEP];
+    default: the length of training rows, or the positions of a model that came from elsewhere"""
     stride: Annotated[int, Field(ge=1)] | None = None
-    """score=causal: tokens between windows, of which the last `stride` are scored; default: half of one"""
+    """score=causal: tokens between windows, of which the last `stride` are scored; default: half of
+    one"""
     baseline: Path | KeyedTexts | None = None
-    """texts to count in for baselines, a file or folder: perplexity, n-grams of the model's tokens (interpolated
-    Kneser-Ney), also of a shard set; suite, unigrams and bigrams of words"""
+    """texts to count in for baselines, a file or folder: perplexity, n-grams of the model's tokens
+    (interpolated Kneser-Ney), also of a shard set; suite, unigrams and bigrams of words"""
     ngram: Annotated[int, Field(ge=1, le=8)] = 5
     """tokens of the longest n-grams of the baseline"""
     normalize: NormalForm = "prose"
-    """stored form of the texts, as `clean.normalize` of the training data; none scores them as they are"""
+    """stored form of the texts, as `clean.normalize` of the training data; none scores them as they
+    are"""
 
     def scores(self, trained: TrainedModel) -> Scores:
         """Return the perplexity."""
@@ -124,9 +131,9 @@ class SuiteOptions(Scored):
     """Items that any language model can be scored on."""
 
     suite: Literal["blimp", "pairs", "lambada", "lama", "lm_eval"]
-    """blimp: minimal pairs; pairs: lines of JSON with good and bad, or of BLiMP's supplement, EWoK and entity tracking;
-    lambada: passages whose last word is predicted; lama: sentences with a masked word; lm_eval: tasks of EleutherAI's
-    harness"""
+    """blimp: minimal pairs; pairs: lines of JSON with good and bad, or of BLiMP's supplement, EWoK
+    and entity tracking; lambada: passages whose last word is predicted; lama: sentences with a
+    masked word; lm_eval: tasks of EleutherAI's harness"""
     input: Path
     """file of the suite, or the folder with its files"""
     score: Score | None = None
@@ -177,7 +184,8 @@ class ProbeOptions(Scored):
     """A task whose words each layer is probed on."""
 
     probe: Literal["layers"]
-    """layers: accuracy of a linear model on each layer of the frozen model, for the tagged words of `task`"""
+    """layers: accuracy of a linear model on each layer of the frozen model, for the tagged words of
+    `task`"""
     task: Path
     split: str = "dev"
 
@@ -279,7 +287,8 @@ def score_heldout(
 
     if options != EvaluateOptions(step=options.step, output=options.output):
         raise ConfigurationError(
-            f"{run}: is trained on texts: expected step and output alone, which give its loss on held-out rows; name a "
+            f"{run}: is trained on texts: expected step and output alone, which give its loss on "
+            "held-out rows; name a "
             "task (task=FOLDER) to score it on, or texts (perplexity=TEXTS)"
         )
     trained = TrainedModel.open(run, options.step)

@@ -1,9 +1,9 @@
 """Extract vectors of texts with a trained model: `clozeline extract-features RUN input=FILE output=DIR [layer=...]`.
 
-Reads a file or folder: the field `text` of tables and lines of JSON, a file of text as one text. DIR gets
-`features.arrow`, with a row {uid, position, text, layer, pool, vector} per text, word or token, in order, and
-`features.json`. Vectors do not depend on the other texts, except for rounding. Of an encoder-decoder, the encoder is
-used.
+Reads a file or folder: the field `text` of tables and lines of JSON, a file of text as one text.
+DIR gets `features.arrow`, with a row {uid, position, text, layer, pool, vector} per text, word or
+token, in order, and `features.json`. Vectors do not depend on the other texts, except for rounding.
+Of an encoder-decoder, the encoder is used.
 """
 
 from collections.abc import Sequence
@@ -39,12 +39,14 @@ class ExtractOptions(CheckpointChoice):
     output: Annotated[Path, HOME_EXPANDED]
     """folder for features.arrow and features.json; it must not hold features yet"""
     layer: int | str = "last"
-    """0 the embeddings, 1 the first layer, ..., -1 the last; last, last4_concat, last4_sum; scalar_mix, if a head has
-    learned one; table, the token embeddings without context"""
+    """0 the embeddings, 1 the first layer, ..., -1 the last; last, last4_concat, last4_sum;
+    scalar_mix, if a head has learned one; table, the token embeddings without context"""
     pool: Pool = "mean"
-    """token, or first_subword of each word: one vector each; cls, mean, max or last over all tokens: one per text"""
+    """token, or first_subword of each word: one vector each; cls, mean, max or last over all
+    tokens: one per text"""
     normalize: NormalForm = "prose"
-    """stored form of the texts, as `clean.normalize` of the training data; none reads them as they are"""
+    """stored form of the texts, as `clean.normalize` of the training data; none reads them as they
+    are"""
     precision: Precision = "f32"
     """number format of the vectors"""
     max_length: Annotated[int, Field(ge=3)] | None = None
@@ -81,8 +83,10 @@ def extract(run: Path, options: ExtractOptions) -> str:
     rows = plural(manifest["rows"], "vector")
     text_count = plural(manifest["texts"], "text")
     return (
-        f"{options.output}: {rows} of {manifest['width']:,} numbers from {text_count}, layer {options.layer}, pool "
-        f"{options.pool}; {manifest['truncated']:,} cut at {length} tokens, {manifest['empty']:,} without a token"
+        f"{options.output}: {rows} of {manifest['width']:,} numbers from {text_count}, layer "
+        f"{options.layer}, pool "
+        f"{options.pool}; {manifest['truncated']:,} cut at {length} tokens, {manifest['empty']:,} "
+        "without a token"
     )
 
 

@@ -1,8 +1,9 @@
 """Fill masks with a trained model: `clozeline fill-mask RUN ["a <mask> word"] [heldout=N]`.
 
-The model predicts the `<mask>` of each sentence, also given as `text=`. Several masks are filled one after another,
-the most certain one first; `beam=W` keeps the W best fillings meanwhile. With `heldout`, it predicts one masked word in
-each of N held-out rows, and the original word is printed as well.
+The model predicts the `<mask>` of each sentence, also given as `text=`. Several masks are filled
+one after another, the most certain one first; `beam=W` keeps the W best fillings meanwhile. With
+`heldout`, it predicts one masked word in each of N held-out rows, and the original word is printed
+as well.
 """
 
 import argparse
@@ -191,7 +192,8 @@ def _open_heldout_set(trained: TrainedModel, set_paths: run_sets.SetPaths) -> Sh
         shards = open_shards(path, options=data.store)
     if not {"input_ids", "label_positions", "label_ids"} <= {spec.name for spec in shards.columns}:
         raise ConfigurationError(
-            f"heldout: {path} holds {shards.manifest.kind} without masks; name a set below corrupt/ by "
+            f"heldout: {path} holds {shards.manifest.kind} without masks; name a set below "
+            "corrupt/ by "
             "data.heldout=MANIFEST"
         )
     return shards
@@ -212,7 +214,10 @@ def main(arguments: Sequence[str]) -> int:
         metavar="W",
         help="fillings of several masks (%(default)s)",
     )
-    step_help = "step of the checkpoint; best: the one with the lowest held-out loss (the newest complete one)"
+    step_help = (
+        "step of the checkpoint; best: the one with the lowest held-out loss (the newest complete "
+        "one)"
+    )
     parser.add_argument("--step", type=checkpoint_step, metavar="N", help=step_help)
     parser.add_argument(
         "--heldout", type=natural, default=0, metavar="N", help="mask one word in each of N rows"

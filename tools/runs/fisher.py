@@ -1,9 +1,10 @@
 """Estimate how much a run's weights matter: `clozeline fisher RUN output=FILE [rows=256] [data=SHARDS]`.
 
-Writes the weights and the diagonal of the Fisher information, F = E_x E_y (d log p(y|x) / dw)² (arXiv 1612.00796,
-section 2), for the regularizer `ewc` of a later training. Labels y are sampled from the model; `empirical=true` uses
-the labels of the data, which is a different quantity (arXiv 1905.12558). Gradients are squared per example: the square
-of a batch's mean gradient is smaller by about the batch size.
+Writes the weights and the diagonal of the Fisher information, F = E_x E_y (d log p(y|x) / dw)²
+(arXiv 1612.00796, section 2), for the regularizer `ewc` of a later training. Labels y are sampled
+from the model; `empirical=true` uses the labels of the data, which is a different quantity (arXiv
+1905.12558). Gradients are squared per example: the square of a batch's mean gradient is smaller by
+about the batch size.
 """
 
 import json

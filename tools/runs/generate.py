@@ -1,9 +1,10 @@
 """Continue a text with a trained model: `clozeline generate RUN TEXT [key=value ...]`.
 
-A decoder continues the text, an encoder-decoder answers it. Special tokens are written as pieces: `<mask>`,
-`<extra_0>`. By default, each token is the most probable one (greedy); `mode=sample top_p=0.95` samples, `mode=beam
-width=4` searches for the most probable continuation. `mode=unmask steps=16` fills the masks of a text, or as many after
-it as `max_tokens`, with an encoder, in the order in which it is certain of them.
+A decoder continues the text, an encoder-decoder answers it. Special tokens are written as pieces:
+`<mask>`, `<extra_0>`. By default, each token is the most probable one (greedy); `mode=sample
+top_p=0.95` samples, `mode=beam width=4` searches for the most probable continuation. `mode=unmask
+steps=16` fills the masks of a text, or as many after it as `max_tokens`, with an encoder, in the
+order in which it is certain of them.
 """
 
 import argparse

@@ -1,8 +1,9 @@
 """Show the nearest neighbors of a vector: `clozeline neighbors FEATURES query=ROW [top=10] [same=true] [--json]`.
 
-FEATURES is an output of `clozeline extract-features`, ROW a row index from 0. Rows are ranked by cosine similarity;
-those of the query's own text are skipped. `same=true` compares only occurrences of the query's word: contextual vectors
-tell its senses apart, while those of `layer=table` are all equal.
+FEATURES is an output of `clozeline extract-features`, ROW a row index from 0. Rows are ranked by
+cosine similarity; those of the query's own text are skipped. `same=true` compares only occurrences
+of the query's word: contextual vectors tell its senses apart, while those of `layer=table` are all
+equal.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Predict rows without labels with a fine-tuned run: `clozeline predict RUN input=FILE output=FILE`.
 
-The input is CSV, TSV, JSON lines or Parquet with the columns of the training task, or those that `text`, `text_pair`,
-`words`, `question`, `context`, `choices` and `source` name; also the official layout of the task, such as SQuAD's JSON
-and CoNLL's columns, and lines of text in .txt. The output has a row for every row of the input, in order, as JSON
-lines, CSV, TSV or Parquet by its suffix. `layout` writes an official file: a GLUE submission or SQuAD's `{id: text}`.
-Rows are streamed; a killed command continues where it stopped, and ends with the same bytes.
+The input is CSV, TSV, JSON lines or Parquet with the columns of the training task, or those that
+`text`, `text_pair`, `words`, `question`, `context`, `choices` and `source` name; also the official
+layout of the task, such as SQuAD's JSON and CoNLL's columns, and lines of text in .txt. The output
+has a row for every row of the input, in order, as JSON lines, CSV, TSV or Parquet by its suffix.
+`layout` writes an official file: a GLUE submission or SQuAD's `{id: text}`. Rows are streamed; a
+killed command continues where it stopped, and ends with the same bytes.
 """
 
 from __future__ import annotations
@@ -51,12 +52,13 @@ class PredictOptions(CheckpointChoice):
     """Rows to predict, and the file to write."""
 
     input: Annotated[Path, HOME_EXPANDED]
-    """file with the rows: CSV, TSV, JSON, Parquet, Arrow, the task's official layout, or lines of text (.txt)"""
+    """file with the rows: CSV, TSV, JSON, Parquet, Arrow, the task's official layout, or lines of
+    text (.txt)"""
     output: Annotated[Path, HOME_EXPANDED]
     """file for the predictions: .jsonl, .csv, .tsv or .parquet, or any name with `layout`"""
     text: Names = field(default_factory=list)
-    """column of the text, several are joined by a space; empty: that of the training task. The same holds for the
-    other columns"""
+    """column of the text, several are joined by a space; empty: that of the training task. The same
+    holds for the other columns"""
     text_pair: Names = field(default_factory=list)
     """column of the second text of a pair"""
     words: Names = field(default_factory=list)
@@ -72,7 +74,8 @@ class PredictOptions(CheckpointChoice):
     id: str | None = None
     """column to copy as `id`; null: none"""
     delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None
-    """character between the fields of a table with quotes; null: a comma in .csv, a tab without quotes in .tsv"""
+    """character between the fields of a table with quotes; null: a comma in .csv, a tab without
+    quotes in .tsv"""
     columns: list[str] = field(default_factory=list)
     """names of the columns of a CSV or TSV file without a header"""
     layout: Layout | None = None
@@ -88,8 +91,8 @@ def predict(run: Path, options: PredictOptions, sets: SetPaths | None = None) ->
     """Write the predictions of all rows, and count them.
 
     Returns:
-        the number of `rows`, of `truncated` rows, which are longer than those of the training, and of rows without a
-        prediction by reason.
+        the number of `rows`, of `truncated` rows, which are longer than those of the training, and
+        of rows without a prediction by reason.
     """
     if not options.input.is_file():
         raise ConfigurationError(

@@ -1,9 +1,10 @@
 """Label rows by prompts: `clozeline prompt RUN template=configs/prompts/polarity.yaml input=FILE [shots=4 ...]`.
 
-A template (YAML) writes a row as text with a slot for the label. The label whose words get the highest score in that
-slot is the answer; nothing is trained. `answers=FILE` limits the answers to the lines of a file instead. A masked model
-fills the slot (cloze), a decoder continues the text before it, an encoder-decoder generates it. With
-`shots=4 train=FILE`, four labeled rows of that file precede each row, never the row itself.
+A template (YAML) writes a row as text with a slot for the label. The label whose words get the
+highest score in that slot is the answer; nothing is trained. `answers=FILE` limits the answers to
+the lines of a file instead. A masked model fills the slot (cloze), a decoder continues the text
+before it, an encoder-decoder generates it. With `shots=4 train=FILE`, four labeled rows of that
+file precede each row, never the row itself.
 """
 
 import argparse
@@ -51,9 +52,11 @@ class PromptOptions(CheckpointChoice):
     input: Path
     """rows to label: a table, or lines of JSON"""
     normalize: NormalForm = "prose"
-    """stored form of rows, answers and template, as `clean.normalize` of the training data; none leaves them"""
+    """stored form of rows, answers and template, as `clean.normalize` of the training data; none
+    leaves them"""
     answers: tuple[Annotated[str, Field(min_length=1)], ...] | Path | None = None
-    """the only answers instead of the template's labels, as a list or as a file with one per line"""
+    """the only answers instead of the template's labels, as a list or as a file with one per
+    line"""
     train: Path | None = None
     """labeled rows for demonstrations and for the majority baseline"""
     shots: Annotated[int, Field(ge=0, le=1024)] | None = None
@@ -61,7 +64,8 @@ class PromptOptions(CheckpointChoice):
     shot_selection: Selection | None = None
     """random, balanced or fixed; default: the template's"""
     score: Normalization = "sum"
-    """score of a word: sum of log-probabilities, mean over its tokens, per_byte, or pmi (minus that without content)"""
+    """score of a word: sum of log-probabilities, mean over its tokens, per_byte, or pmi (minus that
+    without content)"""
     mode: Mode | None = None
     """cloze, causal or answer; default: the first that the training prepared"""
     masks: Masks = "left_to_right"

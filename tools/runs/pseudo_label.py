@@ -1,11 +1,11 @@
 """Label texts with a fine-tuned run, for self-training: `clozeline pseudo-label RUN input=FILE output=FILE`.
 
-The input is a file as `clozeline predict` reads it: a table with the text columns of the task, or in .txt one text per
-line, or the two texts of a pair separated by a tab. Each gets the class with the highest probability; rows with a
-probability of at least `threshold` are written in the format of the run's task. With several classes per row, a text
-gets those above one half, and each decision for or against a class must be that probable. `clozeline finetune ...
-pseudo=FILE` trains on that file in addition to the labeled one. FILE.json counts what was written and why the rest was
-not.
+The input is a file as `clozeline predict` reads it: a table with the text columns of the task, or
+in .txt one text per line, or the two texts of a pair separated by a tab. Each gets the class with
+the highest probability; rows with a probability of at least `threshold` are written in the format
+of the run's task. With several classes per row, a text gets those above one half, and each decision
+for or against a class must be that probable. `clozeline finetune ... pseudo=FILE` trains on that
+file in addition to the labeled one. FILE.json counts what was written and why the rest was not.
 """
 
 import sys
@@ -50,13 +50,15 @@ class PseudoLabelOptions(CheckpointChoice):
     """Texts to label, and which labels to keep."""
 
     input: Annotated[Path, HOME_EXPANDED]
-    """table with the task's text columns, or .txt with one text per line, or the two of a pair separated by a tab"""
+    """table with the task's text columns, or .txt with one text per line, or the two of a pair
+    separated by a tab"""
     output: Annotated[Path, HOME_EXPANDED]
     """file for the labeled rows, such as pseudo.jsonl; FILE.json gets the counts"""
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.9
     """lowest probability of a label to keep"""
     per_class: Annotated[int, Field(ge=1)] | None = None
-    """maximum rows per class, or per combination of classes, the most probable ones; default: all"""
+    """maximum rows per class, or per combination of classes, the most probable ones; default:
+    all"""
 
 
 def pseudo_label(
@@ -82,7 +84,8 @@ def pseudo_label(
     kept, dropped = select(judged, options.threshold, options.per_class)
     if not kept:
         raise ConfigurationError(
-            f"{options.input}: no row has a label with a probability of {options.threshold:g}: lower the threshold"
+            f"{options.input}: no row has a label with a probability of {options.threshold:g}: "
+            "lower the threshold"
         )
     assert isinstance(reader, Labeled), "as those of all classes"
     lines = list(reader.format_lines([_with_label(row) for row in kept]))

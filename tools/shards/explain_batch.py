@@ -1,7 +1,8 @@
 """Show the rows of a training batch: `clozeline explain-batch run=DIR step=N`, or with `samples=N`.
 
-For every row of a global batch, past or future: sample, variant, storage location, document with its source, and the
-decoded text. No training run is needed: `clozeline explain-batch MANIFEST seed=S global_batch=G`.
+For every row of a global batch, past or future: sample, variant, storage location, document with
+its source, and the decoded text. No training run is needed: `clozeline explain-batch MANIFEST
+seed=S global_batch=G`.
 """
 
 import argparse

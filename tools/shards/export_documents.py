@@ -1,9 +1,9 @@
 """Write the documents of a stage for other programs: `clozeline export-documents OUT/dedup output=DIR`.
 
-Each file of the stage becomes one of lines of JSON, compressed with zstandard, or of Parquet (`format=parquet`).
-Columns keep their names; in JSON the uid and the content hash are hexadecimal, dates ISO 8601, and keys sorted. The
-pipeline reads the export again, so that text can leave it, be changed by other programs, and come back. The output may
-be in a store: `output=s3://bucket/export`.
+Each file of the stage becomes one of lines of JSON, compressed with zstandard, or of Parquet
+(`format=parquet`). Columns keep their names; in JSON the uid and the content hash are hexadecimal,
+dates ISO 8601, and keys sorted. The pipeline reads the export again, so that text can leave it, be
+changed by other programs, and come back. The output may be in a store: `output=s3://bucket/export`.
 """
 
 import argparse
@@ -74,7 +74,8 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _write_parquet(source: Path, target: Path) -> int:
-    # dictionaries of the batches grow over the file, so they become plain strings, which Parquet encodes again
+    # dictionaries of the batches grow over the file, so they become plain strings, which Parquet
+    # encodes again
     plain = pa.schema(
         [
             field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
@@ -109,7 +110,8 @@ def export_documents(folder: Path, options: ExportOptions) -> tuple[int, int]:
     files = sorted(folder.glob("*.arrow")) or sorted(folder.glob("documents/*.arrow"))
     if not files:
         raise ConfigurationError(
-            f"{folder}: expected documents of a stage (*.arrow), got none; give a stage such as OUT/dedup"
+            f"{folder}: expected documents of a stage (*.arrow), got none; give a stage such as "
+            "OUT/dedup"
         )
     suffix, write = _WRITERS[options.format]
     total = 0

@@ -1,8 +1,9 @@
 """Write a shard set for another trainer: `clozeline export-set SET output=DIR format=FORMAT [rows=N]`.
 
-Formats are `mds` (MosaicML Streaming), `megatron` (Megatron-LM), `litdata`, `webdataset`, `parquet` and `hf`
-(`load_from_disk` of `datasets`). Rows keep their order, all columns and their types; those of quarantined blocks are
-dropped and counted. `megatron` holds token ids alone, so it takes causal rows only. `.export.json` lists the files.
+Formats are `mds` (MosaicML Streaming), `megatron` (Megatron-LM), `litdata`, `webdataset`, `parquet`
+and `hf` (`load_from_disk` of `datasets`). Rows keep their order, all columns and their types; those
+of quarantined blocks are dropped and counted. `megatron` holds token ids alone, so it takes causal
+rows only. `.export.json` lists the files.
 """
 
 import argparse
@@ -41,7 +42,8 @@ def export(path: Path, output: Path, form: str, file_rows: int = 10_000) -> dict
     """Write the files of a format and `.export.json`, all or none; return the content of the latter.
 
     Raises:
-        ConfigurationError: the set has no rows, or none that the format can hold; or the folder has files.
+        ConfigurationError: the set has no rows, or none that the format can hold; or the folder has
+            files.
     """
     shards = open_shards(path)
     rows = ExportedRows(shards, file_rows)
@@ -99,7 +101,8 @@ def main(arguments: Sequence[str]) -> int:
         dropped = f"; {quarantined:,} in quarantine dropped" if quarantined else ""
         files = plural(len(content["files"]), "file")
         print(
-            f"{options.output}: {plural(content['rows'], 'row')} in {files}, {size:,} bytes{dropped}"
+            f"{options.output}: {plural(content['rows'], 'row')} in {files}, {size:,} "
+            f"bytes{dropped}"
         )
 
     return run_tool(parser, arguments, action)

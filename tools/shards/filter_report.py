@@ -1,8 +1,9 @@
 """Show what the filters of a run dropped: `clozeline filter-report OUT [html=FILE]`.
 
-For each reason: the documents rejected and the key that decided, then those nearest to its threshold on either side, so
-that you can judge where it should be. Values of rejected documents are those that `clean` recorded; kept documents are
-measured again, by the recipe stored in OUT. Then the malformed records, with their files and offsets.
+For each reason: the documents rejected and the key that decided, then those nearest to its
+threshold on either side, so that you can judge where it should be. Values of rejected documents are
+those that `clean` recorded; kept documents are measured again, by the recipe stored in OUT. Then
+the malformed records, with their files and offsets.
 """
 
 import argparse
@@ -170,7 +171,8 @@ def _find_parts(folder: Path) -> list[int]:
     parts = sorted({int(path.stem) for name in names for path in folder.glob(name)})
     if not parts:
         raise ConfigurationError(
-            f"{folder.parent}: expected the output folder of a pipeline run with the stage clean, got no "
+            f"{folder.parent}: expected the output folder of a pipeline run with the stage clean, "
+            "got no "
             f"{folder}/rejects"
         )
     found = {part: UnitRecord.load(folder, "main", part) for part in parts}
@@ -209,7 +211,10 @@ def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> View
             sheets.append(
                 Sheet(f"{facts.decided_by}: {name}", ("", "value", "document", "text"), lines)
             )
-    summary = f"{plural(total.total(), 'document')} rejected, {plural(measured, 'kept document')} measured"
+    summary = (
+        f"{plural(total.total(), 'document')} rejected, {plural(measured, 'kept document')} "
+        "measured"
+    )
     return View(f"{out}: {summary}", tuple(sheets))
 
 
@@ -218,7 +223,10 @@ def malformed_sheets(
 ) -> Iterator[Sheet]:
     """Yield a table of the malformed records of each reason, with their file and offset (or row)."""
     for reason, records in sorted(first.items()):
-        title = f"malformed: {reason}, {len(records):,} of {plural(counts.get(reason, len(records)), 'record')}"
+        title = (
+            f"malformed: {reason}, {len(records):,} of "
+            f"{plural(counts.get(reason, len(records)), 'record')}"
+        )
         rows = tuple(
             (f"{each.source} at {each.offset:,}", f"{each.length:,}", each.detail)
             for each in records

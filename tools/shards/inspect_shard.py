@@ -1,8 +1,8 @@
 """Show a row of a shard set: `clozeline inspect-shard SHARD_OR_MANIFEST [sample=N] [html=FILE]`.
 
-Prints the decoded pieces, marked as masked, replaced, kept, removed, reordered or rotated, the sentinels with their
-spans, the source of the row, and the sizes of the set. Reads token, sample and example sets in both containers. Without
-a tokenizer above the set, ids are shown.
+Prints the decoded pieces, marked as masked, replaced, kept, removed, reordered or rotated, the
+sentinels with their spans, the source of the row, and the sizes of the set. Reads token, sample and
+example sets in both containers. Without a tokenizer above the set, ids are shown.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """Put unreadable blocks in quarantine: `clozeline quarantine-blocks MANIFEST`.
 
-Reads every block of the set. Damaged blocks are added to `quarantine.json` next to the manifest, and so is every block
-of a shard that is missing or has the wrong size. The stream delivers filler rows instead of them: neither the order nor
-the digest of the set changes.
+Reads every block of the set. Damaged blocks are added to `quarantine.json` next to the manifest,
+and so is every block of a shard that is missing or has the wrong size. The stream delivers filler
+rows instead of them: neither the order nor the digest of the set changes.
 """
 
 import argparse
@@ -81,7 +81,8 @@ def main(arguments: Sequence[str]) -> int:
         for entry in new:
             print(f"{entry['shard']}: block {entry['block']}: {entry['reason']}")
         print(
-            f"{options.manifest}: {plural(len(new), 'block')} put in quarantine, {len(before):,} were there before"
+            f"{options.manifest}: {plural(len(new), 'block')} put in quarantine, {len(before):,} "
+            "were there before"
         )
 
     return run_tool(parser, arguments, action)

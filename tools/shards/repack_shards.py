@@ -1,7 +1,8 @@
 """Rewrite a shard set in another container or compression: `clozeline repack-shards MANIFEST output=DIR`.
 
-Container, compression and rows per block may change. Rows, their order, the set's name and the quarantined blocks stay.
-A stream over the new set gives the same batches, unless the rows per block changed, because the order depends on them.
+Container, compression and rows per block may change. Rows, their order, the set's name and the
+quarantined blocks stay. A stream over the new set gives the same batches, unless the rows per block
+changed, because the order depends on them.
 """
 
 import argparse
@@ -73,7 +74,8 @@ def repack(
         raise ConfigurationError(f"level={level}: only zstd has levels; add codec=zstd")
     if source.quarantined and layout["block_rows"] != old.block_rows:
         raise ConfigurationError(
-            f"block_rows={block_rows}: {source.path} has {plural(len(source.quarantined), 'block')} in "
+            f"block_rows={block_rows}: {source.path} has "
+            f"{plural(len(source.quarantined), 'block')} in "
             f"quarantine, of {old.block_rows} rows each; omit the option"
         )
     new_names = {
@@ -174,7 +176,8 @@ def main(arguments: Sequence[str]) -> int:
             "the stream is the same"
             if new.block_rows == old.block_rows
             else (
-                f"blocks of {new.block_rows:,} rows instead of {old.block_rows:,} give the stream another order"
+                f"blocks of {new.block_rows:,} rows instead of {old.block_rows:,} give the stream "
+                "another order"
             )
         )
         counts = f"{plural(new.totals.samples, 'row')} in {plural(new.totals.blocks, 'block')} of"

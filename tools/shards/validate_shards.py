@@ -1,11 +1,12 @@
 """Check a shard set: `clozeline validate-shards MANIFEST [against=MANIFEST] [tokenizer=FOLDER]`.
 
-Checks manifest, index, size and SHA-256 of every file, the hash of every block, counts, ids, and the rules that follow
-from the meaning of columns. `against=SAMPLES` also restores every example to its original tokens; for a column set,
-`against=SET` compares it with its rows, and `teacher=RUN` computes a sample of blocks again. The tokenizer is
-looked for above the set and above the samples, or named with `tokenizer`; without it, only the comparison with the
-manifest is skipped. Exit code 0 with a summary line; 65 with file, block and sample of the first mismatch; 64 for wrong
-usage; 74 for a missing file.
+Checks manifest, index, size and SHA-256 of every file, the hash of every block, counts, ids, and
+the rules that follow from the meaning of columns. `against=SAMPLES` also restores every example to
+its original tokens; for a column set, `against=SET` compares it with its rows, and `teacher=RUN`
+computes a sample of blocks again. The tokenizer is looked for above the set and above the samples,
+or named with `tokenizer`; without it, only the comparison with the manifest is skipped. Exit code 0
+with a summary line; 65 with file, block and sample of the first mismatch; 64 for wrong usage; 74
+for a missing file.
 """
 
 import argparse
@@ -42,7 +43,8 @@ class Validation:
     bytes: int
     seconds: float
     restored: int | None = None
-    """examples that were restored to their samples; None: none were given, or they could not be restored"""
+    """examples that were restored to their samples; None: none were given, or they could not be
+    restored"""
     restored_tokens: int = 0
     scores: ComparedScores | None = None
     """of a column set, compared with its rows"""
@@ -53,17 +55,26 @@ class Validation:
 
     def describe(self) -> str:
         """Return a line that says what was checked, and what was not."""
-        blocks = f"{self.blocks:,} blocks of {self.shards:,} shards, {self.bytes:,} bytes; every hash and count agrees"
+        blocks = (
+            f"{self.blocks:,} blocks of {self.shards:,} shards, {self.bytes:,} bytes; every hash "
+            "and count agrees"
+        )
         if self.kind == "columns":
             compared = "" if self.scores is None else f"; {self.scores.describe()}"
             return f"OK: {self.name} (columns): {self.rows:,} rows in {blocks}{compared}"
-        line = f"OK: {self.name} ({self.kind}, {self.container}): {self.rows:,} rows, {self.tokens:,} tokens in {blocks}"
+        line = (
+            f"OK: {self.name} ({self.kind}, {self.container}): {self.rows:,} rows, "
+            f"{self.tokens:,} tokens in {blocks}"
+        )
         if self.without_tokenizer:
             unrestored = (
                 f" and no example was restored ({self.unrestored})" if self.unrestored else ""
             )
             unchecked = f"the manifest was not compared with it{unrestored}"
-            line = f"{line}; its tokenizer is not above it, so {unchecked}: give its folder with tokenizer=DIR"
+            line = (
+                f"{line}; its tokenizer is not above it, so {unchecked}: give its folder with "
+                "tokenizer=DIR"
+            )
         if self.restored is None:
             return line
         speed = self.restored_tokens / max(self.seconds, 1e-9)
@@ -80,8 +91,9 @@ def validate(
 ) -> Validation:
     """Check a set; return what was checked.
 
-    `against` is the sample set that its examples were made from. The tokenizer is `tokenizer` (see `tokenizer_folder`),
-    or the one found above the set, or above the samples. For a column set `against` is the set of its rows.
+    `against` is the sample set that its examples were made from. The tokenizer is `tokenizer` (see
+    `tokenizer_folder`), or the one found above the set, or above the samples. For a column set
+    `against` is the set of its rows.
     """
     start = time.perf_counter()
     shards = open_shards(path)
@@ -147,7 +159,10 @@ def main(arguments: Sequence[str]) -> int:
         "the sample set that the examples were made from; of a column set, the set of its rows"
     )
     parser.add_argument("--against", type=some_path, metavar="MANIFEST", help=against)
-    again = "of a column set: the run or model folder that scored it, to compute a sample of blocks again"
+    again = (
+        "of a column set: the run or model folder that scored it, to compute a sample of blocks "
+        "again"
+    )
     parser.add_argument("--teacher", type=some_path, metavar="RUN", help=again)
     parser.add_argument("--tokenizer", type=some_path, metavar="FOLDER", help=TOKENIZER_HELP)
     parser.add_argument(

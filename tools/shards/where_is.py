@@ -1,8 +1,9 @@
 """Find when training reads a sample or document: `clozeline where-is run=DIR uid=UID`, or with a set for the run.
 
-Finds the rows of a sample (one per variant), or all rows with text of a document, by its uid or with `url`; of a
-document that a stage dropped, the reason. Then computes, without reading the stream, at which positions each row was or
-will be read. `clozeline explain-batch samples=N` shows the entire batch there.
+Finds the rows of a sample (one per variant), or all rows with text of a document, by its uid or
+with `url`; of a document that a stage dropped, the reason. Then computes, without reading the
+stream, at which positions each row was or will be read. `clozeline explain-batch samples=N` shows
+the entire batch there.
 """
 
 import argparse
@@ -90,9 +91,12 @@ def _format_readings(feed: Feed, readings: Sequence[dict[str, Any]]) -> Iterator
     for facts in readings:
         end = facts["samples"] + feed.rows(facts["samples"])
         yield (
-            f"epoch {facts['epoch']}: step {facts['step']:,}, samples {facts['samples']:,} to {end:,}, row "
-            f"{facts['place']} (lane {facts['lane']}){STATES[facts.get('state', 'unknown')]}: sample "
-            f"{facts['sample']}, variant {facts['variant']}; {facts['set']}, {facts['shard']}, block {facts['block']}, "
+            f"epoch {facts['epoch']}: step {facts['step']:,}, samples {facts['samples']:,} to "
+            f"{end:,}, row "
+            f"{facts['place']} (lane {facts['lane']}){STATES[facts.get('state', 'unknown')]}: "
+            "sample "
+            f"{facts['sample']}, variant {facts['variant']}; {facts['set']}, {facts['shard']}, "
+            f"block {facts['block']}, "
             f"row {facts['row']}"
         )
 
@@ -124,7 +128,8 @@ def _parse_uid(text: str) -> int | bytes:
         number = -1
     if number < 0 or not (len(digits) <= _SAMPLE_DIGITS or len(digits) == _DOCUMENT_DIGITS):
         raise argparse.ArgumentTypeError(
-            f"expected up to 16 hexadecimal digits of a sample, or the 32 of a document, got {text!r}"
+            "expected up to 16 hexadecimal digits of a sample, or the 32 of a document, got "
+            f"{text!r}"
         )
     return number if len(digits) <= _SAMPLE_DIGITS else bytes.fromhex(digits)
 
@@ -148,7 +153,8 @@ def _look_up_documents(
         raise ConfigurationError(
             f"url={options.url}: {'; '.join(reasons)}"
             if reasons
-            else f"url={options.url}: no document from there in encode/documents-*.arrow above {_set_paths(feed)}; "
+            else f"url={options.url}: no document from there in encode/documents-*.arrow above "
+            f"{_set_paths(feed)}; "
             "a `*` at its end matches anything"
         )
     return documents
@@ -175,7 +181,8 @@ def _not_found_error(
         f"no such sample in {sets}"
         if isinstance(options.uid, int)
         else (
-            f"no row of {sets} has text of it; held-out documents are in the held-out set, those that grouping dropped "
+            f"no row of {sets} has text of it; held-out documents are in the held-out set, those "
+            "that grouping dropped "
             "are in no set"
         )
     )

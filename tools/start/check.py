@@ -1,8 +1,9 @@
 """Check an algorithm of your own by the contract of its registry: `clozeline check mylab.objectives:FallingRate`.
 
-ALGORITHM is `module:Class`, the name of an entry point, or one of Clozeline's, such as `masked_lm`. Its options are
-keys: `clozeline check mylab.algorithms:Shouting share=0.3`. A line for each promise says whether it is kept, and for a
-broken one what was expected, what it gave and what to do. The exit code is 0, or 65 if a promise is broken.
+ALGORITHM is `module:Class`, the name of an entry point, or one of Clozeline's, such as `masked_lm`.
+Its options are keys: `clozeline check mylab.algorithms:Shouting share=0.3`. A line for each promise
+says whether it is kept, and for a broken one what was expected, what it gave and what to do. The
+exit code is 0, or 65 if a promise is broken.
 """
 
 import argparse
@@ -86,7 +87,10 @@ def check_algorithm(
         except Exception as error:
             frames = traceback.extract_tb(error.__traceback__)
             last = [frame for frame in frames if frame.filename == inspect.getfile(kind)] or frames
-            return f"raised {type(error).__name__}: {error}, in line {last[-1].lineno} of {last[-1].filename}"
+            return (
+                f"raised {type(error).__name__}: {error}, in line {last[-1].lineno} of "
+                f"{last[-1].filename}"
+            )
         return ""
 
     yield "It is built from its options.", run(build)

@@ -1,8 +1,9 @@
 """Run the entire pipeline on real pages: `make demo`, or `clozeline demo output=runs/demo`.
 
-The demo writes Python's reference documentation to a WARC file, makes shards, trains a masked language
-model on two processes with ZeRO 2, shows what the model has learned, and exports it: transformers makes the same
-predictions. Each step is a command, printed before it runs. A second demo skips the finished steps.
+The demo writes Python's reference documentation to a WARC file, makes shards, trains a masked
+language model on two processes with ZeRO 2, shows what the model has learned, and exports it:
+transformers makes the same predictions. Each step is a command, printed before it runs. A second
+demo skips the finished steps.
 """
 
 import argparse
@@ -44,7 +45,8 @@ def heldout_lines(run: Path) -> list[str]:
     )
     return [
         f"held-out loss                      {loss:.4f} nats",
-        f"unigram entropy of the same tokens {entropy:.4f} nats   ({last['labels']:,} masked tokens)",
+        f"unigram entropy of the same tokens {entropy:.4f} nats   ({last['labels']:,} masked "
+        "tokens)",
         f"→ {entropy - loss:.2f} nats below it: {used}",
     ]
 
@@ -126,10 +128,12 @@ def _demo(options: argparse.Namespace) -> None:
         run_step("clozeline", "export-model", run, exported)
     largest = compare_guesses(run, exported, SENTENCES)
     print(
-        f"→ probabilities differ by {largest:.1g} at most: transformers has the model that was trained here"
+        f"→ probabilities differ by {largest:.1g} at most: transformers has the model that was "
+        "trained here"
     )
     print(
-        f"\nreport of the data:     {shards / 'report.html'}\nreport of the training: {run / 'report.html'}"
+        f"\nreport of the data:     {shards / 'report.html'}\nreport of the training: "
+        f"{run / 'report.html'}"
     )
     print(f"model for transformers: {exported}", flush=True)
 

@@ -1,8 +1,8 @@
 """Write a recipe for your texts: `clozeline new DIR [input=FILES kind=NAME language=CODE model=NAME size=NAME]`.
 
-Writes DIR/pipeline.yaml and DIR/train.yaml, with comments, for a small model. On a terminal, it asks for what is not
-given. Both files run as they are: `clozeline pipeline --config DIR/pipeline.yaml`, then
-`clozeline train --config DIR/train.yaml`.
+Writes DIR/pipeline.yaml and DIR/train.yaml, with comments, for a small model. On a terminal, it
+asks for what is not given. Both files run as they are: `clozeline pipeline --config
+DIR/pipeline.yaml`, then `clozeline train --config DIR/train.yaml`.
 """
 
 import argparse
@@ -49,14 +49,18 @@ class ProjectSettings:
     input: str | list[Any] | dict[str, Any] | None = None
     """Texts: a file, a folder, a glob, a URL, or `{path: posts.jsonl, text_key: body}`."""
     kind: str | None = None
-    """pages, texts (short ones: sentences, chat, captions, titles), code or sequences (DNA, proteins); default: pages
-    or texts, by the median length of a sample, or sequences where the files are FASTA."""
+    """pages, texts (short ones: sentences, chat, captions, titles), code or sequences (DNA,
+    proteins); default: pages or texts, by the median length of a sample, or sequences where the
+    files are FASTA."""
     language: str | None = None
-    """Language code of the documents to keep, such as en; `any` keeps all, the default without a terminal."""
+    """Language code of the documents to keep, such as en; `any` keeps all, the default without a
+    terminal."""
     model: str | None = None
-    """A family of models, such as bert, gpt, llama, t5 or bart; default without a terminal: bert."""
+    """A family of models, such as bert, gpt, llama, t5 or bart; default without a terminal:
+    bert."""
     size: str | None = None
-    """One of the family's sizes in configs/models, such as bert_base; default: a small variant for a processor."""
+    """One of the family's sizes in configs/models, such as bert_base; default: a small variant for
+    a processor."""
 
 
 def _answer(question: str, check: Callable[[str], Any], default: str = "") -> Any:
@@ -170,7 +174,8 @@ def main(arguments: Sequence[str]) -> int:
         for line in write_project(options.folder, _choose(settings, ask=sys.stdin.isatty())):
             print(line)
         print(
-            f"Read and change both files, then:\n  clozeline pipeline --config {options.folder}/pipeline.yaml"
+            "Read and change both files, then:\n  clozeline pipeline --config "
+            f"{options.folder}/pipeline.yaml"
         )
         print(f"  clozeline train --config {options.folder}/train.yaml")
 

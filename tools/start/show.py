@@ -1,8 +1,8 @@
 """Show what an objective makes of a sentence: `clozeline show OBJECTIVE "A sentence." [key=value ...]`.
 
-Prints the text and the example, with colors for masks, replaced tokens and spans, and the labels. Without OBJECTIVE,
-all objectives are listed. The options of an objective are keys too: `clozeline show masked_lm "It is raining."
-mask_rate=0.4 seed=3`; `clozeline show masked_lm --help` lists them.
+Prints the text and the example, with colors for masks, replaced tokens and spans, and the labels.
+Without OBJECTIVE, all objectives are listed. The options of an objective are keys too: `clozeline
+show masked_lm "It is raining." mask_rate=0.4 seed=3`; `clozeline show masked_lm --help` lists them.
 """
 
 import argparse
@@ -44,8 +44,8 @@ class ShowSettings:
     """Settings of `clozeline show`."""
 
     tokenizer: str | None = None
-    """Folder or file of a tokenizer, trained here or published, `hf://org/name`, or a pipeline's output; null: words
-    are the tokens."""
+    """Folder or file of a tokenizer, trained here or published, `hf://org/name`, or a pipeline's
+    output; null: words are the tokens."""
     seed: Annotated[int, Field(ge=0)] = 1
     """Seed of all random choices."""
     variant: Annotated[int, Field(ge=0, le=65_535)] = 0
@@ -117,7 +117,10 @@ def _parser(arguments: Sequence[str]) -> Arguments:
         action="store_true",
         help="print each label below its position, as textbooks do",
     )
-    listed = "settings, listed below, and options of the objective, which `clozeline show OBJECTIVE --help` lists"
+    listed = (
+        "settings, listed below, and options of the objective, which `clozeline show OBJECTIVE "
+        "--help` lists"
+    )
     add_settings(parser, ShowSettings, *named[:1], help_text=listed)
     return parser
 

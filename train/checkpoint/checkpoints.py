@@ -1,11 +1,12 @@
 """Save and load checkpoints atomically: under its final name a checkpoint is complete.
 
-Every rank writes its slices to a hidden directory. When all parts are on disk and their slices tile every parameter,
-rank 0 writes the index, renames the directory and points `latest` to it. A kill at any moment leaves the previous
-checkpoint or the new one. A failed save removes its files, and training continues.
+Every rank writes its slices to a hidden directory. When all parts are on disk and their slices tile
+every parameter, rank 0 writes the index, renames the directory and points `latest` to it. A kill at
+any moment leaves the previous checkpoint or the new one. A failed save removes its files, and
+training continues.
 
-A thread writes the part. In a background save the thread reads a copy, and all ranks commit together at the end of the
-first step at which every part is written.
+A thread writes the part. In a background save the thread reads a copy, and all ranks commit
+together at the end of the first step at which every part is written.
 """
 
 import errno
@@ -102,7 +103,9 @@ class Checkpoints:
                 sweep(self.directory)
 
     def save(self, engine: Engine, state: TrainState, *, wait: bool = True) -> bool:
-        """Save a checkpoint; return whether it is committed. Without `wait`, start a copy that `poll` commits.
+        """Save a checkpoint; return whether it is committed.
+
+        Without `wait`, start a copy that `poll` commits.
 
         Raises:
             SaveError: three saves in a row have failed.
@@ -239,7 +242,10 @@ class Checkpoints:
             ):
                 self._prune(self._current, max(1, self.config.keep_last - 1))
             if (free := shutil.disk_usage(self.directory).free) < 1.2 * previous:
-                return f"{self.directory}: {free} bytes are free, a checkpoint needs {previous} and a fifth more"
+                return (
+                    f"{self.directory}: {free} bytes are free, a checkpoint needs {previous} and "
+                    "a fifth more"
+                )
             hidden.mkdir()
         except OSError as error:
             return str(error)
@@ -275,7 +281,8 @@ class Checkpoints:
     def return_to(self, checkpoint: StoredCheckpoint, state: TrainState) -> None:
         """Remove the checkpoints after one, then give it the state from which the run goes on, by one rename.
 
-        A run that is killed before that rename has not gone back, and does so again; one that is killed after it has.
+        A run that is killed before that rename has not gone back, and does so again; one that is
+        killed after it has.
         """
         with self.world.together():
             if self.world.rank == 0:
@@ -385,7 +392,8 @@ def load(engine: Engine, checkpoint: StoredCheckpoint) -> None:
     ):
         name = differing[0]
         raise ConfigurationError(
-            f"{directory}: parameter {name} has shape {saved.get(name)} there and {expected.get(name)} in this model "
+            f"{directory}: parameter {name} has shape {saved.get(name)} there and "
+            f"{expected.get(name)} in this model "
             f"({len(differing)} parameters differ): the checkpoint belongs to another model"
         )
     if (ours := sorted(partitions.buffers(engine))) != sorted(index.buffers):

@@ -44,8 +44,8 @@ class Written:
 def snapshot(engine: Engine, copies: dict[str, Tensor] | None = None) -> Snapshot:
     """Collect what this rank writes of an engine's state.
 
-    `copies` is memory for copies, reused by the next call; None: return views of CPU state, to be written before the
-    next update.
+    `copies` is memory for copies, reused by the next call; None: return views of CPU state, to be
+    written before the next update.
 
     Raises:
         CheckpointError: the optimizer has a state that the format cannot store.

@@ -22,7 +22,8 @@ def prune(
 ) -> None:
     """Remove all checkpoints except the last k, every n-th, the best, milestones and `latest`.
 
-    Later steps stay until the run replaces them; damaged checkpoints, which are `refused`, are not counted.
+    Later steps stay until the run replaces them; damaged checkpoints, which are `refused`, are not
+    counted.
     """
     paths = [path for path in steps_in(directory) if step_of(path.name) <= step_of(latest)]
     valid = [path for path in paths if path.name not in refused]

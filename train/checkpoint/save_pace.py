@@ -1,4 +1,7 @@
-"""When to save by time: `checkpoint.every: auto`. The first rank decides, all ranks learn it with their next batch."""
+"""When to save by time: `checkpoint.every: auto`.
+
+The first rank decides, all ranks learn it with their next batch.
+"""
 
 import time
 from typing import Final

@@ -40,7 +40,8 @@ class TrainState:
     heldout_loss: float | None = None
     """loss on the first held-out set at this step, if it was evaluated"""
     heldout_losses: tuple[float, ...] = ()
-    """losses on the first held-out set every `evaluate.every` steps, if the optimizer follows them"""
+    """losses on the first held-out set every `evaluate.every` steps, if the optimizer follows
+    them"""
     best: Best | None = None
     """best value of the `early_stop` metric, if configured"""
     frozen: dict[str, Any] = field(default_factory=dict)
@@ -48,10 +49,11 @@ class TrainState:
     stream: dict[str, Any] = field(default_factory=dict)
     """`Stream.state_dict`"""
     base: str = ""
-    """digest of the weights copied from `model.init_from`: under an adapter, those that the checkpoint does not hold;
-    empty: none"""
+    """digest of the weights copied from `model.init_from`: under an adapter, those that the
+    checkpoint does not hold; empty: none"""
     distillation: dict[str, Any] = field(default_factory=dict)
-    """digest of a teacher's weights, and by loss the layers of the student with those of the teacher; empty: none"""
+    """digest of a teacher's weights, and by loss the layers of the student with those of the
+    teacher; empty: none"""
     token_rule: RuleRecord = field(default_factory=dict)
     """rule by which `prune` makes the model drop tokens; empty: none"""
     skipped_rows: tuple[SkippedRows, ...] = ()
@@ -136,7 +138,8 @@ class TrainState:
 def find_changes(saved: TrainState, now: TrainState, allowed: Sequence[str]) -> list[str]:
     """Return the frozen keys that differ between checkpoint and start, with both values, except allowed ones.
 
-    Code of one's own counts where both name it: the key that names an algorithm says when it is another one.
+    Code of one's own counts where both name it: the key that names an algorithm says when it is
+    another one.
     """
     pairs = dict(saved.frozen), dict(now.frozen)
     keys = [

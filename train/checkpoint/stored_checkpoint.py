@@ -1,9 +1,10 @@
 """A checkpoint on disk, independent of world size and ZeRO stage: its index and parts, verified once and then read.
 
-`part-RRRRR.safetensors` holds 1-D tensors named `<key>/<parameter>`, the slices that rank R owned: `weight` is the
-fp32 master (a frozen parameter in its own type), other keys are optimizer states. `checkpoint.json` says which slice of
-which parameter is in which part, so that any range can be read without torch.distributed or DeepSpeed. States whose
-shape differs from their parameter's are the same on every rank and stored in part 0.
+`part-RRRRR.safetensors` holds 1-D tensors named `<key>/<parameter>`, the slices that rank R owned:
+`weight` is the fp32 master (a frozen parameter in its own type), other keys are optimizer states.
+`checkpoint.json` says which slice of which parameter is in which part, so that any range can be
+read without torch.distributed or DeepSpeed. States whose shape differs from their parameter's are
+the same on every rank and stored in part 0.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ if TYPE_CHECKING:  # both import torch, which a command that lists checkpoints d
     from clozeline.train.checkpoint.state import TrainState
 
 FORMAT: Final = 1
-"""Version of checkpoint.json. New keys raise it, so that a version that does not know them refuses."""
+"""Version of checkpoint.json. New keys raise it, so that a version that does not know them
+refuses."""
 INDEX: Final = "checkpoint.json"
 FROZEN: Final = "frozen"
 """Group name of frozen parameters."""
@@ -169,7 +171,10 @@ def tiling_problem(name: str, record: ParameterRecord) -> str:
     for part, start, count in sorted(record.slices, key=lambda piece: piece[1]):
         if start != position:
             what = "a gap" if start > position else "an overlap"
-            return f"{name}: {what} at element {min(start, position)}, slice of part {part} starts at {start}"
+            return (
+                f"{name}: {what} at element {min(start, position)}, slice of part {part} starts "
+                f"at {start}"
+            )
         position += count
     size = math.prod(record.shape)
     return "" if position == size else f"{name}: slices end at element {position} of {size}"
@@ -207,7 +212,8 @@ class StoredCheckpoint:
 
         Args:
             run: run directory.
-            step: of the checkpoint; best: the one with the lowest held-out loss; None: the checkpoint to resume from.
+            step: of the checkpoint; best: the one with the lowest held-out loss; None: the
+                checkpoint to resume from.
 
         Raises:
             ConfigurationError: not a run directory, or without such a checkpoint.
@@ -227,7 +233,8 @@ class StoredCheckpoint:
             best = find_best(folders.values())
             if best is None:
                 raise ConfigurationError(
-                    f"{checkpoints}: step=best: no checkpoint holds a held-out loss: set evaluate.every and "
+                    f"{checkpoints}: step=best: no checkpoint holds a held-out loss: set "
+                    "evaluate.every and "
                     "checkpoint.keep_best=true before a training, or name a step"
                 )
             step = step_of(best[1].name)
@@ -311,8 +318,10 @@ def choose(
     if names:
         listed = "\n  ".join(reasons.values())
         raise CheckpointError(
-            f"{directory}: holds {len(names)} checkpoints, none of them is valid ({', '.join(names[:4])}): "
-            f"nothing was changed; copy a valid one back, or start from step 0 in another output\n  {listed}"
+            f"{directory}: holds {len(names)} checkpoints, none of them is valid "
+            f"({', '.join(names[:4])}): "
+            "nothing was changed; copy a valid one back, or start from step 0 in another "
+            f"output\n  {listed}"
         )
     return None
 

@@ -47,8 +47,8 @@ class TrainedModel:
 
     folder: Path
     checkpoint: Checkpoint
-    """configuration, special ids and weights by name: fp32 masters or their averages of a run; with an adapter those of
-    its base model, too"""
+    """configuration, special ids and weights by name: fp32 masters or their averages of a run; with
+    an adapter those of its base model, too"""
     recorded: tuple[RecordedSet, ...] = ()
     """training sets, in the order of the phases; empty: a model folder that came from elsewhere"""
     config: TrainConfig | None = None
@@ -64,18 +64,22 @@ class TrainedModel:
     ) -> TrainedModel:
         """Find, verify and read a run, or a folder with a model.
 
-        The shard sets of a run are not read, and DeepSpeed is not needed, whichever ZeRO stage wrote the checkpoint.
+        The shard sets of a run are not read, and DeepSpeed is not needed, whichever ZeRO stage
+        wrote the checkpoint.
 
         Args:
             folder: run directory, folder of `import-model` or `compress`, or one of transformers.
-            step: of the checkpoint; best: the one with the lowest held-out loss; None: the one to resume from.
+            step: of the checkpoint; best: the one with the lowest held-out loss; None: the one to
+                resume from.
             key: of the configuration that names the folder, for messages.
-            quantized: read integer weights, with which a model computes; False: refuse them, because weights are
-                trained or converted.
+            quantized: read integer weights, with which a model computes; False: refuse them,
+                because weights are trained or converted.
 
         Raises:
-            ConfigurationError: it is neither, or holds no such checkpoint; or the base model of its adapter is missing.
-            CheckpointError: the checkpoint is damaged, or of another model than config.yaml describes.
+            ConfigurationError: it is neither, or holds no such checkpoint; or the base model of its
+                adapter is missing.
+            CheckpointError: the checkpoint is damaged, or of another model than config.yaml
+                describes.
             WeightsError: the weights of a model folder are damaged, or of another model.
         """
         folder = folder.expanduser()
@@ -90,7 +94,8 @@ class TrainedModel:
         """The training sets; ConfigurationError for a model folder without them."""
         if not self.recorded:
             raise ConfigurationError(
-                f"{self.folder}: expected a run, or what compress made of one: {SETS_FILE} says what rows it was "
+                f"{self.folder}: expected a run, or what compress made of one: {SETS_FILE} says "
+                "what rows it was "
                 "trained on, and so how a text must start; got a model folder without it"
             )
         return self.recorded
@@ -99,7 +104,8 @@ class TrainedModel:
     def objectives(self) -> list[ObjectiveFacts]:
         """The objectives of its training, in all phases; of a model folder that came from elsewhere, that of its heads.
 
-        A decoder whose tokenizer has a start token of its own reads it first; any other text follows the end of one.
+        A decoder whose tokenizer has a start token of its own reads it first; any other text
+        follows the end of one.
         """
         config = self.checkpoint.config
         if self.recorded or config.architecture == "encoder_decoder":
@@ -128,7 +134,8 @@ class TrainedModel:
         """Return the configuration of the training; ConfigurationError for a model folder."""
         if self.config is None:
             raise ConfigurationError(
-                f"{self.folder}: is a model folder, which names no sets: name one (task=FOLDER, data=SET), or a run"
+                f"{self.folder}: is a model folder, which names no sets: name one (task=FOLDER, "
+                "data=SET), or a run"
             )
         return self.config
 
@@ -180,7 +187,8 @@ class TrainedModel:
                 tokenizer_of_run(self.folder, self.recorded[0])
             )  # raises, and says where it looked
         raise ConfigurationError(
-            f"{self.folder}: expected a run, or a folder in our format with its tokenizer; import the folder with "
+            f"{self.folder}: expected a run, or a folder in our format with its tokenizer; import "
+            "the folder with "
             "clozeline import-model, and give that"
         )
 
@@ -210,8 +218,8 @@ class TrainedModel:
     def max_length(self) -> int:
         """Maximum tokens per row, special tokens included.
 
-        The size of its position table; without one, what its export declares: `position.maximum`, or the longest
-        training row.
+        The size of its position table; without one, what its export declares: `position.maximum`,
+        or the longest training row.
         """
         limit = self.model.position_limit
         if limit is not None:
@@ -239,7 +247,8 @@ class TrainedModel:
         theirs = shards.manifest.tokenizer.fingerprint
         if ours != theirs:
             raise ConfigurationError(
-                f"{shards.path}: was made with the tokenizer {theirs[:16]}, the run with {ours[:16]}: make it with the "
+                f"{shards.path}: was made with the tokenizer {theirs[:16]}, the run with "
+                f"{ours[:16]}: make it with the "
                 "run's tokenizer"
             )
 
@@ -349,8 +358,10 @@ def refuse_other_base(source: Path, expected: str, digest: str) -> None:
     """Refuse a source that is not the one that a run started from."""
     if expected != digest:
         raise ConfigurationError(
-            f"model.init_from: {source}: the run started from weights with digest {expected}, these have "
-            f"{digest}: a run that was resumed, or another model; give the weights that it started from"
+            f"model.init_from: {source}: the run started from weights with digest {expected}, "
+            "these have "
+            f"{digest}: a run that was resumed, or another model; give the weights that it "
+            "started from"
         )
 
 

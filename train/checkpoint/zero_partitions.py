@@ -1,7 +1,7 @@
 """Find the elements of each parameter that this rank holds, at every ZeRO stage.
 
-A `Fragment` is the part of a flat buffer that belongs to one parameter, with the states of the same elements: those of
-the optimizer, and of hooks.
+A `Fragment` is the part of a flat buffer that belongs to one parameter, with the states of the same
+elements: those of the optimizer, and of hooks.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -93,7 +93,8 @@ def fragments(engine: Engine, *, owned: bool) -> list[Fragment]:
                 views[key] = piece.of(value)
             elif not isinstance(value, Tensor) or value.numel() != 1:
                 raise CheckpointError(
-                    f"optimizer state {key} of {piece.name} has a shape that no checkpoint holds yet"
+                    f"optimizer state {key} of {piece.name} has a shape that no checkpoint holds "
+                    "yet"
                 )
         fragments.append(Fragment(piece.name, piece.group, piece.start, piece.count, views))
     return fragments + list(_frozen(engine, owned=owned))
@@ -161,14 +162,15 @@ def prepare_states(
 ) -> None:
     """Create the states of every flat buffer, zeros to be overwritten, as the first step would.
 
-    Every buffer gets its own scalar tensors: torch updates them in place. What an engine that has trained holds is
-    dropped.
+    Every buffer gets its own scalar tensors: torch updates them in place. What an engine that has
+    trained holds is dropped.
 
     Args:
         engine: to prepare.
         keys: optimizer group → elementwise states in the checkpoint.
         numbers: optimizer group → scalar states.
-        of_hooks: which of `keys` belong to hooks; those of a hook that this run does not have are dropped.
+        of_hooks: which of `keys` belong to hooks; those of a hook that this run does not have are
+            dropped.
     """
     engine.optimizer.state.clear()
     for hook in engine.hooks:

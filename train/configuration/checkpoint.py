@@ -10,7 +10,8 @@ from clozeline.configuration.config import config_class
 
 Positive = Annotated[int, Field(ge=1)]
 StepChoice: TypeAlias = Annotated[int, Field(ge=0)] | Literal["best"] | None
-"""Step of a checkpoint to open; best: the one with the lowest loss on the first held-out set; None: the newest."""
+"""Step of a checkpoint to open; best: the one with the lowest loss on the first held-out set; None:
+the newest."""
 _SEEN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kMG]?)\s*(tokens|words)")
 _UNITS: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 
@@ -20,21 +21,25 @@ class CheckpointConfig:
     """Saving and retention of checkpoints."""
 
     every: Positive | Literal["auto"] | None = "auto"
-    """steps between checkpoints; the end of the run and a stop request always save; null: only those; auto: by time,
-    first after a minute, then one a minute at most, and so rarely that saves take 2 % of the time at most"""
+    """steps between checkpoints; the end of the run and a stop request always save; null: only
+    those; auto: by time, first after a minute, then one a minute at most, and so rarely that saves
+    take 2 % of the time at most"""
     at: tuple[str, ...] = ()
-    """also save, and keep, the first step after so many words or tokens: [1M words, 10M tokens], with k, M or G"""
+    """also save, and keep, the first step after so many words or tokens: [1M words, 10M tokens],
+    with k, M or G"""
     tokens_per_word: Annotated[float, Field(gt=0.0)] | None = None
-    """tokens per word of the training text, for words in `at`: clozeline tokenizer-report measures it"""
+    """tokens per word of the training text, for words in `at`: clozeline tokenizer-report measures
+    it"""
     keep_last: Positive = 2
     """newest checkpoints to keep"""
     keep_every: Positive | None = None
     """also keep every checkpoint whose step is a multiple of this"""
     keep_best: bool = False
-    """also save the evaluated steps whose loss on the first held-out set is the lowest so far, and keep the best of
-    them; needs a held-out set and evaluate.every"""
+    """also save the evaluated steps whose loss on the first held-out set is the lowest so far, and
+    keep the best of them; needs a held-out set and evaluate.every"""
     asynchronous: bool = False
-    """save in the background, from a copy that takes the memory of weights and optimizer state again"""
+    """save in the background, from a copy that takes the memory of weights and optimizer state
+    again"""
     allow_changed: tuple[str, ...] = ()
     """keys that may differ from the checkpoint's, for example [optimizer, data.seed]"""
 
@@ -44,7 +49,8 @@ class CheckpointConfig:
             entry.endswith("words") for entry in self.at
         ):
             raise ValueError(
-                "checkpoint.tokens_per_word: has no effect without words in checkpoint.at: remove the key, or give at "
+                "checkpoint.tokens_per_word: has no effect without words in checkpoint.at: remove "
+                "the key, or give at "
                 "entries such as 10M words"
             )
 

@@ -52,8 +52,8 @@ class EvaluateConfig:
     every: Positive | None = None
     """steps between evaluations; the end of the run always has one; null: only the end"""
     max_rows: Natural | None = None
-    """limit of rows read from each held-out set, rounded up to full batches of data.global_batch; the rows are the
-    same every time; null: all; 0: no evaluation"""
+    """limit of rows read from each held-out set, rounded up to full batches of data.global_batch;
+    the rows are the same every time; null: all; 0: no evaluation"""
 
 
 def _words(value: object) -> object:
@@ -68,63 +68,70 @@ class TrainConfig:
     PART: ClassVar = "train"
 
     model: Annotated[SerializeAsAny[ModelConfig], BeforeValidator(with_source)]
-    """the network and its heads; `{init_from: DIR}` alone is the model in DIR, `{size: NAME}` one of configs/models"""
+    """the network and its heads; `{init_from: DIR}` alone is the model in DIR, `{size: NAME}` one
+    of configs/models"""
     data: DataConfig
     """sets, order and batches"""
     init_parts: MayChange[Annotated[tuple[str, ...], BeforeValidator(_words)]] = ()
-    """parameters to initialize from model.init_from: body, embeddings, or regular expressions for full names; none:
-    only its configuration; default: all that it has"""
+    """parameters to initialize from model.init_from: body, embeddings, or regular expressions for
+    full names; none: only its configuration; default: all that it has"""
     freeze: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
-    """frozen parameters, without dropout and outside the optimizer: body (all but the heads), embeddings, or regular
-    expressions for full names: [embeddings, 'family.stack.layers.[01].*']"""
+    """frozen parameters, without dropout and outside the optimizer: body (all but the heads),
+    embeddings, or regular expressions for full names: [embeddings, 'family.stack.layers.[01].*']"""
     optimizer: OptimizerComponent = Field(default_factory=OPTIMIZERS.default("adamw"))
     """an optimizer and its options: {name: adamw, learning_rate: 1e-3, weight_decay: 0.01, ...}"""
     schedule: ScheduleComponent = Field(default_factory=SCHEDULES.default("linear"))
     """a learning-rate schedule and its options: {name: linear, warmup: 100, steps: 10000, ...}"""
     regularizer: RegularizerComponent | None = None
-    """a pull to earlier weights and its options: {name: l2_sp, alpha: 0.1}; null: none. Needs model.init_from"""
+    """a pull to earlier weights and its options: {name: l2_sp, alpha: 0.1}; null: none. Needs
+    model.init_from"""
     distil: DistilConfig | None = None
-    """distillation: {teacher: RUN, losses: [{name: scores, temperature: 2.0}], start: {layers: [0, 2]}}; null: none"""
+    """distillation: {teacher: RUN, losses: [{name: scores, temperature: 2.0}], start: {layers: [0,
+    2]}}; null: none"""
     prune: PruningComponent | None = None
-    """removal of weights, layers or tokens during training: {name: magnitude, sparsity: 0.9}, {name: movement, keep:
-    0.15}; null: none"""
+    """removal of weights, layers or tokens during training: {name: magnitude, sparsity: 0.9},
+    {name: movement, keep: 0.15}; null: none"""
     hooks: tuple[HookComponent, ...] = ()
-    """things that follow the training, each once: [{name: average, decay: 0.999}, {name: unfreezing, every: 100},
-    gradient_noise, layer_statistics]"""
+    """things that follow the training, each once: [{name: average, decay: 0.999}, {name:
+    unfreezing, every: 100}, gradient_noise, layer_statistics]"""
     zero: MayChange[ZeroConfig] = ZeroConfig()
     """partitioning of state over ranks"""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """type of weights and gradients; bf16 keeps fp32 masters in the optimizer and needs zero.stage ≥ 1. auto: bf16 on a
-    GPU that has it, else fp32; fp32 matrices are multiplied in TF32 on a GPU. A run keeps what its first start chose"""
+    """type of weights and gradients; bf16 keeps fp32 masters in the optimizer and needs zero.stage
+    ≥ 1. auto: bf16 on a GPU that has it, else fp32; fp32 matrices are multiplied in TF32 on a GPU.
+    A run keeps what its first start chose"""
     activation_checkpointing: MayChange[bool] = False
     """recompute each layer in the backward pass: less memory, same bits"""
     compile: MayChange[bool | Literal["auto"]] = "auto"
-    """compile each layer with torch.compile, and with data.label_capacity the heads; not with zero.stage 3. Losses may
-    differ in their last bits. auto: on a GPU, if the other keys allow it; a failure is told, and the run goes on
-    without"""
+    """compile each layer with torch.compile, and with data.label_capacity the heads; not with
+    zero.stage 3. Losses may differ in their last bits. auto: on a GPU, if the other keys allow it;
+    a failure is told, and the run goes on without"""
     deterministic: MayChange[bool | Literal["auto"]] = "auto"
-    """bit-identical results; false allows faster GPU kernels, and a resumed run is not bit-exact. auto: not on a GPU"""
+    """bit-identical results; false allows faster GPU kernels, and a resumed run is not bit-exact.
+    auto: not on a GPU"""
     gradient_clipping: Annotated[float, Field(ge=0.0)] = 1.0
     """maximum gradient norm over all parameters; 0: no clipping"""
     seed: Natural = 0
     """seed of initial weights and dropout"""
     steps: MayChange[Positive | Literal["auto"]] = 1000
-    """step at which this run stops; may grow from start to start. auto: 4 million tokens of the sets (2 million with an
-    encoder-decoder), but at least one pass and 100 steps, and at most 16 passes with data.corrupt, 4 over rows that
-    never change, and 2 over each stored variant; 16,000 rows of a task, but 3 to 16 passes. The first start decides,
-    and later ones keep its number"""
+    """step at which this run stops; may grow from start to start. auto: 4 million tokens of the
+    sets (2 million with an encoder-decoder), but at least one pass and 100 steps, and at most 16
+    passes with data.corrupt, 4 over rows that never change, and 2 over each stored variant; 16,000
+    rows of a task, but 3 to 16 passes. The first start decides, and later ones keep its number"""
     output: MayChange[Annotated[Path, HOME_EXPANDED]]
     """run directory"""
     branch_from: MayChange[Annotated[Path, HOME_EXPANDED] | None] = None
-    """run whose checkpoint of step schedule.decay_from starts this one; set by a start with that key; null: none"""
+    """run whose checkpoint of step schedule.decay_from starts this one; set by a start with that
+    key; null: none"""
     resume: MayChange[Literal["auto", "never", "must"]] = "auto"
-    """auto: resume from the newest valid checkpoint, else start; must: fail without one; never: start from step 0, in
-    an empty directory only"""
+    """auto: resume from the newest valid checkpoint, else start; must: fail without one; never:
+    start from step 0, in an empty directory only"""
     evaluate: MayChange[EvaluateConfig] = EvaluateConfig()
     """held-out evaluation"""
     early_stop: MayChange[EarlyStopConfig | None] = None
-    """end when a held-out metric no longer improves: {metric: heldout/loss, patience: 3}, or reaches a `target`; every
-    evaluated step is saved then, and the best is kept; null: train for all steps"""
+    """end when a held-out metric no longer improves: {metric: heldout/loss, patience: 3}, or
+    reaches a `target`; every evaluated step is saved then, and the best is kept; null: train for
+    all steps"""
     checkpoint: MayChange[CheckpointConfig] = CheckpointConfig()
     """saving"""
     log: MayChange[LogConfig] = LogConfig()
@@ -138,8 +145,8 @@ class TrainConfig:
     max_consecutive_skips: MayChange[Positive] = 20
     """steps in a row with a gradient that is not finite, after which the run ends as diverged"""
     on_divergence: MayChange[DivergenceConfig | None] = None
-    """return to an earlier checkpoint instead, and skip the rows that led there: {rollback: 1, skip_rows: true}; null:
-    end the run"""
+    """return to an earlier checkpoint instead, and skip the rows that led there: {rollback: 1,
+    skip_rows: true}; null: end the run"""
 
     def __post_init__(self) -> None:
         # batches and lanes
@@ -159,14 +166,19 @@ class TrainConfig:
         # precision, compilation and ZeRO
         if self.precision == "bf16" and self.zero.stage == 0:
             raise ValueError(
-                "precision: bf16 needs zero.stage 1, 2 or 3, got 0; stage 1 also suits a single process"
+                "precision: bf16 needs zero.stage 1, 2 or 3, got 0; stage 1 also suits a single "
+                "process"
             )
         if self.compile is True and self.zero.stage == 3:
             raise ValueError(
-                "compile: true needs zero.stage 0, 1 or 2: stage 3 gathers parameters inside each layer"
+                "compile: true needs zero.stage 0, 1 or 2: stage 3 gathers parameters inside each "
+                "layer"
             )
         if self.compile is True and not FAMILIES.load_class(self.model.family).compiled:
-            why = f"the recurrence of the family {self.model.family} would be one for each length: remove the key"
+            why = (
+                f"the recurrence of the family {self.model.family} would be one for each length: "
+                "remove the key"
+            )
             raise ValueError(
                 f"compile: true expects layers that are one graph for rows of any length; {why}"
             )
@@ -181,12 +193,16 @@ class TrainConfig:
             and kind.bind is OptimizerBuilder.bind
         ):
             raise ValueError(
-                f"optimizer: {self.optimizer.name} needs statistics of an entire {kind.statistics}, and has no method "
+                f"optimizer: {self.optimizer.name} needs statistics of an entire "
+                f"{kind.statistics}, and has no method "
                 "`bind` to find its pieces: set zero.stage=0"
             )
         # evaluation, profile
         if self.evaluate.every is None or self.evaluate.max_rows == 0:
-            how = "set evaluate.every to the steps between evaluations, and evaluate.max_rows to more than 0"
+            how = (
+                "set evaluate.every to the steps between evaluations, and evaluate.max_rows to "
+                "more than 0"
+            )
             if self.optimizer.type.follows_heldout:
                 raise ValueError(
                     f"evaluate: {self.optimizer.name} follows the held-out loss: {how}"
@@ -223,7 +239,8 @@ class TrainConfig:
         """Check what a return to a checkpoint needs, and refuse what a running process cannot take back."""
         if self.prune is not None:
             raise ValueError(
-                f"on_divergence: what prune: {self.prune.name} removed stays so: remove one of the two keys"
+                f"on_divergence: what prune: {self.prune.name} removed stays so: remove one of "
+                "the two keys"
             )
         if self.optimizer.type.follows_heldout:
             raise ValueError(
@@ -231,17 +248,22 @@ class TrainConfig:
             )
         if rollback.spikes is not None and self.log.spike is None:
             raise ValueError(
-                "on_divergence.spikes: counts spikes of the loss, which log.spike=null does not detect"
+                "on_divergence.spikes: counts spikes of the loss, which log.spike=null does not "
+                "detect"
             )
         if self.checkpoint.every is None:
             raise ValueError(
                 "on_divergence: returns to a checkpoint: expected checkpoint.every, got null"
             )
-        # a checkpoint from before a divergence is kept until the divergence is noticed: count the saves meanwhile
+        # a checkpoint from before a divergence is kept until the divergence is noticed: count the
+        # saves meanwhile
         steps = max(self.max_consecutive_skips, (rollback.spikes or 0) * self.log.every)
         saves = 0 if self.checkpoint.every == "auto" else steps // self.checkpoint.every
         if (kept := self.checkpoint.keep_last) < (needed := rollback.rollback + 1 + saves):
-            why = f"rollback {rollback.rollback}, and {saves} saves in the {steps} steps of a divergence"
+            why = (
+                f"rollback {rollback.rollback}, and {saves} saves in the {steps} steps of a "
+                "divergence"
+            )
             raise ValueError(
                 f"checkpoint.keep_last: on_divergence needs {needed} or more ({why}), got {kept}"
             )
@@ -284,14 +306,21 @@ class TrainConfig:
                 continue
             rows = min(self.data.micro_batch, self.data.global_batch)
             if rows % size:
-                why = f"expected a divisor of data.micro_batch {rows}, got {size}: a micro-batch holds entire groups"
+                why = (
+                    f"expected a divisor of data.micro_batch {rows}, got {size}: a micro-batch "
+                    "holds entire groups"
+                )
                 raise ValueError(f"model.heads.{head}.group_size: {why}")
             if self.data.length_buckets:
-                why = f"changes which rows the head {head} compares, and with it the loss; set it to false"
+                why = (
+                    f"changes which rows the head {head} compares, and with it the loss; set it "
+                    "to false"
+                )
                 raise ValueError(f"data.length_buckets: {why}")
         if self.init_parts and self.model.init_from is None:
             raise ValueError(
-                "init_parts: names parts of the model in model.init_from, and there is none: remove the key"
+                "init_parts: names parts of the model in model.init_from, and there is none: "
+                "remove the key"
             )
         if self.model.adapter is not None and self.model.init_from is None:
             raise ValueError(
@@ -328,17 +357,22 @@ def check_world(config: TrainConfig, world_size: int) -> int:
         fits = [size for size in range(1, data.lane_count + 1) if data.lane_count % size == 0]
         also = ", which must be one too" if data.global_batch % world_size else ""
         raise ConfigurationError(
-            f"data.lanes: {data.lane_count} lanes cannot be shared by {world_size} ranks; start with "
-            f"{', '.join(map(str, fits))} ranks, or set data.lanes to a multiple of {world_size} that divides "
-            f"data.global_batch {data.global_batch}{also} (the order of the data depends on the lanes)"
+            f"data.lanes: {data.lane_count} lanes cannot be shared by {world_size} ranks; start "
+            "with "
+            f"{', '.join(map(str, fits))} ranks, or set data.lanes to a multiple of {world_size} "
+            "that divides "
+            f"data.global_batch {data.global_batch}{also} (the order of the data depends on the "
+            "lanes)"
         )
     # micro-batches must divide the share of a rank
     share = data.global_batch // world_size
     if data.global_batch % world_size or share % min(data.micro_batch, share):
         fits = [size for size in range(1, share + 1) if share % size == 0]
         raise ConfigurationError(
-            f"data.micro_batch: {data.global_batch} rows over {world_size} ranks are {share} a rank, which "
-            f"micro-batches of {data.micro_batch} do not divide; allowed: {', '.join(map(str, fits))}"
+            f"data.micro_batch: {data.global_batch} rows over {world_size} ranks are {share} a "
+            "rank, which "
+            f"micro-batches of {data.micro_batch} do not divide; allowed: "
+            f"{', '.join(map(str, fits))}"
         )
     return max(1, share // data.micro_batch)
 
@@ -348,14 +382,18 @@ def check_schedule(options: Any, end: int) -> None:
     decay_from = getattr(options, "decay_from", None)
     if decay_from is not None and decay_from >= end:
         raise ConfigurationError(
-            f"schedule.decay_from: expected a step before the end of the schedule at {end}, got {decay_from}: raise "
+            f"schedule.decay_from: expected a step before the end of the schedule at {end}, got "
+            f"{decay_from}: raise "
             "steps (and schedule.steps, where it is given)"
         )
     if options.warmup > end:
         raise ConfigurationError(
-            f"schedule.warmup: expected at most {end}, the steps of the schedule (schedule.steps, by default "
-            f"steps), got {options.warmup}: the learning rate would never reach its peak; set schedule.warmup="
-            f"0.1 for a tenth, raise steps, or set schedule.steps to {options.warmup} or more where this run is the "
+            f"schedule.warmup: expected at most {end}, the steps of the schedule (schedule.steps, "
+            "by default "
+            f"steps), got {options.warmup}: the learning rate would never reach its peak; set "
+            "schedule.warmup="
+            f"0.1 for a tenth, raise steps, or set schedule.steps to {options.warmup} or more "
+            "where this run is the "
             "first part of a longer one"
         )
 
@@ -363,7 +401,8 @@ def check_schedule(options: Any, end: int) -> None:
 def zero_stage(config: TrainConfig, world_size: int, stage: int | None = None) -> int:
     """Return the ZeRO stage that runs for the configured stage, or for another.
 
-    One rank in fp32 runs stages 1 and 2 as stage 0, where fp32 master weights would only be a second copy.
+    One rank in fp32 runs stages 1 and 2 as stage 0, where fp32 master weights would only be a
+    second copy.
     """
     stage = config.zero.stage if stage is None else stage
     alone = world_size == 1 and config.precision != "bf16" and config.zero.offload == "none"

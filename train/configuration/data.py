@@ -66,20 +66,23 @@ class PhaseConfig:
     """One phase of the data."""
 
     shards: Annotated[TrainingSet | list[TrainingSet], HOME_EXPANDED, _AS_GIVEN]
-    """manifest.json of a training set, or its folder; several are mixed; {path: SET, columns: [SET2]} adds columns"""
+    """manifest.json of a training set, or its folder; several are mixed; {path: SET, columns:
+    [SET2]} adds columns"""
     weights: list[Annotated[float, Field(gt=0.0)]] = Field(default_factory=list)
     """share of each set in every global batch, filler rows included; default: equal ones"""
     share: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
-    """share of the schedule's steps that the phase takes, such as 0.9; the last phase takes the rest"""
+    """share of the schedule's steps that the phase takes, such as 0.9; the last phase takes the
+    rest"""
     until_samples: Positive | None = None
-    """instead of `share`: samples of the run after which the phase ends, a multiple of the global batches before and
-    after"""
+    """instead of `share`: samples of the run after which the phase ends, a multiple of the global
+    batches before and after"""
     global_batch: Positive | None = None
     """rows of one optimizer step in this phase; default: data.global_batch"""
     learning_rate: Annotated[float, Field(gt=0.0)] | None = None
     """peak learning rate of the schedule in this phase; default: optimizer.learning_rate"""
     corrupt: OnlineEntries = Field(default_factory=list)
-    """objective that corrupts the samples of this phase, for example with a lower mask_rate; default: data.corrupt"""
+    """objective that corrupts the samples of this phase, for example with a lower mask_rate;
+    default: data.corrupt"""
 
     def __post_init__(self) -> None:
         if self.share is not None and self.until_samples is not None:
@@ -109,32 +112,36 @@ class DataConfig:
     shards: MayChange[
         Annotated[TrainingSet | list[TrainingSet] | None, HOME_EXPANDED, _AS_GIVEN]
     ] = None
-    """manifest.json of the training set, or its folder; several are mixed; {path: SET, columns: [SET2]} adds columns,
-    such as scores of a teacher; this or `phases`"""
+    """manifest.json of the training set, or its folder; several are mixed; {path: SET, columns:
+    [SET2]} adds columns, such as scores of a teacher; this or `phases`"""
     weights: MayChange[list[Annotated[float, Field(gt=0.0)]]] = Field(default_factory=list)
-    """share of each of several `shards` in every global batch, filler rows included; default: equal ones"""
+    """share of each of several `shards` in every global batch, filler rows included; default: equal
+    ones"""
     phases: MayChange[list[PhaseConfig]] = Field(default_factory=list)
     """sets that follow one another, such as short rows for 90 % of the steps and then long ones:
     [{shards: short/train, share: 0.9}, {shards: long/train}]"""
     corrupt: MayChange[OnlineEntries] = Field(default_factory=list)
-    """objective that corrupts sample sets while they are read: {name: masked_lm, ...}; variant = epoch; a list where
-    sets differ in their grouping, such as short rows and then long ones: each set gets the one that reads it"""
+    """objective that corrupts sample sets while they are read: {name: masked_lm, ...}; variant =
+    epoch; a list where sets differ in their grouping, such as short rows and then long ones: each
+    set gets the one that reads it"""
     ignore: MayChange[list[str]] = Field(default_factory=list)
-    """columns of the sets, and heads of their objectives, that this run ignores on purpose: [sentence_label]"""
+    """columns of the sets, and heads of their objectives, that this run ignores on purpose:
+    [sentence_label]"""
     heldout: MayChange[Annotated[Path | dict[str, Path] | None, HOME_EXPANDED, _AS_GIVEN]] = None
-    """held-out set, or several by name; default: `../heldout/manifest.json` next to the first training set, if it
-    exists, and `../dev*/manifest.json` of a task; none for URLs"""
+    """held-out set, or several by name; default: `../heldout/manifest.json` next to the first
+    training set, if it exists, and `../dev*/manifest.json` of a task; none for URLs"""
     global_batch: Positive = 64
     """rows of one optimizer step, over all ranks and micro-batches"""
     batch_tokens: Positive | None = None
-    """minimum of real tokens of one optimizer step, over all ranks: batches of `global_batch` rows are joined until a
-    step has as many; null: one batch"""
+    """minimum of real tokens of one optimizer step, over all ranks: batches of `global_batch` rows
+    are joined until a step has as many; null: one batch"""
     micro_batch: MayChange[Positive] = 8
-    """rows of one forward pass on one rank, at most its rows of a step; changes a result by rounding only, and with
-    dropout by other masks, which are drawn for a micro-batch"""
+    """rows of one forward pass on one rank, at most its rows of a step; changes a result by
+    rounding only, and with dropout by other masks, which are drawn for a micro-batch"""
     lanes: Positive | None = None
-    """equal streams that make up a global batch, a divisor of it and a multiple of the world size; part of the order;
-    default: the greatest common divisor of `max_lanes` and global_batch, with those of all phases"""
+    """equal streams that make up a global batch, a divisor of it and a multiple of the world size;
+    part of the order; default: the greatest common divisor of `max_lanes` and global_batch, with
+    those of all phases"""
     max_lanes: MayChange[Positive] = _MOST_LANES
     """most lanes where `lanes` is not set"""
     seed: Natural = 0
@@ -144,17 +151,17 @@ class DataConfig:
     prefetch_blocks: MayChange[Natural] = 1
     """blocks read ahead for each lane"""
     memory_bytes: MayChange[Positive] = 8 << 30
-    """bytes that loaded rows may take on one rank; where many lanes on few ranks need more, blocks are read several
-    times, a part of their rows each time"""
+    """bytes that loaded rows may take on one rank; where many lanes on few ranks need more, blocks
+    are read several times, a part of their rows each time"""
     length_buckets: MayChange[bool] = False
-    """sort a rank's rows of a global batch by length, so that micro-batches need less padding; changes results as
-    `micro_batch` does"""
+    """sort a rank's rows of a global batch by length, so that micro-batches need less padding;
+    changes results as `micro_batch` does"""
     label_capacity: MayChange[Positive | None] = None
-    """pad the labels of a micro-batch to this number, so that `compile: true` compiles the heads, too; a fuller
-    micro-batch is padded to the next multiple, compiled once; default: no padding"""
+    """pad the labels of a micro-batch to this number, so that `compile: true` compiles the heads,
+    too; a fuller micro-batch is padded to the next multiple, compiled once; default: no padding"""
     max_damaged_fraction: MayChange[Annotated[float, Field(ge=0.0, le=1.0)]] = 0.0
-    """share of a set's blocks that may be unreadable: their rows become filler rows and no other row moves; beyond it
-    the run ends. 0: the first unreadable block ends it"""
+    """share of a set's blocks that may be unreadable: their rows become filler rows and no other
+    row moves; beyond it the run ends. 0: the first unreadable block ends it"""
     store: MayChange[StoreOptions] = StoreOptions()
     """options for reading sets whose path is a URL: {retries, timeout_s, fsspec}"""
 
@@ -162,13 +169,18 @@ class DataConfig:
         if (self.shards is None) == (not self.phases):
             remedy = "keep one of them"
             if self.shards is None:
-                remedy = "give the sets of a pipeline's output, data.shards=OUTPUT/corrupt/masked_lm/train/manifest.json"
+                remedy = (
+                    "give the sets of a pipeline's output, "
+                    "data.shards=OUTPUT/corrupt/masked_lm/train/manifest.json"
+                )
             raise ValueError(
-                f"data: expected shards or phases, got {'neither' if self.shards is None else 'both'}: {remedy}"
+                "data: expected shards or phases, got "
+                f"{'neither' if self.shards is None else 'both'}: {remedy}"
             )
         if self.weights and self.phases:
             raise ValueError(
-                "data.weights: belong to data.shards; with data.phases, each phase has weights of its own"
+                "data.weights: belong to data.shards; with data.phases, each phase has weights of "
+                "its own"
             )
         if self.phases and self.phases[-1].share is not None:
             raise ValueError(
@@ -176,11 +188,13 @@ class DataConfig:
             )
         if sum(shares := self.shares) >= 1.0:
             raise ValueError(
-                f"data.phases: expected shares that leave some steps to the last phase, got {shares}"
+                "data.phases: expected shares that leave some steps to the last phase, got "
+                f"{shares}"
             )
         if shares and self.batch_tokens is not None:
             raise ValueError(
-                "data.batch_tokens: the samples of a share of the steps are not known: use until_samples"
+                "data.batch_tokens: the samples of a share of the steps are not known: use "
+                "until_samples"
             )
 
     @property

@@ -12,7 +12,8 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import DISTILLATION_LOSSES, LossComponent
 
 UNFIT: Final = ("replaced_tokens", "elmo", "awd_lstm")
-"""Families that are neither student nor teacher: a generator changes their rows, or their layers are recurrent."""
+"""Families that are neither student nor teacher: a generator changes their rows, or their layers
+are recurrent."""
 
 
 @config_class
@@ -20,8 +21,8 @@ class StudentStart:
     """Weights that a student starts from."""
 
     layers: tuple[Annotated[int, Field(ge=0)], ...]
-    """layer of the teacher that each layer of the student copies, both from 0: [0, 2, 4, 6, 8, 10]. Embeddings and
-    heads are copied, too"""
+    """layer of the teacher that each layer of the student copies, both from 0: [0, 2, 4, 6, 8, 10].
+    Embeddings and heads are copied, too"""
     source: Annotated[Path, HOME_EXPANDED, MODEL_FETCHED] | None = None
     """run or model folder to copy from, also as `hf://org/name`; null: distil.teacher"""
 
@@ -31,16 +32,18 @@ class DistilConfig:
     """Distillation of a teacher into the model of this run (arXiv 1503.02531)."""
 
     teacher: MayChange[Annotated[Path, HOME_EXPANDED, MODEL_FETCHED] | None] = None
-    """run or model folder, or `hf://org/name`, that is compared with the model, held in memory on every rank; null: the
-    scores that are stored with the data, which only the loss scores reads"""
+    """run or model folder, or `hf://org/name`, that is compared with the model, held in memory on
+    every rank; null: the scores that are stored with the data, which only the loss scores reads"""
     losses: list[LossComponent] = Field(default_factory=DISTILLATION_LOSSES.defaults("scores"))
     """losses in addition to the heads': [{name: scores, temperature: 2.0, weight: 5.0}, cosine]"""
     start: MayChange[StudentStart | None] = None
-    """initial weights from layers of the teacher, {layers: [0, 2, 4]}; null: random or model.init_from"""
+    """initial weights from layers of the teacher, {layers: [0, 2, 4]}; null: random or
+    model.init_from"""
 
     progressive: Annotated[int, Field(ge=1)] | None = None
-    """steps for each layer of the student, from the first on: they train this layer alone, by states and attention
-    (arXiv 2004.02984). Afterwards everything is trained, by the other losses. null: all of it from the start"""
+    """steps for each layer of the student, from the first on: they train this layer alone, by
+    states and attention (arXiv 2004.02984). Afterwards everything is trained, by the other losses.
+    null: all of it from the start"""
 
     def __post_init__(self) -> None:
         names = [loss.name for loss in self.losses]
@@ -69,31 +72,40 @@ class DistilConfig:
         """
         if model.family in UNFIT:
             raise ValueError(
-                f"distil: expected another family than {', '.join(UNFIT)}, got {model.family}: remove it"
+                f"distil: expected another family than {', '.join(UNFIT)}, got {model.family}: "
+                "remove it"
             )
         if model.adapter is not None:
             raise ValueError(
-                "distil: expected a model that is trained entirely, got model.adapter: remove one of them"
+                "distil: expected a model that is trained entirely, got model.adapter: remove one "
+                "of them"
             )
         if self.start is not None and model.init_from is not None:
             raise ValueError(
-                "distil.start: model.init_from gives the initial weights already: remove one of them"
+                "distil.start: model.init_from gives the initial weights already: remove one of "
+                "them"
             )
         if (steps_each := self.progressive) is not None:
             if self.teacher is None:
                 raise ValueError(
-                    "distil.progressive: compares layers with distil.teacher in memory, got none: add it"
+                    "distil.progressive: compares layers with distil.teacher in memory, got none: "
+                    "add it"
                 )
             if model.share != ShareConfig():
                 raise ValueError(
-                    "distil.progressive: model.share gives layers the same weights: remove one of them"
+                    "distil.progressive: model.share gives layers the same weights: remove one of "
+                    "them"
                 )
             if steps_each * model.layers > steps:
-                expected = f"at most {steps // model.layers} steps for each of {model.layers} layers in {steps} steps"
+                expected = (
+                    f"at most {steps // model.layers} steps for each of {model.layers} layers in "
+                    f"{steps} steps"
+                )
                 raise ValueError(f"distil.progressive: expected {expected}, got {steps_each}")
         for loss in self.active if compiled else ():
             if loss.type.reads_attention or (not loss.type.live and label_capacity is not None):
                 key = "compile" if loss.type.reads_attention else "data.label_capacity"
                 raise ValueError(
-                    f"{key}: distil's loss {loss.name} reads values inside compiled code: remove the key"
+                    f"{key}: distil's loss {loss.name} reads values inside compiled code: remove "
+                    "the key"
                 )

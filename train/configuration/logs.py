@@ -18,8 +18,8 @@ class LogConfig:
     tracker: Literal["wandb", "mlflow"] | None = None
     """also log to Weights & Biases or MLflow, which must be installed; null: neither"""
     spike: Annotated[float, Field(gt=0.0)] | None = 6.0
-    """report a loss or gradient norm this many robust standard deviations above the recent ones as a spike, with its
-    rows; null: never"""
+    """report a loss or gradient norm this many robust standard deviations above the recent ones as
+    a spike, with its rows; null: never"""
 
 
 @config_class
@@ -50,11 +50,13 @@ class DivergenceConfig:
     """Return to an earlier checkpoint after a divergence, and go on from there in the same process."""
 
     rollback: Annotated[int, Field(ge=1)] = 1
-    """checkpoint to return to, counted back from the divergence: 1 is the newest one from before the last good step"""
+    """checkpoint to return to, counted back from the divergence: 1 is the newest one from before
+    the last good step"""
     skip_rows: bool = True
-    """do not read again the rows between that checkpoint and the divergence; false repeats the same steps, which helps
-    only after a fault of the hardware"""
+    """do not read again the rows between that checkpoint and the divergence; false repeats the same
+    steps, which helps only after a fault of the hardware"""
     max_rollbacks: Annotated[int, Field(ge=1)] = 3
     """rollbacks of a run, over all of its starts; a further divergence ends it with exit code 76"""
     spikes: Annotated[int, Field(ge=1, le=50)] | None = None
-    """records in a row whose loss is a spike by log.spike that count as a divergence, too; null: none"""
+    """records in a row whose loss is a spike by log.spike that count as a divergence, too; null:
+    none"""

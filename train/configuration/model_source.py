@@ -24,7 +24,8 @@ def with_source(value: object) -> Any:
     `{init_from: runs/own, dropout: {hidden: 0.1}}`, the model of runs/own with another dropout.
 
     Raises:
-        ConfigurationError: there is no such size, or the source is not a folder, or holds neither a run nor a model.
+        ConfigurationError: there is no such size, or the source is not a folder, or holds neither a
+            run nor a model.
     """
     value = {"size": value} if isinstance(value, str) else value
     if isinstance(value, Mapping) and isinstance(size := value.get("size"), str):
@@ -53,7 +54,10 @@ def unset_head_key(model: ModelConfig, head: str, key: str) -> str:
         theirs = with_source({"init_from": str(model.init_from)}).get("heads", {}).get(head)
         if isinstance(theirs, Mapping) and theirs.get(key) == to_plain(model.heads[head])[key]:
             empty = {"labels": "[]", "multi_label": "false"}.get(key, "null")
-            return f"set model.heads.{head}.{key}={empty} for a new head (model.init_from brings the key)"
+            return (
+                f"set model.heads.{head}.{key}={empty} for a new head (model.init_from brings the "
+                "key)"
+            )
     return "leave the key out"
 
 
@@ -89,8 +93,9 @@ _LARGEST: Final = 4096
 def row_multiple(rows: int, vocab_size: int) -> int | None:
     """Return the multiple to which a vocabulary is padded to give `rows`; None if there is none up to 4096.
 
-    Prefers the smallest power of two, then the smallest multiple of 8, then the smallest number that adds less than a
-    hundredth: the 151,936 rows of Qwen 2 and 3 are 128 x 1187, for 151,646 ids or more.
+    Prefers the smallest power of two, then the smallest multiple of 8, then the smallest number
+    that adds less than a hundredth: the 151,936 rows of Qwen 2 and 3 are 128 x 1187, for 151,646
+    ids or more.
     """
     powers = (1 << power for power in range(_LARGEST.bit_length()))
     numbers = (*powers, *range(8, _LARGEST + 1, 8), *range(1, min(_LARGEST, rows // 100) + 1))

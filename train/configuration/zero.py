@@ -14,15 +14,16 @@ class ZeroConfig:
     """Distribution of state over the ranks by DeepSpeed's ZeRO (arXiv 1910.02054)."""
 
     stage: Literal[0, 1, 2, 3] = 1
-    """0: nothing, 1: optimizer state, 2: also gradients, 3: also parameters. Use 1 until memory is short; one rank in
-    fp32 runs 1 and 2 as 0"""
+    """0: nothing, 1: optimizer state, 2: also gradients, 3: also parameters. Use 1 until memory is
+    short; one rank in fp32 runs 1 and 2 as 0"""
     bucket: Annotated[int, Field(ge=1)] | None = None
-    """elements sent in one collective; default: twice the parameters, at stage 3 a quarter of them, at most 5e8"""
+    """elements sent in one collective; default: twice the parameters, at stage 3 a quarter of them,
+    at most 5e8"""
     persistent: Annotated[int, Field(ge=0)] = 100_000
     """stage 3: parameters with at most this many elements are not partitioned"""
     offload: Literal["none", "optimizer", "parameters"] = "none"
-    """state to keep and update on the host (arXiv 2101.06840): optimizer from stage 1 on, also parameters at stage 3;
-    for elementwise optimizers such as adamw"""
+    """state to keep and update on the host (arXiv 2101.06840): optimizer from stage 1 on, also
+    parameters at stage 3; for elementwise optimizers such as adamw"""
 
     def __post_init__(self) -> None:
         least = {"none": 0, "optimizer": 1, "parameters": 3}[self.offload]
@@ -46,5 +47,6 @@ class ZeroConfig:
             )
         if precision == "bf16" and self.stage == 1:
             raise ValueError(
-                "zero.offload: stage 1 in bf16 would accumulate gradients differently: set zero.stage=2"
+                "zero.offload: stage 1 in bf16 would accumulate gradients differently: set "
+                "zero.stage=2"
             )

@@ -1,6 +1,7 @@
 """Get the next global batch: this rank's micro-batches, and label counts over all ranks.
 
-Label counts, tokens, stop requests, requests to save and failed reads share one collective per step.
+Label counts, tokens, stop requests, requests to save and failed reads share one collective per
+step.
 """
 
 import time
@@ -92,8 +93,8 @@ class GlobalBatch(Generic[B]):
     def weight(self) -> float:
         """Factor of the gradient: 1, but for a short batch its real rows as a share of half a batch.
 
-        A mean over few rows would give each of them the weight of many. With this factor, a row weighs at most twice as
-        much as in a full batch.
+        A mean over few rows would give each of them the weight of many. With this factor, a row
+        weighs at most twice as much as in a full batch.
         """
         return 2 * self.real_rows / self.all_rows if self.is_short else 1.0
 
@@ -106,7 +107,9 @@ def next_global_batch(
     *,
     save: bool = False,
 ) -> GlobalBatch[B]:
-    """Return the next global batch; after a stop request no rank waits for data. `save`: this rank asks for a save.
+    """Return the next global batch; after a stop request no rank waits for data.
+
+    `save`: this rank asks for a save.
 
     Raises:
         ClozelineError: reading failed on some rank; raised on all of them, naming rank and cause.
@@ -272,7 +275,8 @@ class DeviceCopies:
 
     Args:
         device: to copy to.
-        device_module: streams and events, with the interface of `torch.cuda`; default: the module of the device.
+        device_module: streams and events, with the interface of `torch.cuda`; default: the module
+            of the device.
     """
 
     def __init__(self, device: torch.device, device_module: Any = None) -> None:

@@ -1,4 +1,7 @@
-"""Read what a launcher tells a process: its rank, how many ranks there are, and where they meet. Imports no torch."""
+"""Read what a launcher tells a process: its rank, how many ranks there are, and where they meet.
+
+Imports no torch.
+"""
 
 import os
 import re
@@ -33,9 +36,10 @@ def describe_environment(environment: MutableMapping[str, str] = os.environ) -> 
 def fill_environment(environment: MutableMapping[str, str]) -> None:
     """Fill in torch's rendezvous variables, from Slurm or for a single process.
 
-    Under `srun`, the tasks of the step are ranks that meet on its first node, at a port derived from the job id.
-    Everything else without RANK and WORLD_SIZE, also an `sbatch` script without `srun`, is a single process. It meets
-    nobody: it has a port of its own, wherever MASTER_ADDR and MASTER_PORT point.
+    Under `srun`, the tasks of the step are ranks that meet on its first node, at a port derived
+    from the job id. Everything else without RANK and WORLD_SIZE, also an `sbatch` script without
+    `srun`, is a single process. It meets nobody: it has a port of its own, wherever MASTER_ADDR and
+    MASTER_PORT point.
     """
     tasks = environment.get("SLURM_STEP_NUM_TASKS", "1")
     if (
@@ -63,7 +67,8 @@ def fill_environment(environment: MutableMapping[str, str]) -> None:
     if missing := [name for name in names if name not in environment]:
         given = ", ".join(f"{name}={environment[name]}" for name in names if name in environment)
         raise ConfigurationError(
-            f"environment: {given} without {', '.join(missing)}; start several ranks by deepspeed, torchrun or srun, "
+            f"environment: {given} without {', '.join(missing)}; start several ranks by "
+            "deepspeed, torchrun or srun, "
             "which set all of them, or unset RANK and WORLD_SIZE for a single process"
         )
     environment.setdefault("LOCAL_RANK", "0")

@@ -36,7 +36,10 @@ _SET_BY_USER: Final = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIB
 
 @dataclass(frozen=True)
 class World:
-    """The ranks of a run. Small values and barriers use `group`, a gloo group on the host with a timeout."""
+    """The ranks of a run.
+
+    Small values and barriers use `group`, a gloo group on the host with a timeout.
+    """
 
     rank: int
     size: int
@@ -108,11 +111,13 @@ def device_of(environment: Mapping[str, str]) -> torch.device:
 def load_deepspeed() -> Any:
     """Import deepspeed late and quietly, and return it.
 
-    Late, because the accelerator must be chosen before; quietly, because no caller can act on its warnings.
+    Late, because the accelerator must be chosen before; quietly, because no caller can act on its
+    warnings.
     """
     if not torch.cuda.is_available():
         os.environ.setdefault("DS_ACCELERATOR", "cpu")
-    # DeepSpeed imports its Muon in every engine; importing it loads torch's compiler, which takes seconds
+    # DeepSpeed imports its Muon in every engine; importing it loads torch's compiler, which takes
+    # seconds
     for module, name in (("muon_optimizer", "MuonWithAuxAdam"), ("original_muon", "muon_update")):
         stand_in = ModuleType(f"deepspeed.runtime.zero.muon.{module}")
         setattr(stand_in, name, type(name, (), {}))
@@ -155,19 +160,23 @@ def start(timeout_s: float = 600.0, *, deterministic: bool = True) -> World:
         port = os.environ["MASTER_PORT"]
         if "EADDRINUSE" in str(error) or "address already in use" in str(error).lower():
             raise ConfigurationError(
-                f"port {port} of {address} is in use, probably by another run: choose another one, for example "
+                f"port {port} of {address} is in use, probably by another run: choose another "
+                "one, for example "
                 f"`deepspeed --master_port {free_port()} ...`"
             ) from error
         if not isinstance(error, dist.DistError):
             raise
         if "invalid usage" in str(error):
             raise ConfigurationError(
-                f"NCCL refuses two ranks on one GPU; rank {rank} of {size} sees {torch.cuda.device_count()} of them: "
+                f"NCCL refuses two ranks on one GPU; rank {rank} of {size} sees "
+                f"{torch.cuda.device_count()} of them: "
                 "start one rank for each GPU (NCCL_DEBUG=WARN shows any other reason)"
             ) from error
         raise AloneError(
-            f"rank {rank} of {size} on {socket.gethostname()} did not meet the others at {address}:{port} in "
-            f"{timeout_s:g} s ({str(error).splitlines()[0]}); start all ranks, and see that every machine reaches this "
+            f"rank {rank} of {size} on {socket.gethostname()} did not meet the others at "
+            f"{address}:{port} in "
+            f"{timeout_s:g} s ({str(error).splitlines()[0]}); start all ranks, and see that every "
+            "machine reaches this "
             "address"
         ) from error
     set_determinism(deterministic)
@@ -180,7 +189,8 @@ def start(timeout_s: float = 600.0, *, deterministic: bool = True) -> World:
 def _bound_later_groups(timeout: timedelta) -> None:
     """Give groups that are made without a timeout this one: DeepSpeed makes such a group, and reduces gradients in it.
 
-    torch would give them its defaults, 30 minutes over gloo and 10 over NCCL, whatever the world's group has.
+    torch would give them its defaults, 30 minutes over gloo and 10 over NCCL, whatever the world's
+    group has.
     """
     from torch.distributed import distributed_c10d
 
@@ -197,16 +207,17 @@ def set_determinism(deterministic: bool) -> None:
     torch.set_deterministic_debug_mode(
         "error"
     )  # with "warn", attention's backward pass stays nondeterministic
-    # nothing reads uninitialized memory; filling DeepSpeed's buckets would cost 80 times a small step
+    # nothing reads uninitialized memory; filling DeepSpeed's buckets would cost 80 times a small
+    # step
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 def keep_freed_memory(environment: Mapping[str, str] = os.environ) -> bool:
     """Keep freed blocks of up to 2 GiB in the process; return whether the C library does so.
 
-    By default glibc returns a block to the system if it is large, where large depends on what the process freed
-    before, between 128 kB and 32 MB. Each of its pages then costs a fault in every step: up to a third of the CPU time.
-    The peak of the memory stays the same within some percent.
+    By default glibc returns a block to the system if it is large, where large depends on what the
+    process freed before, between 128 kB and 32 MB. Each of its pages then costs a fault in every
+    step: up to a third of the CPU time. The peak of the memory stays the same within some percent.
     """
     if any(name in environment for name in _SET_BY_USER):
         return False
@@ -220,8 +231,8 @@ def keep_freed_memory(environment: Mapping[str, str] = os.environ) -> bool:
 def without_startup_garbage() -> Iterator[None]:
     """Collect garbage once, and leave what exists then out of later collections.
 
-    A full collection looks at every object of every imported module, while the GPU waits. Where the caller has frozen
-    objects already, these stay the ones that are left out.
+    A full collection looks at every object of every imported module, while the GPU waits. Where the
+    caller has frozen objects already, these stay the ones that are left out.
     """
     gc.collect()
     if gc.get_freeze_count():

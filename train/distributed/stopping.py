@@ -1,7 +1,7 @@
 """Handle stop requests: signals, and the end of the launcher.
 
-A request interrupts a wait for data, never a step. Ranks exchange the flag in the collective before a step, so all stop
-after the same step, save and exit with code 75.
+A request interrupts a wait for data, never a step. Ranks exchange the flag in the collective before
+a step, so all stop after the same step, save and exit with code 75.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ INTERRUPTED_MESSAGE: Final = (
 )
 
 _FORWARDED_S = 5.0
-"""Launchers forward signals that ranks may have received already: within this time, it is the same request."""
+"""Launchers forward signals that ranks may have received already: within this time, it is the same
+request."""
 
 
 class Interrupted(BaseException):
@@ -89,7 +90,8 @@ def _leave(number: int, _frame: FrameType | None) -> None:
 
 
 def _launcher() -> int | None:
-    # a rank's grandparent is the launcher command; when that ends, the node process in between gets another parent
+    # a rank's grandparent is the launcher command; when that ends, the node process in between gets
+    # another parent
     if os.environ.get("CROSS_RANK") is None:
         return None
     try:

@@ -11,7 +11,8 @@ from typing import Final
 from clozeline.errors import WATCHDOG
 
 RECORDER: Final = "TORCH_FR_DUMP_TEMP_FILE"
-"""Variable with the path, without the rank, to which NCCL writes the last collectives at a timeout."""
+"""Variable with the path, without the rank, to which NCCL writes the last collectives at a
+timeout."""
 
 
 class Watchdog:
@@ -52,9 +53,15 @@ class Watchdog:
                 seen = self._count
                 moved = self._beats.wait(self._seconds)
                 if not moved and not self._closed and self._count == seen:
-                    passed = f"no progress for {self._seconds:g} s (watchdog_s); every thread's stack follows"
+                    passed = (
+                        f"no progress for {self._seconds:g} s (watchdog_s); every thread's stack "
+                        "follows"
+                    )
                     if recorder := os.environ.get(RECORDER):
-                        passed = f"{passed}; if a collective hangs, NCCL's last ones are in {recorder}{self._rank}"
+                        passed = (
+                            f"{passed}; if a collective hangs, NCCL's last ones are in "
+                            f"{recorder}{self._rank}"
+                        )
                     print(f"error: rank {self._rank}: {passed}", file=sys.stderr, flush=True)  # noqa: T201
                     faulthandler.dump_traceback(file=sys.stderr, all_threads=True)
                     os._exit(WATCHDOG)

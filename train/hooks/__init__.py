@@ -1,7 +1,7 @@
 """Hooks, one per file: each follows the training, to watch it or to change it; chosen by the key `hooks`.
 
-Engine, loop and checkpoints know hooks only as a list. `prune`, `regularizer`, `distil.progressive` and
-`model.init_from` add hooks, too: see `hooks_of_run` in train/engine.py.
+Engine, loop and checkpoints know hooks only as a list. `prune`, `regularizer`, `distil.progressive`
+and `model.init_from` add hooks, too: see `hooks_of_run` in train/engine.py.
 """
 
 from clozeline.train.hooks._hook import Hook, Step, Trained

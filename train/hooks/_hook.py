@@ -6,8 +6,9 @@
         after_backward               of each micro-batch
     end                              after the update
 
-A hook that changes gradients does so in `attach`, by hooks of torch: on parameters, whose gradients are those of a
-micro-batch, or before the optimizer's step, where gradients are averaged over ranks and clipped.
+A hook that changes gradients does so in `attach`, by hooks of torch: on parameters, whose gradients
+are those of a micro-batch, or before the optimizer's step, where gradients are averaged over ranks
+and clipped.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -71,8 +72,9 @@ class Hook:
 
     Options: ClassVar[type[Any]] = NoOptions
     turn: ClassVar[int] = 1
-    """Order of the calls: 0 reads gradients before the others change them, 1 changes gradients, weights, or what is
-    trained, 2 reads the gradients that are left, 3 removes parts of the model, 4 reads the weights of the step."""
+    """Order of the calls: 0 reads gradients before the others change them, 1 changes gradients,
+    weights, or what is trained, 2 reads the gradients that are left, 3 removes parts of the model,
+    4 reads the weights of the step."""
     charts: ClassVar[Sequence[RecordedSeries]] = ()
     """What the report draws of the entries that `end` returns."""
     observes: ClassVar[bool] = False

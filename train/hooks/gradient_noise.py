@@ -1,8 +1,9 @@
 """Estimate the gradient noise scale, the batch size above which more rows hardly help (arXiv 1812.06162, appendix A).
 
-The expected squared norm of the mean gradient of b rows is |G|² + tr(Σ) / b, with the gradient G of all data and the
-covariance Σ of single rows. Micro-batches and the global batch are two sizes b, which give both unknowns. The noise
-scale is tr(Σ) / |G|², in rows; both are noisy, so divide only sums over many steps.
+The expected squared norm of the mean gradient of b rows is |G|² + tr(Σ) / b, with the gradient G of
+all data and the covariance Σ of single rows. Micro-batches and the global batch are two sizes b,
+which give both unknowns. The noise scale is tr(Σ) / |G|², in rows; both are noisy, so divide only
+sums over many steps.
 """
 
 from collections.abc import Mapping
@@ -47,7 +48,10 @@ class GradientNoise(Hook):
             phase.global_batch or data.global_batch for phase in data.all_phases.values()
         )
         if data.batch_tokens is None and data.micro_batch == smallest:
-            expected = f"expected data.micro_batch below the global batch of {smallest} rows, got {data.micro_batch}"
+            expected = (
+                f"expected data.micro_batch below the global batch of {smallest} rows, got "
+                f"{data.micro_batch}"
+            )
             raise ValueError(
                 f"hooks: gradient_noise: compares the micro-batches of a step: {expected}"
             )
@@ -61,8 +65,8 @@ class GradientNoise(Hook):
                 parameter.register_hook(self._observe)  # type: ignore[no-untyped-call]
 
     def begin(self, step: Step) -> None:
-        # over the micro-batches of the step with labels: squared norms of their mean gradients, labels of the global
-        # batch / labels of the micro-batch, and their number
+        # over the micro-batches of the step with labels: squared norms of their mean gradients,
+        # labels of the global batch / labels of the micro-batch, and their number
         self._squares: Tensor | float = 0.0
         self._inverse = 0.0
         self._count = 0
@@ -113,7 +117,8 @@ def estimate(
         norm: of the gradient of the global batch.
         rows: of the global batch.
 
-    Example: micro-batches of 1 row with squared norms 5, 7, 6, 6 and a batch of these 4 with 3 give tr(Σ) 4, |G|² 2.
+    Example: micro-batches of 1 row with squared norms 5, 7, 6, 6 and a batch of these 4 with 3 give
+    tr(Σ) 4, |G|² 2.
     """
     if count == 0 or inverse / count <= 1.0 or not norm < float("inf"):
         return None

@@ -16,7 +16,8 @@ from clozeline.train.optim.weights.parameter_groups import LAYER
 class LayerStatistics(Hook):
     """Records the gradient norm of each layer, embedding and head, and the largest absolute logit of each head.
 
-    It reads gradients as the optimizer does: in this rank's partitions, averaged over ranks, and clipped.
+    It reads gradients as the optimizer does: in this rank's partitions, averaged over ranks, and
+    clipped.
     """
 
     turn: ClassVar = 0
@@ -48,7 +49,8 @@ class LayerStatistics(Hook):
         logits = {name: float(largest) for name, largest in self._logits.items()}
         squares: dict[str, float] = {}
         if norm < float("inf"):
-            # gradients are clipped, as torch and DeepSpeed do; at stage 0 every rank holds the entire gradient
+            # gradients are clipped, as torch and DeepSpeed do; at stage 0 every rank holds the
+            # entire gradient
             layout = self._trained.layout
             clipping = self._trained.clipping
             scale = max(1.0, (norm + 1e-6) / clipping) if clipping else 1.0
@@ -100,8 +102,8 @@ def merge(
     """Return the entries of a record; NaN if any rank has NaN.
 
     Args:
-        by_rank: of each rank: squared norm of its part of the gradient before clipping by module, empty if the step was
-            skipped, and the largest absolute logit over its rows by head.
+        by_rank: of each rank: squared norm of its part of the gradient before clipping by module,
+            empty if the step was skipped, and the largest absolute logit over its rows by head.
     """
     heads = dict.fromkeys(head for _, logits in by_rank for head in logits)
     largest = {

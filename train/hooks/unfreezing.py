@@ -1,9 +1,10 @@
 """Freeze depths of a model during some steps.
 
-Gradual unfreezing (arXiv 1801.06146, section 3.3) trains the heads, then one more layer from the top at a time.
+Gradual unfreezing (arXiv 1801.06146, section 3.3) trains the heads, then one more layer from the
+top at a time.
 
-Under ZeRO, `requires_grad` cannot change once the engine exists. So all parameters require gradients; frozen ones get
-zero gradients, and no update of weights or optimizer state.
+Under ZeRO, `requires_grad` cannot change once the engine exists. So all parameters require
+gradients; frozen ones get zero gradients, and no update of weights or optimizer state.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class Unfreezing(DepthFreezing):
         """Steps of each depth."""
 
         every: Annotated[int, Field(ge=1)]
-        """steps after which the next layer from the top is unfrozen, after the heads and before the embeddings"""
+        """steps after which the next layer from the top is unfrozen, after the heads and before the
+        embeddings"""
 
     options: Options
 

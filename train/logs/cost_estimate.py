@@ -30,7 +30,8 @@ from clozeline.train.evaluate import batches_of_pass
 _COUNTED_AT_ONCE: Final = 256
 """Rows of a batch whose labels are counted."""
 _PRODUCTS: Final = 10
-"""Smallest number of matrix products that measure a device; eight times as many if they are short."""
+"""Smallest number of matrix products that measure a device; eight times as many if they are
+short."""
 _SECONDS_OF_PRODUCTS: Final = 0.3
 _TYPES: Final = {"fp32": torch.float32, "bf16": torch.bfloat16}
 _DATA_SHEETS: Final = {
@@ -202,7 +203,10 @@ class CostEstimate:
             rows = config.data.micro_batch
             when = f", for {phase.steps:,} steps" if len(self.phases) > 1 else ""
             shares = " + ".join(f"{share:.4g} {name}" for name, share in phase.shares.items())
-            batch = f"{phase.rows_per_step} rows a step = {size} ranks x {count} micro-batches x {rows} rows"
+            batch = (
+                f"{phase.rows_per_step} rows a step = {size} ranks x {count} micro-batches x "
+                f"{rows} rows"
+            )
             yield f"batch      {about}{batch}{when}{f': {shares}' if len(phase.shares) > 1 else ''}"
         horizon = config.schedule.options.steps or config.last_step
         epochs = f"{tokens:,.0f} tokens, {read / epoch_rows:.2f} epochs"
@@ -220,8 +224,10 @@ class CostEstimate:
         # time and memory
         least = duration_text(self.least_seconds(operations))
         yield (
-            f"arithmetic {flops:.3g} operations, {training / tokens:.3g} a training token: at least {least} on "
-            f"{size} rank{'s' * (size > 1)} of this machine, the time of the matrix products alone; the first steps "
+            f"arithmetic {flops:.3g} operations, {training / tokens:.3g} a training token: at "
+            f"least {least} on "
+            f"{size} rank{'s' * (size > 1)} of this machine, the time of the matrix products "
+            "alone; the first steps "
             "measure the rest"
         )
         first = 1 if config.precision == "bf16" else 0
@@ -236,8 +242,10 @@ class CostEstimate:
             config.zero.offload
         ]
         yield (
-            f"memory     {_mebibytes(own.total)} a rank for weights {_mebibytes(own.weights)}, gradients "
-            f"{_mebibytes(own.gradients)}, optimizer {_mebibytes(own.optimizer)}{on_host}; activations come on top"
+            f"memory     {_mebibytes(own.total)} a rank for weights {_mebibytes(own.weights)}, "
+            "gradients "
+            f"{_mebibytes(own.gradients)}, optimizer {_mebibytes(own.optimizer)}{on_host}; "
+            "activations come on top"
         )
         stages = [
             f"stage {stage}: {_mebibytes(estimate.total)}" for stage, estimate in memory.items()
@@ -393,9 +401,9 @@ def estimate_memory(
 ) -> MemoryEstimate:
     """Return the bytes of state per rank, at the configured ZeRO stage or another.
 
-    From stage 1 on, the optimizer has fp32 master weights in addition to the model's (not on one fp32 rank at stages 1
-    and 2, see `zero_stage`). In bf16, weights and gradients take 2 bytes, but stage 1 accumulates gradients in fp32.
-    The `frozen` parameters have weights only.
+    From stage 1 on, the optimizer has fp32 master weights in addition to the model's (not on one
+    fp32 rank at stages 1 and 2, see `zero_stage`). In bf16, weights and gradients take 2 bytes, but
+    stage 1 accumulates gradients in fp32. The `frozen` parameters have weights only.
     """
     stage = zero_stage(config, world_size, stage)
     half = config.precision == "bf16"
@@ -418,7 +426,8 @@ def estimate_memory(
 def operations_per_second(device: torch.device, precision: str) -> float:
     """Return the FLOPs per second of matrix products on one rank, measured once a process; no step can be faster.
 
-    The fastest of many short products counts: the first ones wait for threads and memory, and others for a busy core.
+    The fastest of many short products counts: the first ones wait for threads and memory, and
+    others for a busy core.
     """
     size = 512 if device.type == "cpu" else 8192  # accelerators need large matrices
     matrix = torch.full((size, size), 0.5, device=device, dtype=_TYPES[precision])

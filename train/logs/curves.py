@@ -57,7 +57,8 @@ class RecordedRun:
     name: str
     records: Sequence[Record]
     task: str = ""
-    """what its losses are of: objectives and tokenizer; losses of other ones cannot be compared with them"""
+    """what its losses are of: objectives and tokenizer; losses of other ones cannot be compared
+    with them"""
     charts: Sequence[RecordedSeries] = ()
     """what its hooks recorded"""
 
@@ -80,7 +81,8 @@ def open_run(directory: Path | str) -> RecordedRun:
     folder = Path(directory)
     if not (folder / "metrics.jsonl").is_file():
         raise ConfigurationError(
-            f"{folder}: no run here, expected metrics.jsonl; give the `output` of a training, such as runs/demo"
+            f"{folder}: no run here, expected metrics.jsonl; give the `output` of a training, "
+            "such as runs/demo"
         )
     return read_run(folder, folder.resolve().name)
 

@@ -31,8 +31,8 @@ class LoadingHealth:
         self._skipped: set[tuple[int, int]] = set()
         self._stretch = training.timeline.at(training.samples // training.lanes)
         self._window: list[tuple[float, float]] = []
-        """Seconds of waiting and of all, of each step since the last full window; not of the first step, which waits
-        for the first round."""
+        """Seconds of waiting and of all, of each step since the last full window; not of the first
+        step, which waits for the first round."""
         self._started = self._starved = False
 
     def phases(self) -> list[dict[str, object]]:
@@ -92,7 +92,8 @@ class LoadingHealth:
             if count > self._limit * blocks:
                 raise IntegrityError(
                     f"{source.shards.path}: {count} of {blocks} blocks cannot be read, more than "
-                    f"data.max_damaged_fraction {self._limit:g}: copy the files again, or list the blocks, which "
+                    f"data.max_damaged_fraction {self._limit:g}: copy the files again, or list "
+                    "the blocks, which "
                     "events.jsonl names, in quarantine.json"
                 )
 

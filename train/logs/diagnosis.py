@@ -24,7 +24,8 @@ _FAR_BELOW: Final = 0.5
 _LEARNED_ALONE: Final = 0.1
 """The same for a run that was evaluated once, where nothing says whether the held-out loss rose."""
 _SAME_ACCURACY: Final = 0.005
-"""Largest distance of the accuracy from the share of the most frequent label where a model always gives that label."""
+"""Largest distance of the accuracy from the share of the most frequent label where a model always
+gives that label."""
 _NEAR: Final = 0.1
 """Most nats above the unigram entropy at which a model knows how frequent each label is."""
 _WINDOW: Final = 0.05
@@ -39,7 +40,8 @@ class Finding(Enum):
     """What the losses of a run say."""
 
     MEMORIZED = "memorized"
-    """the training rows were learned by heart: their loss fell while the held-out loss rose or stayed high"""
+    """the training rows were learned by heart: their loss fell while the held-out loss rose or
+    stayed high"""
     MAJORITY = "majority"
     """the model always gives the most frequent label"""
     BELOW_MAJORITY = "below_majority"
@@ -210,12 +212,16 @@ def explain(history: LossHistory, config: TrainConfig, *, of_task: bool, tokens:
     )
     if finding is Finding.MEMORIZED:
         step, heldout = history.heldout[-1]
-        gap = f"the training loss is {history.training_near(step):.4f}, the held-out loss {heldout:.4f}"
+        gap = (
+            f"the training loss is {history.training_near(step):.4f}, the held-out loss "
+            f"{heldout:.4f}"
+        )
         lowest = history.lowest
         fewer = f"train fewer steps than {steps:,}"
         if history.accuracy_has_risen:
             return [
-                f"learned by heart: {gap}; its accuracy still rose, so that fewer steps do not help: train on {more}"
+                f"learned by heart: {gap}; its accuracy still rose, so that fewer steps do not "
+                f"help: train on {more}"
             ]
         if history.has_risen and lowest is not None:
             fewer = f"train up to steps={lowest[0]}"
@@ -235,7 +241,10 @@ def explain(history: LossHistory, config: TrainConfig, *, of_task: bool, tokens:
     if finding is Finding.ABOVE_FREQUENCIES:
         known = "above the unigram entropy: the model has not learned how frequent each label is"
     if not of_task and tokens < LEARNED:
-        longer = f"a small one needs about {LEARNED:,} tokens, this one read {tokens:,}: train longer, on {more}"
+        longer = (
+            f"a small one needs about {LEARNED:,} tokens, this one read {tokens:,}: train longer, "
+            f"on {more}"
+        )
     return [f"{known}: {longer}"]
 
 
@@ -253,5 +262,8 @@ def describe_lowest(history: LossHistory, saved: Sequence[int]) -> list[str]:
         return [line]
     kept = "its checkpoint was not kept: checkpoint.keep_best=true keeps it"
     if step in saved:
-        kept = f"its checkpoint is kept: step={step} names it to `clozeline evaluate` and others, step=best the best one"
+        kept = (
+            f"its checkpoint is kept: step={step} names it to `clozeline evaluate` and others, "
+            "step=best the best one"
+        )
     return [f"{line}, rising since; {kept}"]

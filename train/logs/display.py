@@ -43,7 +43,8 @@ _PRINTED: Final = {
     "phase": "phase {phase} of the data begins: {shares}, {global_batch:,} rows a step",
     "quarantine": "{shards}: {blocks} blocks in quarantine come as filler rows",
     "skipped_block": "{shards}: {shard}, block {block} cannot be read, its rows come as filler rows",
-    "data_starved": "{waited_share:.0%} of the last {steps} steps went into waiting for data: raise data.io_threads or "
+    "data_starved": "{waited_share:.0%} of the last {steps} steps went into waiting for data: raise "
+    "data.io_threads or "
     "data.prefetch_blocks, or move the shards to faster storage",
     "averaging": "the held-out loss no longer falls: from here on the mean of the weights is evaluated",
     "save_failed": "no checkpoint was saved: {error}; training continues",
@@ -60,7 +61,8 @@ _HIDDEN: Final = ("event", "step", "time", "versions", "rows_source_block_row", 
 class Display:
     """Progress of a run up to its last step, in lines of at most 80 columns; silent on ranks above 0.
 
-    Plain lines of steps are at least `seconds` apart; `verbose` has one a record, `quiet` prints nothing.
+    Plain lines of steps are at least `seconds` apart; `verbose` has one a record, `quiet` prints
+    nothing.
     """
 
     def __init__(
@@ -130,7 +132,8 @@ class Display:
             if not self._measured and step - first[0] >= MEASURING:
                 self._measured = True
                 self.say(
-                    f"measured: about {duration_text(seconds * self._steps)} for {self._steps:,} steps"
+                    f"measured: about {duration_text(seconds * self._steps)} for {self._steps:,} "
+                    "steps"
                 )
         if self._bar is not None:
             self._bar.update(self._task, completed=step, shown=summary(record, speed), left=left)
@@ -201,12 +204,14 @@ def describe_event(event: Mapping[str, Any]) -> str:
         name = event["event"]
         if name == "data":
             return "; ".join(
-                f"phase {phase['phase']} reads {_shares(phase)}, {phase['global_batch']:,} rows a step"
+                f"phase {phase['phase']} reads {_shares(phase)}, {phase['global_batch']:,} rows a "
+                "step"
                 for phase in event["phases"]
             )
         if name == "spike":
             figures = ", ".join(
-                f"{key} {event[key]['value']:.4g} is {event[key]['deviations']:.1f} deviations above the median "
+                f"{key} {event[key]['value']:.4g} is {event[key]['deviations']:.1f} deviations "
+                "above the median "
                 f"{event[key]['median']:.4g}"
                 for key in WATCHED
                 if key in event

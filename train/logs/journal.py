@@ -1,6 +1,7 @@
 """Write the records of a run, metrics.jsonl, events.jsonl, status.json, TensorBoard and trackers, and read its status.
 
-Only rank 0 writes. If the run directory cannot be written, one warning is printed and training continues.
+Only rank 0 writes. If the run directory cannot be written, one warning is printed and training
+continues.
 """
 
 import json
@@ -57,8 +58,8 @@ class Journal:
     def begin(self, step: int, checkpoint: str | None = None, *, evaluated: bool = False) -> int:
         """Start to write after checking is done; return the number of unreadable lines among those cut off.
 
-        Metrics after `step` are cut off, and the evaluation of that step unless it is `evaluated` for the run: a
-        resumed run writes them again. Earlier lines are not read.
+        Metrics after `step` are cut off, and the evaluation of that step unless it is `evaluated`
+        for the run: a resumed run writes them again. Earlier lines are not read.
         """
         if not self._writes:
             return 0

@@ -54,9 +54,11 @@ class Recorder:
         self._skipped_blocks = 0.0
         self._reports = Reporting()
         self._page_due = -math.inf
-        """Earliest time of the next report.html: pages of a training take at most 1 % of its time."""
+        """Earliest time of the next report.html: pages of a training take at most 1 % of its
+        time."""
         self.spiking = 0
-        """Latest records in a row whose loss is a spike, on all ranks; 0 without `on_divergence.spikes`."""
+        """Latest records in a row whose loss is a spike, on all ranks; 0 without
+        `on_divergence.spikes`."""
         self._spikes: Spikes | None = None
         self._read_spikes()
 

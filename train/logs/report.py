@@ -41,7 +41,8 @@ del+ins{color:var(--muted);font-weight:400}
 """
 """Rules of the page: right guesses, wrong ones, and the labels after them."""
 _LEGEND: Final = (
-    "<p class=muted>Green and bold: the label, guessed right. Struck out: a wrong guess, with its label after it. "
+    "<p class=muted>Green and bold: the label, guessed right. Struck out: a wrong guess, with its "
+    "label after it. "
     "Point at one to read its probability.</p>"
 )
 
@@ -94,7 +95,8 @@ def _outcome(records: Sequence[Record], events: Sequence[Record], config: TrainC
             side = "below" if loss < entropy else "above"
             title = heldout_title(name)
             told.append(
-                f"The {title} loss is {loss:.2f} nats, {abs(entropy - loss):.2f} {side} its unigram entropy."
+                f"The {title} loss is {loss:.2f} nats, {abs(entropy - loss):.2f} {side} its "
+                "unigram entropy."
             )
     told += [f"{line[0].upper()}{line[1:]}." for line in diagnose_run(config, records)]
     return " ".join(told)
@@ -123,7 +125,8 @@ def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) ->
     )
     if first is not None and last is not None:
         lines.append(
-            f"loss {first['loss']:.4f} at step {first['step']}, {last['loss']:.4f} at step {last['step']}"
+            f"loss {first['loss']:.4f} at step {first['step']}, {last['loss']:.4f} at step "
+            f"{last['step']}"
         )
     if state.skipped:
         lines.append(
@@ -221,9 +224,13 @@ def _draw_row(pieces: Pieces, row: Mapping[str, Any], title: str) -> str:
     if row.get("continued"):
         begun = escape(pieces.text(tokens[: row["prompt"]]))
         parts.append(
-            f"<footer>Continued by the model: {begun}<b>{escape(pieces.text(row['continued']))}</b></footer>"
+            "<footer>Continued by the model: "
+            f"{begun}<b>{escape(pieces.text(row['continued']))}</b></footer>"
         )
-    return f"<blockquote dir=auto>{''.join(parts)}<footer>{escape(title)}: {counted}</footer></blockquote>"
+    return (
+        f"<blockquote dir=auto>{''.join(parts)}<footer>{escape(title)}: "
+        f"{counted}</footer></blockquote>"
+    )
 
 
 def _draw_masked(

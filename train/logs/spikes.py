@@ -24,7 +24,8 @@ class Spikes:
     def __init__(self, bar: float, latest_first: Iterable[Mapping[str, Any]]) -> None:
         self.bar = bar
         self.in_a_row = 0
-        """Latest records in a row whose loss is a spike, as a record says under `spikes_in_a_row`."""
+        """Latest records in a row whose loss is a spike, as a record says under
+        `spikes_in_a_row`."""
         self._values: dict[str, deque[float]] = {key: deque(maxlen=_WINDOW) for key in WATCHED}
         for record in latest_first:
             if not self._values["loss"]:
@@ -60,7 +61,8 @@ def _value(record: Mapping[str, object], key: str) -> float | None:
 def deviations(value: float, values: Iterable[float]) -> float:
     """Return by how many robust standard deviations a value is above the median of others; 0 if all are equal.
 
-    Example: 9 is 4.05 deviations above 1, 2, 3, 4, 5, whose median is 3 and whose median absolute deviation is 1.
+    Example: 9 is 4.05 deviations above 1, 2, 3, 4, 5, whose median is 3 and whose median absolute
+    deviation is 1.
     """
     listed = list(values)
     middle = median(listed)

@@ -1,7 +1,7 @@
 """Log to TensorBoard, and to Weights & Biases or MLflow, if installed.
 
-Project, server, account and the run to continue come from their environment variables, such as WANDB_PROJECT,
-WANDB_RUN_ID, MLFLOW_TRACKING_URI and MLFLOW_RUN_ID.
+Project, server, account and the run to continue come from their environment variables, such as
+WANDB_PROJECT, WANDB_RUN_ID, MLFLOW_TRACKING_URI and MLFLOW_RUN_ID.
 """
 
 import importlib

@@ -20,8 +20,9 @@ class EarlyStopConfig:
     """Metric, patience and target of early stopping."""
 
     metric: str
-    """metric of a held-out set: heldout/loss, heldout/losses/masked_lm, dev/figures/classification/accuracy; mean/loss
-    is the mean over all held-out sets, for example one per language"""
+    """metric of a held-out set: heldout/loss, heldout/losses/masked_lm,
+    dev/figures/classification/accuracy; mean/loss is the mean over all held-out sets, for example
+    one per language"""
     patience: Annotated[int, Field(ge=1)] = 3
     """evaluations in a row without improvement after which the run ends"""
     higher: bool = False
@@ -64,7 +65,8 @@ def check_metric(
     listed = [f"{dataset}/loss" for dataset in (*sets, *([MEAN] if sets else []))]
     listed += [f"{dataset}/losses/{head}" for dataset in sets for head in heads]
     raise ConfigurationError(
-        f"early_stop.metric: expected one of {', '.join(listed) or 'a held-out set, of which there is none'}, or "
+        "early_stop.metric: expected one of "
+        f"{', '.join(listed) or 'a held-out set, of which there is none'}, or "
         f"SET/figures/HEAD/NAME, got {config.metric!r}"
     )
 
@@ -88,7 +90,8 @@ def metric_value(evaluations: Mapping[str, Any], metric: str) -> float:
 def update_best(config: EarlyStopConfig, best: Best | None, value: float, step: int) -> Best:
     """Return the best value after another evaluation; a value that is not finite is never better.
 
-    Example: with patience 2, the losses 3, 2, 2, nan end the run: the last two do not improve on the second.
+    Example: with patience 2, the losses 3, 2, 2, nan end the run: the last two do not improve on
+    the second.
     """
     if best is None or best.metric != config.metric:
         best = Best(config.metric, None, step, -1)

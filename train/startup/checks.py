@@ -34,7 +34,8 @@ class CheckedStart(NamedTuple):
 def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
     """Resolve a branch, open the data sets, and check that they fit the model and the number of ranks.
 
-    The files of the shards are checked here for a single process; several ranks call `Datasets.check_files` together.
+    The files of the shards are checked here for a single process; several ranks call
+    `Datasets.check_files` together.
     """
     config = fill_in_phases(resolve_branch(config))
     check_world(config, world_size)
@@ -106,8 +107,10 @@ def check_exits(config: TrainConfig) -> None:
     after = [name for name, head in model.heads.items() if head.exits == "after"]
     if after and (model.init_from is None or model.adapter is not None or len(model.heads) > 1):
         raise ConfigurationError(
-            f"model.heads.{after[0]}.exits: after trains classifiers on a frozen body and head: expected "
-            "model.init_from, a run that was fine-tuned with this head alone, and no model.adapter; or set it to joint"
+            f"model.heads.{after[0]}.exits: after trains classifiers on a frozen body and head: "
+            "expected "
+            "model.init_from, a run that was fine-tuned with this head alone, and no "
+            "model.adapter; or set it to joint"
         )
 
 
@@ -125,7 +128,8 @@ def fill_in_answers(config: TrainConfig, datasets: Datasets) -> TrainConfig:
     """Return the configuration with the labels of the task that the sets hold, if they hold one."""
     if config.checkpoint.keep_best and not datasets.heldout:
         raise ConfigurationError(
-            "checkpoint.keep_best: compares losses on a held-out set, of which there is none: set data.heldout to one, "
+            "checkpoint.keep_best: compares losses on a held-out set, of which there is none: set "
+            "data.heldout to one, "
             "or checkpoint.keep_best=false"
         )
     if config.early_stop is not None:
@@ -145,8 +149,8 @@ def _manifests(datasets: Datasets) -> Iterator[tuple[str, Manifest]]:
 def resolve_branch(config: TrainConfig) -> TrainConfig:
     """Return the configuration of a branch if `schedule.decay_from` asks for one, else the same configuration.
 
-    A branch at step N of the run RUN, whose own schedule has no such decay, is trained in `RUN-decay-N`. Its schedule
-    ends at `steps`, unless `schedule.steps` differs from the run's.
+    A branch at step N of the run RUN, whose own schedule has no such decay, is trained in
+    `RUN-decay-N`. Its schedule ends at `steps`, unless `schedule.steps` differs from the run's.
     """
     step = decay_step(config)
     if step is None or not (config.output / "config.yaml").exists():
@@ -172,8 +176,8 @@ def decay_step(config: TrainConfig) -> int | None:
 def leave_out_heads(config: TrainConfig) -> tuple[TrainConfig, tuple[str, ...]]:
     """Return the configuration with the heads of the model in `init_from` that its sets train, and the other heads.
 
-    Nothing is left out of a run, or if the configuration has another head that no set trains: that is a mistake, which
-    opening the sets reports.
+    Nothing is left out of a run, or if the configuration has another head that no set trains: that
+    is a mistake, which opening the sets reports.
     """
     model = config.model
     source = config.model.init_from

@@ -1,7 +1,7 @@
 """Plan an export: the class of transformers that holds a model, its parts and its files, or why there is none.
 
-A plan needs a configuration and the facts of a vocabulary, and no weights: `new` and the start of a training print it,
-`export-model` writes by it.
+A plan needs a configuration and the facts of a vocabulary, and no weights: `new` and the start of a
+training print it, `export-model` writes by it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -93,7 +93,8 @@ class ExportPlan:
     tokenizer: Path | None = None
     """folder of the tokenizer that is exported with the model; None: there is none"""
     pooling: str = ""
-    """pool of the vectors of texts, for sentence-transformers; empty: its modules are not written"""
+    """pool of the vectors of texts, for sentence-transformers; empty: its modules are not
+    written"""
     notes: tuple[str, ...] = ()
     """what is left out, for people"""
 
@@ -216,7 +217,8 @@ def _choose_pooling(config: ModelConfig, request: ExportRequest, tokenizer: Path
     """Return the pool of an export: that of the run's vectors, or the one that was asked for if the run has none.
 
     Raises:
-        ConfigurationError: a model that cannot be pooled, or a pool other than that of its training.
+        ConfigurationError: a model that cannot be pooled, or a pool other than that of its
+            training.
     """
     asked = request.pooling
     if config.architecture == "decoder":
@@ -238,19 +240,22 @@ def _choose_pooling(config: ModelConfig, request: ExportRequest, tokenizer: Path
     if not trained:
         if asked in (None, _OF_RUN, POOLER):
             raise ConfigurationError(
-                f"pooling: expected one of {', '.join(POOLS)}, got {asked}: no head of this model was trained on "
+                f"pooling: expected one of {', '.join(POOLS)}, got {asked}: no head of this model "
+                "was trained on "
                 "vectors of texts"
             )
         return asked
     name, pool = next(iter(trained.items()))
     if pool not in (*POOLS, POOLER):
         raise ConfigurationError(
-            f"pooling: model.heads.{name}.pool: expected one of {', '.join(POOLS)}, got {pool}, for which "
+            f"pooling: model.heads.{name}.pool: expected one of {', '.join(POOLS)}, got {pool}, "
+            "for which "
             "sentence-transformers has no module"
         )
     if asked not in (_OF_RUN, pool):
         raise ConfigurationError(
-            f"pooling: expected {pool}, on which model.heads.{name} was trained, got {asked}: give pooling={_OF_RUN}"
+            f"pooling: expected {pool}, on which model.heads.{name} was trained, got {asked}: "
+            f"give pooling={_OF_RUN}"
         )
     return pool
 
@@ -263,7 +268,8 @@ def _trained_pool(config: ModelConfig, name: str) -> str | None:
     return pool if pool in POOLS else None
 
 
-# -- the form in which a model is exported ----------------------------------------------------------------------------
+# -- the form in which a model is exported
+# ----------------------------------------------------------------------------
 
 
 def exported_form(trained: TrainedModel) -> Checkpoint:
@@ -355,7 +361,8 @@ def without_off_ramps(checkpoint: Checkpoint) -> Checkpoint:
     )
 
 
-# -- plans before a training ------------------------------------------------------------------------------------------
+# -- plans before a training
+# ------------------------------------------------------------------------------------------
 
 
 def plan_of_run(config: TrainConfig, datasets: Datasets) -> ExportPlan:

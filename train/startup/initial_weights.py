@@ -1,6 +1,7 @@
 """Copy the weights of the run or model folder that `model.init_from` names into a model, and compare the tokenizers.
 
-It may have another architecture: an encoder-decoder starts from an encoder, for example (arXiv 1907.12461).
+It may have another architecture: an encoder-decoder starts from an encoder, for example (arXiv
+1907.12461).
 """
 
 import operator
@@ -67,7 +68,10 @@ class OtherTokenizer:
 
     def line(self) -> str:
         """Return what a start prints."""
-        return f"           another tokenizer: {self.known} ids there, {self.size} here; shared ids have equal pieces"
+        return (
+            f"           another tokenizer: {self.known} ids there, {self.size} here; shared ids "
+            "have equal pieces"
+        )
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,8 @@ class LoadReport:
     unused: list[str]
     """parameters of the source that the model does not have"""
     digest: str
-    """xxh3-128 (hex) of names, shapes and values of the copied parameters, without those of an adapter"""
+    """xxh3-128 (hex) of names, shapes and values of the copied parameters, without those of an
+    adapter"""
     added: range = range(0)
     """ids that the source does not have"""
     notes: tuple[str, ...] = ()
@@ -161,7 +166,8 @@ def load_initial(
 ) -> LoadReport:
     """Copy the weights of a run or a model folder into a model.
 
-    The bodies must match, parameter by parameter. Heads take what the source has; one with other labels there is new.
+    The bodies must match, parameter by parameter. Heads take what the source has; one with other
+    labels there is new.
 
     Args:
         model: with random weights.
@@ -183,7 +189,8 @@ def load_initial(
         name for name in differing if name not in ours or not name.startswith(source.lacking)
     ]:
         raise ConfigurationError(
-            f"model.init_from: {source.folder}: only one of both models has {', '.join(differing[:8])}"
+            f"model.init_from: {source.folder}: only one of both models has "
+            f"{', '.join(differing[:8])}"
         )
     added = range(0) if other is None else range(other.known, model.vocab_size)
     if not added:
@@ -254,7 +261,8 @@ def _refuse_other_rows(
         if multiple := row_multiple(rows, model.vocab_size):
             remedy = f"set model.vocab_multiple={multiple}, which pads this vocabulary to as many"
         raise ConfigurationError(
-            f"model.init_from: {source} has {rows} rows of the vocabulary, the shards' tokenizer {model.vocab_size} "
+            f"model.init_from: {source} has {rows} rows of the vocabulary, the shards' tokenizer "
+            f"{model.vocab_size} "
             f"ids (padded: {here}); {remedy}"
         )
 
@@ -292,16 +300,18 @@ def translate(
 ) -> RemappedWeights:
     """Return the tensors of a model under the names of another.
 
-    A model of one stack initializes the encoder of an encoder-decoder, and its decoder if widths and heads are equal:
-    as many layers as both have, without cross-attention and connector, which are new. An encoder-decoder initializes an
-    encoder from its encoder, a decoder from its decoder. An encoder and a decoder have the same parameters. T5's
-    relative position table is new if the direction differs. A model with an adapter is refused.
+    A model of one stack initializes the encoder of an encoder-decoder, and its decoder if widths
+    and heads are equal: as many layers as both have, without cross-attention and connector, which
+    are new. An encoder-decoder initializes an encoder from its encoder, a decoder from its decoder.
+    An encoder and a decoder have the same parameters. T5's relative position table is new if the
+    direction differs. A model with an adapter is refused.
     """
     if here.family == there.family or not {here.family, there.family} <= _STACKS.keys():
         return RemappedWeights(there, dict(tensors))
     if here.adapter is not None:
         raise ConfigurationError(
-            f"model.adapter: an adapter needs a model of its own family, got {there.family} for {here.family}: train "
+            f"model.adapter: an adapter needs a model of its own family, got {there.family} for "
+            f"{here.family}: train "
             "without it, and adapt that run"
         )
     # choose the source stack and the target stacks that can take it
@@ -370,7 +380,8 @@ def compare_tokenizers(
 ) -> OtherTokenizer | None:
     """Compare the pieces of the ids that both tokenizers have; return the extension, or None if they are equal.
 
-    Without a tokenizer nothing is compared. Another piece of an id is refused, with the `key` that names the source.
+    Without a tokenizer nothing is compared. Another piece of an id is refused, with the `key` that
+    names the source.
     """
     try:
         ours = find_tokenizer(shards.path, shards.manifest.tokenizer.fingerprint)
@@ -386,8 +397,10 @@ def compare_tokenizers(
     for token in range(min(sizes)):
         if (piece := there.piece(token)) != (own := here.piece(token)):
             raise ConfigurationError(
-                f"{key}: {source.folder} has another tokenizer than the shards: id {token} is {piece!r} there, "
-                f"{own!r} here; make the shards with the tokenizer of that model ({source.tokenizer_folder})"
+                f"{key}: {source.folder} has another tokenizer than the shards: id {token} is "
+                f"{piece!r} there, "
+                f"{own!r} here; make the shards with the tokenizer of that model "
+                f"({source.tokenizer_folder})"
             )
     texts = {
         token: "" if here.vocabulary.special[token] else here.decode_part([token])
@@ -414,8 +427,10 @@ def refuse_other_tokenizer(source: TrainedModel, shards: ShardSet, key: str) -> 
             else f"was trained with the tokenizer {theirs[:16]}"
         )
         raise ConfigurationError(
-            f"{key}: {source.folder} {what}, the shards have {expected[:16]}, and without its files their ids cannot "
-            "be compared: copy the files of the teacher's tokenizer into its folder, or make the shards with it"
+            f"{key}: {source.folder} {what}, the shards have {expected[:16]}, and without its "
+            "files their ids cannot "
+            "be compared: copy the files of the teacher's tokenizer into its folder, or make the "
+            "shards with it"
         )
     find_tokenizer(shards.path, expected)  # raises where the set was copied without it
     refuse_other_ids(source, shards, key)
@@ -426,6 +441,7 @@ def refuse_other_ids(source: TrainedModel, shards: ShardSet, key: str) -> None:
     other = compare_tokenizers(source, shards, key)
     if other is not None and other.known != other.size:
         raise ConfigurationError(
-            f"{key}: {source.folder} has a tokenizer of {other.known} ids, {shards.path} has {other.size}: expected "
+            f"{key}: {source.folder} has a tokenizer of {other.known} ids, {shards.path} has "
+            f"{other.size}: expected "
             "the same ids; make the shards with the tokenizer of that model"
         )

@@ -1,4 +1,7 @@
-"""Lock, check and describe the folder of a run. Nothing in it changes before every check of a start has passed."""
+"""Lock, check and describe the folder of a run.
+
+Nothing in it changes before every check of a start has passed.
+"""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -87,7 +90,8 @@ def refuse_output(config: TrainConfig) -> None:
         )
     if config.resume == "never" and names:
         raise ConfigurationError(
-            f"resume=never: {output} is not empty, it holds {', '.join(sorted(names)[:4])}: choose another output, or "
+            f"resume=never: {output} is not empty, it holds {', '.join(sorted(names)[:4])}: "
+            "choose another output, or "
             "resume with resume=auto"
         )
 

@@ -1,8 +1,9 @@
 """Find where a run starts, at step 0 or at a checkpoint, and refuse a configuration that cannot continue it.
 
-Also choose `precision`, `compile` and `deterministic` where the configuration says `auto`. On processors `auto` is
-fp32, not compiled and deterministic. On a GPU it is bf16 where the GPU has it, compiled, and with the fastest kernels,
-as far as the other keys allow. A resumed run keeps what its first start chose.
+Also choose `precision`, `compile` and `deterministic` where the configuration says `auto`. On
+processors `auto` is fp32, not compiled and deterministic. On a GPU it is bf16 where the GPU has it,
+compiled, and with the fastest kernels, as far as the other keys allow. A resumed run keeps what its
+first start chose.
 """
 
 from collections.abc import Mapping
@@ -100,9 +101,15 @@ class StartingPoint:
         steps = self.config.last_step
         schedule = self.config.schedule.build(horizon)
         if 2 * schedule.warmup > horizon:
-            return f"schedule.warmup: the rate rises for {schedule.warmup} of {horizon} steps; 0.1 is a tenth of them"
+            return (
+                f"schedule.warmup: the rate rises for {schedule.warmup} of {horizon} steps; 0.1 "
+                "is a tenth of them"
+            )
         if steps > horizon and schedule(steps) == schedule(horizon):
-            return f"the schedule ends at step {horizon}: up to step {steps} the rate keeps its last value"
+            return (
+                f"the schedule ends at step {horizon}: up to step {steps} the rate keeps its last "
+                "value"
+            )
         return ""
 
     def lines(self, status: RunStatus | None) -> list[str]:
@@ -150,7 +157,8 @@ def find_starting_point(
     choices = describe_defaults(asked, config, device, saved)
     if saved is not None and saved.optimizer not in (None, config.optimizer.name):
         choices.append(
-            f"optimizer  {config.optimizer.name} begins anew: the saved states are those of {saved.optimizer}"
+            f"optimizer  {config.optimizer.name} begins anew: the saved states are those of "
+            f"{saved.optimizer}"
         )
     # fix the end of the schedule
     horizon = config.schedule.options.steps
@@ -202,7 +210,10 @@ def _refuse_changes(
         keys = [change.partition(": ")[0].removesuffix(" (digest)") for change in changes]
         remedy = f"choose another output, or allow it: checkpoint.allow_changed=[{', '.join(keys)}]"
         if not _fits_weights(config):
-            remedy = "choose another output, or take these keys back: its weights do not fit the model with them"
+            remedy = (
+                "choose another output, or take these keys back: its weights do not fit the model "
+                "with them"
+            )
         raise ConfigurationError(
             f"{config.output}: its checkpoint belongs to another run:\n  {listed}\n{remedy}"
         )
@@ -223,7 +234,8 @@ def _refuse_rates(config: TrainConfig) -> None:
     for step in (max(1, config.last_step * part // 100) for part in range(1, 101)):
         if not 0 <= (rate := schedule(step)) <= 1:
             raise ConfigurationError(
-                f"schedule {config.schedule.name}: expected a multiplier of the learning rate from 0 to 1, got {rate} "
+                f"schedule {config.schedule.name}: expected a multiplier of the learning rate "
+                f"from 0 to 1, got {rate} "
                 f"at step {step}"
             )
 
@@ -238,12 +250,15 @@ def _refuse_standstill(config: TrainConfig, saved: TrainState | None) -> None:
     ways = f"set schedule.steps={config.last_step}, or choose another schedule"
     if saved is not None:
         ways = (
-            "a longer schedule needs `schedule.steps=` at the first start; to continue from here with one: "
-            f"checkpoint.allow_changed=[schedule.steps] schedule.steps={config.last_step} (or allow schedule, and "
+            "a longer schedule needs `schedule.steps=` at the first start; to continue from here "
+            "with one: "
+            f"checkpoint.allow_changed=[schedule.steps] schedule.steps={config.last_step} (or "
+            "allow schedule, and "
             "choose another one); the rate then jumps up from where it is"
         )
     raise ConfigurationError(
-        f"steps: the learning rate of the schedule {config.schedule.name} is 0 from step {horizon} on, steps {first} "
+        f"steps: the learning rate of the schedule {config.schedule.name} is 0 from step "
+        f"{horizon} on, steps {first} "
         f"to {config.last_step} would learn nothing: {ways}"
     )
 
@@ -295,7 +310,8 @@ def describe_defaults(
         lines.append(f"device     {device.type}: chosen are {values}")
     if config.precision == "fp32" and torch.cuda.get_device_capability(device) >= _BF16:
         lines.append(
-            "device     products of fp32 matrices in TF32; NVIDIA_TF32_OVERRIDE=0 makes them exact, and slow"
+            "device     products of fp32 matrices in TF32; NVIDIA_TF32_OVERRIDE=0 makes them "
+            "exact, and slow"
         )
     return lines
 

@@ -76,7 +76,8 @@ def build_starting_model(
     """Build and initialize the model; with `distil`, as the student of a teacher.
 
     Raises:
-        ClozelineError: see `_build_model` and `prepare_student`; or a resumed run has another teacher.
+        ClozelineError: see `_build_model` and `prepare_student`; or a resumed run has another
+            teacher.
     """
     starting = _build_model(point, shards, placement)
     config = point.config
@@ -102,8 +103,8 @@ def build_starting_model(
 def _build_model(point: StartingPoint, shards: ShardSet, placement: Placement) -> StartingModel:
     """Build the model, initialize it from `model.init_from`, and freeze what the configuration freezes.
 
-    A resumed run also reads `model.init_from`, to record the distance from it. Only an adapter needs it there: other
-    checkpoints hold all weights.
+    A resumed run also reads `model.init_from`, to record the distance from it. Only an adapter
+    needs it there: other checkpoints hold all weights.
     """
     config = point.config
     model = build_random_model(config, shards, placement)
@@ -133,8 +134,10 @@ def _initialize(
     other = compare_tokenizers(source, shards)
     if adapter is not None and other is not None and any(other.parts.values()):
         raise ConfigurationError(
-            f"model.init_from: {folder} has {other.known} ids, the tokenizer of the shards {other.size}: an adapter "
-            "freezes the embeddings, so that the rows of new ids would never be trained; continue the training without "
+            f"model.init_from: {folder} has {other.known} ids, the tokenizer of the shards "
+            f"{other.size}: an adapter "
+            "freezes the embeddings, so that the rows of new ids would never be trained; continue "
+            "the training without "
             "model.adapter first, and give that run as model.init_from"
         )
     translated = translate_source(model.config, source)
@@ -177,7 +180,8 @@ def prepare_student(
     """Wrap a model as a student, open its teacher, and copy the layers that the student starts from.
 
     Raises:
-        ConfigurationError: the teacher has another tokenizer or architecture, or lacks what a loss or a copy needs.
+        ConfigurationError: the teacher has another tokenizer or architecture, or lacks what a loss
+            or a copy needs.
         CheckpointError: the teacher's run has no valid checkpoint.
     """
     distil = config.distil
@@ -186,7 +190,8 @@ def prepare_student(
     if distil.teacher is None and not (distil.active and stored):
         names = ", ".join(loss.name for loss in distil.losses)
         raise ConfigurationError(
-            f"distil.teacher: expected a run or a model folder, with which {names} compares, got none, and "
+            f"distil.teacher: expected a run or a model folder, with which {names} compares, got "
+            "none, and "
             f"{shards.path} has no scores of a teacher"
         )
 
@@ -229,7 +234,8 @@ def prepare_student(
         )
     teacher = Teacher(theirs.model, student.needed_of_teacher)
     lines.append(
-        f"           teacher {theirs.folder}: {teacher.model.num_parameters():,} parameters, {theirs.weights_digest}"
+        f"           teacher {theirs.folder}: {teacher.model.num_parameters():,} parameters, "
+        f"{theirs.weights_digest}"
     )
     return Distillation(
         student, teacher, {"digest": theirs.weights_digest, "layers": student.layer_maps}, lines
@@ -243,8 +249,10 @@ def refuse_other_teacher(
     if (before := saved.get("digest")) != (after := now.get("digest")):
         source = source or Path("the stored scores")
         raise ConfigurationError(
-            f"distil.teacher: {source}: the student was trained with a teacher of digest {before}, this one has "
-            f"{after}: a run that was resumed, or another model; give the weights that it started with"
+            f"distil.teacher: {source}: the student was trained with a teacher of digest "
+            f"{before}, this one has "
+            f"{after}: a run that was resumed, or another model; give the weights that it started "
+            "with"
         )
 
 
@@ -254,7 +262,8 @@ def open_teacher(
     """Read a run or a model folder, and check that it can read what its student reads; None: there is no student yet.
 
     Raises:
-        ConfigurationError: it has another tokenizer, architecture, vocabulary or family, or too few positions.
+        ConfigurationError: it has another tokenizer, architecture, vocabulary or family, or too few
+            positions.
     """
     opened = TrainedModel.open(source, key=key, quantized=False)
     config = config_without_adapter(opened, key)
@@ -265,7 +274,8 @@ def open_teacher(
         )
     if config.architecture != student.architecture:
         raise ConfigurationError(
-            f"{key}: {source}: expected a model of the student's architecture {student.architecture}, got "
+            f"{key}: {source}: expected a model of the student's architecture "
+            f"{student.architecture}, got "
             f"{config.architecture}"
         )
     refuse_other_tokenizer(opened, shards, key)
@@ -279,7 +289,8 @@ def open_teacher(
     longest = shards.manifest.max_length
     if limit is not None and longest > limit:
         raise ConfigurationError(
-            f"{key}: {source}: rows of {shards.path} have up to {longest} tokens, the teacher has {limit} positions: "
+            f"{key}: {source}: rows of {shards.path} have up to {longest} tokens, the teacher has "
+            f"{limit} positions: "
             "group into shorter rows, or take another teacher"
         )
     theirs, ours = (FAMILIES.load_class(model.family).reads for model in (config, student))
@@ -316,7 +327,8 @@ def copy_layers(
             )
         if beyond := [layer for layer in layers if layer >= there.get(stack, 0)]:
             raise ConfigurationError(
-                f"distil.start.layers: {source.folder} has the layers 0 to {there.get(stack, 0) - 1}, got {beyond[0]}"
+                f"distil.start.layers: {source.folder} has the layers 0 to "
+                f"{there.get(stack, 0) - 1}, got {beyond[0]}"
             )
     copied = 0
     new = []
@@ -329,7 +341,8 @@ def copy_layers(
                 continue
             if (shape := list(full_shape(parameter))) != (other := list(tensors[origin].shape)):
                 raise ConfigurationError(
-                    f"distil.start: {source.folder}: {origin} has shape {other} there, {shape} here: a student of "
+                    f"distil.start: {source.folder}: {origin} has shape {other} there, {shape} "
+                    "here: a student of "
                     "other widths cannot start from layers; remove the key"
                 )
             with placement.gather([parameter]):

@@ -20,7 +20,8 @@ def fit_predict(
 
     Args:
         train: the texts that the model is fitted on; a missing side counts as empty.
-        answers: their numbers [n] float, classes [n] integer, or 0 and 1 for each class [n, classes].
+        answers: their numbers [n] float, classes [n] integer, or 0 and 1 for each class [n,
+            classes].
         texts: the texts to predict.
         sides: texts per row.
     """

@@ -30,8 +30,8 @@ def _correlation_metric(of: Callable[..., Any]) -> Metric:
 def macro_f1(answers: NDArray[np.generic], predicted: NDArray[np.generic]) -> float:
     """Return the mean F1 of the classes that occur in answers or predictions, as scikit-learn does by default.
 
-    `answers` and `predicted` are classes [n], or 0 and 1 for each class [n, classes], where a class without a 1 does
-    not occur.
+    `answers` and `predicted` are classes [n], or 0 and 1 for each class [n, classes], where a class
+    without a 1 does not occur.
 
     Example:
         >>> macro_f1(np.array([0, 1, 1]), np.array([0, 1, 1])), macro_f1(np.array([0, 0]), np.array([0, 2]))
@@ -93,8 +93,8 @@ def question_scores(
 ) -> dict[str, float]:
     """Return F1 over all answers, and the share of questions with all answers right (MultiRC, N18-1023).
 
-    `answers` and `predicted` [n] are 1 for a correct answer; `questions` [n, bytes] is the key of each answer's
-    question.
+    `answers` and `predicted` [n] are 1 for a correct answer; `questions` [n, bytes] is the key of
+    each answer's question.
 
     Example:
         >>> keys = np.array([[0], [0], [1]])
@@ -112,8 +112,8 @@ def parity_scores(
 ) -> dict[str, float]:
     """Return the share of correct rows, and of pairs whose rows got the same class (AX-g, arXiv 1804.09301).
 
-    `answers` and `predicted` [n] are classes; `pairs` [n, bytes] is the key of each row's pair. A row without a partner
-    has no parity.
+    `answers` and `predicted` [n] are classes; `pairs` [n, bytes] is the key of each row's pair. A
+    row without a partner has no parity.
 
     Example:
         >>> keys = np.array([[0], [0], [1], [1]])

@@ -28,7 +28,8 @@ def exact_match(answer: str, gold: str) -> float:
 def token_f1(answer: str, gold: str, *, unanswerable: bool) -> float:
     """Return the F1 of the words that two normalized answers share, counting repetitions.
 
-    `unanswerable` applies the rule of SQuAD 2.0, by which two empty answers are equal; in 1.1 they share no word.
+    `unanswerable` applies the rule of SQuAD 2.0, by which two empty answers are equal; in 1.1 they
+    share no word.
     """
     words = normalize(answer).split()
     gold_words = normalize(gold).split()
@@ -53,8 +54,9 @@ def best_threshold(
 ) -> tuple[float, float]:
     """Return the threshold with the highest mean score, and that mean, as the official script searches it.
 
-    A question is answered if the score of no answer is above that of its best span by no more than the threshold. Of
-    equal means, the lowest threshold is chosen; if no question should be answered, it is 1 below all differences.
+    A question is answered if the score of no answer is above that of its best span by no more than
+    the threshold. Of equal means, the lowest threshold is chosen; if no question should be
+    answered, it is 1 below all differences.
 
     Args:
         differences: of each question, the score of no answer less that of its best span.

@@ -1,7 +1,8 @@
 """The interface of task heads: the meaning of a head outside the model.
 
-Training asks for the tensors that a head reads, `evaluate`, `predict` and `pseudo-label` for predictions and scores.
-Libraries that compute metrics are imported where they are used: training starts without them.
+Training asks for the tensors that a head reads, `evaluate`, `predict` and `pseudo-label` for
+predictions and scores. Libraries that compute metrics are imported where they are used: training
+starts without them.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ class TaskModel:
 class Scored:
     """Metrics of a model and of baselines over `count` rows, words or questions.
 
-    `degenerate`: one side is constant, so that no correlation is defined. `signatures` are sacrebleu's.
-    `unparsable` counts the generated texts that name no class or number.
+    `degenerate`: one side is constant, so that no correlation is defined. `signatures` are
+    sacrebleu's. `unparsable` counts the generated texts that name no class or number.
     """
 
     count: int
@@ -74,7 +75,8 @@ class HeadTensors:
     """The tensors that a head reads from columns of its own."""
 
     columns: ClassVar[tuple[Feature, ...]] = ()
-    """columns that `tensors` reads; the others of the head become tensors of their names, as their roles say"""
+    """columns that `tensors` reads; the others of the head become tensors of their names, as their
+    roles say"""
 
     @staticmethod
     def tensors(batch: HeadBatch) -> dict[str, Tensor]:
@@ -88,7 +90,8 @@ class TaskHead(HeadTensors, ABC):
     unit: ClassVar[str] = ""
     """name of what a score counts; empty: texts, or pairs of them"""
     inputs: ClassVar[tuple[str, ...]]
-    """columns of a file without answers that `predict` needs: text, words, question, context, choices, source"""
+    """columns of a file without answers that `predict` needs: text, words, question, context,
+    choices, source"""
     optional_inputs: ClassVar[tuple[str, ...]] = ()
     layout: str | None = None
     """official layout of its predictions: glue or squad"""
@@ -103,7 +106,8 @@ class TaskHead(HeadTensors, ABC):
         """Name of what a score counts."""
         return self.unit or ("pairs" if self.facts.texts > 1 else "texts")
 
-    # -- training --------------------------------------------------------------------------------------------------
+    # -- training
+    # --------------------------------------------------------------------------------------------------
 
     def configure(self, model: ModelConfig, name: str, where: str) -> HeadOptions:
         """Return the head with what a set determines: by default its labels, if it has any.
@@ -118,8 +122,10 @@ class TaskHead(HeadTensors, ABC):
             return head
         if head.labels and head.labels != facts.labels:
             raise ConfigurationError(
-                f"{key}.labels: expected {', '.join(facts.labels)} in this order, as {where} has, got "
-                f"{', '.join(head.labels)}: an index would mean another label; train on sets of one task, or "
+                f"{key}.labels: expected {', '.join(facts.labels)} in this order, as {where} has, "
+                "got "
+                f"{', '.join(head.labels)}: an index would mean another label; train on sets of "
+                "one task, or "
                 f"{unset_head_key(model, name, 'labels')}"
             )
         if head.classes not in (None, len(facts.labels)):
@@ -137,13 +143,14 @@ class TaskHead(HeadTensors, ABC):
         """Yield rows that break a rule of the task, each with what is wrong; roles of columns are checked before."""
         yield from ()
 
-    # -- predictions -----------------------------------------------------------------------------------------------
+    # -- predictions
+    # -----------------------------------------------------------------------------------------------
 
     def predict(self, task: TaskModel, rows: Rows, rank: int = 0, size: int = 1) -> dict[int, Any]:
         """Return the prediction for each row in one process's share, by row index.
 
-        Entire batches are distributed over the processes, so each row is computed with the same others for every
-        number of processes, and only once.
+        Entire batches are distributed over the processes, so each row is computed with the same
+        others for every number of processes, and only once.
         """
         predictions: dict[int, object] = {}
         with torch.no_grad():
@@ -180,7 +187,8 @@ class TaskHead(HeadTensors, ABC):
         """Return the class or classes of a row, and the lowest probability of a decision; for `pseudo_labels`."""
         raise NotImplementedError
 
-    # -- rows without an answer ------------------------------------------------------------------------------------
+    # -- rows without an answer
+    # ------------------------------------------------------------------------------------
 
     def input_keys(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the columns that `predict` needs, and those that it may have."""
@@ -208,7 +216,8 @@ class TaskHead(HeadTensors, ABC):
         """Return the item of the texts of a row, by column."""
         raise NotImplementedError
 
-    # -- scores ----------------------------------------------------------------------------------------------------
+    # -- scores
+    # ----------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def gold(self, task: TaskModel, rows: Rows) -> dict[int, Record]:

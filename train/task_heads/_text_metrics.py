@@ -22,7 +22,8 @@ _SPLITTER: Final = Regex(Regex.Options())
 _TOKENIZERS: Final = {"zh": "zh", **dict.fromkeys(("ja", "th", "lo", "km", "my"), "char")}
 """sacrebleu's tokenizers by language; `ja-mecab` would need MeCab"""
 _SHARE: Final = 0.25
-"""Share of letters without spaces above which a text is split into characters; names in other letters are longer."""
+"""Share of letters without spaces above which a text is split into characters; names in other
+letters are longer."""
 
 
 class Words:
@@ -58,8 +59,8 @@ class Words:
 def bleu_tokenizer(language: str, references: Sequence[str]) -> str:
     """Return sacrebleu's tokenizer for texts: 13a if words are separated by spaces.
 
-    The language code, if known, tells Chinese from Japanese without kana. References are texts of the set, never those
-    of a model, so that all models are scored with the same tokenizer.
+    The language code, if known, tells Chinese from Japanese without kana. References are texts of
+    the set, never those of a model, so that all models are scored with the same tokenizer.
 
     Example:
         >>> [bleu_tokenizer("und", [text]) for text in ("我喜欢 BERT", "ねこが好き", "Über uns.")]
@@ -79,7 +80,8 @@ def text_metrics(
 ) -> dict[str, float]:
     """Return the task's metrics of texts, from 0 to 1: BLEU and chrF over the corpus, the others as means.
 
-    `golds` are the accepted texts of each; `language` und: their script decides how BLEU tokenizes them.
+    `golds` are the accepted texts of each; `language` und: their script decides how BLEU tokenizes
+    them.
     """
     return {name: _metric_of(name, texts, golds, language) for name in facts.metrics}
 

@@ -41,7 +41,8 @@ class Lm(TaskHead):
         for row in rows[(own != labels.values) | (positions.values == 0)].tolist():
             yield (
                 row,
-                f"expected label_ids that are the tokens at label_positions 1 and later, got {labels[row].tolist()}",
+                "expected label_ids that are the tokens at label_positions 1 and later, got "
+                f"{labels[row].tolist()}",
             )
 
     def predict(self, task: TaskModel, rows: Rows, rank: int = 0, size: int = 1) -> dict[int, Any]:
@@ -52,7 +53,8 @@ class Lm(TaskHead):
         vocabulary = tokenizer.vocabulary
         end = {vocabulary.id_of("eos", "evaluate"), *end_ids(vocabulary.folder, ())}
         start = objective.frame.decoder_start
-        # a task's rows start with one token; only rows with language tokens start with their target's last one
+        # a task's rows start with one token; only rows with language tokens start with their
+        # target's last one
         assert start != "target_end", objective.label
         texts_by_row: dict[int, object] = {}
         for batch in iterate_batches(rows, rank, size):
@@ -123,8 +125,8 @@ class Lm(TaskHead):
     def _score_written(self, golds: Sequence[str], texts: Sequence[str], majority: str) -> Scored:
         """Return the scores of texts that name classes or numbers, and how many name none.
 
-        Such a text is wrong, as in T5's code: of two classes it counts as the other one, of more as none of them, and
-        as a number it is the lowest.
+        Such a text is wrong, as in T5's code: of two classes it counts as the other one, of more as
+        none of them, and as a number it is the lowest.
         """
         from clozeline.train.task_heads._metrics import degenerate, score
 

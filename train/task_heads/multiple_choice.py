@@ -25,7 +25,10 @@ from clozeline.train.task_heads._task_head import (
 
 
 class MultipleChoice(RowTaskHead):
-    """A prediction is the scores of the choices of an example. The tensors of choices are rows: `rows_of_choices`."""
+    """A prediction is the scores of the choices of an example.
+
+    The tensors of choices are rows: `rows_of_choices`.
+    """
 
     unit = "questions"
     inputs: ClassVar[tuple[str, ...]] = ("context", "choices")
@@ -38,7 +41,8 @@ class MultipleChoice(RowTaskHead):
         for row in np.flatnonzero((counts < 2) | (right >= counts)).tolist():
             yield (
                 row,
-                f"expected two or more choices and a choice below {counts[row]}, got [{right[row]}]",
+                f"expected two or more choices and a choice below {counts[row]}, got "
+                f"[{right[row]}]",
             )
 
     def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[object]:
@@ -90,8 +94,8 @@ class MultipleChoice(RowTaskHead):
     def baselines(self, task: TaskModel, train: Rows, rows: Rows) -> dict[str, NDArray[Any]]:
         """Return `majority`, the index that is most often correct, and `words`.
 
-        `words` regresses to 1 for a correct and 0 for a wrong choice, from the words of context and choice, and picks
-        the highest of an example.
+        `words` regresses to 1 for a correct and 0 for a wrong choice, from the words of context and
+        choice, and picks the highest of an example.
         """
         from clozeline.train.task_heads._bag_of_words import fit_predict
 

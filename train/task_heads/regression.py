@@ -58,7 +58,8 @@ class Regression(RowTaskHead):
         for row in np.flatnonzero(~((scores >= low) & (scores <= high))).tolist():
             yield (
                 row,
-                f"expected a number from {low:g} to {high:g} of the task {self.facts.name}, got {scores[row]:g}",
+                f"expected a number from {low:g} to {high:g} of the task {self.facts.name}, got "
+                f"{scores[row]:g}",
             )
 
     def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[object]:

@@ -45,7 +45,8 @@ class Similarity(Regression):
     def tensors(batch: HeadBatch) -> dict[str, Tensor]:
         """Return second views: the stored ones, or the special tokens around a crop of the original row.
 
-        `input_ids_b`, `position_ids_b` [B, Tb] and `lengths_b` [B], 0 in rows without a second view.
+        `input_ids_b`, `position_ids_b` [B, Tb] and `lengths_b` [B], 0 in rows without a second
+        view.
         """
         lists = batch.columns
         views = [pad_rows(lists["input_ids_b"], batch.pad)] if "input_ids_b" in batch.roles else []
@@ -75,8 +76,10 @@ class Similarity(Regression):
             return head
         if facts.alike is None and head.negatives != "none":
             raise ConfigurationError(
-                f"model.heads.{name}.negatives: {where} also holds pairs with a low score, which are no positives: set "
-                "it to none, or make the set again with tasks.similarity.alike, the lowest score of a positive pair"
+                f"model.heads.{name}.negatives: {where} also holds pairs with a low score, which "
+                "are no positives: set "
+                "it to none, or make the set again with tasks.similarity.alike, the lowest score "
+                "of a positive pair"
             )
         unset = head.negatives == "none" and head.range == UNIT_RANGE
         return replace(

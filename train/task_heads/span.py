@@ -105,13 +105,15 @@ class Span(TaskHead):
             if len(ends) != 2 or ends[0] > ends[1] or not allowed >= {*ends, *owned}:
                 yield (
                     row,
-                    f"expected the first and last position of an answer among answer_places, got {ends}",
+                    "expected the first and last position of an answer among answer_places, got "
+                    f"{ends}",
                 )
 
     def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[object]:
         """Return the best answer of each window; `scores` [B, T, 2] are those of its ends.
 
-        An answer starts where its token has the most context among the windows, so that no window is read at its edges.
+        An answer starts where its token has the most context among the windows, so that no window
+        is read at its edges.
         """
         if not scores[tensors["answer_places"]].isfinite().all():
             raise IntegrityError("the scores of an answer are not finite: the weights are unusable")
@@ -202,8 +204,8 @@ class Span(TaskHead):
     def metrics(self, asked: Sequence[AskedQuestion], answers: Sequence[str]) -> dict[str, float]:
         """Return F1 and exact match, each the mean over questions of the best accepted answer, from 0 to 1.
 
-        If questions may have no answer, also those of the answerable questions, because always answering "none" reaches
-        one half on SQuAD 2.0.
+        If questions may have no answer, also those of the answerable questions, because always
+        answering "none" reaches one half on SQuAD 2.0.
         """
         exact, f1 = self._question_scores(asked, answers)
         metrics = {"f1": mean(f1), "exact_match": mean(exact)}
@@ -239,7 +241,8 @@ class Span(TaskHead):
     ) -> FoundAnswer:
         """Return the answer over all windows of a question, cut from its text.
 
-        If questions may have no answer, none is given where `null` exceeds `score` by more than the threshold.
+        If questions may have no answer, none is given where `null` exceeds `score` by more than the
+        threshold.
         """
         windows = Answers(
             *map(torch.tensor, zip(*(predicted[row] for row in asked.rows), strict=True))

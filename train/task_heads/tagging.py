@@ -60,7 +60,8 @@ class Tagging(TaskHead):
             yield row, f"expected a word number for each of {sizes[row]} tokens"
 
     def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[object]:
-        # scores of the tagged words only [N, C], split by row; label_index also has blank tokens, row by row
+        # scores of the tagged words only [N, C], split by row; label_index also has blank tokens,
+        # row by row
         index = tensors["label_index"]
         labels = self.facts.labels
         start = 0
@@ -132,8 +133,8 @@ class Tagging(TaskHead):
     ) -> Scored:
         """Return the scores of all words; words without tokens get the tag O, which is wrong among plain classes.
 
-        In addition to the task's metrics: `argmax_entity_f1`, of the best tag of each word by itself, and for plain
-        classes `unknown_accuracy`, on the words that the training set lacks.
+        In addition to the task's metrics: `argmax_entity_f1`, of the best tag of each word by
+        itself, and for plain classes `unknown_accuracy`, on the words that the training set lacks.
         """
         sentences = self.sentences(rows)
         known = self.sentences(train)
@@ -166,8 +167,9 @@ class Tagging(TaskHead):
     ) -> dict[str, float]:
         """Return the metrics of tags, sentence by sentence.
 
-        `entity_f1` is conlleval's, which reads an inside tag without its begin tag as an entity; `strict_entity_f1`
-        counts only well-formed IOB2 entities. Both are computed over all sentences at once.
+        `entity_f1` is conlleval's, which reads an inside tag without its begin tag as an entity;
+        `strict_entity_f1` counts only well-formed IOB2 entities. Both are computed over all
+        sentences at once.
         """
         from seqeval.metrics import f1_score
         from seqeval.scheme import IOB2
@@ -191,8 +193,8 @@ class Tagging(TaskHead):
     ) -> dict[str, Tags]:
         """Return the tags of each baseline, fitted on the training set.
 
-        `majority` gives every word the most frequent tag overall, `most_frequent_tag` each word its own, and unknown
-        words the overall one; of equally frequent tags the first of the task.
+        `majority` gives every word the most frequent tag overall, `most_frequent_tag` each word its
+        own, and unknown words the overall one; of equally frequent tags the first of the task.
         """
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         for sentence in train:

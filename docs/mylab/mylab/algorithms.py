@@ -57,7 +57,8 @@ class RareTokens(MaskedRow):
 class GradedTokens(RareTokens):
     """Also stores how rare each label is, by its id, and how rare the rarest one of the row is.
 
-    The head `rarity` learns to tell it from the context: a column with a value for each label, and one for each row.
+    The head `rarity` learns to tell it from the context: a column with a value for each label, and
+    one for each row.
     """
 
     heads = ("masked_lm", "rarity")

@@ -38,7 +38,8 @@ _CACHES: Final = frozenset({"gpt2", "llama"})
 """Types whose class reads earlier keys and values, through which peft's prefix enters."""
 _PREFIXED: Final = frozenset({"CAUSAL_LM", "SEQ_CLS"})
 _PROMPTED: Final = frozenset({"CAUSAL_LM", "SEQ_2_SEQ_LM", "TOKEN_CLS"})
-"""Tasks whose scores at a row's own positions stay the same with the states of a prompt before them."""
+"""Tasks whose scores at a row's own positions stay the same with the states of a prompt before
+them."""
 
 
 HEAD_KEYS: Final = "clozeline_head"
@@ -53,7 +54,8 @@ class AdapterExport:
     tensors: dict[str, Tensor]
     """of adapter_model.safetensors"""
     metadata: dict[str, str]
-    """of adapter_model.safetensors: keys of config.json that describe a head, which peft's files have no place for"""
+    """of adapter_model.safetensors: keys of config.json that describe a head, which peft's files
+    have no place for"""
     headed: dict[str, Any]
     """of config.json of the class that has the model's head"""
     loader: str
@@ -76,8 +78,8 @@ def export_adapter(
         model_type: of transformers; None: the original one, or the first that computes the same.
 
     Raises:
-        ConfigurationError: peft has no such adapter, or its classes would compute something else with it; or no model
-            type computes what the model does.
+        ConfigurationError: peft has no such adapter, or its classes would compute something else
+            with it; or no model type computes what the model does.
     """
     export = export_checkpoint(checkpoint, model_type=model_type)
     config = checkpoint.config
@@ -119,7 +121,8 @@ def export_adapter(
     )
 
 
-# -- LoRA ------------------------------------------------------------------------------------------------------------
+# -- LoRA
+# ------------------------------------------------------------------------------------------------------------
 
 
 def _lora(
@@ -135,7 +138,8 @@ def _lora(
     if lost := sorted(updates.keys() - {name for own in adapted.values() for name in own}):
         path = lost[0].removeprefix("family.").removesuffix(".weight")
         raise ConfigurationError(
-            f"adapter lora: {path} is no linear map in a model of type {key_map.model_type}, so that peft cannot adapt "
+            f"adapter lora: {path} is no linear map in a model of type {key_map.model_type}, so "
+            "that peft cannot adapt "
             "it: export_model merges the adapter into the weights"
         )
     tensors: dict[str, Tensor] = {}
@@ -173,13 +177,17 @@ def _lora(
     }, tensors
 
 
-# -- prefix and prompt ------------------------------------------------------------------------------------------------
+# -- prefix and prompt
+# ------------------------------------------------------------------------------------------------
 
 
 def refuse_prefix(adapter: Prefix, key_map: KeyMap, config: ModelConfig, task: str | None) -> None:
     """Refuse a prefix with which a class of peft computes something else, or nothing."""
     if key_map.model_type not in _CACHES or config.architecture != "decoder":
-        why = f"the class of type {key_map.model_type} reads no keys and values before a row's: expected a decoder of "
+        why = (
+            f"the class of type {key_map.model_type} reads no keys and values before a row's: "
+            "expected a decoder of "
+        )
         why += f"type {' or '.join(sorted(_CACHES))}"
     elif task not in _PREFIXED:
         why = f"expected a head lm, classification or regression, got {', '.join(config.heads)}"
@@ -192,8 +200,10 @@ def refuse_prompt(adapter: Prompt, task: str | None) -> None:
     """Refuse a prompt with which a class of peft computes something else, or nothing."""
     if task not in _PROMPTED or len(adapter.parts) != 1:
         raise ConfigurationError(
-            "adapter prompt: peft cannot compute it: it keeps the states of the prompt, so that heads of entire "
-            "rows read them, and it has none for other pretraining heads: expected a head lm or tagging, a task_type "
+            "adapter prompt: peft cannot compute it: it keeps the states of the prompt, so that "
+            "heads of entire "
+            "rows read them, and it has none for other pretraining heads: expected a head lm or "
+            "tagging, a task_type "
             f"of {', '.join(sorted(_PROMPTED))}; got {task}"
         )
 
@@ -226,7 +236,8 @@ def _rows_of(
     return {**keys, "num_attention_heads": heads, "token_dim": width}, {"prompt_embeddings": rows}
 
 
-# -- the head ---------------------------------------------------------------------------------------------------------
+# -- the head
+# ---------------------------------------------------------------------------------------------------------
 
 
 def _heads(
@@ -238,7 +249,8 @@ def _heads(
     """
     if other := sorted(name for name in trained if not name.startswith("heads.")):
         raise ConfigurationError(
-            f"adapter: {', '.join(other[:4])} were trained with it, and peft stores only heads: export_model merges "
+            f"adapter: {', '.join(other[:4])} were trained with it, and peft stores only heads: "
+            "export_model merges "
             "an adapter into the weights"
         )
     ties = key_map.tensors.ties_in_class(checkpoint.config)

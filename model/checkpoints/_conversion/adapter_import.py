@@ -125,21 +125,29 @@ def import_adapter(folder: Path, base: Checkpoint, *, model_type: str | None = N
     """
     if not (folder / PEFT_CONFIG).is_file():
         raise ConfigurationError(
-            f"{folder}: expected a folder that peft saved, with {PEFT_CONFIG} and {_WEIGHTS}; give that folder, or "
+            f"{folder}: expected a folder that peft saved, with {PEFT_CONFIG} and {_WEIGHTS}; "
+            "give that folder, or "
             "copy it again"
         )
     if base.config.adapter is not None or base.config.quantization is not None:
         raise ConfigurationError(
-            f"{folder}: expected a base without an adapter, with floating-point weights: give the model that the "
+            f"{folder}: expected a base without an adapter, with floating-point weights: give the "
+            "model that the "
             "adapter was trained on"
         )
     keys = read_json(folder / PEFT_CONFIG)
     kind = keys.get("peft_type")
     if kind not in _READERS:
-        expected = f"expected {', '.join(sorted(_READERS))}; merge another adapter with peft and import the model"
+        expected = (
+            f"expected {', '.join(sorted(_READERS))}; merge another adapter with peft and import "
+            "the model"
+        )
         raise ConfigurationError(f"{folder / PEFT_CONFIG}: peft_type: {expected}; got {kind!r}")
     if others := sorted(key for key, value in keys.items() if key not in _DESCRIPTION and value):
-        why = "it changes what the adapter computes, and is not built: merge the adapter with peft, import the model"
+        why = (
+            "it changes what the adapter computes, and is not built: merge the adapter with peft, "
+            "import the model"
+        )
         raise ConfigurationError(
             f"{folder / PEFT_CONFIG}: {others[0]}: expected none, got {keys[others[0]]!r}: {why}"
         )
@@ -184,7 +192,10 @@ def _read_weights(folder: Path) -> tuple[dict[str, Tensor], Path]:
     path = folder / _WEIGHTS
     if not path.is_file():
         pickled = (folder / "adapter_model.bin").is_file()
-        why = "adapter_model.bin is pickled, and is never loaded: load it with peft where you trust it, and save it "
+        why = (
+            "adapter_model.bin is pickled, and is never loaded: load it with peft where you trust "
+            "it, and save it "
+        )
         why += "again by model.save_pretrained(folder), which writes safetensors"
         raise WeightsError(
             f"{path}: missing; {why if pickled else 'take another copy of the folder'}"
@@ -194,7 +205,8 @@ def _read_weights(folder: Path) -> tuple[dict[str, Tensor], Path]:
     return tensors, path
 
 
-# -- adapters ---------------------------------------------------------------------------------------------------------
+# -- adapters
+# ---------------------------------------------------------------------------------------------------------
 
 
 def _take_factors(folder: _Folder) -> dict[str, tuple[Tensor, Tensor]]:
@@ -208,8 +220,10 @@ def _take_factors(folder: _Folder) -> dict[str, tuple[Tensor, Tensor]]:
         )  # a class without a head has no prefix
         if module not in folder.modules:
             raise ConfigurationError(
-                f"{folder.where}: {name}: {stored} is no linear map of the body of this {folder.key_map.model_type}: "
-                "expected the base that the adapter was trained on; tables, heads and convolutions have no adapter"
+                f"{folder.where}: {name}: {stored} is no linear map of the body of this "
+                f"{folder.key_map.model_type}: "
+                "expected the base that the adapter was trained on; tables, heads and "
+                "convolutions have no adapter"
             )
         if f"{stored}{_B}" not in folder.tensors:
             raise WeightsError(
@@ -219,14 +233,16 @@ def _take_factors(folder: _Folder) -> dict[str, tuple[Tensor, Tensor]]:
         b = folder.tensors.pop(f"{stored}{_B}")
         if a.ndim != 2 or b.ndim != 2 or a.shape[0] != b.shape[1]:
             raise WeightsError(
-                f"{folder.where}: {module}: lora_A {list(a.shape)} and lora_B {list(b.shape)} differ"
+                f"{folder.where}: {module}: lora_A {list(a.shape)} and lora_B {list(b.shape)} "
+                "differ"
             )
         sizes = [folder.weights[own].shape for own in folder.modules[module]]
         outputs = sum(size[0] for size in sizes)
         inputs = sizes[0][1]
         if (outputs, inputs) != (b.shape[0], a.shape[1]):
             raise WeightsError(
-                f"{folder.where}: {module} has {outputs} outputs and {inputs} inputs in this base, the adapter is for "
+                f"{folder.where}: {module} has {outputs} outputs and {inputs} inputs in this "
+                "base, the adapter is for "
                 f"{b.shape[0]} and {a.shape[1]}: give the model that the adapter was trained on"
             )
         factors[module] = a, b
@@ -260,9 +276,13 @@ def _read_lora(folder: _Folder) -> _Read:
     keys = folder.keys
     for key, plain in (("bias", ("none", None)), ("init_lora_weights", _PLAIN_STARTS)):
         if keys.get(key) not in plain:
-            remedy = "convert it: peft's save_pretrained has path_initial_model_for_weight_conversion; or merge it"
+            remedy = (
+                "convert it: peft's save_pretrained has path_initial_model_for_weight_conversion; "
+                "or merge it"
+            )
             raise ConfigurationError(
-                f"{folder.path / PEFT_CONFIG}: {key}: {keys[key]!r} also changes the base model: {remedy}"
+                f"{folder.path / PEFT_CONFIG}: {key}: {keys[key]!r} also changes the base model: "
+                f"{remedy}"
             )
     stabilized = bool(keys.get("use_rslora"))
     updates: dict[str, Update] = {}
@@ -330,7 +350,8 @@ def _read_rows(folder: _Folder) -> _Read:
     if rows.shape[1] != width * len(adapter.parts):
         shape = f"[{len(rows)}, {width * len(adapter.parts)}]"
         raise WeightsError(
-            f"{folder.where}: prompt_embeddings: expected {shape} for this base, got {list(rows.shape)}"
+            f"{folder.where}: prompt_embeddings: expected {shape} for this base, got "
+            f"{list(rows.shape)}"
         )
     parts = zip(adapter.parts, torch.split(rows, width, dim=1), strict=True)
     return entry, {f"{path}.rows": part.contiguous() for path, part in parts}
@@ -359,7 +380,8 @@ def _shorten(
     )
 
 
-# -- the head ---------------------------------------------------------------------------------------------------------
+# -- the head
+# ---------------------------------------------------------------------------------------------------------
 
 
 def _with_task_head(
@@ -409,7 +431,8 @@ def _read_heads(
         name: name for name in known
     }
     saved = {bare.get(name, name): tensor for name, tensor in saved.items()}
-    # peft saves a tied tensor with each module that has it; the token table must be that of the base
+    # peft saves a tied tensor with each module that has it; the token table must be that of the
+    # base
     body = to_theirs(
         key_map, config, {k: v for k, v in base.tensors.items() if k == "family.tokens.weight"}
     )
@@ -418,7 +441,10 @@ def _read_heads(
         if copy in saved and copy not in known:
             original = body.get(name, saved.get(name))
             if original is None or not torch.equal(original.float(), saved[copy].float()):
-                why = "which an import can only take from the base: merge the adapter with peft, and import the model"
+                why = (
+                    "which an import can only take from the base: merge the adapter with peft, "
+                    "and import the model"
+                )
                 raise WeightsError(f"{where}: {copy} was trained with the adapter, {why}")
     if unknown := sorted(name for name in saved if name not in known and name not in copies):
         why = "merge the adapter with peft and import the model, or train it without them"

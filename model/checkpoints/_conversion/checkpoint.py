@@ -111,7 +111,8 @@ class Checkpoint:
     vocab_size: int
     """ids that the model predicts; rows of the token table if the directory is not a run"""
     tensors: Mapping[str, Tensor]
-    """our parameters, in the dtype of the file; integers of torchao for some of them, in a quantized folder"""
+    """our parameters, in the dtype of the file; integers of torchao for some of them, in a
+    quantized folder"""
     token_ids: Mapping[str, Any]
     """`pad_token_id`, `decoder_start_token_id` and the like"""
     model_type: str | None
@@ -121,8 +122,8 @@ class Checkpoint:
     notes: tuple[str, ...] = ()
     """skipped tensors and keys, for people"""
     unread: Mapping[str, Tensor] = field(default_factory=dict)
-    """tensors by transformers' names that our model does not read but a class of transformers saves: an export to this
-    class contains them again"""
+    """tensors by transformers' names that our model does not read but a class of transformers
+    saves: an export to this class contains them again"""
     trained: tuple[str, ...] = ()
     """parameters of the head that were trained with an imported adapter"""
     published: Mapping[str, str] = field(default_factory=dict)
@@ -132,12 +133,14 @@ class Checkpoint:
 def read_checkpoint(folder: Path, *, strict: bool = False, quantized: bool = False) -> Checkpoint:
     """Read a directory of transformers (config.json) or of our own (model.yaml).
 
-    Heads that the type does not have are left out, with a note; `strict` refuses them. Integer weights of torchao are
-    refused, too, unless `quantized` is true: they can be computed with, and neither trained nor converted.
+    Heads that the type does not have are left out, with a note; `strict` refuses them. Integer
+    weights of torchao are refused, too, unless `quantized` is true: they can be computed with, and
+    neither trained nor converted.
 
     Raises:
         ConfigurationError: the directory is neither, or describes a model that we do not build.
-        WeightsError: tensors are damaged, unknown, missing, of a wrong shape, or contradict each other.
+        WeightsError: tensors are damaged, unknown, missing, of a wrong shape, or contradict each
+            other.
     """
     if (folder / MODEL).is_file():
         return _read_own(folder, quantized=quantized)
@@ -146,7 +149,8 @@ def read_checkpoint(folder: Path, *, strict: bool = False, quantized: bool = Fal
     if (folder / IMPORT_RECORD).is_file():
         raise ConfigurationError(f"{folder / MODEL}: missing; import the model again")
     raise ConfigurationError(
-        f"{folder}: not a model or a run: expected config.json and weights, as transformers writes them, or {MODEL}, "
+        f"{folder}: not a model or a run: expected config.json and weights, as transformers "
+        f"writes them, or {MODEL}, "
         "as `clozeline import-model` writes it; a run has the folder checkpoints"
     )
 
@@ -154,7 +158,8 @@ def read_checkpoint(folder: Path, *, strict: bool = False, quantized: bool = Fal
 def build_checkpoint(checkpoint: Checkpoint) -> Model:
     """Build the model on the tensors of a checkpoint, in evaluation mode.
 
-    The weights are in memory once: do not change them in place. Half-precision weights are converted to fp32.
+    The weights are in memory once: do not change them in place. Half-precision weights are
+    converted to fp32.
 
     Raises:
         WeightsError: the directory holds no head.
@@ -194,7 +199,10 @@ def _read_own(folder: Path, *, quantized: bool) -> Checkpoint:
         plain = yaml.safe_load((folder / MODEL).read_text(encoding="utf-8"))
         config: ModelConfig = adapter_of(ModelConfig).validate_python(plain)
     except (OSError, ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
-        why = f"{(str(error).strip() or type(error).__name__).splitlines()[0]}; import the model again"
+        why = (
+            f"{(str(error).strip() or type(error).__name__).splitlines()[0]}; import the model "
+            "again"
+        )
         raise ConfigurationError(
             f"{folder / MODEL}: cannot be read as a model's configuration: {why}"
         ) from error
@@ -313,14 +321,16 @@ def _restore(
     """Return the tensors of a file with integers of torchao, which `described` names."""
     if not quantized:
         raise ConfigurationError(
-            f"{described}: holds integer weights, which are neither trained nor converted; take the model that they "
+            f"{described}: holds integer weights, which are neither trained nor converted; take "
+            "the model that they "
             "were made from"
         )
     try:
         return restore_integers(stored, metadata)
     except ValueError as error:
         raise WeightsError(
-            f"{described}: its integers cannot be read, expected those of torchao: {error}; quantize the model again"
+            f"{described}: its integers cannot be read, expected those of torchao: {error}; "
+            "quantize the model again"
         ) from error
 
 
@@ -333,11 +343,15 @@ def _without_copies(
         if copy in tensors and not torch.equal(
             unique.setdefault(name, tensors[copy]), tensors[copy]
         ):
-            remedy = "set tie_word_embeddings to false in config.json if the model has both, or take another copy"
+            remedy = (
+                "set tie_word_embeddings to false in config.json if the model has both, or take "
+                "another copy"
+            )
             if not tied:
                 remedy = "a model with a token table for each of them is not built"
             raise WeightsError(
-                f"{where}: {copy} and {name} are one tensor in this model, but they differ; {remedy}"
+                f"{where}: {copy} and {name} are one tensor in this model, but they differ; "
+                f"{remedy}"
             )
     return unique
 

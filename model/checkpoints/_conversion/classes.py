@@ -25,7 +25,8 @@ class Classes:
     head_classes: Mapping[tuple[str, ...], str] = field(
         default_factory=lambda: {("lm",): "ForCausalLM"}
     )
-    """ends of the names of the classes with pretraining heads, by these heads; the usual class first"""
+    """ends of the names of the classes with pretraining heads, by these heads; the usual class
+    first"""
     base_class: str | None = "Model"
     """end of the name of the class without heads; None if there is none for the encoder alone"""
     tasks: Mapping[str, Task] = field(default_factory=dict)
@@ -33,7 +34,8 @@ class Classes:
     task_prefix: str | None = None
     """start of the names of the classes with task heads; None: `prefix`"""
     head_tensors: Mapping[str, str] = field(default_factory=dict)
-    """heads that a file may hold, each with the end of a tensor name that identifies it; empty: the usual heads"""
+    """heads that a file may hold, each with the end of a tensor name that identifies it; empty: the
+    usual heads"""
     head_options: Mapping[str, Any] = field(default_factory=dict)
     """keys of the heads, besides their weights, that every model of the type has"""
     projections: tuple[str, ...] = ("linear",)

@@ -30,7 +30,8 @@ def read_layer_types(
         ]
     if not isinstance(listed, Sequence) or any(kind not in (FULL, SLIDING) for kind in listed):
         raise ConfigurationError(
-            f"config.json of type {model_type}: layer_types: expected {FULL} or {SLIDING} for each layer, got {listed}"
+            f"config.json of type {model_type}: layer_types: expected {FULL} or {SLIDING} for "
+            f"each layer, got {listed}"
         )
     if len(listed) != layers:
         expected = f"expected a type for each of num_hidden_layers {layers}, got {len(listed)}"
@@ -81,7 +82,8 @@ _ONLY_TRAINING: Final = (
 def computation(config: ModelConfig) -> dict[str, object]:
     """Return the keys that determine the model's output, dotted, with defaults filled in.
 
-    Not included: dropout, initialization, heads, padding of the vocabulary, and keys that the kind of position ignores.
+    Not included: dropout, initialization, heads, padding of the vocabulary, and keys that the kind
+    of position ignores.
     """
     flat = flatten(adapter_of(type(config)).dump_python(config, mode="json"))
     read = tuple(
@@ -185,10 +187,12 @@ def read_rotation(
 ) -> dict[str, Any]:
     """Return our keys of rotary positions: theta, by default that of the type, and the scaling if there is one.
 
-    `rotated` is the share of a head's components that the type rotates if no key says so; None: it always rotates all.
+    `rotated` is the share of a head's components that the type rotates if no key says so; None: it
+    always rotates all.
 
     Raises:
-        ConfigurationError: keys contradict each other, are missing, or ask for an unsupported scaling.
+        ConfigurationError: keys contradict each other, are missing, or ask for an unsupported
+            scaling.
     """
     forms = {key: plain[key] for key in ("rope_parameters", "rope_scaling") if plain.get(key)}
     for key, form in forms.items():

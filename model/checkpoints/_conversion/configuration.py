@@ -23,18 +23,20 @@ class Configuration:
     fixed: ClassVar[Mapping[str, Any]] = {}
     """Our keys, dotted, with the value of every model of the type."""
     table: ClassVar[Table] = {}
-    """Our other keys, dotted, and theirs, or theirs with its default; one without a default is required. Where several
-    of ours share one of theirs, the first is written."""
+    """Our other keys, dotted, and theirs, or theirs with its default; one without a default is
+    required. Where several of ours share one of theirs, the first is written."""
     more_defaults: ClassVar[Mapping[str, Any]] = {}
     """Defaults of their keys that the table lacks, or that differ from those of the parent."""
     supported: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
-    """Their keys that could select another computation, and the supported values; the first is written."""
+    """Their keys that could select another computation, and the supported values; the first is
+    written."""
     activations: ClassVar[Mapping[str, str]] = ACTIVATIONS
     """Their names of activations and ours; the first of several is written."""
     extra_keys: ClassVar[Set[str]] = frozenset()
     """Their keys that no table lists, because a method reads them."""
     layout: ClassVar[tuple[str, ...]] = ()
-    """Their keys that select names of tensors: an export has its own values, whatever a model was published with."""
+    """Their keys that select names of tensors: an export has its own values, whatever a model was
+    published with."""
     # made of the tables above
     fields: ClassVar[Mapping[str, str]] = {}
     activation: ClassVar[str | None] = None
@@ -67,13 +69,15 @@ class Configuration:
         """Return our configuration; only types with an ambiguous config.json look at the tensors.
 
         Raises:
-            ConfigurationError: a key is missing, has a wrong value, or asks for a computation that we do not have.
+            ConfigurationError: a key is missing, has a wrong value, or asks for a computation that
+                we do not have.
         """
         self.refuse_other_values(plain, self.supported)
         given = {**self.defaults, **plain}
         if missing := sorted(set(self.fields.values()) - given.keys()):
             raise ConfigurationError(
-                f"config.json of type {self.model_type}: expected the keys {', '.join(missing)}, got none"
+                f"config.json of type {self.model_type}: expected the keys {', '.join(missing)}, "
+                "got none"
             )
         flat = dict(self.fixed) | {ours: given[theirs] for ours, theirs in self.fields.items()}
         if (key := self.activation) is not None:
@@ -106,7 +110,8 @@ class Configuration:
         flat |= {"decoder_layers": config.decoder_depth, "emb_dim": config.embedding_width}
         flat |= {"out_dim": config.output_width, "share.groups": config.layer_groups}
         flat |= {key: flat[key] or flat[key.removeprefix("decoder_")] for key in _OF_DECODER}
-        # their keys: the fixed ones, those of the table, the activation, what methods add, and the task head's
+        # their keys: the fixed ones, those of the table, the activation, what methods add, and the
+        # task head's
         plain: dict[str, object] = {key: values[0] for key, values in self.supported.items()}
         for ours, theirs in reversed(list(self.fields.items())):
             plain[theirs] = flat[ours]
@@ -142,7 +147,8 @@ class Configuration:
             self.activation,
         }
 
-    # -- what a type overrides --------------------------------------------------------------------------------------
+    # -- what a type overrides
+    # --------------------------------------------------------------------------------------
 
     def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
         """Return our dotted keys that no table gives."""
@@ -164,7 +170,8 @@ class Configuration:
         """Return their keys that such a head decides."""
         return {}
 
-    # -- values -----------------------------------------------------------------------------------------------------
+    # -- values
+    # -----------------------------------------------------------------------------------------------------
 
     def refuse(self, key: str, why: str) -> NoReturn:
         """Refuse a key of config.json."""

@@ -165,7 +165,8 @@ def _export_with_head(
         )
     if _training_only(key_map, tensors):
         raise ConfigurationError(
-            f"model.{key_map.tensors.training_key}: expected null in a model of type {key_map.model_type} with its "
+            f"model.{key_map.tensors.training_key}: expected null in a model of type "
+            f"{key_map.model_type} with its "
             "head, got another value; export the body alone"
         )
     theirs = to_theirs(key_map, checkpoint.config, tensors)
@@ -176,12 +177,14 @@ def _export_with_head(
             read[name], checkpoint.config.architecture
         ).items():
             raise ConfigurationError(
-                f"model.heads.{name}.{key}: expected {json.dumps(other)} in a model of type {key_map.model_type}, got "
+                f"model.heads.{name}.{key}: expected {json.dumps(other)} in a model of type "
+                f"{key_map.model_type}, got "
                 f"{json.dumps(ours)}: export the body alone"
             )
         if not of_task and head.projection not in key_map.classes.projections:
             raise ConfigurationError(
-                f"model.heads.{name}.projection: expected {' or '.join(key_map.classes.projections)} in a model of "
+                f"model.heads.{name}.projection: expected "
+                f"{' or '.join(key_map.classes.projections)} in a model of "
                 f"type {key_map.model_type}, got {head.projection}: export the body alone"
             )
     theirs |= {
@@ -286,7 +289,8 @@ def write_over(
 def continue_published(checkpoint: Checkpoint, texts: Mapping[str, str]) -> Checkpoint:
     """Return a trained model with the published texts, their ids, and their model type if it has a class for the model.
 
-    Ids of the training hold instead if its tokenizer contradicts a published one. Those of added pieces are added.
+    Ids of the training hold instead if its tokenizer contradicts a published one. Those of added
+    pieces are added.
     """
     published = json.loads(texts[CONFIG])
     trained = {key: value for key, value in checkpoint.token_ids.items() if value is not None}

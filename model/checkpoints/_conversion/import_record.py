@@ -86,7 +86,8 @@ def find_imported_tokenizer(folder: Path) -> Path | None:
 def find_published(folder: Path) -> dict[str, str]:
     """Return the texts of config.json and generation_config.json that a model was published with.
 
-    The folder is one of transformers, an import, or a run that continues one of them; the texts are empty without them.
+    The folder is one of transformers, an import, or a run that continues one of them; the texts are
+    empty without them.
     """
     if (path := folder / IMPORT_RECORD).is_file():
         return read_import_record(path).published

@@ -26,7 +26,10 @@ class Problems(NamedTuple):
 
 
 class KeyMap:
-    """A model type. Subclasses declare the classes, and tables of keys and names as `Configuration` and `Tensors`."""
+    """A model type.
+
+    Subclasses declare the classes, and tables of keys and names as `Configuration` and `Tensors`.
+    """
 
     model_type: ClassVar[str]
     classes: ClassVar[Classes]

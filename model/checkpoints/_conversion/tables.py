@@ -61,7 +61,8 @@ class Slice(NamedTuple):
     part: int
     of: int
     groups: int = 1
-    """equal groups of outputs, one after another, each of which has all parts: those of each head in turn"""
+    """equal groups of outputs, one after another, each of which has all parts: those of each head
+    in turn"""
     sizes: tuple[int, ...] = ()
     """relative sizes of the parts; empty: they are equal"""
 
@@ -71,7 +72,8 @@ class Reshaped(NamedTuple):
 
     name: str
     shape: tuple[int, ...]
-    """-1 is the size of our first axis, transposed or not; the sizes after it split our last axis"""
+    """-1 is the size of our first axis, transposed or not; the sizes after it split our last
+    axis"""
 
 
 Names: TypeAlias = Mapping[str, str | Slice | Reshaped]
@@ -84,7 +86,8 @@ class Target(NamedTuple):
     name: str
     part: int
     sizes: tuple[int, ...]
-    """relative sizes of the parts of the tensor along its outputs, of which this is number `part`"""
+    """relative sizes of the parts of the tensor along its outputs, of which this is number
+    `part`"""
     groups: int
     """equal groups of outputs, each of which has all parts"""
     transposed: bool
@@ -105,7 +108,8 @@ class HeadedClass(NamedTuple):
 def pool_name(pools: Mapping[str, str], pool: str) -> str:
     """Return a class's name of one of our pools, by `pools` from its names to ours.
 
-    A pool that the class lacks gets the first name: an export that reads back another pool is refused.
+    A pool that the class lacks gets the first name: an export that reads back another pool is
+    refused.
     """
     return next((theirs for theirs, ours in pools.items() if ours == pool), next(iter(pools)))
 

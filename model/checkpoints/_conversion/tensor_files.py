@@ -1,4 +1,7 @@
-"""Read the tensors of a directory: safetensors or torch files, single or sharded. Code in a file never runs."""
+"""Read the tensors of a directory: safetensors or torch files, single or sharded.
+
+Code in a file never runs.
+"""
 
 import io
 import json
@@ -24,7 +27,8 @@ INDEX_LIMIT: Final = 64 << 20
 PICKLE_LIMIT: Final = 4 << 20
 """Bytes of a torch file beside its tensors: their names and shapes, some 200 bytes each."""
 _LEGACY_PARTS: Final = 4
-"""Pickles before the tensors of a torch file that is no archive: two marks, facts of the machine, and the names."""
+"""Pickles before the tensors of a torch file that is no archive: two marks, facts of the machine,
+and the names."""
 _WHOLE: Final = ("model.safetensors", "pytorch_model.bin")
 _WRAPPERS: Final = ("state_dict", "model_state_dict")
 _FLOATS: Final = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
@@ -74,7 +78,8 @@ def refuse_invalid_values(tensors: Mapping[str, Tensor], where: str) -> None:
     for name, tensor in tensors.items():
         if tensor.dtype not in _FLOATS:
             raise WeightsError(
-                f"{where}: {name}: expected floating-point values, got {tensor.dtype}; is it quantized?"
+                f"{where}: {name}: expected floating-point values, got {tensor.dtype}; is it "
+                "quantized?"
             )
         tensor = tensor.scale if holds_integers(tensor) else tensor  # type: ignore[attr-defined]
         # the extremes need no memory; entries are compared only if one of them is not finite
@@ -98,7 +103,8 @@ def _read_parts(index: Path) -> tuple[dict[str, Tensor], list[Path]]:
     listed = read_json(index).get("weight_map")
     if not isinstance(listed, dict) or not all(isinstance(name, str) for name in listed.values()):
         raise WeightsError(
-            f"{index}: expected weight_map with the file of each tensor, got {type(listed).__name__}"
+            f"{index}: expected weight_map with the file of each tensor, got "
+            f"{type(listed).__name__}"
         )
     tensors: dict[str, Tensor] = {}
     paths = []
@@ -133,7 +139,10 @@ def read_tensor_file(path: Path) -> dict[str, Tensor]:
 
 def _refuse_large_pickle(path: Path) -> None:
     """Refuse a torch file whose list of tensors is too large: it may hold anything, and fill the memory for minutes."""
-    why = f"{path}: its list of tensors takes more than {PICKLE_LIMIT} bytes; ask its owner for safetensors"
+    why = (
+        f"{path}: its list of tensors takes more than {PICKLE_LIMIT} bytes; ask its owner for "
+        "safetensors"
+    )
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             if any(
@@ -172,7 +181,10 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
     except (
         Exception
     ) as error:  # torch has no error of its own for what its loader refuses, and advises to load it
-        why = "a torn file, or one that holds classes, which are never loaded: ask its owner for safetensors"
+        why = (
+            "a torn file, or one that holds classes, which are never loaded: ask its owner for "
+            "safetensors"
+        )
         raise WeightsError(f"{path}: cannot be read as tensors alone: {why}") from error
     for wrapper in _WRAPPERS:
         if isinstance(plain, dict) and isinstance(plain.get(wrapper), dict):
@@ -240,7 +252,8 @@ class Renaming:
         """Sort the tensors of a file; those of heads that the type does not have are left out unless `strict`.
 
         Raises:
-            WeightsError: names are unknown (up to twelve are listed), or two of them mean the same tensor.
+            WeightsError: names are unknown (up to twelve are listed), or two of them mean the same
+                tensor.
         """
         renamed = Renamed({}, {}, [])
         sources: dict[str, str] = {}
@@ -261,7 +274,8 @@ class Renaming:
                 renamed.left_out[name] = tensor
             elif not _matches(self.buffers, name):
                 unknown.append(name)
-        # without the prefix of the body, a file is that of the class without heads: all of it is body
+        # without the prefix of the body, a file is that of the class without heads: all of it is
+        # body
         if (
             self.base
             and not strict
@@ -269,7 +283,10 @@ class Renaming:
         ):
             renamed.further.extend(name for name in unknown if self._is_further_head(name))
         if unknown := [name for name in unknown if name not in renamed.further]:
-            why = f"{join_names(unknown)}; is it another type's, or a fine-tuned model with a head of its own?"
+            why = (
+                f"{join_names(unknown)}; is it another type's, or a fine-tuned model with a head "
+                "of its own?"
+            )
             raise WeightsError(
                 f"{where}: {len(unknown)} tensors that a model of its type does not have: {why}"
             )

@@ -94,7 +94,8 @@ def to_theirs(
 def _join(parts: Sequence[Tensor]) -> Tensor:
     """Return parts [groups, outputs of a part, ...] one after another, along the outputs.
 
-    By slices: `torch.cat` of tensors without values imports the compiler of torch, which takes seconds.
+    By slices: `torch.cat` of tensors without values imports the compiler of torch, which takes
+    seconds.
     """
     outputs = sum(part.shape[1] for part in parts)
     joined = parts[0].new_empty(parts[0].shape[0], outputs, *parts[0].shape[2:])
@@ -132,9 +133,9 @@ def join_updates(
 ) -> Update:
     """Return the update of their map, from those of some of ours.
 
-    Updates that share A have it once. Otherwise the rows of A are stacked, and each part of B has columns of its own:
-    the rank grows, the product is the same. `siblings` are the locations of our maps in theirs, in the order of the
-    model; `outputs` are the rows of each of our weights.
+    Updates that share A have it once. Otherwise the rows of A are stacked, and each part of B has
+    columns of its own: the rank grows, the product is the same. `siblings` are the locations of our
+    maps in theirs, in the order of the model; `outputs` are the rows of each of our weights.
     """
     first, *others = updates.values()
     if shared := all(
@@ -166,7 +167,8 @@ def join_updates(
 def split_update(update: Update, siblings: Mapping[str, Target]) -> dict[str, Update]:
     """Return the updates of our maps from that of theirs; one that it leaves as it is has none.
 
-    Columns of B that reach a single map belong to it, as `join_updates` stacks them; otherwise all have the same A.
+    Columns of B that reach a single map belong to it, as `join_updates` stacks them; otherwise all
+    have the same A.
     """
     parts = {name: part_of(update.b, target) for name, target in siblings.items()}
     columns = {name: part.any(dim=0).nonzero().flatten().tolist() for name, part in parts.items()}

@@ -16,12 +16,16 @@ _LAYER: Final = re.compile(r"(?<=layers\.)\d+(?=\.)")
 
 
 class TensorMap:
-    """Tables of names; `{i}` in a name is the layer index. What a table cannot express is a method."""
+    """Tables of names; `{i}` in a name is the layer index.
+
+    What a table cannot express is a method.
+    """
 
     base: ClassVar[str] = ""
     """Prefix of the body in the headed class; the bare one saves without it."""
     pooled: ClassVar[bool] = False
-    """The class without a head has a pooler, which our bodies do not have: it is only kept for an export."""
+    """The class without a head has a pooler, which our bodies do not have: it is only kept for an
+    export."""
     body: ClassVar[tuple[str, ...]] = ("family.",)
     """Prefixes of our parameters that the class without a head has."""
     modules: ClassVar[Names]
@@ -37,7 +41,8 @@ class TensorMap:
     other_names: ClassVar[Mapping[str, str]] = {}
     """Starts of names in some files, and ours for the same tensors; the first match counts."""
     only_trained: ClassVar[Set[str]] = frozenset()
-    """Patterns of parameters of our body that only training reads: an export of the body omits them."""
+    """Patterns of parameters of our body that only training reads: an export of the body omits
+    them."""
     training_key: ClassVar[str] = ""
     """Our key that adds these parameters."""
 
@@ -45,7 +50,8 @@ class TensorMap:
         self.model_type = model_type
         self.classes = classes
 
-    # -- what a type overrides --------------------------------------------------------------------------------------
+    # -- what a type overrides
+    # --------------------------------------------------------------------------------------
 
     def names(self, config: ModelConfig) -> Names:
         """Return our modules, or complete parameter names, and theirs; `modules` unless a switch changes names."""
@@ -94,7 +100,8 @@ class TensorMap:
             for name, target in targets.items()
         }
 
-    # -- names in the class with the model's heads ------------------------------------------------------------------
+    # -- names in the class with the model's heads
+    # ------------------------------------------------------------------
 
     def ties_in_class(self, config: ModelConfig) -> dict[str, str]:
         """Return `ties` by the names in the class with the model's heads."""

@@ -48,8 +48,8 @@ def map_for(
 ) -> KeyMap:
     """Return a map that can hold a model: of the requested type, else the most general, else the first alphabetically.
 
-    Among types with the same body, those whose heads are built like the model's come first, then those with a class for
-    its heads, then those that share layers as it does.
+    Among types with the same body, those whose heads are built like the model's come first, then
+    those with a class for its heads, then those that share layers as it does.
 
     Raises:
         ConfigurationError: there is none; the message has the reasons of the nearest type.
@@ -84,13 +84,15 @@ def map_for(
     nearest = min(orders, key=lambda other: orders[other])
     wide = config.attention_heads * config.head_width
     removed = (
-        f"{config.attention_heads} heads of head_dim {config.head_width} make {wide} features, where most classes tie "
+        f"{config.attention_heads} heads of head_dim {config.head_width} make {wide} features, "
+        "where most classes tie "
         f"them to dim {config.dim}: such a model stays in our format; "
         if wide != config.dim
         else ""
     )
     raise NoClassError(
-        f"no model type of transformers computes what this model does; {removed}{nearest.model_type}, the nearest, "
+        "no model type of transformers computes what this model does; "
+        f"{removed}{nearest.model_type}, the nearest, "
         "differs: " + "; ".join(problems[nearest].reasons),
         orders[nearest],
     )
@@ -112,7 +114,8 @@ def find_form(
         body_alone: the heads do not matter.
 
     Raises:
-        ConfigurationError: no type, or not the requested one, can hold any form; the message names our keys.
+        ConfigurationError: no type, or not the requested one, can hold any form; the message names
+            our keys.
     """
     refusals = list[NoClassError]()
     without_heads = list[tuple[ModelConfig, KeyMap]]()
@@ -133,8 +136,8 @@ def find_form(
 def equal_forms(config: ModelConfig, token_ids: Mapping[str, object]) -> Iterator[ModelConfig]:
     """Yield the configurations that compute the same as a model, with other rows that no token reads; its own first.
 
-    Rows of the position table before the first position are left out or added: RoBERTa has one more than the id of the
-    pad token, BERT none. A model without segment types gets a row of zeros.
+    Rows of the position table before the first position are left out or added: RoBERTa has one more
+    than the id of the pad token, BERT none. A model without segment types gets a row of zeros.
     """
     offsets = [config.position.offset]
     if config.position.kind == "learned":

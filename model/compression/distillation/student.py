@@ -177,9 +177,9 @@ class Student(Model):
 class Stages:
     """Stages of a distillation, as a function of the step alone (MobileBERT, arXiv 2004.02984, section 3.3.2).
 
-    In stage s the student's layer s learns from the losses that compare it, and nothing else counts or is trained; the
-    embeddings belong to stage 1. After the last layer everything is trained, by the losses of heads and by those that
-    do not go layer by layer.
+    In stage s the student's layer s learns from the losses that compare it, and nothing else counts
+    or is trained; the embeddings belong to stage 1. After the last layer everything is trained, by
+    the losses of heads and by those that do not go layer by layer.
 
     Args:
         losses: of the student, by name.
@@ -187,7 +187,8 @@ class Stages:
         steps: of each stage but the last.
 
     Raises:
-        ConfigurationError: a layer is compared by no loss, or a matrix that several layers share would be trained.
+        ConfigurationError: a layer is compared by no loss, or a matrix that several layers share
+            would be trained.
     """
 
     def __init__(self, losses: Mapping[str, DistillationLoss], layers: int, steps: int) -> None:
@@ -198,12 +199,14 @@ class Stages:
         compared = set[int]().union(*self.maps.values())
         if missing := sorted({*range(1, layers + 1)} - compared):
             raise ConfigurationError(
-                f"distil.progressive: expected states or attention in distil.losses that compare each of the {layers} "
+                "distil.progressive: expected states or attention in distil.losses that compare "
+                f"each of the {layers} "
                 f"layers, got none for {', '.join(map(str, missing))}: add them to its layers"
             )
         if mapped := [name for name in self.maps if any(True for _ in losses[name].parameters())]:
             raise ConfigurationError(
-                f"distil.progressive: {mapped[0]} maps states to the teacher's width by one matrix for all layers: "
+                f"distil.progressive: {mapped[0]} maps states to the teacher's width by one "
+                "matrix for all layers: "
                 "expected a student of the teacher's width"
             )
         self.stage = layers + 1
@@ -230,7 +233,10 @@ class Stages:
 
     def line(self) -> str:
         """Return what a start prints."""
-        return f"           layer by layer: {self.steps} steps each, all from step {self.steps * self.depth + 1}"
+        return (
+            f"           layer by layer: {self.steps} steps each, all from step "
+            f"{self.steps * self.depth + 1}"
+        )
 
 
 _TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}

@@ -1,4 +1,7 @@
-"""Compression of trained models: removed layers, heads and rows, masked and quantized weights. One file per method."""
+"""Compression of trained models: removed layers, heads and rows, masked and quantized weights.
+
+One file per method.
+"""
 
 from clozeline.model.compression.methods._method import Batch, Compressed, Method, integer_weights
 

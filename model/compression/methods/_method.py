@@ -28,8 +28,8 @@ class Compressed:
     """A smaller model."""
 
     checkpoint: Checkpoint
-    """the model as every reader sees it: its configuration and parameters; a quantized one has integers of torchao as
-    some weights"""
+    """the model as every reader sees it: its configuration and parameters; a quantized one has
+    integers of torchao as some weights"""
     lines: tuple[str, ...]
     """removed parts, for people"""
 
@@ -44,7 +44,8 @@ class Method(ABC):
     Options: ClassVar[type]
     """Options, a frozen pydantic dataclass; the docstring of each field gives unit and range."""
     claim: ClassVar[str]
-    """Result that the paper reports, with its arXiv id; the row shows it next to what was measured."""
+    """Result that the paper reports, with its arXiv id; the row shows it next to what was
+    measured."""
     calibrates: ClassVar[bool] = False
     """`compress` reads batches of training rows, if there are any."""
     quantization: ClassVar[Quantization | None] = None
@@ -62,7 +63,8 @@ class Method(ABC):
     def compress(self, checkpoint: Checkpoint, batches: Sequence[Batch]) -> Compressed:
         """Return the smaller model; the given one stays as it is.
 
-        A tensor that does not change is shared, not copied, so that both take at most twice the memory of the first.
+        A tensor that does not change is shared, not copied, so that both take at most twice the
+        memory of the first.
 
         Args:
             checkpoint: the model, with all of its heads.
@@ -76,7 +78,8 @@ class Method(ABC):
         """Refuse layers that share weights: what one layer can spare, another uses."""
         if config.share != ShareConfig():
             raise ConfigurationError(
-                f"method={self.key()}: expected layers with weights of their own, got model.share, which uses the same "
+                f"method={self.key()}: expected layers with weights of their own, got "
+                "model.share, which uses the same "
                 "weights in several layers; train a model without it, or use magnitude"
             )
 
@@ -86,7 +89,8 @@ class Method(ABC):
         """Return the model with other values in its configuration, each parameter by `part` from its name.
 
         Raises:
-            ConfigurationError: the values contradict each other, or a parameter has another shape than they need.
+            ConfigurationError: the values contradict each other, or a parameter has another shape
+                than they need.
         """
         plain = adapter_of(type(checkpoint.config)).dump_python(
             checkpoint.config, mode="json", exclude_none=True
@@ -99,7 +103,8 @@ class Method(ABC):
             tensor = part(name)
             if tensor.shape != shape:
                 raise ConfigurationError(
-                    f"{name}: expected shape {list(shape)} in the smaller model, got {list(tensor.shape)}: the family "
+                    f"{name}: expected shape {list(shape)} in the smaller model, got "
+                    f"{list(tensor.shape)}: the family "
                     f"{config.family} cannot be cut like this"
                 )
             tensors[name] = tensor
@@ -112,11 +117,13 @@ def gate_importance(
 ) -> dict[str, Tensor]:
     """Return the mean over rows of |dL / d gate| for gates of 1 on the inputs of linear maps (arXiv 1905.10650).
 
-    L is the summed loss of a row, and a gate multiplies consecutive features of all positions of that row.
+    L is the summed loss of a row, and a gate multiplies consecutive features of all positions of
+    that row.
 
     Args:
         model: in evaluation mode.
-        gates: by path of a linear map, the number of its gates; they share its input features equally.
+        gates: by path of a linear map, the number of its gates; they share its input features
+            equally.
         batches: rows with labels.
 
     Returns:
@@ -127,7 +134,8 @@ def gate_importance(
     opened = list[tuple[str, Tensor]]()
 
     def multiply(path: str, _: nn.Module, inputs: tuple[Tensor]) -> Tensor:
-        # x [B, T, features]; a gate for each row, so that one backward pass gives the gradients of all rows
+        # x [B, T, features]; a gate for each row, so that one backward pass gives the gradients of
+        # all rows
         (x,) = inputs
         gate = x.new_ones(len(x), gates[path], requires_grad=True)
         opened.append((path, gate))
@@ -186,7 +194,10 @@ class QuantizationMethod(Method):
             name: quantize_weight(tensor, self.quantization) if name in names else tensor
             for name, tensor in checkpoint.tensors.items()
         }
-        line = f"{self.quantization}: {len(names)} matrices; norms, biases, heads and tables stay in floating point"
+        line = (
+            f"{self.quantization}: {len(names)} matrices; norms, biases, heads and tables stay in "
+            "floating point"
+        )
         config = replace(checkpoint.config, quantization=None)
         return Compressed(replace(checkpoint, config=config, tensors=tensors), (line,))
 
@@ -199,7 +210,8 @@ def integer_weights(checkpoint: Checkpoint, quantization: Quantization) -> list[
     """
     if (trained := checkpoint.config.quantization) not in (None, quantization):
         raise ConfigurationError(
-            f"the model was trained for model.quantization={trained}, got {quantization}: use method={trained}"
+            f"the model was trained for model.quantization={trained}, got {quantization}: use "
+            f"method={trained}"
         )
     with torch.device("meta"):
         model = Model(replace(checkpoint.config, quantization=None), checkpoint.vocab_size)

@@ -25,15 +25,19 @@ _OF_ALL_HEADS: Final = re.compile(r".*\.(out\.bias|(query|key)_norm\.(weight|bia
 class Heads(Method):
     """Each attention keeps its most important heads; all layers keep equally many, so that one number describes them.
 
-    The importance of a head is the mean over rows of |dL / d gate|, where a gate of 1 multiplies its output; without
-    calibration rows it is the norm of its part of the output projection. Its queries, keys, values and columns of the
-    output projection are removed; the bias of the output stays. `model.head_dim` then says the width of a head.
+    The importance of a head is the mean over rows of |dL / d gate|, where a gate of 1 multiplies
+    its output; without calibration rows it is the norm of its part of the output projection. Its
+    queries, keys, values and columns of the output projection are removed; the bias of the output
+    stays. `model.head_dim` then says the width of a head.
 
     Query heads that share keys and values are removed together with them.
     """
 
     options: Options
-    claim: ClassVar = "20 % to 40 % of heads go without a noticeable loss; half of them: up to 17.5 % faster (1905.10650)"
+    claim: ClassVar = (
+        "20 % to 40 % of heads go without a noticeable loss; half of them: up to 17.5 % faster "
+        "(1905.10650)"
+    )
     calibrates: ClassVar = True
 
     @config_class
@@ -44,12 +48,14 @@ class Heads(Method):
         config = checkpoint.config
         if config.position.kind == "t5":
             raise ConfigurationError(
-                "method=heads: position.kind t5 has a bias of each head that all layers share, so that no layer can "
+                "method=heads: position.kind t5 has a bias of each head that all layers share, so "
+                "that no layer can "
                 "lose heads of its own; take method=rows or method=layers"
             )
         if config.qk_norm == "all":
             raise ConfigurationError(
-                "method=heads: with model.qk_norm all, the statistics of queries and keys span all heads, so that none "
+                "method=heads: with model.qk_norm all, the statistics of queries and keys span "
+                "all heads, so that none "
                 "can be removed alone; take method=rows or method=layers"
             )
         outputs = [

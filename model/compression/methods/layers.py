@@ -22,8 +22,9 @@ _Index = Annotated[int, Field(ge=0)]
 class Layers(Method):
     """Keep some layers of each stack, in their order; the others are skipped, as if they returned their input.
 
-    Layer i of the smaller model has the bits of layer keep[i]. Without training LayerDrop's depth is for models that
-    were trained to miss layers; for others it is where a student starts (arXiv 1910.01108).
+    Layer i of the smaller model has the bits of layer keep[i]. Without training LayerDrop's depth
+    is for models that were trained to miss layers; for others it is where a student starts (arXiv
+    1910.01108).
     """
 
     options: Options
@@ -34,7 +35,8 @@ class Layers(Method):
         """Layers to keep."""
 
         keep: Annotated[tuple[_Index, ...], Field(min_length=1)]
-        """Indices of the kept layers, ascending, from 0: [0, 2, 4]; of the encoder in an encoder_decoder."""
+        """Indices of the kept layers, ascending, from 0: [0, 2, 4]; of the encoder in an
+        encoder_decoder."""
         keep_decoder: Annotated[tuple[_Index, ...], Field(min_length=1)] | None = None
         """encoder_decoder: indices of the kept layers of the decoder; null = all."""
 
@@ -88,7 +90,8 @@ class Layers(Method):
             )
         if keep[-1] >= count:
             raise ConfigurationError(
-                f"{key}: the model has layers 0 to {count - 1}, got {keep[-1]}: keep layers that are there"
+                f"{key}: the model has layers 0 to {count - 1}, got {keep[-1]}: keep layers that "
+                "are there"
             )
         return keep
 
@@ -100,7 +103,8 @@ def _refuse_other_depth(config: ModelConfig, keep: tuple[int, ...]) -> None:
     last = config.layers - 1
     if config.family in ("elmo", "awd_lstm", "replaced_tokens"):
         raise ConfigurationError(
-            f"method=layers: expected one stack of equal layers, got the family {config.family}; export a "
+            f"method=layers: expected one stack of equal layers, got the family {config.family}; "
+            "export a "
             "discriminator by itself first, and take the layers of that"
         )
     if config.scale_by_depth and moved:
@@ -129,6 +133,7 @@ def _refuse_other_depth(config: ModelConfig, keep: tuple[int, ...]) -> None:
         )
     if mixing := [name for name, head in config.heads.items() if head.scalar_mix or head.exits]:
         raise ConfigurationError(
-            f"method=layers: the head {mixing[0]} reads all layers (scalar_mix or exits) and has weights for each; "
+            f"method=layers: the head {mixing[0]} reads all layers (scalar_mix or exits) and has "
+            "weights for each; "
             "fine-tune a head without them"
         )

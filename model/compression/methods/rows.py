@@ -19,13 +19,17 @@ _BODY = "feed_forward.body."
 class Rows(Method):
     """Each feed-forward block keeps its most important units; all layers keep equally many (`model.ffn_dim`).
 
-    The importance of a unit is the mean over rows of |dL / d gate|, where a gate of 1 multiplies it; without
-    calibration rows it is the product of the norms of its incoming and outgoing weights. Rows of the first map (and of
-    a gate) and columns of the second are removed; the second map's bias stays.
+    The importance of a unit is the mean over rows of |dL / d gate|, where a gate of 1 multiplies
+    it; without calibration rows it is the product of the norms of its incoming and outgoing
+    weights. Rows of the first map (and of a gate) and columns of the second are removed; the second
+    map's bias stays.
     """
 
     options: Options
-    claim: ClassVar = "with heads: nearly twice as fast for less than 0.5 F1 on Natural Questions, trained (1910.06360)"
+    claim: ClassVar = (
+        "with heads: nearly twice as fast for less than 0.5 F1 on Natural Questions, trained "
+        "(1910.06360)"
+    )
     calibrates: ClassVar = True
 
     @config_class

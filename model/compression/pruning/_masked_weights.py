@@ -45,8 +45,8 @@ class Cut(NamedTuple):
 class MaskedWeights(Pruning):
     """A method that masks single weights: they are 0 after each step, with their gradients and optimizer states.
 
-    Biases, norms, embeddings and heads are never masked. Weights and states are 1-D tensors as the optimizer has them:
-    parts of one or of several parameters, on one rank.
+    Biases, norms, embeddings and heads are never masked. Weights and states are 1-D tensors as the
+    optimizer has them: parts of one or of several parameters, on one rank.
     """
 
     keys: ClassVar[frozenset[str]] = frozenset({MASK})
@@ -56,7 +56,10 @@ class MaskedWeights(Pruning):
 
     def describe(self, model: Model, horizon: int) -> str:
         sizes = self.sizes_of(model)
-        return f"prune      {sum(sizes.values()):,} weights in {len(sizes)} matrices, {self.describe_plan(horizon)}"
+        return (
+            f"prune      {sum(sizes.values()):,} weights in {len(sizes)} matrices, "
+            f"{self.describe_plan(horizon)}"
+        )
 
     @abstractmethod
     def describe_plan(self, horizon: int) -> str:
@@ -96,7 +99,8 @@ class MaskedWeights(Pruning):
         """Return the trainable matrices that are pruned, in the order of the model, and their weights.
 
         Raises:
-            ConfigurationError: there are none, or a pattern in the option `parameters` matches none.
+            ConfigurationError: there are none, or a pattern in the option `parameters` matches
+                none.
         """
         named = dict(model.named_parameters())
         shapes = {name: full_shape(parameter) for name, parameter in named.items()}

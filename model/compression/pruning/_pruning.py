@@ -23,12 +23,13 @@ class CubicOptions:
     start: Annotated[int, Field(ge=0)] = 0
     """step t0 at which the schedule starts"""
     end: Annotated[int, Field(ge=1)] | None = None
-    """step at which the final value is reached; at most schedule.steps; null: two thirds of schedule.steps. With end =
-    start, the final value is reached at once"""
+    """step at which the final value is reached; at most schedule.steps; null: two thirds of
+    schedule.steps. With end = start, the final value is reached at once"""
     every: Annotated[int, Field(ge=1)] = 10
     """steps between two updates of the masks"""
     parameters: tuple[str, ...] = ()
-    """regular expressions for full names of the matrices to prune; default: the linear maps of all layers"""
+    """regular expressions for full names of the matrices to prune; default: the linear maps of all
+    layers"""
 
     def __post_init__(self) -> None:
         if self.end is not None and self.end < self.start:
@@ -40,7 +41,8 @@ class CubicOptions:
         if last > horizon:
             key = "end" if self.end is not None else "start"
             raise ConfigurationError(
-                f"prune.{key}: expected at most {horizon}, the last step of the schedule (schedule.steps, by default "
+                f"prune.{key}: expected at most {horizon}, the last step of the schedule "
+                "(schedule.steps, by default "
                 f"steps), got {last}: the model would never be pruned completely"
             )
         return last
@@ -73,7 +75,8 @@ class Training:
     """last step of the learning-rate schedule"""
     device: torch.device
     gathers_layers: bool
-    """ranks gather the parameters of one layer after another, all in the same order (ZeRO stage 3)"""
+    """ranks gather the parameters of one layer after another, all in the same order (ZeRO stage
+    3)"""
 
 
 class Pruning:
@@ -86,7 +89,8 @@ class Pruning:
     Options: ClassVar[type[Any]]
     """Options, a frozen pydantic dataclass; the docstring of each field gives unit and range."""
     claim: ClassVar[str]
-    """Result that the paper reports, with its arXiv id; `clozeline compress --compare` prints it."""
+    """Result that the paper reports, with its arXiv id; `clozeline compress --compare` prints
+    it."""
     conflicts: ClassVar[Mapping[Conflict, str]] = MappingProxyType({})
     """Keys of the training configuration that it does not work with, and why."""
     keys: ClassVar[frozenset[str]] = frozenset()
@@ -102,7 +106,8 @@ class Pruning:
         """Return the line that a start prints.
 
         Raises:
-            ConfigurationError: the model has nothing to prune, or the schedule of the pruning is beyond `horizon`.
+            ConfigurationError: the model has nothing to prune, or the schedule of the pruning is
+                beyond `horizon`.
         """
 
     def wrap(self, model: Model) -> Model:

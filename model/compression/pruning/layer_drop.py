@@ -24,11 +24,12 @@ _DRAWS: Final = 2**64
 class LayerDrop(Pruning):
     """In each step each layer is skipped with probability p: it returns its input, and its gradients are 0.
 
-    The draw depends on seed, step and layer alone: it is the same on all ranks and in all micro-batches. Evaluations
-    use all layers. Afterwards `clozeline compress method=layers` removes some: every other one works best.
+    The draw depends on seed, step and layer alone: it is the same on all ranks and in all
+    micro-batches. Evaluations use all layers. Afterwards `clozeline compress method=layers` removes
+    some: every other one works best.
 
-    At ZeRO stage 3 a skipped layer is computed and its output discarded, because the ranks gather its parameters in a
-    fixed order; other stages save the time.
+    At ZeRO stage 3 a skipped layer is computed and its output discarded, because the ranks gather
+    its parameters in a fixed order; other stages save the time.
     """
 
     options: Options
@@ -45,10 +46,14 @@ class LayerDrop(Pruning):
         """Probability of a skipped layer."""
 
         p: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.2
-        """probability that a layer is skipped in a step, ≥ 0, < 1; 0 is a training without it, bit by bit"""
+        """probability that a layer is skipped in a step, ≥ 0, < 1; 0 is a training without it, bit
+        by bit"""
 
     def describe(self, model: Model, horizon: int) -> str:
-        return f"prune      each of {len(layers_to_drop(model))} layers is skipped with probability {self.options.p:g}"
+        return (
+            f"prune      each of {len(layers_to_drop(model))} layers is skipped with probability "
+            f"{self.options.p:g}"
+        )
 
     def attach(self, training: Training) -> None:
         self._seed = training.seed
@@ -82,7 +87,8 @@ def layers_to_drop(model: Model) -> list[Layer]:
     layers = [module for parts, module in named if parts is not None and parts[2] == "itself"]
     if not layers or any(type(layer) is not Layer for layer in layers):
         raise ConfigurationError(
-            f"prune: layer_drop: nothing to drop: expected a family of plain Transformer layers, got "
+            "prune: layer_drop: nothing to drop: expected a family of plain Transformer layers, "
+            "got "
             f"{model.config.family} with {type(layers[0]).__name__ if layers else 'none'}"
         )
     return [layer for layer in layers if isinstance(layer, Layer)]

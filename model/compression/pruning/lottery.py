@@ -18,9 +18,9 @@ from clozeline.model.configuration.conflicts import MATRIX_OPTIMIZER, NEW_WEIGHT
 class Lottery(MaskedWeights):
     """Train, set the smallest |w| to 0, rewind the other weights to `model.init_from`, and repeat.
 
-    After round r of R the share r / R · `sparsity` is 0. A rewind sets all parameters, heads included, to their initial
-    values, and the states of the optimizer to 0; the learning-rate schedule goes on, so choose a constant one. The
-    steps after the last round train the ticket.
+    After round r of R the share r / R · `sparsity` is 0. A rewind sets all parameters, heads
+    included, to their initial values, and the states of the optimizer to 0; the learning-rate
+    schedule goes on, so choose a constant one. The steps after the last round train the ticket.
     """
 
     options: Options
@@ -45,14 +45,16 @@ class Lottery(MaskedWeights):
         every: Annotated[int, Field(ge=1)]
         """steps of a round"""
         parameters: tuple[str, ...] = ()
-        """regular expressions for full names of the matrices to prune; default: the linear maps of all layers"""
+        """regular expressions for full names of the matrices to prune; default: the linear maps of
+        all layers"""
 
     def describe_plan(self, horizon: int) -> str:
         options = self.options
         last = options.rounds * options.every
         if last >= horizon:
             raise ConfigurationError(
-                f"prune: expected fewer than {horizon} steps in rounds x every, the last step of the schedule "
+                f"prune: expected fewer than {horizon} steps in rounds x every, the last step of "
+                "the schedule "
                 f"(schedule.steps, by default steps), got {last}: no step would train the ticket"
             )
         share = f"{100 * options.sparsity:g} % of them by magnitude"

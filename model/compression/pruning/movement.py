@@ -24,12 +24,13 @@ _STATES: Final = ("dense", "scores", "score_mean", "score_square")
 class Movement(MaskedWeights):
     """Each weight W has a score S, which starts at 0 and is trained; the model computes with W' = W ⊙ mask.
 
-    The gradient passes the mask straight through: ∂L/∂S = ∂L/∂W' ⊙ W, and ∂L/∂W = ∂L/∂W' ⊙ mask. Hard: the mask keeps
-    the share of highest S in each matrix, which falls from 1 to `keep`. Soft: it keeps σ(S) > τ, where τ rises from 0
-    to `threshold`, and the loss has λ · mean σ(S), where λ rises with τ to `penalty`. Adam trains the scores.
+    The gradient passes the mask straight through: ∂L/∂S = ∂L/∂W' ⊙ W, and ∂L/∂W = ∂L/∂W' ⊙ mask.
+    Hard: the mask keeps the share of highest S in each matrix, which falls from 1 to `keep`. Soft:
+    it keeps σ(S) > τ, where τ rises from 0 to `threshold`, and the loss has λ · mean σ(S), where λ
+    rises with τ to `penalty`. Adam trains the scores.
 
-    W' is what the optimizer's tensors hold between updates; W and S are states next to them. A masked weight may come
-    back.
+    W' is what the optimizer's tensors hold between updates; W and S are states next to them. A
+    masked weight may come back.
     """
 
     options: Options

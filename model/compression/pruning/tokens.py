@@ -44,17 +44,19 @@ _OF_RULES: Final = {
 class Tokens(Pruning):
     """Layers drop the tokens that receive little attention, by a rule that is trained with the model.
 
-    Until step `harden` all tokens stay, and their states are multiplied by masks in [0, 1]; the loss has `weight` times
-    the penalty of the masks. From then on tokens are dropped, and the remaining steps train the model under this rule.
-    Retention masks the n-th most attended tokens of each layer (PoWER-BERT), thresholds those of little attention
-    (LTP). Adam trains the rule; its gradient is not clipped, and one that is not finite changes nothing.
+    Until step `harden` all tokens stay, and their states are multiplied by masks in [0, 1]; the
+    loss has `weight` times the penalty of the masks. From then on tokens are dropped, and the
+    remaining steps train the model under this rule. Retention masks the n-th most attended tokens
+    of each layer (PoWER-BERT), thresholds those of little attention (LTP). Adam trains the rule;
+    its gradient is not clipped, and one that is not finite changes nothing.
 
     Checkpoints name the hard rule: the tools that read the run drop tokens by it.
     """
 
     options: Options
     claim: ClassVar = (
-        "PoWER-BERT: up to 4.5 times less inference time with less than 1 % loss of accuracy (2001.08950); LTP: up to "
+        "PoWER-BERT: up to 4.5 times less inference time with less than 1 % loss of accuracy "
+        "(2001.08950); LTP: up to "
         "2.1 times fewer FLOPs with less than 1 % loss (2107.00910)"
     )
     unread: ClassVar = frozenset({"document_ids", "left_padding"})
@@ -73,22 +75,24 @@ class Tokens(Pruning):
         """The rule, and its training."""
 
         rule: Literal["retention", "thresholds", "shares"]
-        """retention: learn how many tokens of a row each layer keeps; thresholds: learn how much attention a token
-        needs to stay; shares: keep the shares that `shares` lists from the first step"""
+        """retention: learn how many tokens of a row each layer keeps; thresholds: learn how much
+        attention a token needs to stay; shares: keep the shares that `shares` lists from the first
+        step"""
         weight: Annotated[float, Field(ge=0.0)] | None = None
-        """weight of the penalty in the loss, ≥ 0: the higher, the fewer tokens stay. The penalty of retention is the
-        sum over layers of layer x kept entries, that of thresholds the mean mask"""
+        """weight of the penalty in the loss, ≥ 0: the higher, the fewer tokens stay. The penalty of
+        retention is the sum over layers of layer x kept entries, that of thresholds the mean
+        mask"""
         harden: Annotated[int, Field(ge=1)] | None = None
         """last step with masks; at most schedule.steps; null: half of schedule.steps"""
         learning_rate: Annotated[float, Field(gt=0.0)] | None = None
-        """peak learning rate of the rule, > 0; the schedule multiplies it; null: 0.01 for retention, 0.001 for
-        thresholds"""
+        """peak learning rate of the rule, > 0; the schedule multiplies it; null: 0.01 for
+        retention, 0.001 for thresholds"""
         positions: Annotated[int, Field(ge=2)] | None = None
-        """retention: entries of a layer, ≥ 2; rows of all lengths share them. At most the length of usual rows; null:
-        32"""
+        """retention: entries of a layer, ≥ 2; rows of all lengths share them. At most the length of
+        usual rows; null: 32"""
         last: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
-        """thresholds: first value of the last layer's threshold, in [0, 1]; those before rise to it linearly; null:
-        0.01"""
+        """thresholds: first value of the last layer's threshold, in [0, 1]; those before rise to it
+        linearly; null: 0.01"""
         temperature: Annotated[float, Field(gt=0.0)] | None = None
         """thresholds: of the sigmoid, > 0: the lower, the harder the mask; null: 0.002"""
         shares: tuple[float, ...] = ()
@@ -100,7 +104,8 @@ class Tokens(Pruning):
             for key in others:
                 if getattr(self, key) not in (None, ()):
                     raise ValueError(
-                        f"{key}: expected none with the rule {self.rule}, which reads {', '.join(read)}"
+                        f"{key}: expected none with the rule {self.rule}, which reads "
+                        f"{', '.join(read)}"
                     )
             if (required := read[0]) and getattr(self, required) in (None, ()):
                 expected = (
@@ -125,8 +130,14 @@ class Tokens(Pruning):
     def describe(self, model: Model, horizon: int) -> str:
         self.wrap(model)
         if self._soft is None:
-            return f"prune      layers keep these shares of a row's tokens: {', '.join(map(str, self.options.shares))}"
-        return f"prune      {self.options.rule} of tokens, masks until step {self._last_soft(horizon)}, then dropped"
+            return (
+                "prune      layers keep these shares of a row's tokens: "
+                f"{', '.join(map(str, self.options.shares))}"
+            )
+        return (
+            f"prune      {self.options.rule} of tokens, masks until step "
+            f"{self._last_soft(horizon)}, then dropped"
+        )
 
     def attach(self, training: Training) -> None:
         self._harden = self._last_soft(training.horizon)
@@ -189,7 +200,8 @@ class Tokens(Pruning):
         last = max(1, horizon // 2) if self.options.harden is None else self.options.harden
         if self._soft is not None and last > horizon:
             raise ConfigurationError(
-                f"prune.harden: expected at most {horizon}, the last step of the schedule (schedule.steps, by default "
+                f"prune.harden: expected at most {horizon}, the last step of the schedule "
+                "(schedule.steps, by default "
                 f"steps), got {last}: no token would ever be dropped"
             )
         return last

@@ -15,8 +15,8 @@ class ExtractorOptions:
     timeout_s: Annotated[float, Field(gt=0, le=3600)] = 5.0
     """CPU seconds per page, > 0; pages that need more are rejected as `timeout`"""
     memory_bytes: Annotated[int, Field(ge=1 << 28)] = 1 << 31
-    """address space of the extractor's process in bytes, ≥ 256 MiB; pages that need more are rejected as
-    `extractor_crash`, or `extractor_error` where the parser reports it"""
+    """address space of the extractor's process in bytes, ≥ 256 MiB; pages that need more are
+    rejected as `extractor_crash`, or `extractor_error` where the parser reports it"""
 
 
 class Extractor(ABC):

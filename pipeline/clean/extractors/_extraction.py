@@ -1,8 +1,9 @@
 """Run extractors in a child process that can be killed, because parsers in C can hang, crash and use too much memory.
 
-Pages and answers are lines of JSON on a socket, one page at a time, so that a page that exceeds its CPU time or crashes
-the child is the only one lost. Wall-clock time rejects no page, because a busy machine must not decide which documents
-are kept; a child that does not answer for very long ends the stage.
+Pages and answers are lines of JSON on a socket, one page at a time, so that a page that exceeds its
+CPU time or crashes the child is the only one lost. Wall-clock time rejects no page, because a busy
+machine must not decide which documents are kept; a child that does not answer for very long ends
+the stage.
 """
 
 import atexit
@@ -45,8 +46,10 @@ class Extraction:
         limits: ExtractorOptions = chosen.options
         self._patience_s = limits.timeout_s * _PATIENCE
         self._too_slow = (
-            f"the extractor's process gave no answer for {self._patience_s:.0f} s, although a page may only use "
-            f"{limits.timeout_s:g} s of CPU time: it was stopped, or the machine is overloaded; run the stage again, "
+            f"the extractor's process gave no answer for {self._patience_s:.0f} s, although a "
+            "page may only use "
+            f"{limits.timeout_s:g} s of CPU time: it was stopped, or the machine is overloaded; "
+            "run the stage again, "
             "finished units are kept"
         )
         self._setup = {"extractor": chosen.plain(), "parent": os.getpid()}
@@ -57,7 +60,8 @@ class Extraction:
     def extract(self, html: str) -> Extracted:
         """Return the text of a page or the reason why there is none.
 
-        A page at which two processes die is to blame, unless for its time: one may have been killed by someone else.
+        A page at which two processes die is to blame, unless for its time: one may have been killed
+        by someone else.
         """
         page = json.dumps(html, ensure_ascii=False).encode("utf-8", "replace")
         reason = ""
@@ -100,7 +104,8 @@ class Extraction:
         self._stream = ours, ours.makefile("rb")
         code = f"from {__name__} import serve; serve({theirs.fileno()})"
         with theirs:
-            # in its own process group, so that Ctrl-C only reaches the parent, which then ends the child
+            # in its own process group, so that Ctrl-C only reaches the parent, which then ends the
+            # child
             self._child = start_child(
                 python_command("-c", code),
                 stdin=subprocess.DEVNULL,
@@ -158,8 +163,8 @@ def serve(descriptor: int) -> None:
         sender.sendall(b"\n")
         try:
             for line in pages:
-                # the default action of SIGPROF ends the process even inside a parser that never returns to Python, and
-                # also ends a parser whose parent is gone
+                # the default action of SIGPROF ends the process even inside a parser that never
+                # returns to Python, and also ends a parser whose parent is gone
                 signal.setitimer(signal.ITIMER_PROF, limits.timeout_s)
                 answer = _extract_page(extractor, json.loads(line))
                 signal.setitimer(signal.ITIMER_PROF, 0)

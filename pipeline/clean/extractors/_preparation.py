@@ -29,10 +29,11 @@ _NO_TEXT: Final = re.compile(r"(?is)<(script|style)\b.*?</\1\s*>|<[^>]*>|\s+")
 def prepare_page(html: str) -> str:
     """Return a page without hidden elements, readings of characters and buttons around headings, with exponents marked.
 
-    XHTML is read as XML if it is well-formed, without entities and network. If more than half of the text would be
-    hidden, none is: a script shows it.
+    XHTML is read as XML if it is well-formed, without entities and network. If more than half of
+    the text would be hidden, none is: a script shows it.
 
-        "<h2><button>Why?</button></h2><p hidden>No</p><p>10<sup>6</sup>" -> "<h2>Why?</h2><p>10^6</p>"
+        "<h2><button>Why?</button></h2><p hidden>No</p><p>10<sup>6</sup>" ->
+        "<h2>Why?</h2><p>10^6</p>"
     """
     if _XHTML.search(html, 0, 4096):
         html = _read_xhtml(html)

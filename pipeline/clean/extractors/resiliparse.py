@@ -16,8 +16,8 @@ _PROSE: Final = 500  # minimum characters in long lines of a page that has a tex
 class Resiliparse(Extractor):
     r"""Plain text of a page with paragraphs and lists, without link targets and image texts.
 
-    If no main content is found, `extract_leniently` drops the invisible elements that mislead the parser, or else takes
-    the long lines of the page.
+    If no main content is found, `extract_leniently` drops the invisible elements that mislead the
+    parser, or else takes the long lines of the page.
 
         "<nav>Home</nav><h1>Title</h1><p>One <b>two</b>.</p>" -> "Title\n\nOne two."
     """

@@ -40,17 +40,21 @@ KEEP: Final = Verdict()
 
 
 class Filter(ABC):
-    """A filter of documents; equal documents get equal verdicts. One with options has a nested dataclass `Options`."""
+    """A filter of documents; equal documents get equal verdicts.
+
+    One with options has a nested dataclass `Options`.
+    """
 
     VERSION: ClassVar[int]
     """raised when the verdict or the edited text of any document changes"""
     reasons: ClassVar[tuple[str, ...]]
     """why it rejects documents; reports rely on these names"""
     thresholds: ClassVar[Mapping[str, str]] = {}
-    """the option that each reason compares with, for reports; a reason that is not listed is the filter's own"""
+    """the option that each reason compares with, for reports; a reason that is not listed is the
+    filter's own"""
     before_extraction: ClassVar[bool] = False
-    """whether it judges before the text is extracted, by URL, date or source; its documents have no text, and the
-    page of a rejected one is never read"""
+    """whether it judges before the text is extracted, by URL, date or source; its documents have no
+    text, and the page of a rejected one is never read"""
     Options: ClassVar[Any] = NoOptions
 
     def __init__(self, options: Any) -> None:
@@ -61,9 +65,11 @@ class Filter(ABC):
         """Return the verdict on a document.
 
         Args:
-            document: its text in stored form, and what is known of it: language, URL, host, date, source, and the
-                other columns of its record in `extra`, such as a score or a license.
-            statistics: of this text; each is computed once for all filters, when the first one asks for it.
+            document: its text in stored form, and what is known of it: language, URL, host, date,
+                source, and the other columns of its record in `extra`, such as a score or a
+                license.
+            statistics: of this text; each is computed once for all filters, when the first one asks
+                for it.
         """
 
 
@@ -99,7 +105,8 @@ def at_least(reason: str, value: float, minimum: float, shown: str = "{:.3f}") -
 
 
 DATA_FILE: Final = {"data_file": True}
-"""Metadata of an option that names a file, a folder of files or a list of them, whose content decides verdicts."""
+"""Metadata of an option that names a file, a folder of files or a list of them, whose content
+decides verdicts."""
 
 
 def data_files(options: Any) -> dict[str, str]:

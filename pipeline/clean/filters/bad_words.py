@@ -24,9 +24,9 @@ from clozeline.pipeline.text.text_statistics import TextStatistics
 class BadWords(ThresholdFilter):
     """Rejects texts with listed words, by language.
 
-    The lists are your files; none comes with Clozeline, and no recipe uses them: such lists also hit dialects and
-    texts about health. A text in a language without a list is kept, and counted as `bad_words_unavailable`. Words are
-    compared without case and accents.
+    The lists are your files; none comes with Clozeline, and no recipe uses them: such lists also
+    hit dialects and texts about health. A text in a language without a list is kept, and counted as
+    `bad_words_unavailable`. Words are compared without case and accents.
 
     With `damn` in the list of `en`, "Damn it." is rejected as `bad_words`: one word of two
     """
@@ -40,7 +40,8 @@ class BadWords(ThresholdFilter):
         """The lists, and how many words are too many."""
 
         lists: Annotated[Path, HOME_EXPANDED] = field(metadata=DATA_FILE)
-        """folder with a file for each language, named by its code such as `en` or `en.txt`; a term on each line"""
+        """folder with a file for each language, named by its code such as `en` or `en.txt`; a term
+        on each line"""
         share: Share = 0.0
         """maximum fraction of listed words, 0 to 1; 0 rejects a text with any"""
 

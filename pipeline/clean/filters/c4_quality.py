@@ -42,11 +42,11 @@ class _PageRejected(Exception):
 class C4Quality(Filter):
     r"""Reduces the text to lines that are sentences, and rejects pages with code, filler or too few sentences.
 
-    A hard-wrapped paragraph is judged as one line, and keeps its line ends. A text of which pieces of sentences would
-    remain is rejected. `clean.line_rules: lines` judges each line, as published.
+    A hard-wrapped paragraph is judged as one line, and keeps its line ends. A text of which pieces
+    of sentences would remain is rejected. `clean.line_rules: lines` judges each line, as published.
 
-    The rules are for prose. On pages with code, disable `citations`, which would remove lists and indices. The report
-    counts the characters that each rule removes, as `edits`.
+    The rules are for prose. On pages with code, disable `citations`, which would remove lists and
+    indices. The report counts the characters that each rule removes, as `edits`.
 
     "Home\nThis is a sentence of a page." -> "This is a sentence of a page." (with `sentences: 1`)
     """
@@ -66,8 +66,9 @@ class C4Quality(Filter):
         terminal_punctuation: bool = True
         """drop lines that end without a terminal mark, or in an ellipsis"""
         terminal_marks: list[str] | None = None
-        """terminal marks; null: the marks that end sentences in all scripts, also before closing quotes; the paper has
-        `.`, `?`, `!` and `"`. Lines in Thai, Lao and other scripts without marks pass"""
+        """terminal marks; null: the marks that end sentences in all scripts, also before closing
+        quotes; the paper has `.`, `?`, `!` and `"`. Lines in Thai, Lao and other scripts without
+        marks pass"""
         words_per_line: Annotated[int, Field(ge=0)] = 3
         """drop lines with fewer words; in scripts without blanks, three characters count as one"""
         word_chars: Annotated[int, Field(ge=1)] = 1000
@@ -77,7 +78,8 @@ class C4Quality(Filter):
         policy: bool = True
         """drop lines about cookies, privacy and terms of use"""
         citations: bool = True
-        """remove `[1]`, `[]`, `[edit]`, `[citation needed]`; disable for code, where they are lists and indices"""
+        """remove `[1]`, `[]`, `[edit]`, `[citation needed]`; disable for code, where they are lists
+        and indices"""
         lorem_ipsum: bool = True
         """reject pages with this phrase"""
         curly_bracket: bool = True

@@ -8,7 +8,8 @@ from clozeline.pipeline.clean.filters import KEEP, Filter, Verdict
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
-# a hyphen at the end of a line, the rest of the word, what is attached to it, and a blank; a page may end between them
+# a hyphen at the end of a line, the rest of the word, what is attached to it, and a blank; a page
+# may end between them
 _CUT: Final = re.compile(r"[-\u2010]\n\n?[ \t]*([^\W\d_]+)([^\s\-\u2010]*)( ?)")
 _BEFORE: Final = re.compile(r"[^\W\d_]+\Z")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
@@ -25,8 +26,9 @@ _AND: Final = {
 class Dehyphenate(Filter):
     r"""Joins words that were hyphenated at line ends; the line then ends behind the word.
 
-    The hyphen stays where the document shows that it is part of the word, as in `well-known`, and behind one letter. A
-    part that begins with a capital is a word of its own, and so is one after a suspended hyphen.
+    The hyphen stays where the document shows that it is part of the word, as in `well-known`, and
+    behind one letter. A part that begins with a capital is a word of its own, and so is one after a
+    suspended hyphen.
 
     "an exam-\nple of it" -> "an example\nof it"
     """

@@ -20,8 +20,8 @@ _MARKS: Final = SENTENCE_TERMINAL + OTHER_MARKS + "\u17d6\u17d9\u17da"
 class FinewebQuality(ThresholdFilter):
     r"""Rejects lists, menus and tables: texts of short lines, of lines without a full stop, or of repeated lines.
 
-    Empty lines count only as newlines. A closing quote after the full stop is no terminal mark, as in datatrove; add it
-    to `stop_chars` for dialogue.
+    Empty lines count only as newlines. A closing quote after the full stop is no terminal mark, as
+    in datatrove; add it to `stop_chars` for dialogue.
 
     "Home\nNews\nContact\nHelp" -> rejected as `line_punct_ratio`: no line ends in a full stop
     """

@@ -56,8 +56,9 @@ _STOP_WORDS: Final = {
 class GopherQuality(ThresholdFilter):
     """Keeps texts of a plausible length, made of words, with sentences rather than lists.
 
-    The paper requires a letter in 80 % of the words. datatrove counts punctuation marks as words, so that news pages
-    with many quotes and numbers fail; here this rule splits at white space, unless `letter_words: tokens`.
+    The paper requires a letter in 80 % of the words. datatrove counts punctuation marks as words,
+    so that news pages with many quotes and numbers fail; here this rule splits at white space,
+    unless `letter_words: tokens`.
 
     60 times "word" -> rejected as `gopher_enough_stop_words`: no English stop word occurs
     """
@@ -82,13 +83,14 @@ class GopherQuality(ThresholdFilter):
         """Thresholds, as published."""
 
         words: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] = (50, 100_000)
-        """minimum and maximum number of words; in scripts without blanks, three characters count as one"""
+        """minimum and maximum number of words; in scripts without blanks, three characters count as
+        one"""
         mean_word_length: tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(ge=0)]] = (
             3,
             10,
         )
-        """minimum of the mean word length in characters, maximum in letters, without vowel signs and other marks on
-        them; no effect on texts in scripts without blanks"""
+        """minimum of the mean word length in characters, maximum in letters, without vowel signs
+        and other marks on them; no effect on texts in scripts without blanks"""
         symbols_per_word: Annotated[float, Field(ge=0)] = 0.1
         """maximum `#`, and maximum ellipses, per token"""
         bullet_lines: Share = 0.9
@@ -98,11 +100,13 @@ class GopherQuality(ThresholdFilter):
         tokens_with_letter: Share = 0.8
         """minimum fraction of words with a letter, 0 to 1"""
         letter_words: Literal["spaces", "tokens"] = "spaces"
-        """words of that rule: split at white space, or datatrove's tokens, which include punctuation marks"""
+        """words of that rule: split at white space, or datatrove's tokens, which include
+        punctuation marks"""
         stop_words: Annotated[int, Field(ge=0)] = 2
         """minimum number of distinct stop words; no effect for languages without a list"""
         stop_words_from: Path | None = field(default=None, metadata=DATA_FILE)
-        """folder of lists, a word in each line: en.txt, de.txt, ...; they replace those of nine languages"""
+        """folder of lists, a word in each line: en.txt, de.txt, ...; they replace those of nine
+        languages"""
 
     def __init__(self, options: Options) -> None:
         self._options = options

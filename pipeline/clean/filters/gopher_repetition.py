@@ -16,9 +16,11 @@ from clozeline.pipeline.text.text_statistics import TextStatistics
 class GopherRepetition(ThresholdFilter):
     """Rejects texts with many repeated lines, paragraphs or n-grams.
 
-    An n-gram that occurs once is no repetition. datatrove counts it, and so rejects nearly every text of a sentence.
+    An n-gram that occurs once is no repetition. datatrove counts it, and so rejects nearly every
+    text of a sentence.
 
-    40 times "the same words again " -> rejected as `top_2_gram`: 320 of 839 characters are "the same"
+    40 times "the same words again " -> rejected as `top_2_gram`: 320 of 839 characters are "the
+    same"
     """
 
     VERSION: ClassVar[int] = 3
@@ -37,7 +39,8 @@ class GopherRepetition(ThresholdFilter):
         """Thresholds, as published."""
 
         min_words: Annotated[int, Field(ge=0)] = 0
-        """texts with fewer words pass; a phrase is a large share of a short text, and the thresholds are for pages"""
+        """texts with fewer words pass; a phrase is a large share of a short text, and the
+        thresholds are for pages"""
         paragraphs: Share = 0.3
         """maximum fraction of paragraphs that repeat an earlier one, 0 to 1"""
         paragraph_chars: Share = 0.2
@@ -53,7 +56,8 @@ class GopherRepetition(ThresholdFilter):
         duplicate_ngrams: dict[Annotated[int, Field(ge=5, le=10)], Share] = field(
             default_factory=lambda: {5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10}
         )
-        """maximum fraction of characters in n-grams that occurred before, 0 to 1, by n from 5 to 10"""
+        """maximum fraction of characters in n-grams that occurred before, 0 to 1, by n from 5 to
+        10"""
 
     def __init__(self, options: Options) -> None:
         self._options = options

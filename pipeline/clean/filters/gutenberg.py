@@ -17,7 +17,8 @@ _SMALL_PRINT: Final = re.compile(r"^[^\n]{0,9}END\*?THE SMALL PRINT![^\n]*", _FL
 _END: Final = re.compile(rf"^[ \t]*\*{{3}} ?END OF {_BOOK}", _FLAGS)
 _LAST_WORDS: Final = re.compile(r"^[ \t]*End of (?:the |this )?Project Gutenberg\b", _FLAGS)
 _CREDITS: Final = re.compile(
-    r"\s*\W{0,3}(?:Produced by|Credits?:|E-?(?:text|book) (?:was )?(?:prepared|produced)|Transcribed (?:from|by)"
+    r"\s*\W{0,3}(?:Produced by|Credits?:|E-?(?:text|book) (?:was "
+    r")?(?:prepared|produced)|Transcribed (?:from|by)"
     r"|This e-?(?:text|book) was (?:prepared|produced)|Note: Project Gutenberg).*?(?:\n\s*\n|\Z)",
     re.DOTALL | re.IGNORECASE,
 )
@@ -28,8 +29,8 @@ _NEAR: Final = 1000
 class Gutenberg(Filter):
     """Reduces a book of Project Gutenberg to its text: between the START and END lines, without credits.
 
-    A text without these lines stays as it is. Of several books in a text, all from the first START to the last END
-    stay. The report counts the characters removed, as `edits`.
+    A text without these lines stays as it is. Of several books in a text, all from the first START
+    to the last END stay. The report counts the characters removed, as `edits`.
 
     "*** START OF THE PROJECT GUTENBERG EBOOK EMMA *** Emma Woodhouse" -> "Emma Woodhouse"
     """

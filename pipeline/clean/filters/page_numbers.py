@@ -23,8 +23,8 @@ _LEAST_LINES: Final = 5
 class PageNumbers(Filter):
     """Drops lines that are page numbers, such as `12`, `- 12 -`, `[12]`, `Page 12 of 90` and `xii`.
 
-    They count up, lines apart, and at least half of them interrupt a sentence, which chapter numbers never do. Where
-    one interrupts a sentence, the empty lines around it go as well.
+    They count up, lines apart, and at least half of them interrupt a sentence, which chapter
+    numbers never do. Where one interrupts a sentence, the empty lines around it go as well.
     """
 
     VERSION: ClassVar[int] = 1

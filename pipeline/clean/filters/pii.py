@@ -45,12 +45,14 @@ _IBAN_COUNTRIES: Final = {
 """Countries by the length of their account numbers (IBAN registry, release 101)."""
 # the length ends the match: a blank and the next word look like one more group
 _IBAN_FORMS: Final = "|".join(
-    rf"(?:{countries})\d\d(?:[ \xa0]?[A-Z\d]{{4}}){{{length // 4 - 1}}}(?:[ \xa0]?[A-Z\d]{{{length % 4}}})"
+    rf"(?:{countries})\d\d(?:[ \xa0]?[A-Z\d]{{4}}){{{length // 4 - 1}}}(?:[ "
+    rf"\xa0]?[A-Z\d]{{{length % 4}}})"
     for length, countries in _IBAN_COUNTRIES.items()
 )
 _IBAN: Final = re.compile(rf"(?<!\w)(?ai:{_IBAN_FORMS})(?!\w)")
 _PHONE: Final = re.compile(
-    r"(?<![\w.,/+-])\+?\(?\d{1,5}\)?(?:[ .\xa0-]{0,2}\(?\d{2,4}\)?){2,5}(?: ?x\d{1,5})?(?![\w/]|[.,-]\d)"
+    r"(?<![\w.,/+-])\+?\(?\d{1,5}\)?(?:[ .\xa0-]{0,2}\(?\d{2,4}\)?){2,5}(?: "
+    r"?x\d{1,5})?(?![\w/]|[.,-]\d)"
 )
 _OTHER_NUMBER: Final = re.compile(
     r"(?:19|20)\d\d[ .-]\d\d?[ .-]\d\d?|\d\d?[ .-]\d\d?[ .-](?:19|20)\d\d|\d{3}-\d\d-\d{4}$"
@@ -60,9 +62,9 @@ _OTHER_NUMBER: Final = re.compile(
 class Pii(Filter):
     """Replaces personal data by `<email>`, `<ip>`, `<phone>` and `<iban>`, and counts the characters it replaced.
 
-    Tokens rather than plausible values, which a model would learn. Private IP addresses, IBANs with a wrong checksum
-    and `a@2x.png`, whose ending is no top-level domain, stay. Replaced documents have flag 8. Rules cannot find
-    everything: the documentation says what they find.
+    Tokens rather than plausible values, which a model would learn. Private IP addresses, IBANs with
+    a wrong checksum and `a@2x.png`, whose ending is no top-level domain, stay. Replaced documents
+    have flag 8. Rules cannot find everything: the documentation says what they find.
 
     "Write to ann@example.org from 8.8.8.8." -> "Write to <email> from <ip>."
     """
@@ -77,7 +79,8 @@ class Pii(Filter):
         email: bool = True
         """replace e-mail addresses"""
         ip: bool = True
-        """replace public IPv4 and IPv6 addresses; version numbers such as 1.2.3.4 have the same form"""
+        """replace public IPv4 and IPv6 addresses; version numbers such as 1.2.3.4 have the same
+        form"""
         iban: bool = True
         """replace bank account numbers (IBAN) with a right checksum"""
         phone: bool = False

@@ -35,7 +35,8 @@ class Quality(ThresholdFilter):
         """The model, its label of good texts, and the minimum score."""
 
         model: Annotated[Path, HOME_EXPANDED] = field(metadata=DATA_FILE)
-        """classifier of fastText (.bin or .ftz); documents are cleaned again if its content changes"""
+        """classifier of fastText (.bin or .ftz); documents are cleaned again if its content
+        changes"""
         label: str = "__label__hq"
         """label whose probability is the score"""
         threshold: Annotated[float, Field(ge=0, le=1)] = 0.0
@@ -46,7 +47,8 @@ class Quality(ThresholdFilter):
         self._model = _load_model(options.model)
         if options.label not in (labels := self._model.predict("a", k=-1, threshold=-1.0)[0]):
             raise ConfigurationError(
-                f"quality: {options.model} has no label {options.label!r}; name one of its {len(labels)} by `label`: "
+                f"quality: {options.model} has no label {options.label!r}; name one of its "
+                f"{len(labels)} by `label`: "
                 f"{', '.join(sorted(labels)[:8])}"
             )
 
@@ -78,7 +80,8 @@ def _load_model(path: Path) -> Any:
         import fasttext
     except ImportError as error:
         raise ConfigurationError(
-            f"quality: needs the package fasttext-predict ({error}): pip install 'clozeline[quality]'"
+            f"quality: needs the package fasttext-predict ({error}): pip install "
+            "'clozeline[quality]'"
         ) from error
     try:
         command = python_command("-c", _LOAD, str(path))
@@ -92,6 +95,7 @@ def _load_model(path: Path) -> Any:
         reason = f"the library reads it for more than {_LOAD_SECONDS} s"
     if reason:
         raise ConfigurationError(
-            f"quality: {path}: expected a classifier of fastText, .bin or .ftz ({reason}); copy the file again"
+            f"quality: {path}: expected a classifier of fastText, .bin or .ftz ({reason}); copy "
+            "the file again"
         )
     return fasttext.load_model(str(path))

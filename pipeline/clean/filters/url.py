@@ -36,9 +36,9 @@ Lists = Annotated[list[Path], HOME_EXPANDED]
 class Url(Filter):
     """Rejects pages by their URL, before their text is extracted.
 
-    The lists are your files, a term on each line; none comes with Clozeline. A listed domain covers all hosts below it.
-    Hosts compare in ASCII form: `bücher.example` is `xn--bcher-kva.example`. A host that is too long for DNS is
-    `url_host`. Documents without a URL are kept.
+    The lists are your files, a term on each line; none comes with Clozeline. A listed domain covers
+    all hosts below it. Hosts compare in ASCII form: `bücher.example` is `xn--bcher-kva.example`. A
+    host that is too long for DNS is `url_host`. Documents without a URL are kept.
 
     With `example.org` in `domains`, `https://shop.example.org/a` is rejected as `url_domain`
     """
@@ -59,7 +59,8 @@ class Url(Filter):
         """Lists; pages are cleaned again if the content of one changes."""
 
         domains: Lists = field(default_factory=list, metadata=DATA_FILE)
-        """files of domains and hosts, such as `example.org`; `adult` covers all hosts below `.adult`"""
+        """files of domains and hosts, such as `example.org`; `adult` covers all hosts below
+        `.adult`"""
         urls: Lists = field(default_factory=list, metadata=DATA_FILE)
         """files of complete addresses; their scheme and a final slash do not count"""
         banned_words: Lists = field(default_factory=list, metadata=DATA_FILE)
@@ -80,7 +81,8 @@ class Url(Filter):
                 or self.banned_subwords
             ):
                 raise ValueError(
-                    "expected at least one list, got none: name a file in `domains`, `urls`, `banned_words`, "
+                    "expected at least one list, got none: name a file in `domains`, `urls`, "
+                    "`banned_words`, "
                     "`soft_words` or `banned_subwords`"
                 )
 

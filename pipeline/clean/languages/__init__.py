@@ -20,7 +20,8 @@ LANGUAGE_KEYS: Final = {
 }
 """The key that rules each reason of a language rule."""
 UNDECIDED: Final = "und"
-"""Code of a text whose language is undecided: too short, no letters, or two languages equally likely."""
+"""Code of a text whose language is undecided: too short, no letters, or two languages equally
+likely."""
 
 
 @config_class
@@ -28,12 +29,14 @@ class LanguageOptions:
     """Options of every identifier."""
 
     keep: list[str] = field(default_factory=list)
-    """language codes (ISO 639-1) of the documents to keep, and `und` for undecided ones; empty keeps all"""
+    """language codes (ISO 639-1) of the documents to keep, and `und` for undecided ones; empty
+    keeps all"""
     threshold: Score = 0.65
-    """minimum score of a kept document of up to 100 characters, 0 to 1; no effect if `keep` is empty"""
+    """minimum score of a kept document of up to 100 characters, 0 to 1; no effect if `keep` is
+    empty"""
     long_threshold: Score = 0.9
-    """minimum score from 300 characters on, between them it rises in proportion: scores grow with the length, of wrong
-    answers too"""
+    """minimum score from 300 characters on, between them it rises in proportion: scores grow with
+    the length, of wrong answers too"""
     thresholds: dict[str, Score] = field(default_factory=dict)
     """minimum scores of single languages at any length, such as `{af: 0.5}`"""
 
@@ -68,8 +71,8 @@ _EDGE: Final = 40
 def sample_text(text: str, characters: int = _SAMPLE) -> str:
     """Return a text, or at most so many of its characters: pieces at equal distances, from its start to its end.
 
-    A document may begin with a menu, a license or a quotation in another language. Words that a piece cuts are left
-    out, as far as blanks show where they end.
+    A document may begin with a menu, a license or a quotation in another language. Words that a
+    piece cuts are left out, as far as blanks show where they end.
     """
     if len(text) <= characters:
         return text

@@ -98,9 +98,10 @@ _NO_LANGUAGE: Final = "zxx"
 class Py3langid(LanguageIdentifier):
     """Identifies by script if that is decisive, else by the model that comes with the package.
 
-    The score is the probability among all languages of the model, so that a text in an unwanted language is not forced
-    into a wanted one. A text in another script than its language has is undecided, and so is one in a script that the
-    model was not trained on. A long text is judged by eight pieces from its start to its end, without URLs and digits.
+    The score is the probability among all languages of the model, so that a text in an unwanted
+    language is not forced into a wanted one. A text in another script than its language has is
+    undecided, and so is one in a script that the model was not trained on. A long text is judged by
+    eight pieces from its start to its end, without URLs and digits.
 
         "Ceci n'est pas une pipe, disait le peintre." -> ("fr", 0.99…)
     """

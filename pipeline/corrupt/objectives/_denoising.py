@@ -113,10 +113,16 @@ class DenoisingPair(Objective):
 
     @abstractmethod
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
-        """Corrupt every row; return content ids and noise features. Rows that cannot be corrupted stay unchanged."""
+        """Corrupt every row; return content ids and noise features.
+
+        Rows that cannot be corrupted stay unchanged.
+        """
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Return the sentence starts of `text` after this noise; unchanged by default. Only compositions call it."""
+        """Return the sentence starts of `text` after this noise; unchanged by default.
+
+        Only compositions call it.
+        """
         return text.sentence_starts
 
     def count_unchanged(self, noise: Mapping[str, Ragged]) -> int:

@@ -114,7 +114,8 @@ class MaskedPair(Objective, ABC):
         if any(self.special.contains_any(ids) for ids in pairs.pool):
             return choose_tokens(keys, rows, self.special, self.budget)
         sizes = pairs.lengths.sum(axis=1)
-        # without special tokens inside: choose content indices, then shift them over [CLS] and the first [SEP]
+        # without special tokens inside: choose content indices, then shift them over [CLS] and the
+        # first [SEP]
         chosen = choose(keys, sizes, self.budget(sizes))
         flat_positions = chosen.values.astype(np.int64)
         flat_positions += flat_positions >= np.repeat(pairs.lengths[:, 0], chosen.lengths)

@@ -93,7 +93,8 @@ MaxLabels: TypeAlias = Annotated[
 FrequencyExponent: TypeAlias = Annotated[
     Rate,
     Field(
-        description="Exponent e: tokens become labels with weights 1 / (count in the corpus)^e (XLM: 0.5); 0: uniform."
+        description="Exponent e: tokens become labels with weights 1 / (count in the corpus)^e (XLM: 0.5); 0: "
+        "uniform."
     ),
 ]
 
@@ -203,9 +204,9 @@ class SingleRow(Objective, ABC):
 class MaskedRow(SingleRow):
     """Masked rows: `input_ids` with labels at `label_positions`; `label_ids` are the original ids there.
 
-    A subclass may choose other tokens (`select`, or `choose_labels` from the samples), replace them by other ids
-    (`replacement_ids`, `role_owner`) and add features (`extra_features`). With `RoleOptions` labels become [MASK],
-    random or unchanged, with `MaskedOptions` always [MASK].
+    A subclass may choose other tokens (`select`, or `choose_labels` from the samples), replace them
+    by other ids (`replacement_ids`, `role_owner`) and add features (`extra_features`). With
+    `RoleOptions` labels become [MASK], random or unchanged, with `MaskedOptions` always [MASK].
     """
 
     own_features: tuple[Feature, ...] = MASKED_FEATURES
@@ -284,11 +285,13 @@ def restore_labels(example: Example) -> NDArray[np.generic]:
     positions = positions.astype(np.int64)
     if len(positions) != len(labels) or len(positions) == 0:
         raise ValueError(
-            f"{len(positions)} label_positions, {len(labels)} label_ids; expected as many, at least one"
+            f"{len(positions)} label_positions, {len(labels)} label_ids; expected as many, at "
+            "least one"
         )
     if positions[-1] >= len(original) or (np.diff(positions) < 1).any():
         raise ValueError(
-            f"label_positions {positions.tolist()} do not rise inside a row of {len(original)} tokens"
+            f"label_positions {positions.tolist()} do not rise inside a row of {len(original)} "
+            "tokens"
         )
     original = original.copy()
     original[positions] = labels
@@ -329,7 +332,10 @@ class FrequencyWeights(Objective, ABC):
 
     @cached_property
     def mean_times(self) -> NDArray[np.float64] | None:
-        """The mean times of `choose_tokens`, count ** exponent; None for the exponent 0. Only drawing needs them."""
+        """The mean times of `choose_tokens`, count ** exponent; None for the exponent 0.
+
+        Only drawing needs them.
+        """
         exponent = self.options.frequency_exponent
         return (
             powers(self.require_token_counts("frequency_exponent"), exponent) if exponent else None

@@ -21,10 +21,12 @@ from clozeline.pipeline.shards.column_set import WORD_STARTS
 from clozeline.pipeline.vocabulary import ADD_SPECIALS, Vocabulary
 from clozeline.seeding import kernel_keys, random_bits, reverse_bits
 
-# Most content tokens of a row with positions stored as uint16, which leaves room for special tokens.
+# Most content tokens of a row with positions stored as uint16, which leaves room for special
+# tokens.
 LONGEST_ROW: Final = 65_000
 
-# Of packed pairs with `cross_documents: false`. A document without target tokens starts where the next one does.
+# Of packed pairs with `cross_documents: false`. A document without target tokens starts where the
+# next one does.
 DOCUMENT_FEATURES: Final = (
     Feature("document_starts", "uint16", STARTS, "starts of documents, first 0"),
     Feature(
@@ -64,9 +66,11 @@ class Frame:
 
     Args:
         padding_side: side of the padding.
-        decoder_start: first id of the decoder's input, or `target_end` for the last token of the row's target, as
-            `shift_tokens_right` of mBART does it; None for rows without a decoder input.
-        predict_from: the label at position i is predicted from position i (`same`) or i - 1 (`previous`).
+        decoder_start: first id of the decoder's input, or `target_end` for the last token of the
+            row's target, as `shift_tokens_right` of mBART does it; None for rows without a decoder
+            input.
+        predict_from: the label at position i is predicted from position i (`same`) or i - 1
+            (`previous`).
     """
 
     padding_side: Literal["left", "right"] = "right"
@@ -89,8 +93,9 @@ class Draws:
     def draw_stratified(self, label: str, stream: int) -> NDArray[np.uint64]:
         """Return 32 random bits per row that are uniform, and stratified over the variants of a row.
 
-        Variant v shifts the row's bits by entry v of the van der Corput sequence 0, 1/2, 1/4, 3/4, ... times 2**32, so
-        each of 2**b equal bins holds one of any 2**b variants from a multiple of 2**b on.
+        Variant v shifts the row's bits by entry v of the van der Corput sequence 0, 1/2, 1/4, 3/4,
+        ... times 2**32, so each of 2**b equal bins holds one of any 2**b variants from a multiple
+        of 2**b on.
         """
         keys = kernel_keys(self.seed, label, self.uids, np.zeros_like(self.variants))
         shift = reverse_bits(self.variants).astype(np.uint64) << np.uint64(16)
@@ -102,8 +107,8 @@ class Draws:
 class Objective(ABC):
     """A pretraining objective with its options, for one vocabulary.
 
-    A subclass sets the class variables, and in its constructor `features`, `grouping` and, if they differ from the
-    defaults, `minimum` and `frame`.
+    A subclass sets the class variables, and in its constructor `features`, `grouping` and, if they
+    differ from the defaults, `minimum` and `frame`.
 
     Args:
         options: an instance of the nested `Options`.
@@ -111,7 +116,8 @@ class Objective(ABC):
         label: unique name within a recipe, which keys the random draws; default: the file's name.
 
     Raises:
-        ConfigurationError: the vocabulary lacks a special token, or the options contradict each other.
+        ConfigurationError: the vocabulary lacks a special token, or the options contradict each
+            other.
     """
 
     name: ClassVar[str]
@@ -128,8 +134,8 @@ class Objective(ABC):
     draws_by_label: ClassVar[bool] = True
     """False if its parts have labels that key the draws, so that its own label has no effect."""
     redrawn: ClassVar[float] = 0.95
-    """Minimum share of rows (64 tokens, 8 sentences, default options) that another variant corrupts differently; 0: the
-    objective draws nothing."""
+    """Minimum share of rows (64 tokens, 8 sentences, default options) that another variant corrupts
+    differently; 0: the objective draws nothing."""
     keeps_order: ClassVar[bool] = True
     """False if labeled tokens have another order in the input than in the original."""
 
@@ -167,8 +173,8 @@ class Objective(ABC):
             seed: seed of corruption.
 
         Returns:
-            Examples with the features `self.features`, and the `Skip` code of each row, shape [n] uint8. Skipped rows
-            are empty in every list column.
+            Examples with the features `self.features`, and the `Skip` code of each row, shape [n]
+            uint8. Skipped rows are empty in every list column.
         """
         variants = np.asarray(variants, dtype=np.uint16)
         samples = Rows(
@@ -218,7 +224,8 @@ class Objective(ABC):
     def opens_word(self, samples: SampleBatch) -> NDArray[np.bool_]:
         """Return which tokens of the rows open a word, flat: as segmenters found it, or by the pieces.
 
-        The first token of a row, and the one after a special token, open one in any case, which the caller adds.
+        The first token of a row, and the one after a special token, open one in any case, which the
+        caller adds.
         """
         ids = samples.columns["ids"]
         words = samples.columns.get(WORD_STARTS.name)
@@ -239,7 +246,8 @@ class Objective(ABC):
         """Return how often each id occurs in the corpus; ConfigurationError, naming what needs it, if unknown."""
         if self.vocabulary.token_counts is None:
             raise self.refuse_options(
-                f"{what} needs encode/token_counts.arrow above the samples; run the stage encode first"
+                f"{what} needs encode/token_counts.arrow above the samples; run the stage encode "
+                "first"
             )
         return self.vocabulary.token_counts
 
@@ -295,7 +303,8 @@ class Objective(ABC):
             return None
         if mode not in modes:
             raise self.refuse_options(
-                f"mode {mode} needs its mode token, the tokenizer has: {sorted(modes) or 'none'}; {ADD_SPECIALS}"
+                f"mode {mode} needs its mode token, the tokenizer has: {sorted(modes) or 'none'}; "
+                f"{ADD_SPECIALS}"
             )
         return modes[mode]
 
@@ -313,7 +322,8 @@ class Objective(ABC):
             )
         if self.longest_row is not None and length > self.longest_row:
             raise self.refuse_options(
-                f"rows of {length} content tokens exceed {self.longest_row}: positions are stored in 16 bits"
+                f"rows of {length} content tokens exceed {self.longest_row}: positions are stored "
+                "in 16 bits"
             )
         return GroupingSpec(name, length, "none" if name == "document" else separator)
 

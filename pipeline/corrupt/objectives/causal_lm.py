@@ -39,11 +39,12 @@ _FEATURES: Final[Mapping[str, tuple[Feature, ...]]] = {
 class CausalLM(Objective):
     """Causal LM of GPT (Radford et al. 2018; GPT-3: arXiv 2005.14165).
 
-    Packed rows are used as they are, with separators; a document becomes `x </s>`, with `add_bos` `<s> x </s>`.
-    Labels are the next tokens and are not stored. For an encoder-decoder, the input is `</s>` alone and the row is the
-    target; with `cross_documents: false` the input has one `</s>` for each document. An encoder reads `[CLS] x [SEP]`
-    left-to-right (`attention` 1), so that causal and masked sets share samples (GPT-BERT: arXiv 2410.24159). There is
-    no randomness. Features: `input_ids` [L] (and `target_ids`, `attention`, `languages`, `document_starts`,
+    Packed rows are used as they are, with separators; a document becomes `x </s>`, with `add_bos`
+    `<s> x </s>`. Labels are the next tokens and are not stored. For an encoder-decoder, the input
+    is `</s>` alone and the row is the target; with `cross_documents: false` the input has one
+    `</s>` for each document. An encoder reads `[CLS] x [SEP]` left-to-right (`attention` 1), so
+    that causal and masked sets share samples (GPT-BERT: arXiv 2410.24159). There is no randomness.
+    Features: `input_ids` [L] (and `target_ids`, `attention`, `languages`, `document_starts`,
     `target_document_starts`). No positions are stored, so rows may have any length.
 
     Example (document):
@@ -73,7 +74,8 @@ class CausalLM(Objective):
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
         """Special token that opens the decoder's input of an encoder-decoder."""
         languages: bool = False
-        """Store the language of each row, for encoders with language embeddings (XLM); needs `grouping: document`."""
+        """Store the language of each row, for encoders with language embeddings (XLM); needs
+        `grouping: document`."""
 
         def __post_init__(self) -> None:
             if self.add_bos and self.grouping == "packed":

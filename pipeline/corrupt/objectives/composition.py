@@ -22,12 +22,13 @@ from clozeline.pipeline.vocabulary import Vocabulary
 class Composition(DenoisingPair):
     """BART's combination (arXiv 1910.13461 §2.2, §5): steps in sequence; the target is the uncorrupted original.
 
-    The name of a step keys its draws, so adding one step never changes the draws of another; rates count the tokens of
-    the step's own input. A step that cannot apply (one sentence, one token) leaves the row unchanged. Features:
-    `input_ids`, `target_ids`, and the noise of each step, prefixed with its name: `text_infilling_span_starts`.
+    The name of a step keys its draws, so adding one step never changes the draws of another; rates
+    count the tokens of the step's own input. A step that cannot apply (one sentence, one token)
+    leaves the row unchanged. Features: `input_ids`, `target_ids`, and the noise of each step,
+    prefixed with its name: `text_infilling_span_starts`.
 
-    With `language_tokens` (mBART, arXiv 2001.08210 §2.2), input and target end with `</s>` and the token of the row's
-    language, which is also the first token of the decoder's input.
+    With `language_tokens` (mBART, arXiv 2001.08210 §2.2), input and target end with `</s>` and the
+    token of the row's language, which is also the first token of the decoder's input.
 
     Example (order 1, 0, then the span success . Hard; without special tokens):
         target   Hard work leads to success . Success brings happiness .
@@ -42,11 +43,11 @@ class Composition(DenoisingPair):
         steps: Annotated[list[ObjectiveComponent], Field(min_length=1)] = field(
             default_factory=OBJECTIVES.defaults("sentence_reordering", "text_infilling")
         )
-        """Denoising objectives with their options, except those of rows and grouping: structure, then deletion or
-        reordering, then masking or infilling"""
+        """Denoising objectives with their options, except those of rows and grouping: structure,
+        then deletion or reordering, then masking or infilling"""
         language_tokens: dict[str, str] = field(default_factory=dict)
-        """Special piece of each language, such as `{en: <en>, de: <de>}`; rows of other languages are skipped. It
-        replaces `decoder_start`. Empty: none."""
+        """Special piece of each language, such as `{en: <en>, de: <de>}`; rows of other languages
+        are skipped. It replaces `decoder_start`. Empty: none."""
 
         def __post_init__(self) -> None:
             if self.language_tokens and self.grouping != "document":
@@ -55,7 +56,8 @@ class Composition(DenoisingPair):
                 )
             if len({*self.language_tokens.values()}) < len(self.language_tokens):
                 raise ValueError(
-                    f"language_tokens: two languages have the same token, got {self.language_tokens}"
+                    "language_tokens: two languages have the same token, got "
+                    f"{self.language_tokens}"
                 )
 
     options: Options
@@ -72,7 +74,8 @@ class Composition(DenoisingPair):
             raise self.refuse_options(f"steps {names}: each may occur once")
         if ranks != sorted(ranks):
             raise self.refuse_options(
-                f"steps {names} must come in the order structure, deletion or reordering, masking or infilling"
+                f"steps {names} must come in the order structure, deletion or reordering, masking "
+                "or infilling"
             )
         noise = [(step.label, feature) for step in self.steps for feature in step.noise_features]
         self.noise_features = tuple(
@@ -95,8 +98,10 @@ class Composition(DenoisingPair):
         present = [wanted[language] for language in vocabulary.languages if language in wanted]
         if lacking := [token for token in present if token not in ids]:
             raise self.refuse_options(
-                f"language_tokens: the tokenizer has no special piece {', '.join(lacking)}; train it with "
-                f"`train_tokenizer.options.reserved: [{', '.join(lacking)}, ...]`, or name pieces that it has"
+                f"language_tokens: the tokenizer has no special piece {', '.join(lacking)}; train "
+                "it with "
+                f"`train_tokenizer.options.reserved: [{', '.join(lacking)}, ...]`, or name pieces "
+                "that it has"
             )
         return np.array(
             [ids[wanted[name]] if name in wanted else -1 for name in vocabulary.languages], np.int64
@@ -180,7 +185,8 @@ class Composition(DenoisingPair):
     def _words_after(self, step: DenoisingPair, text: TokenRows, draws: Draws) -> Bool | None:
         """Return which tokens open a word after a step, where segmenters found words.
 
-        Noise does not depend on which text a token is: two ids stand for those that open a word and the others.
+        Noise does not depend on which text a token is: two ids stand for those that open a word and
+        the others.
         """
         if text.opens_word is None:
             return None

@@ -28,12 +28,13 @@ CROP_LENGTH: Final = Feature(
 class CorrectiveLM(ReplacedTokenDetection):
     """Corrective LM and sequence contrastive learning of COCO-LM (arXiv 2102.08473).
 
-    The row is masked for an auxiliary generator: k = max(1, round half up of mask_rate x m) of the m content tokens
-    that are not special become [MASK]. In training, samples of the generator replace them, and the model copies or
-    corrects every token. Without a generator the replacements are drawn here, as in replaced-token detection. The
-    second view of the row is a crop of the original, `[CLS] x[crop] [SEP]`. It omits c = round half up of
-    crop_rate x n of the n content tokens, at most n - 1; its start is uniform in 0..c. Features: those of masked LM,
-    `crop_start` and `crop_length` in content tokens.
+    The row is masked for an auxiliary generator: k = max(1, round half up of mask_rate x m) of the
+    m content tokens that are not special become [MASK]. In training, samples of the generator
+    replace them, and the model copies or corrects every token. Without a generator the replacements
+    are drawn here, as in replaced-token detection. The second view of the row is a crop of the
+    original, `[CLS] x[crop] [SEP]`. It omits c = round half up of crop_rate x n of the n content
+    tokens, at most n - 1; its start is uniform in 0..c. Features: those of masked LM, `crop_start`
+    and `crop_length` in content tokens.
 
     Example (crop_rate 0.1: 9 of 10 from 1; mask_rate 0.2, so 2 of 10):
         x       a b c d e f g h i j

@@ -19,8 +19,8 @@ from clozeline.seeding import ORDERS, below, random_bits
 class DocumentRotation(DenoisingPair):
     """Document rotation of BART (arXiv 1910.13461 §2.2): r tokens move from the front to the end, r uniform in 1..n-1.
 
-    Never the identity; a row of one token is too short. Features: `input_ids` [n + 2], `target_ids` [n + 1],
-    `rotation` (one value).
+    Never the identity; a row of one token is too short. Features: `input_ids` [n + 2], `target_ids`
+    [n + 1], `rotation` (one value).
 
     Example (r = 2; without special tokens):
         target  Hard work leads to success . Success brings happiness .

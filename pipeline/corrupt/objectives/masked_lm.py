@@ -51,19 +51,21 @@ class RateRange:
 class MaskedLM(FrequencyWeights, MaskedRow):
     """Masked LM of BERT (arXiv 1810.04805) and RoBERTa (arXiv 1907.11692: packed rows, a variant per epoch).
 
-    k = max(1, round half up of mask_rate x m) of the m content tokens that are not special are labels, chosen without
-    replacement. Each becomes [MASK], a random id or stays unchanged, independently. Features: the row
-    `[CLS] x [SEP]` of L tokens, K label positions in it (ascending) and the K original ids. UniLM (arXiv 1905.03197)
-    restricts attention: then `attention` and `prefix_length` are stored; the labels do not depend on them. The end of
-    the prefix is uniform over the positions with content on both sides, so such a row needs two tokens.
+    k = max(1, round half up of mask_rate x m) of the m content tokens that are not special are
+    labels, chosen without replacement. Each becomes [MASK], a random id or stays unchanged,
+    independently. Features: the row `[CLS] x [SEP]` of L tokens, K label positions in it
+    (ascending) and the K original ids. UniLM (arXiv 1905.03197) restricts attention: then
+    `attention` and `prefix_length` are stored; the labels do not depend on them. The end of the
+    prefix is uniform over the positions with content on both sides, so such a row needs two tokens.
 
-    With `frequency_exponent` e the k labels are drawn successively without replacement with weights 1 / count^e, where
-    count is the frequency of the token in the corpus, at least 1 (XLM: arXiv 1901.07291 §3.3, e = 0.5).
+    With `frequency_exponent` e the k labels are drawn successively without replacement with weights
+    1 / count^e, where count is the frequency of the token in the corpus, at least 1 (XLM: arXiv
+    1901.07291 §3.3, e = 0.5).
 
-    `mask_rate: {uniform: [0, 1]}` draws k from 1..m for each row, stratified over its variants, as in the likelihood
-    bound of masked diffusion (LLaDA: arXiv 2502.09992). `label_weight` m / k and `label_count` m make the loss nats per
-    token. With `predict_from: previous` the model predicts the label at position i from position i - 1 (masked
-    next-token prediction: arXiv 2410.24159).
+    `mask_rate: {uniform: [0, 1]}` draws k from 1..m for each row, stratified over its variants, as
+    in the likelihood bound of masked diffusion (LLaDA: arXiv 2502.09992). `label_weight` m / k and
+    `label_count` m make the loss nats per token. With `predict_from: previous` the model predicts
+    the label at position i from position i - 1 (masked next-token prediction: arXiv 2410.24159).
 
     Example (mask_rate 0.5, so 2 of 4; one unchanged, one [MASK]):
         x       It is raining .
@@ -74,16 +76,20 @@ class MaskedLM(FrequencyWeights, MaskedRow):
     @config_class
     class Options(RoleOptions):
         mask_rate: Rate | RateRange = 0.15  # type: ignore[assignment] # wider than the field of the base
-        """Share of the maskable tokens that become labels, or `{uniform: [LOWEST, HIGHEST]}`: a share for each row."""
+        """Share of the maskable tokens that become labels, or `{uniform: [LOWEST, HIGHEST]}`: a
+        share for each row."""
         frequency_exponent: FrequencyExponent = 0.0
         predict_from: Literal["same", "previous"] = "same"
-        """Position that predicts a label: its own, or the previous one; the same for all rows of a set."""
+        """Position that predicts a label: its own, or the previous one; the same for all rows of a
+        set."""
         attention: Attention = "bidirectional"
         """Attention mask (UniLM); all but `bidirectional` are stored with the row."""
         grouping: RowGrouping | Literal["sentence_pair"] = "packed"  # type: ignore[assignment] # wider than the base's
-        """Grouping to read; sentence_pair: the windows of next sentence prediction without partners, to mix the two."""
+        """Grouping to read; sentence_pair: the windows of next sentence prediction without
+        partners, to mix the two."""
         languages: bool = False
-        """Store the language of each row, for models with language embeddings (XLM); needs `grouping: document`."""
+        """Store the language of each row, for models with language embeddings (XLM); needs
+        `grouping: document`."""
 
         def __post_init__(self) -> None:
             super().__post_init__()

@@ -27,11 +27,12 @@ from clozeline.seeding import SLOTS, below, random_bits
 class Mass(Objective):
     """Masked sequence-to-sequence pretraining of MASS (arXiv 1905.02450).
 
-    One fragment of k = max(1, round half up of mask_rate x n) of the n tokens is corrupted in the encoder's row
-    `[CLS] x [SEP]`. Each of its tokens becomes [MASK], a random id or stays unchanged. The decoder predicts only the
-    fragment, `target_ids` [k], whose first token is at `target_start` in `input_ids` [n + 2]. The decoder's input is
-    the token before the fragment, then the fragment shifted right, at the positions of the encoder. An encoder predicts
-    the fragment as labels: `label_positions`, `label_ids` [k].
+    One fragment of k = max(1, round half up of mask_rate x n) of the n tokens is corrupted in the
+    encoder's row `[CLS] x [SEP]`. Each of its tokens becomes [MASK], a random id or stays
+    unchanged. The decoder predicts only the fragment, `target_ids` [k], whose first token is at
+    `target_start` in `input_ids` [n + 2]. The decoder's input is the token before the fragment,
+    then the fragment shifted right, at the positions of the encoder. An encoder predicts the
+    fragment as labels: `label_positions`, `label_ids` [k].
 
     Example (mask_rate 0.5, so 3 of 6; start 3; all become [MASK]):
         input   [CLS] The kitten [MASK] [MASK] [MASK] ball [SEP]
@@ -48,13 +49,16 @@ class Mass(Objective):
         max_length: Annotated[int, Field(ge=3)] = 512
         """Tokens in a full row, [CLS] and [SEP] included."""
         mask_rate: Rate = 0.5
-        """Share of the tokens in the fragment; at 1.0 the decoder is a language model without input."""
+        """Share of the tokens in the fragment; at 1.0 the decoder is a language model without
+        input."""
         mask_share: Rate = 0.8
         """Share of the fragment's tokens that become [MASK]."""
         random_share: Rate = 0.1
-        """Share of the fragment's tokens that become a random id of the corpus; the rest stays unchanged."""
+        """Share of the fragment's tokens that become a random id of the corpus; the rest stays
+        unchanged."""
         edge_share: Rate = 0.0
-        """Probability of a fragment at the start of the row, and of one at its end (published: 0.2); 0 to 0.5."""
+        """Probability of a fragment at the start of the row, and of one at its end (published:
+        0.2); 0 to 0.5."""
         grouping: Literal["document", "packed"] = "document"
         """Grouping to read."""
 
@@ -82,7 +86,8 @@ class Mass(Objective):
         if options.architecture == "encoder":
             self.features = MASKED_FEATURES
             return
-        # [CLS] precedes a fragment at the start of the row, so it is the first token of the decoder's input
+        # [CLS] precedes a fragment at the start of the row, so it is the first token of the
+        # decoder's input
         self.frame = Frame("right", cls)
         self.features = (
             Feature("input_ids", "ids", IDS, "framed row, the fragment corrupted"),
@@ -137,7 +142,8 @@ class Mass(Objective):
         start = int(example["target_start"][0])
         if not 1 <= start <= len(original) - 1 - len(fragment):
             raise ValueError(
-                f"a fragment of {len(fragment)} tokens at {start} does not lie inside the frame of a "
+                f"a fragment of {len(fragment)} tokens at {start} does not lie inside the frame "
+                "of a "
                 f"row of {len(original)} tokens"
             )
         original[start : start + len(fragment)] = fragment

@@ -69,12 +69,14 @@ def _ul2() -> list[PartEntry]:
 class Mixture(Objective):
     """One of several objectives for each sample: UL2 (arXiv 2205.05131), UniLM's four modes (arXiv 1905.03197).
 
-    The grouping draws the part of a sample from its uid, cuts the sample to the length of that part and stores the part
-    in the column `part`. The label of a part keys its draws. Parts share architecture, frame, grouping and heads; some
-    may also label sentence pairs (`sentence`). Features are the union; those that a part lacks are empty. The default
-    is UL2's seven parts with equal weights.
+    The grouping draws the part of a sample from its uid, cuts the sample to the length of that part
+    and stores the part in the column `part`. The label of a part keys its draws. Parts share
+    architecture, frame, grouping and heads; some may also label sentence pairs (`sentence`).
+    Features are the union; those that a part lacks are empty. The default is UL2's seven parts with
+    equal weights.
 
-    Example (span_corruption in mode R, part 0; prefix_lm in mode S, part 1; x = The puppies are frolicking outside):
+    Example (span_corruption in mode R, part 0; prefix_lm in mode S, part 1; x = The puppies are
+    frolicking outside):
         part 0  <R> The puppies <extra_0> outside </s>  ->  <extra_0> are frolicking </s>
         part 1  <S> The puppies are frolicking </s>     ->  outside </s>
     """
@@ -123,7 +125,8 @@ class Mixture(Objective):
             for part, value in zip(self.parts, values, strict=True):
                 if value != values[0]:
                     raise self.refuse_options(
-                        f"parts must share one {what}: '{first.label}' has {values[0]}, '{part.label}' has {value}"
+                        f"parts must share one {what}: '{first.label}' has {values[0]}, "
+                        f"'{part.label}' has {value}"
                     )
         lengths = [spec.length for spec in specs]
         self.architecture = first.architecture
@@ -168,7 +171,8 @@ class Mixture(Objective):
         of_part = samples.fixed["part"]
         if len(of_part) and int(of_part.max()) >= len(self.parts):
             raise ValueError(
-                f"objective '{self.label}': a sample is of part {int(of_part.max())}, but there are "
+                f"objective '{self.label}': a sample is of part {int(of_part.max())}, but there "
+                "are "
                 f"{len(self.parts)}; group the samples for this mixture"
             )
         return [np.flatnonzero(of_part == part) for part in range(len(self.parts))]

@@ -40,14 +40,16 @@ SENTENCE_LABEL: Final = Feature(
 class NextSentencePrediction(MaskedPair):
     """Next sentence prediction of BERT (arXiv 1810.04805 §3.1) with its masked LM.
 
-    A row is a window of t tokens in s sentences, with a partner of u < t tokens from another document. A is the first
-    a sentences, a uniform in 1..s - 1. B is, with probability 1/2 each, what follows A in the window (label 0) or the
-    partner (label 1), and both are cut to min(t - |A|, u) tokens, so the lengths do not reveal the label. Then the
-    pair is masked as in masked LM. Features: those of masked LM, `segment_starts` [2], `sentence_label`.
+    A row is a window of t tokens in s sentences, with a partner of u < t tokens from another
+    document. A is the first a sentences, a uniform in 1..s - 1. B is, with probability 1/2 each,
+    what follows A in the window (label 0) or the partner (label 1), and both are cut to min(t -
+    |A|, u) tokens, so the lengths do not reveal the label. Then the pair is masked as in masked LM.
+    Features: those of masked LM, `segment_starts` [2], `sentence_label`.
 
-    With `attention: prefix` B is the rest of the window after A, and there is no label of the pair: the positions of A
-    attend to A, those of B to A and to earlier positions of B (UniLM's sequence-to-sequence mode: arXiv 1905.03197
-    §2.3). `attention` and `prefix_length` replace `sentence_label`.
+    With `attention: prefix` B is the rest of the window after A, and there is no label of the pair:
+    the positions of A attend to A, those of B to A and to earlier positions of B (UniLM's
+    sequence-to-sequence mode: arXiv 1905.03197 §2.3). `attention` and `prefix_length` replace
+    `sentence_label`.
 
     Example (before masking):
         window   It is raining . | I need an umbrella .        partner  Apples grow on trees .
@@ -63,7 +65,8 @@ class NextSentencePrediction(MaskedPair):
         short_rate: Rate = SHORT_RATE
         """Share of windows that are shorter than a full row, by a uniform length."""
         attention: Literal["bidirectional", "prefix"] = "bidirectional"
-        """Attention mask; prefix: to the first segment and to earlier positions, in pairs that always follow."""
+        """Attention mask; prefix: to the first segment and to earlier positions, in pairs that
+        always follow."""
 
     options: Options
 

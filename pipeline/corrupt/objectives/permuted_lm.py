@@ -36,13 +36,14 @@ from clozeline.seeding import ORDERS
 class PermutedLM(SingleRow):
     """Permuted LM of XLNet (arXiv 1906.08237), with partial prediction: the last 1/6 of a random factorization order.
 
-    k = max(1, round half up of prediction_rate x m) of the m content tokens that are not special are predicted, in a
-    uniformly random order. They are single tokens, or spans of 1..max_span_length tokens whose lengths l have weights
-    1 / l. The last span is cut so that k tokens are predicted; spans lie in distinct gaps between the other tokens. The
-    row itself does not change. Features: `input_ids` [L] and `prediction_order` [K], positions in the order of
-    prediction. Entry r of the order has rank r + 1, all other positions have rank 0. The content stream at i attends to
-    j if rank[j] <= rank[i], the query stream if rank[j] < rank[i]. With `frame: xlnet` the row is `x [SEP] [CLS]`,
-    padded on the left.
+    k = max(1, round half up of prediction_rate x m) of the m content tokens that are not special
+    are predicted, in a uniformly random order. They are single tokens, or spans of
+    1..max_span_length tokens whose lengths l have weights 1 / l. The last span is cut so that k
+    tokens are predicted; spans lie in distinct gaps between the other tokens. The row itself does
+    not change. Features: `input_ids` [L] and `prediction_order` [K], positions in the order of
+    prediction. Entry r of the order has rank r + 1, all other positions have rank 0. The content
+    stream at i attends to j if rank[j] <= rank[i], the query stream if rank[j] < rank[i]. With
+    `frame: xlnet` the row is `x [SEP] [CLS]`, padded on the left.
 
     Example (prediction_rate 0.5, so 2 of 4; order 3, 1):
         input   [CLS] The kitten is here [SEP]

@@ -25,9 +25,10 @@ from clozeline.seeding import LABELS, below, random_bits
 class PrefixLM(Objective):
     """Prefix LM of T5 (arXiv 1910.10683 §3.2.1) and UniLM (arXiv 1905.03197); with `suffix_rate`, UL2's S part.
 
-    A row of n tokens is cut once, at p; every cut is equally likely. For a decoder the row stays in one piece,
-    `x </s>`, and `prefix_length` is the number of tokens with bidirectional attention and without loss. For an
-    encoder-decoder, `input_ids` [p + 1] and `target_ids` [n - p + 1] are the two parts, each with `</s>`.
+    A row of n tokens is cut once, at p; every cut is equally likely. For a decoder the row stays in
+    one piece, `x </s>`, and `prefix_length` is the number of tokens with bidirectional attention
+    and without loss. For an encoder-decoder, `input_ids` [p + 1] and `target_ids` [n - p + 1] are
+    the two parts, each with `</s>`.
 
     Example (p = 4):
         x       The puppies are frolicking outside the house .
@@ -44,9 +45,11 @@ class PrefixLM(Objective):
         architecture: Literal["decoder", "encoder_decoder"] = "decoder"
         """Model that reads the rows."""
         max_length: Annotated[int, Field(ge=3)] = 512
-        """Tokens in a full decoder row, or at most on each side of an encoder-decoder, special tokens included."""
+        """Tokens in a full decoder row, or at most on each side of an encoder-decoder, special
+        tokens included."""
         suffix_rate: Rate | None = None
-        """Mean share of the target (UL2: 0.25), whose length is uniform in 1 .. 2 x rate x n - 1; none: all cuts."""
+        """Mean share of the target (UL2: 0.25), whose length is uniform in 1 .. 2 x rate x n - 1;
+        none: all cuts."""
         mode: Literal["none", "R", "S", "X"] = "none"
         """Mode token in front of the row or input (UL2: S)."""
         grouping: Literal["packed", "document"] = "packed"

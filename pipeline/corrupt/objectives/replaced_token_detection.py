@@ -29,13 +29,14 @@ Replacement: TypeAlias = Annotated[
 class ReplacedTokenDetection(MaskedRow):
     """Replaced-token detection of ELECTRA (arXiv 2003.10555), and token classification without a generator.
 
-    k = max(1, round half up of mask_rate x m) of the m content tokens that are not special are selected, as in masked
-    LM. With a generator, all of them become [MASK], which the generator learns to predict. In training its samples
-    replace them for the discriminator, whose label is whether a token differs from the original. Without a generator
-    the replacements are drawn here. The label at a selected position is then whether `input_ids` differs from
-    `label_ids`, and 0 elsewhere. `uniform` draws from the ids that occur in the corpus, `unigram` by their counts
-    there. `shuffle` permutes the selected tokens, never by the identity; a single one is replaced uniformly. Features:
-    those of masked LM.
+    k = max(1, round half up of mask_rate x m) of the m content tokens that are not special are
+    selected, as in masked LM. With a generator, all of them become [MASK], which the generator
+    learns to predict. In training its samples replace them for the discriminator, whose label is
+    whether a token differs from the original. Without a generator the replacements are drawn here.
+    The label at a selected position is then whether `input_ids` differs from `label_ids`, and 0
+    elsewhere. `uniform` draws from the ids that occur in the corpus, `unigram` by their counts
+    there. `shuffle` permutes the selected tokens, never by the identity; a single one is replaced
+    uniformly. Features: those of masked LM.
 
     Example (mask_rate 0.4, so 2 of 5; samples chef, lunch):
         x       the chef cooked the meal

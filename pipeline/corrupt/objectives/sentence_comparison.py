@@ -23,8 +23,9 @@ from clozeline.seeding import LABELS, below, random_bits
 class SentenceComparison(Objective):
     """Positive pairs for contrastive learning, as in SimCSE (arXiv 2104.08821).
 
-    `adjacent`: two adjacent sentences, the first uniform in 0..s - 2, each truncated to fit; `same`: the row twice,
-    which dropout distinguishes. No label is stored. Features: `input_ids` and `input_ids_b`, each `[CLS] x [SEP]`.
+    `adjacent`: two adjacent sentences, the first uniform in 0..s - 2, each truncated to fit;
+    `same`: the row twice, which dropout distinguishes. No label is stored. Features: `input_ids`
+    and `input_ids_b`, each `[CLS] x [SEP]`.
 
     Example (adjacent):
         x   It is raining . | I need an umbrella .
@@ -87,7 +88,8 @@ class SentenceComparison(Objective):
         ends = samples.columns["ids"].lengths
         drawn = random_bits(keys, LABELS, 1)[:, 0] >> np.uint64(32)
         first = starts.offsets[:-1] + below(drawn, (starts.lengths - 1).astype(np.uint64))
-        # start of the first sentence, of the second, and of the one after it (or the end of the row)
+        # start of the first sentence, of the second, and of the one after it (or the end of the
+        # row)
         values = np.append(starts.values.astype(np.int64), 0)
         third = np.where(
             first + 2 < starts.offsets[1:], values[np.minimum(first + 2, len(starts.values))], ends

@@ -28,10 +28,10 @@ from clozeline.pipeline.vocabulary import Vocabulary
 class SentenceOrderPrediction(MaskedPair):
     """Sentence order prediction of ALBERT (arXiv 1909.11942 §3.1), with masks over spans of words.
 
-    A row is a window of s sentences, cut after the first a, a uniform in 1..s - 1. With probability 1/2 each, the two
-    segments are in order (label 0) or swapped (label 1); both are of one document. Masks cover spans of up to
-    `max_span_length` words, with weights 1 / length. Features: those of masked LM, `segment_starts` [2],
-    `sentence_label`.
+    A row is a window of s sentences, cut after the first a, a uniform in 1..s - 1. With probability
+    1/2 each, the two segments are in order (label 0) or swapped (label 1); both are of one
+    document. Masks cover spans of up to `max_span_length` words, with weights 1 / length. Features:
+    those of masked LM, `segment_starts` [2], `sentence_label`.
 
     Example (before masking):
         window   It is raining . | I need an umbrella .

@@ -24,9 +24,10 @@ from clozeline.pipeline.rows import Ragged, segments
 class SentenceReordering(DenoisingPair):
     """Sentence permutation of BART (arXiv 1910.13461 §2.2): uniform among the orders that are not the identity.
 
-    Sentences are defined by `sentence_starts`, including those cut at the end of a row. A row of one sentence is
-    skipped, or unchanged in a composition. Features: `input_ids` [n + 2], `target_ids` [n + 1], `sentence_order` [s]
-    (input sentence j is target sentence order[j]), `sentence_starts` [s] of the target.
+    Sentences are defined by `sentence_starts`, including those cut at the end of a row. A row of
+    one sentence is skipped, or unchanged in a composition. Features: `input_ids` [n + 2],
+    `target_ids` [n + 1], `sentence_order` [s] (input sentence j is target sentence order[j]),
+    `sentence_starts` [s] of the target.
 
     Example (order 1, 0; without special tokens):
         target  Hard work leads to success . Success brings happiness .

@@ -41,12 +41,14 @@ SPAN_LENGTHS: Final = Feature(
 class SpanBoundary(MaskedRow):
     """Spans of whole words of SpanBERT (arXiv 1907.10529), for masked LM and its span boundary objective.
 
-    A row has as many labels as in masked LM. Spans start at words in random order and grow to the right; the number of
-    words is geometric, renormalized on 1..max_span_length (mean 3.80 at 0.2 and 10, as in the paper). A span ends early
-    if the next word is masked already, follows a special token or exceeds the budget. When no remaining word fits the
-    budget, the first tokens of the next word use it up. A word longer than the budget counts as so many words of one
-    token. Adjacent spans are one span, which is masked by the draw of its first token. Features: those of masked LM,
-    `span_starts` and `span_lengths` [S]. Every span has a token on both sides, at least [CLS] or [SEP].
+    A row has as many labels as in masked LM. Spans start at words in random order and grow to the
+    right; the number of words is geometric, renormalized on 1..max_span_length (mean 3.80 at 0.2
+    and 10, as in the paper). A span ends early if the next word is masked already, follows a
+    special token or exceeds the budget. When no remaining word fits the budget, the first tokens of
+    the next word use it up. A word longer than the budget counts as so many words of one token.
+    Adjacent spans are one span, which is masked by the draw of its first token. Features: those of
+    masked LM, `span_starts` and `span_lengths` [S]. Every span has a token on both sides, at least
+    [CLS] or [SEP].
 
     Example (a budget of 3 and one span, all [MASK]):
         x       an American football game was played
@@ -63,7 +65,8 @@ class SpanBoundary(MaskedRow):
     class Options(RoleOptions):
         separator: Separator = "none"
         geometric_p: Rate = 0.2
-        """Parameter p of the geometric distribution p (1 - p)^(l - 1) of span lengths in words, above 0, at most 1."""
+        """Parameter p of the geometric distribution p (1 - p)^(l - 1) of span lengths in words,
+        above 0, at most 1."""
         max_span_length: Annotated[int, Field(ge=1, le=1000)] = 10
         """Words in the longest span."""
         role_unit: Literal["token", "span"] = "span"
@@ -118,6 +121,7 @@ class SpanBoundary(MaskedRow):
             span_positions(starts, lengths), labels
         ):
             raise ValueError(
-                f"spans from {starts.tolist()} of {lengths.tolist()} tokens do not cover the labels {labels.tolist()}"
+                f"spans from {starts.tolist()} of {lengths.tolist()} tokens do not cover the "
+                f"labels {labels.tolist()}"
             )
         return original

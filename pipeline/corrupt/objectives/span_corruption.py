@@ -43,13 +43,15 @@ from clozeline.pipeline.vocabulary import ADD_SPECIALS, SENTINELS, SentinelError
 class SpanCorruption(Objective):
     """Span corruption of T5 (arXiv 1910.10683 §3.1.4): each noise span becomes a sentinel, the target lists the spans.
 
-    Of n tokens exactly k = round half up of noise_density x n are noise, in S = round half up of k /
-    mean_noise_span_length spans. Their lengths are a uniform composition of k. Spans lie in distinct gaps between the
-    n - k kept tokens, so they never touch. Features: `input_ids` [n - k + S + 1], `target_ids` [k + S + 1]. For a
-    decoder, `input_ids` is the concatenation and `prefix_length` the start of the target; with `attention: causal`, the
-    tokens of the target are labels instead, and attention is causal. With `cross_documents: false`, spans stay inside
-    documents: of a span that would cross a boundary only the longest part is noise. `document_starts` and
-    `target_document_starts` are stored; the first document includes the mode token, the last one `</s>`.
+    Of n tokens exactly k = round half up of noise_density x n are noise, in S = round half up of k
+    / mean_noise_span_length spans. Their lengths are a uniform composition of k. Spans lie in
+    distinct gaps between the n - k kept tokens, so they never touch. Features: `input_ids` [n - k +
+    S + 1], `target_ids` [k + S + 1]. For a decoder, `input_ids` is the concatenation and
+    `prefix_length` the start of the target; with `attention: causal`, the tokens of the target are
+    labels instead, and attention is causal. With `cross_documents: false`, spans stay inside
+    documents: of a span that would cross a boundary only the longest part is noise.
+    `document_starts` and `target_document_starts` are stored; the first document includes the mode
+    token, the last one `</s>`.
 
     Example (noise_density 0.25, mean_noise_span_length 1: k = 2, S = 2):
         x       The puppies are frolicking outside the house .
@@ -76,13 +78,15 @@ class SpanCorruption(Objective):
         target_length: Annotated[int, Field(ge=3)] | None = None
         """Most tokens in a target; none: as input_length allows."""
         final_sentinel: bool = False
-        """End the target with one more sentinel, as in the paper's figure, unlike the released T5 data."""
+        """End the target with one more sentinel, as in the paper's figure, unlike the released T5
+        data."""
         mode: Literal["none", "R", "S", "X"] = "none"
         """Mode token in front of the input (UL2)."""
         grouping: Literal["packed", "document"] = "packed"
         """Grouping to read."""
         cross_documents: bool = True
-        """Let spans and attention cross documents in packed rows; false stores the document starts of both texts."""
+        """Let spans and attention cross documents in packed rows; false stores the document starts
+        of both texts."""
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
         """First token of the decoder's input; added when batches are built, never stored."""
 
@@ -95,7 +99,8 @@ class SpanCorruption(Objective):
                 )
             if self.attention == "causal" and self.architecture != "decoder":
                 raise ValueError(
-                    "attention: causal concerns architecture: decoder; an encoder reads all of its input"
+                    "attention: causal concerns architecture: decoder; an encoder reads all of "
+                    "its input"
                 )
 
     options: Options
@@ -126,7 +131,8 @@ class SpanCorruption(Objective):
             if needed > (most := max(have, SENTINELS)):
                 ways.insert(0, f"{most} are enough for input_length: {self._longest_input(most)}")
             raise self.refuse_options(
-                f"a row of {self.content_length} tokens has {marks} spans and needs {needed} sentinels, the tokenizer "
+                f"a row of {self.content_length} tokens has {marks} spans and needs {needed} "
+                "sentinels, the tokenizer "
                 f"has {have}; {', and '.join(ways)}",
                 SentinelError,
             )
@@ -180,7 +186,8 @@ class SpanCorruption(Objective):
             fits &= targets <= self.options.target_length
         if not fits[0]:
             raise self.refuse_options(
-                f"input_length {self.options.input_length} and target_length {self.options.target_length} leave no "
+                f"input_length {self.options.input_length} and target_length "
+                f"{self.options.target_length} leave no "
                 "room for two tokens of text"
             )
         if fits.all():
@@ -303,7 +310,8 @@ class SpanCorruption(Objective):
         pieces = self._target_spans(targets[:-1], len(marks))
         if (content[marks] != expected).any():
             raise ValueError(
-                f"sentinels of the input are {content[marks].tolist()}, expected {expected.tolist()}"
+                f"sentinels of the input are {content[marks].tolist()}, expected "
+                f"{expected.tolist()}"
             )
         kept = np.split(content, marks)
         parts = [

@@ -43,11 +43,12 @@ from clozeline.seeding import ORDERS, SLOTS
 class TextInfilling(DenoisingPair):
     """Text infilling of BART (arXiv 1910.13461 §2.2): each span (Poisson length) is replaced with a single [MASK].
 
-    Exactly k = round half up of noise_density x n tokens are removed, from 1 to n - 1. Spans, also those of length 0,
-    lie in distinct gaps between the kept tokens, so no two [MASK] touch, and the input is never longer than the
-    original. With `unit: word` spans are drawn in words; a word longer than k tokens counts as so many words. Then the
-    spans drawn last are cut, or those drawn first grow to the right, until they have k tokens. Features: `input_ids`
-    [n - k + S + 2], `target_ids` [n + 1], `span_starts` and `span_lengths` [S] in target tokens.
+    Exactly k = round half up of noise_density x n tokens are removed, from 1 to n - 1. Spans, also
+    those of length 0, lie in distinct gaps between the kept tokens, so no two [MASK] touch, and the
+    input is never longer than the original. With `unit: word` spans are drawn in words; a word
+    longer than k tokens counts as so many words. Then the spans drawn last are cut, or those drawn
+    first grow to the right, until they have k tokens. Features: `input_ids` [n - k + S + 2],
+    `target_ids` [n + 1], `span_starts` and `span_lengths` [S] in target tokens.
 
     Example (noise_density 0.375, so 3 of 8; lengths 0, 3 in the gaps 1, 3; without special tokens):
         target  The puppies are frolicking outside the house .
@@ -73,7 +74,8 @@ class TextInfilling(DenoisingPair):
         unit: Literal["token", "word"] = "token"
         """Unit of `noise_density` and span lengths."""
         random_share: Rate = 0.0
-        """Share of spans that become a random id of the corpus instead of [MASK] (BART large: 0.1)."""
+        """Share of spans that become a random id of the corpus instead of [MASK] (BART large:
+        0.1)."""
 
     options: Options
 
@@ -124,7 +126,8 @@ class TextInfilling(DenoisingPair):
         sizes = noise["span_lengths"].values.astype(np.int64)
         begins = spans.values + old[rows_of(spans)]
         flat_positions = starts.values.astype(np.int64) + np.repeat(old[:-1], starts.lengths)
-        # earlier: spans before each sentence start; overlap: tokens from the start to the end of the last such span
+        # earlier: spans before each sentence start; overlap: tokens from the start to the end of
+        # the last such span
         earlier = np.searchsorted(begins, flat_positions, side="left")
         ends = np.concatenate(([0], np.cumsum(sizes)))
         overlap = np.zeros(len(flat_positions), dtype=np.int64)
@@ -156,7 +159,8 @@ class TextInfilling(DenoisingPair):
         first = starts.values + words.offsets[rows]
         begins = bounds[first]
         sizes = bounds[first + lengths] - bounds[first]
-        # cut the spans that were drawn last where they exceed the tokens to remove; those without tokens left go
+        # cut the spans that were drawn last where they exceed the tokens to remove; those without
+        # tokens left go
         by_draw = order.values + order.offsets[rows]
         before = _sums_before(sizes, by_draw, starts.offsets)
         cut = np.minimum(sizes, np.maximum(budgets[rows] - before, 0))
@@ -165,7 +169,8 @@ class TextInfilling(DenoisingPair):
         sizes = cut[keep]
         rows = rows[keep]
         by_draw = by_draw[keep]
-        # the spans that were drawn first grow where they fall short, up to a token before the next span
+        # the spans that were drawn first grow where they fall short, up to a token before the next
+        # span
         is_last = np.append(rows[1:] != rows[:-1], True)[: len(rows)]
         ends = np.where(is_last, ids.offsets[rows + 1], np.append(begins[1:], 0)[: len(rows)] - 1)
         room = np.where(sizes > 0, ends - begins - sizes, 0)
@@ -213,7 +218,8 @@ class TextInfilling(DenoisingPair):
 def _sums_before(values: Int64, by_draw: Int64, offsets: Int64) -> Int64:
     """Return, for each span, the sum of the values of those of its row that were drawn earlier.
 
-    `by_draw` is the flat index of each span in the order of the draws, `offsets` those of the rows in that order.
+    `by_draw` is the flat index of each span in the order of the draws, `offsets` those of the rows
+    in that order.
     """
     drawn = np.zeros(int(offsets[-1]), dtype=np.int64)
     drawn[by_draw] = values

@@ -34,7 +34,8 @@ class Task:
     template: str = _SOURCE
     """text around the placeholder `{source}`: `Translate from Chinese to English: {source}`"""
     examples: Annotated[int, Field(ge=1)] | None = None
-    """number of pairs of the input, which determines the task's rate; none for all tasks: all pairs are used"""
+    """number of pairs of the input, which determines the task's rate; none for all tasks: all pairs
+    are used"""
     weight: Annotated[float, Field(gt=0)] | None = None
     """relative rate of the task, instead of the one that follows from `examples`"""
 
@@ -50,10 +51,11 @@ class Task:
 class TextToText(Objective):
     """T5's text-to-text tasks (arXiv 1910.10683 §2.4, §3.5.2): the source in a template as input, the target as output.
 
-    Nothing is corrupted. If tasks have `examples`, the rate of a task is min(examples, cap) to the power of
-    1 / temperature, or its `weight`; pairs are dropped by their uid so that the rates hold and the task with the
-    highest rate per pair keeps all of its pairs. The template is tokenized separately and never truncated. Features:
-    `input_ids` and `target_ids`, each with `</s>`, and `task`.
+    Nothing is corrupted. If tasks have `examples`, the rate of a task is min(examples, cap) to the
+    power of 1 / temperature, or its `weight`; pairs are dropped by their uid so that the rates hold
+    and the task with the highest rate per pair keeps all of its pairs. The template is tokenized
+    separately and never truncated. Features: `input_ids` and `target_ids`, each with `</s>`, and
+    `task`.
 
     Example (template `Translate from Chinese to English: {source}`):
         input   Translate from Chinese to English: 你好! </s>
@@ -78,7 +80,8 @@ class TextToText(Objective):
         cap: Annotated[int, Field(ge=1)] = 1 << 19
         """Upper limit of the examples of a task in its rate."""
         temperature: Annotated[float, Field(ge=1)] = 1.0
-        """1: rates proportional to examples; higher values are more uniform (T5: 2 with a cap of 2,097,152)."""
+        """1: rates proportional to examples; higher values are more uniform (T5: 2 with a cap of
+        2,097,152)."""
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
         """First token of the decoder's input; added when batches are built, never stored."""
 
@@ -86,7 +89,8 @@ class TextToText(Objective):
             sources = [task.source for task in self.tasks]
             if len(sources) > 1 and (None in sources or len(set(sources)) < len(sources)):
                 raise ValueError(
-                    f"tasks of the sources {sources}: each of several tasks needs a source of its own"
+                    f"tasks of the sources {sources}: each of several tasks needs a source of its "
+                    "own"
                 )
             if any(
                 len({getattr(task, key) is None for task in self.tasks}) > 1

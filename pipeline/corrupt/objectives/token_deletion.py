@@ -25,8 +25,9 @@ from clozeline.pipeline.rows import Ragged
 class TokenDeletion(DenoisingPair):
     """Token deletion of BART (arXiv 1910.13461 §2.2): the model must find where deleted tokens are missing.
 
-    k = round half up of noise_density x n of the n tokens are deleted, from 1 to n - 1. A row of one token is too
-    short. Features: `input_ids` [n - k + 2], `target_ids` [n + 1], `kept_positions` [n - k] in content tokens.
+    k = round half up of noise_density x n of the n tokens are deleted, from 1 to n - 1. A row of
+    one token is too short. Features: `input_ids` [n - k + 2], `target_ids` [n + 1],
+    `kept_positions` [n - k] in content tokens.
 
     Example (noise_density 0.25, so 2 of 8; without special tokens):
         target  The puppies are frolicking outside the house .

@@ -24,9 +24,10 @@ from clozeline.pipeline.rows import Ragged
 class TokenReordering(DenoisingPair):
     """Token shuffling as for unsupervised translation (arXiv 1711.00043 §3.3), here over the entire row.
 
-    k = round half up of noise_density x n tokens, at least two, are permuted uniformly. If the permutation is the
-    identity, its first two tokens are swapped. A row of one token is too short. Features: `input_ids` [n + 2],
-    `target_ids` [n + 1], `token_order` [n] (input token i is target token order[i]).
+    k = round half up of noise_density x n tokens, at least two, are permuted uniformly. If the
+    permutation is the identity, its first two tokens are swapped. A row of one token is too short.
+    Features: `input_ids` [n + 2], `target_ids` [n + 1], `token_order` [n] (input token i is target
+    token order[i]).
 
     Example (order 6, 1, 4, 3, 0, 2, 5; without special tokens):
         target  The kitten is chasing the ball .

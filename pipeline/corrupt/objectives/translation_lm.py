@@ -25,9 +25,10 @@ from clozeline.seeding import LABELS, random_bits
 class TranslationLM(FrequencyWeights, MaskedPair):
     """Translation LM of XLM (arXiv 1901.07291 §3.4): masked LM over both sides of a translation pair.
 
-    Exactly k of the tokens of both sides are labels, so that a word can be predicted from its translation. With
-    `frequency_exponent` e the weight of a token is 1 / count^e, as in masked LM (§3.3: e = 0.5). Features: those of
-    masked LM, `segment_starts` [2], `languages` [2] (codes of the segments).
+    Exactly k of the tokens of both sides are labels, so that a word can be predicted from its
+    translation. With `frequency_exponent` e the weight of a token is 1 / count^e, as in masked LM
+    (§3.3: e = 0.5). Features: those of masked LM, `segment_starts` [2], `languages` [2] (codes of
+    the segments).
 
     Example (mask_rate 0.4: 4 of 9, all [MASK]):
         pair    鲸鱼 是 哺乳 动物 。 / Whales are mammals .
@@ -44,7 +45,8 @@ class TranslationLM(FrequencyWeights, MaskedPair):
         """Tokens in a full row, [CLS] and both [SEP] included; at least 5."""
         frequency_exponent: FrequencyExponent = 0.0
         reset_positions: bool = True
-        """Restart position ids with the second segment; applied when batches are built, not stored."""
+        """Restart position ids with the second segment; applied when batches are built, not
+        stored."""
 
         def __post_init__(self) -> None:
             super().__post_init__()

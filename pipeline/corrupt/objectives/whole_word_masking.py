@@ -14,12 +14,13 @@ from clozeline.pipeline.vocabulary import Vocabulary
 class WholeWordMasking(MaskedRow):
     """Whole-word masking of the BERT repository (2019; Chinese: arXiv 1906.08101): labels are all tokens of some words.
 
-    A row has as many labels as in masked LM, k = max(1, round half up of mask_rate x m) tokens. Words are visited in
-    random order, and masked if they fit the remaining budget, until no remaining word fits; then the first tokens of
-    the next word use it up. A word longer than k, such as a protein, counts as so many words of one token. Where words
-    start is defined by segmenters (`encode.words`, such as jieba for Chinese), else by the tokenizer; words also start
-    at the start of a row and after a special token. Features: the row, K label positions (ascending) and the K original
-    ids.
+    A row has as many labels as in masked LM, k = max(1, round half up of mask_rate x m) tokens.
+    Words are visited in random order, and masked if they fit the remaining budget, until no
+    remaining word fits; then the first tokens of the next word use it up. A word longer than k,
+    such as a protein, counts as so many words of one token. Where words start is defined by
+    segmenters (`encode.words`, such as jieba for Chinese), else by the tokenizer; words also start
+    at the start of a row and after a special token. Features: the row, K label positions
+    (ascending) and the K original ids.
 
     Example (mask_rate 0.5, so 3 of 6; order unbelievable, cat, the, sat; all [MASK]):
         x       the un believ able cat sat
@@ -52,6 +53,7 @@ class WholeWordMasking(MaskedRow):
         """Return the first token of each word: at a word start, or after a gap."""
         if self.options.role_unit == "token":
             return None
-        # positions in the content: without the special tokens of the earlier rows, and the first one of the own row
+        # positions in the content: without the special tokens of the earlier rows, and the first
+        # one of the own row
         content = flat_positions.values - (1 + 2 * rows_of(flat_positions))
         return unit_starts(self.opens_word(samples)[content] | run_starts(flat_positions.values))

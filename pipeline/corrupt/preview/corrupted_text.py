@@ -161,28 +161,33 @@ def corrupt_text(
     """Corrupt one text.
 
     Args:
-        objective: name, or name and options as in a recipe: `{"name": "masked_lm", "max_length": 128}`.
-        text: one document; the splitter `regex` finds its sentences. Of several rows, the first is corrupted.
+        objective: name, or name and options as in a recipe: `{"name": "masked_lm", "max_length":
+            128}`.
+        text: one document; the splitter `regex` finds its sentences. Of several rows, the first is
+            corrupted.
         target: its other side, such as a translation, for objectives over pairs.
         others: documents from which an objective over sentence pairs takes the partner.
-        tokenizer: folder or file of a tokenizer, trained here or published, `hf://org/name`, or a pipeline's output;
-            special tokens that the objective needs and a published one lacks are added. Default: words and punctuation
-            of these texts are the tokens.
+        tokenizer: folder or file of a tokenizer, trained here or published, `hf://org/name`, or a
+            pipeline's output; special tokens that the objective needs and a published one lacks are
+            added. Default: words and punctuation of these texts are the tokens.
         variant: which corruption of the text, 0 to 65,535.
         seed: of the draws.
 
     Raises:
         TypeError: a text is no string.
-        ConfigurationError: no such objective, wrong options, or a text that this objective cannot corrupt.
+        ConfigurationError: no such objective, wrong options, or a text that this objective cannot
+            corrupt.
 
     Example:
-        `corrupt_text("mass", "The kitten is chasing the ball.").example["target_ids"]`: the ids of the masked fragment.
+        `corrupt_text("mass", "The kitten is chasing the ball.").example["target_ids"]`: the ids of
+        the masked fragment.
     """
     if isinstance(others, str) or not all(
         isinstance(each, str) for each in (text, target, *others)
     ):
         raise TypeError(
-            "corrupt_text: expected text and target as strings, others as a list: corrupt texts one by one"
+            "corrupt_text: expected text and target as strings, others as a list: corrupt texts "
+            "one by one"
         )
     if not text.strip():
         raise ConfigurationError("corrupt_text: expected a text, got nothing")
@@ -247,7 +252,8 @@ def corrupt_first_row(
             return CorruptedText(objective, codec, row.row(0), examples.row(0))
         reason = Skip(skips[0]).reason
     raise ConfigurationError(
-        f"'{objective.label}' cannot corrupt this text ({reason}): it takes at least {least.tokens} tokens and "
+        f"'{objective.label}' cannot corrupt this text ({reason}): it takes at least "
+        f"{least.tokens} tokens and "
         f"{least.sentences} sentences, the text has {len(texts[0].sentences)} sentences"
     )
 

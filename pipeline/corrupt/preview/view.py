@@ -222,7 +222,8 @@ class Pieces:
             (roles or {}).get(position) or self._role(token)
             for position, token in enumerate(tokens)
         ]
-        # tokens of one role, up to the next sign, are decoded together: a character may have several tokens
+        # tokens of one role, up to the next sign, are decoded together: a character may have
+        # several tokens
         first = 0
         for last in range(1, len(tokens) + 1):
             if last == len(tokens) or last in signs or styles[last] != styles[first]:

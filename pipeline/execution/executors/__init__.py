@@ -1,4 +1,7 @@
-"""Executors, one per file: where the units of a pass run. The output does not depend on the executor."""
+"""Executors, one per file: where the units of a pass run.
+
+The output does not depend on the executor.
+"""
 
 from clozeline.pipeline.execution.executors._executor import Deal, Executor, run_on_node, run_tasks
 

@@ -48,7 +48,8 @@ class Local(Executor):
 
 
 def _worker(deal: Deal, ranks: Sequence[int], driver: int, workers: int) -> None:
-    # Inherited from the driver too, but not where a fork server of another user of `multiprocessing` was there before.
+    # Inherited from the driver too, but not where a fork server of another user of
+    # `multiprocessing` was there before.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     die_with(driver)
     guard_streams()
@@ -98,8 +99,9 @@ def _supervise(deal: Deal, workers: int, tick: Callable[[], None]) -> None:
 def _interrupts_pending() -> Iterator[None]:
     """Keep Ctrl-C pending; raise KeyboardInterrupt at the end of the block if it came and is not ignored.
 
-    Processes that are started meanwhile have it blocked: it is the driver's, which ends them without a traceback from
-    each. A mask alone would not do for this process, since another of its threads may receive the signal.
+    Processes that are started meanwhile have it blocked: it is the driver's, which ends them
+    without a traceback from each. A mask alone would not do for this process, since another of its
+    threads may receive the signal.
     """
     from multiprocessing import resource_tracker
 

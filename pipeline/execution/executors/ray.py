@@ -1,7 +1,7 @@
 """Run tasks in actors of a Ray cluster, which stay from pass to pass. Needs the extra `ray`.
 
-An actor starts a process and imports the stages once; a pass of few units then takes a fraction of a second. Each task
-runs datatrove's executor inside an actor.
+An actor starts a process and imports the stages once; a pass of few units then takes a fraction of
+a second. Each task runs datatrove's executor inside an actor.
 """
 
 import os
@@ -27,7 +27,10 @@ _LISTENER_S: Final = 5.0
 
 
 def _require_listener(address: str) -> None:
-    """Refuse an address at which nothing listens; Ray would try for minutes. Words such as `auto` name none."""
+    """Refuse an address at which nothing listens; Ray would try for minutes.
+
+    Words such as `auto` name none.
+    """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not port.isdigit():
         return
@@ -35,7 +38,8 @@ def _require_listener(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_LISTENER_S).close()
     except OSError as error:
         raise StorageError(
-            f"executor ray: nothing answers at {address} ({error.strerror or error}); start the cluster, or give the "
+            f"executor ray: nothing answers at {address} ({error.strerror or error}); start the "
+            "cluster, or give the "
             "address that `ray start --head` printed: executor.options.address=HOST:PORT"
         ) from error
 
@@ -70,7 +74,8 @@ class Ray(Executor):
     @config_class
     class Options:
         address: str | None = None
-        """address of the cluster, such as `auto`; null: `RAY_ADDRESS`, or else this machine alone"""
+        """address of the cluster, such as `auto`; null: `RAY_ADDRESS`, or else this machine
+        alone"""
         cpus_per_task: Annotated[float, Field(gt=0)] = 1.0
         """cores that a task reserves"""
         mem_per_cpu_gb: Annotated[float, Field(gt=0)] = 2.0

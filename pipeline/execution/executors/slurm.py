@@ -1,9 +1,10 @@
 """Run tasks as array jobs of Slurm, and wait until they have left the queue.
 
-Nodes and the driver share the file system of the output. All jobs of a pass have one name, by its folder: what the
-queue holds under this name and this driver did not submit is of an earlier driver, or of an `sbatch` whose answer was
-lost, and is canceled. A task runs this file with the Python of the driver. Its work is `tasks.pickle`, which is read
-only where it belongs to the same user. That file and the logs are in `OUT/<stage>/logs/<pass>/`.
+Nodes and the driver share the file system of the output. All jobs of a pass have one name, by its
+folder: what the queue holds under this name and this driver did not submit is of an earlier driver,
+or of an `sbatch` whose answer was lost, and is canceled. A task runs this file with the Python of
+the driver. Its work is `tasks.pickle`, which is read only where it belongs to the same user. That
+file and the logs are in `OUT/<stage>/logs/<pass>/`.
 """
 
 import hashlib
@@ -47,7 +48,8 @@ _ENDED: Final = frozenset(
         "REVOKED",
     }
 )
-# Answers of `sbatch` that a later try may change: the jobs of the user or the cluster are too many, or it is away.
+# Answers of `sbatch` that a later try may change: the jobs of the user or the cluster are too many,
+# or it is away.
 _LIMIT: Final = re.compile("Submit[A-Za-z]*Limit|queue full|retrying")
 _AWAY: Final = re.compile("Unable to contact|timed out")
 _SILENT_LOOKS: Final = 30  # at the queue without an answer before the driver gives up
@@ -55,7 +57,8 @@ _VISIBLE_LOOKS: Final = (
     6  # for the records of tasks that completed: a network file system may show them late
 )
 _BEAT_S: Final = 1.0  # between two looks for records, which cost less than a look at the queue
-# A user's defaults and the variables of an outer job would be options of our commands. Those kept lead to the cluster.
+# A user's defaults and the variables of an outer job would be options of our commands. Those kept
+# lead to the cluster.
 _OPTIONS: Final = ("SLURM_", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SCANCEL_", "SCONTROL_")
 _KEPT: Final = ("SLURM_CONF", "SLURM_JWT")
 _LARGEST_ARRAY: Final = 1001  # where the cluster does not tell: Slurm's default
@@ -82,7 +85,8 @@ class Slurm(Executor):
         sbatch_args: dict[str, str | int] = field(default_factory=dict)
         """further options of `sbatch`: {account: corpus, exclude: node7, exclusive: ""}"""
         driver_bytes: Annotated[int, Field(ge=0)] = 2**25
-        """a pass that reads fewer bytes than this runs in the driver's process; 0 submits every pass"""
+        """a pass that reads fewer bytes than this runs in the driver's process; 0 submits every
+        pass"""
         driver_time: str | None = None
         """limit of the time of a driver that `--detach` makes a job; null: that of the partition"""
         poll_s: Annotated[float, Field(gt=0)] = 10.0
@@ -117,7 +121,8 @@ class Slurm(Executor):
         except BaseException:  # a signal or an error: no job goes on without its driver
             if (canceled := _command("scancel", *arrays.named)).returncode and arrays.firsts:
                 report(
-                    f"executor slurm: {canceled.stderr.strip()}; cancel by `scancel --name={arrays.name}`"
+                    f"executor slurm: {canceled.stderr.strip()}; cancel by `scancel "
+                    f"--name={arrays.name}`"
                 )
             raise
         self.final = arrays.are_canceled()
@@ -126,7 +131,8 @@ class Slurm(Executor):
     def detach(self, folder: Path, words: Sequence[str]) -> tuple[str, Path]:
         """Submit a command line as a job of one core, a driver that outlives the login; return job id and log.
 
-        On a node that fails it starts again, and continues. A second one of the same output is refused.
+        On a node that fails it starts again, and continues. A second one of the same output is
+        refused.
         """
         _require_sbatch()
         folder.mkdir(parents=True, exist_ok=True)
@@ -161,7 +167,8 @@ class Slurm(Executor):
         told = False
         next_look = 0.0
         waiting = list(deal.units)
-        # a look at the records stops at the first that is missing, and passes those found before no more
+        # a look at the records stops at the first that is missing, and passes those found before no
+        # more
         while waiting := list(dropwhile(deal.step.has_result, waiting)):
             if time.monotonic() >= next_look:
                 queued = arrays.look()
@@ -174,7 +181,8 @@ class Slurm(Executor):
                     refusal = arrays.submit() if not (queued and self._config.workers) else ""
                     if refusal and not told:
                         report(
-                            f"executor slurm: {deal.tasks - arrays.left:,} of {deal.tasks:,} tasks are submitted; the "
+                            f"executor slurm: {deal.tasks - arrays.left:,} of {deal.tasks:,} "
+                            "tasks are submitted; the "
                             f"others wait until the cluster takes them ({refusal})"
                         )
                         told = True
@@ -237,8 +245,8 @@ class _Arrays:
     def submit(self) -> str:
         """Submit arrays until no task is left, or the cluster takes no more; return what it says then.
 
-        An array that it refuses is halved, one after an accepted array is twice as large. With `workers`, one array at
-        a time keeps to them.
+        An array that it refuses is halved, one after an accepted array is twice as large. With
+        `workers`, one array at a time keeps to them.
         """
         if not self._largest:
             facts = _command("scontrol", "show", "config").stdout
@@ -337,7 +345,8 @@ def _flags(options: Slurm.Options, own: Mapping[str, object]) -> list[str]:
 def _how() -> dict[str, Any]:
     """Return how a command of Slurm is started: its words alone say what it does.
 
-    In a group of its own, because a signal for the driver's group must not end the `scancel` that follows from it.
+    In a group of its own, because a signal for the driver's group must not end the `scancel` that
+    follows from it.
     """
     clean = {
         name: value
@@ -377,8 +386,10 @@ def main(arguments: list[str]) -> int:
         facts = os.fstat(file.fileno())
         if facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o077:
             raise IntegrityError(
-                f"{path}: expected a file of user {os.geteuid()} with mode 600, got user {facts.st_uid} and mode "
-                f"{stat.S_IMODE(facts.st_mode):o}; it can hold any code, and is not read: start the pipeline again"
+                f"{path}: expected a file of user {os.geteuid()} with mode 600, got user "
+                f"{facts.st_uid} and mode "
+                f"{stat.S_IMODE(facts.st_mode):o}; it can hold any code, and is not read: start "
+                "the pipeline again"
             )
         plugins.find_in_current_folder()
         deal = pickle.load(file)

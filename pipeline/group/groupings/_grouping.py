@@ -112,7 +112,8 @@ class MinimumRow:
     ) -> tuple[NDArray[np.bool_], dict[str, int]]:
         """Return which rows an objective can use, and the content tokens of the others by reason.
 
-        `lengths` are the tokens of each row, `content` those without separators, `sentences` its sentence starts.
+        `lengths` are the tokens of each row, `content` those without separators, `sentences` its
+        sentence starts.
         """
         short = lengths < self.tokens
         alone = ~short & (sentences < self.sentences)
@@ -149,7 +150,8 @@ class PartOptions:
     parts: Annotated[
         tuple[Part, ...],
         Field(
-            description="Length in tokens and share in parts per million of each part of a mixture; none: one part."
+            description="Length in tokens and share in parts per million of each part of a mixture; none: one "
+            "part."
         ),
     ] = ()
 
@@ -187,14 +189,15 @@ class PartDraws:
 class Grouping(ABC):
     """Turns the token documents of a shard, in hash order, into sample rows.
 
-    Documents are `Rows` with the fixed columns `document_uid`, `language`, `copy` and the list columns `token_ids`,
-    `sentence_starts`.
+    Documents are `Rows` with the fixed columns `document_uid`, `language`, `copy` and the list
+    columns `token_ids`, `sentence_starts`.
     """
 
     VERSION: ClassVar[int] = 1
     """raised when the same input gives other bytes"""
     keeps_words: ClassVar[bool] = True
-    """whether rows keep the word starts that documents have; false for rows of which no objective reads words"""
+    """whether rows keep the word starts that documents have; false for rows of which no objective
+    reads words"""
     Options: ClassVar[Any]
     columns: tuple[Feature, ...]
 
@@ -204,12 +207,14 @@ class Grouping(ABC):
         parts: tuple[Part, ...] = options.parts
         if parts and (sum(share for _, share in parts) != MILLION or len(parts) > MOST_PARTS):
             raise ConfigurationError(
-                f"grouping: {len(parts)} parts with the shares {[share for _, share in parts]}: expected at most "
+                f"grouping: {len(parts)} parts with the shares {[share for _, share in parts]}: "
+                "expected at most "
                 f"{MOST_PARTS}, whose shares sum to {MILLION}"
             )
         if parts and (min(parts)[0] < 1 or max(parts)[0] != options.length):
             raise ConfigurationError(
-                f"grouping: parts of {[length for length, _ in parts]} tokens: expected 1 or more, the longest as long "
+                f"grouping: parts of {[length for length, _ in parts]} tokens: expected 1 or "
+                "more, the longest as long "
                 f"as `length`, {options.length}"
             )
 
@@ -226,7 +231,8 @@ class Grouping(ABC):
     def word_starts(self, documents: Rows, begins: Int64, offsets: Int64) -> dict[str, Ragged]:
         """Return the column of word starts of rows, where the documents have one; a row starts a word.
 
-        `begins` are the starts of the documents in the stream that rows are cut from, `offsets` those of the rows.
+        `begins` are the starts of the documents in the stream that rows are cut from, `offsets`
+        those of the rows.
         """
         words = documents.columns.get(WORD_STARTS.name)
         if words is None:
@@ -253,7 +259,8 @@ class Grouping(ABC):
     ) -> tuple[Starts, NDArray[np.uint8]]:
         """Return where all windows start, and their parts; each round cuts one window of every open document.
 
-        `ends` maps the starts of windows and their full lengths to where they end, as offsets in their documents.
+        `ends` maps the starts of windows and their full lengths to where they end, as offsets in
+        their documents.
         """
         sizes = documents.columns["token_ids"].lengths
         draws = self.part_draws(context)

@@ -24,7 +24,8 @@ from clozeline.pipeline.vocabulary import Vocabulary
 class Document(Grouping):
     """A document of at most `length` tokens is one row; a longer one is cut into windows of complete sentences.
 
-    A sentence longer than `length` is cut at `length` and continued in the next row. The last window may be short.
+    A sentence longer than `length` is cut at `length` and continued in the next row. The last
+    window may be short.
 
     Example (length 4, sentences a b | c d e | f g h i j):
         a b | c d e | f g h i | j

@@ -13,8 +13,9 @@ from clozeline.pipeline.rows import Rows
 class FullSentences(Packed):
     """All documents, each followed by its separator, form one stream, cut into rows of as many sentences as fit.
 
-    These are the FULL-SENTENCES rows of RoBERTa (arXiv 1907.11692, section 4.2). A sentence longer than `length` is cut
-    at `length` and continued in the next row. A separator belongs to the last sentence before it.
+    These are the FULL-SENTENCES rows of RoBERTa (arXiv 1907.11692, section 4.2). A sentence longer
+    than `length` is cut at `length` and continued in the next row. A separator belongs to the last
+    sentence before it.
 
     Example (length 4, separator eos, documents a b c and d e | f g h):
         a b c </s> | d e | f g h </s>

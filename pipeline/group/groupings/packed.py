@@ -28,7 +28,8 @@ from clozeline.seeding import sample_uid
 class Packed(Grouping):
     """All documents, each followed by its separator, are one stream of tokens, cut every `length` tokens.
 
-    A separator belongs to the document before it and may open a row. The shard's last row may be short.
+    A separator belongs to the document before it and may open a row. The shard's last row may be
+    short.
 
     Example (length 4, separator eos, documents a b c and d e f g h):
         a b c </s> | d e f g | h </s>
@@ -70,7 +71,8 @@ class Packed(Grouping):
         filled = self.drop_empty(documents)
         tokens = filled.columns["token_ids"]
         sentences = filled.columns["sentence_starts"]
-        # Lay all tokens end to end; `begins` [documents + 1] and `sentence_positions` [sentences] index this stream.
+        # Lay all tokens end to end; `begins` [documents + 1] and `sentence_positions` [sentences]
+        # index this stream.
         begins = offsets_of(tokens.lengths + (self._separator is not None))
         stream = tokens.values.astype(self.vocabulary.id_dtype, copy=False)
         separators = np.empty(0, dtype=np.int64)
@@ -112,7 +114,8 @@ class Packed(Grouping):
     ) -> Int64:
         """Return where rows begin in the stream, and its end.
 
-        `begins` [documents + 1] are the starts of the documents and the end, `sentences` those of sentences.
+        `begins` [documents + 1] are the starts of the documents and the end, `sentences` those of
+        sentences.
         """
         end = int(begins[-1])
         if len({length for length, _ in self.options.parts}) > 1:
@@ -130,7 +133,8 @@ def cuts(
 ) -> Int64:
     """Return bounds of rows whose lengths follow from where they start, one after another.
 
-    `begins` are those of `Packed.bounds`; `stop` maps where a row begins and a full one ends to where the row ends.
+    `begins` are those of `Packed.bounds`; `stop` maps where a row begins and a full one ends to
+    where the row ends.
     """
     uids = [uid.tobytes() for uid in documents.fixed["document_uid"]]
     copies = documents.fixed["copy"].tolist()

@@ -24,15 +24,17 @@ from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import POSITIONS, below, kernel_keys, random_bits
 
 SourceShare: TypeAlias = tuple[str, int, int]
-"""Label of an input, longest source text in tokens, share of its pairs that are kept in parts per million."""
+"""Label of an input, longest source text in tokens, share of its pairs that are kept in parts per
+million."""
 
 
 class Parallel(Grouping):
     """A text and its other side, in one row; pairs are never packed.
 
-    `cut: longer` takes tokens from the end of the longer side (of equal ones the target) while both together exceed
-    `length`. `cut: source` cuts the source at `length` and leaves out pairs whose target exceeds `target_length`. With
-    `sources` only pairs of these inputs are taken, each with its own length and share, and `part` says which.
+    `cut: longer` takes tokens from the end of the longer side (of equal ones the target) while both
+    together exceed `length`. `cut: source` cuts the source at `length` and leaves out pairs whose
+    target exceeds `target_length`. With `sources` only pairs of these inputs are taken, each with
+    its own length and share, and `part` says which.
 
     Example (cut longer, length 5; text a b c d, other side v w x):
         ids a b c, target_ids v w
@@ -47,7 +49,8 @@ class Parallel(Grouping):
         target_length: Annotated[int, Field(ge=1)] | None = None
         """Most tokens of the target, which is never cut (`cut: source`)."""
         sources: tuple[SourceShare, ...] = ()
-        """Inputs to take (`cut: source`), with their length and share in parts per million; none: all of them."""
+        """Inputs to take (`cut: source`), with their length and share in parts per million; none:
+        all of them."""
 
         def __post_init__(self) -> None:
             if (self.cut == "source") != (self.target_length is not None):

@@ -32,13 +32,15 @@ _HALF: Final = np.uint64(32)
 class SentencePair(Grouping):
     """Documents are cut in windows of `length` tokens, or, with probability `short_rate`, of 2 to `length`.
 
-    A window ends where its tokens are full, also inside a sentence, and the next begins there. A window of t tokens
-    gets a partner: up to t - 1 tokens of another document, from a sentence start that at least as many tokens follow.
-    It is sought among the next 16 documents with another text; where all of them are too short, the longest gives its
-    tokens. Windows of one sentence make no rows, but their text serves as partner.
+    A window ends where its tokens are full, also inside a sentence, and the next begins there. A
+    window of t tokens gets a partner: up to t - 1 tokens of another document, from a sentence start
+    that at least as many tokens follow. It is sought among the next 16 documents with another text;
+    where all of them are too short, the longest gives its tokens. Windows of one sentence make no
+    rows, but their text serves as partner.
 
     Example (length 6, documents a b c | d e f and g | h i j k | l):
-        ids a b c d e f, sentence_starts 0 3, partner_ids g h i j k (its only start that 5 tokens follow)
+        ids a b c d e f, sentence_starts 0 3, partner_ids g h i j k (its only start that 5 tokens
+        follow)
     """
 
     @config_class

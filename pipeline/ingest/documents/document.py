@@ -62,8 +62,8 @@ DOCUMENT_SCHEMA: Final = row_schema(
 def document_uid(corpus: str, source: str, kind: str, locator: int) -> bytes:
     """Return the permanent 16-byte id of a document: BLAKE2b of corpus, source path and record locator.
 
-    `kind` is the type of `locator`: a byte offset (`warc-gz`, `warc`, `jsonl`, ...), a row (`parquet`), or 0 for an
-    entire file.
+    `kind` is the type of `locator`: a byte offset (`warc-gz`, `warc`, `jsonl`, ...), a row
+    (`parquet`), or 0 for an entire file.
     """
     head = (
         b"clozeline-doc\0"

@@ -165,8 +165,8 @@ def read_batches(
 
 
 def _write(path: Path, schema: pa.Schema, rows: Iterable[dict[str, object]], text: str) -> int:
-    # one dictionary per column grows over the file: Arrow files may add entries but not replace them, and adding to an
-    # empty dictionary counts as replacing it, hence the first entry ""
+    # one dictionary per column grows over the file: Arrow files may add entries but not replace
+    # them, and adding to an empty dictionary counts as replacing it, hence the first entry ""
     known: dict[str, dict[str, int]] = {
         field.name: {"": 0} for field in schema if field.type == WORDS
     }

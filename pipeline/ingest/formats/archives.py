@@ -1,7 +1,7 @@
 """Read archives as folders: the members of a tar (plain or compressed) or zip file, each as a file of its own.
 
-Nothing is unpacked by its name: one member at a time is in memory, or in a temporary file. Links, devices and names
-that lead out of the archive are counted and never followed.
+Nothing is unpacked by its name: one member at a time is in memory, or in a temporary file. Links,
+devices and names that lead out of the archive are counted and never followed.
 """
 
 import io

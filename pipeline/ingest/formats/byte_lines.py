@@ -30,8 +30,9 @@ r"""A line without its `\n`, the length of a line over the limit, or a cut line.
 def find_line_start(path: InputFile, position: int, line_bytes: int) -> int:
     """Return the offset of the first line that starts at `position` or later; the size of the file if none does.
 
-    Where no line ends within `line_bytes`, return `position` itself, in the middle of a line that is too long: a file
-    of one line is not read to its end by each of its units. `ByteLines` reads no part of that line as another one.
+    Where no line ends within `line_bytes`, return `position` itself, in the middle of a line that
+    is too long: a file of one line is not read to its end by each of its units. `ByteLines` reads
+    no part of that line as another one.
     """
     with path.open("rb") as file:
         found = _next_line(file, position, line_bytes + 1)
@@ -61,8 +62,9 @@ def _next_line(file: BinaryIO, position: int, most: int) -> int | None:
 class ByteLines:
     r"""Iterates over (offset, line without `\n`) of the lines that start in a range; all lines of a compressed file.
 
-    Offsets refer to the decompressed stream, of a UTF-16 file to its UTF-8 form. After damage, the lines of the next
-    member follow if `resume`; the first of them may be a partial line, and `rest` is true until the line after it.
+    Offsets refer to the decompressed stream, of a UTF-16 file to its UTF-8 form. After damage, the
+    lines of the next member follow if `resume`; the first of them may be a partial line, and `rest`
+    is true until the line after it.
     """
 
     def __init__(

@@ -25,7 +25,8 @@ _STANDARD: Final = frozenset(
         gb18030 big5 euc-jp iso-2022-jp shift_jis euc-kr utf-16 utf-16be utf-16le""".split(),  # noqa: SIM905
     )
 )
-"""Encodings of the Encoding Standard: Python has others, whose decoding is no text or takes quadratic time."""
+"""Encodings of the Encoding Standard: Python has others, whose decoding is no text or takes
+quadratic time."""
 _SEVERAL: Final = 3
 """Characters of several bytes that are no accident in another encoding."""
 
@@ -35,12 +36,13 @@ def decode(
 ) -> tuple[str, int] | None:
     """Return the text and its flags, or None if no encoding fits.
 
-    The encoding is that of the byte order mark, the declared one, or with `meta` that of `<meta>` or `<?xml?>`. UTF-8
-    comes next, and last the guess of a detector. Two rules are not w3lib's: a page that names UTF-16 in its own ASCII
-    letters is UTF-8 (HTML standard, 13.2.3.2), and valid UTF-8 is believed more than the name of another encoding,
-    except one of several bytes that fits.
+    The encoding is that of the byte order mark, the declared one, or with `meta` that of `<meta>`
+    or `<?xml?>`. UTF-8 comes next, and last the guess of a detector. Two rules are not w3lib's: a
+    page that names UTF-16 in its own ASCII letters is UTF-8 (HTML standard, 13.2.3.2), and valid
+    UTF-8 is believed more than the name of another encoding, except one of several bytes that fits.
 
-    A guess, or a text with replaced characters, is refused if more than 1 % of its characters are unfit.
+    A guess, or a text with replaced characters, is refused if more than 1 % of its characters are
+    unfit.
     """
     marked, mark = read_bom(body)
     named = marked or find_encoding(declared)

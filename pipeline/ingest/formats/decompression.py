@@ -1,6 +1,7 @@
 """Decompress gzip, zstandard, LZ4, bzip2 and xz files with many members in a few MiB of memory.
 
-Everything that decodes is yielded before an error is reported; after damage, decoding continues at the next member.
+Everything that decodes is yielded before an error is reported; after damage, decoding continues at
+the next member.
 """
 
 import bz2
@@ -97,7 +98,8 @@ def _zstd_window(head: bytes) -> int:
 def _zstd_file_decoder(file: BinaryIO) -> Callable[[], Any]:
     """Return what makes decoders of a file whose first frame may hold a dictionary, as in `.warc.zst` files.
 
-    The frame is skipped by decoders; the dictionary in it may be compressed (WARC Zstandard, IIPC, 2021).
+    The frame is skipped by decoders; the dictionary in it may be compressed (WARC Zstandard, IIPC,
+    2021).
     """
     file.seek(0)
     head = file.read(8)
@@ -190,7 +192,8 @@ def is_bomb(limits: Limits, compressed: int, decompressed: int) -> bool:
 class Damage(Exception):
     """A stream cannot be decoded further: `damaged`, `truncated`, `bomb`, or `trailing_junk`, which is no member.
 
-    `member` is the file offset of what does not decode, `lost` how many bytes of the file are not decoded.
+    `member` is the file offset of what does not decode, `lost` how many bytes of the file are not
+    decoded.
     """
 
     def __init__(self, reason: str, member: int = 0, lost: int = 0) -> None:
@@ -237,9 +240,9 @@ def decompress_members(
 ) -> Iterator[tuple[int, bytes | Damage]]:
     """Yield the content of a file, plain or compressed, in pieces of at most a few MiB, each with its member's offset.
 
-    `start` is where reading starts, in a compressed file a member, and `codec` its compression if known. Everything
-    that decodes comes before the damage, and after it, with `resume`, the content from the next member on, up to
-    `decompressed_bytes` of the limits.
+    `start` is where reading starts, in a compressed file a member, and `codec` its compression if
+    known. Everything that decodes comes before the damage, and after it, with `resume`, the content
+    from the next member on, up to `decompressed_bytes` of the limits.
 
     Raises:
         ConfigurationError: a member needs a larger window than the limits allow.
@@ -269,8 +272,10 @@ def decompress_members(
                 )
             except MemoryError as error:
                 raise ConfigurationError(
-                    f"{path}: expected memory for what a decoder of {codec} keeps of a member, found too little at "
-                    f"byte {member:,}: set a smaller executor.workers, or give the processes more memory"
+                    f"{path}: expected memory for what a decoder of {codec} keeps of a member, "
+                    "found too little at "
+                    f"byte {member:,}: set a smaller executor.workers, or give the processes more "
+                    "memory"
                 ) from error
             except Damage as damage:
                 if damage.reason == "bomb":  # it does not count for the ratio of the others
@@ -311,8 +316,10 @@ def _check_window(path: InputFile, window: int, member: int, left: int, limits: 
         why = f", by default {explain_share()}"
     if window > allowed:
         raise ConfigurationError(
-            f"{path}: expected a compression window of at most {allowed:,} bytes (limits.window_bytes{why}), found one "
-            f"of {window:,} at byte {member:,}: set limits.window_bytes={window}, and a smaller executor.workers if "
+            f"{path}: expected a compression window of at most {allowed:,} bytes "
+            f"(limits.window_bytes{why}), found one "
+            f"of {window:,} at byte {member:,}: set limits.window_bytes={window}, and a smaller "
+            "executor.workers if "
             "not all of them can have so much memory"
         )
 

@@ -36,7 +36,8 @@ def read_dictionary(path: Path, limits: Limits, key: str) -> dict[str, list[str]
             damage = damage or ("bad_utf8" if "\ufffd" in text else "")
             if damage or not word.strip() or not other.strip():
                 raise ConfigurationError(
-                    f"{path}, line {number + 1}: expected a word and its translation, got {damage or text!r}"
+                    f"{path}, line {number + 1}: expected a word and its translation, got "
+                    f"{damage or text!r}"
                 )
             translations.setdefault(word.strip().lower(), []).append(other.strip())
     if not translations:

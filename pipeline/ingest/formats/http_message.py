@@ -83,8 +83,9 @@ class HttpResponse(NamedTuple):
 def parse_response(message: bytes, limits: Limits) -> HttpResponse | None:
     """Return the response with its decoded body if its status says that it is a page, None if there is no status line.
 
-    Interim responses, such as `100 Continue`, are passed over. A body that is not encoded as declared stays unchanged;
-    one that is compressed but does not decode is a Damage (`content_encoding`), as is a `bomb`.
+    Interim responses, such as `100 Continue`, are passed over. A body that is not encoded as
+    declared stays unchanged; one that is compressed but does not decode is a Damage
+    (`content_encoding`), as is a `bomb`.
     """
     place = 0
     while True:
@@ -204,8 +205,9 @@ def _decompress(
 ) -> tuple[bytes, bool | None, int]:
     """Return the decompressed body, whether it is complete (None: it does not decode), and what is left of `left`.
 
-    A body may hold several streams, one after another. A further one is known by its first bytes; in an encoding whose
-    streams have none it counts if everything behind the first stream decodes. Other bytes behind a stream are ignored.
+    A body may hold several streams, one after another. A further one is known by its first bytes;
+    in an encoding whose streams have none it counts if everything behind the first stream decodes.
+    Other bytes behind a stream are ignored.
     """
     pieces, end, left = _decompress_stream(body, 0, coding, limits, left)
     if end is None or (end < 0 and not pieces):

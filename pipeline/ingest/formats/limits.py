@@ -7,7 +7,8 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 
 LARGEST_WINDOW: Final = 1 << 32
-"""Bytes of the largest dictionary that xz knows; the largest window that zstandard decodes has half of them."""
+"""Bytes of the largest dictionary that xz knows; the largest window that zstandard decodes has half
+of them."""
 
 
 @config_class
@@ -23,7 +24,8 @@ class Limits:
     decompressed_bytes: Annotated[int, Field(ge=1)] = 1 << 36
     """maximum decompressed size of a file in bytes"""
     window_bytes: Annotated[int, Field(ge=1 << 16, le=LARGEST_WINDOW)] | None = None
-    """largest window of a `.zst` frame (2**31 for `zstd --long=31`) or dictionary of an `.xz` file in bytes, which a
-    reader holds in memory; default: half of the memory, divided among the workers"""
+    """largest window of a `.zst` frame (2**31 for `zstd --long=31`) or dictionary of an `.xz` file
+    in bytes, which a reader holds in memory; default: half of the memory, divided among the
+    workers"""
     line_bytes: Annotated[int, Field(ge=1)] = 1 << 27
     """maximum length of a line in bytes (line-based formats)"""

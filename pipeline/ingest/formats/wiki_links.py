@@ -3,9 +3,11 @@
 from typing import Final
 
 FILES_AND_CATEGORIES: Final = frozenset({"6", "14"})
-"""Keys of the namespaces whose links are no text; the dump tells their names in the language of the wiki."""
+"""Keys of the namespaces whose links are no text; the dump tells their names in the language of the
+wiki."""
 DEFAULT_NO_TEXT: Final = frozenset({"file", "image", "category", "datei", "bild", "kategorie"})
-"""Names of these namespaces that are no part of a dump: the English ones hold in every wiki, `Bild` is an alias."""
+"""Names of these namespaces that are no part of a dump: the English ones hold in every wiki, `Bild`
+is an alias."""
 _CODES: Final = """
 aa ab ace ady af ak als alt am ami an ang ann anp ar arc ary arz as ast atj av avk awa ay az azb ba ban bar bat-smg
 bbc bcl bdr be be-tarask be-x-old bew bg bh bi bjn blk bm bn bo bpy br bs btm bug bxr ca cbk-zam cdo ce ceb ch cho

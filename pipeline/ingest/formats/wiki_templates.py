@@ -1,7 +1,8 @@
 """Show the templates of wikitext that stand in the middle of sentences: numbers, dashes, foreign words, fractions.
 
-A dump has no definitions of the templates that its pages call, and many are programs. The table below shows the usual
-ones of the English and German Wikipedia as a page does, without links, tooltips and converted units.
+A dump has no definitions of the templates that its pages call, and many are programs. The table
+below shows the usual ones of the English and German Wikipedia as a page does, without links,
+tooltips and converted units.
 """
 
 import re
@@ -296,9 +297,12 @@ _GROUPS: Final[tuple[tuple[Callable[[Call], str], str], ...]] = (
     (_show_first, "sub|subscript|tiefgestellt"),
     (
         _show_first,
-        "nowrap|nobr|nobreak|no wrap|nowr|small|smaller|klein|kleiner|kl|big|bigger|larger|large|abbr|abbrlink|abbrv|"
-        "abk|abkürzung|tooltip|ill|interlanguage link|illm|sc|smallcaps|small caps|sc1|sc2|em|strong|bold|italic|"
-        "italics|underline|mvar|math|var|tt|mono|kbd|key|unicode|as written|sic|not a typo|notatypo|typo|nobold|normal|"
+        "nowrap|nobr|nobreak|no "
+        "wrap|nowr|small|smaller|klein|kleiner|kl|big|bigger|larger|large|abbr|abbrlink|abbrv|"
+        "abk|abkürzung|tooltip|ill|interlanguage link|illm|sc|smallcaps|small "
+        "caps|sc1|sc2|em|strong|bold|italic|"
+        "italics|underline|mvar|math|var|tt|mono|kbd|key|unicode|as written|sic|not a "
+        "typo|notatypo|typo|nobold|normal|"
         "noitalic|noitalics|iast|angbr|mention|flag|flagcountry|flagu|hebr|arab|polytonisch|polytonic|script|ipa-all",
     ),
     (
@@ -308,7 +312,8 @@ _GROUPS: Final[tuple[tuple[Callable[[Call], str], str], ...]] = (
     (_show_second, "langx"),
     (
         _show_last,
-        "lang|transl|translit|transliteration|xlit|wikt-lang|ipa|lautschrift|color|colour|colored|font color|fontcolor|"
+        "lang|transl|translit|transliteration|xlit|wikt-lang|ipa|lautschrift|color|colour|colored|font "
+        "color|fontcolor|"
         "farbe|resize|font|hover title",
     ),
     (_show_words, "sortname|ship|schiff"),

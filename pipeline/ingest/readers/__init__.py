@@ -1,7 +1,10 @@
-"""Readers: turn files into raw records. Every record is yielded or counted with a reason; none ends the file.
+"""Readers: turn files into raw records.
 
-A reader is built with its options and the limits of the recipe. `read(path, start, end)` yields the records whose first
-byte lies in [start, end), so the ranges of a file that can be split hold every record exactly once.
+Every record is yielded or counted with a reason; none ends the file.
+
+A reader is built with its options and the limits of the recipe. `read(path, start, end)` yields the
+records whose first byte lies in [start, end), so the ranges of a file that can be split hold every
+record exactly once.
 """
 
 import re
@@ -56,9 +59,9 @@ class RawRecord(NamedTuple):
 class Counted:
     """A record without a document, `ignored` on purpose or `malformed`; or a `note` about something else.
 
-    `locator` is where a malformed record starts, in the unit of the reader's documents. `lacks` explains why there is
-    no text: the missing key and the keys that exist, or a wrong type. `detail` explains what is wrong with the first
-    record.
+    `locator` is where a malformed record starts, in the unit of the reader's documents. `lacks`
+    explains why there is no text: the missing key and the keys that exist, or a wrong type.
+    `detail` explains what is wrong with the first record.
     """
 
     group: Literal["ignored", "malformed", "note"]
@@ -127,8 +130,9 @@ _MAGICS: Final = {"warc": (b"WARC/",), "parquet": (b"PAR1",), "arrow": (b"ARROW1
 def detect(path: InputFile, named: str | None = None) -> tuple[str, bool]:
     """Return the reader of a file, or the format of an archive, and whether the file can be split.
 
-    `named` wins, except that it reads the members of an archive; a reader that has the suffix of archives reads them
-    itself. Else the first bytes (after decompression) decide, then the suffix, then `text`.
+    `named` wins, except that it reads the members of an archive; a reader that has the suffix of
+    archives reads them itself. Else the first bytes (after decompression) decide, then the suffix,
+    then `text`.
     """
     raw, head = _read_head(path)
     own_suffixes = READERS.load_class(named).suffixes if named else ()
@@ -146,7 +150,8 @@ def detect(path: InputFile, named: str | None = None) -> tuple[str, bool]:
     name = named or _match_content(path, head) or by_suffix or _GUESS
     if by_suffix == name and (tool := find_tool_by_content(head)):
         raise ConfigurationError(
-            f"{path}: its content is not what its name says: {tool}; to read it as it is, name its reader: "
+            f"{path}: its content is not what its name says: {tool}; to read it as it is, name "
+            "its reader: "
             f"input='{{path: {path}, reader: {name}}}'"
         )
     splittable: bool = READERS.load_class(name).splittable(raw)

@@ -26,11 +26,13 @@ class MessageOptions:
     role: str = "role"
     """field of a message with its role; `from` in ShareGPT's files"""
     content: str = "content"
-    """field of a message with its text, or with a list of parts whose type is text; `value` in ShareGPT's files"""
+    """field of a message with its text, or with a list of parts whose type is text; `value` in
+    ShareGPT's files"""
     roles: dict[str, str] = field(default_factory=lambda: dict(_ROLES))
     """other names of roles"""
     template: dict[str, str] = field(default_factory=lambda: dict(_TEMPLATE))
-    """text of a message of each role, with `{content}` once; a role without an entry is no message of a text"""
+    """text of a message of each role, with `{content}` once; a role without an entry is no message
+    of a text"""
 
     def __post_init__(self) -> None:
         for role, text in self.template.items():
@@ -72,7 +74,8 @@ def _write_message(message: Mapping[str, object], options: MessageOptions) -> st
     role = options.roles.get(given, given)[:_SHOWN]
     if role not in options.template:
         raise NotWritten(
-            f"a message has the role {role!r}; give its text by messages: {{template: {{{role}: ...}}}}"
+            f"a message has the role {role!r}; give its text by messages: {{template: {{{role}: "
+            f"...}}}}"
         )
     before, _, after = options.template[role].partition(_CONTENT)
     return before + _text_of(message[options.content]) + after

@@ -45,7 +45,10 @@ LOOKED_AT: Final = 1000
 
 @config_class
 class FieldOptions:
-    """Names of the fields; others go to `extra`. `a.b` is the field `b` of the field `a`, unless a field is `a.b`."""
+    """Names of the fields; others go to `extra`.
+
+    `a.b` is the field `b` of the field `a`, unless a field is `a.b`.
+    """
 
     text_key: str = "text"
     """field with the text, or with the messages of a dialogue"""
@@ -345,13 +348,14 @@ class EncodingOptions:
     """The encoding of a file of lines."""
 
     encoding: str = "utf-8"
-    """encoding of the file by its name on the web, such as `windows-1252` or `shift_jis`; rows that are not of it are
-    counted as `bad_utf8`; UTF-16 is known by its byte order mark"""
+    """encoding of the file by its name on the web, such as `windows-1252` or `shift_jis`; rows that
+    are not of it are counted as `bad_utf8`; UTF-16 is known by its byte order mark"""
 
     def __post_init__(self) -> None:
         if (codec := find_encoding(self.encoding)) is None or codec.startswith("utf-16"):
             raise ValueError(
-                f"encoding {self.encoding!r}: expected a name of the Encoding Standard, such as utf-8, windows-1252, "
+                f"encoding {self.encoding!r}: expected a name of the Encoding Standard, such as "
+                "utf-8, windows-1252, "
                 "shift_jis, gbk or euc-kr"
             )
 
@@ -363,12 +367,13 @@ class EncodingOptions:
 class LineFile(Reader):
     r"""A reader of lines split at `\n`; a subclass parses a line.
 
-    The locator is the offset of the line in the decompressed stream. Of a truncated or damaged stream, all complete
-    lines before the damage and in later members are read.
+    The locator is the offset of the line in the decompressed stream. Of a truncated or damaged
+    stream, all complete lines before the damage and in later members are read.
     """
 
     self_delimiting: ClassVar[bool] = False
-    """true if a partial line is never a record, so that a record right after damage is a complete line"""
+    """true if a partial line is never a record, so that a record right after damage is a complete
+    line"""
     line_reasons: ClassVar[tuple[str, ...]] = (*REASONS, *FIELD_REASONS, "line_bytes")
 
     Options = EncodingOptions

@@ -136,8 +136,8 @@ def iterate_rows(
 ) -> Iterator[dict[str, object] | None]:
     """Yield the rows as plain data; None for a row with invalid UTF-8, which Arrow does not check.
 
-    Times become text, as no type of Python has all of them: nanoseconds, unknown zones, the year 0. In a column of
-    `read`, which must be text by itself, each time becomes True.
+    Times become text, as no type of Python has all of them: nanoseconds, unknown zones, the year 0.
+    In a column of `read`, which must be text by itself, each time becomes True.
     """
     try:
         columns = [

@@ -25,14 +25,16 @@ _MOST_LINES: Final = 1 << 20  # maximum lines of a row, kept in memory in case i
 class Csv(RowReader):
     r"""Reads rows by RFC 4180: a field in double quotes may contain delimiters, line ends and doubled quotes.
 
-    The first row names the columns, unless `columns` does. The locator is the offset of the row in the decompressed
-    stream. A row with more or fewer fields is counted as `fields`. If the quotes of a row are wrong or unclosed, its
-    first line is counted as `bad_csv`, and the next row starts at the second line. Whether a line starts a row depends
-    on all quotes before it, so a file is one range. Without `delimiter`, a first line without a comma tells it, by
-    `csv.Sniffer`; one other than a comma is noted.
+    The first row names the columns, unless `columns` does. The locator is the offset of the row in
+    the decompressed stream. A row with more or fewer fields is counted as `fields`. If the quotes
+    of a row are wrong or unclosed, its first line is counted as `bad_csv`, and the next row starts
+    at the second line. Whether a line starts a row depends on all quotes before it, so a file is
+    one range. Without `delimiter`, a first line without a comma tells it, by `csv.Sniffer`; one
+    other than a comma is noted.
 
     Example:
-        `id,text` and `1,"It is ""raining"",\n and cold."` give the text `It is "raining",\n and cold.`
+        `id,text` and `1,"It is ""raining"",\n and cold."` give the text `It is "raining",\n and
+        cold.`
     """
 
     VERSION: ClassVar[int] = 4

@@ -20,14 +20,16 @@ _HEADER: Final = 1000  # characters of an id or a description
 class Fasta(Reader):
     """Reads the sequences of FASTA; the words of a header are its `id`, the first one, and its `description`.
 
-    Lines of a sequence are joined; blank lines and comments (`;` or `#`) are ignored. A sequence longer than
-    `max_letters` is several documents, whose `start` counts the letters before them. `*` at the end of a sequence, the
-    stop of a protein, is left out and noted; lower-case letters (soft masking), gaps and stops within it stay as they
-    are. The locator is the offset of the first letter in the decompressed stream. Other characters are `bad_letters`, a
-    header without a sequence is `empty`, and what stands before the first header is `no_header`.
+    Lines of a sequence are joined; blank lines and comments (`;` or `#`) are ignored. A sequence
+    longer than `max_letters` is several documents, whose `start` counts the letters before them.
+    `*` at the end of a sequence, the stop of a protein, is left out and noted; lower-case letters
+    (soft masking), gaps and stops within it stay as they are. The locator is the offset of the
+    first letter in the decompressed stream. Other characters are `bad_letters`, a header without a
+    sequence is `empty`, and what stands before the first header is `no_header`.
 
     Example:
-        `>sp|P1 made`, `MKV`, `LA*` is the document MKVLA with the id `sp|P1` and the description `made`.
+        `>sp|P1 made`, `MKV`, `LA*` is the document MKVLA with the id `sp|P1` and the description
+        `made`.
     """
 
     VERSION: ClassVar[int] = 1

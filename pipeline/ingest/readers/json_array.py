@@ -27,9 +27,9 @@ _AHEAD: Final = 1 << 16
 class JsonArray(RowReader):
     """Reads the array element by element; memory holds one element, up to the limit of a line.
 
-    The locator is the offset of the element in the decompressed stream. An element that is no object is counted as
-    `bad_json`. Reading ends at damage, at the first place that is no JSON (`bad_json`), and at an element longer than a
-    line may be (`line_bytes`).
+    The locator is the offset of the element in the decompressed stream. An element that is no
+    object is counted as `bad_json`. Reading ends at damage, at the first place that is no JSON
+    (`bad_json`), and at an element longer than a line may be (`line_bytes`).
 
     Example:
         `[{"text": "It is raining."}, {"text": "And cold."}]`

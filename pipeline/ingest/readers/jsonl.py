@@ -29,7 +29,10 @@ class Jsonl(RowReader, LineFile):
         try:
             value = JSON.decode(line)
         except (ValueError, RecursionError) as error:
-            why = f"no JSON: {getattr(error, 'msg', error)} at character {getattr(error, 'pos', 0) + 1}"
+            why = (
+                f"no JSON: {getattr(error, 'msg', error)} at character "
+                f"{getattr(error, 'pos', 0) + 1}"
+            )
             return self._records.reject("bad_json", offset, why, [line])
         if not isinstance(value, dict):
             return self._records.reject("bad_json", offset, "JSON, but no object", [line])

@@ -18,9 +18,9 @@ _QUOTED: Final = re.compile(rb"^>(>*From )", re.MULTILINE)
 class Mbox(Reader):
     """Reads messages by the standard library's `email`: their plain text, or their HTML if they have no other text.
 
-    A message begins with a line `From `, before a header, and after a blank line or with a date. A file without such a
-    line, as `.eml`, is one message.
-    Attachments and headers are left out; `extra` holds the subject.
+    A message begins with a line `From `, before a header, and after a blank line or with a date. A
+    file without such a line, as `.eml`, is one message. Attachments and headers are left out;
+    `extra` holds the subject.
     """
 
     VERSION: ClassVar[int] = 1

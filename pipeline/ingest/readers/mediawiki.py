@@ -1,6 +1,7 @@
 """Read dumps of MediaWiki, plain or compressed: a page of the main namespace is a document.
 
-Wikitext is parsed by mwparserfromhell, whose nodes tell what is a list, a line break, code or a formula.
+Wikitext is parsed by mwparserfromhell, whose nodes tell what is a list, a line break, code or a
+formula.
 """
 
 import re
@@ -30,7 +31,8 @@ from clozeline.pipeline.text.exponents import is_exponent
 _PIECE: Final = 1 << 20  # bytes of XML at a time
 _REDIRECT: Final = re.compile(r"\s*#redirect\s*:?\s*\[\[", re.IGNORECASE)
 _LONGEST_PAGE: Final = 1 << 23
-"""Characters of a page, four times what MediaWiki allows by default; the parser reads about 200,000 in a second."""
+"""Characters of a page, four times what MediaWiki allows by default; the parser reads about 200,000
+in a second."""
 _WIKITEXT_MODELS: Final = frozenset({"wikitext", "proofread-page"})
 """Content models of wikitext."""
 _WIKITEXT_FORMAT: Final = "text/x-wiki"
@@ -76,7 +78,8 @@ _MARK: Final = re.compile(
 _HOLE: Final = "\0"
 """Where a template shows nothing; no page has this character."""
 _HOLES: Final = re.compile(
-    rf"(?P<open>[(\[])[ ]?(?:{_HOLE}[ ]?[;,:]?[ ]?)+|(?:[ ]?[;,:])?(?:[ ]?{_HOLE})+[ ]?(?P<close>[)\]])"
+    rf"(?P<open>[(\[])[ ]?(?:{_HOLE}[ ]?[;,:]?[ ]?)+|(?:[ ]?[;,:])?(?:[ ]?{_HOLE})+[ "
+    r"]?(?P<close>[)\]])"
     rf"|[ ]?(?:{_HOLE})+(?P<mark>[.,;:!?](?=\s|$))|{_HOLE}"
 )
 _EMPTY: Final = re.compile(rf"[ ]?\([ ]?(?:{_HOLE}[ ;,]*)+\)")
@@ -86,16 +89,18 @@ _OPENER: Final = {"}}": "{{", "|}": "{|", "]]": "[[", "]": "[", "-->": "<!--"}
 _MOST_PARAMETERS: Final = 20
 """Parameters of a template that are read; no inline template has so many."""
 _UNCLOSED: Final = 20
-"""Openers of a page that nothing may close: for each of them the parser reads the rest of the page once more."""
+"""Openers of a page that nothing may close: for each of them the parser reads the rest of the page
+once more."""
 
 
 class Mediawiki(Reader):
     """Reads the last revision of each article; redirects and pages of other namespaces are counted as ignored.
 
-    Headings, paragraphs, lists, code and formulas (as TeX) stay, and of templates those that stand in sentences. Other
-    templates, tables, references, files, categories and links to other languages go. Pages of another content model,
-    such as JSON and CSS, are counted as ignored. A dump that is cut ends with the last complete page. Name it in the
-    recipe: `reader: mediawiki`. It needs `clozeline[mediawiki]`.
+    Headings, paragraphs, lists, code and formulas (as TeX) stay, and of templates those that stand
+    in sentences. Other templates, tables, references, files, categories and links to other
+    languages go. Pages of another content model, such as JSON and CSS, are counted as ignored. A
+    dump that is cut ends with the last complete page. Name it in the recipe: `reader: mediawiki`.
+    It needs `clozeline[mediawiki]`.
     """
 
     VERSION: ClassVar[int] = 3
@@ -146,7 +151,10 @@ class _Pages:
         self.wrong = ""
 
     def feed(self, piece: bytes) -> list[Item]:
-        """Parse a piece; return the pages that end in it. After an error in the XML nothing more is parsed."""
+        """Parse a piece; return the pages that end in it.
+
+        After an error in the XML nothing more is parsed.
+        """
         self._items = []
         if not self.wrong:
             try:
@@ -245,8 +253,8 @@ def strip_markup(
 ) -> str:
     """Return the text of wikitext: headings, paragraphs, lists and inline templates, without tables and references.
 
-    Formulas are TeX. Of the variants of a text in several scripts the first stays. `no_text` are the prefixes, in lower
-    case, of links without text, and `language` is that of the wiki.
+    Formulas are TeX. Of the variants of a text in several scripts the first stays. `no_text` are
+    the prefixes, in lower case, of links without text, and `language` is that of the wiki.
     """
     try:
         import mwparserfromhell

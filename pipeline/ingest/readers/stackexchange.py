@@ -35,10 +35,12 @@ _TAGS: Final = re.compile(r"[^<>|]+")
 
 
 class Stackexchange(Reader):
-    """Reads the rows one by one; a damaged row costs no other. Posts of other types, such as wikis, are ignored.
+    """Reads the rows one by one; a damaged row costs no other.
 
-    The HTML of a post, below the title of a question, is extracted as that of a page. `extra` holds `id`, `type`,
-    `parent`, `score`, `tags`, `title` and `license`. No entity is resolved.
+    Posts of other types, such as wikis, are ignored.
+
+    The HTML of a post, below the title of a question, is extracted as that of a page. `extra` holds
+    `id`, `type`, `parent`, `score`, `tags`, `title` and `license`. No entity is resolved.
     """
 
     VERSION: ClassVar[int] = 1

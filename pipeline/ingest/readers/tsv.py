@@ -26,9 +26,9 @@ from clozeline.pipeline.ingest.readers._rows import (
 class Tsv(RowReader, LineFile):
     r"""Splits fields at every tab and lines at every `\n`; quotes have no meaning.
 
-    A first line that names the text key, each field once, is the header of a table. Without it and without `columns`,
-    a line is a pair: `text` and `target_text`. Other columns go to `extra`. A line with more or fewer fields is counted
-    as `fields`.
+    A first line that names the text key, each field once, is the header of a table. Without it and
+    without `columns`, a line is a pair: `text` and `target_text`. Other columns go to `extra`. A
+    line with more or fewer fields is counted as `fields`.
 
     Example (a pair):
         `It is raining.<tab>Es regnet.`
@@ -41,8 +41,8 @@ class Tsv(RowReader, LineFile):
     @config_class
     class Options(FieldOptions, EncodingOptions):
         columns: Annotated[list[str], Field(min_length=1)] | None = field(default=None)
-        """names of the columns in order, including that of the text, of a file without a header; default: those of the
-        header, else `text` and `target_text`"""
+        """names of the columns in order, including that of the text, of a file without a header;
+        default: those of the header, else `text` and `target_text`"""
 
         def __post_init__(self) -> None:
             super().__post_init__()

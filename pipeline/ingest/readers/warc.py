@@ -36,15 +36,16 @@ _LENGTH: Final = re.compile(r"[0-9]{1,18}")
 _RECORDS: Final = frozenset({"response", "resource", "conversion"})
 """Types of records that hold a page or a text."""
 _PART_FIELDS: Final = ("warc-truncated", "warc-segment-number")
-"""Fields of a record whose content is not whole: it was cut, or goes on in a `continuation` record."""
+"""Fields of a record whose content is not whole: it was cut, or goes on in a `continuation`
+record."""
 _TEXT_TYPES: Final = frozenset({"text/plain", "text/markdown"})
 
 
 class Warc(Reader):
     """Reads HTML pages of responses, resources and conversions, and texts of conversions (WET).
 
-    After damage, reading continues at the next gzip member or line that starts a record. Memory is never allocated by
-    the length in a header.
+    After damage, reading continues at the next gzip member or line that starts a record. Memory is
+    never allocated by the length in a header.
     """
 
     VERSION: ClassVar[int] = 7
@@ -123,7 +124,8 @@ class Warc(Reader):
         elif size - head > self._limits.record_bytes:
             fault = "too_large"
         elif not content.can_end(size):
-            # a length that is a little too small is accepted, as by warcio, if the record ends with the line
+            # a length that is a little too small is accepted, as by warcio, if the record ends with
+            # the line
             end = content.ahead.find(b"\n", size, size + _HEAD_BYTES) + 1
             fault = "" if content.can_end(end) else "bad_length"
         if fault:

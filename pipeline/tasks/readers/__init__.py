@@ -1,6 +1,7 @@
 """Readers of labeled tasks: parse the files of a task collection as their authors publish them.
 
-Every row of a file becomes an item or is counted with a reason; no row stops the file and no layout is guessed.
+Every row of a file becomes an item or is counted with a reason; no row stops the file and no layout
+is guessed.
 """
 
 from clozeline.pipeline.tables import Rejected, Row, RowFile, strings_in

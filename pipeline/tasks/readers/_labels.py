@@ -6,7 +6,8 @@
 | IOB2, also called BIO | B | I | I | B | begins with B |
 | BIOES | B | I | E | S | begins with B or S |
 
-BILOU (L ends, U is single), BMES (M is inner) and BMEWO (W is single) have other letters for the same, small ones too.
+BILOU (L ends, U is single), BMES (M is inner) and BMEWO (W is single) have other letters for the
+same, small ones too.
 """
 
 import ast
@@ -259,7 +260,8 @@ def word_classes(found: Sequence[str], column: str) -> list[str]:
     names = sort_classes(found)
     if len(found) > 1 and sum(bool(_RESEMBLES.fullmatch(tag)) for tag in found) == len(found) - 1:
         _LOG.warning(
-            "tasks: the column %s holds %s: read as classes of words; tags of entities are O, and B or I with a type, "
+            "tasks: the column %s holds %s: read as classes of words; tags of entities are O, and "
+            "B or I with a type, "
             "such as B-PER",
             column,
             ", ".join(names[:10]),

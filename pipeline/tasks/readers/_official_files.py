@@ -30,7 +30,8 @@ def open_lines(
 ) -> RowFile:
     """Return a file with a row in each line; ConfigurationError if the first line is no row.
 
-    `parse` returns the fields of a line, or None if it is no row; `expected` says what it should be.
+    `parse` returns the fields of a line, or None if it is no row; `expected` says what it should
+    be.
     """
 
     def rows() -> Iterator[tuple[int, Row | Rejected]]:
@@ -63,8 +64,8 @@ def open_sentences(
 ) -> RowFile:
     """Return a file with a word a line, and blank lines between sentences.
 
-    `parse` returns the word and the tag of a line, the word alone if the line is damaged, or nothing if it has none.
-    Lines that match `document` start documents.
+    `parse` returns the word and the tag of a line, the word alone if the line is damaged, or
+    nothing if it has none. Lines that match `document` start documents.
     """
 
     def rows() -> Iterator[tuple[int, Row | Rejected]]:

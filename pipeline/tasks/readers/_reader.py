@@ -87,7 +87,8 @@ class TaskReader(ABC):
     has_parts: ClassVar[bool] = False
     """true if a file may be one of several parts, as in a folder that `datasets` saved"""
     in_folders: bool = False
-    """true if a split is a folder of folders with text files, `train/pos/0_9.txt`; its first file stands for all"""
+    """true if a split is a folder of folders with text files, `train/pos/0_9.txt`; its first file
+    stands for all"""
     split_names: ClassVar[Mapping[str, str]] = {}
     """splits of official file names that do not say so, without suffix"""
 

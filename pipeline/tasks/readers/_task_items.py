@@ -33,7 +33,8 @@ class LabeledText:
     index: int
     group: str | None = None
     classes: tuple[int, ...] | None = None
-    """class indices in ascending order, possibly none; None unless rows have any number of classes"""
+    """class indices in ascending order, possibly none; None unless rows have any number of
+    classes"""
 
     @property
     def overlap_texts(self) -> tuple[str, ...]:
@@ -69,7 +70,8 @@ class Question:
     question: str
     context: str
     answers: tuple[tuple[int, str], ...]
-    """accepted answers, each with the character of the context at which it starts; empty if there is none"""
+    """accepted answers, each with the character of the context at which it starts; empty if there
+    is none"""
     key: str
     """id of the question in its file"""
     index: int
@@ -190,5 +192,6 @@ class Choices:
 
 
 TaskItem: TypeAlias = LabeledText | TaggedWords | Question | SourceTarget | Dialogue | Choices
-"""A row of a task. Its `index` is that of its first line, or of the row in files without lines; `group` names its
-document, which no two splits share, None if the file names no documents; then no two splits share `overlap_texts`."""
+"""A row of a task. Its `index` is that of its first line, or of the row in files without lines;
+`group` names its document, which no two splits share, None if the file names no documents; then no
+two splits share `overlap_texts`."""

@@ -47,10 +47,10 @@ def _split(line: str, separator: str | None) -> list[str]:
 class Conll(OfficialLayout):
     """Sentences with one tag per word: named entities (CoNLL-2003, WikiGold, WNUT-17, WikiANN) or plain classes.
 
-    Columns are separated by tabs if the first line has one, else by spaces. Entity tags of any scheme (IOB1, IOB2,
-    BIOES, BILOU, BMES) are converted to IOB2. `-DOCSTART-` lines start documents. Rejected sentences: `fields`, a
-    line with another number of columns; `bad_label`, an unknown tag; `empty_word`, a word that is empty without its
-    `prefix`.
+    Columns are separated by tabs if the first line has one, else by spaces. Entity tags of any
+    scheme (IOB1, IOB2, BIOES, BILOU, BMES) are converted to IOB2. `-DOCSTART-` lines start
+    documents. Rejected sentences: `fields`, a line with another number of columns; `bad_label`, an
+    unknown tag; `empty_word`, a word that is empty without its `prefix`.
 
     Example:
         `Ada I-PER`, `sings O` are the words `Ada sings` with the tags `B-PER O`
@@ -95,7 +95,8 @@ class Conll(OfficialLayout):
         prefix = self.options.prefix
         if len({index % count for index in (word, tag) if -count <= index < count}) < 2:
             raise ConfigurationError(
-                f"{path}: expected a column {word} of words and a column {tag} of tags, got {name}: {first!r}"
+                f"{path}: expected a column {word} of words and a column {tag} of tags, got "
+                f"{name}: {first!r}"
             )
 
         def parse(line: str) -> Sequence[str]:

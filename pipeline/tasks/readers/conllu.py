@@ -26,8 +26,9 @@ _UPOS: Final = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SC
 class Conllu(OfficialLayout):
     """Words with their part of speech (Universal Dependencies, arXiv 2004.10643).
 
-    Tags belong to syntactic words: the ranges `3-4` of contracted forms and the empty nodes `3.1` are skipped. Lines
-    `# newdoc` start documents. Rejected sentences: `fields`, a line without ten columns; `bad_label`, an unknown tag.
+    Tags belong to syntactic words: the ranges `3-4` of contracted forms and the empty nodes `3.1`
+    are skipped. Lines `# newdoc` start documents. Rejected sentences: `fields`, a line without ten
+    columns; `bad_label`, an unknown tag.
 
     Example:
         `1-2 au`, `1 a ... ADP`, `2 le ... DET` are the words `a le` with the tags `ADP DET`
@@ -60,7 +61,8 @@ class Conllu(OfficialLayout):
         cells = first.split("\t")
         if len(cells) != len(_COLUMNS):
             raise ConfigurationError(
-                f"{path}: expected the {len(_COLUMNS)} columns of CoNLL-U, separated by tabs, got {len(cells)}: "
+                f"{path}: expected the {len(_COLUMNS)} columns of CoNLL-U, separated by tabs, got "
+                f"{len(cells)}: "
                 f"{first!r}"
             )
         return open_sentences(path, self.limits, "CoNLL-U", _DOCUMENT, self._word)

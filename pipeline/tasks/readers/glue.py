@@ -56,7 +56,8 @@ GLUE_TASKS: Final = {
         columns=("source", "label", "mark", "sentence"),
         words=("unacceptable", "acceptable"),
     ),
-    # a file without header has the complete sentences of SST-2 (6,920 in training), instead of GLUE's phrases
+    # a file without header has the complete sentences of SST-2 (6,920 in training), instead of
+    # GLUE's phrases
     "sst2": GlueTask(
         texts=("sentence",), columns=("sentence", "label"), words=("negative", "positive")
     ),
@@ -90,9 +91,9 @@ GLUE_TASKS: Final = {
 class Glue(OfficialLayout):
     """Tables in the official layout, or Hugging Face exports as tables or JSON lines.
 
-    Exports hold class indices, -1 for none; 0 is `entailment` in RTE, QNLI and MNLI. Rejected: `fields`, a line with
-    another number of fields; `empty_text`; `bad_label`, not a class of the task (`-` in MNLI) or not a score of STS-B;
-    `no_label`, a row of a file without labels.
+    Exports hold class indices, -1 for none; 0 is `entailment` in RTE, QNLI and MNLI. Rejected:
+    `fields`, a line with another number of fields; `empty_text`; `bad_label`, not a class of the
+    task (`-` in MNLI) or not a score of STS-B; `no_label`, a row of a file without labels.
 
     Example (sst2):
         `sentence<tab>label`, then `a stirring film<tab>1`
@@ -108,8 +109,8 @@ class Glue(OfficialLayout):
         task: Literal["cola", "sst2", "mrpc", "qqp", "stsb", "mnli", "qnli", "rte", "wnli"]
         """task of the collection"""
         as_text: bool = False
-        """word the rows as T5 does (arXiv 1910.10683, appendix D), for the head lm, which generates the class; metrics
-        are over the classes or scores that its texts name"""
+        """word the rows as T5 does (arXiv 1910.10683, appendix D), for the head lm, which generates
+        the class; metrics are over the classes or scores that its texts name"""
 
         def __post_init__(self) -> None:
             if self.as_text and self.task == "wnli":
@@ -187,7 +188,8 @@ class Glue(OfficialLayout):
         headers += [f"no header, and the fields {', '.join(task.columns)}"] if task.columns else []
         shown = " | ".join(name if len(name) <= 80 else f"{name[:80]}…" for name in file.names)
         raise ConfigurationError(
-            f"{path}: expected a layout of this task ({'; '.join(dict.fromkeys(headers))}), got {len(names)} fields: "
+            f"{path}: expected a layout of this task ({'; '.join(dict.fromkeys(headers))}), got "
+            f"{len(names)} fields: "
             f"{shown}"
         )
 

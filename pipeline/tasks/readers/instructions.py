@@ -36,19 +36,22 @@ _TEMPLATE: Final = {
 class Instructions(TaskReader):
     r"""JSON lines with a list of messages, each with a role and a content, and a template per role.
 
-    A template is text with `{content}` and special tokens: by role, such as `{eos}`, or as the tokenizer writes them,
-    such as `<|end|>`. The loss covers the contents of the assistant and the special tokens after them. White space
-    before `{content}` belongs to the content. Nothing in a message becomes a special token.
+    A template is text with `{content}` and special tokens: by role, such as `{eos}`, or as the
+    tokenizer writes them, such as `<|end|>`. The loss covers the contents of the assistant and the
+    special tokens after them. White space before `{content}` belongs to the content. Nothing in a
+    message becomes a special token.
 
-    `template: chat` is the chat template of a published tokenizer. The loss covers what it marks with
-    `{% generation %}`, else what each answer adds to the text before it.
+    `template: chat` is the chat template of a published tokenizer. The loss covers what it marks
+    with `{% generation %}`, else what each answer adds to the text before it.
 
-    Messages after the last answer are dropped. Rejected lines: `fields`, no messages or one of another form;
-    `unknown_role`; `empty_text`; `no_answer`, no message of the assistant. A chat template
-    also rejects: `template`, it raises an error; `no_prefix`, an answer changes the text before it; `private_use`.
+    Messages after the last answer are dropped. Rejected lines: `fields`, no messages or one of
+    another form; `unknown_role`; `empty_text`; `no_answer`, no message of the assistant. A chat
+    template also rejects: `template`, it raises an error; `no_prefix`, an answer changes the text
+    before it; `private_use`.
 
     Example:
-        `{"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]}` is
+        `{"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content":
+        "4"}]}` is
         `User: 2 + 2?\nAssistant: 4</s>`, with the loss on ` 4</s>`
     """
 
@@ -67,11 +70,11 @@ class Instructions(TaskReader):
         roles: dict[str, str] = field(default_factory=dict)
         """other names of roles: {human: user, gpt: assistant}"""
         template: dict[str, str] | Literal["chat"] = field(default_factory=lambda: dict(_TEMPLATE))
-        """text of a message of each role: {user: "User: {content}\\n", assistant: "Assistant: {content}{eos}\\n"}; or
-        chat, the chat template of the tokenizer's folder"""
+        """text of a message of each role: {user: "User: {content}\\n", assistant: "Assistant:
+        {content}{eos}\\n"}; or chat, the chat template of the tokenizer's folder"""
         metrics: list[Metric] = field(default_factory=lambda: ["exact_match"])
-        """metrics of the last answer of each dialogue, main metric first: exact_match, bleu, chrf, rouge1, rouge2,
-        rougeL, rougeLsum"""
+        """metrics of the last answer of each dialogue, main metric first: exact_match, bleu, chrf,
+        rouge1, rouge2, rougeL, rougeLsum"""
 
         def __post_init__(self) -> None:
             template = (

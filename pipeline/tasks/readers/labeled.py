@@ -59,12 +59,13 @@ _SHOWN: Final = 10
 class Labeled(TaskReader):
     """Rows of named columns: a text or two with a class, several classes or a number, or words with a class each.
 
-    With `label: folder`, a split may be a folder of folders of text files, `train/pos/0_9.txt`, as in IMDB (Maas et al.
-    2011): a row is a file, and its folder is the class.
+    With `label: folder`, a split may be a folder of folders of text files, `train/pos/0_9.txt`, as
+    in IMDB (Maas et al. 2011): a row is a file, and its folder is the class.
 
-    The classes are those of the training rows in a fixed order (integers by value, names by characters), or the ones
-    that the files store (ClassLabel), or `classes`. Rejected: `fields`, a damaged row, or other numbers of words and
-    labels; `empty_text`; `no_label`; `bad_label`, not one of the classes or not a number; `filtered`, by `keep`.
+    The classes are those of the training rows in a fixed order (integers by value, names by
+    characters), or the ones that the files store (ClassLabel), or `classes`. Rejected: `fields`, a
+    damaged row, or other numbers of words and labels; `empty_text`; `no_label`; `bad_label`, not
+    one of the classes or not a number; `filtered`, by `keep`.
 
     Example (text `review`, label `stars`):
         `review,stars` and `"Great, again.",5`
@@ -82,17 +83,18 @@ class Labeled(TaskReader):
         task: str = "labels"
         """name of the task and of its folder"""
         text: Names = field(default_factory=lambda: ["text"])
-        """column of the text; the texts of several columns are joined by a space. In JSON lines, dots separate nested
-        fields"""
+        """column of the text; the texts of several columns are joined by a space. In JSON lines,
+        dots separate nested fields"""
         text_pair: Names = field(default_factory=list)
         """column of a second text; empty: rows have one text"""
         words: str | None = None
         """column of the words to tag, a list or a text split at white space, instead of `text`"""
         label: str | None = None
-        """column of the class: a name, or an integer; with `words`, of one for each word; of text files, `folder`"""
+        """column of the class: a name, or an integer; with `words`, of one for each word; of text
+        files, `folder`"""
         labels: str | None = None
-        """column of any number of classes: a list, a text split at `separator`, or, with `classes`, 1 or 0 for each;
-        an empty text has none of them"""
+        """column of any number of classes: a list, a text split at `separator`, or, with `classes`,
+        1 or 0 for each; an empty text has none of them"""
         score: str | None = None
         """column of a number to predict"""
         separator: str = ","
@@ -100,8 +102,8 @@ class Labeled(TaskReader):
         classes: Annotated[list[str] | dict[str, str], BeforeValidator(as_texts)] = field(
             default_factory=list
         )
-        """names of the classes in order; integer labels are indices from 0. Or the name of each value of the file:
-        {1: World, 2: Sports}. Empty: taken from the training rows"""
+        """names of the classes in order; integer labels are indices from 0. Or the name of each
+        value of the file: {1: World, 2: Sports}. Empty: taken from the training rows"""
         no_label: ClassNames = field(default_factory=list)
         """values that mean that a row has no label, such as "-" in SNLI"""
         range: Annotated[list[float], Field(min_length=2, max_length=2)] | None = field(
@@ -111,8 +113,8 @@ class Labeled(TaskReader):
         keep: dict[str, Names] = field(default_factory=dict)
         """values of columns that a row must have: {language: de}; others are rejected"""
         delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None
-        """character between the fields of a file with quotes, as in CSV; null: a comma, and in .tsv a tab, where quotes
-        have no meaning"""
+        """character between the fields of a file with quotes, as in CSV; null: a comma, and in .tsv
+        a tab, where quotes have no meaning"""
         columns: list[str] = field(default_factory=list)
         """names of the columns of a CSV or TSV file without a header"""
 
@@ -238,28 +240,34 @@ class Labeled(TaskReader):
                     labels = self._labels(row)
             if spec.labels is not None and is_vector(labels):
                 raise ConfigurationError(
-                    f"{where}: the column {name} holds {', '.join(labels[:_SHOWN])}, a number for each class: name the "
+                    f"{where}: the column {name} holds {', '.join(labels[:_SHOWN])}, a number for "
+                    "each class: name the "
                     "classes in this order by tasks.reader.classes=[...]"
                 )
             for text in labels:
                 found.setdefault(text, where)
             if len(found) > MOST_CLASSES:
                 raise ConfigurationError(
-                    f"{where}: the column {name} has more than {MOST_CLASSES:,} different labels, such as "
-                    f"{list(found)[-1][:40]!r}: expected classes; name another column, or predict a number with "
+                    f"{where}: the column {name} has more than {MOST_CLASSES:,} different labels, "
+                    "such as "
+                    f"{list(found)[-1][:40]!r}: expected classes; name another column, or predict "
+                    "a number with "
                     "tasks.reader.score"
                 )
         names = [*found]
         if names and are_numbers(names):
             text = next(text for text in names if not is_integer(text))
             raise ConfigurationError(
-                f"{found[text]}: the column {name} holds {text}, a number, where a class is expected: to predict "
-                f"numbers, name the column by tasks.reader.score={name}; for classes, list tasks.reader.classes=[...]"
+                f"{found[text]}: the column {name} holds {text}, a number, where a class is "
+                "expected: to predict "
+                f"numbers, name the column by tasks.reader.score={name}; for classes, list "
+                "tasks.reader.classes=[...]"
             )
         least = 1 if spec.labels is not None else 2
         if len(names) < least:
             raise ConfigurationError(
-                f"{paths[0]}: expected {least} or more classes in the column {name}, got {', '.join(names) or 'none'}: "
+                f"{paths[0]}: expected {least} or more classes in the column {name}, got "
+                f"{', '.join(names) or 'none'}: "
                 f"{self._columns_of(*paths)}, or list all classes: tasks.reader.classes=[...]"
             )
         return sort_classes(names) if spec.words is None else word_classes(names, name)
@@ -271,13 +279,17 @@ class Labeled(TaskReader):
             files = ", ".join(map(str, splits.values()))
             raise ConfigurationError(
                 f"{files}: expected different numbers in the column {self._answer}, got "
-                f"{f'only {numbers[0]:g}' if numbers else 'none'}: {self._columns_of(*splits.values())}"
+                f"{f'only {numbers[0]:g}' if numbers else 'none'}: "
+                f"{self._columns_of(*splits.values())}"
             )
         return [min(numbers), max(numbers)]
 
     def _columns_of(self, *paths: Path) -> str:
         key = next(name for name in _ANSWERS if getattr(self.spec, name))
-        return f"choose from {', '.join(self.open(paths[0]).names) or 'its folders'} by tasks.reader.{key}=COLUMN"
+        return (
+            f"choose from {', '.join(self.open(paths[0]).names) or 'its folders'} by "
+            f"tasks.reader.{key}=COLUMN"
+        )
 
     def _is_kept(self, row: Row) -> bool:
         return all(str(value_at(row, name)) in values for name, values in self.spec.keep.items())
@@ -332,7 +344,8 @@ class Labeled(TaskReader):
         if form != label and name not in self._joined:
             self._joined.add(name)
             _LOG.warning(
-                "tasks: the column %s holds %r in two Unicode forms: they are read as one class, in NFC",
+                "tasks: the column %s holds %r in two Unicode forms: they are read as one class, "
+                "in NFC",
                 self._answer,
                 name,
             )
@@ -421,7 +434,10 @@ class Labeled(TaskReader):
             shown = ", ".join(names[:_SHOWN]) + (
                 f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
             )
-            detail = f"the column {self._answer} holds {label[:60]!r}, the classes are {shown}{self.hint}"
+            detail = (
+                f"the column {self._answer} holds {label[:60]!r}, the classes are "
+                f"{shown}{self.hint}"
+            )
             raise Unfit("bad_label", detail)
         return index
 

@@ -23,14 +23,17 @@ from clozeline.pipeline.tasks.readers import (
 )
 from clozeline.pipeline.tasks.readers._official_files import texts_at
 
-_BEYOND: Final = "the answer is the number of choices, which count from 0; tasks.reader.answers=['1', '2', ...] counts them from 1"
+_BEYOND: Final = (
+    "the answer is the number of choices, which count from 0; tasks.reader.answers=['1', '2', "
+    "...] counts them from 1"
+)
 
 
 class MultipleChoice(TaskReader):
     """Tables or JSON lines whose fields are named, by dotted paths; the choices are one list, or one field each.
 
-    Rows may have different numbers of choices, at least two. Rejected: `fields`, a missing field; `empty_text`;
-    `bad_label`, an answer that is not a choice; `no_label`.
+    Rows may have different numbers of choices, at least two. Rejected: `fields`, a missing field;
+    `empty_text`; `bad_label`, an answer that is not a choice; `no_label`.
 
     Example (context `goal`, choices `[sol1, sol2]`, answer `label`):
         `{"goal": "open a jar", "sol1": "turn the lid", "sol2": "burn it", "label": 0}`
@@ -53,7 +56,8 @@ class MultipleChoice(TaskReader):
         answers: list[str] = field(default_factory=list)
         """names of the choices in the answers: [A, B, C, D]; empty: indices"""
         group: str | None = None
-        """field that names the document of a row, as SWAG's video-id: no two splits share one; null: none"""
+        """field that names the document of a row, as SWAG's video-id: no two splits share one;
+        null: none"""
 
     @cached_property
     def spec(self) -> Options:
@@ -92,7 +96,8 @@ class MultipleChoice(TaskReader):
                     where = where or f"{path}: line {item.index + 1}"
         if above and not zero:
             raise ConfigurationError(
-                f"{where}: {above:,} answers are the number of choices and none is 0, so they seem to count from 1: "
+                f"{where}: {above:,} answers are the number of choices and none is 0, so they "
+                "seem to count from 1: "
                 "name them by tasks.reader.answers=['1', '2', ...]"
             )
         return self.options

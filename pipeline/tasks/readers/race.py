@@ -21,14 +21,16 @@ _LETTERS: Final = "ABCDEFGHIJ"
 class Race(MultipleChoice):
     """The official folder: `train/middle/1.txt`, each file an article with its questions, as JSON.
 
-    A row is a question; each choice is the question with an option, as in BERT's fine-tuning on SWAG.
+    A row is a question; each choice is the question with an option, as in BERT's fine-tuning on
+    SWAG.
 
-    Rejected: `fields`, a file or a question without its parts; `empty_text`; `no_label`; `bad_label`, an answer that is
-    not the letter of an option; `charset`; `too_large`, a file that is too long.
+    Rejected: `fields`, a file or a question without its parts; `empty_text`; `no_label`;
+    `bad_label`, an answer that is not the letter of an option; `charset`; `too_large`, a file that
+    is too long.
 
     Example (`train/high/1.txt`):
-        `{"answers": ["B"], "options": [["at home", "at school"]], "questions": ["Where is _ ?"], "article": "...",
-        "id": "high1.txt"}`
+        `{"answers": ["B"], "options": [["at home", "at school"]], "questions": ["Where is _ ?"],
+        "article": "...", "id": "high1.txt"}`
     """
 
     unit: ClassVar[str] = "question"

@@ -26,7 +26,8 @@ from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
 def question_of(row: Row, index: int, form: NormalForm, *, unanswerable: bool) -> Question:
     """Return the question in a row with a `context`, a group and an `entry` in SQuAD's layout, in a stored form.
 
-    The entry has `question`, `id`, and `answers` with `text` and `answer_start`; `unanswerable` keeps one without.
+    The entry has `question`, `id`, and `answers` with `text` and `answer_start`; `unanswerable`
+    keeps one without.
     """
     entry = row["entry"]
     context = row["context"]
@@ -71,12 +72,13 @@ def maps(entries: object) -> Iterator[Mapping[str, object]]:
 class Squad(TaskReader):
     """Questions of SQuAD 1.1 and 2.0, and of sets in their layout: XQuAD, CMRC 2018.
 
-    Rejected: `fields`, a question without `question`, `id` or a context; `answer_not_found`, an answer that the context
-    does not hold at `answer_start`; `no_answer`, unless `unanswerable` is set.
+    Rejected: `fields`, a question without `question`, `id` or a context; `answer_not_found`, an
+    answer that the context does not hold at `answer_start`; `no_answer`, unless `unanswerable` is
+    set.
 
     Example:
-        `{"data": [{"title": "Ada", "paragraphs": [{"context": "Ada wrote.", "qas": [{"id": "1", "question": "Who?",
-        "answers": [{"text": "Ada", "answer_start": 0}]}]}]}]}`
+        `{"data": [{"title": "Ada", "paragraphs": [{"context": "Ada wrote.", "qas": [{"id": "1",
+        "question": "Who?", "answers": [{"text": "Ada", "answer_start": 0}]}]}]}]}`
     """
 
     @config_class

@@ -28,10 +28,11 @@ _ESCAPED: Final = {
 class SstTrees(OfficialLayout):
     """The official files of `trees`: a sentence per line, as a tree with a class from 0 to 4 at each phrase.
 
-    A row is a sentence with the class of its root. With `binary`, classes 0 and 1 are negative, 3 and 4 positive, and
-    neutral sentences are rejected, as published: 6,920 training rows.
+    A row is a sentence with the class of its root. With `binary`, classes 0 and 1 are negative, 3
+    and 4 positive, and neutral sentences are rejected, as published: 6,920 training rows.
 
-    Rejected: `fields`, a line that is no tree; `filtered`, a neutral sentence with `binary`; `blank_line`.
+    Rejected: `fields`, a line that is no tree; `filtered`, a neutral sentence with `binary`;
+    `blank_line`.
 
     Example:
         `(3 (2 It) (4 (4 (2 's) (4 great)) (2 .)))`

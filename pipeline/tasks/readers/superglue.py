@@ -134,12 +134,14 @@ _TASKS: Final = {
 class Superglue(OfficialLayout):
     """The official files: a line is a pair of texts with a class, a choice of two (COPA), or a passage.
 
-    MultiRC gives a row per answer: the passage, and the question with the answer; F1 is over all answers, exact match
-    over questions. ReCoRD gives a SQuAD question per query, whose answers are the mentions of an entity; a prediction
-    may be any span. Gender parity of AX-g is the share of `pair_id`s whose rows get the same class.
+    MultiRC gives a row per answer: the passage, and the question with the answer; F1 is over all
+    answers, exact match over questions. ReCoRD gives a SQuAD question per query, whose answers are
+    the mentions of an entity; a prediction may be any span. Gender parity of AX-g is the share of
+    `pair_id`s whose rows get the same class.
 
-    Rejected: `fields`, a line, answer or query without a field; `empty_text`; `bad_label`; `no_label`, a row of a file
-    without labels; queries for SQuAD's reasons. A class may be its index, as in Hugging Face exports.
+    Rejected: `fields`, a line, answer or query without a field; `empty_text`; `bad_label`;
+    `no_label`, a row of a file without labels; queries for SQuAD's reasons. A class may be its
+    index, as in Hugging Face exports.
 
     Example (boolq):
         `{"question": "is it", "passage": "It is.", "idx": 0, "label": true}`

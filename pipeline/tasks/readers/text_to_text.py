@@ -27,11 +27,13 @@ Metric: TypeAlias = Literal[
 class TextToText(TaskReader):
     """Tables or JSON lines with a source and a target, whose fields are named.
 
-    A target may be a list of accepted texts; models are trained on the first. Rejected: `fields`, a line that is not an
-    object or lacks a field; `empty_text`.
+    A target may be a list of accepted texts; models are trained on the first. Rejected: `fields`, a
+    line that is not an object or lacks a field; `empty_text`.
 
-    Example (source `translation.en`, target `translation.de`, prefix `translate English to German: `):
-        `{"translation": {"en": "Hello!", "de": "Hallo!"}}` is `translate English to German: Hello!` to `Hallo!`
+    Example (source `translation.en`, target `translation.de`, prefix `translate English to German:
+    `):
+        `{"translation": {"en": "Hello!", "de": "Hallo!"}}` is `translate English to German: Hello!`
+        to `Hallo!`
     """
 
     @config_class
@@ -51,7 +53,8 @@ class TextToText(TaskReader):
         metrics: Annotated[list[Metric], Field(min_length=1)] = field(
             default_factory=lambda: ["exact_match"]
         )
-        """metrics of the task, main metric first: exact_match, bleu, chrf, rouge1, rouge2, rougeL, rougeLsum"""
+        """metrics of the task, main metric first: exact_match, bleu, chrf, rouge1, rouge2, rougeL,
+        rougeLsum"""
 
     options: Options
 

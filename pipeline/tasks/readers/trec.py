@@ -22,8 +22,8 @@ _LINE: Final = re.compile(r"(?P<fine>(?P<coarse>[^ :]+):[^ ]+)(?: (?P<text>.*))?
 class Trec(OfficialLayout):
     """The official files `train_5500.label` and `TREC_10.label`, in Latin-1: a type, a blank, and the question.
 
-    Rejected: `fields`, a line without a type such as `NUM:count`; `bad_label`, a type that the training file lacks;
-    `empty_text`; `blank_line`.
+    Rejected: `fields`, a line without a type such as `NUM:count`; `bad_label`, a type that the
+    training file lacks; `empty_text`; `blank_line`.
 
     Example:
         `DESC:manner How did serfdom develop in and then leave Russia ?`

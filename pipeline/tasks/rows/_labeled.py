@@ -22,7 +22,8 @@ from clozeline.pipeline.tokenize.tokenizers import Encoding
 class LabeledRows(TaskRows[LabeledText]):
     """Base of rows of a text or a pair with one answer, truncated to `max_length`.
 
-    With `both_orders`, an example is `<s> a [SEP] b [CLS]` and `<s> b [SEP] a [CLS]` (Radford et al. 2018 §3.3).
+    With `both_orders`, an example is `<s> a [SEP] b [CLS]` and `<s> b [SEP] a [CLS]` (Radford et
+    al. 2018 §3.3).
     """
 
     has_both_orders: ClassVar = True

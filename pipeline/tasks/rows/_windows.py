@@ -15,7 +15,8 @@ NO_WORD: Final = 65_535
 def token_spans(text: str, starts: Int64, ends: Int64 | None = None) -> Int64:
     """Return the first character of each token and the one after its last, [tokens, 2], without surrounding whitespace.
 
-    Tokens that share a character all span it; the first of them holds its first byte. A whitespace token is empty.
+    Tokens that share a character all span it; the first of them holds its first byte. A whitespace
+    token is empty.
 
     Args:
         text: the encoded text.
@@ -55,7 +56,8 @@ def word_numbers(spans: Int64, bounds: Int64) -> Int64:
 def first_tokens(spans: Int64, bounds: Int64) -> Int64:
     """Return the token that holds the first byte of each word, [words]; -1 for a word without tokens.
 
-    `spans` are the character offsets of tokens, [tokens, 2], ascending; `bounds` of words, [words, 2].
+    `spans` are the character offsets of tokens, [tokens, 2], ascending; `bounds` of words, [words,
+    2].
 
     Example:
         >>> first_tokens(np.array([[0, 2], [2, 3], [5, 6]]), np.array([[0, 3], [4, 5], [5, 6]])).tolist()
@@ -69,9 +71,9 @@ def first_tokens(spans: Int64, bounds: Int64) -> Int64:
 def sliding_windows(sizes: Sequence[int] | Int64, room: int, step: int) -> list[tuple[int, int]]:
     """Return overlapping windows over the units of a text as (first, after last) unit indices.
 
-    A window holds as many units as fit into `room`, at least one. The next window starts `step` tokens later, or at the
-    first unit after that; no unit is skipped and every window adds a new one. For single tokens these are BERT's
-    windows for SQuAD (arXiv 1810.04805).
+    A window holds as many units as fit into `room`, at least one. The next window starts `step`
+    tokens later, or at the first unit after that; no unit is skipped and every window adds a new
+    one. For single tokens these are BERT's windows for SQuAD (arXiv 1810.04805).
 
     Args:
         sizes: tokens of each unit, such as a word.
@@ -98,8 +100,8 @@ def sliding_windows(sizes: Sequence[int] | Int64, room: int, step: int) -> list[
 def assign_to_windows(windows: Sequence[tuple[int, int]], sizes: Sequence[int] | Int64) -> Int64:
     """Return the index of the window in which each unit has the most context, [units].
 
-    The context of a unit is the smaller of its two sides plus a hundredth of the window's length, as in BERT's code;
-    the first window wins a tie. `sizes` are the tokens of each unit.
+    The context of a unit is the smaller of its two sides plus a hundredth of the window's length,
+    as in BERT's code; the first window wins a tie. `sizes` are the tokens of each unit.
 
     Example:
         >>> assign_to_windows([(0, 6), (3, 9), (6, 10)], [1] * 10).tolist()
@@ -109,7 +111,8 @@ def assign_to_windows(windows: Sequence[tuple[int, int]], sizes: Sequence[int] |
     best = np.full(len(sizes), -1, np.int64)
     window_of = np.zeros(len(sizes), np.int64)
     for number, (start, end) in enumerate(windows):
-        # tokens before and after each unit of this window; contexts are scaled by 100 to stay integers
+        # tokens before and after each unit of this window; contexts are scaled by 100 to stay
+        # integers
         left = offsets[start:end] - offsets[start]
         right = offsets[end] - offsets[start + 1 : end + 1]
         context = 100 * np.minimum(left, right) + offsets[end] - offsets[start]

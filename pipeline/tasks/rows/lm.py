@@ -63,8 +63,9 @@ class GenerationRows(TaskRows[SourceTarget | Dialogue]):
 class TargetRows(GenerationRows):
     """Rows for the head lm of an encoder-decoder: `source </s>` and `target </s>` (T5, arXiv 1910.10683).
 
-    Both are truncated to `max_length` and keep their `</s>`. A dialogue gives one row per answer; its source is
-    everything before that answer. `record` holds the source and all accepted targets, not truncated.
+    Both are truncated to `max_length` and keep their `</s>`. A dialogue gives one row per answer;
+    its source is everything before that answer. `record` holds the source and all accepted targets,
+    not truncated.
     """
 
     @classmethod
@@ -106,8 +107,8 @@ class TargetRows(GenerationRows):
 class TurnRows(GenerationRows):
     """Rows for the head lm of a decoder: the loss covers only the answers (arXiv 2203.02155).
 
-    A row longer than `max_length` is truncated at its end; if no answer token remains, it is rejected as `too_long`.
-    `record` holds the text before the last answer and the accepted answers.
+    A row longer than `max_length` is truncated at its end; if no answer token remains, it is
+    rejected as `too_long`. `record` holds the text before the last answer and the accepted answers.
     """
 
     @classmethod
@@ -125,7 +126,8 @@ class TurnRows(GenerationRows):
             part.is_target and not len(ids) for part, ids in zip(item.parts, parts, strict=True)
         ):
             return "no_tokens"
-        # the special tokens of the frame around the parts; a template may write all of them, or end with the tail
+        # the special tokens of the frame around the parts; a template may write all of them, or end
+        # with the tail
         is_framed = isinstance(item, Dialogue) and item.is_framed
         head, tail = (
             frame.ids(() if is_framed else roles, vocabulary) for roles in (frame.head, frame.tail)

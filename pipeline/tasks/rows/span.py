@@ -46,9 +46,10 @@ _OFFSETS: Final = Feature(
 class AnswerRows(TaskRows[Question]):
     """Rows `[CLS] question [SEP] context [SEP]` for the head span, in windows over the context (arXiv 1810.04805 §4.2).
 
-    A window that does not contain the complete answer points to [CLS], position 0. The first accepted answer is the
-    label, extended to whole tokens. `offsets` map token positions back to characters of the context; `record` holds
-    the context, the question and its id, and the accepted answers.
+    A window that does not contain the complete answer points to [CLS], position 0. The first
+    accepted answer is the label, extended to whole tokens. `offsets` map token positions back to
+    characters of the context; `record` holds the context, the question and its id, and the accepted
+    answers.
     """
 
     for_head: ClassVar = "span"

@@ -50,14 +50,15 @@ _WORDS: Final = Feature(
 class TaggedRows(TaskRows[TaggedWords]):
     """Rows for the head tagging (BERT, arXiv 1810.04805 §5.3): each word is labeled at its first token.
 
-    The first one with a glyph: a token that is a blank alone belongs to no word, but other programs read a tag there.
-    So it learns the one under which the next word, if it continues an entity, stays with it. A decoder has read the
-    entire word at its last token only, so there it is labeled at that one.
+    The first one with a glyph: a token that is a blank alone belongs to no word, but other programs
+    read a tag there. So it learns the one under which the next word, if it continues an entity,
+    stays with it. A decoder has read the entire word at its last token only, so there it is labeled
+    at that one.
 
-    A sentence is encoded as its words joined by single spaces. If it exceeds `max_length`, it becomes windows that
-    start and end between words; each word is labeled once, in the window where it has the most context. `record` holds
-    the words and tags that belong to the window, including words without tokens (which are counted), and `first`, the
-    index of the first of them.
+    A sentence is encoded as its words joined by single spaces. If it exceeds `max_length`, it
+    becomes windows that start and end between words; each word is labeled once, in the window where
+    it has the most context. `record` holds the words and tags that belong to the window, including
+    words without tokens (which are counted), and `first`, the index of the first of them.
 
     Example (a word of two tokens, then one of one):
         input_ids [CLS] un ##able . [SEP], word_numbers none 0 0 1 none, tag_positions 1 3

@@ -14,6 +14,6 @@ class Sentences(ABC):
     def starts(self, text: str, language: str) -> list[int]:
         """Return the character offset of each sentence: first 0, strictly increasing, each below `len(text)`.
 
-        White space between two sentences belongs to the first, so the slices join to the text. The empty text has no
-        sentence. `language` is an ISO 639 code; `und` where unknown.
+        White space between two sentences belongs to the first, so the slices join to the text. The
+        empty text has no sentence. `language` is an ISO 639 code; `und` where unknown.
         """

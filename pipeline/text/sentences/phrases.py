@@ -12,8 +12,9 @@ from clozeline.pipeline.text.sentences import Sentences
 class Phrases(Sentences):
     """Splits at every newline, and at a blank once the phrase has enough characters.
 
-    Thai and Lao put blanks between phrases and mark no ends of sentences. At every blank the pieces are far too short.
-    Phrases are no sentences: objectives on pairs or orders of sentences learn less from them.
+    Thai and Lao put blanks between phrases and mark no ends of sentences. At every blank the pieces
+    are far too short. Phrases are no sentences: objectives on pairs or orders of sentences learn
+    less from them.
 
     Example:
         With `characters: 6`, "abc de fgh ij" starts at 0 and 7.
@@ -28,7 +29,8 @@ class Phrases(Sentences):
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        # a line that is short enough stays whole; newlines always end a phrase, whose last character is no blank
+        # a line that is short enough stays whole; newlines always end a phrase, whose last
+        # character is no blank
         self._phrase = re.compile(
             rf"\s*+(?:[^\n]{{{options.characters},}}?(?<=\S)(?=\s)|[^\n]+)\s*+"
         )

@@ -34,44 +34,61 @@ def _rules(never: str, numeric: str, maybe: str, openers: str, *, ordinals: bool
 
 
 _ENGLISH: Final = _rules(
-    never="mr mrs ms messrs mme dr prof rev hon sr st mt ft gen col lt sgt capt cmdr maj adm gov pres sen rep supt "
+    never="mr mrs ms messrs mme dr prof rev hon sr st mt ft gen col lt sgt capt cmdr maj adm gov pres "
+    "sen rep supt "
     "e.g i.e eg ie viz cf vs v al approx dept est ext misc ave blvd",
-    numeric="no nos nr p pp fig figs vol vols ch chap sec secs art eq eqs par para ed eds pt tab ref refs ver "
+    numeric="no nos nr p pp fig figs vol vols ch chap sec secs art eq eqs par para ed eds pt tab ref refs "
+    "ver "
     "jan feb mar apr jun jul aug sep sept oct nov dec c ca",
-    maybe="i etc inc ltd co corp bros jr ph.d m.d b.a m.a b.sc m.sc u.s u.k u.n e.u u.s.a d.c a.m p.m a.d b.c "
+    maybe="i etc inc ltd co corp bros jr ph.d m.d b.a m.a b.sc m.sc u.s u.k u.n e.u u.s.a d.c a.m p.m "
+    "a.d b.c "
     "jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun",
-    openers="the a an this that these those he she it we they i you his her its our their my there here in on at as "
-    "but and so if when while after before for from with by to what who where why how however then no yes not all "
+    openers="the a an this that these those he she it we they i you his her its our their my there here "
+    "in on at as "
+    "but and so if when while after before for from with by to what who where why how however "
+    "then no yes not all "
     "some many most one two both each every another such although because since",
 )
 _GERMAN: Final = _rules(
-    never="hr hrn fr dr prof dipl ing st sel z.b d.h u.a i.d.r bzw vgl ca sog evtl ggf inkl exkl insb mind max min "
-    "geb gest verh allg bes dgl einschl engl franz lat griech kath ev jh jhd z.t z.zt u.u o.ä s.o s.u i.a a.d v.a "
+    never="hr hrn fr dr prof dipl ing st sel z.b d.h u.a i.d.r bzw vgl ca sog evtl ggf inkl exkl insb "
+    "mind max min "
+    "geb gest verh allg bes dgl einschl engl franz lat griech kath ev jh jhd z.t z.zt u.u o.ä s.o "
+    "s.u i.a a.d v.a "
     "m.e d.i zzgl abzgl gem lt rd str tel phil med jur rer nat theol hl",
     numeric="nr art abs bd s kap abb tab jg h aufl ziff § vers fig p vol no",
-    maybe="usw etc u.s.w v.chr n.chr jan feb mär apr jun jul aug sep sept okt nov dez gmbh ag co kg mio mrd tsd "
+    maybe="usw etc u.s.w v.chr n.chr jan feb mär apr jun jul aug sep sept okt nov dez gmbh ag co kg mio "
+    "mrd tsd "
     "mo fr sa",
-    openers="der die das ein eine er sie es wir ihr ich du dies diese dieser dieses jene im in am an auf aus bei mit "
-    "nach seit von zu als wenn weil und aber doch denn so da dann hier dort nun nur auch für durch über unter vor "
+    openers="der die das ein eine er sie es wir ihr ich du dies diese dieser dieses jene im in am an auf "
+    "aus bei mit "
+    "nach seit von zu als wenn weil und aber doch denn so da dann hier dort nun nur auch für "
+    "durch über unter vor "
     "während obwohl nachdem man sein seine was wer wie wo warum",
     ordinals=True,
 )
 _FRENCH: Final = _rules(
-    never="m mm mme mmes mlle mlles dr pr me mgr st ste vve cap lt col gén p.ex c.-à-d cf env av apr boul bd dép éd "
+    never="m mm mme mmes mlle mlles dr pr me mgr st ste vve cap lt col gén p.ex c.-à-d cf env av apr "
+    "boul bd dép éd "
     "hab ex",
     numeric="n no nos p pp fig vol t chap art al § éd tab sect janv févr avr juil sept oct nov déc",
     maybe="etc j.-c s.a s.a.r.l r.a.t.p s.n.c.f u.e o.n.u janv févr avr juil sept oct nov déc",
-    openers="le la les l un une des il elle ils elles on nous vous je tu ce cet cette ces son sa ses leur leurs mais "
-    "et ou donc or car dans en à au aux de du d pour par avec sans sur sous après avant quand lorsque si comme c qui "
+    openers="le la les l un une des il elle ils elles on nous vous je tu ce cet cette ces son sa ses leur "
+    "leurs mais "
+    "et ou donc or car dans en à au aux de du d pour par avec sans sur sous après avant quand "
+    "lorsque si comme c qui "
     "que quoi où pourquoi comment alors puis ainsi cependant",
 )
 _SPANISH: Final = _rules(
-    never="sr sra sres srta srtas dr dra dres prof profa lic ing arq gral cnel tte cap d dña dn fr sto sta mons "
+    never="sr sra sres srta srtas dr dra dres prof profa lic ing arq gral cnel tte cap d dña dn fr sto "
+    "sta mons "
     "p.ej ej cf vs av avda aprox depto dpto admón excmo excma ilmo ilma ud uds vd vds",
-    numeric="n no núm nº p pág págs pp fig vol cap art t c ed tab ene feb mar abr may jun jul ago sep sept oct nov dic",
+    numeric="n no núm nº p pág págs pp fig vol cap art t c ed tab ene feb mar abr may jun jul ago sep "
+    "sept oct nov dic",
     maybe="etc s.a s.l ee.uu e.e.u.u u.e a.c d.c a.m p.m cía ltda jr c.v",
-    openers="el la los las lo un una unos unas él ella ellos ellas yo tú nosotros usted ustedes este esta estos estas "
-    "ese esa eso esto su sus mi mis pero y o si no en a al de del con sin por para sobre entre desde hasta cuando "
+    openers="el la los las lo un una unos unas él ella ellos ellas yo tú nosotros usted ustedes este esta "
+    "estos estas "
+    "ese esa eso esto su sus mi mis pero y o si no en a al de del con sin por para sobre entre "
+    "desde hasta cuando "
     "donde como que quien qué cómo dónde después antes luego entonces así también hay es fue",
 )
 _LANGUAGES: Final = {"en": _ENGLISH, "de": _GERMAN, "fr": _FRENCH, "es": _SPANISH}
@@ -83,11 +100,11 @@ _BASIC_MARKS: Final = SENTENCE_TERMINAL[: SENTENCE_TERMINAL.index("\U00010a56")]
 _WITHOUT_MARKS: Final = ("th", "lo")
 """Languages whose texts are split into phrases."""
 
-# Marks that need white space after them: they also stand in numbers, names and abbreviations. All others end a sentence
-# alone: texts in their scripts leave the blank out.
+# Marks that need white space after them: they also stand in numbers, names and abbreviations. All
+# others end a sentence alone: texts in their scripts leave the blank out.
 _SPACED = ".!?…‽؟\u061d\u061e։\u2024\u203c\u2047-\u2049\u2e2e᙮"
-# French puts a (narrow, no-break) space before its closing guillemet; German closes with “ and with «.
-# Informal English puts a blank before a closing bracket.
+# French puts a (narrow, no-break) space before its closing guillemet; German closes with “ and with
+# «. Informal English puts a blank before a closing bracket.
 _CLOSERS = "(?:[ \u00a0\u202f]?»|[\"'”’“‘»«)\\]}）】」』》〉］｝”’])*+(?: [)\\]](?=\\s))?+"
 
 
@@ -95,9 +112,9 @@ _CLOSERS = "(?:[ \u00a0\u202f]?»|[\"'”’“‘»«)\\]}）】」』》〉］
 def _candidates(astral: bool, greek: bool) -> re.Pattern[str]:
     """Return the pattern of what may end a sentence.
 
-    A single class first, so that the engine skips from mark to mark; look-behinds then tell the cases apart. The second
-    look-behind keeps a run of marks from being tried again at each of its characters. Classes with astral characters
-    are slow, and only for texts that have some.
+    A single class first, so that the engine skips from mark to mark; look-behinds then tell the
+    cases apart. The second look-behind keeps a run of marks from being tried again at each of its
+    characters. Classes with astral characters are slow, and only for texts that have some.
     """
     spaced = _SPACED + (GREEK_QUESTION if greek else "")
     terminal = SENTENCE_TERMINAL if astral else _BASIC_MARKS
@@ -125,13 +142,14 @@ _INITIAL: Final = re.compile(r"[^\W\d_]\Z|(?:[^\W\d_]{1,2}\.-?)+[^\W\d_]{1,2}\Z"
 class Regex(Sentences):
     """Splits after a mark that ends a sentence, and at every empty line.
 
-    A full stop does not end a sentence before a lower-case letter or a comma, nor after a title, an initial, an item
-    number or (German) an ordinal; question and exclamation marks do before a lower-case letter, unless a quotation
-    ends with them. Emoticons and rows of stars end a sentence before a capital. Closing quotes and brackets go with the
-    mark before them. Marks need a space behind them if they are also used in numbers and names; those of Chinese,
-    Japanese, Hindi, Urdu, Amharic, Burmese, Khmer and others need none. There are rules for English, German, French and
-    Spanish; Thai and Lao are split into phrases, and other languages use the English rules. Linear in the length of the
-    text.
+    A full stop does not end a sentence before a lower-case letter or a comma, nor after a title, an
+    initial, an item number or (German) an ordinal; question and exclamation marks do before a
+    lower-case letter, unless a quotation ends with them. Emoticons and rows of stars end a sentence
+    before a capital. Closing quotes and brackets go with the mark before them. Marks need a space
+    behind them if they are also used in numbers and names; those of Chinese, Japanese, Hindi, Urdu,
+    Amharic, Burmese, Khmer and others need none. There are rules for English, German, French and
+    Spanish; Thai and Lao are split into phrases, and other languages use the English rules. Linear
+    in the length of the text.
 
     Example:
         "Dr. No met J. R. Smith. “Hi!” he said. 3.5 km." starts at 0, 24 and 39.
@@ -142,7 +160,8 @@ class Regex(Sentences):
     @config_class
     class Options:
         informal: bool = False
-        """a full stop after a word of four or more letters ends a sentence before a lower-case letter too"""
+        """a full stop after a word of four or more letters ends a sentence before a lower-case
+        letter too"""
 
     def __init__(self, options: Options) -> None:
         self.options = options

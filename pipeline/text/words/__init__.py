@@ -34,8 +34,9 @@ class Segmenter(ABC):
     def starts(self, text: str, fields: Mapping[str, Any]) -> list[int]:
         """Return the offset of each word's first character, ascending; words of white space are none.
 
-        A word that the text does not have at that point is passed over: its characters belong to the word before.
-        `fields` are further fields of the document. Without any word, the tokenizer's are taken.
+        A word that the text does not have at that point is passed over: its characters belong to
+        the word before. `fields` are further fields of the document. Without any word, the
+        tokenizer's are taken.
         """
         starts = []
         for first, piece in _iter_pieces(text):

@@ -14,8 +14,9 @@ _PASSED_OVER: Final = 1000
 class Given(Segmenter):
     """Reads the words of a document from one of its fields, a list of texts in order.
 
-    Words are found in the text one after another; a word that is not there is passed over, and its characters belong to
-    the word before. A document without the field has the words of the tokenizer, and is counted.
+    Words are found in the text one after another; a word that is not there is passed over, and its
+    characters belong to the word before. A document without the field has the words of the
+    tokenizer, and is counted.
 
     Example:
         {"text": "我们在北京", "words": ["我们", "在", "北京"]} has words at the characters 0, 2 and 3.

@@ -36,7 +36,8 @@ class Jieba(Segmenter):
 def _tokenizer() -> Any:
     import jieba
 
-    # from the dictionary itself: jieba would trust a cache in the folder for temporary files, where anybody writes
+    # from the dictionary itself: jieba would trust a cache in the folder for temporary files, where
+    # anybody writes
     tokenizer = jieba.Tokenizer()
     with tokenizer.get_dict_file() as file:
         tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(file)

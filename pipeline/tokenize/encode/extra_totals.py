@@ -10,8 +10,8 @@ _MOST_VALUES: Final = 256
 _MOST_CHARACTERS: Final = 1000
 
 ExtraTotals: TypeAlias = dict[str, dict[str, Any]]
-"""By key: `documents` that have it; `values` with documents and tokens of each, and `others`; and of `numbers` count,
-sum, min and max."""
+"""By key: `documents` that have it; `values` with documents and tokens of each, and `others`; and
+of `numbers` count, sum, min and max."""
 
 
 def select_extra(extra: Mapping[str, object], keys: Sequence[str]) -> str | None:

@@ -54,7 +54,8 @@ _CODES: Final = "tmp/codes.json"
 class Codes(Pass[EncodeCounts]):
     """One unit: compute what all shards share from the counts of the first pass.
 
-    The code of a language or a source group is its index in the sorted list, so it depends only on the set.
+    The code of a language or a source group is its index in the sorted list, so it depends only on
+    the set.
     """
 
     name: str
@@ -78,7 +79,8 @@ class Codes(Pass[EncodeCounts]):
         languages = sorted({*counts["tokens_by_language"], *counts.get("target_languages", {})})
         if len(languages) > _LANGUAGE_LIMIT:
             raise ConfigurationError(
-                f"{len(languages)} languages: a token set codes at most {_LANGUAGE_LIMIT}; keep fewer by clean.language"
+                f"{len(languages)} languages: a token set codes at most {_LANGUAGE_LIMIT}; keep "
+                "fewer by clean.language"
             )
         sentences = counts["sentences"]["found"] - counts["sentences"]["merged"]
         tokens = counts["tokens"] + counts.get("target_tokens", 0)
@@ -100,7 +102,8 @@ class Codes(Pass[EncodeCounts]):
         """Warn of unknown text with its reasons and ways out, or raise ConfigurationError if it is too much."""
         if unknown.share > self.max_unknown:
             raise ConfigurationError(
-                f"expected at most {percent(self.max_unknown)} of the characters as unknown tokens, got "
+                f"expected at most {percent(self.max_unknown)} of the characters as unknown "
+                "tokens, got "
                 f"{percent(unknown.share)}\n{unknown.message()}\n"
                 "  or raise encode.max_unknown, up to 1, to encode the texts all the same"
             )
@@ -142,7 +145,8 @@ class Merge(Pass[EncodeCounts]):
         if len(twice):
             uid = uids[twice[0]].tobytes().hex()
             raise IntegrityError(
-                f"shard {unit}: {len(twice)} documents have the uid of another one, first {uid}: two inputs with one "
+                f"shard {unit}: {len(twice)} documents have the uid of another one, first {uid}: "
+                "two inputs with one "
                 "source name and position; give them different `source` labels"
             )
         rows = _rows(table, codes)

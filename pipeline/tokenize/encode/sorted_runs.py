@@ -1,7 +1,8 @@
 """Sorted runs of token documents, shuffled between the parts and the shards.
 
-A run is written in one or more *flushes*, record batches of Arrow sorted by (order, uid), so the documents of shard k
-are one slice of each flush. A piece is this slice as a message of Arrow, about 1 kB in addition to its documents.
+A run is written in one or more *flushes*, record batches of Arrow sorted by (order, uid), so the
+documents of shard k are one slice of each flush. A piece is this slice as a message of Arrow, about
+1 kB in addition to its documents.
 """
 
 from collections.abc import Sequence
@@ -23,9 +24,12 @@ _ROW_BYTES: Final = 256
 
 
 def run_schema(id_dtype: object, *, words: bool = False, extra: bool = False) -> pa.Schema:
-    """Return the columns of a run. `order` is the sort key of a document, `order * shards >> 64` its shard.
+    """Return the columns of a run.
 
-    With `words` it has the starts of words that segmenters found, with `extra` the declared columns of documents.
+    `order` is the sort key of a document, `order * shards >> 64` its shard.
+
+    With `words` it has the starts of words that segmenters found, with `extra` the declared columns
+    of documents.
     """
     ids = pa.from_numpy_dtype(id_dtype)
     types = {

@@ -37,7 +37,8 @@ _VERSION: Final = 5
 _BASE_BYTES: Final = 300e6
 """Memory of Python and its libraries."""
 _PER_DOCUMENT_BYTE: Final = 15.0
-"""Memory for each byte of documents in a shard, which is sorted: 117 MB of documents took 2.0 GB."""
+"""Memory for each byte of documents in a shard, which is sorted: 117 MB of documents took 2.0
+GB."""
 
 
 def worker_memory(shards: int, documents: float) -> float:
@@ -59,7 +60,8 @@ def check_memory(executor: ExecutorConfig, shards: int, documents: float) -> str
     if (needed := worker_memory(shards, documents)) <= room:
         return ""
     return (
-        f"memory: a worker of 'encode' needs about {size_text(needed)}, got {size_text(room)}: {remedy}, or set "
+        f"memory: a worker of 'encode' needs about {size_text(needed)}, got {size_text(room)}: "
+        f"{remedy}, or set "
         "plan.shard_bytes to less"
     )
 
@@ -179,8 +181,10 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         found = total_counts(self.recipe.folder("clean"), "main").get("languages", {})
         if unused := sorted(self.config.words.keys() - found.keys()):
             return (
-                f"words: encode.words names {', '.join(unused)}, but the documents have the languages "
-                f"{', '.join(sorted(found))}: give them by clean.language, or by `language` of the input"
+                f"words: encode.words names {', '.join(unused)}, but the documents have the "
+                "languages "
+                f"{', '.join(sorted(found))}: give them by clean.language, or by `language` of "
+                "the input"
             )
         wanted = self._objectives_of_words()
         if not wanted:
@@ -195,7 +199,8 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
             return ""
         number = sum(found[language] for language in unspaced)
         line = (
-            f"words: {amount(number, 'document')} of {sum(found.values()):,} ({', '.join(sorted(unspaced))}) have no "
+            f"words: {amount(number, 'document')} of {sum(found.values()):,} "
+            f"({', '.join(sorted(unspaced))}) have no "
             f"blanks between words, so each piece of the tokenizer is a word of {', '.join(wanted)}"
         )
         named = [
@@ -221,7 +226,10 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
             out += f"\n{amount(lacking, 'document')} without words of encode.words"
         documents = counts.get("with_extra", {})
         absent = [key for key in self.config.extra if not documents.get(key)]
-        lacks = f"no document has {', '.join(absent)} (encode.extra): are the names those of the records?"
+        lacks = (
+            f"no document has {', '.join(absent)} (encode.extra): are the names those of the "
+            "records?"
+        )
         notes = tuple(filter(None, [UnknownShares.of(counts).summary(), lacks if absent else ""]))
         row = Row.of(counts, self.equations, amount(counts["documents_in"], "document"), out)
         unknown = ("unknown character", counts.get("unknown_reasons", {}))

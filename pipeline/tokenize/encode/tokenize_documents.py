@@ -58,7 +58,8 @@ class EncodeCounts(Counts, total=False):
     text_by_language: dict[str, dict[str, int]]
     """`words` and `characters` of the documents, or of the first sides of pairs"""
     unknown_text: dict[str, dict[str, int]]
-    """`characters` and `tokens` by language, with both sides of pairs, and `unknown_characters`, `unknown_tokens`"""
+    """`characters` and `tokens` by language, with both sides of pairs, and `unknown_characters`,
+    `unknown_tokens`"""
     unknown_reasons: dict[str, int]
     """unknown characters by reason"""
     unknown_examples: dict[str, dict[str, int]]
@@ -129,21 +130,23 @@ def sentence_starts(
 ) -> NDArray[np.uint32]:
     """Return the first token of each sentence: starts with 0, strictly increasing.
 
-    A sentence starts at the token of its first visible character; leading white space of a token is ignored, so ` The`
-    starts a sentence. A whitespace token, or one that spans a boundary (`。他`), belongs to the previous sentence.
-    Sentences that start at the same token are merged, so the result may be shorter than `starts`.
+    A sentence starts at the token of its first visible character; leading white space of a token is
+    ignored, so ` The` starts a sentence. A whitespace token, or one that spans a boundary (`。他`),
+    belongs to the previous sentence. Sentences that start at the same token are merged, so the
+    result may be shorter than `starts`.
 
     Args:
         text: the document.
         starts: character offsets of the sentences; visible characters, except the first.
         token_starts: `Encoding.starts`, [T], T >= 1.
-        token_ends: `Encoding.ends`, [T], for tokens of a space and the first byte of a letter; None if no token ends
-            inside a character.
+        token_ends: `Encoding.ends`, [T], for tokens of a space and the first byte of a letter; None
+            if no token ends inside a character.
 
     Example:
         "Hi. The end." with sentences at 0, 4 and the tokens `Hi` `.` `Ġthe` `Ġend` `.` gives 0, 2.
     """
-    # first token at or after each sentence start [S]; unsure where the token before may hold the character
+    # first token at or after each sentence start [S]; unsure where the token before may hold the
+    # character
     visible = np.asarray(starts, dtype=np.int64)
     tokens = np.searchsorted(token_starts, visible)
     at = np.minimum(tokens, len(token_starts) - 1)
@@ -185,8 +188,8 @@ def token_documents(
 ) -> Iterator[TokenDocument]:
     """Yield the tokens and sentence starts of a batch of documents; a document without text has no tokens.
 
-    What the tokenizer does not know of them is counted in `unknown`. With segmenters, by language, also where words
-    start.
+    What the tokenizer does not know of them is counted in `unknown`. With segmenters, by language,
+    also where words start.
     """
     none = np.empty(0, tokenizer.vocabulary.id_dtype)
     paired = [item for item in documents if item.target_text is not None]

@@ -1,7 +1,7 @@
 """Read published tokenizers with transformers' `AutoTokenizer`: a child process without torch, network and their code.
 
-The child reads requests from its standard input and writes answers to its standard output, a line of JSON each. It does
-not import torch, which would take four times as long as the rest.
+The child reads requests from its standard input and writes answers to its standard output, a line
+of JSON each. It does not import torch, which would take four times as long as the rest.
 """
 
 import base64
@@ -30,7 +30,8 @@ DESCRIPTIONS: Final = (
 )
 """Files that belong to a file next to them."""
 _RENAMED: Final = {"encoder.json": "vocab.json", "vocab.bpe": "merges.txt"}
-"""GPT-2's own names, and those that transformers reads: given the former, it makes an empty tokenizer."""
+"""GPT-2's own names, and those that transformers reads: given the former, it makes an empty
+tokenizer."""
 _MODELS: Final = ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model", "spm.model")
 _BINARY: Final = (".model", ".tiktoken")
 _RANKS: Final = re.compile(rb"[A-Za-z0-9+/]+={0,2} \d+\r?\n")
@@ -48,7 +49,8 @@ _LONGEST: Final = 10**9
 """A larger `model_max_length` is transformers' word for none."""
 _MOST_IDS_A_PIECE: Final = 2
 _MOST_HOLES: Final = 2**17
-"""Ids without a piece, of which published vocabularies have some thousands, beyond those of `_MOST_IDS_A_PIECE`."""
+"""Ids without a piece, of which published vocabularies have some thousands, beyond those of
+`_MOST_IDS_A_PIECE`."""
 _COPY_AGAIN: Final = "copy the folder again from where it was published"
 
 
@@ -59,9 +61,9 @@ def describe(
 
     `model` stands for the config.json next to it.
 
-    The answer has `tokenizer` (the JSON of the `tokenizers` library), `roles` (piece by role), `tokenizer_class` (if
-    the folder names it), `padding_side`, `max_length`, `ids` (without special tokens), and `notes`, a line for each
-    assumption.
+    The answer has `tokenizer` (the JSON of the `tokenizers` library), `roles` (piece by role),
+    `tokenizer_class` (if the folder names it), `padding_side`, `max_length`, `ids` (without special
+    tokens), and `notes`, a line for each assumption.
 
     Raises:
         ConfigurationError: transformers cannot read the folder, or has other ids than its files.
@@ -92,8 +94,10 @@ def describe(
         if piece not in ids or token not in (None, ids[piece])
     ]:
         raise ConfigurationError(
-            f"tokenizer.path {source}: {len(wrong):,} of its {len(stated):,} pieces have other ids in {kind}, such as "
-            f"{wrong[0]!r}: {stated[wrong[0]]} in the files, {ids.get(wrong[0])} there; name its class by "
+            f"tokenizer.path {source}: {len(wrong):,} of its {len(stated):,} pieces have other "
+            f"ids in {kind}, such as "
+            f"{wrong[0]!r}: {stated[wrong[0]]} in the files, {ids.get(wrong[0])} there; name its "
+            "class by "
             "tokenizer.tokenizer_class"
         )
     facts = json.loads(backend.to_str())
@@ -153,7 +157,8 @@ def _refuse_distant_ids(source: Path, folder: Path) -> None:
     numbers = [int(token) for token in ids if isinstance(token, int) or str(token).isdecimal()]
     if numbers and max(numbers) > (most := _MOST_IDS_A_PIECE * len(numbers) + _MOST_HOLES):
         raise ConfigurationError(
-            f"tokenizer.path {source}: the id {max(numbers):,} is far above its number of pieces, {len(numbers):,}; "
+            f"tokenizer.path {source}: the id {max(numbers):,} is far above its number of pieces, "
+            f"{len(numbers):,}; "
             f"expected at most {most:,}: {_COPY_AGAIN}"
         )
 
@@ -170,11 +175,15 @@ def _load(source: Path, folder: str) -> Any:
         text = " ".join(str(error).replace(f"{folder}/", "").replace(folder, "the folder").split())
         reason = f"transformers cannot read it: {type(error).__name__}: {text}; {_COPY_AGAIN}"
         if "trust_remote_code" in text:
-            reason = "its tokenizer is code of its own (auto_map), which is never run: name a class by tokenizer_class"
+            reason = (
+                "its tokenizer is code of its own (auto_map), which is never run: name a class by "
+                "tokenizer_class"
+            )
         raise ConfigurationError(f"tokenizer.path {source}: {reason}") from error
     if not isinstance(tokenizer, TokenizersBackend):
         raise ConfigurationError(
-            f"tokenizer.path {source}: transformers reads it by {type(tokenizer).__name__}, which has no form in the "
+            f"tokenizer.path {source}: transformers reads it by {type(tokenizer).__name__}, which "
+            "has no form in the "
             "`tokenizers` library: give a folder with its tokenizer.json, or train a tokenizer"
         )
     return tokenizer
@@ -227,7 +236,8 @@ def _link_files(source: Path, folder: Path) -> None:
         for name in files
     ):
         raise ConfigurationError(
-            f"tokenizer.path {source}: expected tokenizer.json, vocab.txt, vocab.json with merges.txt, a `.model` or a "
+            f"tokenizer.path {source}: expected tokenizer.json, vocab.txt, vocab.json with "
+            "merges.txt, a `.model` or a "
             f"`.tiktoken` file, got {', '.join(files) or 'nothing'}"
         )
 
@@ -305,19 +315,22 @@ def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, boo
         return str(stated), bool(named) and source.is_dir(), notes
     elif named:
         notes = [
-            f"no tokenizer_class: read as {named}, by the model_type {model['model_type']} of config.json"
+            f"no tokenizer_class: read as {named}, by the model_type {model['model_type']} of "
+            "config.json"
         ]
         return named, source.is_dir(), notes
     elif (folder / "tokenizer.json").is_file():
         notes = [
-            "no tokenizer_class: the roles of special tokens are those that their names and the template say"
+            "no tokenizer_class: the roles of special tokens are those that their names and the "
+            "template say"
         ]
         return "", False, notes
     else:
         chosen = _guess_class(source, folder)
         stated = ", ".join(f"{key} {value}" for key, value in chosen.items())
         notes = [
-            f"no tokenizer_class and no model_type: {stated}, by the file; tokenizer.tokenizer_class names another"
+            f"no tokenizer_class and no model_type: {stated}, by the file; "
+            "tokenizer.tokenizer_class names another"
         ]
     (folder / "tokenizer_config.json").unlink(missing_ok=True)
     (folder / "tokenizer_config.json").write_text(json.dumps(config | chosen), encoding="utf-8")
@@ -355,8 +368,10 @@ def _guess_class(source: Path, folder: Path) -> dict[str, Any]:
         if _read(folder / "vocab.json").keys() >= set(ByteLevel.alphabet()):
             return {"tokenizer_class": "GPT2Tokenizer"}
     raise ConfigurationError(
-        f"tokenizer.path {source}: the file does not say how its library cuts texts: name the class by "
-        "tokenizer.tokenizer_class, such as T5Tokenizer, XLMRobertaTokenizer, OpenAIGPTTokenizer, Qwen2Tokenizer or, "
+        f"tokenizer.path {source}: the file does not say how its library cuts texts: name the "
+        "class by "
+        "tokenizer.tokenizer_class, such as T5Tokenizer, XLMRobertaTokenizer, OpenAIGPTTokenizer, "
+        "Qwen2Tokenizer or, "
         "for the ranks of Llama 3, PreTrainedTokenizerFast"
     )
 
@@ -371,7 +386,8 @@ def _stated_ids(folder: Path, names: Iterable[str]) -> dict[str, int | None]:
     added |= _read(folder / "added_tokens.json")
     if facts := _read(folder / "tokenizer.json"):
         return piece_ids(facts) | added
-    # the file that the class reads, else any: a class that finds none of its files makes an empty tokenizer
+    # the file that the class reads, else any: a class that finds none of its files makes an empty
+    # tokenizer
     known = ("vocab.txt", "vocab.json", *_MODELS)
     ordered = (
         folder / name for name in (*names, *known) if name in known or name.endswith(".model")
@@ -441,7 +457,10 @@ def main() -> None:
         except Exception as error:
             reason = str(error)
             if not isinstance(error, ClozelineError):
-                reason = f"tokenizer.path {request['path']}: {type(error).__name__}: {reason}; {_COPY_AGAIN}"
+                reason = (
+                    f"tokenizer.path {request['path']}: {type(error).__name__}: {reason}; "
+                    f"{_COPY_AGAIN}"
+                )
             answer = {"error": reason, "damaged": not isinstance(error, ConfigurationError)}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()

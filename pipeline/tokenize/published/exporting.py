@@ -47,7 +47,8 @@ _BLANKS: Final[Mapping[Blanks, Sequence[tuple[str, str]]]] = {
     "stripped": _STRIPPED,
     "single": (*_STRIPPED, (r"[\t-\r ]+", " ")),
 }
-"""What is replaced in a text, in order: a regular expression, for Python and for the library, and its replacement."""
+"""What is replaced in a text, in order: a regular expression, for Python and for the library, and
+its replacement."""
 _CONFIG_FILE: Final = "tokenizer_config.json"
 _MODEL_FILE: Final = "tokenizer.json"
 _LENGTH: Final = "model_max_length"
@@ -70,7 +71,8 @@ _CARRIED: Final = (
 )
 """Keys of a configuration that hold whatever class reads it."""
 _READ: Final = ("tokenizer", "roles", "padding_side")
-"""Answers of transformers that must be equal for a publisher's files in its folder and next to the exported model."""
+"""Answers of transformers that must be equal for a publisher's files in its folder and next to the
+exported model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,18 +80,20 @@ class TextForm:
     """How the training rows of a model have their texts, and so how its tokenizer must read them."""
 
     frame: Frame | None = None
-    """special tokens around texts, if the publisher's files are not written back; default: those of a published
-    `tokenizer.json`, else `PAIR` if the tokenizer has cls and sep, else none"""
+    """special tokens around texts, if the publisher's files are not written back; default: those of
+    a published `tokenizer.json`, else `PAIR` if the tokenizer has cls and sep, else none"""
     start: str | None = "bos"
-    """role of the special token that programs may put before a text, recorded as `bos_token`; None: none. The
-    publisher's files keep theirs"""
+    """role of the special token that programs may put before a text, recorded as `bos_token`; None:
+    none. The publisher's files keep theirs"""
     max_length: int | None = None
-    """tokens of a row that the model reads, recorded as `model_max_length`; None: no limit is known"""
+    """tokens of a row that the model reads, recorded as `model_max_length`; None: no limit is
+    known"""
     cuts_texts: bool = False
     """record it in the publisher's files, too, because the model was trained on texts cut there"""
     blanks: Blanks = "kept"
-    """how the rows have the blanks of a text: as they are, without those at its ends, or single ones between words.
-    The written tokenizer reads any text so, unless the publisher's files are written back"""
+    """how the rows have the blanks of a text: as they are, without those at its ends, or single
+    ones between words. The written tokenizer reads any text so, unless the publisher's files are
+    written back"""
     type_ids: bool = False
     """whether the model reads segment ids, as BERT does"""
 
@@ -105,7 +109,8 @@ class ProbeReport:
     published: Sequence[str] = ()
     """the publisher's files that were written back as they are"""
     changed: Sequence[str] = ()
-    """those that were written anew, because the vocabulary has further pieces or the files alone name no class"""
+    """those that were written anew, because the vocabulary has further pieces or the files alone
+    name no class"""
     edited: Sequence[str] = ()
     """the keys of the publisher's tokenizer_config.json that are others here, with their values"""
 
@@ -120,25 +125,28 @@ def export_tokenizer(
 ) -> ProbeReport:
     """Write a tokenizer that `AutoTokenizer` of transformers loads offline and without our code.
 
-    The files of an imported tokenizer are written back as they are. If it has further pieces, or its files next to this
-    model name no class or another one, its `tokenizer.json` is written anew, and its configuration with the keys that
-    changed.
+    The files of an imported tokenizer are written back as they are. If it has further pieces, or
+    its files next to this model name no class or another one, its `tokenizer.json` is written anew,
+    and its configuration with the keys that changed.
 
-    Sentinels and modes become additional special tokens. The mask strips the space before it, so that the ids next to a
-    mask equal those in shards. The written file is loaded again and compared on `texts` with
-    `split_special_tokens=True`: special tokens spelled in a text are ordinary text, as in shards. A tokenizer that was
-    imported is also compared around its special tokens with the publisher's files.
+    Sentinels and modes become additional special tokens. The mask strips the space before it, so
+    that the ids next to a mask equal those in shards. The written file is loaded again and compared
+    on `texts` with `split_special_tokens=True`: special tokens spelled in a text are ordinary text,
+    as in shards. A tokenizer that was imported is also compared around its special tokens with the
+    publisher's files.
 
     Args:
         folder: tokenizer folder, written by `train_tokenizer` or `import_tokenizer`.
         out: output directory, created if missing.
         form: of the texts in training rows; default: `TextForm()`.
         texts: texts to compare; default: 200 in many scripts.
-        model: config.json of the model, whose type may select the class of the tokenizer; default: the publisher's.
+        model: config.json of the model, whose type may select the class of the tokenizer; default:
+            the publisher's.
 
     Raises:
         ConfigurationError: the tokenizer lacks the tokens of the template.
-        IntegrityError: a piece would get another id in the written file, or the publisher's files are damaged.
+        IntegrityError: a piece would get another id in the written file, or the publisher's files
+            are damaged.
     """
     tokenizer = load_tokenizer(folder)
     published = Published.find(folder)
@@ -188,8 +196,8 @@ def export_tokenizer(
 def tokenizer_files(folder: Path) -> list[Path]:
     """Return the files that an export of a tokenizer folder has, as far as the folder alone tells.
 
-    Those of its publisher, where they are written back; they are written anew next to a model whose type reads them by
-    another class.
+    Those of its publisher, where they are written back; they are written anew next to a model whose
+    type reads them by another class.
     """
     if _may_be_written_back(folder, Published.find(folder)):
         return [name for name in kept_files(folder) if name != Path(MODEL)]
@@ -310,7 +318,8 @@ def _add_specials(
     for token in range(vocabulary.size):
         if (other := written.get(tokenizer.piece(token))) != token:
             raise IntegrityError(
-                f"{_MODEL_FILE}: piece {tokenizer.piece(token)!r} has id {token}, but would be written with {other}; "
+                f"{_MODEL_FILE}: piece {tokenizer.piece(token)!r} has id {token}, but would be "
+                f"written with {other}; "
                 "the vocabulary cannot be exported"
             )
     if len(written) != vocabulary.size:

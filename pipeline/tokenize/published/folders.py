@@ -78,7 +78,8 @@ def end_ids(folder: Path | None, default: Iterable[int]) -> set[int]:
             ids = stated if isinstance(stated, list) else [stated]
             if not all(type(token) is int and token >= 0 for token in ids):
                 raise ConfigurationError(
-                    f"{name} of the publisher: eos_token_id: expected an id or a list of ids, got {stated!r}; mend it "
+                    f"{name} of the publisher: eos_token_id: expected an id or a list of ids, got "
+                    f"{stated!r}; mend it "
                     "there, and import the model again"
                 )
             return set(ids)

@@ -76,7 +76,8 @@ PROBE_TEXTS: Final = tuple(form for text in _SENTENCES for form in _forms(text))
 KIND: Final = "tokenizer_json"
 _CHILD: Final = "clozeline.pipeline.tokenize.published.auto_tokenizer"
 _CHILD_BYTES: Final = 4 << 30
-"""Memory of that process; the largest published tokenizers, of 262,000 pieces, need less than half of it."""
+"""Memory of that process; the largest published tokenizers, of 262,000 pieces, need less than half
+of it."""
 _SENTINEL: Final = re.compile(r"<extra_(?:id_)?(\d+)>")
 _TEXTS: Final = (
     *PROBE_TEXTS,
@@ -104,18 +105,23 @@ def import_tokenizer(
     """Write a tokenizer folder with the ids of transformers' `AutoTokenizer`, and load it; one of ours is copied.
 
     Args:
-        source: Hugging Face folder, or one of its files: `tokenizer.json`, `vocab.txt`, `vocab.json` or `encoder.json`
-            next to its merges, a SentencePiece `.model`, a tiktoken file; or a path that `own_tokenizer` accepts.
+        source: Hugging Face folder, or one of its files: `tokenizer.json`, `vocab.txt`,
+            `vocab.json` or `encoder.json` next to its merges, a SentencePiece `.model`, a tiktoken
+            file; or a path that `own_tokenizer` accepts.
         folder: output folder for `tokenizer.json`, `published.json`, `vocabulary.json` and `name`.
-        specials: piece by role (`pad cls sep mask bos eos unk`), in addition to those of the source.
-        sentinels: pieces in order of use, or a pattern with `{}` for their numbers (`[unused{}]`); default: those
-            named `<extra_id_0>`.
+        specials: piece by role (`pad cls sep mask bos eos unk`), in addition to those of the
+            source.
+        sentinels: pieces in order of use, or a pattern with `{}` for their numbers (`[unused{}]`);
+            default: those named `<extra_id_0>`.
         add: roles to append if the vocabulary lacks them: specials, `sentinels`, `modes`.
-        pad_by_eos: fill rows up with the end token if there is no pad, as in many decoders; no model reads it there.
-        tokenizer_class: transformers' class of bare files, or in place of the one that the folder names.
+        pad_by_eos: fill rows up with the end token if there is no pad, as in many decoders; no
+            model reads it there.
+        tokenizer_class: transformers' class of bare files, or in place of the one that the folder
+            names.
 
     Raises:
-        ConfigurationError: transformers cannot read the source, its ids are not unique, or a named piece is missing.
+        ConfigurationError: transformers cannot read the source, its ids are not unique, or a named
+            piece is missing.
         IntegrityError: its file is damaged.
     """
     own = own_tokenizer(source)
@@ -140,7 +146,8 @@ def import_tokenizer(
                 return tokenizer
             if own.kind != KIND or tokenizer_class:
                 raise ConfigurationError(
-                    f"tokenizer.path {source}: is a tokenizer of Clozeline ({own.kind}), whose ids models were trained "
+                    f"tokenizer.path {source}: is a tokenizer of Clozeline ({own.kind}), whose "
+                    "ids models were trained "
                     f"with: it takes no {', '.join(key for key, value in keys.items() if value)}"
                 )
             facts = read_json(folder / TokenizerJson.FILE)
@@ -192,7 +199,8 @@ def _read_published(
     fillers = _fill_holes(facts, source)
     if fillers:
         notes.append(
-            f"{fillers:,} ids have no piece of their own, or one that a later id has: no text gives them"
+            f"{fillers:,} ids have no piece of their own, or one that a later id has: no text "
+            "gives them"
         )
     special = {entry["content"] for entry in facts["added_tokens"] if entry["special"]}
     _, lost = hide_pieces(facts, special | set(answer["roles"].values()))
@@ -230,7 +238,8 @@ def ask_child(request: Mapping[str, object]) -> str:
         if child.returncode == -signal.SIGXCPU:
             last = f"used {limits.cpu_s} s of CPU time"
         raise ConfigurationError(
-            f"tokenizer.path {request['path']}: the process that reads it by transformers ended with "
+            f"tokenizer.path {request['path']}: the process that reads it by transformers ended "
+            "with "
             f"{child.returncode} ({last})"
         )
     answer: str = child.stdout
@@ -244,8 +253,10 @@ def _fill_holes(facts: dict[str, Any], source: Path) -> int:
     taken = {token: piece for piece, token in ids.items()}
     if twice := next((piece for piece, token in ids.items() if taken[token] != piece), None):
         raise ConfigurationError(
-            f"tokenizer.path {source}: transformers gives the id {ids[twice]} to {twice!r} and {taken[ids[twice]]!r}: "
-            "the ids of its files have a hole that an added token fills; write the ids of added tokens from "
+            f"tokenizer.path {source}: transformers gives the id {ids[twice]} to {twice!r} and "
+            f"{taken[ids[twice]]!r}: "
+            "the ids of its files have a hole that an added token fills; write the ids of added "
+            "tokens from "
             f"{max(taken) + 1} on"
         )
     holes = {
@@ -341,7 +352,8 @@ def _check_ids(tokenizer: Tokenizer, texts: Mapping[str, Sequence[int]]) -> None
     ):
         if not special[expected].any() and (ids := encoding.ids.tolist()) != expected:
             raise ConfigurationError(
-                f"tokenizer: the ids of {text!r} are {ids}, expected {expected} as by transformers: this is a mistake "
+                f"tokenizer: the ids of {text!r} are {ids}, expected {expected} as by "
+                "transformers: this is a mistake "
                 "in Clozeline, please report it with the files"
             )
 
@@ -349,8 +361,8 @@ def _check_ids(tokenizer: Tokenizer, texts: Mapping[str, Sequence[int]]) -> None
 def _check_unknown(tokenizer: Tokenizer) -> None:
     """Refuse a tokenizer that writes a piece with another role where it does not know a character.
 
-    Its rows would end, or be masked, inside a document. GPT-2 names `<|endoftext|>` as its unknown token, too, but has
-    a piece for each byte and never writes it.
+    Its rows would end, or be masked, inside a document. GPT-2 names `<|endoftext|>` as its unknown
+    token, too, but has a piece for each byte and never writes it.
     """
     vocabulary = tokenizer.vocabulary
     (probe,) = tokenizer.encode([_ALL_BYTES])
@@ -369,8 +381,10 @@ def _check_unknown(tokenizer: Tokenizer) -> None:
             else "its model names it as unknown token"
         )
         raise ConfigurationError(
-            f"tokenizer: a character that it does not know becomes {piece!r}, which is {' and '.join(shared)} as well "
-            f"({named}): give the unknown token a piece of its own, or tokenizer.specials={{{shared[0]}: PIECE}} "
+            f"tokenizer: a character that it does not know becomes {piece!r}, which is "
+            f"{' and '.join(shared)} as well "
+            f"({named}): give the unknown token a piece of its own, or "
+            f"tokenizer.specials={{{shared[0]}: PIECE}} "
             "another one"
         )
 
@@ -406,7 +420,8 @@ def _missing_pieces(
     taken = sorted(set(missing.values()) & set(names))
     if taken:
         raise ConfigurationError(
-            f"tokenizer.add: the vocabulary has {', '.join(taken)} already, without a role; name their roles under "
+            f"tokenizer.add: the vocabulary has {', '.join(taken)} already, without a role; name "
+            "their roles under "
             "`tokenizer.specials`"
         )
     return missing

@@ -15,19 +15,20 @@ class TokenizerConfig:
     WORD: ClassVar = "path"
 
     path: Annotated[Path, HOME_EXPANDED, TOKENIZER_FETCHED]
-    """`tokenizer.json`, `vocab.txt`, `vocab.json` or `encoder.json` next to its merges, a SentencePiece `.model`, a
-    tiktoken file, or a Hugging Face folder, also as `hf://org/name`; or a tokenizer, an output of the pipeline or a run
-    of Clozeline"""
+    """`tokenizer.json`, `vocab.txt`, `vocab.json` or `encoder.json` next to its merges, a
+    SentencePiece `.model`, a tiktoken file, or a Hugging Face folder, also as `hf://org/name`; or a
+    tokenizer, an output of the pipeline or a run of Clozeline"""
     specials: dict[str, str] = field(default_factory=dict)
     """piece of each role (`pad cls sep mask bos eos unk`) that the files do not name"""
     sentinels: str | list[str] = field(default_factory=list)
-    """sentinel pieces in order of use, or a pattern with `{}` for their numbers: `[unused{}]`; default: those named
-    `<extra_id_0>`"""
+    """sentinel pieces in order of use, or a pattern with `{}` for their numbers: `[unused{}]`;
+    default: those named `<extra_id_0>`"""
     tokenizer_class: str | None = None
-    """transformers' class of the tokenizer; default: as the folder says, else a guess by the file that the log names"""
+    """transformers' class of the tokenizer; default: as the folder says, else a guess by the file
+    that the log names"""
     add: bool = False
-    """append the special tokens that the recipe's objectives, task template and padding need and the tokenizer lacks;
-    otherwise rows are filled up with the end token if there is no pad"""
+    """append the special tokens that the recipe's objectives, task template and padding need and
+    the tokenizer lacks; otherwise rows are filled up with the end token if there is no pad"""
 
     def __post_init__(self) -> None:
         from clozeline.pipeline.vocabulary import (

@@ -168,7 +168,8 @@ def _import(path: str, config: str, add: tuple[str, ...], _state: tuple[object, 
 def users_of(recipe: Recipe) -> list[User]:
     """Return the users of special tokens: each objective, the template of a task, and padding.
 
-    Padding is always checked: rows are padded only when they are read, so a missing pad would fail first in training.
+    Padding is always checked: rows are padded only when they are read, so a missing pad would fail
+    first in training.
     """
     users: list[User] = [
         entry.check_tokens
@@ -189,7 +190,8 @@ def check_pad(vocabulary: Vocabulary) -> None:
 def find_missing_roles(users: Sequence[User], vocabulary: Vocabulary) -> Iterator[str]:
     """Yield the roles (specials, `sentinels`, `modes`) that some user needs and the vocabulary lacks.
 
-    Each user checks a complete vocabulary, then one without the role: a role is needed if the second check fails.
+    Each user checks a complete vocabulary, then one without the role: a role is needed if the
+    second check fails.
 
     Raises:
         SentinelError: a user needs more sentinels than can be added.

@@ -20,10 +20,12 @@ _MARKS: Final = "\xab\xbb\u2013\u2014\u2018-\u201d\u2026"
 _SIGN: Final = f"\0-\x08\x0e-\x1f!-/:-@[-`{{-\x7f{_MARKS}"
 _ALONE: Final = f"(?![^\0-\x7f{_MARKS}{_LETTERS}])"
 WORDS: Final = re.compile(
-    f"'(?:[sdmt]|ll|ve|re){_ALONE}| ?[{_LETTERS}]++{_ALONE}| ?[0-9]++{_ALONE}|(?!'[a-z]) ?[{_SIGN}]++{_ALONE}"
+    f"'(?:[sdmt]|ll|ve|re){_ALONE}| ?[{_LETTERS}]++{_ALONE}| ?[0-9]++{_ALONE}|(?!'[a-z]) "
+    f"?[{_SIGN}]++{_ALONE}"
     f"|[{_SPACE}]+(?![^{_SPACE}])| ?[^{_SPACE}]+|[{_SPACE}]+"
 )
-"""GPT-2's words, spelled out for frequent characters; elsewhere what stands between white space, which may be several.
+"""GPT-2's words, spelled out for frequent characters; elsewhere what stands between white space,
+which may be several.
 
 The words of a text cover it, and no token crosses their bounds.
 """

@@ -21,9 +21,11 @@ from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
 SPECIAL_PIECES: Final = {name: f"<{name}>" for name in SPECIALS} | {"bos": "<s>", "eos": "</s>"}
 
 ENCODING_CUT: Final = 1 << 16
-"""Maximum characters per call of a library: bounds its memory, and costs grow faster than linearly."""
+"""Maximum characters per call of a library: bounds its memory, and costs grow faster than
+linearly."""
 TRAINING_CUT: Final = 1 << 10
-"""Maximum characters of a training text: a megabyte without a space would be one word, scanned for every merge."""
+"""Maximum characters of a training text: a megabyte without a space would be one word, scanned for
+every merge."""
 TRAINING_DOCUMENT: Final = 1 << 20
 """Maximum characters of a document in training, so that no single document dominates."""
 
@@ -84,8 +86,8 @@ def fingerprint(facts: object) -> str:
 def cut(text: str, limit: int) -> list[str]:
     """Split a text into slices of at most `limit` characters.
 
-    The cut is before white space if the last half of a slice has any: no piece of ours crosses it, so the tokens stay
-    the same.
+    The cut is before white space if the last half of a slice has any: no piece of ours crosses it,
+    so the tokens stay the same.
     """
     slices = []
     start = 0
@@ -108,8 +110,8 @@ def training_texts(texts: Iterable[str]) -> Iterator[str]:
 
 
 Marks: TypeAlias = Literal["start", "end", "each", "none"]
-"""Marks of words in pieces: white space (or a prefix, spelled as such) in front of a word, white space (or a suffix)
-after it, nothing because each piece is a word, nothing at all."""
+"""Marks of words in pieces: white space (or a prefix, spelled as such) in front of a word, white
+space (or a suffix) after it, nothing because each piece is a word, nothing at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,8 @@ class Encoding:
     starts: NDArray[np.int64]
     """[T] character at which each token starts"""
     ends: NDArray[np.int64]
-    """[T] character after the last one that each token overlaps; a token of bytes may end inside a character"""
+    """[T] character after the last one that each token overlaps; a token of bytes may end inside a
+    character"""
 
 
 class UnknownReason(Enum):
@@ -164,7 +167,8 @@ class PieceTable:
             for piece, name in zip(pieces, names, strict=True)
         ]
         self.special = np.array([piece is None for piece in pieces])
-        # a special id has no bytes: if one were produced, the lengths would not add up in `_encoding`
+        # a special id has no bytes: if one were produced, the lengths would not add up in
+        # `_encoding`
         self.lengths = np.array([len(piece or b"") for piece in pieces], dtype=np.int32)
 
     def word_starts(self) -> NDArray[np.bool_]:
@@ -177,7 +181,8 @@ class PieceTable:
             np.array([_opens_word(piece.lstrip(silent)) for piece in self.bytes], dtype=np.bool_)
             & ~self.special
         )
-        # without any mark, words are known only where nearly each piece is one: of scripts without spaces
+        # without any mark, words are known only where nearly each piece is one: of scripts without
+        # spaces
         unknown = self._marks == "none" and 2 * opens.sum() < len(opens) - self.special.sum()
         return np.zeros_like(opens) if unknown else opens
 
@@ -242,7 +247,8 @@ class PieceTable:
             expected = len(text if text.isascii() else text.encode())
             if actual != expected:
                 raise IntegrityError(
-                    f"the tokenizer lost or added text: text {row} of a batch has {expected} bytes, its tokens stand "
+                    f"the tokenizer lost or added text: text {row} of a batch has {expected} "
+                    "bytes, its tokens stand "
                     f"for {actual}; the text begins {text[:60]!r}"
                 )
             starts = ends - widths
@@ -257,7 +263,8 @@ class PieceTable:
 class Tokenizer(ABC):
     """The interface of tokenizers, with what a table of their pieces gives.
 
-    No text encodes to a special id other than the unknown token. If `LOSS` is empty, `decode(encode(text)) == text`.
+    No text encodes to a special id other than the unknown token. If `LOSS` is empty,
+    `decode(encode(text)) == text`.
     """
 
     VERSION: ClassVar[int] = 1
@@ -282,8 +289,10 @@ class Tokenizer(ABC):
         reserved, (more, what) = options.special_pieces(), cls.room(options)
         if options.size < len(reserved) + more:
             raise ConfigurationError(
-                f"{cls.__module__.rpartition('.')[2]}: size {options.size} is too small: {options.describe_reserved()} "
-                f"and {what} need {len(reserved) + more}; what is `quoted` is a key of train_tokenizer.options, and "
+                f"{cls.__module__.rpartition('.')[2]}: size {options.size} is too small: "
+                f"{options.describe_reserved()} "
+                f"and {what} need {len(reserved) + more}; what is `quoted` is a key of "
+                "train_tokenizer.options, and "
                 "may be less"
             )
 
@@ -304,8 +313,8 @@ class Tokenizer(ABC):
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of all ids of a text, as the tokenizer's own library does.
 
-        The space that some tokenizers prepend to a text is removed. Special ids become their pieces (`<mask>`), broken
-        UTF-8 becomes U+FFFD.
+        The space that some tokenizers prepend to a text is removed. Special ids become their pieces
+        (`<mask>`), broken UTF-8 becomes U+FFFD.
         """
         return self._table.decode(ids)
 
@@ -352,7 +361,8 @@ def characters_of(text: str) -> NDArray[np.int64]:
 def _opens_word(piece: bytes) -> bool:
     """Return whether a piece starts a word: it starts with white space or a character of an unspaced script.
 
-    A piece with only the first bytes of a character has the script of most letters that start with them.
+    A piece with only the first bytes of a character has the script of most letters that start with
+    them.
     """
     text = piece.decode("utf-8", errors="ignore")
     if text and piece.startswith(text[0].encode()):
@@ -381,7 +391,10 @@ def _letters_from(start: bytes) -> list[str]:
 
 
 class TrainableTokenizer(Tokenizer):
-    """A tokenizer that learns its pieces from texts; the others only read published files. It also has `Options`."""
+    """A tokenizer that learns its pieces from texts; the others only read published files.
+
+    It also has `Options`.
+    """
 
     SAMPLE_BYTES: ClassVar[int]
     """default size of the training sample, in bytes of UTF-8"""

@@ -42,7 +42,8 @@ class Published:
     max_length: int | None = None
     """`model_max_length` of the publisher, in tokens"""
     tokenizer_class: str = ""
-    """class of transformers that reads the publisher's files; empty if it needs another name for one, or for itself"""
+    """class of transformers that reads the publisher's files; empty if it needs another name for
+    one, or for itself"""
     notes: Sequence[str] = ()
     """assumptions of the import that the published files do not state, one per line"""
     source: str = ""
@@ -61,7 +62,8 @@ class Published:
             return Published(**unseal(parse_json(path.read_text(encoding="utf-8")), path))
         except (OSError, ValueError, TypeError) as error:
             raise IntegrityError(
-                f"{path}: not the facts of an imported tokenizer ({error}); import the tokenizer again: "
+                f"{path}: not the facts of an imported tokenizer ({error}); import the tokenizer "
+                "again: "
                 f"{repair_of(path)}"
             ) from error
 
@@ -78,7 +80,8 @@ class Published:
         """Raise ConfigurationError if a role names a missing piece."""
         if lacking := sorted(self.bare() - set(names)):
             raise ConfigurationError(
-                f"tokenizer: the vocabulary of {len(names)} pieces has no {', '.join(map(repr, lacking))}; name pieces "
+                f"tokenizer: the vocabulary of {len(names)} pieces has no "
+                f"{', '.join(map(repr, lacking))}; name pieces "
                 "that it has under `tokenizer.specials` and `tokenizer.sentinels`"
             )
 

@@ -50,9 +50,11 @@ class TrainedSentencepiece(TrainableTokenizer):
     @config_class
     class Options(TrainingOptions):
         character_coverage: Annotated[float, Field(gt=0.9, le=1)] = 0.9995
-        """share of the sample's characters that get their own piece, 0.9 to 1; the rest are encoded as bytes"""
+        """share of the sample's characters that get their own piece, 0.9 to 1; the rest are encoded
+        as bytes"""
         bytes: bool = True
-        """256 ids for the bytes of rare characters; false: a run of characters without a piece is the unknown token"""
+        """256 ids for the bytes of rare characters; false: a run of characters without a piece is
+        the unknown token"""
 
     def __init__(self, model: sentencepiece.SentencePieceProcessor) -> None:
         self._model = model
@@ -99,8 +101,10 @@ class TrainedSentencepiece(TrainableTokenizer):
             # the trainer's message has the largest vocabulary that the sample supports
             if too_small := _TOO_SMALL.search(str(error)):
                 raise ConfigurationError(
-                    f"{cls.NAME}: size {options.size} is too small for this text: its characters need {too_small[1]}; "
-                    f"give that size or more, or a character_coverage below {options.character_coverage}"
+                    f"{cls.NAME}: size {options.size} is too small for this text: its characters "
+                    f"need {too_small[1]}; "
+                    "give that size or more, or a character_coverage below "
+                    f"{options.character_coverage}"
                 ) from error
             if not (too_large := _TOO_LARGE.search(str(error))):
                 raise ConfigurationError(
@@ -119,7 +123,8 @@ class TrainedSentencepiece(TrainableTokenizer):
             return cls(sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes()))
         except (OSError, RuntimeError, KeyError, ValueError) as error:
             raise IntegrityError(
-                f"{path}: not a {cls.NAME} model written by train_tokenizer ({error}); {repair_of(path)}"
+                f"{path}: not a {cls.NAME} model written by train_tokenizer ({error}); "
+                f"{repair_of(path)}"
             ) from error
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:

@@ -65,7 +65,8 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 
     Raises:
         ConfigurationError: the folder holds no tokenizer.
-        IntegrityError: a file is missing or damaged, or the model file and `vocabulary.json` do not belong together.
+        IntegrityError: a file is missing or damaged, or the model file and `vocabulary.json` do not
+            belong together.
     """
     try:
         name = read_name(folder)
@@ -85,7 +86,8 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     stored = Vocabulary.load(folder / VOCABULARY_FILE)
     if stored.fingerprint != tokenizer.vocabulary.fingerprint:
         raise IntegrityError(
-            f"{folder}: {VOCABULARY_FILE} has the fingerprint {stored.fingerprint}, {tokenizer.FILE} has "
+            f"{folder}: {VOCABULARY_FILE} has the fingerprint {stored.fingerprint}, "
+            f"{tokenizer.FILE} has "
             f"{tokenizer.vocabulary.fingerprint}; restore both files from one training: "
             f"{repair_of(folder / VOCABULARY_FILE)}"
         )
@@ -107,8 +109,8 @@ def tokenizer_facts(folder: Path, vocabulary: Vocabulary) -> dict[str, Any]:
 def find_tokenizer(manifest_path: Path, fingerprint: str) -> Path:
     """Return the folder of the tokenizer of a shard set.
 
-    Searches `train_tokenizer/tokenizer/` and `tokenizer/tokenizer/` in the folder of the manifest and all its parents,
-    first along the path as written, then with symbolic links resolved.
+    Searches `train_tokenizer/tokenizer/` and `tokenizer/tokenizer/` in the folder of the manifest
+    and all its parents, first along the path as written, then with symbolic links resolved.
 
     Raises:
         ConfigurationError: no tokenizer has this fingerprint; the message lists the candidates.
@@ -130,7 +132,8 @@ def find_tokenizer(manifest_path: Path, fingerprint: str) -> Path:
                 unread.append(candidate / VOCABULARY_FILE)
     if unread:
         raise IntegrityError(
-            f"{unread[0]}: missing, or no file, in the folder of a tokenizer; {repair_of(unread[0])}"
+            f"{unread[0]}: missing, or no file, in the folder of a tokenizer; "
+            f"{repair_of(unread[0])}"
         )
     seen = "; ".join(candidates) or f"no train_tokenizer/tokenizer above {manifest_path}"
     raise ConfigurationError(f"{manifest_path}: made with the tokenizer {fingerprint}; {seen}")

@@ -40,7 +40,8 @@ class TrainingOptions:
     reserved: Annotated[int, Field(ge=0, le=4096)] | SparePieces = 16
     """spare special ids, 0 to 4096, or their names, such as the language tokens `[<de>, <en>]`"""
     sentinels: Annotated[int, Field(ge=0, le=SENTINELS)] = SENTINELS
-    """sentinels, 0 to 128, which span corruption writes for the spans of a row; no other objective needs them"""
+    """sentinels, 0 to 128, which span corruption writes for the spans of a row; no other objective
+    needs them"""
     modes: bool = True
     """the mode tokens `<R>`, `<S>` and `<X>` of UL2"""
 

@@ -34,17 +34,19 @@ _SPACE: Final = r"\s\x{1c}-\x{1f}"
 class Bpe(TokenizerJson, TrainableTokenizer):
     """Merges the most frequent pair; in a tie, the first one in the corpus as merged so far.
 
-    Words are separated by white space, which decodes to a single space. An underscore is the unknown token.
+    Words are separated by white space, which decodes to a single space. An underscore is the
+    unknown token.
 
     Example:
-        low x5, lowest x2, newer x6, wider x3, new x2 give er, er_, ne, new, lo, low, newer_, low_; then "lower" is
-        `low` `er_`.
+        low x5, lowest x2, newer x6, wider x3, new x2 give er, er_, ne, new, lo, low, newer_, low_;
+        then "lower" is `low` `er_`.
     """
 
     SAMPLE_BYTES: ClassVar[int] = 10**8
     ROOM: ClassVar[tuple[int, str]] = (2, "2 letters")
     LOSS: ClassVar[str] = (
-        "white space but one space, underscores, and characters that the training text does not have"
+        "white space but one space, underscores, and characters that the training text does not "
+        "have"
     )
 
     Options: TypeAlias = FrequencyOptions
@@ -110,7 +112,8 @@ def learn_merges(
         *_, pair = entry = heapq.heappop(queue)
         if totals[pair] < min_frequency or "".join(pair) in banned:
             continue
-        # a pair only gets rarer and its first word later, until a merge makes it again, so the old rank is too early
+        # a pair only gets rarer and its first word later, until a merge makes it again, so the old
+        # rank is too early
         if entry != (current := rank(pair)):
             heapq.heappush(queue, current)
             continue

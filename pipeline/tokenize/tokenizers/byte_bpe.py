@@ -19,11 +19,12 @@ from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 class ByteBpe(TokenizerJson, TrainableTokenizer):
     """Byte-level BPE, trained by the `tokenizers` library; lossless.
 
-    Text is first split into words with their leading space, numbers, punctuation and white space; merges stay inside
-    these. Training breaks ties by id, so it is deterministic.
+    Text is first split into words with their leading space, numbers, punctuation and white space;
+    merges stay inside these. Training breaks ties by id, so it is deterministic.
 
     Example:
-        "the mask" becomes the pieces `the` `Ġmask`, and the text "<mask>" becomes `<` `mask` `>`, never the special.
+        "the mask" becomes the pieces `the` `Ġmask`, and the text "<mask>" becomes `<` `mask` `>`,
+        never the special.
     """
 
     SAMPLE_BYTES: ClassVar[int] = 10 * 10**9

@@ -29,11 +29,13 @@ _BYTES: Final = [f"<0x{byte:02X}>" for byte in range(256)]
 class Character(TokenizerJson, TrainableTokenizer):
     """The 256 bytes and the most frequent characters; lossless, unless `bytes` is false.
 
-    Letters of proteins or DNA need no bytes: `size: 33` with `sentinels: 0`, `modes: false`, `reserved: 1` and
-    `bytes: false` are 7 special ids, a spare one and 25 letters, as many as in ESM (Rives et al., 2021).
+    Letters of proteins or DNA need no bytes: `size: 33` with `sentinels: 0`, `modes: false`,
+    `reserved: 1` and `bytes: false` are 7 special ids, a spare one and 25 letters, as many as in
+    ESM (Rives et al., 2021).
 
     Example:
-        "a 中" becomes `a` ` ` `中`, or `a` ` ` `<0xE4>` `<0xB8>` `<0xAD>` if the training text has no 中.
+        "a 中" becomes `a` ` ` `中`, or `a` ` ` `<0xE4>` `<0xB8>` `<0xAD>` if the training text has no
+        中.
     """
 
     SAMPLE_BYTES: ClassVar[int] = 10**9
@@ -44,7 +46,8 @@ class Character(TokenizerJson, TrainableTokenizer):
         size: Annotated[int, Field(ge=1, le=2**31)] = 8192
         """number of ids, including specials and bytes; a small text may have fewer characters"""
         bytes: bool = True
-        """256 ids for the bytes of rare characters; false: a character without an id is the unknown token"""
+        """256 ids for the bytes of rare characters; false: a character without an id is the unknown
+        token"""
 
     @classmethod
     def room(cls, options: Any) -> tuple[int, str]:

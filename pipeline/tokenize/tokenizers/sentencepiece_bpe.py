@@ -11,7 +11,8 @@ class SentencepieceBpe(TrainedSentencepiece):
     The pieces depend neither on the number of threads nor on the order of the texts.
 
     Example:
-        "the mask" becomes the pieces `the` `▁mask`; "\n" is a piece, and "<mask>" becomes `<` `mask` `>`.
+        "the mask" becomes the pieces `the` `▁mask`; "\n" is a piece, and "<mask>" becomes `<`
+        `mask` `>`.
     """
 
     NAME: ClassVar[str] = "sentencepiece_bpe"

@@ -36,7 +36,8 @@ from clozeline.repair import repair_of
 
 _BYTE: Final = re.compile("<0x[0-9A-F]{2}>")
 _PRIVATE: Final = f"\uffff{secrets.token_hex(16)}"
-"""Prefix of the names of special pieces: drawn in each process and never written, so that no text can contain it."""
+"""Prefix of the names of special pieces: drawn in each process and never written, so that no text
+can contain it."""
 _SHOWN: Final = 24
 """Characters of an unknown word that are shown."""
 _BLANKS: Final = " \u2581\u0120"
@@ -47,7 +48,8 @@ class TokenizerJson(Tokenizer):
     """A `tokenizer.json` with the ids of its library, without truncation and padding; trained here or published.
 
     Example:
-        GPT-2's splits "the mask" into `the` `Ġmask`, and "<|endoftext|>" into seven ordinary pieces.
+        GPT-2's splits "the mask" into `the` `Ġmask`, and "<|endoftext|>" into seven ordinary
+        pieces.
     """
 
     FILE: ClassVar[str] = "tokenizer.json"
@@ -242,7 +244,8 @@ class TokenizerJson(Tokenizer):
         Letters are those of `lacking_letters`.
 
         Raises:
-            ConfigurationError: it is neither WordPiece nor a byte-level BPE, or has ids after those of the model.
+            ConfigurationError: it is neither WordPiece nor a byte-level BPE, or has ids after those
+                of the model.
         """
         model = self._facts["model"]
         pre_tokenizer = json.dumps(self._facts.get("pre_tokenizer"))
@@ -253,8 +256,10 @@ class TokenizerJson(Tokenizer):
                 entry["content"] for entry in self._facts["added_tokens"] if entry["id"] >= size
             ]
             raise ConfigurationError(
-                f"{self.FILE}: expected a byte-level BPE or WordPiece without ids after its {size:,} pieces, got a "
-                f"{model['type']} with {self.vocabulary.size:,} ids: a new piece would take that of "
+                f"{self.FILE}: expected a byte-level BPE or WordPiece without ids after its "
+                f"{size:,} pieces, got a "
+                f"{model['type']} with {self.vocabulary.size:,} ids: a new piece would take that "
+                "of "
                 f"{', '.join(last[:3]) or 'another'}"
             )
         added = [*letters, *(self.join_pieces(*pair) for pair in merges)]
@@ -329,8 +334,8 @@ def hide_pieces(
 def rename_pieces(facts: dict[str, Any], names: Mapping[str, str]) -> tuple[dict[str, Any], int]:
     """Return a `tokenizer.json` with other names of special pieces wherever they stand, and the number of lost merges.
 
-    They are not removed, because the library would number the added tokens behind them anew. Merges that build or use
-    one are left out. So are truncation, padding, the template and BPE dropout.
+    They are not removed, because the library would number the added tokens behind them anew. Merges
+    that build or use one are left out. So are truncation, padding, the template and BPE dropout.
     """
     model = dict(facts["model"])
     pieces = facts["model"]["vocab"]
@@ -369,8 +374,10 @@ def pieces_of(facts: dict[str, object], where: str) -> list[str]:
     for number, name in enumerate(names):
         if ids[name] != number:
             raise ConfigurationError(
-                f"{where}: expected the ids 0 .. {len(ids) - 1} without holes, got {ids[name]} ({name!r}) where "
-                f"{number} should be; a new token would get an id that is taken: give the missing ids pieces of their "
+                f"{where}: expected the ids 0 .. {len(ids) - 1} without holes, got {ids[name]} "
+                f"({name!r}) where "
+                f"{number} should be; a new token would get an id that is taken: give the missing "
+                "ids pieces of their "
                 "own, `[unused0]`"
             )
     return names
@@ -383,7 +390,8 @@ def _check_added(
     for entry, private in zip(facts["added_tokens"], hidden["added_tokens"], strict=True):
         if (found := model.token_to_id(private["content"])) != entry["id"]:
             raise ConfigurationError(
-                f"{where}: the added token {entry['content']!r} has the id {entry['id']} in the file, {found} in the "
+                f"{where}: the added token {entry['content']!r} has the id {entry['id']} in the "
+                f"file, {found} in the "
                 "`tokenizers` library: the ids of a model's tokens may not change"
             )
 

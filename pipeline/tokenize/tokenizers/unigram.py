@@ -11,10 +11,12 @@ from clozeline.pipeline.tokenize.tokenizers._sentencepiece_trainer import Traine
 class Unigram(TrainedSentencepiece):
     r"""Unigram pieces of the `sentencepiece` library: no normalization, no dummy prefix, bytes for rare characters.
 
-    The pieces depend on the number of threads of the trainer, so it is an option and part of the configuration.
+    The pieces depend on the number of threads of the trainer, so it is an option and part of the
+    configuration.
 
     Example:
-        "the mask" becomes the pieces `the` `▁mask`; "\n" is a piece, and "<mask>" becomes `<` `mask` `>`.
+        "the mask" becomes the pieces `the` `▁mask`; "\n" is a piece, and "<mask>" becomes `<`
+        `mask` `>`.
     """
 
     NAME: ClassVar[str] = "unigram"

@@ -30,12 +30,12 @@ _WITH_CLITICS: Final = rf"\w+?(?=(?i:n['’]t)\b)|{_CLITIC}|\w+|[^\w\s]"
 class Word(TokenizerJson, TrainableTokenizer):
     """The most frequent words, punctuation marks and white space characters; a word keeps the space before it.
 
-    With `clitics`, clitics are words as in the Penn Treebank, and white space is dropped: `decode` writes one space
-    before each word.
+    With `clitics`, clitics are words as in the Penn Treebank, and white space is dropped: `decode`
+    writes one space before each word.
 
     Example:
-        "the taaaasty cat." becomes `the` `<unk>` ` cat` `.` if the training text has no "taaaasty"; with `clitics`,
-        "It's a hat, isn't it?" becomes `It` `'s` `a` `hat` `,` `is` `n't` `it` `?`.
+        "the taaaasty cat." becomes `the` `<unk>` ` cat` `.` if the training text has no "taaaasty";
+        with `clitics`, "It's a hat, isn't it?" becomes `It` `'s` `a` `hat` `,` `is` `n't` `it` `?`.
     """
 
     SAMPLE_BYTES: ClassVar[int] = 10**9
@@ -46,7 +46,8 @@ class Word(TokenizerJson, TrainableTokenizer):
     @config_class
     class Options(FrequencyOptions):
         clitics: bool = False
-        """cut off English clitics (It 's, is n't, they 'll), and drop spaces: "hat" and " hat" are one word"""
+        """cut off English clitics (It 's, is n't, they 'll), and drop spaces: "hat" and " hat" are
+        one word"""
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Word:

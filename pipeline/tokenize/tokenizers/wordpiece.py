@@ -28,12 +28,13 @@ _LONGEST_WORD: Final = 200
 class WordPiece(TokenizerJson, TrainableTokenizer):
     """WordPiece as the `tokenizers` library encodes it for BERT; trained by its merges of pairs.
 
-    Control characters are removed; Chinese characters and punctuation marks are separate words; `lower_case` strips
-    accents too. A word over 200 characters, or that the pieces cannot spell, is the unknown token. White space is not
-    preserved: `decode` writes one space before each word.
+    Control characters are removed; Chinese characters and punctuation marks are separate words;
+    `lower_case` strips accents too. A word over 200 characters, or that the pieces cannot spell, is
+    the unknown token. White space is not preserved: `decode` writes one space before each word.
 
     Example:
-        "unaffable!" becomes `una` `##ffa` `##ble` `!`, and "[MASK]" becomes `[` `mask` `]`, never the special.
+        "unaffable!" becomes `una` `##ffa` `##ble` `!`, and "[MASK]" becomes `[` `mask` `]`, never
+        the special.
     """
 
     VERSION: ClassVar[int] = 2
@@ -71,7 +72,8 @@ class WordPiece(TokenizerJson, TrainableTokenizer):
         spelled = Counter(
             {word: count for word, count in words.items() if known.issuperset(_letters(word))}
         )
-        # the library numbers letters that it does not know as it meets words, in another order each time
+        # the library numbers letters that it does not know as it meets words, in another order each
+        # time
         trainer = trainers.WordPieceTrainer(
             vocab_size=options.size,
             min_frequency=options.min_frequency,

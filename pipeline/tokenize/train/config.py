@@ -18,12 +18,14 @@ class TrainTokenizerConfig:
     name: Annotated[str, IsName()] = "byte_bpe"
     """algorithm, a file of pipeline/tokenize/tokenizers/"""
     size: Annotated[int, Field(ge=1, le=2**31)] = 32000
-    """number of ids, including specials and sentinels; too little text gives a smaller vocabulary and a warning"""
+    """number of ids, including specials and sentinels; too little text gives a smaller vocabulary
+    and a warning"""
     sample_bytes: Annotated[int, Field(ge=1)] | None = None
-    """approximate bytes of text to train on; default: 10 GB for byte_bpe, 100 MB for bpe and wordpiece, 1 GB for the
-    others (unigram needs about 30 bytes of memory per byte)"""
+    """approximate bytes of text to train on; default: 10 GB for byte_bpe, 100 MB for bpe and
+    wordpiece, 1 GB for the others (unigram needs about 30 bytes of memory per byte)"""
     alpha: Annotated[float, Field(ge=0, le=1)] = 1
-    """exponent of language sampling, 0 (equal shares) to 1 (natural); 0.3 in XLM-R; at most 4 copies of a text"""
+    """exponent of language sampling, 0 (equal shares) to 1 (natural); 0.3 in XLM-R; at most 4
+    copies of a text"""
     options: dict[str, Any] = field(default_factory=dict)
     """further options of the algorithm, see its file"""
 
@@ -45,7 +47,8 @@ class TrainTokenizerConfig:
             raise ConfigurationError("give `size` next to `options`, not inside")
         if self.name in TOKENIZERS.available() and not is_trainable(self.name):
             raise ConfigurationError(
-                f"{self.name} cannot be trained, it reads published files: give `tokenizer: {{path: FILE}}` instead of "
+                f"{self.name} cannot be trained, it reads published files: give `tokenizer: "
+                f"{{path: FILE}}` instead of "
                 f"train_tokenizer, or one of {', '.join(trainable())}"
             )
         chosen = TOKENIZERS.resolve({**self.options, "name": self.name, "size": self.size})

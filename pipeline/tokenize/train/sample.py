@@ -54,15 +54,16 @@ class TrainingText:
 def mean_copies(available: Mapping[str, int], budget: int, alpha: float) -> dict[str, Fraction]:
     """Return the mean number of copies of a text of each language in the sample, at most `MOST_COPIES`.
 
-    A language gets a share of `budget` bytes proportional to its own bytes to the power of alpha (arXiv 1901.07291
-    §3.1, 1911.02116).
+    A language gets a share of `budget` bytes proportional to its own bytes to the power of alpha
+    (arXiv 1901.07291 §3.1, 1911.02116).
 
     Args:
         available: bytes of each language, > 0.
         budget: total bytes of the sample.
         alpha: 0 (equal shares) to 1 (natural proportions).
 
-    Example: 900 bytes of en and 100 of sw, a budget of 400 and alpha 0.5 give 1/3 and 1: 300 bytes and 100.
+    Example: 900 bytes of en and 100 of sw, a budget of 400 and alpha 0.5 give 1/3 and 1: 300 bytes
+    and 100.
     """
     names = sorted(available)
     weights = powers([available[name] for name in names], Decimal(repr(alpha)))
@@ -78,8 +79,9 @@ def choose_sample(
 ) -> TrainingText:
     """Sample about `budget` bytes of training documents and write their texts to `folder`.
 
-    A hash of a document's uid determines its copies (`mean_copies`), so the sample depends only on the set of
-    documents. It is within a few percent of the budget for many documents. The caller removes the folder.
+    A hash of a document's uid determines its copies (`mean_copies`), so the sample depends only on
+    the set of documents. It is within a few percent of the budget for many documents. The caller
+    removes the folder.
     """
     available: Counter[str] = Counter()
     for uid, language, sides in _read_sides(parts):

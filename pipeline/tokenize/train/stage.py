@@ -85,7 +85,10 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
 
     def row(self, counts: TrainTokenizerCounts) -> Row:
         """Show documents, those that it learned from, and those that it did not."""
-        learned = f"{amount(counts['sample']['documents'], 'document')}\n{counts['vocabulary']['size']:,} ids"
+        learned = (
+            f"{amount(counts['sample']['documents'], 'document')}\n{counts['vocabulary']['size']:,} "
+            "ids"
+        )
         kept = counts["skipped"]["held_out"]
         unread = counts["skipped"]["over_budget"]
         notes = [
@@ -115,7 +118,8 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
         """Publish the model file, `vocabulary.json` and `name` in `tokenizer/`.
 
         Raises:
-            ConfigurationError: there is no text to train on, or `size` has no room for the special pieces.
+            ConfigurationError: there is no text to train on, or `size` has no room for the special
+                pieces.
         """
         parts = [documents_of(self.documents, unit) for unit in range(self.parts)]
         scratch = output.folder / TEMPORARY
@@ -125,8 +129,10 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
             sample = choose_sample(parts, self.budget, self.heldout, self.seed, folder, self.alpha)
             if sample.bytes == 0:
                 raise ConfigurationError(
-                    f"no text to train a tokenizer on: of {sample.held_out + sample.over_budget} documents "
-                    f"{sample.held_out} are held out; see the reasons in the report of the stage before"
+                    f"no text to train a tokenizer on: of {sample.held_out + sample.over_budget} "
+                    "documents "
+                    f"{sample.held_out} are held out; see the reasons in the report of the stage "
+                    "before"
                 )
             tokenizer = self.chosen.type.train(
                 sample.texts(), self.chosen.options, folder / "tokenizer"
@@ -143,7 +149,8 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
         size = tokenizer.vocabulary.size
         if size < asked:
             _LOG.warning(
-                "train_tokenizer: %s bytes of text support %s pieces, not the %s asked for; the vocabulary has %s",
+                "train_tokenizer: %s bytes of text support %s pieces, not the %s asked for; the "
+                "vocabulary has %s",
                 sample.bytes,
                 size,
                 asked,

@@ -222,9 +222,11 @@ def write(folder, **files):
 def test_a_file_changes_its_base_and_a_variant_changes_the_file(tmp_path):
     path = write(
         tmp_path,
-        own="{base: middle.yaml, steps: 3, data: {lanes: 4}, variants: {small: {base: low.yaml, model: {dim: 8}}}}",
+        own="{base: middle.yaml, steps: 3, data: {lanes: 4}, variants: {small: {base: low.yaml, "
+        "model: {dim: 8}}}}",
         middle="{base: low.yaml, steps: 2, seed: 2, variants: {lost: {}}}",
-        low="{steps: 1, seed: 1, data: {lanes: 2, micro_batch: 2}, optimizer: {name: adamw, eps: 1.0e-6}}",
+        low="{steps: 1, seed: 1, data: {lanes: 2, micro_batch: 2}, optimizer: {name: adamw, eps: "
+        "1.0e-6}}",
     )
     expected = {"steps": 3, "seed": 2, "data": {"lanes": 4, "micro_batch": 2}}
     expected["optimizer"] = {"name": "adamw", "eps": 1e-6}
@@ -243,7 +245,8 @@ def test_a_file_changes_its_base_and_a_variant_changes_the_file(tmp_path):
 def test_algorithms_families_names_and_lists_replace_those_of_the_base(tmp_path):
     path = write(
         tmp_path,
-        own="{base: low.yaml, optimizer: {name: sgd}, model: {family: decoder, heads: {lm: 1.0}}, freeze: [body]}",
+        own="{base: low.yaml, optimizer: {name: sgd}, model: {family: decoder, heads: {lm: 1.0}}, "
+        "freeze: [body]}",
         low="{optimizer: {name: adamw, eps: 1.0}, freeze: [x], "
         "model: {family: encoder, dim: 8, heads: {masked_lm: 1.0}}}",
     )

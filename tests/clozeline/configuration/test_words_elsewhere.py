@@ -67,7 +67,10 @@ def test_every_algorithm_and_command_that_is_named_exists():
         assert word not in known
 
 
-MODEL = "model: {family: encoder, dim: 8, layers: 1, attention_heads: 2, ffn_dim: 16, heads: {masked_lm: 1.0}}\n"
+MODEL = (
+    "model: {family: encoder, dim: 8, layers: 1, attention_heads: 2, ffn_dim: 16, heads: "
+    "{masked_lm: 1.0}}\n"
+)
 TRAIN = {
     "learning_rate=1e-4": "optimizer.learning_rate",
     "lr=1e-4": "optimizer.learning_rate",

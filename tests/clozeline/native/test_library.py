@@ -31,7 +31,10 @@ def test_the_library_repeats_the_hash_of_its_sources(tmp_path, monkeypatch):
 
 
 needs_module = pytest.mark.skipif(not is_available(), reason=f"{missing_note()}")
-_SHOW = "from clozeline.native.library import is_available, missing_note\nprint(is_available(), missing_note())"
+_SHOW = (
+    "from clozeline.native.library import is_available, missing_note\nprint(is_available(), "
+    "missing_note())"
+)
 
 
 @pytest.fixture

@@ -30,7 +30,8 @@ def test_hostile_names_are_text_and_pictures_need_nothing_else():
         "role",
         "viewbox",
     }
-    # its text looks like a colour that is replaced and like an id that is removed; neither is touched
+    # its text looks like a colour that is replaced and like an id that is removed; neither is
+    # touched
     assert sum('$\\q$ #000001 id="a" <b>&amp;' in one for one in parsed.svg_texts) == 2
 
 

@@ -2,11 +2,12 @@
 
     python -m tests.model.checkpoints.parity [--seeds 101 202 303] [--types bert t5] [--json FILE]
 
-A class of transformers with odd sizes and switches, drawn by the seed, and every parameter drawn. In: the logits of
-what we read from its folder. Out: the logits of what transformers reads from our export. Loss: of five labels.
-Gradients: of this loss, relative to the largest entry of all. Both in float64, also where a class asks for float32:
-only its tables are rounded then. Round trip: tensors whose bits change by import and export. Generation: greedy tokens
-that differ, of 18. Logits above 1 are compared relative to the largest.
+A class of transformers with odd sizes and switches, drawn by the seed, and every parameter drawn.
+In: the logits of what we read from its folder. Out: the logits of what transformers reads from our
+export. Loss: of five labels. Gradients: of this loss, relative to the largest entry of all. Both in
+float64, also where a class asks for float32: only its tables are rounded then. Round trip: tensors
+whose bits change by import and export. Generation: greedy tokens that differ, of 18. Logits above 1
+are compared relative to the largest.
 """
 
 import math
@@ -110,7 +111,8 @@ def loss_and_gradients(model, theirs, key_map):
     }
     expected = to_ours(key_map, model.config, known, shared)
     scale = max(gradient.abs().max().item() for gradient in expected.values())
-    # a gradient that a class lacks is zero, but that of a bias of the scores, which it may hold as a buffer
+    # a gradient that a class lacks is zero, but that of a bias of the scores, which it may hold as
+    # a buffer
     own = {
         name: grown[name]
         for name in grown

@@ -1,7 +1,7 @@
 """Small models of every type, as transformers builds and saves them, with random weights in every parameter.
 
-Types and their classes come from the registry; sizes and switches are drawn for the keys that a type's tables name.
-`type_options` has what else a config.json needs.
+Types and their classes come from the registry; sizes and switches are drawn for the keys that a
+type's tables name. `type_options` has what else a config.json needs.
 """
 
 import inspect

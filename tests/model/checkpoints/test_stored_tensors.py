@@ -71,7 +71,8 @@ def test_segment_types_are_read(tmp_path):
         assert apart(found, theirs(**their).logits, valid) < 1e-5
 
 
-# -- BART, Marian, PEGASUS ---------------------------------------------------------------------------------------------
+# -- BART, Marian, PEGASUS
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -167,7 +168,8 @@ def test_without_tables_positions_are_computed(tmp_path, model_type):
         read_checkpoint(tmp_path)
 
 
-# -- DeBERTa -----------------------------------------------------------------------------------------------------------
+# -- DeBERTa
+# -----------------------------------------------------------------------------------------------------------
 
 DEBERTAS = ["deberta", "deberta-v2"]
 
@@ -223,7 +225,8 @@ def test_a_model_with_a_mask_decoder_goes_out_without_it_and_without_its_head(tm
         assert apart(model(**their).last_hidden_state, body, valid) < 1e-5
 
 
-# -- GPT-2, GPT-NeoX ---------------------------------------------------------------------------------------------------
+# -- GPT-2, GPT-NeoX
+# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("case", ["gpt2", "gpt_neox"])
@@ -246,7 +249,8 @@ def test_masks_and_former_names_of_old_decoders(tmp_path, case):
     assert difference(build_checkpoint(read_checkpoint(tmp_path)), theirs) < 1e-5
 
 
-# -- T5, UMT5 ----------------------------------------------------------------------------------------------------------
+# -- T5, UMT5
+# ----------------------------------------------------------------------------------------------------------
 
 
 def own_head(folder, case, **keys):
@@ -312,7 +316,8 @@ def test_an_own_head_in_a_file_of_transformers_5_reads_scaled_states_and_a_publi
     assert export_checkpoint(checkpoint).config["tie_word_embeddings"] is False
 
 
-# -- XLM ---------------------------------------------------------------------------------------------------------------
+# -- XLM
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def test_padding_and_absent_languages_of_xlm(tmp_path):

@@ -139,7 +139,8 @@ def embed(model, tensors):
 def slow_states(model, tensors, stays):
     """States [T, dim] and kept tokens of one row, by lists of the positions that are left.
 
-    `stays(layer, received, positions, length, heads)` returns the positions that stay, from the sums of attention.
+    `stays(layer, received, positions, length, heads)` returns the positions that stay, from the
+    sums of attention.
     """
     stack = model.family.stack
     length = tensors["input_ids"].shape[1]

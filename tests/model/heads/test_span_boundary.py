@@ -41,7 +41,8 @@ def test_loss_by_hand(width, normalize):
     tensors = full_batch()
     hidden = torch.randn(6, 11, 24)
     losses = {}
-    # labels are at 1, and in rows longer than 7 at 4 to 6: spans [1, 1] and [4, 6] in every row but the third
+    # labels are at 1, and in rows longer than 7 at 4 to 6: spans [1, 1] and [4, 6] in every row but
+    # the third
     rows = tensors["label_index"] // 11
     places = tensors["label_index"] % 11
     tensors["span_left"] = rows * 11 + torch.where(places == 1, 0, 3)

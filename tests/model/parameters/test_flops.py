@@ -78,7 +78,8 @@ def counted_in_training(network, tensors):
 
 
 QKV = 2 * 11 * 3 * 24 * 24
-"""The products for the input of the lowest trained layer, which torch leaves out where nothing below it trains."""
+"""The products for the input of the lowest trained layer, which torch leaves out where nothing
+below it trains."""
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ from tests.pipeline.captures import SENTENCES, http, members, page, record, resp
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 
 GERMAN = (
-    "Der Fluss ist im Sommer breit und langsam, und die Leute gehen mit ihren Hunden an ihm entlang. "
-    * 5
+    "Der Fluss ist im Sommer breit und langsam, und die Leute gehen mit ihren Hunden an ihm "
+    "entlang. " * 5
 )
 
 
@@ -137,7 +137,8 @@ def test_a_preview_decides_as_the_complete_run(limit, crawl, tmp_path):
         assert cut.counts["documents_in"] == min(share, whole.counts["documents_in"])
 
 
-# Inputs that change, are cut, or hold nothing ------------------------------------------------------------------------
+# Inputs that change, are cut, or hold nothing
+# ------------------------------------------------------------------------
 
 
 def test_a_truncated_input_is_accepted_or_refused(tmp_path):
@@ -232,7 +233,8 @@ def test_units_of_any_size_give_the_same_and_problems_are_named_by_file(tmp_path
     assert "default/crawl.warc.gz" in named
 
 
-# Keys of the text ----------------------------------------------------------------------------------------------------
+# Keys of the text
+# ----------------------------------------------------------------------------------------------------
 
 
 def test_keys_are_named_up_to_a_limit_and_shown_in_the_table(tmp_path):

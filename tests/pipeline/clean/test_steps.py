@@ -16,7 +16,10 @@ from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.registries import EXTRACTORS, FILTERS, LANGUAGES
 from clozeline.pipeline.text.normal_form import normalize
 
-ENGLISH = "All human beings are born free and equal in dignity and rights, and should act in a spirit of brotherhood. "
+ENGLISH = (
+    "All human beings are born free and equal in dignity and rights, and should act in a spirit "
+    "of brotherhood. "
+)
 
 
 def steps(language=None, filters=(), pair_filters=(), text_chars=1000):

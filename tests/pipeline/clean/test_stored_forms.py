@@ -166,7 +166,8 @@ def test_recipes_of_books_and_of_reddit(tmp_path):
 def test_lines_of_code_keep_their_form_after_dedup(tmp_path):
     """What `dedup.lines` leaves of a text has the stored form of its source; it was that of prose."""
     texts = [
-        f"    def f{name}(x):\n        return x\n\n\n\n    LICENSE of all\n    y = {name!r}  \n# {name}"
+        f"    def f{name}(x):\n        return x\n\n\n\n    LICENSE of all\n    y = {name!r}  \n# "
+        f"{name}"
         for name in "abc"
     ]
     for name in ("code", "prose"):

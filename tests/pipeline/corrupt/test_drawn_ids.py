@@ -15,7 +15,8 @@ from tests.pipeline.token_sets import all_rows
 
 TOKENIZERS = {
     "character": "{name: character, size: 411, options: {}}",
-    "few": "{name: character, size: 11, options: {sentinels: 0, modes: false, reserved: 0, bytes: false}}",
+    "few": "{name: character, size: 11, options: {sentinels: 0, modes: false, reserved: 0, bytes: "
+    "false}}",
     "byte_bpe": "{name: byte_bpe, size: 420}",
     "unigram": "{name: unigram, size: 420}",
 }

@@ -1,7 +1,8 @@
 """Corrupt: example shards are what the objective makes of the sample rows, offline as online, every row accounted for.
 
-Offline: the stage writes example shards. Online: only the manifests are known; blocks of the sample set are read in
-another order, cut in other portions, and corrupted with variant = epoch. Nothing else may matter.
+Offline: the stage writes example shards. Online: only the manifests are known; blocks of the sample
+set are read in another order, cut in other portions, and corrupted with variant = epoch. Nothing
+else may matter.
 """
 
 from dataclasses import replace
@@ -127,7 +128,8 @@ def test_variant_k_is_epoch_k(sets, name):
     assert (heldout.manifest.variants, len(heldout.manifest.shards)) == (1, 1)
 
 
-# Counts ---------------------------------------------------------------------------------------------------------------
+# Counts
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def test_samples_in_are_examples_and_skipped(tmp_path):
@@ -169,7 +171,8 @@ def test_a_set_whose_samples_are_all_skipped_is_an_error(tmp_path):
         run(tmp_path, [entry("sentence_reordering"), entry("document_rotation")])
 
 
-# What objectives need from other stages, and what batches need from them ----------------------------------------------
+# What objectives need from other stages, and what batches need from them
+# ----------------------------------------------
 
 COUNTS = (np.arange(WORDS.size) ** 2).astype(np.uint64)
 
@@ -236,7 +239,8 @@ def test_drawn_rates_are_stored_with_their_weights(tmp_path, container):
     assert {int(mode) for mode in other.read_block(0).columns["attention"].values} == {1}
 
 
-# Rows whose places exceed 16 bits, from token documents to the blocks of an example set -------------------------------
+# Rows whose places exceed 16 bits, from token documents to the blocks of an example set
+# -------------------------------
 
 
 LENGTH = 131_072
@@ -288,7 +292,8 @@ def test_objectives_that_number_places_in_16_bits_refuse_such_rows(name):
                 build_objective({"name": name, key: LENGTH}, vocabulary(1000))
 
 
-# The recipes of published models --------------------------------------------------------------------------------------
+# The recipes of published models
+# --------------------------------------------------------------------------------------
 
 
 RECIPES = sorted((Path(__file__).parents[3] / "configs" / "recipes").glob("*/pipeline.yaml"))

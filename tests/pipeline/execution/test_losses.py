@@ -9,12 +9,16 @@ from clozeline.pipeline.ingest.documents.files import read_documents
 from tests.pipeline.miniature import write_recipe
 
 ENGLISH = (
-    "The river had been rising since the early morning, and nobody in the village slept. Men carried sacks of sand to "
-    "the lower bridge while the school was being emptied. By noon the water stood at the second step of the church."
+    "The river had been rising since the early morning, and nobody in the village slept. Men "
+    "carried sacks of sand to "
+    "the lower bridge while the school was being emptied. By noon the water stood at the second "
+    "step of the church."
 )
 FRENCH = (
-    "La rivière montait depuis le matin et personne au village ne dormait. Les hommes portaient des sacs de sable vers "
-    "le pont pendant que l'école était vidée de ses enfants et de ses livres. À midi l'eau touchait la deuxième marche."
+    "La rivière montait depuis le matin et personne au village ne dormait. Les hommes portaient "
+    "des sacs de sable vers "
+    "le pont pendant que l'école était vidée de ses enfants et de ses livres. À midi l'eau "
+    "touchait la deuxième marche."
 )
 RECIPE = """
 corpus: losses
@@ -49,7 +53,8 @@ def run(folder, texts, *words):
         (
             [f"{number} {ENGLISH}" for number in range(19)] + [f"{ENGLISH} {ENGLISH} {ENGLISH}"],
             ("clean.language=null", "clean.filters=[{name: gopher_quality, words: [60, 1000]}]"),
-            "19 of 20 documents were dropped for one reason: gopher_short_doc (gopher_quality.words)",
+            "19 of 20 documents were dropped for one reason: gopher_short_doc "
+            "(gopher_quality.words)",
         ),
         (
             [ENGLISH] * 30,

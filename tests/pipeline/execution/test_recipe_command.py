@@ -57,7 +57,8 @@ def test_quiet_prints_nothing_but_errors(tmp_path, capsys):
     language = "{language: null, filters: []}"
     recipe = write_recipe(
         tmp_path,
-        f"{{corpus: c, output: {tmp_path}/out, input: {write_corpus(tmp_path / 'in', 5)}, clean: {language}}}",
+        f"{{corpus: c, output: {tmp_path}/out, input: {write_corpus(tmp_path / 'in', 5)}, clean: "
+        f"{language}}}",
     )
     assert main(["--config", str(recipe), "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
@@ -85,7 +86,8 @@ def test_no_summary_ends_a_run_whose_work_is_done(part, tmp_path, capsys, monkey
     language = "{language: null, filters: []}"
     recipe = write_recipe(
         tmp_path,
-        f"{{corpus: c, output: {tmp_path}/out, input: {write_corpus(tmp_path / 'in', 5)}, clean: {language}}}",
+        f"{{corpus: c, output: {tmp_path}/out, input: {write_corpus(tmp_path / 'in', 5)}, clean: "
+        f"{language}}}",
     )
     with monkeypatch.context() as patch:
         patch.setattr(f"clozeline.pipeline.{part}", broken)

@@ -107,7 +107,8 @@ def test_units_are_asked_for_once(tmp_path):
         run_clean(f"{site.site.url}a.jsonl", tmp_path / "out", plan=LARGE)
     assert units == 3
     asked = sum(stop - start for _, start, stop in site.served)
-    # the pages at both ends of a unit belong to its neighbors too, and the plan looks at both ends of the file
+    # the pages at both ends of a unit belong to its neighbors too, and the plan looks at both ends
+    # of the file
     assert asked <= size + (2 * units + 4) * (1 << 16)
     assert max(stop - start for _, start, stop in site.served) <= LARGE["unit_bytes"]
 
@@ -161,7 +162,8 @@ def test_signatures_and_keys_are_in_no_file(tmp_path):
         assert not path.is_file() or b"hush" not in path.read_bytes(), path
 
 
-# Finding files -----------------------------------------------------------------------------------------------------
+# Finding files
+# -----------------------------------------------------------------------------------------------------
 
 NAMES = (
     "in/a.jsonl",

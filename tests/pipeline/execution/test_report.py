@@ -100,8 +100,8 @@ def test_amounts_are_what_the_files_hold(run, page):
     lead = next(text for text in page.texts if " characters are left " in text)
     assert lead.startswith(f"{sum(sizes):,} of ")
     assert (
-        f"in 30 of 34 documents, as {tokens:,} tokens and {examples:,} examples. dedup · exact_duplicate"
-        in lead
+        f"in 30 of 34 documents, as {tokens:,} tokens and {examples:,} examples. dedup · "
+        "exact_duplicate" in lead
     )
     assert row_of(page, "clean", 5) == [
         "clean",

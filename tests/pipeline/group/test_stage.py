@@ -129,7 +129,8 @@ def test_empty_sets_are_an_error(tmp_path, lengths, entries, heldout, message):
         run_stage(recipe(tmp_path, entries, heldout=heldout), "group")
 
 
-# Documents ------------------------------------------------------------------------------------------------------------
+# Documents
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_shard_without_documents_has_the_columns_of_a_full_one(tmp_path):
@@ -147,7 +148,8 @@ def test_a_shard_without_documents_has_the_columns_of_a_full_one(tmp_path):
     assert set(none.columns) == {"token_ids", "sentence_starts"}
 
 
-# Sample sets ----------------------------------------------------------------------------------------------------------
+# Sample sets
+# ----------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=40)

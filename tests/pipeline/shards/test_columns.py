@@ -91,7 +91,8 @@ def test_types_parse_back_and_others_are_refused(name):
         ColumnSpec("x", "binary16", "list", "")
 
 
-# Where an id no longer fits into 16 bits ------------------------------------------------------------------------------
+# Where an id no longer fits into 16 bits
+# ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("size", "width"), [(65_536, "uint16"), (65_537, "uint32")])
@@ -139,7 +140,8 @@ def test_every_id_survives_every_stage(tmp_path, size, width):
         open_shards(folder).read_block(0)
 
 
-# Tables of a token set ------------------------------------------------------------------------------------------------
+# Tables of a token set
+# ------------------------------------------------------------------------------------------------
 
 
 def test_identities_keep_zeros_at_their_ends():
@@ -163,7 +165,8 @@ def test_counts_are_found_in_the_nearest_folder_above(tmp_path):
         assert find_token_counts(manifest).tolist() == counts.tolist()
 
 
-# Names, blocks and splits ---------------------------------------------------------------------------------------------
+# Names, blocks and splits
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("length", [20, 510, 1022, 4094, 100_000])
@@ -200,7 +203,8 @@ def test_units_are_training_shards_and_then_held_out_ones(shards, fraction, held
     assert splits.items() == [("train", shards)] + ([("heldout", heldout)] if heldout else [])
 
 
-# Column set -----------------------------------------------------------------------------------------------------------
+# Column set
+# -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

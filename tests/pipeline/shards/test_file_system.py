@@ -117,7 +117,8 @@ def right(tmp_path):
     return texts(str(path), tmp_path / "local")
 
 
-# 206 with another range ----------------------------------------------------------------------------------------------
+# 206 with another range
+# ----------------------------------------------------------------------------------------------
 
 
 def shifted(answer):
@@ -168,7 +169,8 @@ def test_the_rest_of_a_shorter_answer_is_asked_for(store, right, pauses, tmp_pat
     assert not pauses
 
 
-# 429 and 503 with Retry-After ----------------------------------------------------------------------------------------
+# 429 and 503 with Retry-After
+# ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -203,7 +205,8 @@ def test_the_sum_of_the_waits_of_a_request_has_a_bound(store, pauses, tmp_path):
     assert 200 <= sum(pauses) <= 301
 
 
-# Refusals ------------------------------------------------------------------------------------------------------------
+# Refusals
+# ------------------------------------------------------------------------------------------------------------
 
 
 def xml(code, message):
@@ -252,7 +255,8 @@ def test_a_missing_object_and_a_redirect_to_anything_but_the_web_are_told_from_i
     assert not pauses
 
 
-# Keys byte for byte --------------------------------------------------------------------------------------------------
+# Keys byte for byte
+# --------------------------------------------------------------------------------------------------
 
 KEYS = (
     "in/a.jsonl",

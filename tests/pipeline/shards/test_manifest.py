@@ -198,7 +198,8 @@ def test_a_huge_manifest_is_not_parsed_and_none_written(tmp_path, monkeypatch):
         assert not (tmp_path / "other/manifest.json").exists()
 
 
-# The digest -----------------------------------------------------------------------------------------------------------
+# The digest
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_code_config_and_paths_do_not_move_the_digest(tmp_path):

@@ -105,7 +105,8 @@ def test_texts_in_place_of_a_set_are_answered_with_the_command_that_makes_one(tm
     assert "shards/corrupt/masked_lm/train" in said
 
 
-# Pipes, devices, and lists without end --------------------------------------------------------------------------------
+# Pipes, devices, and lists without end
+# --------------------------------------------------------------------------------
 
 KINDS = {"pipe": os.mkfifo, "folder": os.mkdir, "device": lambda path: path.symlink_to("/dev/zero")}
 
@@ -137,7 +138,8 @@ def test_a_large_file_is_not_read(tmp_path):
         read_regular(tmp_path / "ten", 9)
 
 
-# Quarantine -----------------------------------------------------------------------------------------------------------
+# Quarantine
+# -----------------------------------------------------------------------------------------------------------
 
 FIRST, SECOND, THIRD = (f"shard-{number:05d}-of-00003.arrow" for number in range(3))
 

@@ -77,7 +77,8 @@ def test_a_long_range_is_read_by_requests_that_tile_it(start, length, largest):
             store.read_whole("memory://tiles/a", 599)
 
 
-# Faults ---------------------------------------------------------------------------------------------------------------
+# Faults
+# ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -175,7 +176,8 @@ def test_pauses_double_and_are_bounded(memory, monkeypatch):
     ]
 
 
-# Objects that are not those of the set --------------------------------------------------------------------------------
+# Objects that are not those of the set
+# --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("end", ["inside the block", "before it"])

@@ -114,7 +114,8 @@ def test_rows_of_a_block_follow_the_row_size(tmp_path):
         write_shard(tmp_path / "x", rows([1], 1), COLUMNS, block_rows=0)
 
 
-# Containers -----------------------------------------------------------------------------------------------------------
+# Containers
+# -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
@@ -181,7 +182,8 @@ def test_what_a_format_cannot_count_is_refused(tmp_path, monkeypatch, limit, val
     assert not (tmp_path / "manifest.json").exists()
 
 
-# Sets whose shards are written by units in any order ------------------------------------------------------------------
+# Sets whose shards are written by units in any order
+# ------------------------------------------------------------------
 
 NUMBERED = [ColumnSpec("number", "uint16", "fixed", "a number"), list_column("ids")]
 

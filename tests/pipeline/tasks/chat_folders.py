@@ -21,37 +21,49 @@ from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 _SPECIALS = ["<s>", "</s>", "<unk>", "<|im_start|>", "<|im_end|>", "<|user|>"]
 _TEXT = ["The small river runs. User asks 2 + 2? Assistant system user\n says four"] * 5
 _TURN = "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
-_ALTERNATE = "{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}"
+_ALTERNATE = (
+    "{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must "
+    "alternate') }}{% endif %}"
+)
 
 PLAIN = {
     "chatml": "{% for message in messages %}" + _TURN + "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",
-    "llama2": "{% if messages[0]['role'] == 'system' %}{% set rest = messages[1:] %}{% set first = '<<SYS>>\n' + "
-    "messages[0]['content'] + '\n<</SYS>>\n\n' %}{% else %}{% set rest = messages %}{% set first = '' %}{% endif %}"
+    "llama2": "{% if messages[0]['role'] == 'system' %}{% set rest = messages[1:] %}{% set first = "
+    "'<<SYS>>\n' + "
+    "messages[0]['content'] + '\n<</SYS>>\n\n' %}{% else %}{% set rest = messages %}{% set first "
+    "= '' %}{% endif %}"
     "{% for m in rest %}"
     + _ALTERNATE
     + "{% set content = first + m.content if loop.index0 == 0 else m.content %}"
     "{% if m.role == 'user' %}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}"
     "{% else %}{{ ' ' + content.strip() + ' ' + eos_token }}{% endif %}{% endfor %}",
-    "gemma": "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    "gemma": "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not "
+    "supported') }}{% endif %}"
     "{% for m in messages %}"
     + _ALTERNATE
     + "{% if m.role == 'assistant' %}{% set role = 'model' %}{% else %}"
-    "{% set role = m.role %}{% endif %}{{ '<|im_start|>' + role + '\n' + m.content | trim + '<|im_end|>\n' }}{% endfor %}"
+    "{% set role = m.role %}{% endif %}{{ '<|im_start|>' + role + '\n' + m.content | trim + "
+    "'<|im_end|>\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>model\n' }}{% endif %}",
-    "thinking": "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + (m.content.split('</think>')[-1] if "
+    "thinking": "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + (m.content.split('</think>')[-1] "
+    "if "
     "m.role == 'assistant' and not loop.last else m.content) + '<|im_end|>\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",
-    "end at last": "{% for m in messages %}{{ m.role + m.content }}{% endfor %}{% if not add_generation_prompt %}</s>{% endif %}",
+    "end at last": "{% for m in messages %}{{ m.role + m.content }}{% endfor %}{% if not add_generation_prompt "
+    "%}</s>{% endif %}",
 }
 """Templates without marks, from memory of their kinds."""
 MARKED = {
-    "end inside": "{% for m in messages %}{% if m.role == 'assistant' %}{{ '<|im_start|>assistant\n' }}{% generation %}"
+    "end inside": "{% for m in messages %}{% if m.role == 'assistant' %}{{ '<|im_start|>assistant\n' }}{% "
+    "generation %}"
     "{{ m.content + '<|im_end|>' }}{% endgeneration %}{{ '\n' }}{% else %}"
     + _TURN.replace("message", "m")
     + "{% endif %}{% endfor %}",
-    "end outside": "{% for m in messages %}{% if m.role == 'assistant' %}<|im_start|>assistant\n{%- generation -%}"
-    "{{ m.content }}{%- endgeneration -%}<|im_end|>\n{% else %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endif %}{% endfor %}",
+    "end outside": "{% for m in messages %}{% if m.role == 'assistant' %}<|im_start|>assistant\n{%- generation "
+    "-%}"
+    "{{ m.content }}{%- endgeneration -%}<|im_end|>\n{% else %}<|im_start|>{{ m.role }}\n{{ "
+    "m.content }}<|im_end|>\n{% endif %}{% endfor %}",
 }
 """Templates that mark answers."""
 

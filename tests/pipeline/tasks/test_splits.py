@@ -135,7 +135,8 @@ def test_splits_by_name(given, splits, others):
             {"test": "TREC_10.label", "train": "train_5500.label"},
             {"train_1000.label"},
         ),
-        # as the library `datasets` saves them: the first part stands for all, and descriptions are no rows
+        # as the library `datasets` saves them: the first part stands for all, and descriptions are
+        # no rows
         (
             files(
                 "dataset_dict.json",

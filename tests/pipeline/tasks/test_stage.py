@@ -137,7 +137,8 @@ def test_a_second_run_makes_what_changed(tmp_path, capfd):
         (
             {"train": "sentence\tlabel\na\t7\n"},
             [],
-            "no row of it is an example: 1 bad_label; line 2: the column label holds '7', the classes are 0, 1",
+            "no row of it is an example: 1 bad_label; line 2: the column label holds '7', the "
+            "classes are 0, 1",
         ),
         ({"dev": "a\tb\tc\n"}, [], "dev.tsv: expected a layout of this task"),
         ({"train": None, "dev": None}, [], "no file of the input has labels"),
@@ -195,7 +196,10 @@ def test_rows_of_train_are_left_out_of_the_others(tmp_path):
 
 
 def test_one_file_cannot_be_train_and_a_disjoint_split(tmp_path, capfd):
-    """Without the key all its rows are counted; with it none is left: refused. Pseudo-labels may be of train."""
+    """Without the key all its rows are counted; with it none is left: refused.
+
+    Pseudo-labels may be of train.
+    """
     files, words = write_files(tmp_path, train=32, dev=0)
     sets = tmp_path / "out" / "tasks" / "sst2"
     other = files / "again.tsv"

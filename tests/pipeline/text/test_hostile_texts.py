@@ -1,6 +1,7 @@
 """Time grows linearly with hostile texts, in every filter, splitter, function of texts and reader.
 
-Ratios of CPU time, never limits: ten times the text may take 25 times as long; a quadratic function takes 100 times.
+Ratios of CPU time, never limits: ten times the text may take 25 times as long; a quadratic function
+takes 100 times.
 """
 
 import time
@@ -26,7 +27,8 @@ PIECES = """
     -{a; <b> </b> <!-- <a/b= __TOC__ \\u0000 \\ud800 [{ {"a": "a":1, ", <p><table> <script>
 """
 REPEATED = [
-    *".,-'\"_@:;!?/\\|#*=~^%&<>[](){}$0aA \n\t\0\xe9漢กא\u0301\u093f\u200d\u200b\u202e\xad\u2028\ufffd",
+    *".,-'\"_@:;!?/\\|#*=~^%&<>[](){}$0aA "
+    "\n\t\0\xe9漢กא\u0301\u093f\u200d\u200b\u202e\xad\u2028\ufffd",
     *PIECES.split(),
     *(
         "A.B. ",

@@ -114,7 +114,8 @@ def test_counts_are_those_of_loops(text):
     assert [*(getattr(found, name) for name in MEASURES), found.count_listed(LISTED)] == expected
 
 
-# Lists of stop words --------------------------------------------------------------------------------------------------
+# Lists of stop words
+# --------------------------------------------------------------------------------------------------
 
 
 def test_lists_are_read(tmp_path):

@@ -71,7 +71,8 @@ def test_the_short_way_of_plain_words_gives_the_same_tokens(chunk):
     assert module._split_chunk(chunk) == module._split_marks(chunk)
 
 
-# Word hashes ----------------------------------------------------------------------------------------------------------
+# Word hashes
+# ----------------------------------------------------------------------------------------------------------
 
 ODD = st.text(
     st.sampled_from("aB 19\n\u00a0\u2028\u0301é漢ก๑²ªſßİ\u0345\u093e\U00011173\U0001d165"),

@@ -168,7 +168,10 @@ def test_a_wrong_training_is_refused_before_its_sets_are_made(tmp_path, search, 
     body = tmp_path / "body"
     output = tmp_path / "out"
     body.mkdir()  # as much of a run as a training's configuration reads
-    text = "model: {family: encoder, dim: 8, layers: 1, attention_heads: 2, ffn_dim: 8, heads: {masked_lm: 1.0}}\n"
+    text = (
+        "model: {family: encoder, dim: 8, layers: 1, attention_heads: 2, ffn_dim: 8, heads: "
+        "{masked_lm: 1.0}}\n"
+    )
     (body / "config.yaml").write_text(text, encoding="utf-8")
     given = FinetuneOptions(
         task="sst2", train=tmp_path / "t", dev=tmp_path / "d", output=output, search=search

@@ -103,7 +103,8 @@ def test_integers_are_what_transformers_loads(shard_sets, tmp_path, capsys, meth
     assert "saves disk" in printed
     transformers.BertForMaskedLM.from_pretrained(small)
     transformers.AutoTokenizer.from_pretrained(small, local_files_only=True)
-    # a folder says how the run's rows start, so that texts are read alike; others refuse what they cannot convert
+    # a folder says how the run's rows start, so that texts are read alike; others refuse what they
+    # cannot convert
     texts = tmp_path / "texts.txt"
     texts.write_text("the people of the time")
     assert fill_mask([str(small), "--text", "the <mask> of"]) == 0

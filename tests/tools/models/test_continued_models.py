@@ -1,7 +1,8 @@
 """A small published RoBERTa from import to export: shards by its tokenizer, six steps on its weights, and back.
 
-It has the files that the family publishes: weights and config.json of transformers, a tokenizer.json with the family's
-ids, and hardly any tokenizer_config.json: class and post-processor give the roles of special pieces.
+It has the files that the family publishes: weights and config.json of transformers, a
+tokenizer.json with the family's ids, and hardly any tokenizer_config.json: class and post-processor
+give the roles of special pieces.
 """
 
 import json
@@ -96,14 +97,17 @@ def continue_training(folder, source, ranks):
         folder,
         f"{{corpus: small, output: {folder}/out, input: {write_corpus(folder / 'texts', 30)},"
         " heldout: {fraction: 0.1}, clean: {language: null, filters: []},"
-        f" tokenizer: {{path: {source}}}, encode: {{}}, group: {{}}, corrupt: [{{name: masked_lm, max_length: 48}}]}}",
+        f" tokenizer: {{path: {source}}}, encode: {{}}, group: {{}}, corrupt: [{{name: "
+        f"masked_lm, max_length: 48}}]}}",
     )
     assert run_pipeline(["--config", str(recipe)]) == 0
     config = folder / "train.yaml"
     config.write_text(
-        f"{{model: {{init_from: {source}}}, data: {{shards: {folder}/out/corrupt/masked_lm/train, global_batch: 8,"
+        f"{{model: {{init_from: {source}}}, data: {{shards: {folder}/out/corrupt/masked_lm/train, "
+        "global_batch: 8,"
         " micro_batch: 4, lanes: 4}, optimizer: {name: adamw, learning_rate: 1e-3},"
-        f" schedule: {{name: linear, warmup: 2}}, steps: 6, output: {folder}/run, log: {{tensorboard: false}}}}"
+        f" schedule: {{name: linear, warmup: 2}}, steps: 6, output: {folder}/run, log: "
+        f"{{tensorboard: false}}}}"
     )
     assert ranks.run(start, config) == [0]
     return folder / "run"

@@ -117,7 +117,8 @@ def looped(folder):
         (
             pickled,
             65,
-            "pytorch_model.bin: cannot be read as tensors alone: a torn file, or one that holds classes",
+            "pytorch_model.bin: cannot be read as tensors alone: a torn file, or one that holds "
+            "classes",
         ),
         (cut, 65, "model.safetensors: cannot be read as safetensors"),
         (without_a_tensor, 65, "1 tensors are missing: transformer.ln_f.weight"),

@@ -51,7 +51,10 @@ def words(folder, columns, *more):
 
 @pytest.mark.slow
 def test_processes_change_no_byte(folder, tmp_path, capsys):
-    """Two share the three blocks of one shard. A second start of a finished command changes nothing either."""
+    """Two share the three blocks of one shard.
+
+    A second start of a finished command changes nothing either.
+    """
     one = tmp_path / "one"
     two = tmp_path / "two"
     teach(folder / "teacher", options(folder, one, "k=3", "how=drawn", name="heldout"))

@@ -41,7 +41,10 @@ def test_the_manifest_says_where_vectors_come_from(tuned, tmp_path, capsys):
         "max_length=7",
     ]
     assert extract_features(words) == 0
-    said = "8 vectors of 20 numbers from 2 texts, layer last, pool token; 1 cut at 7 tokens, 0 without a token"
+    said = (
+        "8 vectors of 20 numbers from 2 texts, layer last, pool token; 1 cut at 7 tokens, 0 "
+        "without a token"
+    )
     assert said in capsys.readouterr().out
     found = open_features(tmp_path / "out")
     facts = found.facts

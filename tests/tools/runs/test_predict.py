@@ -341,7 +341,8 @@ def test_lines_with_several_items_keep_the_ids_of_each(tmp_path):
     assert (first.index, key, second.index, rejected) == (0, 5, 1, Rejected("fields", 2))
 
 
-# Labels of a run as rows to train on ----------------------------------------------------------------------------------
+# Labels of a run as rows to train on
+# ----------------------------------------------------------------------------------
 
 
 def test_sure_labels_are_those_of_the_model(runs, tmp_path, capsys):

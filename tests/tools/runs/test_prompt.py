@@ -273,7 +273,10 @@ def test_a_table_has_a_header_and_quotes_without_meaning(tmp_path):
 
 
 def test_lines_of_json_plain_or_compressed(tmp_path):
-    content = '{"sentence": "a", "label": 1}\n{"sentence": "b"}\n{"text": "c"}\n{"sentence": "d", "label": "no"}\n'
+    content = (
+        '{"sentence": "a", "label": 1}\n{"sentence": "b"}\n{"text": "c"}\n{"sentence": "d", '
+        '"label": "no"}\n'
+    )
     (tmp_path / "dev.jsonl").write_text(content)
     (tmp_path / "dev.jsonl.gz").write_bytes(gzip.compress(content.encode()))
     found = read_rows(tmp_path / "dev.jsonl", TEMPLATE_OF_ROWS, labeled=False)

@@ -95,7 +95,8 @@ def test_without_its_tokenizer_a_row_is_shown_as_ids(shard_sets, tmp_path, capsy
         out, err = capsys.readouterr()
         assert (
             err
-            == f"note: no tokenizer above {moved}/manifest.json: ids are shown; tokenizer=DIR names its folder\n"
+            == f"note: no tokenizer above {moved}/manifest.json: ids are shown; tokenizer=DIR names "
+            "its folder\n"
         )
         ids = open_shards(moved)[0]["input_ids"].tolist()
         shown = plain_text(out)

@@ -200,8 +200,8 @@ def test_what_has_no_contract_or_not_these_options(check):
     code, shown = check("linear")
     assert code == 64
     assert (
-        "expected an algorithm of a registry that has a contract: objectives, filters, heads, optimizers"
-        in shown
+        "expected an algorithm of a registry that has a contract: objectives, filters, heads, "
+        "optimizers" in shown
     )
     assert "expected one that has a contract" in check("linear", "registry=schedules")[1]
     assert "did you mean 'masked_lm'" in check("maskd_lm", "registry=heads")[1]

@@ -140,11 +140,15 @@ def test_a_letter_of_a_sequence_is_a_token(tmp_path):
 
 
 LONG = {
-    "ta": "மனிதப் பிறிவியினர் சகலரும் சுதந்திரமாகவே பிறக்கின்றனர்; அவர்கள் மதிப்பிலும் உரிமைகளிலும் சமமானவர்கள். "
+    "ta": "மனிதப் பிறிவியினர் சகலரும் சுதந்திரமாகவே பிறக்கின்றனர்; அவர்கள் மதிப்பிலும் உரிமைகளிலும் "
+    "சமமானவர்கள். "
     "அவர்கள் நியாயத்தையும் மனச்சாட்சியையும் இயற்பண்பாகப் பெற்றவர்கள். ",
-    "ml": "മനുഷ്യരെല്ലാവരും തുല്യാവകാശങ്ങളോടും അന്തസ്സോടും സ്വാതന്ത്ര്യത്തോടുംകൂടി ജനിച്ചിട്ടുള്ളവരാണ്‌. "
-    "അന്യോന്യം ഭ്രാതൃഭാവത്തോടെ പെരുമാറുവാനാണ്‌ മനുഷ്യന്നു വിവേകബുദ്ധിയും മനസ്സാക്ഷിയും സിദ്ധമായിരിക്കുന്നത്‌. ",
-    "am": "የሰው፡ልጅ፡ሁሉ፡ሲወለድ፡ነጻና፡በክብርና፡በመብትም፡እኩልነት፡ያለው፡ነው። የተፈጥሮ፡ማስተዋልና፡ሕሊና፡ስላለው፡አንዱ፡ሌላውን፡በወንድማማችነት፡መንፈስ፡መመልከት፡ይገባዋል። ",
+    "ml": "മനുഷ്യരെല്ലാവരും തുല്യാവകാശങ്ങളോടും അന്തസ്സോടും സ്വാതന്ത്ര്യത്തോടുംകൂടി "
+    "ജനിച്ചിട്ടുള്ളവരാണ്‌. "
+    "അന്യോന്യം ഭ്രാതൃഭാവത്തോടെ പെരുമാറുവാനാണ്‌ മനുഷ്യന്നു വിവേകബുദ്ധിയും മനസ്സാക്ഷിയും "
+    "സിദ്ധമായിരിക്കുന്നത്‌. ",
+    "am": "የሰው፡ልጅ፡ሁሉ፡ሲወለድ፡ነጻና፡በክብርና፡በመብትም፡እኩልነት፡ያለው፡ነው። "
+    "የተፈጥሮ፡ማስተዋልና፡ሕሊና፡ስላለው፡አንዱ፡ሌላውን፡በወንድማማችነት፡መንፈስ፡መመልከት፡ይገባዋል። ",
 }
 
 
@@ -162,11 +166,14 @@ def test_pages_of_long_words_are_kept(tmp_path, language):
 
 
 CLOSE = {
-    "id": "Semua orang dilahirkan merdeka dan mempunyai martabat dan hak-hak yang sama. Mereka dikaruniai akal dan "
+    "id": "Semua orang dilahirkan merdeka dan mempunyai martabat dan hak-hak yang sama. Mereka "
+    "dikaruniai akal dan "
     "hati nurani dan hendaknya bergaul satu sama lain dalam semangat persaudaraan. ",
-    "hr": "Sva ljudska bića rađaju se slobodna i jednaka u dostojanstvu i pravima. Ona su obdarena razumom i "
+    "hr": "Sva ljudska bića rađaju se slobodna i jednaka u dostojanstvu i pravima. Ona su obdarena "
+    "razumom i "
     "sviješću i trebaju jedna prema drugima postupati u duhu bratstva. ",
-    "nn": "Alle menneske er fødde til fridom og med same menneskeverd og menneskerettar. Dei har fått fornuft og "
+    "nn": "Alle menneske er fødde til fridom og med same menneskeverd og menneskerettar. Dei har fått "
+    "fornuft og "
     "samvit og skal leve med kvarandre som brør. ",
 }
 
@@ -269,7 +276,8 @@ def test_paragraphs_without_blanks_are_not_judged_as_pages(tmp_path, language):
 def test_pages_count_by_their_text(tmp_path):
     page = tmp_path / "page.html"
     page.write_text(
-        f"<html><script>{'x = 1; ' * 900}</script><body><p>It rained all day in the valley.</p></body></html>"
+        f"<html><script>{'x = 1; ' * 900}</script><body><p>It rained all day in the "
+        "valley.</p></body></html>"
     )
     assert sample_texts(str(page)).median_words == 7
 

@@ -39,7 +39,8 @@ def save(step):
 RENAMES = ["config.yaml", "sets.json", *save(4), *save(6)]
 """All renames of the second start, without those of status.json and of the report."""
 STATUSES = 7
-"""Renames of status.json; the last says that the run is done. Where steps take a second, there is one more for each."""
+"""Renames of status.json; the last says that the run is done. Where steps take a second, there is
+one more for each."""
 POINTS = [
     *((name, RENAMES[: at + 1].count(name)) for at, name in enumerate(RENAMES)),
     *(("status.json", number) for number in range(1, STATUSES + 1)),

@@ -50,7 +50,10 @@ def saved_meanwhile(world, config, folder):
 
 
 def test_later_updates_do_not_reach_the_file(two_ranks, tmp_path):
-    """Updates of a high rate: they would show in every element. The memory of the copy is used again."""
+    """Updates of a high rate: they would show in every element.
+
+    The memory of the copy is used again.
+    """
     config = tiny(zero__stage=1, precision="bf16", optimizer__learning_rate=0.3)
     for undisturbed, straight, (polled, there, same_pages) in two_ranks.run(
         saved_meanwhile, config, str(tmp_path)

@@ -189,7 +189,8 @@ def test_other_entries_are_refused(entry):
         ),
         (
             {"checkpoint__every": 10},
-            r"checkpoint.keep_last: on_divergence needs 4 or more \(rollback 1, and 2 saves in the 20 steps of a "
+            r"checkpoint.keep_last: on_divergence needs 4 or more \(rollback 1, and 2 saves in "
+            r"the 20 steps of a "
             r"divergence\), got 2",
         ),
         (

@@ -44,7 +44,8 @@ class LateEvent:
 class LateDevice(TorchFunctionMode):
     """The module of the device, and the mode in which `copy_(..., non_blocking=True)` belongs to the current stream.
 
-    All other work is done at once: that of the default stream, which computes, as early as waits allow.
+    All other work is done at once: that of the default stream, which computes, as early as waits
+    allow.
     """
 
     Stream = LateStream
@@ -70,9 +71,9 @@ class LateDevice(TorchFunctionMode):
 
     def __enter__(self):
         # torch asks for a stream of its own before a mode sees the call
-        record = lambda tensor, stream: self.read.append(
-            (tensor.untyped_storage().data_ptr(), stream)
-        )  # noqa: E731
+        def record(tensor, stream):
+            self.read.append((tensor.untyped_storage().data_ptr(), stream))
+
         self._patch = patch.object(Tensor, "record_stream", record)
         self._patch.start()
         return super().__enter__()

@@ -22,7 +22,8 @@ def losses(*values):
     return list(zip(STEPS, values, strict=False))
 
 
-# name: training losses, held-out losses, (unigram entropy, accuracy, majority), finding: what a teacher would say
+# name: training losses, held-out losses, (unigram entropy, accuracy, majority), finding: what a
+# teacher would say
 CASES = {
     # classification, two classes: entropy 0.6931
     "class: learned by heart, and still 0.81 right": (

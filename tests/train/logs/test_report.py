@@ -52,7 +52,8 @@ def test_the_page_shows_the_records(tmp_path):
     entered(tmp_path)
     page = page_of(tmp_path)
     assert page.pictures[:3] == [
-        "Loss (nats): training from 4 to 2; held-out from 2.5 to 2.333; unigram entropy of 5 labels 2.75",
+        "Loss (nats): training from 4 to 2; held-out from 2.5 to 2.333; unigram entropy of 5 "
+        "labels 2.75",
         "Loss by head (nats): a from 1 to 3; heldout from 2 to 2",
         "Gradient norm before clipping: gradient_norm from 1 to 1",
     ]

@@ -23,7 +23,10 @@ from tests.train.data.stream.test_collate import SPECIAL
 
 V1 = TaskFacts(name="squad", head="span", metrics=("f1", "exact_match"), texts=2)
 V2 = TaskFacts(name="squad", head="span", metrics=("f1", "exact_match"), texts=2, unanswerable=True)
-ROBOT = "Ro\u0301bot \U0001f600\u00a0ate 北京烤鸭 and 1,000 ducks (ducks) in  the\tpark; the robot ate ducks. "
+ROBOT = (
+    "Ro\u0301bot \U0001f600\u00a0ate 北京烤鸭 and 1,000 ducks (ducks) in  the\tpark; the robot ate "
+    "ducks. "
+)
 
 
 def test_examples():

@@ -83,7 +83,10 @@ def test_right_predictions_score_one_but_for_words_without_tokens(tmp_path):
 
 
 def test_the_best_word_by_word_and_the_best_sequence():
-    """Two rows of 2 and 0 tagged words: I-PER cannot begin, so the second best is taken. No blank is read."""
+    """Two rows of 2 and 0 tagged words: I-PER cannot begin, so the second best is taken.
+
+    No blank is read.
+    """
     scores = torch.full((2, 4, 5), -1.0)
     scores[0, 1] = torch.tensor([1.0, 2.0, 3.0, 0.0, 0.0])
     scores[0, 3] = torch.tensor([1.0, 0.0, 3.0, 0.0, 0.0])

@@ -74,7 +74,8 @@ def plan_finetuning(
 def tell_time(run: Path, plan: FinetuningPlan, say: Callable[[str], None]) -> Callable[[], bool]:
     """Return a function that tells the time of all runs while the first one trains, and then returns True.
 
-    At the start it tells the least time, that of the matrix products; after some 20 steps the measured one.
+    At the start it tells the least time, that of the matrix products; after some 20 steps the
+    measured one.
     """
     told: list[float] = []
 

@@ -24,8 +24,8 @@ def mean_text(values: Sequence[float], digits: int) -> str:
 def difference_text(first: Sequence[float], second: Sequence[float], digits: int) -> str:
     """Return the mean of one group of runs minus that of another, `±` the sum of both standard deviations over seeds.
 
-    A difference within that sum says nothing: the ranges mean ± deviation overlap. With one run in a group, nothing is
-    known about its seeds, and the text says so.
+    A difference within that sum says nothing: the ranges mean ± deviation overlap. With one run in
+    a group, nothing is known about its seeds, and the text says so.
 
     Example:
         >>> difference_text([0.9, 0.92], [0.8, 0.82], 2)
@@ -165,7 +165,10 @@ def advice_lines(runs: Sequence[ScoredRun], rows: int, given: Sequence[str] = ()
     name = max(better, key=lambda baseline: better[baseline])
     meant = f"{_BASELINES[name]} ({name})" if name in _BASELINES else f"the baseline {name}"
     seeds = f"seed {runs[0].scores['seed']}" if len(runs) == 1 else f"mean of {len(runs)} seeds"
-    helps = f"more labeled rows than these {rows:,}, a larger body, or one that was trained on more text"
+    helps = (
+        f"more labeled rows than these {rows:,}, a larger body, or one that was trained on more "
+        "text"
+    )
     lines = [
         f"worse than {meant}: {metric} {mean:.4f} against {better[name]:.4f}, {seeds}",
         f"what helps: {helps}. Where none is at hand, use the baseline: it needs no body",
@@ -181,8 +184,8 @@ def advice_lines(runs: Sequence[ScoredRun], rows: int, given: Sequence[str] = ()
 def matrix_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]]) -> Iterator[str]:
     """Yield a table of folders by sets: the mean over seeds of the first metric, and the gap of dev to the others.
 
-    For runs trained on one language, dev is that language, and the gap is the loss on the others (XTREME, arXiv
-    2003.11080). A dash marks a set that a folder was not scored on.
+    For runs trained on one language, dev is that language, and the gap is the loss on the others
+    (XTREME, arXiv 2003.11080). A dash marks a set that a folder was not scored on.
     """
     sets = list(dict.fromkeys(name for _, splits in named for name in splits))
     metric = next(iter(named[0][1]["dev"][0].scores["metrics"]))

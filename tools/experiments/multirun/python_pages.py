@@ -1,7 +1,7 @@
 """Write Python's own reference as a WARC: `python -m clozeline.tools.experiments.multirun.python_pages FILE.warc.gz`.
 
-The pages are those of pydoc on the modules of the standard library, and the topics of the language reference. All
-processes of one Python with PYTHONHASHSEED=0 write the same bytes.
+The pages are those of pydoc on the modules of the standard library, and the topics of the language
+reference. All processes of one Python with PYTHONHASHSEED=0 write the same bytes.
 """
 
 import contextlib
@@ -44,7 +44,8 @@ _LEFT_OUT: Final = frozenset(
         "turtledemo",
     }
 )
-"""Modules that at import open windows, print, start tests or write caches; `sys` and `site` show folders."""
+"""Modules that at import open windows, print, start tests or write caches; `sys` and `site` show
+folders."""
 _LEFT_OUT_PARTS: Final = frozenset({"__main__", "test", "tests"})
 _VOLATILE: Final = re.compile(r" at 0x[0-9a-fA-F]+|, handle [0-9a-f]+|<a href=\"file:.*?</a>")
 """Parts of a page that differ between processes, or reveal where Python is installed."""

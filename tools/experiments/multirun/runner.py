@@ -1,8 +1,8 @@
 """Run the trainings of an experiment: launch each once, resume interrupted ones, and collect the results.
 
-An experiment is a set of trainings to compare. `Training.collect` starts `train/main.py`, which resumes from the last
-checkpoint, and then measures; a training with complete results is not started. Each command is printed as a user would
-type it in the root folder.
+An experiment is a set of trainings to compare. `Training.collect` starts `train/main.py`, which
+resumes from the last checkpoint, and then measures; a training with complete results is not
+started. Each command is printed as a user would type it in the root folder.
 """
 
 import json
@@ -46,8 +46,8 @@ class StepFailedError(ClozelineError):
 class Training:
     """One training of an experiment, and its result files.
 
-    `keys` are written to `config` before the start (None: the file exists). Each result file is measured and written by
-    its function, unless `is_complete`.
+    `keys` are written to `config` before the start (None: the file exists). Each result file is
+    measured and written by its function, unless `is_complete`.
     """
 
     config: Path
@@ -117,8 +117,8 @@ def run_step(
 ) -> None:
     """Print a command as a user would type it in the root folder, and run it.
 
-    `accelerator` is the default for `DS_ACCELERATOR`; None: whatever the machine has. `watch` is called about once a
-    second while the command runs, until it returns True.
+    `accelerator` is the default for `DS_ACCELERATOR`; None: whatever the machine has. `watch` is
+    called about once a second while the command runs, until it returns True.
     """
     words = [str(part) for part in command]
     environment = dict(variables or {})
@@ -189,6 +189,7 @@ def require_same_facts(path: Path, facts: Mapping[str, object]) -> None:
     if changed := sorted(key for key in {*recorded, *facts} if recorded.get(key) != facts.get(key)):
         key = changed[0]
         raise ConfigurationError(
-            f"output: {path.parent} holds runs with other settings: {key} was {recorded.get(key)!r}, is "
+            f"output: {path.parent} holds runs with other settings: {key} was "
+            f"{recorded.get(key)!r}, is "
             f"{facts.get(key)!r}; choose another output"
         )

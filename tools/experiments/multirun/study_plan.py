@@ -62,7 +62,8 @@ class Study:
     title: str
     """title of the page"""
     flops: Annotated[float, Field(gt=0)]
-    """FLOPs of each training run, forward and backward, with the forward passes of a teacher in memory"""
+    """FLOPs of each training run, forward and backward, with the forward passes of a teacher in
+    memory"""
     seeds: Annotated[int, Field(ge=1)] = 3
     """runs per variant; with one, the variance over seeds is unknown, and no claim is decided"""
     evaluations: Annotated[int, Field(ge=1)] = 8
@@ -72,7 +73,8 @@ class Study:
     finetune: dict[str, FineTuning] = field(default_factory=dict)
     """fine-tunings by name, each with as many seeds as the study has"""
     variants: dict[str, dict[str, Any]]
-    """sets that each variant reads, held-out rows that measure it, and keys that differ; `base` names another one"""
+    """sets that each variant reads, held-out rows that measure it, and keys that differ; `base`
+    names another one"""
 
 
 @config_class
@@ -92,20 +94,23 @@ class Variant:
     phases: list[Part]
     """parts in order"""
     measures: dict[str, str]
-    """measure → set whose held-out rows it is computed on; only measures that the training prepared the model for"""
+    """measure → set whose held-out rows it is computed on; only measures that the training prepared
+    the model for"""
     pairs: list[Score] = Field(default_factory=list)
     """scores of minimal pairs, if pairs are given"""
     train: dict[str, Any] = Field(default_factory=dict)
     """keys that differ from the study's part `train`"""
     base: str | None = None
-    """variant whose keys hold unless this one changes them; with a pipeline, the comparison is called a step"""
+    """variant whose keys hold unless this one changes them; with a pipeline, the comparison is
+    called a step"""
     pipeline: dict[str, Any] | None = None
     """keys that differ from the study's part `pipeline`: the variant has sets of its own"""
 
     def __post_init__(self) -> None:
         if abs(sum(part.share for part in self.phases) - 1) > 1e-9:
             raise ValueError(
-                f"phases: expected shares that are 1 together, got {[part.share for part in self.phases]}"
+                "phases: expected shares that are 1 together, got "
+                f"{[part.share for part in self.phases]}"
             )
 
 
@@ -140,8 +145,8 @@ def load_study(folder: Path) -> tuple[Study, dict[str, Variant]]:
         for name in (claim.lower, claim.higher):
             if name not in variants or claim.measure not in variants[name].measures:
                 raise ConfigurationError(
-                    f"{file}: orderings: no variant {name} with the measure {claim.measure}; variants: "
-                    + ", ".join(variants)
+                    f"{file}: orderings: no variant {name} with the measure {claim.measure}; "
+                    "variants: " + ", ".join(variants)
                 )
     return study, variants
 
@@ -181,7 +186,8 @@ def plan_training(
 ) -> Plan:
     """Return a run of a variant with as many steps as the study's FLOPs allow, to the nearest step.
 
-    `heldout` are the sets of the variant's measures; by default those next to the training sets in `sets`.
+    `heldout` are the sets of the variant's measures; by default those next to the training sets in
+    `sets`.
     """
     from clozeline.model.build import build_model
     from clozeline.train.data.sets.datasets import open_datasets

@@ -63,8 +63,9 @@ def make_all_sets(
     Without `input_files`, the input is the demo's pages.
 
     Raises:
-        ConfigurationError: if variants have pipelines and there is not one without a base, or no held-out files; or if
-            held-out files are given for variants that share one pipeline, or for a measure that no variant has.
+        ConfigurationError: if variants have pipelines and there is not one without a base, or no
+            held-out files; or if held-out files are given for variants that share one pipeline, or
+            for a measure that no variant has.
     """
     measures = list(
         dict.fromkeys(measure for variant in variants.values() for measure in variant.measures)
@@ -72,7 +73,8 @@ def make_all_sets(
     own = have_own_pipelines(variants)
     if own and measures and measures[0] not in heldout:
         raise ConfigurationError(
-            f"heldout: the variants of {folder.name} have pipelines of their own, and are compared on files that none "
+            f"heldout: the variants of {folder.name} have pipelines of their own, and are "
+            "compared on files that none "
             f"of them reads: give heldout={measures[0]}=FILES"
         )
     if unknown := sorted(heldout.keys() - (measures if own else ())):
@@ -113,8 +115,9 @@ def _make_each(
 ) -> dict[str, Path]:
     """Run the pipeline of each variant, and one for each measure.
 
-    The tokenizer is that of the variant without a base, so that nats per token are comparable; a variant with a
-    `train_tokenizer` has its own, and is compared by the bits per byte of texts. Equal pipelines run once.
+    The tokenizer is that of the variant without a base, so that nats per token are comparable; a
+    variant with a `train_tokenizer` has its own, and is compared by the bits per byte of texts.
+    Equal pipelines run once.
     """
     roots = [name for name, variant in variants.items() if variant.base is None]
     if len(roots) != 1:

@@ -80,8 +80,8 @@ class Outcome:
 def outcome(matrix: Matrix, learned: Sequence[int], rising: Sequence[bool]) -> Outcome:
     """Return forgetting and backward transfer of a matrix.
 
-    `learned` is the ascending stage at which each task was learned, the last one at the last stage; `rising` tells
-    whether higher scores are better.
+    `learned` is the ascending stage at which each task was learned, the last one at the last stage;
+    `rising` tells whether higher scores are better.
 
     Example (two tasks; the first is at 0.9, and at 0.7 after the second):
         >>> outcome([[0.5, 0.5], [0.9, 0.5], [0.7, 0.8]], [1, 2], [True, True])
@@ -369,8 +369,8 @@ class TaskSequence:
     ) -> Model | None:
         """Return a model that scores a task, with its heads and the body of the last stage.
 
-        A task with the heads of the last run uses those; any other learned task uses the heads of the run that learned
-        it.
+        A task with the heads of the last run uses those; any other learned task uses the heads of
+        the run that learned it.
         """
         task = self.tasks[number]
         heads = {*latest_model.config.targets.values()}

@@ -39,7 +39,8 @@ BATCHES: Final = (1, 32)
 """Rows of the measured forward passes."""
 _WARMUP: Final = 2
 _SCORES: Final = 1 << 24
-"""Scores of a vocabulary that are in memory at a time; those of 32 rows can take more bytes than the model."""
+"""Scores of a vocabulary that are in memory at a time; those of 32 rows can take more bytes than
+the model."""
 
 
 class Sizes(NamedTuple):
@@ -181,7 +182,8 @@ def _one_thread() -> Iterator[None]:
 
 
 _FASTER: Final = 0.95
-"""Share of the dense model's time, or bytes, from which something is saved; closer to 1 is noise."""
+"""Share of the dense model's time, or bytes, from which something is saved; closer to 1 is
+noise."""
 _SOME_ZEROS: Final = 0.01
 _HEADER: Final = (
     "model",
@@ -206,13 +208,14 @@ class MeasureOptions:
     repeats: Annotated[int, Field(ge=1)] = 15
     """timed passes of each model and batch size; the median is shown"""
     exit: ExitOptions | None = None
-    """rule by which rows leave models that were trained with `exits`, {entropy: 0.3}; such a model is timed on rows of
-    the task instead of random tokens; default: all layers read all rows"""
+    """rule by which rows leave models that were trained with `exits`, {entropy: 0.3}; such a model
+    is timed on rows of the task instead of random tokens; default: all layers read all rows"""
 
     def __post_init__(self) -> None:
         if self.exit is not None and self.task is None:
             raise ValueError(
-                "exit: the rows of a task decide how early they leave: expected task=FOLDER, got none"
+                "exit: the rows of a task decide how early they leave: expected task=FOLDER, got "
+                "none"
             )
 
 
@@ -253,7 +256,10 @@ class Row:
         saved = ["disk"] if self.sizes.stored <= _FASTER * self.dense.stored else []
         saved += [f"time at batch {', '.join(map(str, faster))}"] if faster else []
         zeros = 1 - self.sizes.nonzero / self.sizes.parameters
-        multiplied = f": the processor multiplies zeros like any number ({100 * zeros:.0f} % of all parameters)"
+        multiplied = (
+            f": the processor multiplies zeros like any number ({100 * zeros:.0f} % of all "
+            "parameters)"
+        )
         nothing = f"nothing measurable{multiplied if zeros > _SOME_ZEROS else ''}"
         words = "disk only" if saved == ["disk"] else " and ".join(saved) or nothing
         return f"saves {words}" + (
@@ -264,7 +270,8 @@ class Row:
     def cells(self) -> list[str]:
         """The cells of the table, in the order of its header."""
         times = [
-            f"{1e3 * self.latencies[rows].own:.2f} ({self.latencies[rows].dense / self.latencies[rows].own:.2f} x)"
+            f"{1e3 * self.latencies[rows].own:.2f} "
+            f"({self.latencies[rows].dense / self.latencies[rows].own:.2f} x)"
             if self.latencies
             else "1 x"
             for rows in BATCHES
@@ -290,11 +297,13 @@ def measure_row(
     Both models are in memory once each, and one at a time while they are scored.
 
     Args:
-        folder: run, model folder, or folder of runs by seed; sizes and latency are those of the first.
+        folder: run, model folder, or folder of runs by seed; sizes and latency are those of the
+            first.
         dense: the model before; the same path for its own row.
         options: of the measurements.
         dense_score: of the dense model, if it has been scored before.
-        opened: the dense model and the other one, if they are in memory already; taken from the list.
+        opened: the dense model and the other one, if they are in memory already; taken from the
+            list.
     """
     runs = seeds_of(folder)
     before = seeds_of(dense)
@@ -350,7 +359,8 @@ def seeds_of(folder: Path) -> list[Path]:
     runs = sorted(path for path in folder.glob("seed-*") if steps_in(path / "checkpoints"))
     if not runs:
         raise ConfigurationError(
-            f"{folder}: expected a run, a model folder, or a folder with runs seed-0, seed-1, ...; found none"
+            f"{folder}: expected a run, a model folder, or a folder with runs seed-0, seed-1, "
+            "...; found none"
         )
     return runs
 

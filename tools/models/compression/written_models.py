@@ -39,8 +39,9 @@ _FOLLOWED: Final = 8
 def write_compressed(run: TrainedModel, output: Path, smaller: Checkpoint, method: str) -> None:
     """Write the smaller model next to the tokenizer that `model_folder` has put there.
 
-    A run becomes a run: config.yaml with the smaller model, sets.json, and a checkpoint of the same step with the
-    weights alone, from which no training resumes. Another folder becomes one as `clozeline import-model` writes it.
+    A run becomes a run: config.yaml with the smaller model, sets.json, and a checkpoint of the same
+    step with the weights alone, from which no training resumes. Another folder becomes one as
+    `clozeline import-model` writes it.
     """
     if run.config is None:
         write_imported(output, smaller, run.folder)
@@ -53,7 +54,8 @@ def model_folder(output: Path, source: Path, tokenizer: Path | None) -> Iterator
     """Put the tokenizer of a run or a folder into the output; remove the output if the block refuses the model.
 
     Raises:
-        ConfigurationError: the output holds something, or there is no tokenizer: ids of such a model mean nothing.
+        ConfigurationError: the output holds something, or there is no tokenizer: ids of such a
+            model mean nothing.
         StorageError: a file of the output cannot be written.
     """
     require_empty(output)
@@ -62,7 +64,8 @@ def model_folder(output: Path, source: Path, tokenizer: Path | None) -> Iterator
             import_tokenizer(tokenizer or source, output / TOKENIZER)
         except ConfigurationError as error:
             raise ConfigurationError(
-                f"{source}: expected a model with its tokenizer, found none ({error}); export or import it with its "
+                f"{source}: expected a model with its tokenizer, found none ({error}); export or "
+                "import it with its "
                 "tokenizer"
             ) from error
         yield
@@ -108,7 +111,10 @@ def find_claim(folder: Path) -> str:
             return ""
         config = read_config(folder)
         if config.prune is not None:
-            return f"{config.prune.name} {_format_options(to_plain(config.prune.options))}: {config.prune.type.claim}"
+            return (
+                f"{config.prune.name} {_format_options(to_plain(config.prune.options))}: "
+                f"{config.prune.type.claim}"
+            )
         source = config.model.init_from
         if source is None or not source.expanduser().is_dir():
             return ""

@@ -16,8 +16,8 @@ _ALWAYS: Final = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_token
 def write_modules(folder: Path, pooling: str, checkpoint: Checkpoint, length: int | None) -> None:
     """Publish `modules.json` and its modules: the Transformer, a pool, and the trained pooler behind it.
 
-    Vectors of the head similarity have length 1, as in its training. `length` is the number of tokens at which texts
-    are cut, None without a limit.
+    Vectors of the head similarity have length 1, as in its training. `length` is the number of
+    tokens at which texts are cut, None without a limit.
     """
     config = checkpoint.config
     limit = {} if length is None else {"max_seq_length": length}

@@ -37,7 +37,8 @@ _APART: Final = 1e-2
 _INSTEAD: Final = "nothing was written: choose another type=, or keep the model in our format"
 
 Logits: TypeAlias = Callable[[Tensor], list[Tensor]]
-"""Return the scores of each head, in the order of the heads' names, as classes of transformers have them."""
+"""Return the scores of each head, in the order of the heads' names, as classes of transformers have
+them."""
 
 
 def import_transformers(purpose: str) -> ModuleType:
@@ -105,8 +106,8 @@ def load_and_compare(folder: Path, name: Path, export: Export) -> str:
         export: what was written there.
 
     Raises:
-        ConfigurationError: the class refuses the folder, lacks tensors of it, fails at its first call, or computes
-            something else.
+        ConfigurationError: the class refuses the folder, lacks tensors of it, fails at its first
+            call, or computes something else.
     """
     loader = export.loader
     try:
@@ -146,7 +147,8 @@ def load_and_compare(folder: Path, name: Path, export: Export) -> str:
         return f"loaded by {loader}"
     if not apart <= _APART:
         raise ConfigurationError(
-            f"{name}: {loader} of transformers computes other scores than this model, {apart:.2g} of the largest one "
+            f"{name}: {loader} of transformers computes other scores than this model, {apart:.2g} "
+            "of the largest one "
             f"apart; {_INSTEAD}"
         )
     return f"loaded by {loader}, scores {apart:.0e} apart"
@@ -171,7 +173,8 @@ def _ids_for(export: Export) -> Tensor:
 def _compare_scores(export: Export, theirs: list[Tensor], ids: Tensor) -> float | None:
     """Return the largest difference from our scores, as a share of the largest; None where they are not compared.
 
-    Bodies, integers, half-precision weights and choices, which a row of their own stands for, are only loaded.
+    Bodies, integers, half-precision weights and choices, which a row of their own stands for, are
+    only loaded.
     """
     is_plain = export.config["dtype" if "dtype" in export.config else "torch_dtype"] == "float32"
     choices = "multiple_choice" in export.model.config.targets.values()
@@ -214,9 +217,10 @@ def compare_frames(
 ) -> str:
     """Return a line about the first rows of ids; empty if there are none.
 
-    A row of one or two texts is compared with what `exported`, a tokenizer of transformers, writes around them. Rows
-    with other special tokens, such as masks, or with texts that do not encode to their ids again are compared at both
-    ends. A decoder's rows are prompts, of one text without an end (`is_prompt`).
+    A row of one or two texts is compared with what `exported`, a tokenizer of transformers, writes
+    around them. Rows with other special tokens, such as masks, or with texts that do not encode to
+    their ids again are compared at both ends. A decoder's rows are prompts, of one text without an
+    end (`is_prompt`).
     """
     special = tokenizer.vocabulary.special
     compared = 0

@@ -1,7 +1,8 @@
 """Write the shards of a column set with the scores of a teacher, in one process or several.
 
-Each block is scored on its own and published as an intermediate file; the shards are joined from these files in order.
-So the number of processes changes no byte, and a killed command continues at the block where it stopped.
+Each block is scored on its own and published as an intermediate file; the shards are joined from
+these files in order. So the number of processes changes no byte, and a killed command continues at
+the block where it stopped.
 """
 
 import os

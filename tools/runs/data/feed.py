@@ -43,10 +43,10 @@ VARIANTS: Final = 1 << 16
 class Feed:
     """The order in which sets are read, by a run or by one that would have these settings.
 
-    `taken` lists (step, samples read by then) of the run's recorded steps. `saved` are the phases that it had planned
-    when it last started, after `since` samples. With `skip`, rows of unreadable blocks are filler
-    (`data.max_damaged_fraction`); with `by_tokens`, steps have as many rows as `data.batch_tokens` needs. `skipped` are
-    the rows that rollbacks skipped, see `RunSteps`.
+    `taken` lists (step, samples read by then) of the run's recorded steps. `saved` are the phases
+    that it had planned when it last started, after `since` samples. With `skip`, rows of unreadable
+    blocks are filler (`data.max_damaged_fraction`); with `by_tokens`, steps have as many rows as
+    `data.batch_tokens` needs. `skipped` are the rows that rollbacks skipped, see `RunSteps`.
     """
 
     phases: Sequence[Phase[Input]]
@@ -203,7 +203,8 @@ def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
     last = taken[-1][0] if taken else 0
     if max(saved_steps, default=0) > last:
         sys.stderr.write(
-            f"note: {run / 'metrics.jsonl'}: ends at step {last:,}, a checkpoint is of step {max(saved_steps):,}: "
+            f"note: {run / 'metrics.jsonl'}: ends at step {last:,}, a checkpoint is of step "
+            f"{max(saved_steps):,}: "
             "lines are lost; what the run has read is known up to the last line\n"
         )
     skip = data.max_damaged_fraction > 0

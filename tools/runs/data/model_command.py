@@ -42,7 +42,8 @@ def run_model_tool(
         arguments: of the command line.
         schema: class of the settings.
         action: gets the folder, its settings, and where the sets of the run are now.
-        reads_sets: the tool reads the sets of the run, which may be elsewhere now (`data.shards=MANIFEST`).
+        reads_sets: the tool reads the sets of the run, which may be elsewhere now
+            (`data.shards=MANIFEST`).
     """
     parser = IntermixedArguments(description)
     parser.add_argument(

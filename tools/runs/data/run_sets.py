@@ -14,7 +14,10 @@ from clozeline.tools.command import settings_of
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.sets.recorded_sets import RecordedSet, read_sets
 
-SET_PATHS_HELP: Final = "where the run's sets are now, if they were moved: data.shards=MANIFEST, or [MANIFEST, ...], and data.heldout="
+SET_PATHS_HELP: Final = (
+    "where the run's sets are now, if they were moved: data.shards=MANIFEST, or [MANIFEST, ...], "
+    "and data.heldout="
+)
 _KEYS: Final = ("data.shards=", "data.heldout=")
 
 
@@ -108,6 +111,7 @@ def explain_missing_sets(run: Path, data: DataConfig) -> Iterator[None]:
             str(path) for phase in data.all_phases.values() for path in phase.sets
         )
         raise StorageError(
-            f"{error}; {run / 'config.yaml'} names {', '.join(paths)}: if that has moved, say where it is now by "
+            f"{error}; {run / 'config.yaml'} names {', '.join(paths)}: if that has moved, say "
+            "where it is now by "
             "data.shards=MANIFEST, several as data.shards=[MANIFEST, MANIFEST], or in that file"
         ) from error

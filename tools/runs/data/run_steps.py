@@ -7,7 +7,10 @@ from typing import Final, NamedTuple
 from clozeline.errors import ConfigurationError
 from clozeline.train.data.stream.mixture import SkippedRows, Timeline
 
-_NOT_RECORDED: Final = "with data.batch_tokens, steps differ in rows: only steps of metrics.jsonl are known, each one with log.every=1"
+_NOT_RECORDED: Final = (
+    "with data.batch_tokens, steps differ in rows: only steps of metrics.jsonl are known, each "
+    "one with log.every=1"
+)
 
 
 class Step(NamedTuple):
@@ -21,11 +24,13 @@ class Step(NamedTuple):
 class RunSteps:
     """The steps that a run recorded, followed by those that its configuration plans.
 
-    The two differ if a run continued with another global batch. `taken` lists (step, samples read by then), ascending;
-    steps between two records have equally many rows. With `by_tokens`, rows per step vary, and only recorded steps are
-    known. The rows in `skipped` were read by steps that the rollback took back.
+    The two differ if a run continued with another global batch. `taken` lists (step, samples read
+    by then), ascending; steps between two records have equally many rows. With `by_tokens`, rows
+    per step vary, and only recorded steps are known. The rows in `skipped` were read by steps that
+    the rollback took back.
 
-    Example: a global batch of 32, after `taken` [(4, 64)]: step 4 begins at 48 with 16 rows, step 5 at 64 with 32.
+    Example: a global batch of 32, after `taken` [(4, 64)]: step 4 begins at 48 with 16 rows, step 5
+    at 64 with 32.
     """
 
     def __init__(

@@ -39,7 +39,8 @@ def heldout_losses(trained: TrainedModel, set_paths: SetPaths | None = None) -> 
         datasets = open_datasets(replace(config, data=data))
     if not datasets.heldout:
         raise ConfigurationError(
-            f"{trained.folder}: has no held-out set: name one by data.heldout=MANIFEST, or texts by perplexity=TEXTS"
+            f"{trained.folder}: has no held-out set: name one by data.heldout=MANIFEST, or texts "
+            "by perplexity=TEXTS"
         )
     return {
         "step": trained.step,

@@ -62,14 +62,15 @@ class LabelLoss:
     documents: int
     """documents in which the rows begin"""
     standard_error: float | None
-    """of the loss, from the means of the documents; None for one document, or for `FEWEST_DOCUMENTS` or more"""
+    """of the loss, from the means of the documents; None for one document, or for
+    `FEWEST_DOCUMENTS` or more"""
 
 
 def label_loss(model: Model, shards: ShardSet, most_rows: int) -> LabelLoss:
     """Return the mean loss of a label of the first rows, over all heads.
 
-    Sets the model's heads to normalize by label, even if it was trained with `normalize: row`, so that all variants are
-    measured the same way.
+    Sets the model's heads to normalize by label, even if it was trained with `normalize: row`, so
+    that all variants are measured the same way.
     """
     for head in model.heads.values():
         if isinstance(head.options, LabelOptions):

@@ -48,8 +48,9 @@ def read_passages(path: Path, form: NormalForm = "prose") -> list[str]:
 def score(trained: TrainedModel, path: Path, form: NormalForm = "prose") -> dict[str, Any]:
     """Return the share of last words that a causal model predicts greedily, and their mean loss in nats.
 
-    A word is correct if all of its tokens are; white space before it belongs to it. A passage longer than the position
-    table loses its start, and is counted. The baseline is the most frequent last word.
+    A word is correct if all of its tokens are; white space before it belongs to it. A passage
+    longer than the position table loses its start, and is counted. The baseline is the most
+    frequent last word.
     """
     ready = ready_scores(trained.objectives)
     choose_score(ready, trained, "causal")

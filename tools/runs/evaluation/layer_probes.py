@@ -48,7 +48,8 @@ class _Words:
 def probe_scores(trained: TrainedModel, task: Path, split: str) -> dict[str, object]:
     """Return the accuracy of each layer on a split of a task of tagged words, next to each word's most frequent class.
 
-    The linear model is fitted on the training split, on standardized vectors of the first tokens of words.
+    The linear model is fitted on the training split, on standardized vectors of the first tokens of
+    words.
 
     Raises:
         ConfigurationError: the task has no tagged words, another tokenizer, or one class.
@@ -102,8 +103,10 @@ def probe_scores(trained: TrainedModel, task: Path, split: str) -> dict[str, obj
 def probe_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     """Yield readable lines."""
     yield (
-        f"{scores['task']} {scores['split']} by layer, step {scores['step']:,}: {scores['words']:,} words, "
-        f"{scores['ambiguous_words']:,} ambiguous; probes learned from {scores['train_words']:,} words"
+        f"{scores['task']} {scores['split']} by layer, step {scores['step']:,}: "
+        f"{scores['words']:,} words, "
+        f"{scores['ambiguous_words']:,} ambiguous; probes learned from {scores['train_words']:,} "
+        "words"
     )
     yield f"  {'layer':<28}{'all words':>10}{'ambiguous':>11}"
     named = [

@@ -28,9 +28,10 @@ _NEW_TOKENS: Final = 256
 class RunScores:
     """The requests of the harness, answered by a run's model.
 
-    A decoder scores continuations left to right, as the harness does with an exported model. A masked LM has
-    pseudo-log-likelihoods (arXiv 1910.14659): each token of the continuation is masked alone. They have no most
-    probable continuation, so that none counts as greedy, and no text is generated.
+    A decoder scores continuations left to right, as the harness does with an exported model. A
+    masked LM has pseudo-log-likelihoods (arXiv 1910.14659): each token of the continuation is
+    masked alone. They have no most probable continuation, so that none counts as greedy, and no
+    text is generated.
     """
 
     def __init__(self, trained: TrainedModel, form: NormalForm = "prose") -> None:
@@ -40,7 +41,8 @@ class RunScores:
             self.kind == "causal" and architecture != "decoder"
         ):
             raise ConfigurationError(
-                f"{trained.folder}: suite=lm_eval: expected a causal or a masked LM, got score {self.kind}"
+                f"{trained.folder}: suite=lm_eval: expected a causal or a masked LM, got score "
+                f"{self.kind}"
             )
         self._form = form
         self.trained = trained
@@ -149,7 +151,8 @@ class RunScores:
         )
         if limit >= self.length:
             raise ConfigurationError(
-                f"suite=lm_eval: the task asks for {limit} new tokens, the run reads {self.length}: set max_gen_toks"
+                f"suite=lm_eval: the task asks for {limit} new tokens, the run reads "
+                f"{self.length}: set max_gen_toks"
             )
         tokenizer = self.trained.tokenizer
         ids = self.encode(context)[-(self.length - limit) :]
@@ -172,7 +175,8 @@ def task_scores(
     """Return the metrics of tasks whose files are in a folder, or of the harness itself.
 
     Raises:
-        ConfigurationError: the harness is not installed, knows no such task, or the run has no scores of texts.
+        ConfigurationError: the harness is not installed, knows no such task, or the run has no
+            scores of texts.
     """
     try:
         from lm_eval import simple_evaluate

@@ -18,7 +18,8 @@ from clozeline.train.checkpoint.trained_model import TrainedModel
 _MASK: Final = "[MASK]"
 _TOP: Final = 10
 _FEWEST_CANDIDATES: Final = 10 * _TOP
-"""Candidates from which the share of correct words in the top ten is reported: of fewer, many are there by chance."""
+"""Candidates from which the share of correct words in the top ten is reported: of fewer, many are
+there by chance."""
 
 
 class Fact(NamedTuple):
@@ -59,9 +60,10 @@ def score(
 ) -> dict[str, Any]:
     """Return how often a masked LM finds the word of a fact, at once or among the top ten: means over relations.
 
-    Words compete with the candidates: those of a file, or of all facts, as far as they are single tokens. A fact with
-    any other word is skipped and counted. The baseline is the most frequent word of each relation. To compare models
-    with different vocabularies, give the words that all of them have.
+    Words compete with the candidates: those of a file, or of all facts, as far as they are single
+    tokens. A fact with any other word is skipped and counted. The baseline is the most frequent
+    word of each relation. To compare models with different vocabularies, give the words that all of
+    them have.
     """
     choose_score(ready_scores(trained.objectives), trained, "pll")
     facts = read_facts(path, form)
@@ -141,7 +143,10 @@ def fact_lines(scores: Mapping[str, Any]) -> Iterator[str]:
         if scores["skipped"]
         else ""
     )
-    candidates = f"the candidates are {scores['candidates']:,} words that are single tokens of this vocabulary"
+    candidates = (
+        f"the candidates are {scores['candidates']:,} words that are single tokens of this "
+        "vocabulary"
+    )
     yield f"{scores['suite']}: {asked}, step {scores['step']:,}; {candidates}{skipped}"
     for relation_name, row in scores["relations"].items():
         yield f"  {relation_name:<22}{_format_precision(row)}  ({row['n']:,})"

@@ -51,8 +51,9 @@ def read_pairs(
 ) -> list[Pair]:
     """Return the pairs of files in the formats below, at most so many of each paradigm.
 
-    BLiMP's and its supplement's, `good` and `bad`, and those that BabyLM reads whole sentences from: EWoK (arXiv
-    2405.09605) and entity tracking (arXiv 2305.02363). Rows without a paradigm have that of their file.
+    BLiMP's and its supplement's, `good` and `bad`, and those that BabyLM reads whole sentences
+    from: EWoK (arXiv 2405.09605) and entity tracking (arXiv 2305.02363). Rows without a paradigm
+    have that of their file.
     """
     pairs: list[Pair] = []
     seen: dict[str, int] = {}
@@ -131,8 +132,8 @@ def pair_scores(
 ) -> dict[str, Any]:
     """Return accuracy by paradigm and phenomenon, and that of baselines; ties are wrong, and counted.
 
-    The accuracies of a phenomenon and of all pairs are means over paradigms. Because longer sentences have lower sums,
-    `same_length` is the accuracy of the pairs with equally many tokens.
+    The accuracies of a phenomenon and of all pairs are means over paradigms. Because longer
+    sentences have lower sums, `same_length` is the accuracy of the pairs with equally many tokens.
     """
     # score all sentences in one pass
     texts = [text for pair in pairs for text in pair.sentences]
@@ -189,7 +190,8 @@ def pair_scores(
 def pair_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     """Yield readable lines."""
     yield (
-        f"{scores['suite']} by {scores['score']}: {scores['n']:,} pairs of {len(scores['paradigms'])} paradigms, "
+        f"{scores['suite']} by {scores['score']}: {scores['n']:,} pairs of "
+        f"{len(scores['paradigms'])} paradigms, "
         f"{scores['ties']:,} ties; step {scores['step']:,}"
     )
     for term, accuracy in scores["phenomena"].items():

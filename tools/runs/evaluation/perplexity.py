@@ -44,7 +44,8 @@ class _Order:
     keys: Int64
     """[n-grams + 1] ascending"""
     counts: Int64
-    """[n-grams + 1] occurrences, or below the highest order numbers of different tokens before the n-gram"""
+    """[n-grams + 1] occurrences, or below the highest order numbers of different tokens before the
+    n-gram"""
     totals: Int64
     """[(n-1)-grams + 1] sum of the counts of the n-grams that start with it"""
     kinds: Int64
@@ -81,7 +82,8 @@ class TokenNgrams:
 
     def _count(self, tokens: Int64, depths: Int64) -> list[_Order]:
         orders: list[_Order] = []
-        # ends [n-grams at positions], their positions and indices; the 0-gram has index 0 and ends everywhere
+        # ends [n-grams at positions], their positions and indices; the 0-gram has index 0 and ends
+        # everywhere
         before = np.zeros(len(tokens), np.int64)
         contexts = 1
         grams: list[tuple[Int64, Int64, Int64]] = []
@@ -96,7 +98,8 @@ class TokenNgrams:
             if n == self.order:
                 counted = indices[depths[ends] >= 1]
             else:
-                # one for each different (n+1)-gram that ends with it, and for each start of a document
+                # one for each different (n+1)-gram that ends with it, and for each start of a
+                # document
                 longer_keys, longer_ends, longer = grams[n]
                 first = np.full(len(longer_keys), len(tokens))
                 np.minimum.at(first, longer, longer_ends)
@@ -121,8 +124,9 @@ class TokenNgrams:
     def log_probabilities(self, document: Sequence[int]) -> NDArray[np.float64]:
         """Return the natural log-probability of each token [tokens - 1] given up to n - 1 before it, after the first.
 
-        p(w | h) = (max(c(hw) - D, 0) + D k(h) p(w | h')) / c(h), where k(h) is the number of different tokens after h,
-        h' lacks the first token of h, and the shortest history leads to 1 / vocab_size.
+        p(w | h) = (max(c(hw) - D, 0) + D k(h) p(w | h')) / c(h), where k(h) is the number of
+        different tokens after h, h' lacks the first token of h, and the shortest history leads to 1
+        / vocab_size.
         """
         tokens = np.asarray(document, np.int64)
         probabilities = np.full(len(tokens), 1.0 / self._size)
@@ -185,14 +189,16 @@ def perplexity_scores(
 ) -> dict[str, Any]:
     """Return the mean negative log-likelihood per token, and what follows from it.
 
-    Texts are tokenized and start like training documents; bits per byte refer to their UTF-8. Rows of a shard set are
-    split at their documents; their bytes are unknown. `window` is the maximum context of a prediction in tokens (None:
-    the length of training rows, or the positions of a model that came from elsewhere).
+    Texts are tokenized and start like training documents; bits per byte refer to their UTF-8. Rows
+    of a shard set are split at their documents; their bytes are unknown. `window` is the maximum
+    context of a prediction in tokens (None: the length of training rows, or the positions of a
+    model that came from elsewhere).
 
-    Causal scores read windows that are `stride` tokens apart (None: half a window); the first token of each document of
-    a set is only context. With a baseline, texts or a shard set, the same tokens are also scored by its n-grams.
-    Masked scores give the pseudo-perplexity (arXiv 1910.14659): every token is masked in a row of its own, in the
-    middle of its window, between [CLS] and [SEP], which count as two tokens of the window and are not scored.
+    Causal scores read windows that are `stride` tokens apart (None: half a window); the first token
+    of each document of a set is only context. With a baseline, texts or a shard set, the same
+    tokens are also scored by its n-grams. Masked scores give the pseudo-perplexity (arXiv
+    1910.14659): every token is masked in a row of its own, in the middle of its window, between
+    [CLS] and [SEP], which count as two tokens of the window and are not scored.
     """
     ready = ready_scores(trained.objectives)
     kind = choose_score(ready, trained, score)
@@ -308,14 +314,16 @@ def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {counted}, each masked in a window of {scores['window']}; not comparable with a causal perplexity"
     else:
         yield (
-            f"  {counted}, in windows of {scores['window']} every {scores['stride']}; the first token of a document is "
+            f"  {counted}, in windows of {scores['window']} every {scores['stride']}; the first "
+            "token of a document is "
             f"{scores['first_token']}"
         )
     if baseline := scores["baseline"]:
         own = scores["perplexity"] if scores["score"] == "causal" else scores["pseudo_perplexity"]
         note = note_if_worse(own, baseline["perplexity"], "lower", ".0f" if own >= 100 else ".3f")
         yield (
-            f"  baseline {baseline['ngram']}-gram of {baseline['counted_tokens']:,} tokens: perplexity "
+            f"  baseline {baseline['ngram']}-gram of {baseline['counted_tokens']:,} tokens: "
+            "perplexity "
             f"{baseline['perplexity']:.3f}, {baseline['nats']:.4f} nats a token{note}"
         )
 

@@ -21,13 +21,17 @@ def note_if_worse(value: float, baseline: float, better: Better, shown: str = ".
     is_worse = value < baseline if better == "higher" else value > baseline
     if not is_worse:
         return ""
-    return f"  worse than this baseline ({value:{shown}} against {baseline:{shown}}; {better} is better)"
+    return (
+        f"  worse than this baseline ({value:{shown}} against {baseline:{shown}}; {better} is "
+        "better)"
+    )
 
 
 def note_few_items(count: int, item: str) -> str | None:
     """Return a line for a share of few items, such as `row`; None for `FEWEST_ITEMS` or more.
 
-    The standard error of a share of n independent items is at most 1 / (2 sqrt(n)), where half of them are right.
+    The standard error of a share of n independent items is at most 1 / (2 sqrt(n)), where half of
+    them are right.
     """
     if not 0 < count < FEWEST_ITEMS:
         return None

@@ -75,7 +75,8 @@ def lines_of(scores: Mapping[str, Any]) -> Iterator[str]:
     skipped = sum(scores["skipped"].values())
     counts = [f"{scores['truncated']:,} truncated", f"{skipped:,} skipped", *notes_of(scores)]
     yield (
-        f"{scores['task']} {scores['split']}: {scores['n']:,} {scores['unit']}, {', '.join(counts)}; step "
+        f"{scores['task']} {scores['split']}: {scores['n']:,} {scores['unit']}, "
+        f"{', '.join(counts)}; step "
         f"{scores['step']:,}, seed {scores['seed']}"
     )
     if few := note_few_items(scores["n"], scores["unit"].removesuffix("s")):

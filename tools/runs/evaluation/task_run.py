@@ -109,8 +109,9 @@ def open_task_run(
 ) -> TaskRun:
     """Open a fine-tuned run, or a folder with a fine-tuned model, and a split of its task.
 
-    `split` is a folder next to the training set, such as `dev_matched`; `task` the folder of the task's sets, by
-    default that of the training set. `step` None: the checkpoint that the run would resume from.
+    `split` is a folder next to the training set, such as `dev_matched`; `task` the folder of the
+    task's sets, by default that of the training set. `step` None: the checkpoint that the run would
+    resume from.
     """
     trained = TrainedModel.open(run, step)
     data = None
@@ -121,7 +122,8 @@ def open_task_run(
         folder = task or (first.parent.parent if first.name == _MANIFEST else first.parent)
     if not folder.is_dir():
         raise ConfigurationError(
-            f"{folder}: no such folder, expected the sets of the run's task: if they have moved, say where "
+            f"{folder}: no such folder, expected the sets of the run's task: if they have moved, "
+            "say where "
             "they are now by data.shards=MANIFEST of the training set"
         )
     shards, facts = open_split(folder, split)
@@ -146,7 +148,8 @@ def open_split(folder: Path, split: str) -> tuple[ShardSet, TaskFacts]:
     facts = facts_of(shards.manifest)
     if facts is None:
         raise ConfigurationError(
-            f"{shards.path}: its rows have no labels of a task; give a run that was trained on a set that "
+            f"{shards.path}: its rows have no labels of a task; give a run that was trained on a "
+            "set that "
             "`clozeline tasks` made"
         )
     return shards, facts
@@ -157,13 +160,15 @@ def find_head(source: Path, model: ModelConfig, facts: TaskFacts, shards: ShardS
     heads = [name for name, target in model.targets.items() if target == facts.head]
     if not heads:
         raise ConfigurationError(
-            f"{source}: the task {facts.name} needs a head {facts.head}, the model has {', '.join(model.heads)}: "
+            f"{source}: the task {facts.name} needs a head {facts.head}, the model has "
+            f"{', '.join(model.heads)}: "
             "fine-tune it on the task first"
         )
     labels = model.heads[heads[0]].labels
     if facts.labels and labels != facts.labels:
         raise ConfigurationError(
-            f"{source}: was trained for the classes {', '.join(labels) or 'without names'}, {shards.path} has "
+            f"{source}: was trained for the classes {', '.join(labels) or 'without names'}, "
+            f"{shards.path} has "
             f"{', '.join(facts.labels)}: its scores would mean other classes"
         )
     return heads[0]

@@ -25,8 +25,8 @@ from clozeline.tools.runs.inference.text_likelihoods import first_token, word_sp
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 Pool: TypeAlias = Literal["token", "first_subword", "cls", "mean", "max", "last"]
-"""token: one vector per token; first_subword: per word, that of its first token; the others: one vector per text, over
-all its tokens, special ones included"""
+"""token: one vector per token; first_subword: per word, that of its first token; the others: one
+vector per text, over all its tokens, special ones included"""
 Precision: TypeAlias = Literal["f32", "f16"]
 FEATURES: Final = "features.arrow"
 MANIFEST: Final = "features.json"
@@ -68,7 +68,8 @@ def write_features(
 ) -> dict[str, Any]:
     """Write the vectors of (name, text) pairs in order, then a manifest; return the manifest.
 
-    The objective tells which special tokens surround a text; `facts` about run and texts go into the manifest.
+    The objective tells which special tokens surround a text; `facts` about run and texts go into
+    the manifest.
     """
     check_layer(trained.model, chosen.layer)
     head, tail = _special_tokens_around(trained, objective)
@@ -170,7 +171,8 @@ def _select_units(
 ) -> list[tuple[int, str, Tensor]]:
     """Return index, text and vector of each unit of a text: the text itself, its tokens, or its words.
 
-    `vectors` covers all tokens of the row, in which the text starts at position `first` with at most `room` tokens.
+    `vectors` covers all tokens of the row, in which the text starts at position `first` with at
+    most `room` tokens.
     """
     if kind == "token":
         pieces = [trained.tokenizer.piece(int(token)) for token in encoding.ids[:room]]

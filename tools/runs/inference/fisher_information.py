@@ -41,8 +41,9 @@ def diagonal_fisher(
 ) -> dict[str, Tensor]:
     """Return the mean squared gradient of the labels' log-probability, by parameter.
 
-    `examples` are batches of one row; labels are drawn with a generator for each, or with `empirical` taken from the
-    data. Otherwise the heads must pass `require_drawable_labels`. The model is in evaluation mode.
+    `examples` are batches of one row; labels are drawn with a generator for each, or with
+    `empirical` taken from the data. Otherwise the heads must pass `require_drawable_labels`. The
+    model is in evaluation mode.
     """
     parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
     squares = {name: torch.zeros_like(p) for name, p in parameters.items()}
@@ -72,13 +73,15 @@ def require_drawable_labels(heads: Mapping[str, Head]) -> None:
     """Raise ConfigurationError unless the model has one head, with a distribution to sample labels from."""
     if len(heads) > 1:
         raise ConfigurationError(
-            f"model.heads: labels are sampled from one head, this model has {', '.join(heads)}; set empirical=true to "
+            f"model.heads: labels are sampled from one head, this model has {', '.join(heads)}; "
+            "set empirical=true to "
             "use those of the data"
         )
     for name, head in heads.items():
         if not isinstance(head, LabelHead | Classification):
             raise ConfigurationError(
-                f"model.heads.{name}: labels cannot be sampled from it; set empirical=true to use those of the data"
+                f"model.heads.{name}: labels cannot be sampled from it; set empirical=true to use "
+                "those of the data"
             )
 
 

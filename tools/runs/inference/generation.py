@@ -28,13 +28,17 @@ class Settings(Decoding):
     stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Texts that end a continuation, which is cut before the first of them."""
     ban: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    """Texts whose token sequences are forbidden, with and without a space before; other tokens can still spell them."""
+    """Texts whose token sequences are forbidden, with and without a space before; other tokens can
+    still spell them."""
     allowed: tuple[Annotated[str, Field(min_length=1)], ...] | Path | None = None
-    """The only continuations, as a list or as a file with one per line; what comes out is one of them, up to blanks."""
+    """The only continuations, as a list or as a file with one per line; what comes out is one of
+    them, up to blanks."""
     language: str | None = None
-    """Language of the text and its continuations; needed by models whose rows end with language tokens (mBART)."""
+    """Language of the text and its continuations; needed by models whose rows end with language
+    tokens (mBART)."""
     normalize: NormalForm = "prose"
-    """Stored form of TEXT and the texts above, as `clean.normalize` of the training data; none leaves them."""
+    """Stored form of TEXT and the texts above, as `clean.normalize` of the training data; none
+    leaves them."""
     step: StepChoice = None
     """Step of the checkpoint; null = the newest complete one."""
 
@@ -52,7 +56,8 @@ class Settings(Decoding):
 def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[Continuation]:
     """Return the continuations of a text, in which special tokens may be written as their pieces.
 
-    The first set of the training says how rows start, and whether a prefix is read in both directions.
+    The first set of the training says how rows start, and whether a prefix is read in both
+    directions.
     """
     from clozeline.model.generation.generate import beams, generate
     from clozeline.model.generation.rules import AllowedSequences
@@ -175,7 +180,8 @@ def find_language_token(
     """Return the id that ends the prompt and starts the decoder, None for rows without language tokens.
 
     Raises:
-        ConfigurationError: the language is needed, unknown, or given although rows have no language tokens.
+        ConfigurationError: the language is needed, unknown, or given although rows have no language
+            tokens.
     """
     wanted: dict[str, str] = objective.options.get("language_tokens", {})
     ids = _special_pieces(tokenizer)

@@ -51,7 +51,8 @@ def fill_text(
 ) -> list[Filling]:
     """Return fillings of a text: random samples if the decoding has a temperature, else the best ones.
 
-    Special tokens are never predicted. A text without `<mask>` is followed by `decoding.max_tokens` of them.
+    Special tokens are never predicted. A text without `<mask>` is followed by `decoding.max_tokens`
+    of them.
     """
     text = _own_masks(trained, text)
     masked = text if MASK in text else " ".join([text, *[MASK] * decoding.max_tokens])

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 Layout: TypeAlias = Literal["glue", "squad"]
 _SUFFIXES: Final = (".jsonl", ".csv", ".tsv", ".parquet")
 TRUNCATED: Final = "truncated_tokens"
-"""Column with the number of tokens that the model has not read, in rows that are longer than those of the training."""
+"""Column with the number of tokens that the model has not read, in rows that are longer than those
+of the training."""
 _FACTS: Final = "predict.json"
 _GROUP: Final = 4096
 """Rows of a row group of Parquet."""
@@ -30,8 +31,9 @@ _GROUP: Final = 4096
 class PredictionParts:
     """Parts of the predictions for one input, in a folder next to the output until all are written.
 
-    A part that exists is complete, so that a killed run continues with the next one. The folder is removed at the end,
-    and where the command is refused, as the corrected one predicts something else.
+    A part that exists is complete, so that a killed run continues with the next one. The folder is
+    removed at the end, and where the command is refused, as the corrected one predicts something
+    else.
     """
 
     def __init__(self, output: Path, facts: Mapping[str, Any]) -> None:
@@ -42,7 +44,8 @@ class PredictionParts:
                 name for name in {*stored, *facts} if stored.get(name) != facts.get(name)
             )
             raise ConfigurationError(
-                f"{self.folder}: holds parts of another prediction ({', '.join(changed)} differ): remove the folder, "
+                f"{self.folder}: holds parts of another prediction ({', '.join(changed)} differ): "
+                "remove the folder, "
                 "or choose another output"
             )
         publish_json(self.folder / _FACTS, dict(facts))
@@ -175,7 +178,8 @@ def _write_squad(
 def _glue_answer(record: Record) -> str:
     if "rejected" in record:
         raise ConfigurationError(
-            f"layout=glue: row {record['row']} has no prediction ({record['rejected']}): a submission needs all rows; "
+            f"layout=glue: row {record['row']} has no prediction ({record['rejected']}): a "
+            "submission needs all rows; "
             "repair the row"
         )
     return str(record["label"]) if "label" in record else f"{record['score']:.3f}"

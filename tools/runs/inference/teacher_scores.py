@@ -33,7 +33,8 @@ _LOGITS: Final = 1 << 27
 _SCORES: Final = Role("label")
 """k entries for each label of the row, or for the row"""
 _CACHED: Final = 1 << 18
-"""Logits whose scores a CPU computes at once, 1 MiB: larger intermediate results leave its cache."""
+"""Logits whose scores a CPU computes at once, 1 MiB: larger intermediate results leave its
+cache."""
 
 
 class TeacherScores:
@@ -99,8 +100,10 @@ class TeacherScores:
         size = labels * self.stored.k * sum(spec.width for spec in self.specs)
         if size > BLOCK_LIMIT:
             raise ConfigurationError(
-                f"k={self.stored.k}: a block of {rows} rows would take more than {BLOCK_LIMIT >> 20} MiB: expected a "
-                "smaller k, or a set with fewer rows in a block (`clozeline repack-shards block_rows=N`)"
+                f"k={self.stored.k}: a block of {rows} rows would take more than "
+                f"{BLOCK_LIMIT >> 20} MiB: expected a "
+                "smaller k, or a set with fewer rows in a block (`clozeline repack-shards "
+                "block_rows=N`)"
             )
 
 
@@ -169,12 +172,14 @@ def plan_scores(
     config = teacher.checkpoint.config
     if manifest.kind != "examples" or manifest.objective is None:
         raise ConfigurationError(
-            f"data.shards: {shards.path} holds {manifest.kind}: expected examples, whose labels are fixed; run "
+            f"data.shards: {shards.path} holds {manifest.kind}: expected examples, whose labels "
+            "are fixed; run "
             "`clozeline corrupt` on it"
         )
     if manifest.objective.architecture != config.architecture:
         raise ConfigurationError(
-            f"data.shards: {shards.path} is for the architecture {manifest.objective.architecture}, the teacher "
+            f"data.shards: {shards.path} is for the architecture "
+            f"{manifest.objective.architecture}, the teacher "
             f"{teacher.folder} is {config.architecture}"
         )
     collate = Collate.from_manifest(manifest)
@@ -193,10 +198,10 @@ def plan_scores(
         digest=teacher.weights_digest,
         head=name,
         k=k,
-        how=how,
+        how=how,  # type: ignore[arg-type]
         temperature=temperature,
         seed=seed,
-        batch=batch,  # type: ignore[arg-type]
+        batch=batch,
     )
 
 

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=str)
 Score: TypeAlias = Literal["causal", "pll", "pll_word", "mntp", "fused"]
-"""causal: left-to-right log-likelihood; pll: each token masked alone (arXiv 1910.14659); pll_word: masked together with
-the later tokens of its word (within_word_l2r, arXiv 2305.10588); mntp: masked alone and predicted at the previous
-position (arXiv 2410.24159); fused: the mean of causal and mntp, or pll, for models trained for both"""
+"""causal: left-to-right log-likelihood; pll: each token masked alone (arXiv 1910.14659); pll_word:
+masked together with the later tokens of its word (within_word_l2r, arXiv 2305.10588); mntp: masked
+alone and predicted at the previous position (arXiv 2410.24159); fused: the mean of causal and mntp,
+or pll, for models trained for both"""
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
 _TEXTS: Final = 2048
 """texts per batch"""
@@ -162,7 +163,8 @@ def choose_prepared(
     chosen = asked or next(iter(ready))
     if chosen not in ready:
         raise ConfigurationError(
-            f"{key}={chosen}: the run was not trained for it, and its scores would mean nothing; it can be asked by "
+            f"{key}={chosen}: the run was not trained for it, and its scores would mean nothing; "
+            "it can be asked by "
             f"{', '.join(ready)}"
         )
     return chosen

@@ -59,9 +59,9 @@ def read_unlabeled(
 ) -> Iterator[Item]:
     """Yield every row of a file in order, as an item with an arbitrary answer or a rejection.
 
-    The file decides how it is read, as `tasks` reads it: in an official layout of the training task or of its head,
-    which needs no names of columns; as lines of text in `.txt`, one text a line, or those of a pair with a tab between
-    them; else as a table.
+    The file decides how it is read, as `tasks` reads it: in an official layout of the training task
+    or of its head, which needs no names of columns; as lines of text in `.txt`, one text a line, or
+    those of a pair with a tab between them; else as a table.
     """
     if not columns.name_a_table():
         for official in _official_readers(answer, reader):
@@ -125,7 +125,8 @@ def _keys_of(
     needed, optional = answer.input_keys()
     if unknown := columns.keys.keys() - {*needed, *optional}:
         raise ConfigurationError(
-            f"{unknown.pop()}: the task {answer.facts.name} reads {', '.join((*needed, *optional))}: give those columns"
+            f"{unknown.pop()}: the task {answer.facts.name} reads "
+            f"{', '.join((*needed, *optional))}: give those columns"
         )
     own = reader.input_columns(names)
     return {

@@ -11,8 +11,8 @@ from clozeline.tools.runs.prompting.scorers import Candidate, Scorer
 from clozeline.tools.runs.prompting.template import Prompt, PromptRow, Template, prompt_of
 
 Normalization: TypeAlias = Literal["sum", "mean", "per_byte", "pmi"]
-"""score of a word: the sum of its log-probabilities; per token; per UTF-8 byte; or minus the sum after a prompt with
-empty fields (arXiv 2102.09690)"""
+"""score of a word: the sum of its log-probabilities; per token; per UTF-8 byte; or minus the sum
+after a prompt with empty fields (arXiv 2102.09690)"""
 _ROWS_PER_BATCH: Final = 256
 """rows whose words are scored together"""
 
@@ -59,7 +59,8 @@ def answer_rows(
 ) -> list[Answered]:
     """Return the scores of every row; none depends on the other rows.
 
-    The oldest demonstrations are dropped until a row fits `window` tokens; the row itself is never truncated.
+    The oldest demonstrations are dropped until a row fits `window` tokens; the row itself is never
+    truncated.
     """
     answered: list[Answered] = []
     empty = dict.fromkeys(template.names, template.null) if normalization == "pmi" else None
@@ -85,7 +86,8 @@ def answer_rows(
 class _FittedPrompt:
     """A row with the demonstrations that fit its prompt, and the words of all labels in it.
 
-    With `empty` fields, the words are also placed in a prompt without content, with the same demonstrations.
+    With `empty` fields, the words are also placed in a prompt without content, with the same
+    demonstrations.
     """
 
     def __init__(

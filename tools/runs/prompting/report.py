@@ -78,8 +78,10 @@ def prediction_lines(answered: Sequence[Answered], labels: Sequence[str]) -> Ite
 def prompt_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     """Yield readable lines."""
     yield (
-        f"{scores['task']} by {scores['mode']}, score {scores['score']}, {scores['shots']} demonstrations "
-        f"({scores['shot_selection']}, seed {scores['seed']}): {scores['n']:,} rows, step {scores['step']:,}"
+        f"{scores['task']} by {scores['mode']}, score {scores['score']}, {scores['shots']} "
+        "demonstrations "
+        f"({scores['shot_selection']}, seed {scores['seed']}): {scores['n']:,} rows, step "
+        f"{scores['step']:,}"
     )
     majority = scores["baselines"]["majority"]
     for name, value in scores["metrics"].items():

@@ -1,7 +1,7 @@
 """Score words as the answers of prompts, by a model as its training prepared it.
 
-A prompt and a word are encoded as one text, so that the word gets the tokens it has in that text. Blanks before the
-word belong to it: moving one across the boundary changes nothing.
+A prompt and a word are encoded as one text, so that the word gets the tokens it has in that text.
+Blanks before the word belong to it: moving one across the boundary changes nothing.
 """
 
 from collections.abc import Sequence
@@ -26,10 +26,11 @@ from clozeline.tools.runs.prompting.template import Prompt
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 Mode: TypeAlias = Literal["cloze", "causal", "answer"]
-"""cloze: a masked model fills the word in; causal: a decoder continues with it; answer: an encoder-decoder outputs
-it"""
+"""cloze: a masked model fills the word in; causal: a decoder continues with it; answer: an
+encoder-decoder outputs it"""
 Masks: TypeAlias = Literal["left_to_right", "independent"]
-"""for a word of several tokens: each token is predicted with the later ones masked, or with all of them masked"""
+"""for a word of several tokens: each token is predicted with the later ones masked, or with all of
+them masked"""
 
 
 @dataclass(frozen=True)
@@ -150,8 +151,9 @@ class Cloze:
 class Answer:
     """Scores a word as the output of an encoder-decoder: after the prompt, or instead of a sentinel.
 
-    A span-corruption model reads the text with a sentinel instead of the word, and generates the sentinel and the word.
-    Any other model reads the prompt, and generates the word and the end token, which counts as one of its tokens.
+    A span-corruption model reads the text with a sentinel instead of the word, and generates the
+    sentinel and the word. Any other model reads the prompt, and generates the word and the end
+    token, which counts as one of its tokens.
     """
 
     def __init__(
@@ -252,7 +254,10 @@ def open_scorer(
         for kind in prepared_modes(objective)
     }
     known: list[Mode] = [kind for kind in get_args(Mode) if kind in ready]
-    nothing = "after which a prompt has no answer: expected a run of a masked, causal or text-to-text objective"
+    nothing = (
+        "after which a prompt has no answer: expected a run of a masked, causal or text-to-text "
+        "objective"
+    )
     chosen = choose_prepared(trained, "mode", mode, known, nothing)
     objective = ready[chosen]
     model = trained.model

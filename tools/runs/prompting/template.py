@@ -27,18 +27,18 @@ class Template:
     """Keys of a template file."""
 
     example: Annotated[str, Field(min_length=1)]
-    """text of a row: `{name}` is a field of the row, and `{label}`, exactly once, the slot for the label's words;
-    double literal braces"""
+    """text of a row: `{name}` is a field of the row, and `{label}`, exactly once, the slot for the
+    label's words; double literal braces"""
     labels: dict[str, tuple[Annotated[str, Field(min_length=1)], ...]] = field(default_factory=dict)
-    """label names, each with the words that may fill the slot; demonstrations use the first; empty: the answers that
-    the command names"""
+    """label names, each with the words that may fill the slot; demonstrations use the first; empty:
+    the answers that the command names"""
     instruction: str = ""
     """text before all examples"""
     separator: str = "\n\n"
     """text between instruction and examples, and between examples"""
     fields: dict[str, Names] = field(default_factory=dict)
-    """field names of the example, and the file's fields they stand for, where the names differ: `{text: sentence}`; of
-    several, `{text: [text, sentence]}`, the first one that a row has"""
+    """field names of the example, and the file's fields they stand for, where the names differ:
+    `{text: sentence}`; of several, `{text: [text, sentence]}`, the first one that a row has"""
     label: str = "label"
     """field of the file that holds the correct label"""
     values: dict[str, str] = field(default_factory=dict)
@@ -48,7 +48,8 @@ class Template:
     shots: Annotated[int, Field(ge=0, le=1024)] = 0
     """demonstrations per row"""
     shot_selection: Literal["random", "balanced", "fixed"] = "balanced"
-    """any; equally many of each label; or the same ones for all rows (equally many of each label)"""
+    """any; equally many of each label; or the same ones for all rows (equally many of each
+    label)"""
     null: str = "N/A"
     """text that replaces every field, for score=pmi"""
 
@@ -164,7 +165,8 @@ class PromptRow:
     """A row: the fields that the example uses, and the correct label if known."""
 
     uid: int
-    """64-bit hash of the fields: equal texts have the same uid, whatever their label, file or line"""
+    """64-bit hash of the fields: equal texts have the same uid, whatever their label, file or
+    line"""
     fields: Mapping[str, str]
     label: str | None
 
@@ -207,8 +209,10 @@ def read_rows(
         wanted = ", ".join(" or ".join(template.columns_of(name)) for name in template.names)
         first = template.names[0]
         raise ConfigurationError(
-            f"{path}: no row can be read ({reasons}). The template reads {wanted}; the file's columns are "
-            f"{', '.join(columns) or 'none'}. Name yours in the template, for example fields: {{{first}: COLUMN}}"
+            f"{path}: no row can be read ({reasons}). The template reads {wanted}; the file's "
+            "columns are "
+            f"{', '.join(columns) or 'none'}. Name yours in the template, for example fields: "
+            f"{{{first}: COLUMN}}"
         )
     return PromptRows(accepted, refused)
 
@@ -239,8 +243,9 @@ class Demonstrations:
 
     The draw depends on (seed, row), not on the order and number of rows.
 
-    Of rows with equal fields, the one with the alphabetically first label is kept. `selection` random takes any,
-    balanced equally many of each label or one more, fixed the same balanced ones for all rows.
+    Of rows with equal fields, the one with the alphabetically first label is kept. `selection`
+    random takes any, balanced equally many of each label or one more, fixed the same balanced ones
+    for all rows.
     """
 
     def __init__(
@@ -260,7 +265,8 @@ class Demonstrations:
         self._seed = seed
         if shots and len(self._pool) <= shots:
             raise ConfigurationError(
-                f"shots={shots}: expected a file train=FILE with more labeled rows than that, got {len(self._pool)} "
+                f"shots={shots}: expected a file train=FILE with more labeled rows than that, got "
+                f"{len(self._pool)} "
                 "different ones"
             )
 

@@ -66,7 +66,8 @@ def write_webdataset(rows: ExportedRows, folder: Path) -> None:
     The key is the uid and the variant; in a token set, the uid of the document.
 
     Raises:
-        IntegrityError: consecutive rows have the same key, and readers would join them to one sample.
+        IntegrityError: consecutive rows have the same key, and readers would join them to one
+            sample.
     """
     webdataset = _import_writer("webdataset")
     previous_key = ""
@@ -83,7 +84,8 @@ def write_webdataset(rows: ExportedRows, folder: Path) -> None:
                 if key == previous_key:
                     where = rows.shards.path
                     raise IntegrityError(
-                        f"{where}: two consecutive rows have the key {key}: run clozeline validate-shards"
+                        f"{where}: two consecutive rows have the key {key}: run clozeline "
+                        "validate-shards"
                     )
                 arrays = {f"{name}.npy": values for name, values in row.columns.items()}
                 writer.write({"__key__": key, "json": source, **arrays})

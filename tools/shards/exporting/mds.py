@@ -1,8 +1,9 @@
 """Write rows as MDS files, version 2, for `streaming.StreamingDataset` of MosaicML.
 
-A file is the number of samples, the offsets of samples (32 bits each, one more than samples), a JSON description of the
-columns, and the samples. A sample is the sizes of its values of variable size, then the values, columns by name. The
-library's own writer depends on the clients of four clouds and on torchvision.
+A file is the number of samples, the offsets of samples (32 bits each, one more than samples), a
+JSON description of the columns, and the samples. A sample is the sizes of its values of variable
+size, then the values, columns by name. The library's own writer depends on the clients of four
+clouds and on torchvision.
 """
 
 import json
@@ -47,7 +48,8 @@ def write_mds(rows: ExportedRows, folder: Path) -> None:
         offsets = np.cumsum([4 + 4 * (len(samples) + 1) + len(header), *map(len, samples)])
         if (size := int(offsets[-1])) > _LARGEST:
             raise ConfigurationError(
-                f"rows={rows.file_rows}: a file of this many rows has {size:,} bytes, and MDS files hold at most "
+                f"rows={rows.file_rows}: a file of this many rows has {size:,} bytes, and MDS "
+                "files hold at most "
                 f"{_LARGEST:,}; give fewer rows"
             )
         name = f"shard.{number:05d}.mds"

@@ -1,8 +1,8 @@
 """Write causal rows as `rows.bin` and `rows.idx`, an `IndexedDataset` of Megatron-LM.
 
-The first file holds the token ids of all rows. The second one holds a header, the type of the ids, the counts of
-sequences and documents, the lengths of sequences, their offsets in bytes, and the first sequence of each document. Each
-row is a document of one sequence.
+The first file holds the token ids of all rows. The second one holds a header, the type of the ids,
+the counts of sequences and documents, the lengths of sequences, their offsets in bytes, and the
+first sequence of each document. Each row is a document of one sequence.
 """
 
 import struct
@@ -60,6 +60,8 @@ def _refuse_other_rows(shards: ShardSet) -> None:
             else f"{objective.label} ({objective.architecture})"
         )
         raise ConfigurationError(
-            f"{shards.path}: format=megatron holds token ids alone: expected a set of causal_lm for a decoder with "
-            f"the one list column input_ids, got {what} with {', '.join(lists)}; choose another format"
+            f"{shards.path}: format=megatron holds token ids alone: expected a set of causal_lm "
+            "for a decoder with "
+            f"the one list column input_ids, got {what} with {', '.join(lists)}; choose another "
+            "format"
         )

@@ -123,7 +123,10 @@ def _batches(path: Path, *columns: str) -> Iterator[pa.RecordBatch]:
         ) from error
 
 
-TOKENIZER_HELP = "tokenizer folder, or a set or output folder that has it above or in it; default: found above the set"
+TOKENIZER_HELP = (
+    "tokenizer folder, or a set or output folder that has it above or in it; default: found above "
+    "the set"
+)
 
 
 def tokenizer_folder(shards: ShardSet, folder: Path | None = None) -> Path:
@@ -135,14 +138,16 @@ def tokenizer_folder(shards: ShardSet, folder: Path | None = None) -> Path:
         other = Vocabulary.load(folder / VOCABULARY_FILE).fingerprint
         if other != fingerprint:
             raise ConfigurationError(
-                f"tokenizer={folder}: has the fingerprint {other}, but {shards.path} was made with {fingerprint}"
+                f"tokenizer={folder}: has the fingerprint {other}, but {shards.path} was made "
+                f"with {fingerprint}"
             )
         return folder
     try:
         return find_tokenizer(folder / "manifest.json", fingerprint)
     except ConfigurationError as error:
         raise ConfigurationError(
-            f"tokenizer={folder}: no tokenizer here, no {VOCABULARY_FILE}; {error}; give another folder"
+            f"tokenizer={folder}: no tokenizer here, no {VOCABULARY_FILE}; {error}; give another "
+            "folder"
         ) from error
 
 
@@ -158,7 +163,10 @@ def find_pieces(
     except ConfigurationError:
         if tokenizer is not None:
             raise
-        note = f"note: no tokenizer above {shards.path}: ids are shown; tokenizer=DIR names its folder\n"
+        note = (
+            f"note: no tokenizer above {shards.path}: ids are shown; tokenizer=DIR names its "
+            "folder\n"
+        )
         sys.stderr.write(message_text(note))
         return None
 
@@ -186,8 +194,8 @@ def vocabulary_of_manifest(facts: TokenizerFacts) -> Vocabulary:
 def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary | None:
     """Return the vocabulary of a set's tokenizer after comparing it with the manifest; None if it is not above the set.
 
-    The tokenizer is loaded, and its files are compared with the record of the stage that wrote them, if there is one. A
-    folder with only `vocabulary.json` is compared by its vocabulary.
+    The tokenizer is loaded, and its files are compared with the record of the stage that wrote
+    them, if there is one. A folder with only `vocabulary.json` is compared by its vocabulary.
     """
     facts = shards.manifest.tokenizer
     try:

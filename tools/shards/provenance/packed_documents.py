@@ -1,7 +1,8 @@
 """Find the documents in packed rows.
 
-A packed row names only the document of its first token. Grouping concatenates the documents of a shard in a keyed
-order; that order and the lengths in the tables of `encode` tell which documents follow.
+A packed row names only the document of its first token. Grouping concatenates the documents of a
+shard in a keyed order; that order and the lengths in the tables of `encode` tell which documents
+follow.
 """
 
 from collections.abc import Collection, Sequence
@@ -26,8 +27,8 @@ _UID_BYTES: Final = 16
 class Packing:
     """Documents of a set in the order in which grouping concatenated them, shard after shard, each array [n].
 
-    `begins` is the position of a document's first token among all tokens and separators, `ends` the one after its last
-    token. `lengths` are the tokens of a full row, per part.
+    `begins` is the position of a document's first token among all tokens and separators, `ends` the
+    one after its last token. `lengths` are the tokens of a full row, per part.
     """
 
     uids: NDArray[np.bytes_]
@@ -67,12 +68,14 @@ class Packing:
 
     def _spans(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         """Return the documents `first .. last` of each row, and whether the row starts with text of the first."""
-        # document of the first token [rows]; rows of copies and unknown documents have no known position
+        # document of the first token [rows]; rows of copies and unknown documents have no known
+        # position
         keys = uid_keys(rows.fixed["document_uid"])
         order = self._by_uid
         first = order[np.minimum(np.searchsorted(self.uids, keys, sorter=order), len(order) - 1)]
         known = (self.uids[first] == keys) & (rows.fixed["copy"] == 0)
-        # token range of each row in its shard, then the last document that starts before the end of the row
+        # token range of each row in its shard, then the last document that starts before the end of
+        # the row
         start = self.begins[first] + rows.fixed["document_offset"]
         stop = start + self.lengths[np.minimum(rows.fixed["part"], len(self.lengths) - 1)]
         of_shard = np.searchsorted(self.shards, self.shards[first], side="right")
@@ -128,7 +131,8 @@ def _order_documents(
 ) -> tuple[NDArray[np.bytes_], NDArray[np.int64], NDArray[np.int64]]:
     """Return uids, token counts and shards of a split's non-empty documents in some shards, in the order of `group`.
 
-    Training documents keep their token shard; held-out ones go to fewer shards by a hash of the uid.
+    Training documents keep their token shard; held-out ones go to fewer shards by a hash of the
+    uid.
     """
     heldout = manifest.name.endswith("/heldout")
     shards = len(manifest.shards)

@@ -59,7 +59,10 @@ def describe_origin(document: Mapping[str, object]) -> str:
     if "source" not in document:
         return ""
     url = f", {document['url']}" if document["url"] else ""
-    return f": {document['source']}, record at {document.get('source_offset', document.get('offset')):,}{url}"
+    return (
+        f": {document['source']}, record at "
+        f"{document.get('source_offset', document.get('offset')):,}{url}"
+    )
 
 
 def storage_location(shards: ShardSet, block: int, row: int) -> dict[str, object]:

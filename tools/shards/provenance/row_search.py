@@ -47,8 +47,9 @@ def readable_blocks(shards: ShardSet) -> list[int]:
 def find_rows(shards: ShardSet, uid: int) -> list[StoredRow]:
     """Return the examples of a sample, one per variant.
 
-    Rows of a shard are sorted by the hash of their uid, so each shard is searched by bisection. If that finds nothing,
-    the set may be in another order, and every block is read. Quarantined blocks are never read.
+    Rows of a shard are sorted by the hash of their uid, so each shard is searched by bisection. If
+    that finds nothing, the set may be in another order, and every block is read. Quarantined blocks
+    are never read.
     """
     if "uid" not in (spec.name for spec in shards.columns):
         raise ConfigurationError(
@@ -69,9 +70,10 @@ def find_document_rows(
 ) -> tuple[list[StoredRow], str]:
     """Return the rows with tokens of some documents, and a text that names the rows which cannot be found.
 
-    These are rows whose first token is theirs, packed rows in which they start, and pairs of which they are the
-    partner. The last two need the sample set and the document tables above the set. Below them, a set has the rows of
-    a document in one shard of each variant, which is read first; if it has none, every block is read.
+    These are rows whose first token is theirs, packed rows in which they start, and pairs of which
+    they are the partner. The last two need the sample set and the document tables above the set.
+    Below them, a set has the rows of a document in one shard of each variant, which is read first;
+    if it has none, every block is read.
     """
     documents_wanted = np.frombuffer(b"".join(documents), "S16")
     packing = packing_of(shards, documents) or packing_of(shards)
@@ -114,7 +116,8 @@ def find_document_rows(
 def _blocks_of_documents(shards: ShardSet, documents: Collection[bytes]) -> list[int]:
     """Return the readable blocks of the shards that can hold rows cut from some documents.
 
-    Grouping keeps a document in the shard of its uid's hash; empty where the number of shards tells another origin.
+    Grouping keeps a document in the shard of its uid's hash; empty where the number of shards tells
+    another origin.
     """
     samples = sample_manifest(shards)
     count = 0 if samples is None else len(samples[1].shards)

@@ -168,7 +168,8 @@ def _file_table(shards: ShardSet) -> Figures:
         lost = int(shards.index.rows[sorted(shards.quarantined)].sum())
         facts.append(
             (
-                f"rows in quarantine, in {plural(len(shards.quarantined), 'block')}, not counted below",
+                f"rows in quarantine, in {plural(len(shards.quarantined), 'block')}, not counted "
+                "below",
                 lost,
             )
         )

@@ -25,7 +25,8 @@ def local_folder(path: Path) -> Path:
 def new_files(folder: Path) -> Iterator[Output]:
     """Publish files in a folder, all or none: an error or interrupt removes the files published so far.
 
-    A killed process leaves files, but never the one that is written last; the next run replaces them.
+    A killed process leaves files, but never the one that is written last; the next run replaces
+    them.
     """
     if folder.exists() and not folder.is_dir():
         raise ConfigurationError(f"output={folder}: expected a folder, got a file")
@@ -53,7 +54,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder, which gets the name of a new one at the end: readers find all of its files, or none.
 
     Raises:
-        ConfigurationError: the folder has files already: readers of folders would take them for rows.
+        ConfigurationError: the folder has files already: readers of folders would take them for
+            rows.
         StorageError: a file cannot be written.
     """
     folder = local_folder(folder).absolute()

@@ -27,14 +27,16 @@ def check_origin(examples: ShardSet, samples: ShardSet) -> None:
     }
     if parents and samples.digest not in parents:
         raise ConfigurationError(
-            f"against={samples.path}: the examples come from the sample set {', '.join(parents.values())} "
+            f"against={samples.path}: the examples come from the sample set "
+            f"{', '.join(parents.values())} "
             f"with digest {next(iter(parents))[:16]}…, this one has {samples.digest[:16]}…"
         )
     expected = len(samples) * manifest.variants
     counted = manifest.totals.samples + sum(manifest.totals.skipped.values())
     if counted != expected:
         raise IntegrityError(
-            f"{examples.path}: {len(samples)} samples x {manifest.variants} variants = {expected}, but "
+            f"{examples.path}: {len(samples)} samples x {manifest.variants} variants = "
+            f"{expected}, but "
             f"examples + skipped = {counted}"
         )
 

@@ -193,7 +193,8 @@ def _positions(
     if (row := first_outside(places, of.lengths)) is not None:
         yield (
             row,
-            f"expected {name} below the {of.lengths[row]} tokens of the row's {role.of}, got {places[row].max()}",
+            f"expected {name} below the {of.lengths[row]} tokens of the row's {role.of}, got "
+            f"{places[row].max()}",
         )
     if first_not_ascending(places) is not None and (row := first_repeated(places)) is not None:
         yield row, f"expected each position once in {name}, got {places[row].tolist()}"
@@ -228,7 +229,8 @@ def _labels(
     if (row := first_row(labels.lengths != of.lengths)) is not None:
         yield (
             row,
-            f"expected as many {name} as {role.of}, got {labels.lengths[row]} and {of.lengths[row]}",
+            f"expected as many {name} as {role.of}, got {labels.lengths[row]} and "
+            f"{of.lengths[row]}",
         )
     if (row := first_not_ascending(of)) is not None:
         yield row, f"expected rising {role.of}, got {of[row].tolist()}"
@@ -299,7 +301,8 @@ def _text_alone(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     if (row := first_of_values(order, special[predicted])) is not None:
         yield (
             row,
-            f"expected positions of text in prediction_order, got that of a special token: {order[row].tolist()}",
+            "expected positions of text in prediction_order, got that of a special token: "
+            f"{order[row].tolist()}",
         )
 
 
@@ -317,7 +320,8 @@ def _attention(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
         values = f"{prefix[row].tolist()} with attention {mode[row].tolist()}"
         yield (
             row,
-            f"expected a prefix_length inside the row for attention {_PREFIX}, else 0; got {values}",
+            f"expected a prefix_length inside the row for attention {_PREFIX}, else 0; got "
+            f"{values}",
         )
 
 
@@ -415,7 +419,8 @@ def _segments(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     if (row := first_row((second < _PAIR_FRAME) | (second + 1 >= lengths))) is not None:
         yield (
             row,
-            f"expected text on both sides of the second segment's start {second[row]} of {rows.lengths[row]}",
+            f"expected text on both sides of the second segment's start {second[row]} of "
+            f"{rows.lengths[row]}",
         )
         return
     sep = manifest.tokenizer.special_ids.get("sep", -1)
@@ -437,7 +442,8 @@ def _partners(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     ) is not None:
         yield (
             row,
-            f"expected a partner of 1 to {windows.lengths[row] - 1} tokens, got {partners.lengths[row]}",
+            f"expected a partner of 1 to {windows.lengths[row] - 1} tokens, got "
+            f"{partners.lengths[row]}",
         )
     if (row := first_row(uids.lengths != 16)) is not None:
         yield row, f"expected the 16 bytes of the partner's document, got {uids.lengths[row]}"

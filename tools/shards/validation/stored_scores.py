@@ -19,7 +19,8 @@ _SAMPLE: Final = 3
 _TOLERANCE: Final = 1e-3
 """of a weight: fp16, and the rounding of another machine"""
 _DIFFERENT: Final = 0.01
-"""share of entries that may differ in a block: near ties come in another order on another machine"""
+"""share of entries that may differ in a block: near ties come in another order on another
+machine"""
 
 
 def compare_stored_scores(
@@ -46,7 +47,8 @@ def compare_stored_scores(
     opened = open_teacher(teacher, None, against, "teacher")
     if opened.weights_digest != stored.digest:
         raise ConfigurationError(
-            f"teacher={teacher}: has weights of digest {opened.weights_digest}, {columns.path} holds the {stored}: "
+            f"teacher={teacher}: has weights of digest {opened.weights_digest}, {columns.path} "
+            f"holds the {stored}: "
             "name the teacher that it was made with"
         )
     scores = TeacherScores(opened, against, stored, torch.device("cpu"))
@@ -61,7 +63,8 @@ def compare_stored_scores(
         if (share := _different(found, expected)) > _DIFFERENT:
             where = columns.shard_path(int(columns.index.shard[block]))
             raise IntegrityError(
-                f"{where}: block {int(columns.index.block[block])}: expected the scores that {teacher} computes, "
+                f"{where}: block {int(columns.index.block[block])}: expected the scores that "
+                f"{teacher} computes, "
                 f"{share:.0%} of the entries differ: run `clozeline teach` again"
             )
     return ComparedScores(len(readable), len(sample))
@@ -76,8 +79,10 @@ def _check_counts(joined: JoinedShards, block: int, stored: StoredScores) -> Non
     if wrong.any():
         row = int(np.argmax(wrong))
         raise IntegrityError(
-            f"{joined.path}: block {block} over all shards, row {row}: expected {int(labels[row])} scores, k = "
-            f"{stored.k} for each label, got {int(sizes[0][row])} ids and {int(sizes[1][row])} weights"
+            f"{joined.path}: block {block} over all shards, row {row}: expected "
+            f"{int(labels[row])} scores, k = "
+            f"{stored.k} for each label, got {int(sizes[0][row])} ids and {int(sizes[1][row])} "
+            "weights"
         )
 
 

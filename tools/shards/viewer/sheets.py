@@ -32,7 +32,8 @@ def set_sheet(manifest: Manifest) -> Sheet:
     facts = {
         "set": f"{manifest.name} ({manifest.kind})",
         "rows": f"{totals.samples:,} with {totals.tokens:,} tokens, {length}",
-        "files": f"{totals.shards:,} shards, {blocks}, {totals.bytes:,} bytes ({manifest.container}, {codec})",
+        "files": f"{totals.shards:,} shards, {blocks}, {totals.bytes:,} bytes ({manifest.container}, "
+        f"{codec})",
         "tokenizer": f"{tokenizer.name}, {tokenizer.vocab_size:,} ids, {tokenizer.fingerprint[:16]}…",
     }
     if manifest.grouping is not None:
@@ -68,7 +69,8 @@ def _describe_extra(total: dict[str, Any]) -> str:
     if numbers := total["numbers"]:
         mean = numbers["sum"] / numbers["count"]
         parts.append(
-            f"mean {mean:.4g} of {numbers['count']:,}, from {numbers['min']:.4g} to {numbers['max']:.4g}"
+            f"mean {mean:.4g} of {numbers['count']:,}, from {numbers['min']:.4g} to "
+            f"{numbers['max']:.4g}"
         )
     return "; ".join(parts) or "no document has it"
 

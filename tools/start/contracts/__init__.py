@@ -1,7 +1,8 @@
 """Contracts of registries: what every algorithm promises, for `clozeline check` and for our tests.
 
-A module per registry has `prepare`, which builds an algorithm from `{name: ..., option: ...}` and what it reads, and
-`CHECKS` of that. The first line of a check's docstring is the promise; it raises `Failed` where the promise is broken.
+A module per registry has `prepare`, which builds an algorithm from `{name: ..., option: ...}` and
+what it reads, and `CHECKS` of that. The first line of a check's docstring is the promise; it raises
+`Failed` where the promise is broken.
 """
 
 from collections.abc import Mapping

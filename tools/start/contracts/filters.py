@@ -55,7 +55,8 @@ def check_declarations(case: FilterComponent) -> None:
         found = reason in case.type.reasons and option in known
         require(
             found,
-            f"thresholds: expected one of its reasons and one of its options, got {reason!r}: {option!r}",
+            f"thresholds: expected one of its reasons and one of its options, got {reason!r}: "
+            f"{option!r}",
         )
     require(case.type.__doc__, "expected a docstring that says what it rejects, got none")
 

@@ -290,7 +290,8 @@ def check_micro_batches(case: Case) -> None:
         close = torch.isclose(total, loss.total, rtol=1e-5)
         require(
             close,
-            f"micro-batches of {size}: expected the sum {loss.total:.6g}, got {total:.6g}; return no mean",
+            f"micro-batches of {size}: expected the sum {loss.total:.6g}, got {total:.6g}; "
+            "return no mean",
         )
         scale = max(one.abs().max() for one in expected)
         error = max(
@@ -316,7 +317,8 @@ def check_row_weights(case: Case) -> None:
     again = case.compute_loss(changed)
     require(
         again.count == loss.count and torch.isclose(again.total, loss.total, rtol=1e-6),
-        f"expected the loss {loss.total:.6g} of {loss.count}, got {again.total:.6g} of {again.count}. Read labels by "
+        f"expected the loss {loss.total:.6g} of {loss.count}, got {again.total:.6g} of "
+        f"{again.count}. Read labels by "
         "`row_labels` or `gather_labels`, which ignore rows of weight 0",
     )
 
@@ -347,7 +349,8 @@ def check_padded_labels(case: Case) -> None:
     same = padded.count == loss.count and torch.isclose(padded.total, loss.total, rtol=1e-5)
     require(
         same,
-        f"expected the loss {loss.total:.6g} of {loss.count}, got {padded.total:.6g} of {padded.count}. Ignore labels "
+        f"expected the loss {loss.total:.6g} of {loss.count}, got {padded.total:.6g} of "
+        f"{padded.count}. Ignore labels "
         "whose `label_ids` are -100, or whose value is the filler of its field",
     )
 

@@ -123,8 +123,10 @@ def check_uncorrupt(case: Case) -> None:
             wanted, got = (array[first : first + 5].tolist() for array in (expected, found))
             require(
                 False,
-                f"expected {len(expected)} tokens, got {len(found)}: {wanted} became {got} from position {first} on. "
-                "Store in a feature with the role `undo` what others do not tell; override `original` to use a part",
+                f"expected {len(expected)} tokens, got {len(found)}: {wanted} became {got} from "
+                f"position {first} on. "
+                "Store in a feature with the role `undo` what others do not tell; override "
+                "`original` to use a part",
             )
 
 
@@ -141,7 +143,8 @@ def check_batches(case: Case) -> None:
             )
             require(
                 not other,
-                f"expected from {portion} rows what a batch of {len(order)} gave, got {other} other ones. Keep nothing "
+                f"expected from {portion} rows what a batch of {len(order)} gave, got {other} "
+                "other ones. Keep nothing "
                 "from call to call, and draw only by `draws.keys`",
             )
 
@@ -158,7 +161,8 @@ def check_draws(case: Case) -> None:
         least = case.objective.redrawn
         require(
             share >= least and (share == 0 or least > 0),
-            f"expected another {what} to change {least:.0%} of rows or more, got {share:.0%}. Draw by `draws.keys`; "
+            f"expected another {what} to change {least:.0%} of rows or more, got {share:.0%}. "
+            "Draw by `draws.keys`; "
             "where fewer change, declare this share as `redrawn`, 0 where nothing is drawn",
         )
 

@@ -78,7 +78,8 @@ def check_learning_rate(case: Case) -> None:
     twice = torch.allclose(moved[2], 2 * moved[1], rtol=0.02, atol=1e-6)
     require(
         twice,
-        f"expected twice the step by twice the rate, got {moved[2].norm() / moved[1].norm():.2f} times",
+        f"expected twice the step by twice the rate, got {moved[2].norm() / moved[1].norm():.2f} "
+        "times",
     )
     idle = case()
     idle.optimizer.step()

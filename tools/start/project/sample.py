@@ -50,7 +50,8 @@ class Sample:
     """Lengths of sampled texts."""
 
     words: tuple[float, ...] = ()
-    """words of each text, counted as by the filters; infinite for a record that is too large to be read here"""
+    """words of each text, counted as by the filters; infinite for a record that is too large to be
+    read here"""
     lacks: str = ""
     """why the first record without a text has none"""
     is_remote: bool = False
@@ -107,7 +108,8 @@ def _paths_of(entry: InputEntry) -> list[str]:
 def read_unknown_files_as_text(source: Any) -> Any:
     """Return `input` with the reader `text` where a local path names files that no reader knows by name or content.
 
-    A folder of source code has such files next to others, such as `.md` and `.json`, which are text here as well.
+    A folder of source code has such files next to others, such as `.md` and `.json`, which are text
+    here as well.
     """
     if isinstance(source, list):
         return [read_unknown_files_as_text(entry) for entry in source]

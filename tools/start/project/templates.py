@@ -225,9 +225,10 @@ def _absolute_entry(entry: object) -> object:
 
 def _files(pattern: str) -> list[Path]:
     """Return the files at a path, in a folder, or of a glob."""
-    paths = (
-        [Path(pattern)] if Path(pattern).exists() else map(Path, glob.glob(pattern, recursive=True))
-    )  # noqa: PTH207
+    if Path(pattern).exists():
+        paths = [Path(pattern)]
+    else:
+        paths = [Path(found) for found in glob.glob(pattern, recursive=True)]  # noqa: PTH207
     return [
         file
         for path in paths

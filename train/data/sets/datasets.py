@@ -72,7 +72,8 @@ class Datasets:
 def open_datasets(config: TrainConfig, *, check_files: bool = True) -> Datasets:
     """Open the training sets and the held-out sets; refuse sets that do not fit the model or each other.
 
-    Without `check_files`, a rank that `Datasets.check_files` chooses must look at the files of the shards.
+    Without `check_files`, a rank that `Datasets.check_files` chooses must look at the files of the
+    shards.
     """
     # training sets: each must fit the model, and together they must serve all heads
     data = config.data
@@ -103,7 +104,8 @@ def open_datasets(config: TrainConfig, *, check_files: bool = True) -> Datasets:
     }
     if config.optimizer.type.follows_heldout and not heldout:
         raise ConfigurationError(
-            f"data.heldout: {config.optimizer.name} follows the held-out loss, and no held-out set was found next "
+            f"data.heldout: {config.optimizer.name} follows the held-out loss, and no held-out "
+            "set was found next "
             f"to {train.path}: name one"
         )
     corruptions = {}
@@ -119,7 +121,8 @@ def open_datasets(config: TrainConfig, *, check_files: bool = True) -> Datasets:
         theirs = shards.manifest.tokenizer.fingerprint
         if ours != theirs:
             raise ConfigurationError(
-                f"{key}: {shards.path} was made with tokenizer {theirs[:16]}, the training set {train.path} with "
+                f"{key}: {shards.path} was made with tokenizer {theirs[:16]}, the training set "
+                f"{train.path} with "
                 f"{ours[:16]}: make both with one tokenizer"
             )
     # batches of a mixture have the columns of all its sets
@@ -187,12 +190,14 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
     # architecture and heads
     if objective.architecture != model.architecture:
         raise ConfigurationError(
-            f"model.family: {model.family} ({model.architecture}) cannot be trained on {shards.path}, whose objective "
+            f"model.family: {model.family} ({model.architecture}) cannot be trained on "
+            f"{shards.path}, whose objective "
             f"{objective.name} is for the architecture {objective.architecture}"
         )
     if not set(model.targets.values()) & set(objective.heads):
         raise ConfigurationError(
-            f"model.heads: {', '.join(model.heads)} cannot be trained on {shards.path}, whose objective "
+            f"model.heads: {', '.join(model.heads)} cannot be trained on {shards.path}, whose "
+            "objective "
             f"{objective.name} serves {', '.join(objective.heads)}"
         )
     # units of the loss
@@ -200,7 +205,8 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
     weights = [name for name, role in manifest.roles.items() if role.use == "weight"]
     if by_row and weights:
         raise ConfigurationError(
-            f"model.heads.{by_row[0]}.normalize: row would mix two units, for {shards.path} holds {weights[0]} per "
+            f"model.heads.{by_row[0]}.normalize: row would mix two units, for {shards.path} holds "
+            f"{weights[0]} per "
             "label: set it to label, or train on objectives without weights"
         )
     # columns, lengths and languages
@@ -213,7 +219,8 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
         unread := sorted(config.prune.type.unread & collate.tensor_names)
     ):
         raise ConfigurationError(
-            f"{where}: prune: {config.prune.name} reads rows of one text each, padded on the right, and "
+            f"{where}: prune: {config.prune.name} reads rows of one text each, padded on the "
+            "right, and "
             f"these rows have {unread[0]}: group them without packing, in another frame than xlnet"
         )
     several = "choice_starts" in manifest.roles  # each choice is a row of its own
@@ -234,7 +241,8 @@ def check_length(longest: int, config: TrainConfig, path: Path) -> None:
     if limit is not None and table is not None and longest > limit:
         taken = f" in addition to the {table - limit} of its adapter" if table > limit else ""
         raise ConfigurationError(
-            f"model.position.maximum: rows of {path} have up to {longest} tokens, the model has {limit} "
+            f"model.position.maximum: rows of {path} have up to {longest} tokens, the model has "
+            f"{limit} "
             f"positions{taken}; set it to {longest + table - limit} or group into shorter rows"
         )
 
@@ -248,6 +256,7 @@ def check_languages(manifest: Manifest, embeddings: int, path: Path) -> None:
         raise ConfigurationError(f"model.languages: rows of {path} store no languages: {how}")
     if (languages := len(manifest.languages)) > embeddings:
         raise ConfigurationError(
-            f"model.languages: {path} has {languages} languages ({', '.join(manifest.languages)}), the model "
+            f"model.languages: {path} has {languages} languages "
+            f"({', '.join(manifest.languages)}), the model "
             f"{embeddings} embeddings; set it to {languages}"
         )

@@ -34,7 +34,8 @@ def hold_task_rows(sources: Sequence[Input]) -> bool:
 def plan_task_steps(rows: float, global_batch: int) -> int:
     """Return the steps of a fine-tuning: 16,000 rows, but 3 to 16 passes.
 
-    Example: 500 steps of 32 for 1,000 rows, and 649 for SST-2's 6,920 sentences, which are three passes.
+    Example: 500 steps of 32 for 1,000 rows, and 649 for SST-2's 6,920 sentences, which are three
+    passes.
     """
     passes = min(max(_ROWS_READ / rows, _FEWEST_PASSES), _MOST_PASSES)
     return max(_FEWEST_STEPS, math.ceil(passes * rows / global_batch))

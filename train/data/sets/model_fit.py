@@ -34,7 +34,8 @@ _LEFT_PADDED_TYPES: Final = 3
 def with_answers(model: ModelConfig, manifests: Sequence[tuple[str, Manifest]]) -> ModelConfig:
     """Return the model with the labels, score range or similarity threshold of its tasks filled in.
 
-    A checkpoint then stores the label names in order. The manifests of all sets have descriptions for messages.
+    A checkpoint then stores the label names in order. The manifests of all sets have descriptions
+    for messages.
 
     Raises:
         ConfigurationError: the configuration, or another set, has other labels.
@@ -99,7 +100,8 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
             name for name in FAMILIES.available() if RANK in FAMILIES.load_class(name).optional
         ]
         raise ConfigurationError(
-            f"{key}: prediction_order says when each position is predicted; the family {model.family} would see "
+            f"{key}: prediction_order says when each position is predicted; the family "
+            f"{model.family} would see "
             f"the tokens that it predicts: set model.family to {' or '.join(ordered)}"
         )
     # check each head: pairs, labels of others, its own columns, a generator
@@ -110,24 +112,29 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
         where = f"{key}: model.heads.{name}"
         if head.pool == "pair" and _SEGMENTS not in columns:
             raise ConfigurationError(
-                f"{where}.pool: pair compares the two segments of a row, and the set has none: take a task of pairs in "
+                f"{where}.pool: pair compares the two segments of a row, and the set has none: "
+                "take a task of pairs in "
                 f"the frame bert, or another pool: model.heads.{name}.pool=null"
             )
         several = isinstance(head, Classification.Options) and head.multi_label
         if several and target in served and "labels" not in columns:
             raise ConfigurationError(
-                f"{where}.multi_label: expected false, as the column label of a shard set has one class per row, got "
+                f"{where}.multi_label: expected false, as the column label of a shard set has one "
+                "class per row, got "
                 f"true: {unset_head_key(model, name, 'multi_label')}"
             )
         if target not in served and LABEL_INDEX in HEADS.load_class(name).reads and labeled:
             raise ConfigurationError(
-                f"{where} would learn from labels that are for {', '.join(sorted(served))}: leave the set or the head "
+                f"{where} would learn from labels that are for {', '.join(sorted(served))}: leave "
+                "the set or the head "
                 "out"
             )
         if not family.generator_targets and target in served and judges_generator(target, served):
             raise ConfigurationError(
-                f"{where} judges the tokens of a generator, and the family {model.family} has none; set "
-                "model.family=replaced_tokens and model.generator, corrupt with replacement: uniform, unigram or "
+                f"{where} judges the tokens of a generator, and the family {model.family} has "
+                "none; set "
+                "model.family=replaced_tokens and model.generator, corrupt with replacement: "
+                "uniform, unigram or "
                 f"shuffle, or leave the head out: data.ignore=[{target}]"
             )
 
@@ -135,15 +142,16 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
 def refuse_unread(manifest: Manifest, model: ModelConfig, ignore: Sequence[str], key: str) -> None:
     """Refuse columns or heads that this model does not read and `ignore` does not list.
 
-    Training would silently learn another objective. Segments of a task may stay unread: RoBERTa, too, separates texts
-    by [SEP] alone.
+    Training would silently learn another objective. Segments of a task may stay unread: RoBERTa,
+    too, separates texts by [SEP] alone.
     """
     spared = {*ignore, *([_SEGMENTS] if facts_of(manifest) is not None else [])}
     unread = {name: reader for name, reader in _unread(manifest, model) if name not in spared}
     if unread:
         readers = "; ".join(f"{name} is for {reader}" for name, reader in unread.items())
         raise ConfigurationError(
-            f"{key} holds what this model does not read: {readers}. Add what reads it, or leave it unread on purpose: "
+            f"{key} holds what this model does not read: {readers}. Add what reads it, or leave "
+            "it unread on purpose: "
             f"data.ignore=[{', '.join([*ignore, *unread])}]"
         )
 
@@ -152,7 +160,8 @@ def unread_lines(manifests: Sequence[Manifest], model: ModelConfig) -> list[str]
     """Return a line for the user if the model does not read the segments of its tasks."""
     tasks = [manifest for manifest in manifests if facts_of(manifest) is not None]
     line = (
-        f"{_SEGMENTS} stays unread: the model has no segment embeddings (model.type_vocab_size), so special tokens "
+        f"{_SEGMENTS} stays unread: the model has no segment embeddings (model.type_vocab_size), "
+        "so special tokens "
         "alone part the texts of a row"
     )
     return [line] if any(_SEGMENTS in dict(_unread(manifest, model)) for manifest in tasks) else []
@@ -200,7 +209,8 @@ def refuse_unreadable(collate: Collate, model: ModelConfig, key: str) -> None:
         ]
         for part in unfit if family.left_padding else [f"model.family: {model.family}"]:
             raise ConfigurationError(
-                f"{key}: {part} reads rows padded on the right only, and these are padded on the left: use another "
+                f"{key}: {part} reads rows padded on the right only, and these are padded on the "
+                "left: use another "
                 "frame than xlnet"
             )
     # the number of segment types
@@ -208,13 +218,17 @@ def refuse_unreadable(collate: Collate, model: ModelConfig, key: str) -> None:
     table = model.type_vocab_size
     if modes and _PAIR_TYPES < table < MODE_TYPES:
         raise ConfigurationError(
-            f"model.type_vocab_size: {key}: rows have modes of attention: expected {MODE_TYPES} to tell modes and "
+            f"model.type_vocab_size: {key}: rows have modes of attention: expected {MODE_TYPES} "
+            "to tell modes and "
             f"segments apart, {_PAIR_TYPES} for segments alone, or 0 for neither; got {table}"
         )
     needed = _PAIR_TYPES if ("segment_ids" if modes else "type_ids") in tensors else 0
     needed = _LEFT_PADDED_TYPES if "left_padding" in tensors and not modes else needed
     if 0 < table < needed:
-        why = f"rows have the segment types 0 to {needed - 1}: expected {needed} or more, or 0 for none; got {table}"
+        why = (
+            f"rows have the segment types 0 to {needed - 1}: expected {needed} or more, or 0 for "
+            f"none; got {table}"
+        )
         raise ConfigurationError(f"model.type_vocab_size: {key}: {why}")
 
 
@@ -225,7 +239,8 @@ def refuse_missing(collate: Collate, model: ModelConfig, key: str) -> None:
     for part, reader in parts.items():
         if missing := names_of(reader.reads) - collate.tensor_names - {SAMPLE_WORDS.name}:
             raise ConfigurationError(
-                f"{key}: {part} needs {', '.join(sorted(missing))}, and these rows have no column for it: "
+                f"{key}: {part} needs {', '.join(sorted(missing))}, and these rows have no column "
+                "for it: "
                 "name sets of an objective that serves it, or leave it out"
             )
         made = {field.name: field for fields in collate.fields.values() for field in fields}
@@ -233,8 +248,10 @@ def refuse_missing(collate: Collate, model: ModelConfig, key: str) -> None:
             stored = made.get(field.name, field)
             if (stored.per, stored.dtype) != (field.per, field.dtype):
                 raise ConfigurationError(
-                    f"{key}: {part} reads {field.name} as {field.dtype} of each {field.per}, and by the role of the "
-                    f"column it is {stored.dtype} of each {stored.per}: take the fields of its Feature for `reads`"
+                    f"{key}: {part} reads {field.name} as {field.dtype} of each {field.per}, and "
+                    "by the role of the "
+                    f"column it is {stored.dtype} of each {stored.per}: take the fields of its "
+                    "Feature for `reads`"
                 )
 
 
@@ -259,8 +276,10 @@ def refuse_further_classes(sets: Sequence[tuple[str, Manifest]], model: ModelCon
             known = heads[name].label_limit(model.dim)
             if known is not None and classes > known:
                 raise ConfigurationError(
-                    f"model.heads.{name}: it has scores for {known} classes, and the column {column} of {where} has "
-                    f"labels below {classes}: give the head {classes} classes, or make the set with labels below "
+                    f"model.heads.{name}: it has scores for {known} classes, and the column "
+                    f"{column} of {where} has "
+                    f"labels below {classes}: give the head {classes} classes, or make the set "
+                    "with labels below "
                     f"{known}"
                 )
 

@@ -1,7 +1,7 @@
 """Record the training sets and the tokenizer in the run directory, so that inference and export need no shards.
 
-`sets.json` says of each set where it was and what its rows are; `tokenizer/` is a copy of the tokenizer that they were
-made with.
+`sets.json` says of each set where it was and what its rows are; `tokenizer/` is a copy of the
+tokenizer that they were made with.
 """
 
 import math
@@ -81,7 +81,8 @@ def describe_set(path: Path | str, source: Input) -> RecordedSet:
 def record_sets(run: Path, data: DataConfig, phases: Sequence[Phase[Input]]) -> str:
     """Write `sets.json` and `tokenizer/` to a run directory; return what is wrong with the tokenizer of the sets.
 
-    Training reads no tokenizer, so a missing or damaged one is not copied. A damaged or different copy is replaced.
+    Training reads no tokenizer, so a missing or damaged one is not copied. A damaged or different
+    copy is replaced.
     """
     publish_json(
         run / SETS_FILE, seal({"format": _FORMAT, "sets": to_plain(_describe_phases(data, phases))})
@@ -154,13 +155,14 @@ def _copy(source: Path, folder: Path) -> None:
 
 
 LEARNED: Final = 4_000_000
-"""Tokens after which a small model is well below the unigram entropy; half of it for encoder-decoders, which read each
-twice, in inputs and targets."""
+"""Tokens after which a small model is well below the unigram entropy; half of it for
+encoder-decoders, which read each twice, in inputs and targets."""
 _FEWEST_STEPS: Final = 100
 """Room for a warm-up."""
 _PASSES: Final = {"new": 16, "fixed": 4}
-"""Passes over rows that are corrupted anew each time, and over rows without randomness: up to about 4, repeated tokens
-are worth as much as new ones, and after about 16 nearly nothing (arXiv 2305.16264)."""
+"""Passes over rows that are corrupted anew each time, and over rows without randomness: up to about
+4, repeated tokens are worth as much as new ones, and after about 16 nearly nothing (arXiv
+2305.16264)."""
 _READS: Final = 2
 """Times that a stored corruption is worth reading."""
 _MANY_BATCHES: Final = 1000
@@ -190,7 +192,8 @@ def plan_steps(data: DataConfig, phases: Sequence[Phase[Input]]) -> int:
     passes = min(max(1.0, enough / tokens), *map(_most_passes, sources))
     if data.batch_tokens is None:
         return max(_FEWEST_STEPS, math.ceil(passes * rows / data.global_batch))
-    # batches are joined until they have enough tokens: count the mean, and three standard errors of it
+    # batches are joined until they have enough tokens: count the mean, and three standard errors of
+    # it
     lengths = [_row_lengths(source.shards) for source in sources]
     deviation = float(np.std(np.concatenate(lengths)))
     joined, spread = expected_batches(
@@ -206,7 +209,8 @@ def expected_batches(
 ) -> tuple[float, float]:
     """Return how many batches of `rows` rows are joined until they have `needed` tokens: mean, standard deviation.
 
-    The tokens of a row have this mean and standard deviation; those of several batches are taken for normal.
+    The tokens of a row have this mean and standard deviation; those of several batches are taken
+    for normal.
 
     Example:
         >>> expected_batches(1000, 10, 40.0, 0.0)
@@ -294,9 +298,12 @@ def describe_rereading(
                 parent.name for parent in source.manifest.parents if parent.role == "samples"
             ]
             lines.append(
-                f"note: {label}: each stored variant (of {variants}) is read {reads:,} times, and the model learns "
-                f"these corruptions by heart. Store {math.ceil(reads * variants):,} (`variants` in the recipe), or "
-                f"corrupt anew in each pass: the recipe's entry as data.corrupt, and group/{(samples or ['...'])[0]} "
+                f"note: {label}: each stored variant (of {variants}) is read {reads:,} times, and "
+                "the model learns "
+                f"these corruptions by heart. Store {math.ceil(reads * variants):,} (`variants` "
+                "in the recipe), or "
+                "corrupt anew in each pass: the recipe's entry as data.corrupt, and "
+                f"group/{(samples or ['...'])[0]} "
                 "as data.shards"
             )
     return lines

@@ -42,7 +42,8 @@ class StoredScores:
 
     def __str__(self) -> str:
         return (
-            f"stored scores of {self.source} (digest {self.digest}), head {self.head}: {self.how}, k {self.k}, "
+            f"stored scores of {self.source} (digest {self.digest}), head {self.head}: "
+            f"{self.how}, k {self.k}, "
             f"temperature {self.temperature:g}"
         )
 
@@ -93,7 +94,8 @@ def refuse_unfit_scores(config: TrainConfig, phases: Sequence[Phase[Input]]) -> 
             else "no loss"
         )
         raise ConfigurationError(
-            f"data.shards.columns: {opened[0][0].path}: nothing reads {' and '.join(COLUMNS)} ({why}): set distil "
+            f"data.shards.columns: {opened[0][0].path}: nothing reads {' and '.join(COLUMNS)} "
+            f"({why}): set distil "
             "with the loss scores and without a teacher, leave the column set out, or set "
             f"data.ignore=[{', '.join(COLUMNS)}]"
         )
@@ -103,11 +105,13 @@ def refuse_unfit_scores(config: TrainConfig, phases: Sequence[Phase[Input]]) -> 
         where = f"data.shards.columns: {shards.path}"
         if (stored.digest, stored.head, stored.k) != (first.digest, first.head, first.k):
             raise ConfigurationError(
-                f"{where}: has the {stored}, another set of this run the {first}: teach both with one teacher and k"
+                f"{where}: has the {stored}, another set of this run the {first}: teach both with "
+                "one teacher and k"
             )
         if stored.head not in config.model.heads:
             raise ConfigurationError(
-                f"{where}: scores of the teacher's head {stored.head}, the student has {', '.join(config.model.heads)}"
+                f"{where}: scores of the teacher's head {stored.head}, the student has "
+                f"{', '.join(config.model.heads)}"
             )
         for loss in losses:
             options = loss.options
@@ -118,6 +122,7 @@ def refuse_unfit_scores(config: TrainConfig, phases: Sequence[Phase[Input]]) -> 
             ):
                 if ours is not None and ours != (theirs := getattr(stored, name)):
                     raise ConfigurationError(
-                        f"distil.losses.{loss.name}.{name}: {where} was computed with {theirs}, got {ours}: set it to "
+                        f"distil.losses.{loss.name}.{name}: {where} was computed with {theirs}, "
+                        f"got {ours}: set it to "
                         f"{theirs}, or teach again with {name}={ours}"
                     )

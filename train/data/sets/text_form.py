@@ -17,7 +17,8 @@ _FRAMES: Final = {
     **FRAMES,
     "xlnet": TaskFrame("encoder", (), ("sep",), ("sep", "cls"), segments=True),
 }
-"""Frames by the option `frame` of objectives: those of tasks, and `a [SEP] b [SEP] [CLS]` of permuted_lm."""
+"""Frames by the option `frame` of objectives: those of tasks, and `a [SEP] b [SEP] [CLS]` of
+permuted_lm."""
 
 
 def text_form(config: ModelConfig, recorded: Sequence[RecordedSet]) -> TextForm:
@@ -70,7 +71,8 @@ def reads_prompts(objective: ObjectiveFacts) -> bool:
 def role_before_texts(trained_on: RecordedSet) -> str | None:
     """Return the role of the special token that stands before a text in training rows, which programs may put there.
 
-    None: nothing stands there, or the model is an encoder, whose tokenizer itself writes what stands around texts.
+    None: nothing stands there, or the model is an encoder, whose tokenizer itself writes what
+    stands around texts.
     """
     objective = trained_on.objective
     frame = frame_of(trained_on)
@@ -88,7 +90,8 @@ def role_before_texts(trained_on: RecordedSet) -> str | None:
 def first_role(objective: ObjectiveFacts) -> str | None:
     """Return the role of the special token before a text in training rows, or None.
 
-    That is [CLS] of an encoder, `<s>` of rows that have it, and `</s>` of packed rows, where documents follow it.
+    That is [CLS] of an encoder, `<s>` of rows that have it, and `</s>` of packed rows, where
+    documents follow it.
     """
     options = objective.options
     if objective.architecture == "encoder":

@@ -1,7 +1,8 @@
 """Stream shards as micro-batches: endless, shuffled, exact to the sample, and the same at every number of ranks.
 
-A *lane* is one of the equal streams that make up a global batch (MosaicML's canonical nodes); each rank reads some of
-them. All lanes advance together, so the *lane row*, the index of a row within its lane, is the entire state:
+A *lane* is one of the equal streams that make up a global batch (MosaicML's canonical nodes); each
+rank reads some of them. All lanes advance together, so the *lane row*, the index of a row within
+its lane, is the entire state:
 
     lane row    0    1    2    3    4    5    6    7    8 ...
     lane 0    | block 7           | block 2           | ...
@@ -13,9 +14,10 @@ them. All lanes advance together, so the *lane row*, the index of a row within i
                         |segment  |sgm|                         *segment*: what a batch takes of one round
               |===== stretch ======================== ...     *stretch*: the lane rows of one phase of the data
 
-The last round of an epoch deals single rows instead of blocks. In a mixture each set has its own rounds, and a cell
-takes the next row of the set that its lane draws there.
+The last round of an epoch deals single rows instead of blocks. In a mixture each set has its own
+rounds, and a cell takes the next row of the set that its lane draws there.
 
-From files to tensors: `order.py` (which row is in which cell), `rounds.py` (read and join the blocks of a round),
-`batches.py` (gather the rows of a batch, ahead of the training), `collate.py` (tensors). `stream.py` is the entry.
+From files to tensors: `order.py` (which row is in which cell), `rounds.py` (read and join the
+blocks of a round), `batches.py` (gather the rows of a batch, ahead of the training), `collate.py`
+(tensors). `stream.py` is the entry.
 """

@@ -135,7 +135,8 @@ class Builder:
 
     def _gather(self, stretch: Stretch, lanes: Int64, positions: Int64, batches: int) -> Rows:
         """Return the rows of consecutive batches, each lane by lane: a cell takes the next row of the set it draws."""
-        # part and row [lanes, positions]: row `row` of `parts[part]` is in the cell; row 0 is filler
+        # part and row [lanes, positions]: row `row` of `parts[part]` is in the cell; row 0 is
+        # filler
         drawn = stretch.draw_sources(lanes, positions)
         parts: list[Rows] = []
         part = np.zeros_like(drawn)

@@ -1,7 +1,7 @@
 """Build the tensors of a micro-batch from stored columns: a rule for each column, or one for each role.
 
-Rows are padded to the longest row of the micro-batch. Then come `padding.py` (ragged columns to matrices), `labels.py`
-(labels and decoder inputs) and `head_features.py` (what single heads read).
+Rows are padded to the longest row of the micro-batch. Then come `padding.py` (ragged columns to
+matrices), `labels.py` (labels and decoder inputs) and `head_features.py` (what single heads read).
 """
 
 from __future__ import annotations
@@ -63,15 +63,17 @@ class Collate:
     Args:
         architecture: encoder, decoder or encoder_decoder.
         roles: roles of the list columns of the examples; those kept to undo are left out.
-        special_ids: ids by name; `pad` is needed, `mask` where an encoder-decoder predicts masked positions.
-        decoder_start: first id of decoder inputs, or `target_end`: the last id of the row's target; needed by
-            encoder-decoders.
+        special_ids: ids by name; `pad` is needed, `mask` where an encoder-decoder predicts masked
+            positions.
+        decoder_start: first id of decoder inputs, or `target_end`: the last id of the row's target;
+            needed by encoder-decoders.
         padding_side: left only for encoder rows, whose last token is then [CLS].
-        predict_from: position from which the label at position i is predicted: `same` for i, `previous` for i - 1.
+        predict_from: position from which the label at position i is predicted: `same` for i,
+            `previous` for i - 1.
         restart_segments: whether positions restart at 0 with every segment.
 
-    With `document_starts`, documents are kept apart: `document_ids` is given, positions restart with every document and
-    no label crosses a boundary.
+    With `document_starts`, documents are kept apart: `document_ids` is given, positions restart
+    with every document and no label crosses a boundary.
 
     Raises:
         ConfigurationError: a needed id or column is absent.
@@ -116,13 +118,16 @@ class Collate:
         if "pad" not in special_ids:
             have_ids = ", ".join(special_ids) or "none"
             raise ConfigurationError(
-                f"batches need the special token 'pad', the tokenizer of the shards has: {have_ids}; make them "
-                "with `tokenizer.add: true`, or give the role to a piece: `tokenizer.specials='{pad: PIECE}'`"
+                "batches need the special token 'pad', the tokenizer of the shards has: "
+                f"{have_ids}; make them "
+                "with `tokenizer.add: true`, or give the role to a piece: "
+                "`tokenizer.specials='{pad: PIECE}'`"
             )
         self._pad = special_ids["pad"]
         if self._left and architecture != "encoder":
             raise ConfigurationError(
-                f"padding_side '{padding_side}': rows of a {architecture} are padded on the right only"
+                f"padding_side '{padding_side}': rows of a {architecture} are padded on the right "
+                "only"
             )
         if architecture == "encoder_decoder":
             if decoder_start is None:
@@ -160,12 +165,14 @@ class Collate:
         for name, fields in self.fields.items():
             if taken := made & names_of(fields):
                 raise ConfigurationError(
-                    f"column {name}: another column makes the tensor {min(taken)}, too; give one of them another name"
+                    f"column {name}: another column makes the tensor {min(taken)}, too; give one "
+                    "of them another name"
                 )
             made |= names_of(fields)
             if "choice_starts" in self.roles and self.roles[name].of:
                 raise ConfigurationError(
-                    f"column {name}: expected one value or several values of a row, as the rows have choices, got the "
+                    f"column {name}: expected one value or several values of a row, as the rows "
+                    "have choices, got the "
                     f"role {self.roles[name]}: leave it out of sets with choice_starts"
                 )
 
@@ -178,8 +185,8 @@ class Collate:
     def from_manifests(manifests: Sequence[Manifest]) -> Collate:
         """Return the rules for the example sets of one stream; a row's source index says which rules apply to it.
 
-        Sets may differ in columns and objectives, not in architecture, padding or tokenizer. Columns that a row's set
-        does not have are empty.
+        Sets may differ in columns and objectives, not in architecture, padding or tokenizer.
+        Columns that a row's set does not have are empty.
         """
         # all sets must fit one model
         parts = tuple(Collate.from_manifest(manifest) for manifest in manifests)
@@ -187,13 +194,16 @@ class Collate:
         for manifest, part in zip(manifests, parts, strict=True):
             if part._kind != first._kind:
                 raise ConfigurationError(
-                    f"shard sets '{manifests[0].name}' and '{manifest.name}' cannot be read by one stream: their "
-                    f"batches differ in architecture or padding, or in where labels are: {first._kind} and {part._kind}"
+                    f"shard sets '{manifests[0].name}' and '{manifest.name}' cannot be read by "
+                    "one stream: their "
+                    "batches differ in architecture or padding, or in where labels are: "
+                    f"{first._kind} and {part._kind}"
                 )
             if manifest.tokenizer.fingerprint != manifests[0].tokenizer.fingerprint:
                 both = f"'{manifests[0].name}' and '{manifest.name}'"
                 raise ConfigurationError(
-                    f"data.shards: the sets {both} were made with two tokenizers; make the later one again with the "
+                    f"data.shards: the sets {both} were made with two tokenizers; make the later "
+                    "one again with the "
                     "tokenizer of the other: tokenizer.path=OUT, instead of train_tokenizer"
                 )
         # rules that differ are applied row by row
@@ -201,7 +211,8 @@ class Collate:
             if any("teacher_ids" in part.roles for part in parts):
                 both = " and ".join(f"'{manifest.name}'" for manifest in manifests[:2])
                 raise ConfigurationError(
-                    f"shard sets {both} cannot be read by one stream: stored scores of a teacher belong to the "
+                    f"shard sets {both} cannot be read by one stream: stored scores of a teacher "
+                    "belong to the "
                     "labels of one objective; give all sets of the run the same columns, or none"
                 )
             merged = copy(first)
@@ -287,13 +298,15 @@ class Collate:
     ) -> dict[str, Tensor]:
         """Return tensors by name; int64 except `row_weight`, `label_weight`, `target` and bounds (`cu_seqlens`).
 
-        Shapes: [B, T], lengths [B]; labels [N], flat indices into B * T. Where documents are kept apart there are also
-        `document_ids` [B, T], and for kernels over flat rows `cu_seqlens` int32 [documents + 1] over the flattened
-        batch and `max_seqlen`; for targets the same with `decoder_`. Where a set declares weights there are
-        `label_weight` float32 [N] and `label_count` [B], what each row adds to the divisor. Where the sets have several
-        objectives, `objective` [B] is the index of the row's objective, in order of appearance; 0 for filler. With
-        multiple choice, each choice is a row of the inputs, and `choices` [B] counts those of each example. With
-        attention modes, `type_ids` encode mode and segment, and `segment_ids`, if any, the segment alone.
+        Shapes: [B, T], lengths [B]; labels [N], flat indices into B * T. Where documents are kept
+        apart there are also `document_ids` [B, T], and for kernels over flat rows `cu_seqlens`
+        int32 [documents + 1] over the flattened batch and `max_seqlen`; for targets the same with
+        `decoder_`. Where a set declares weights there are `label_weight` float32 [N] and
+        `label_count` [B], what each row adds to the divisor. Where the sets have several
+        objectives, `objective` [B] is the index of the row's objective, in order of appearance; 0
+        for filler. With multiple choice, each choice is a row of the inputs, and `choices` [B]
+        counts those of each example. With attention modes, `type_ids` encode mode and segment, and
+        `segment_ids`, if any, the segment alone.
 
         Args:
             columns: list columns; may lack those that are empty in all rows.
@@ -344,7 +357,8 @@ class Collate:
             tensors["document_ids"] = torch.from_numpy(np.maximum(np.cumsum(starts, axis=1) - 1, 0))
             tensors["position_ids"] = torch.from_numpy(restarting_positions(starts))
             tensors |= bound_tensors(document_bounds(starts, lengths))
-        # segments: type ids and languages [B, T]; `of` [B] is the set of each row where rules differ
+        # segments: type ids and languages [B, T]; `of` [B] is the set of each row where rules
+        # differ
         of = None if not self._parts or sources is None else np.maximum(sources, 0)
         parts = self._parts or (self,)
         restarts = np.array([part._restart_segments for part in parts])[0 if of is None else of]
@@ -452,6 +466,7 @@ def _check_tags(have: Collection[str]) -> None:
     # all heads read the same labeled positions of a batch
     if "tags" in have and not {"label_positions", "prediction_order"}.isdisjoint(have):
         raise ConfigurationError(
-            "the columns tags, classes of words, and labels that are tokens cannot be read by one stream: a head would "
+            "the columns tags, classes of words, and labels that are tokens cannot be read by one "
+            "stream: a head would "
             "take one for the other; train on them in two runs"
         )

@@ -79,7 +79,8 @@ def _of_labels(
     if (wrong := np.flatnonzero(stored & (counts != column.lengths))).size:
         row = int(wrong[0])
         raise IntegrityError(
-            f"{field.name}: expected a value for each of the {counts[row]} labels of a row, got {column.lengths[row]}: "
+            f"{field.name}: expected a value for each of the {counts[row]} labels of a row, got "
+            f"{column.lengths[row]}: "
             f"make the set again with as many as {role.of} has"
         )
     if batch.sorted_labels:  # those of several objectives are in the order of their positions

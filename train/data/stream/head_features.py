@@ -59,8 +59,9 @@ def rows_of_choices(
 ) -> tuple[dict[str, Ragged], dict[str, Tensor]]:
     """Split multiple-choice examples into one row per choice; return `choices` [B] and `label` [B] too, int64.
 
-    Rows are in the order of the examples, then of their choices. Filler becomes one empty row with label -100. The
-    `input_ids` of an example are those of all choices end to end, or of a pair in both orders.
+    Rows are in the order of the examples, then of their choices. Filler becomes one empty row with
+    label -100. The `input_ids` of an example are those of all choices end to end, or of a pair in
+    both orders.
 
     Example (an example of two choices, and filler):
         >>> lists = {"input_ids": [[7, 8, 9], []], "choice_starts": [[0, 2], []], "choice": [[1], []]}

@@ -67,7 +67,8 @@ def build_labels(
         positions = positions - (previous if previous is True else previous[rows])
         if len(positions) and positions.min() < 0:
             raise IntegrityError(
-                "a label at position 0 cannot be predicted from the position before it (predict_from)"
+                "a label at position 0 cannot be predicted from the position before it "
+                "(predict_from)"
             )
     return {
         "label_index": torch.from_numpy(rows * width + positions),
@@ -85,7 +86,8 @@ def build_tag_labels(columns: Mapping[str, Ragged], width: int) -> dict[str, Ten
 def build_permutation_labels(columns: Mapping[str, Ragged], ids: Int64) -> dict[str, Tensor]:
     """Return the labels of permuted language modeling, and `rank` [B, T] from `prediction_order`.
 
-    The rank is 0 for context and r + 1 for the r-th prediction. Labels are in the order of prediction.
+    The rank is 0 for context and r + 1 for the r-th prediction. Labels are in the order of
+    prediction.
     """
     positions, rows = flatten(columns["prediction_order"])
     counts = np.bincount(rows, minlength=len(ids))
@@ -187,9 +189,10 @@ def build_target_rows(
 ) -> dict[str, Tensor]:
     """Return decoder inputs: the target shifted right after `begin`; every target position is a label.
 
-    MASS targets (`target_start`) keep their positions in the source, and start with the source token before them.
-    Where documents are kept `apart`, each starts with `begin` and at position 0; `begin` is one for all rows, or [B],
-    and `TARGET_END` is the last token of the row's target (mBART).
+    MASS targets (`target_start`) keep their positions in the source, and start with the source
+    token before them. Where documents are kept `apart`, each starts with `begin` and at position 0;
+    `begin` is one for all rows, or [B], and `TARGET_END` is the last token of the row's target
+    (mBART).
     """
     # shift the targets right [B, T]
     targets, lengths = pad_rows(columns["target_ids"], pad)
@@ -234,7 +237,8 @@ def _align_with_source(
     """Return the target's positions in the source [B, T]; write the source token before it into `inputs`."""
     source = tensors["input_ids"].numpy()
     source_positions = tensors["position_ids"].numpy()
-    # one target per row or document [N]: its start in the source, its row, and its first decoder column
+    # one target per row or document [N]: its start in the source, its row, and its first decoder
+    # column
     starts, row = flatten(columns["target_start"])
     heads = np.zeros_like(starts)
     if _STARTS in columns:
@@ -314,17 +318,21 @@ def _decoder_tensors(inputs: Int64, lengths: Int64, index: Int64, ids: Int64) ->
 def dense_labels(tensors: Mapping[str, Tensor], *, next_token: bool = False) -> dict[str, Tensor]:
     """Return the inputs of a Hugging Face model: dense labels, -100 where there is no loss.
 
-    A model that has none of these inputs raises; to train without one on purpose, drop it from the result.
+    A model that has none of these inputs raises; to train without one on purpose, drop it from the
+    result.
 
     Args:
         tensors: of a `Batch`; filler rows have no labels.
-        next_token: whether the model is causal and shifts labels itself; each label then stays at its token.
+        next_token: whether the model is causal and shifts labels itself; each label then stays at
+            its token.
 
     Returns:
-        `input_ids`, `attention_mask` and `labels`, int64 [B, T]; for an encoder-decoder also `decoder_input_ids`, with
-        `labels` as long as they are. Where rows have segments, `token_type_ids`; where positions do not count from the
-        start of the row, `position_ids`, from 0 (add 2 for RoBERTa). Where documents are kept apart, or with a prefix
-        or modes of attention, the mask is fp32 [B, 1, T, T], added to scores: a model also applies it to local layers.
+        `input_ids`, `attention_mask` and `labels`, int64 [B, T]; for an encoder-decoder also
+        `decoder_input_ids`, with `labels` as long as they are. Where rows have segments,
+        `token_type_ids`; where positions do not count from the start of the row, `position_ids`,
+        from 0 (add 2 for RoBERTa). Where documents are kept apart, or with a prefix or modes of
+        attention, the mask is fp32 [B, 1, T, T], added to scores: a model also applies it to local
+        layers.
 
     Raises:
         ConfigurationError: rows hold what no input of these models says.
@@ -335,8 +343,10 @@ def dense_labels(tensors: Mapping[str, Tensor], *, next_token: bool = False) -> 
     paired = "decoder_input_ids" in tensors
     if unread := sorted(tensors.keys() - _DENSE - (_DENSE_TARGETS if paired else _DENSE_DOCUMENTS)):
         raise ConfigurationError(
-            f"dense_labels: rows with {', '.join(unread)}: a Hugging Face model has no input for that and would learn "
-            "another objective; use a model of Clozeline, or drop these tensors to train without them on purpose"
+            f"dense_labels: rows with {', '.join(unread)}: a Hugging Face model has no input for "
+            "that and would learn "
+            "another objective; use a model of Clozeline, or drop these tensors to train without "
+            "them on purpose"
         )
     ids = tensors["input_ids"].long()
     inputs = {"input_ids": ids, "attention_mask": _attention_mask(tensors, next_token)}
@@ -377,7 +387,8 @@ def _refuse_moved_targets(positions: Tensor, lengths: Tensor) -> None:
     counted = torch.arange(positions.shape[1]).expand(positions.shape)
     if bool(((positions != counted) & (counted < lengths[:, None])).any()):
         raise ConfigurationError(
-            "dense_labels: decoder_position_ids do not count from the start of the target, and a Hugging Face "
+            "dense_labels: decoder_position_ids do not count from the start of the target, and a "
+            "Hugging Face "
             "encoder-decoder has no input for them: use a model of Clozeline"
         )
 
@@ -385,8 +396,8 @@ def _refuse_moved_targets(positions: Tensor, lengths: Tensor) -> None:
 def sample_words(seed: int, step: int, origin: Int64, tensors: Mapping[str, Tensor]) -> Tensor:
     """Return random bits below 2^32 for each label [N], int64, with which a generator samples replacement tokens.
 
-    They depend on the stored row, `origin` [B, 3], not on its batch: ranks, micro-batches and padding change nothing.
-    The step is that of the optimizer, 0 in an evaluation.
+    They depend on the stored row, `origin` [B, 3], not on its batch: ranks, micro-batches and
+    padding change nothing. The step is that of the optimizer, 0 in an evaluation.
     """
     # one key per row from (seed, step, origin), then as many bits as the row has labels
     parts = origin.astype(np.uint64)

@@ -1,8 +1,9 @@
 """Mix several shard sets in exact proportions, and change the mixture from phase to phase; pure arithmetic.
 
-Every set keeps its own order over the same lanes. A mixture says which set a lane reads at a position, so that each
-lane reads consecutive lane rows of each set: every row of every set comes once an epoch, and the state is one integer.
-A timeline puts mixtures one after another; a set that comes back continues where it stopped.
+Every set keeps its own order over the same lanes. A mixture says which set a lane reads at a
+position, so that each lane reads consecutive lane rows of each set: every row of every set comes
+once an epoch, and the state is one integer. A timeline puts mixtures one after another; a set that
+comes back continues where it stopped.
 """
 
 from collections.abc import Sequence
@@ -18,21 +19,24 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.kernels.rates import largest_remainders
 
 PERIOD: Final = 4096
-"""Lane rows after which a mixture's pattern repeats; weights are rounded to multiples of 1 / PERIOD."""
+"""Lane rows after which a mixture's pattern repeats; weights are rounded to multiples of 1 /
+PERIOD."""
 
 
 class Mixture:
     """Periodic pattern in which lanes read several sources: source(lane, x) = table[(x + lane) mod period].
 
-    Weights become counts per period by largest remainders. The next entry is always the source furthest below its
-    share, so any part of the table holds each source in proportion to within about one row.
+    Weights become counts per period by largest remainders. The next entry is always the source
+    furthest below its share, so any part of the table holds each source in proportion to within
+    about one row.
 
     Args:
         weights: relative share of each source, all above 0.
         period: length of the pattern; one source alone needs 1.
 
     Raises:
-        ConfigurationError: a weight is not a finite number above 0, or too small for one row in a period.
+        ConfigurationError: a weight is not a finite number above 0, or too small for one row in a
+            period.
 
     Example: weights (2, 1) over a period of 3 give counts [2, 1] and the table [0, 1, 0].
     """
@@ -46,7 +50,8 @@ class Mixture:
         self.counts = np.array(largest_remainders(weights, self.period), np.int64)
         if not self.counts.all():
             raise ConfigurationError(
-                f"weights: {list(weights)} leave source {int(np.argmin(self.counts))} without a row among "
+                f"weights: {list(weights)} leave source {int(np.argmin(self.counts))} without a "
+                "row among "
                 f"{self.period} rows; give it at least 1/{self.period} of the sum"
             )
         self.table = _interleave(self.counts)
@@ -61,9 +66,11 @@ class Mixture:
     def row_shares(self, rows: Sequence[int], lanes: int) -> list[float]:
         """Return each source's share of what is no filler, given the rows of the sources.
 
-        Each epoch of a source fills the lanes up, so that a source with few rows has a smaller share than its weight.
+        Each epoch of a source fills the lanes up, so that a source with few rows has a smaller
+        share than its weight.
 
-        Example: of equal weights, 10 rows on 16 lanes, where 6 of 16 are filler, make .385 of the rows of 1,600.
+        Example: of equal weights, 10 rows on 16 lanes, where 6 of 16 are filler, make .385 of the
+        rows of 1,600.
         """
         filled = self.counts * [count / (-(-count // lanes) * lanes) for count in rows]
         shares: list[float] = (filled / filled.sum()).tolist()
@@ -190,7 +197,8 @@ class Stretch:
 class Timeline:
     """The stretches of consecutive phases.
 
-    Phases that ended by `read`, the samples read before a resume, are not checked against batch sizes.
+    Phases that ended by `read`, the samples read before a resume, are not checked against batch
+    sizes.
 
     Raises:
         ConfigurationError: a phase ends before it starts, or within a global batch.
@@ -229,7 +237,8 @@ class Timeline:
         stretch = next(stretch for stretch in reversed(self.stretches) if position >= stretch.start)
         if stretch.stop is not None and position + count > stretch.stop:
             raise ConfigurationError(
-                f"a global batch of {count * self.lanes} at {position * self.lanes} crosses the end of a phase at "
+                f"a global batch of {count * self.lanes} at {position * self.lanes} crosses the "
+                "end of a phase at "
                 f"{stretch.stop * self.lanes}"
             )
         return stretch
@@ -238,9 +247,10 @@ class Timeline:
 class _Counters:
     """Counters of all sets, phase by phase.
 
-    A set is identified by its content. One with new content is taken for a copy in another container if an unread set
-    has its name, rows and blocks: it continues that counter. Otherwise it starts at its first row. Two sets that shared
-    a counter are not copies once a phase reads both: each continues where it stopped.
+    A set is identified by its content. One with new content is taken for a copy in another
+    container if an unread set has its name, rows and blocks: it continues that counter. Otherwise
+    it starts at its first row. Two sets that shared a counter are not copies once a phase reads
+    both: each continues where it stopped.
     """
 
     def __init__(self, lanes: int) -> None:
@@ -311,7 +321,8 @@ def _find_stop(
             where = "where the checkpoint is" if read > start else "where it begins"
             raise ConfigurationError(
                 f"phases: until_samples {until} of phase {number} is not a multiple of {size}"
-                f"{f', counted from {first}, {where}' if first else ''}, {what}; nearest: {fits} or {fits + size}"
+                f"{f', counted from {first}, {where}' if first else ''}, {what}; nearest: {fits} "
+                f"or {fits + size}"
             )
     return until // lanes
 

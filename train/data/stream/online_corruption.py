@@ -84,7 +84,8 @@ def corruption_of(entries: Sequence[NamedObjective], shards: ShardSet) -> Corrup
     if problem is not None and not corruptions:
         raise problem
     raise ConfigurationError(
-        f"data.corrupt: {len(corruptions)} of its {len(entries)} objectives read {shards.path}: expected one, with a "
+        f"data.corrupt: {len(corruptions)} of its {len(entries)} objectives read {shards.path}: "
+        "expected one, with a "
         "grouping of its own"
     )
 
@@ -109,7 +110,8 @@ def _build_corruption(entry: NamedObjective, shards: ShardSet) -> Corruption:
         want = expected.get(key)
         have = stored.get(key)
         raise ConfigurationError(
-            f"data.corrupt: '{objective.label}' reads samples with {key} {want!r}, {shards.path} has {have!r}: give "
+            f"data.corrupt: '{objective.label}' reads samples with {key} {want!r}, {shards.path} "
+            f"has {have!r}: give "
             f"data.shards the folder group/{objective.grouping.label}/train"
         )
     return Corruption(objective, manifest.seed)

@@ -1,11 +1,12 @@
 """Compute the order of one set in closed form: the row in a cell, and the cell of a row; no files, no torch.
 
-N rows in blocks of R are dealt to L lanes, one block per lane and round. The blocks that do not fill a round, and the
-rows that do not fill a block, are dealt row by row in the epoch's last round. Every row comes exactly once an epoch;
-the epoch's last lane row ends with fewer than L filler rows.
+N rows in blocks of R are dealt to L lanes, one block per lane and round. The blocks that do not
+fill a round, and the rows that do not fill a block, are dealt row by row in the epoch's last round.
+Every row comes exactly once an epoch; the epoch's last lane row ends with fewer than L filler rows.
 
-A *position* is a lane row of the set. A *logical block* has R rows: the full blocks of the files first, then the short
-last blocks of all files, joined and cut into R rows. The fewer than R rows that remain are the *rest*.
+A *position* is a lane row of the set. A *logical block* has R rows: the full blocks of the files
+first, then the short last blocks of all files, joined and cut into R rows. The fewer than R rows
+that remain are the *rest*.
 """
 
 from collections.abc import Iterator, Sequence
@@ -83,7 +84,8 @@ class LogicalBlocks:
 class Round:
     """Lane rows `start .. start + length`, during which every lane stays in its block.
 
-    `skip`: lane rows of the round before `start`; 0 unless memory allows only a part of the round at a time.
+    `skip`: lane rows of the round before `start`; 0 unless memory allows only a part of the round
+    at a time.
     """
 
     epoch: int
@@ -109,8 +111,9 @@ class Load:
 class FeistelPermutation:
     """A keyed bijection of 0 .. n-1 without tables: the order of an epoch needs no memory.
 
-    Alternating modular rounds on (x // b, x % b) with a * b >= n, walked again while the image is n or more; a * b is
-    below n + sqrt(n) + 1, so that is rare (arXiv 2106.06161 uses the same walking for shuffles on GPUs).
+    Alternating modular rounds on (x // b, x % b) with a * b >= n, walked again while the image is n
+    or more; a * b is below n + sqrt(n) + 1, so that is rare (arXiv 2106.06161 uses the same walking
+    for shuffles on GPUs).
 
     Example: `sorted(FeistelPermutation(5, 7)(x) for x in range(5)) == [0, 1, 2, 3, 4]`.
     """
@@ -156,7 +159,8 @@ def row_permutations(n: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
 class BlockOrder:
     """The order of N rows of one set, named as in its manifest, in blocks of R, over L lanes.
 
-    Example: 10 rows in blocks of 4 on 2 lanes give epochs of 5 lane rows: 4 of a normal round, 1 of the last.
+    Example: 10 rows in blocks of 4 on 2 lanes give epochs of 5 lane rows: 4 of a normal round, 1 of
+    the last.
     """
 
     def __init__(self, name: str, rows: int, block_rows: int, seed: int, lanes: int) -> None:
@@ -221,7 +225,8 @@ class BlockOrder:
                 rows = slice(round_.skip, round_.skip + round_.length)
                 yield Load(round_.epoch, block, rows, slice(start, start + round_.length))
             return
-        # last round: z [lanes, t] numbers its rows; each lane has a contiguous share, which may span blocks
+        # last round: z [lanes, t] numbers its rows; each lane has a contiguous share, which may
+        # span blocks
         lanes = np.arange(first, last)[:, None]
         t = np.arange(round_.skip, round_.skip + round_.length)
         z = lanes * self._share + np.minimum(lanes, self._longer) + t

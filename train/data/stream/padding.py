@@ -96,8 +96,9 @@ def document_bounds(starts: Int64, lengths: Int64) -> Int64:
 def paired_bounds(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the document bounds of the two sides of an encoder-decoder, those of the target with `decoder_`.
 
-    Both sides have the same documents, so that cross-attention can read them in pairs: one that a side lacks is empty
-    there. The padding of a source is a document that no target reads; that of a target belongs to its last document.
+    Both sides have the same documents, so that cross-attention can read them in pairs: one that a
+    side lacks is empty there. The padding of a source is a document that no target reads; that of a
+    target belongs to its last document.
 
     Example (two documents and one token of padding, of which the second has no target):
         >>> ids = {"document_ids": torch.tensor([[0, 0, 1, 1]]), "decoder_document_ids": torch.tensor([[0, 0, 0]])}
@@ -110,7 +111,8 @@ def paired_bounds(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     in_order = np.arange(source.shape[1])
     lengths = tensors["lengths"].numpy()
     source = np.where(in_order < lengths[:, None], source, padding)
-    # sizes of both sides' documents [2, documents], in the order of the rows, without those that neither side has
+    # sizes of both sides' documents [2, documents], in the order of the rows, without those that
+    # neither side has
     first = np.arange(len(source))[:, None] * (padding + 1)
     most = len(source) * (padding + 1)
     sizes = np.stack(
@@ -142,8 +144,9 @@ def segment_tensors(
 ) -> dict[str, Tensor]:
     """Return tensors [B, T] from `segment_starts` and `languages`, int64; absent columns give none.
 
-    `type_ids` are segment indices. `languages` are language codes, stored per row or per segment. `position_ids`
-    restart at 0 with every segment of the rows `restarts`; without any there are none.
+    `type_ids` are segment indices. `languages` are language codes, stored per row or per segment.
+    `position_ids` restart at 0 with every segment of the rows `restarts`; without any there are
+    none.
     """
     numbers = np.zeros((len(lengths), width), np.int64)
     tensors = {}
@@ -171,8 +174,8 @@ def types_of_modes(
 ) -> Int64:
     """Return the segment types that mark UniLM's attention modes (arXiv 1905.03197 §2.1).
 
-    The segment index in bidirectional rows, 2 left-to-right, 3 right-to-left, 4 in a prefix and 5 after it; 0 on
-    padding.
+    The segment index in bidirectional rows, 2 left-to-right, 3 right-to-left, 4 in a prefix and 5
+    after it; 0 on padding.
     """
     columns = np.arange(width)
     types: Int64 = _TYPES_OF_MODE[mode][:, None] + (
@@ -185,8 +188,8 @@ def types_of_modes(
 def pad_left(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Move the padding of a batch from the end of its rows to their start, for XLNet (arXiv 1906.08237).
 
-    Every matrix is one of positions, [B, T]. `left_padding` [B] counts the padding of each row. The last token, [CLS],
-    gets the segment type 2.
+    Every matrix is one of positions, [B, T]. `left_padding` [B] counts the padding of each row. The
+    last token, [CLS], gets the segment type 2.
 
     Example:
         >>> batch = {"input_ids": torch.tensor([[7, 8, 3, 4], [9, 3, 4, 0]]), "lengths": torch.tensor([4, 3])}

@@ -101,7 +101,8 @@ def key_phases(phases: Sequence[Phase[Input]]) -> list[Phase[SourceKey]]:
             )
         if phase.weights and len(phase.weights) != len(sources):
             raise ConfigurationError(
-                f"data.weights: expected one for each of {len(sources)} shard sets, got {[*phase.weights]}"
+                f"data.weights: expected one for each of {len(sources)} shard sets, got "
+                f"{[*phase.weights]}"
             )
         counts = tuple(map(float, phase.mixture().counts.tolist()))
         keyed.append(Phase(sources, counts, phase.until_samples, phase.global_batch))
@@ -144,8 +145,8 @@ def continue_phases(
 ) -> list[Phase[SourceKey]]:
     """Return the phases of a stream that has read `samples` of the phases `saved`, and continues with `phases`.
 
-    If both agree from this position on, return the saved ones. Otherwise what was read stays, and the first remaining
-    phase starts at this position: no row is repeated or skipped.
+    If both agree from this position on, return the saved ones. Otherwise what was read stays, and
+    the first remaining phase starts at this position: no row is repeated or skipped.
     """
     if _after(saved, samples) == _after(phases, samples):
         return list(saved)
@@ -168,7 +169,8 @@ def _after(phases: Sequence[Phase[SourceKey]], samples: int) -> list[Phase[Sourc
 def describe(phases: Sequence[Phase[Input]]) -> str:
     """Describe the phases as text: sets, shares, ends and batch sizes.
 
-    Example: `wiki/train 0f3a...` or `0.75 wiki/train 0f3a... + 0.25 books/train 9b1c... until 64000 samples`.
+    Example: `wiki/train 0f3a...` or `0.75 wiki/train 0f3a... + 0.25 books/train 9b1c... until 64000
+    samples`.
     """
     texts = []
     for phase in phases:

@@ -101,7 +101,8 @@ class ReadingOrder:
             named = zip(stretch.sources, self.names(stretch), strict=True)
             absent = [name for key, name in named if key not in self.keys]
             raise ConfigurationError(
-                f"the batch at {position * self.lanes} samples was read from {', '.join(absent)}, which the "
+                f"the batch at {position * self.lanes} samples was read from {', '.join(absent)}, "
+                "which the "
                 "configuration no longer names"
             )
         return stretch

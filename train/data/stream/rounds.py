@@ -1,9 +1,10 @@
 """Load the rounds of a shard set: threads read, verify and corrupt blocks while the model computes.
 
-All rows of a rank's round are joined, so that each feature is one ragged column, and `cells` names the row in each
-cell. A batch is then one gather, whatever the lengths of its rows and the number of lanes. That has a
-price: joining copies every value, and a gather is slower than a strided copy of equally long rows. Packed rows of bare
-ids take about twice the processor time of such a copy; rows with labels, or of many lengths, take no more.
+All rows of a rank's round are joined, so that each feature is one ragged column, and `cells` names
+the row in each cell. A batch is then one gather, whatever the lengths of its rows and the number of
+lanes. That has a price: joining copies every value, and a gather is slower than a strided copy of
+equally long rows. Packed rows of bare ids take about twice the processor time of such a copy; rows
+with labels, or of many lengths, take no more.
 
 Threads suffice: reading, hashing, decompressing and copying release the interpreter lock.
 """
@@ -63,8 +64,8 @@ class LoadedRound(NamedTuple):
     """The rows of one round of a rank."""
 
     rows: Rows
-    """Row 0 is filler. Fixed columns: `weight` float32 [n], 0 for filler and for rows that online corruption skips;
-    `origin` int64 [n, 3]: source, stored block, row in it, -1 for filler."""
+    """Row 0 is filler. Fixed columns: `weight` float32 [n], 0 for filler and for rows that online
+    corruption skips; `origin` int64 [n, 3]: source, stored block, row in it, -1 for filler."""
     cells: Int64
     """row in each cell [lanes, lane rows]"""
 
@@ -86,7 +87,8 @@ class Source:
     memory_bytes: int
     """limit for rows loaded at once"""
     max_damaged_fraction: float
-    """of blocks whose rows may become filler, while no other row moves; 0: the first damaged block is an error"""
+    """of blocks whose rows may become filler, while no other row moves; 0: the first damaged block
+    is an error"""
     skipped: set[int] = field(default_factory=set)
     """Damaged blocks skipped so far."""
 
@@ -94,7 +96,8 @@ class Source:
     def max_lane_rows(self) -> int | None:
         """Lane rows of a round that fit into memory at once; None: all.
 
-        Example: rows of 1 KiB on 16,384 lanes take 17 MiB a lane row, so 120 of a block's 1,920 fit into 2 GiB.
+        Example: rows of 1 KiB on 16,384 lanes take 17 MiB a lane row, so 120 of a block's 1,920 fit
+        into 2 GiB.
         """
         manifest, (first, last) = self.shards.manifest, self.lanes
         row_bytes = manifest.max_block_bytes // int(self.shards.index.rows.max()) + _ROW_BYTES
@@ -102,7 +105,10 @@ class Source:
         return None if fitting >= min(manifest.block_rows, self.order.lane_rows) else fitting
 
     def load(self, load: Load, order: Int64) -> LoadedBlock | None:
-        """Read a logical block: its row `order[i]` is for slot i of the load. None if no row is readable."""
+        """Read a logical block: its row `order[i]` is for slot i of the load.
+
+        None if no row is readable.
+        """
         self.stats.add(in_flight=1)
         try:
             return self._load(load, order)
@@ -117,7 +123,8 @@ class Source:
         if not readable:
             return None
         rows = readable[0] if len(readable) == 1 else Rows.concatenate(readable)
-        # row: 1 + the row in each slot, 0 for skipped ones; numbers: of the rows in the logical block
+        # row: 1 + the row in each slot, 0 for skipped ones; numbers: of the rows in the logical
+        # block
         present = np.repeat(
             [part is not None for part in parts], [piece.stop - piece.start for piece in pieces]
         )
@@ -206,8 +213,8 @@ class Rounds:
     def find(self, first: int, lane: Int64, row: Int64) -> Iterator[tuple[Rows, Int64, Int64]]:
         """Yield, for each round with some of the cells, its rows, the indices of those cells, and the row in each.
 
-        `lane`, counted from the rank's first, and lane row `row` of all cells are [n]. The rounds before the lane row
-        `first` are dropped; no later request needs them.
+        `lane`, counted from the rank's first, and lane row `row` of all cells are [n]. The rounds
+        before the lane row `first` are dropped; no later request needs them.
         """
         for start in [s for s, item in self._pending.items() if s + item.round_.length <= first]:
             del self._pending[start]

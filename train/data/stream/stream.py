@@ -1,7 +1,8 @@
 """Stream global batches from shards, exact to the sample.
 
-The global batch at a position is a pure function of (names and sizes of the sets, seed, lanes, phases, position): the
-same for every world size, micro-batch and number of threads. The state is one integer, the samples consumed.
+The global batch at a position is a pure function of (names and sizes of the sets, seed, lanes,
+phases, position): the same for every world size, micro-batch and number of threads. The state is
+one integer, the samples consumed.
 """
 
 from __future__ import annotations
@@ -33,23 +34,28 @@ class Stream:
     """One rank's part of an endless, shuffled stream of micro-batches.
 
     Args:
-        data: a shard set, an `Input` (a sample set and the objective that corrupts it), or phases of mixtures of them.
+        data: a shard set, an `Input` (a sample set and the objective that corrupts it), or phases
+            of mixtures of them.
         rank: of this process.
         world_size: number of data-parallel processes; divides `lanes`.
-        lanes: number of lanes; part of the order, so choose a multiple of every world size you may use. None:
-            gcd(64, global_batch).
+        lanes: number of lanes; part of the order, so choose a multiple of every world size you may
+            use. None: gcd(64, global_batch).
         seed: of the order.
-        global_batch: samples of a step over all ranks, unless a phase has its own; a multiple of `lanes`.
+        global_batch: samples of a step over all ranks, unless a phase has its own; a multiple of
+            `lanes`.
         micro_batch: samples of one `Batch`; divides the rank's share of the global batch.
-        io_threads: threads that load blocks, plus one that builds batches; 0 does both in the calling thread.
+        io_threads: threads that load blocks, plus one that builds batches; 0 does both in the
+            calling thread.
         prefetch_blocks: blocks to load ahead per lane.
         by_length: sort a rank's rows of a global batch by length before cutting micro-batches.
-        max_damaged_fraction: share of a set's blocks that may be damaged; their rows come as filler rows.
-        memory_bytes: for loaded rows on this rank. If rounds need more, blocks are read again for every part of a
-            round: slower, in the same order.
+        max_damaged_fraction: share of a set's blocks that may be damaged; their rows come as filler
+            rows.
+        memory_bytes: for loaded rows on this rank. If rounds need more, blocks are read again for
+            every part of a round: slower, in the same order.
 
     Raises:
-        ConfigurationError: the numbers do not divide each other, a set is empty, or sets do not go together.
+        ConfigurationError: the numbers do not divide each other, a set is empty, or sets do not go
+            together.
     """
 
     _process = 0
@@ -172,13 +178,14 @@ class Stream:
 
         Args:
             state: what `state_dict` gave.
-            allow_changed: keys that may differ: `seed`, `lanes`, or `data` (sets, weights, objectives, phases): then
-                those of this stream apply from the state's position on. With another seed or other lanes, rows of the
-                epoch come again, or not at all.
+            allow_changed: keys that may differ: `seed`, `lanes`, or `data` (sets, weights,
+                objectives, phases): then those of this stream apply from the state's position on.
+                With another seed or other lanes, rows of the epoch come again, or not at all.
 
         Raises:
             StateMismatch: a key differs or is absent.
-            ConfigurationError: `samples` is not a multiple of the lanes, or a phase ends within a global batch.
+            ConfigurationError: `samples` is not a multiple of the lanes, or a phase ends within a
+                global batch.
         """
         # compare the keys
         for field, value in self.state_dict().items():
@@ -236,8 +243,8 @@ class Stream:
     ) -> Iterator[list[Batch]]:
         """Yield every row of the first set once, in the order of epoch 0, with variant 0; filler ends the last batch.
 
-        Every rank gets the same number of steps, at most `steps`. The stream's position does not move. A step has
-        `global_batch` samples over all ranks; None: the stream's own.
+        Every rank gets the same number of steps, at most `steps`. The stream's position does not
+        move. A step has `global_batch` samples over all ranks; None: the stream's own.
         """
         size = self.global_batch if global_batch is None else global_batch
         count = self._lane_rows(size)
@@ -339,9 +346,12 @@ def _warn_of_partial_rounds(sources: Sequence[Source], memory_bytes: int) -> Non
         if source.max_lane_rows is not None:
             first, last = source.lanes
             sys.stderr.write(
-                f"{source.shards.manifest.name}: {source.order.block_rows} rows of {last - first} lanes on one rank do "
-                f"not fit into data.memory_bytes ({memory_bytes:,}); {source.max_lane_rows} are loaded at a time and "
-                "blocks are read again for every part: take more ranks or memory, or smaller blocks "
+                f"{source.shards.manifest.name}: {source.order.block_rows} rows of {last - first} "
+                "lanes on one rank do "
+                f"not fit into data.memory_bytes ({memory_bytes:,}); {source.max_lane_rows} are "
+                "loaded at a time and "
+                "blocks are read again for every part: take more ranks or memory, or smaller "
+                "blocks "
                 "(clozeline repack-shards)\n"
             )
 
@@ -352,7 +362,9 @@ def _warn_of_small_sets(reading: ReadingOrder) -> None:
         for (name, share), weight in zip(reading.shares(stretch).items(), weights, strict=True):
             if weight - share > _UNNOTED:
                 sys.stderr.write(
-                    f"{name}: {share:.3g} of the rows come from this set, less than its weight of {weight:.3g}: its "
-                    f"epochs are short for {reading.lanes} lanes and end with filler rows; take fewer lanes "
+                    f"{name}: {share:.3g} of the rows come from this set, less than its weight of "
+                    f"{weight:.3g}: its "
+                    f"epochs are short for {reading.lanes} lanes and end with filler rows; take "
+                    "fewer lanes "
                     "(data.lanes), or raise its weight\n"
                 )

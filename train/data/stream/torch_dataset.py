@@ -13,7 +13,8 @@ from clozeline.train.data.stream.batches import Batch
 from clozeline.train.data.stream.stream import Stream
 
 _FETCHED_AHEAD: Final = 8
-"""Most steps that a loop may have fetched beyond its optimizer; the loops of Lightning and accelerate fetch one."""
+"""Most steps that a loop may have fetched beyond its optimizer; the loops of Lightning and
+accelerate fetch one."""
 
 
 class MicroBatch(dict[str, Tensor]):
@@ -22,7 +23,8 @@ class MicroBatch(dict[str, Tensor]):
 
 def _refuse_collation(batch: Any, **_: Any) -> NoReturn:
     raise StreamError(
-        f"StreamDataset: each item is a micro-batch, of which a loader would stack {len(batch)}: use "
+        f"StreamDataset: each item is a micro-batch, of which a loader would stack {len(batch)}: "
+        "use "
         "DataLoader(dataset, batch_size=None), and Stream(..., micro_batch=N) for the rows of each"
     )
 
@@ -33,13 +35,14 @@ default_collate_fn_map[MicroBatch] = _refuse_collation
 class StreamDataset(IterableDataset[MicroBatch]):
     """Micro-batches of a stream, as dictionaries of tensors: endless, or one pass over a held-out set.
 
-    A stream loads in its own threads and splits rows over ranks: use `DataLoader(StreamDataset(stream),
-    batch_size=None)` without workers, sampler or collation, or iterate directly. Another batch size is refused.
+    A stream loads in its own threads and splits rows over ranks: use
+    `DataLoader(StreamDataset(stream), batch_size=None)` without workers, sampler or collation, or
+    iterate directly. Another batch size is refused.
 
     Args:
         stream: what to read, from its position on.
-        passes: 1: every row of the stream's only set once, filler rows at the end; `len` then counts micro-batches of
-            this rank. None: endless.
+        passes: 1: every row of the stream's only set once, filler rows at the end; `len` then
+            counts micro-batches of this rank. None: endless.
     """
 
     def __init__(self, stream: Stream, *, passes: Literal[1] | None = None) -> None:
@@ -71,7 +74,8 @@ class StreamDataset(IterableDataset[MicroBatch]):
         """Return the number of micro-batches of a pass; TypeError for an endless stream."""
         if self.passes is None:
             raise TypeError(
-                "StreamDataset: an endless stream has no length; a held-out set has one with passes=1"
+                "StreamDataset: an endless stream has no length; a held-out set has one with "
+                "passes=1"
             )
         stream, (first, last) = self.stream, self.stream.sources[0].lanes
         steps = -(-stream.samples_per_epoch // stream.global_batch)
@@ -79,18 +83,22 @@ class StreamDataset(IterableDataset[MicroBatch]):
 
     def __getstate__(self) -> NoReturn:
         raise StreamError(
-            "StreamDataset: its threads cannot be copied or sent to another process: use num_workers=0"
+            "StreamDataset: its threads cannot be copied or sent to another process: use "
+            "num_workers=0"
         )
 
     def set_epoch(self, epoch: int) -> None:
         """Refuse a loader that accelerate prepared for several processes: only such loaders call this.
 
-        The loader would divide this rank's rows among all ranks, and rows of other ranks would never come.
+        The loader would divide this rank's rows among all ranks, and rows of other ranks would
+        never come.
         """
         if distributed.is_initialized() and distributed.get_world_size() > 1:
             raise StreamError(
-                "StreamDataset: the stream has given each process its own rows already, and a loader that accelerate "
-                "prepares divides them again: return DataLoader(dataset, batch_size=None) from get_train_dataloader "
+                "StreamDataset: the stream has given each process its own rows already, and a "
+                "loader that accelerate "
+                "prepares divides them again: return DataLoader(dataset, batch_size=None) from "
+                "get_train_dataloader "
                 "and get_eval_dataloader, and do not pass the loader to accelerator.prepare"
             )
 
@@ -98,7 +106,8 @@ class StreamDataset(IterableDataset[MicroBatch]):
         """Return the stream's state after `step` steps of the optimizer, however far ahead the loop has fetched.
 
         Args:
-            step: counts from the start of the training, across resumes, as `global_step` of a trainer does.
+            step: counts from the start of the training, across resumes, as `global_step` of a
+                trainer does.
 
         Raises:
             StreamError: the loop is not near this step of the stream.
@@ -106,9 +115,12 @@ class StreamDataset(IterableDataset[MicroBatch]):
         ahead = self._steps - step
         if not 0 <= ahead < len(self._positions):
             raise StreamError(
-                f"StreamDataset: expected a step from {self._steps + 1 - len(self._positions)} to {self._steps}, the "
-                f"steps of {self.stream.global_batch} samples that were fetched, got {step}: accumulate as many "
-                "micro-batches in an optimizer step as a global batch has, and load the state when you resume"
+                f"StreamDataset: expected a step from {self._steps + 1 - len(self._positions)} to "
+                f"{self._steps}, the "
+                f"steps of {self.stream.global_batch} samples that were fetched, got {step}: "
+                "accumulate as many "
+                "micro-batches in an optimizer step as a global batch has, and load the state "
+                "when you resume"
             )
         return {**self.stream.state_dict(), "samples": self._positions[-1 - ahead], "step": step}
 

@@ -1,8 +1,8 @@
 """Optimizers, one per file: each builds a torch optimizer from named parameter groups.
 
-ZeRO stages 1 to 3 hand the optimizer flat pieces of many parameters. An optimizer whose update needs more than
-single elements learns by `bind` which elements of which parameters these are. The engine writes the learning rate of a
-step into the groups.
+ZeRO stages 1 to 3 hand the optimizer flat pieces of many parameters. An optimizer whose update
+needs more than single elements learns by `bind` which elements of which parameters these are. The
+engine writes the learning rate of a step into the groups.
 """
 
 from abc import ABC, abstractmethod
@@ -28,7 +28,8 @@ class OptimizerOptions:
 
     learning_rate: Annotated[float, Field(gt=0.0)] | Literal["auto"] = Field(
         default=1e-3,
-        description="peak rate, > 0; the schedule multiplies it. auto: for a fine-tuning by adamw, from the model's "
+        description="peak rate, > 0; the schedule multiplies it. auto: for a fine-tuning by adamw, from the "
+        "model's "
         "width: 3e-5 at 768, more for narrower ones",
     )
     weight_decay: float = Field(
@@ -40,7 +41,8 @@ class OptimizerOptions:
         default=None,
         gt=0.0,
         le=1.0,
-        description="rate of a layer relative to the layer above, > 0, ≤ 1; heads have the full rate, embeddings "
+        description="rate of a layer relative to the layer above, > 0, ≤ 1; heads have the full rate, "
+        "embeddings "
         "the lowest; null: one rate",
     )
 
@@ -55,10 +57,12 @@ class OptimizerBuilder(ABC):
     """Builds a torch optimizer."""
 
     statistics: ClassVar[Literal["element", "matrix"]]
-    """Scope of the update of an element: its own history, sums over its parameter, or the matrix."""
+    """Scope of the update of an element: its own history, sums over its parameter, or the
+    matrix."""
     bit_exact: ClassVar[bool] = True
-    """An element gets the same bits at any index of any tensor, so every ZeRO stage and world size agrees exactly.
-    False: its kernel rounds by the element's index, so they agree to an ulp or so."""
+    """An element gets the same bits at any index of any tensor, so every ZeRO stage and world size
+    agrees exactly. False: its kernel rounds by the element's index, so they agree to an ulp or
+    so."""
     has_rates_of_adam: ClassVar[bool] = False
     """A learning rate means what it means for Adam, so that `auto` chooses it."""
     states: ClassVar[int]
@@ -80,8 +84,8 @@ class OptimizerBuilder(ABC):
     def bind(self, optimizer: torch.optim.Optimizer, layout: Layout) -> None:  # noqa: B027
         """Tell the optimizer which elements of which parameters its tensors hold.
 
-        Called once before the first step, at every stage. Without an override, an optimizer whose `statistics` are not
-        elementwise is refused from stage 1 on.
+        Called once before the first step, at every stage. Without an override, an optimizer whose
+        `statistics` are not elementwise is refused from stage 1 on.
         """
 
     def follow(self, optimizer: torch.optim.Optimizer, losses: Sequence[float]) -> bool:
@@ -93,7 +97,8 @@ class OptimizerBuilder(ABC):
 
 
 STACKED_BYTES: Final = 1 << 26
-"""Maximum size of a stack of matrices that are computed together; an iteration needs a few times as much."""
+"""Maximum size of a stack of matrices that are computed together; an iteration needs a few times as
+much."""
 
 
 def map_matrices(
@@ -104,9 +109,10 @@ def map_matrices(
 ) -> list[Tensor]:
     """Apply a function to every matrix in flats; return the results of this rank's segments as vectors, as `own`.
 
-    Slices of a split matrix go to its owner and back, by two exchanges. A matrix on one rank stays there.
-    `values` are contiguous vectors as long as the flats. The function gets stacks [matrices, rows, columns] of equal
-    shape, of at most `STACKED_BYTES` or a single matrix; its result has their shape and dtype, and is contiguous.
+    Slices of a split matrix go to its owner and back, by two exchanges. A matrix on one rank stays
+    there. `values` are contiguous vectors as long as the flats. The function gets stacks [matrices,
+    rows, columns] of equal shape, of at most `STACKED_BYTES` or a single matrix; its result has
+    their shape and dtype, and is contiguous.
     """
     # who owns each matrix, and which slices travel
     me = layout.rank
@@ -207,7 +213,8 @@ def _split(joined: Tensor, segments: Sequence[Segment]) -> Sequence[Tensor]:
 
 
 _TOGETHER: Final = 1 << 26
-"""Elements of parameters that are updated together, at least one parameter: a bound of temporary memory."""
+"""Elements of parameters that are updated together, at least one parameter: a bound of temporary
+memory."""
 _CACHED: Final = 1 << 17
 """The same on a CPU, which has launches for nothing, and a cache."""
 

@@ -30,7 +30,8 @@ _BETAS: Final = (0.9, 0.95)
 class Muon(WholeParameterBuilder):
     """Muon for the matrices of layers; AdamW for tables, heads, biases and norms.
 
-    Momenta are partitioned by ZeRO; a split matrix goes to one rank for its iteration, in the dtype of the iteration.
+    Momenta are partitioned by ZeRO; a split matrix goes to one rank for its iteration, in the dtype
+    of the iteration.
     """
 
     statistics: ClassVar[Literal["matrix"]] = "matrix"
@@ -45,11 +46,11 @@ class Muon(WholeParameterBuilder):
         momentum: float = Field(default=0.95, ge=0.0, lt=1.0)
         """Decay of the matrices' momentum, 0 ≤ momentum < 1."""
         iterate_in: Literal["bf16", "fp32"] | None = None
-        """Type of the iteration; null: bf16, as published. CPUs without bf16 instructions are faster in fp32, 18 to 40
-        times on the one we measured."""
+        """Type of the iteration; null: bf16, as published. CPUs without bf16 instructions are
+        faster in fp32, 18 to 40 times on the one we measured."""
         adjust: Literal["match_rms_adamw", "original"] = "match_rms_adamw"
-        """Factor of the learning rate for a matrix [A, B]: 0.2 sqrt(max(A, B)), as long as AdamW's steps (arXiv
-        2502.16982), or sqrt(max(1, A / B))."""
+        """Factor of the learning rate for a matrix [A, B]: 0.2 sqrt(max(A, B)), as long as AdamW's
+        steps (arXiv 2502.16982), or sqrt(max(1, A / B))."""
         adam_rate: float = Field(default=1.0, gt=0.0)
         """Learning rate of AdamW's parameters relative to the matrices, > 0."""
         eps: float = Field(default=1e-8, gt=0.0)

@@ -15,8 +15,8 @@ from clozeline.train.optim.optimizers import AVERAGE, OptimizerBuilder, Optimize
 class NTASGD(OptimizerBuilder):
     """Plain SGD that evaluates and exports the mean of its weights since step T.
 
-    T is the first evaluation at which `no_longer_falls` holds. Checkpoints store the losses, so a resumed run averages
-    from the same step.
+    T is the first evaluation at which `no_longer_falls` holds. Checkpoints store the losses, so a
+    resumed run averages from the same step.
     """
 
     statistics: ClassVar[Literal["element"]] = "element"

@@ -30,8 +30,8 @@ class Regularizer(Hook):
     def anchor(self, name: str, weight: Tensor, start: int, *, fresh: bool) -> Anchored:
         """Return anchors and strengths of elements of a parameter at the start of a run.
 
-        `weight` are the elements `[start, start + len(weight))` of the flattened parameter, fp32. A `fresh` parameter
-        is new in this run, not from `model.init_from`.
+        `weight` are the elements `[start, start + len(weight))` of the flattened parameter, fp32. A
+        `fresh` parameter is new in this run, not from `model.init_from`.
         """
 
     def check_model(self, model: nn.Module, fresh: Collection[str]) -> None:

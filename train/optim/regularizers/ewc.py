@@ -17,7 +17,8 @@ from clozeline.train.optim.regularizers import Anchored, Regularizer
 class Ewc(Regularizer):
     """`strength` / 2 x F (w - a)² with the diagonal F of the Fisher information and the weights a of an earlier run.
 
-    `clozeline fisher` measures F and writes both. Weights that the file lacks, and those with F = 0, are free.
+    `clozeline fisher` measures F and writes both. Weights that the file lacks, and those with F =
+    0, are free.
     """
 
     @config_class

@@ -1,7 +1,7 @@
 """Learning-rate schedules, one per file: pure functions from the step to a multiplier of the peak learning rate.
 
-Schedules have no state: resuming and skipped steps change nothing. Steps count from 1, where the rate is already
-above 0.
+Schedules have no state: resuming and skipped steps change nothing. Steps count from 1, where the
+rate is already above 0.
 """
 
 from abc import ABC, abstractmethod
@@ -18,13 +18,15 @@ class ScheduleOptions:
 
     warmup: Annotated[int, Field(ge=0)] | Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0,
-        description="steps over which the rate rises linearly from 0 to its peak, or below 1 their share of all steps: "
+        description="steps over which the rate rises linearly from 0 to its peak, or below 1 their share of "
+        "all steps: "
         "0.1; 0 starts at the peak",
     )
     steps: int | None = Field(
         default=None,
         ge=1,
-        description="step at which the schedule ends; null: the `steps` of the first start, frozen from then on",
+        description="step at which the schedule ends; null: the `steps` of the first start, frozen from then "
+        "on",
     )
 
 

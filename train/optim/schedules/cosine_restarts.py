@@ -12,8 +12,8 @@ from clozeline.train.optim.schedules import Schedule, ScheduleOptions
 class CosineRestarts(Schedule):
     """A rate that falls from 1 toward `final` along half a cosine in each cycle; the next cycle starts at 1 again.
 
-    Cycles follow the warm-up. The first has `period` steps, each later one `growth` times as many as the one before.
-    End a run with a cycle, where the rate is lowest.
+    Cycles follow the warm-up. The first has `period` steps, each later one `growth` times as many
+    as the one before. End a run with a cycle, where the rate is lowest.
 
     With `period` 2, `growth` 2, `final` 0: steps 1..6 give 1, 0.5, 1, 0.854, 0.5, 0.146.
     """
@@ -27,7 +27,8 @@ class CosineRestarts(Schedule):
         period: int = Field(ge=1)
         """Steps of the first cycle, ≥ 1 (T_0 of the paper)."""
         growth: int = Field(default=2, ge=1)
-        """Steps of a cycle by those of the one before, ≥ 1 (T_mult of the paper); 1: all are equally long."""
+        """Steps of a cycle by those of the one before, ≥ 1 (T_mult of the paper); 1: all are
+        equally long."""
         final: float = Field(default=0.0, ge=0.0, le=1.0)
         """Multiplier that each cycle falls to, 0..1."""
 

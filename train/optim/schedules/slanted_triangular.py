@@ -15,7 +15,8 @@ _RISE: Final = 0.1
 class SlantedTriangular(Schedule):
     """A rate that rises from 1 / `ratio` to 1, over `warmup` steps or the share `rise`, and falls back until the end.
 
-    With `steps` 1000, `rise` 0.1, `ratio` 32: steps 50, 100, 550, 1000 give 0.515625, 1, 0.515625, 0.03125.
+    With `steps` 1000, `rise` 0.1, `ratio` 32: steps 50, 100, 550, 1000 give 0.515625, 1, 0.515625,
+    0.03125.
     """
 
     @config_class
@@ -23,7 +24,8 @@ class SlantedTriangular(Schedule):
         """Options of the slanted triangle; the paper's are the defaults."""
 
         rise: float = Field(default=_RISE, gt=0.0, le=1.0)
-        """Share of the steps over which the rate rises where `warmup` is 0, 0 < rise ≤ 1 (the paper's `cut_frac`)."""
+        """Share of the steps over which the rate rises where `warmup` is 0, 0 < rise ≤ 1 (the
+        paper's `cut_frac`)."""
         ratio: float = Field(default=32.0, ge=1.0)
         """Highest rate by the lowest, ≥ 1."""
 

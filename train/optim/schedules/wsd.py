@@ -11,8 +11,9 @@ from clozeline.train.optim.schedules import Schedule, ScheduleOptions
 class Wsd(Schedule):
     """A rate that stays at the peak until the last `decay` of the horizon, and falls to `final` over it.
 
-    With `steps` 10, `decay` 0.4, `final` 0: steps 1..6 give 1, steps 7..10 give 1 - sqrt(n / 4): 0.5, 0.293, 0.134, 0.
-    With `decay` 1 the rate falls right after the warm-up: the schedule "1 - sqrt".
+    With `steps` 10, `decay` 0.4, `final` 0: steps 1..6 give 1, steps 7..10 give 1 - sqrt(n / 4):
+    0.5, 0.293, 0.134, 0. With `decay` 1 the rate falls right after the warm-up: the schedule "1 -
+    sqrt".
     """
 
     @config_class
@@ -22,8 +23,9 @@ class Wsd(Schedule):
         decay: float = Field(default=0.2, gt=0.0, le=1.0)
         """Share of the steps over which the rate falls, 0 < decay ≤ 1."""
         decay_from: int | None = Field(default=None, ge=1)
-        """Step after which the rate falls, instead of the share `decay`, ≥ 1. Where `output` holds a run without it,
-        the start continues that run's checkpoint of this step in a folder of its own, OUTPUT-decay-STEP."""
+        """Step after which the rate falls, instead of the share `decay`, ≥ 1. Where `output` holds
+        a run without it, the start continues that run's checkpoint of this step in a folder of its
+        own, OUTPUT-decay-STEP."""
         final: float = Field(default=0.0, ge=0.0, le=1.0)
         """Multiplier at the horizon, 0..1."""
 

@@ -1,7 +1,7 @@
 """Map the flat buffers that the torch optimizer updates to the parameters in them, at every ZeRO stage.
 
-A flat parameter buffer (*flat*) is an fp32 tensor: a parameter at stage 0, else this rank's share of many, end to end,
-with padding. A `Segment` is the part of a flat that belongs to one parameter.
+A flat parameter buffer (*flat*) is an fp32 tensor: a parameter at stage 0, else this rank's share
+of many, end to end, with padding. A `Segment` is the part of a flat that belongs to one parameter.
 """
 
 from collections.abc import Sequence
@@ -36,8 +36,8 @@ class Segment:
 class Layout:
     """The segments of every flat on all ranks, and sums over entire parameters.
 
-    Flats with the same index on all ranks hold elements of the same parameters and are updated together: all ranks take
-    part in each exchange, also one whose flat is only padding.
+    Flats with the same index on all ranks hold elements of the same parameters and are updated
+    together: all ranks take part in each exchange, also one whose flat is only padding.
     """
 
     def __init__(

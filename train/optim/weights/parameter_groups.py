@@ -21,15 +21,18 @@ def parameter_groups(
 ) -> list[dict[str, Any]]:
     """Return named groups: `decay` holds matrices and tables, `no_decay` biases, norms and other vectors.
 
-    Every trainable parameter is in exactly one group. `rate` of a group is the factor of its learning rate: parameters
-    with another one than 1 are in groups `decay.fast`, and so on. Empty groups are dropped: ZeRO cannot partition them.
-    A scalar parameter, which looks like a scalar optimizer state, is refused.
+    Every trainable parameter is in exactly one group. `rate` of a group is the factor of its
+    learning rate: parameters with another one than 1 are in groups `decay.fast`, and so on. Empty
+    groups are dropped: ZeRO cannot partition them. A scalar parameter, which looks like a scalar
+    optimizer state, is refused.
 
     Args:
         model: the model.
         weight_decay: of the groups `decay`.
-        by_depth: separate groups for each depth below the heads, named `decay.DEPTH` and `no_decay.DEPTH`.
-        matrices_apart: put matrices of layers, but no tables, into groups `matrix` instead of `decay`.
+        by_depth: separate groups for each depth below the heads, named `decay.DEPTH` and
+            `no_decay.DEPTH`.
+        matrices_apart: put matrices of layers, but no tables, into groups `matrix` instead of
+            `decay`.
     """
     # empty groups in a fixed order
     depths = depths_below_heads(model)

@@ -27,8 +27,8 @@ class LayerMapOptions(LossOptions):
     """Options of a loss that compares layers."""
 
     layers: dict[int, int] = Field(default_factory=dict)
-    """layer of the teacher for each layer of the student: {1: 2, 2: 4}; layer 1 is the first, 0 the output of the
-    embeddings; default: spread uniformly"""
+    """layer of the teacher for each layer of the student: {1: 2, 2: 4}; layer 1 is the first, 0 the
+    output of the embeddings; default: spread uniformly"""
 
 
 class DistillationLoss(nn.Module):
@@ -47,7 +47,8 @@ class DistillationLoss(nn.Module):
     live: ClassVar[bool] = True
     """It needs a teacher in memory; False: scores that are stored with the data will do."""
     by_layer: ClassVar[bool] = False
-    """With `distil.progressive` it compares one layer at a time; other losses count after the last layer."""
+    """With `distil.progressive` it compares one layer at a time; other losses count after the last
+    layer."""
     reads_attention: ClassVar[bool] = False
     """It reads queries, keys and values of layers."""
     compares_dimensions: ClassVar[bool] = False
@@ -75,13 +76,16 @@ class DistillationLoss(nn.Module):
     def _refuse_other_sizes(self, student: ModelConfig, teacher: ModelConfig) -> None:
         if self.compares_dimensions and student.dim != teacher.dim:
             raise ConfigurationError(
-                f"distil.losses: {self.key()} needs states of one width, got {student.dim} of the student and "
+                f"distil.losses: {self.key()} needs states of one width, got {student.dim} of the "
+                "student and "
                 f"{teacher.dim} of the teacher: take the loss states, which maps one to the other"
             )
         if self.compares_heads and student.attention_heads != teacher.attention_heads:
             raise ConfigurationError(
-                f"distil.losses: {self.key()} compares head by head, and the student has {student.attention_heads} "
-                f"heads, the teacher {teacher.attention_heads}: take the loss relations, or set model.attention_heads="
+                f"distil.losses: {self.key()} compares head by head, and the student has "
+                f"{student.attention_heads} "
+                f"heads, the teacher {teacher.attention_heads}: take the loss relations, or set "
+                "model.attention_heads="
                 f"{teacher.attention_heads}"
             )
 
@@ -125,17 +129,20 @@ class DistillationLoss(nn.Module):
         """Refuse models whose layers have no states of all tokens, or no products of queries and keys."""
         if model.share.halts:
             raise ConfigurationError(
-                f"distil.losses: {self.key()} compares layers, and tokens of the {side} stop at different ones "
+                f"distil.losses: {self.key()} compares layers, and tokens of the {side} stop at "
+                "different ones "
                 "(model.share.universal): take the loss scores"
             )
         if not FAMILIES.load_class(model.family).layered:
             raise ConfigurationError(
-                f"distil.losses: {self.key()} compares layers of one stack, and the {side}'s family {model.family} has "
+                f"distil.losses: {self.key()} compares layers of one stack, and the {side}'s "
+                f"family {model.family} has "
                 "none: take the loss scores"
             )
         if self.reads_attention and model.position.disentangled is not None:
             raise ConfigurationError(
-                f"distil.losses: {self.key()} compares products of queries and keys, and the {side}'s attention is "
+                f"distil.losses: {self.key()} compares products of queries and keys, and the "
+                f"{side}'s attention is "
                 "disentangled (model.position.disentangled): take the loss states"
             )
 
@@ -145,7 +152,8 @@ def map_layers(
 ) -> dict[int, int]:
     """Return a map from layers of the student to those of the teacher, in the order of the student's.
 
-    Without one it is the uniform map g(m) = m x teacher / student of TinyBERT (arXiv 1909.10351), rounded down.
+    Without one it is the uniform map g(m) = m x teacher / student of TinyBERT (arXiv 1909.10351),
+    rounded down.
 
     Args:
         layers: student's layer to teacher's, or empty.

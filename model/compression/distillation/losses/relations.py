@@ -21,7 +21,8 @@ class RelationOptions(LossOptions):
     of: tuple[Literal["queries", "keys", "values"], ...] = ("queries", "keys", "values")
     """vectors whose relations are compared"""
     relation_heads: Annotated[int, Field(ge=1)] | None = None
-    """heads into which the vectors of both models are cut again, a divisor of their widths; null: the teacher's"""
+    """heads into which the vectors of both models are cut again, a divisor of their widths; null:
+    the teacher's"""
     teacher_layer: Annotated[int, Field(ge=1)] | None = None
     """layer of the teacher, from 1; null: the last. The paper takes layer 21 of 24"""
 
@@ -29,7 +30,8 @@ class RelationOptions(LossOptions):
 class Relations(DistillationLoss):
     """KL(R_t ‖ R_s) of R = softmax(X Xᵀ / √width) over visible tokens, for X = Q, K, V of the student's last layer.
 
-    A mean over relation heads and real tokens, added up over Q, K and V. Heads and widths of the models may differ.
+    A mean over relation heads and real tokens, added up over Q, K and V. Heads and widths of the
+    models may differ.
     """
 
     Options: ClassVar = RelationOptions
@@ -42,7 +44,8 @@ class Relations(DistillationLoss):
         there = options.teacher_layer or teacher.layers
         if there > teacher.layers:
             raise ConfigurationError(
-                f"distil.losses.relations.teacher_layer: the teacher has the layers 1 to {teacher.layers}, got {there}"
+                "distil.losses.relations.teacher_layer: the teacher has the layers 1 to "
+                f"{teacher.layers}, got {there}"
             )
         self.of = options.of
         self.reads = (*options.of, "visible")
@@ -56,7 +59,8 @@ class Relations(DistillationLoss):
             for width in sorted(count * model.head_width for count in heads):
                 if width % self.heads:
                     raise ConfigurationError(
-                        f"distil.losses.relations.relation_heads: {self.heads} heads do not divide the vectors of the "
+                        f"distil.losses.relations.relation_heads: {self.heads} heads do not "
+                        "divide the vectors of the "
                         f"{side}, {width} wide: set it to a divisor of the widths of both models"
                     )
 

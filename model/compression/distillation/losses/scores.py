@@ -24,15 +24,17 @@ class ScoreOptions(LossOptions):
     head: str | None = None
     """head whose scores are compared; null: the only one that both models have"""
     how: Literal["top", "drawn"] = "top"
-    """stored scores: top, the most likely classes, and one class for all others; drawn, classes drawn from the teacher,
-    each with its share of the draws, whose gradient is unbiased (arXiv 2503.16870)"""
+    """stored scores: top, the most likely classes, and one class for all others; drawn, classes
+    drawn from the teacher, each with its share of the draws, whose gradient is unbiased (arXiv
+    2503.16870)"""
 
 
 class Scores(DistillationLoss):
     """T² KL(softmax(z_t / T) ‖ softmax(z_s / T)): summed over classes, a mean over labels.
 
-    T² keeps the size of the gradient at every temperature. The teacher's scores are its logits [N, classes], or stored
-    with the labels: `ids` [N, k] int64 and `weights` [N, k], probabilities at the same temperature; 0 = unused entry.
+    T² keeps the size of the gradient at every temperature. The teacher's scores are its logits [N,
+    classes], or stored with the labels: `ids` [N, k] int64 and `weights` [N, k], probabilities at
+    the same temperature; 0 = unused entry.
     """
 
     Options: ClassVar = ScoreOptions
@@ -104,7 +106,8 @@ def _find_head(named: str | None, student: ModelConfig, teacher: ModelConfig | N
     """Return the head whose scores are compared.
 
     Raises:
-        ConfigurationError: one of the models does not have it, it has other classes there, or several would do.
+        ConfigurationError: one of the models does not have it, it has other classes there, or
+            several would do.
     """
     fitting = [
         name
@@ -122,6 +125,7 @@ def _find_head(named: str | None, student: ModelConfig, teacher: ModelConfig | N
         if (ours.labels, ours.class_count) != (theirs.labels, theirs.class_count):
             here, there = (", ".join(head.labels) or head.class_count for head in (ours, theirs))
             raise ConfigurationError(
-                f"distil.losses.scores: the head {name} has other labels than the teacher's: {here} here, {there} there"
+                f"distil.losses.scores: the head {name} has other labels than the teacher's: "
+                f"{here} here, {there} there"
             )
     return name

@@ -96,7 +96,8 @@ def their_scores(model, their, valid, shape):
 def compared(folder, case, kind, /, name, change=None, **keys):
     """Differences of our scores with an adapter: from those of peft, and from ours without the adapter.
 
-    The first is relative to the largest score above 1: MobileBERT's, which has no norms with statistics, are large.
+    The first is relative to the largest score above 1: MobileBERT's, which has no norms with
+    statistics, are large.
     """
     theirs, model, trained = headed(folder / "base", case, kind)
     ours, their, valid = (

@@ -40,7 +40,8 @@ ELSEWHERE = {
     "dtype",
     "pad_token_id",
 }
-"""Keys with tests of their own, and those that change what a class returns, not what it computes."""
+"""Keys with tests of their own, and those that change what a class returns, not what it
+computes."""
 NEUTRAL = (
     "initializer_range",
     "use_cache",

@@ -87,4 +87,5 @@ def test_the_share_of_zeros_is_exact_and_only_matrices_of_layers_have_them(one_r
 
 
 CASE = {"prune": {key: value for key, value in GRADUAL.items() if key != "name"} | {"end": 3}}
-"""The masks are last chosen before half of the run, where a resume comes: they alone keep weights at 0."""
+"""The masks are last chosen before half of the run, where a resume comes: they alone keep weights
+at 0."""

@@ -182,7 +182,8 @@ def test_zeros_of_the_source_stay_and_only_chosen_matrices_are_pruned(one_rank):
             own = tensors[f"family.stack.layers.{layer}.attention.body.query.weight"][
                 "weight"
             ].view(20, 20)
-            # 4 of 400 are pruned; in a matrix from the source the 20 of the first row stay, which include them
+            # 4 of 400 are pruned; in a matrix from the source the 20 of the first row stay, which
+            # include them
             assert int((own == 0).sum()) == (20 if initialized and layer == 1 else 4), (
                 initialized,
                 layer,

@@ -73,7 +73,10 @@ def test_a_second_try_of_resiliparse_finds_the_article(page, found):
 
 def test_trafilatura_finds_the_article_without_menu_and_links():
     extractor = Trafilatura(Trafilatura.Options())
-    page = f"<html><body><nav><ul>{MENU}</ul></nav><main><article>{ARTICLE}<p>And <a href='/x'>here</a> it ended."
+    page = (
+        f"<html><body><nav><ul>{MENU}</ul></nav><main><article>{ARTICLE}<p>And <a "
+        "href='/x'>here</a> it ended."
+    )
     text = extractor.extract(
         f"{page}</p></article></main><aside><ul>{MENU}</ul></aside></body></html>"
     )

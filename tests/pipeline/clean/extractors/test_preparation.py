@@ -8,8 +8,10 @@ from clozeline.pipeline.registries import EXTRACTORS
 PROSE = [
     "The river rises in the hills above the old town and flows north through a wide valley.",
     "For three centuries its water drove the mills, and the millers paid their rent in flour.",
-    "In the spring of that year a flood carried away two bridges, and people crossed by boat for months.",
-    "The council voted to build a new bridge of stone, which still stands beside the market square.",
+    "In the spring of that year a flood carried away two bridges, and people crossed by boat for "
+    "months.",
+    "The council voted to build a new bridge of stone, which still stands beside the market "
+    "square.",
 ]
 
 
@@ -67,7 +69,10 @@ def test_a_container_that_a_script_reveals_is_shown(extractor, attribute):
 
 
 def test_mathematics_stays_in_each_form():
-    formula = '<span class="katex"><math><mi>x</mi></math><span class="katex-html" aria-hidden="true">x</span></span>'
+    formula = (
+        '<span class="katex"><math><mi>x</mi></math><span class="katex-html" '
+        'aria-hidden="true">x</span></span>'
+    )
     prepared = prepare_page(f"<body><p>{PROSE[0]} {formula}</p></body>")
     assert prepared.count("<math>") == prepared.count("katex-html") == 1
 
@@ -95,7 +100,8 @@ def test_readings_go_and_the_word_stays(extractor):
 @both
 def test_exponents_have_a_sign_and_footnotes_none(extractor):
     body = (
-        "<p>It holds 3.2 × 10<sup>6</sup> m<sup>3</sup> of water, 10<sup>−9</sup> s a drop, says the mayor"
+        "<p>It holds 3.2 × 10<sup>6</sup> m<sup>3</sup> of water, 10<sup>−9</sup> s a drop, says "
+        "the mayor"
         f"<sup>1</sup> of 1998<sup><a href=#n>2</a></sup>.</p>{PARAGRAPHS}"
     )
     text = extract(extractor, body)
@@ -104,7 +110,10 @@ def test_exponents_have_a_sign_and_footnotes_none(extractor):
     assert "1998^" not in text
 
 
-XHTML = "<?xml version='1.0' encoding='utf-8'?>\n<html xmlns='http://www.w3.org/1999/xhtml'><head>{}</head>"
+XHTML = (
+    "<?xml version='1.0' encoding='utf-8'?>\n<html "
+    "xmlns='http://www.w3.org/1999/xhtml'><head>{}</head>"
+)
 
 
 @both
@@ -125,7 +134,8 @@ def test_entities_are_neither_expanded_nor_read(tmp_path):
     (tmp_path / "secret").write_text("the secret")
     levels = "".join(f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' for n in range(1, 12))
     page = (
-        f'<!DOCTYPE html [<!ENTITY a0 "laugh">{levels}<!ENTITY file SYSTEM "file://{tmp_path}/secret">]>'
+        f'<!DOCTYPE html [<!ENTITY a0 "laugh">{levels}<!ENTITY file SYSTEM '
+        f'"file://{tmp_path}/secret">]>'
         "<html xmlns='http://www.w3.org/1999/xhtml'><body><p>&a11; &file;</p></body></html>"
     )
     prepared = prepare_page(page)

@@ -2,8 +2,8 @@
 
     python -m tests.pipeline.clean.filters.documents | PEER tests/pipeline/clean/filters/record_datatrove.py
 
-PEER is the interpreter of an environment with datatrove==0.10.1, 'xxhash<4', spacy==3.8.18, tokenizers and regex. This
-file imports nothing of the project; it writes `datatrove_verdicts.json`.
+PEER is the interpreter of an environment with datatrove==0.10.1, 'xxhash<4', spacy==3.8.18,
+tokenizers and regex. This file imports nothing of the project; it writes `datatrove_verdicts.json`.
 """
 
 import json

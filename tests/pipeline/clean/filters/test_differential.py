@@ -1,8 +1,8 @@
 """Our filters against datatrove's on the same documents, each with its own words and sentences.
 
-datatrove splits them with spaCy, which is not installed here: its answers are recorded, see `record_datatrove.py`.
-Closing quotes “” count as terminal marks with us alone, so C4 runs with its own; so does Gopher's share of words with a
-letter, where datatrove counts marks as words.
+datatrove splits them with spaCy, which is not installed here: its answers are recorded, see
+`record_datatrove.py`. Closing quotes “” count as terminal marks with us alone, so C4 runs with its
+own; so does Gopher's share of words with a letter, where datatrove counts marks as words.
 """
 
 import json
@@ -52,7 +52,8 @@ def test_verdicts_are_the_peers(texts, name, kinds):
         words = (text if verdict.text is None else verdict.text).split()
         if verdict.reason != reason or (left and xxhash.xxh64_hexdigest(" ".join(words)) != left):
             differences.append((number, verdict.reason, verdict.detail, reason))
-    # An ellipsis ends a sentence with us, and `mr.` does not: datatrove's spaCy sees both the other way round.
+    # An ellipsis ends a sentence with us, and `mr.` does not: datatrove's spaCy sees both the other
+    # way round.
     counted = [
         row
         for row in differences

@@ -101,7 +101,8 @@ def test_a_filter_keeps_the_contract(name, tmp_path):
         check(case)
     reasons = case.type.reasons
     assert name in AT_THRESHOLDS or set(CASES[name]) == set(reasons), (
-        f"tests/pipeline/clean/filters/test_{name}.py: declare CASES, which maps each of {sorted(reasons)} "
+        f"tests/pipeline/clean/filters/test_{name}.py: declare CASES, which maps each of "
+        f"{sorted(reasons)} "
         f"to a minimal document that is rejected for this reason; found {sorted(CASES[name])}"
     )
     assert judge_text(case.build(), PROSE).reason == ""

@@ -10,8 +10,14 @@ CASES = {
     "gutenberg_frame_alone": "A header.\n*** START OF THE PROJECT GUTENBERG EBOOK X ***\n\n"
     "*** END OF THE PROJECT GUTENBERG EBOOK X ***\nA license.",
 }
-BOOK = "CHAPTER I\n\nEmma Woodhouse, handsome, clever, and rich.\n\nThe end of it *** was near.\n\nFINIS"
-LICENSE = "START: FULL LICENSE\n\nTHE FULL PROJECT GUTENBERG LICENSE\nPLEASE READ THIS BEFORE YOU DISTRIBUTE."
+BOOK = (
+    "CHAPTER I\n\nEmma Woodhouse, handsome, clever, and rich.\n\nThe end of it *** was "
+    "near.\n\nFINIS"
+)
+LICENSE = (
+    "START: FULL LICENSE\n\nTHE FULL PROJECT GUTENBERG LICENSE\nPLEASE READ THIS BEFORE YOU "
+    "DISTRIBUTE."
+)
 
 
 def edit(text):
@@ -42,11 +48,14 @@ def edit(text):
             "End of Project Gutenberg's Emma",
         ),
         (
-            "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***\n\nProduced by A. Reader\nand B. Reader",
-            "End of the Project Gutenberg EBook of Emma\n\n*** END OF THE PROJECT GUTENBERG EBOOK EMMA ***",
+            "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***\n\nProduced by A. Reader\nand B. "
+            "Reader",
+            "End of the Project Gutenberg EBook of Emma\n\n*** END OF THE PROJECT GUTENBERG "
+            "EBOOK EMMA ***",
         ),
         (
-            "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***\n\nE-text prepared by A. Reader\n\nCredits: B. Reader",
+            "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***\n\nE-text prepared by A. "
+            "Reader\n\nCredits: B. Reader",
             "",
         ),
         ("", "*** END OF THE PROJECT GUTENBERG EBOOK EMMA ***"),
@@ -74,7 +83,10 @@ def test_other_texts_stay(text):
 
 def test_small_print_at_the_end_is_no_start():
     """Of some books it was moved there: all before it is the book."""
-    small_print = "This header should be the first thing seen.\n\n*END*THE SMALL PRINT! FOR PUBLIC DOMAIN ETEXTS*END*"
+    small_print = (
+        "This header should be the first thing seen.\n\n*END*THE SMALL PRINT! FOR PUBLIC DOMAIN "
+        "ETEXTS*END*"
+    )
     text = f"{BOOK * 9}\n\n{small_print}"
     assert edit(text) == KEEP
 
@@ -91,17 +103,29 @@ def test_parts_of_a_work_have_last_words_too():
 
 
 def test_a_note_about_pictures_goes_with_the_credits():
-    note = "Note: Project Gutenberg also has an HTML version of this\nfile which includes the original illustrations."
-    text = f"*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***\n\nProduced by A. Reader\n\n{note}\n\n{BOOK}"
+    note = (
+        "Note: Project Gutenberg also has an HTML version of this\nfile which includes the "
+        "original illustrations."
+    )
+    text = (
+        "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***\n\nProduced by A. "
+        f"Reader\n\n{note}\n\n{BOOK}"
+    )
     assert edit(text).text == BOOK
 
 
 def test_several_books_stay_together():
-    frame = "*** START OF THE PROJECT GUTENBERG EBOOK {0} ***\n\n{1}\n\n*** END OF THE PROJECT GUTENBERG EBOOK {0} ***"
+    frame = (
+        "*** START OF THE PROJECT GUTENBERG EBOOK {0} ***\n\n{1}\n\n*** END OF THE PROJECT "
+        "GUTENBERG EBOOK {0} ***"
+    )
     found = edit(
         "\n\n".join([frame.format("ONE", "First book."), frame.format("TWO", BOOK), LICENSE])
     ).text
     assert found.startswith("First book.")
     assert found.endswith("FINIS")
-    backwards = "*** END OF THE PROJECT GUTENBERG EBOOK ***\n\n*** START OF THE PROJECT GUTENBERG EBOOK ***\n\nA text."
+    backwards = (
+        "*** END OF THE PROJECT GUTENBERG EBOOK ***\n\n*** START OF THE PROJECT GUTENBERG EBOOK "
+        "***\n\nA text."
+    )
     assert edit(backwards).text == "A text."

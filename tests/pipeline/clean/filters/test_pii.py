@@ -60,7 +60,8 @@ def test_personal_data_becomes_tokens(text, edited):
     assert (judge(text) == KEEP) == (not edited)
 
 
-# The account numbers of the IBAN registry (release 101): digits (n), letters (a) and either (c) behind the checksum.
+# The account numbers of the IBAN registry (release 101): digits (n), letters (a) and either (c)
+# behind the checksum.
 REGISTRY = re.findall(
     r"\S+",
     """

@@ -16,7 +16,8 @@ CASES = {
     "url_banned_subword": "http://fine.example/un-wan%74ed/",
 }
 LISTS = {
-    "domains": "# bad ones\nexample.org\n\nhost.other.example\nadult\nbücher.example\nXN--80A1ACNY.xn--p1ai.\n",
+    "domains": "# bad "
+    "ones\nexample.org\n\nhost.other.example\nadult\nbücher.example\nXN--80A1ACNY.xn--p1ai.\n",
     "urls": "https://fine.example/one\nmüller.example/a\n",
     "banned_words": "Forbidden\n",
     "soft_words": "free\ngifts\nwin\n",

@@ -12,10 +12,15 @@ from clozeline.pipeline.clean.languages.py3langid import Py3langid
 
 # The first article of the Universal Declaration of Human Rights, as the United Nations publish it.
 ARTICLE = {
-    "en": "All human beings are born free and equal in dignity and rights. They are endowed with reason and conscience and should act towards one another in a spirit of brotherhood.",
-    "de": "Alle Menschen sind frei und gleich an Würde und Rechten geboren. Sie sind mit Vernunft und Gewissen begabt und sollen einander im Geist der Brüderlichkeit begegnen.",
-    "fr": "Tous les êtres humains naissent libres et égaux en dignité et en droits. Ils sont doués de raison et de conscience et doivent agir les uns envers les autres dans un esprit de fraternité.",
-    "ru": "Все люди рождаются свободными и равными в своем достоинстве и правах. Они наделены разумом и совестью и должны поступать в отношении друг друга в духе братства.",
+    "en": "All human beings are born free and equal in dignity and rights. They are endowed with "
+    "reason and conscience and should act towards one another in a spirit of brotherhood.",
+    "de": "Alle Menschen sind frei und gleich an Würde und Rechten geboren. Sie sind mit Vernunft und "
+    "Gewissen begabt und sollen einander im Geist der Brüderlichkeit begegnen.",
+    "fr": "Tous les êtres humains naissent libres et égaux en dignité et en droits. Ils sont doués de "
+    "raison et de conscience et doivent agir les uns envers les autres dans un esprit de "
+    "fraternité.",
+    "ru": "Все люди рождаются свободными и равными в своем достоинстве и правах. Они наделены разумом "
+    "и совестью и должны поступать в отношении друг друга в духе братства.",
     "ja": "すべての人間は、生まれながらにして自由であり、かつ、尊厳と権利とについて平等である。人間は、理性と良心とを授けられており、互いに同胞の精神をもって行動しなければならない。",
     "zh": "人人生而自由，在尊严和权利上一律平等。他们赋有理性和良心，并应以兄弟关系的精神相对待。",
 }
@@ -149,7 +154,8 @@ def test_a_cipher_is_no_language(upper):
     [
         (
             "kk",
-            "Барлық адамдар тумысынан азат және қадір-қасиеті мен құқықтары тең болып дүниеге келеді.",
+            "Барлық адамдар тумысынан азат және қадір-қасиеті мен құқықтары тең болып дүниеге "
+            "келеді.",
         ),
         ("mn", "Хүн бүр төрж мэндлэхэд эрх чөлөөтэй, адилхан нэр төртэй, ижил эрхтэй байдаг."),
         ("ja", "会議の資料は明日までに担当者へ送付し、確認後に最終版を作成する予定です。"),

@@ -51,7 +51,8 @@ def write_golden(path=GOLDEN, names=None, entry_of=golden):
         before = stored.get(name, entry)
         if entry["version"] == before["version"] and entry != before:
             raise ValueError(
-                f"{name}: other bytes than VERSION {entry['version']} had; raise the VERSION, or undo it"
+                f"{name}: other bytes than VERSION {entry['version']} had; raise the VERSION, or "
+                "undo it"
             )
     path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 

@@ -81,7 +81,10 @@ def example_of(**features):
 
 
 def keyed(objective, rows, variant=0, seed=1):
-    """Corrupt rows; yield the key of a row's draws, its sample and its example. Rows of specials only are skipped."""
+    """Corrupt rows; yield the key of a row's draws, its sample and its example.
+
+    Rows of specials only are skipped.
+    """
     variants = np.full(len(rows), variant, np.uint16)
     examples, skips = objective.corrupt(rows, variants, seed)
     keys = kernel_keys(seed, objective.label, rows.fixed["uid"], variants)

@@ -33,7 +33,8 @@ SIZES = {
     ),
     "target_ids": lambda columns: contents(columns["target_ids"]),
 }
-"""Labels, or tokens that were removed, of each row, by the first of these columns that its examples have."""
+"""Labels, or tokens that were removed, of each row, by the first of these columns that its examples
+have."""
 
 RATES = ("mask_rate", "prediction_rate", "noise_density")
 UNITS = ("unit", "role_unit")

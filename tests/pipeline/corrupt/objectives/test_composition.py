@@ -143,7 +143,8 @@ def test_rows_that_passed_are_counted():
     }
 
 
-# Rows of mBART (arXiv 2001.08210 §2.2) --------------------------------------------------------------------------------
+# Rows of mBART (arXiv 2001.08210 §2.2)
+# --------------------------------------------------------------------------------
 
 TEXT = "Hard work leads to success. Success brings happiness."
 TOKENS = {"en": "<en>", "de": "<de>"}

@@ -59,7 +59,8 @@ def test_rows_of_one_document_say_their_language(name):
     assert [example["languages"].tolist() for example in examples] == [[2], [0], [7]]
 
 
-# Prefix LM ------------------------------------------------------------------------------------------------------------
+# Prefix LM
+# ------------------------------------------------------------------------------------------------------------
 
 TWO_SIDES = {"architecture": "encoder_decoder"}
 

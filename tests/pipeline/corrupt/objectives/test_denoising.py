@@ -80,7 +80,8 @@ def test_equals_a_plain_loop(name, option, loop, percents):
             assert {column: example[column].tolist() for column in noise} == noise
 
 
-# Sentences ------------------------------------------------------------------------------------------------------------
+# Sentences
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_input_is_the_sentences_in_their_new_order():
@@ -118,7 +119,8 @@ def test_a_share_of_the_sentences_moves_and_two_at_least(density, most):
     assert (min(moved), max(moved)) == (2, most)
 
 
-# Frame and contradictions ---------------------------------------------------------------------------------------------
+# Frame and contradictions
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("head", HEADS)
@@ -160,7 +162,8 @@ def test_another_target_contradicts_the_noise_wherever_the_noise_kept_a_token(na
                 assert objective.uncorrupt(wrong)[1 + place] == changed[place]
 
 
-# Text infilling -------------------------------------------------------------------------------------------------------
+# Text infilling
+# -------------------------------------------------------------------------------------------------------
 
 
 def fitted(lengths, most):

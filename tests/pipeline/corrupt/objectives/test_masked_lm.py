@@ -62,7 +62,8 @@ def test_most_labels():
     ]
 
 
-# Uniform rates --------------------------------------------------------------------------------------------------------
+# Uniform rates
+# --------------------------------------------------------------------------------------------------------
 
 
 def slow_number(uid, variant, m, lowest, highest):
@@ -90,7 +91,8 @@ def test_uniform_rates_equal_a_plain_loop(lowest, highest):
             assert example["label_count"].tolist() == [m]
 
 
-# Modes of attention ---------------------------------------------------------------------------------------------------
+# Modes of attention
+# ---------------------------------------------------------------------------------------------------
 
 READS = {
     "bidirectional": lambda i, j, prefix: True,
@@ -137,7 +139,8 @@ def test_prefixes_end_anywhere_with_content_on_both_sides():
     assert cuts[0] == 2 + (((int(random_bits(key, LABELS, 1)[0, 0]) >> 32) * 10) >> 32)
 
 
-# Encoder-decoders -----------------------------------------------------------------------------------------------------
+# Encoder-decoders
+# -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("start", ["bos", "pad"])

@@ -91,7 +91,8 @@ def test_equals_a_plain_loop(name, options, specials):
         assert np.array_equal(objective.uncorrupt(example), objective.original(sample, example))
 
 
-# Next sentences -------------------------------------------------------------------------------------------------------
+# Next sentences
+# -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("partner", "unused"), [(APPLES, 9 + 5 - 9), (APPLES[:2], 9 + 2 - 6)])
@@ -145,7 +146,8 @@ def test_groupings():
     assert build_objective(TLM, WORDS).options.reset_positions
 
 
-# Examples that are no pairs of their samples --------------------------------------------------------------------------
+# Examples that are no pairs of their samples
+# --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -169,7 +171,8 @@ def test_a_wrong_place_of_the_second_segment_is_an_error(second):
         wide(NSP).uncorrupt(Example(example.fixed, columns))
 
 
-# Sentence comparison --------------------------------------------------------------------------------------------------
+# Sentence comparison
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("longest", [4, 12, 700])

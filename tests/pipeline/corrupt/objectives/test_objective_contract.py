@@ -208,7 +208,8 @@ def test_no_row_is_longer_than_configured(name):
             assert 0 < examples.columns[column].lengths.max() <= (limits[column] or limit)
 
 
-# Labels and special ids -----------------------------------------------------------------------------------------------
+# Labels and special ids
+# -----------------------------------------------------------------------------------------------
 
 LABELED = [
     name for name in NAMES if "label_ids" in {f.name for f in build_objective(name, WORDS).features}

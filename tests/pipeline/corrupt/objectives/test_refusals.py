@@ -336,7 +336,8 @@ def test_an_example_that_contradicts_itself(options, features, message):
         wide(**options).uncorrupt(example_of(**features))
 
 
-# Examples that nothing wrote ------------------------------------------------------------------------------------------
+# Examples that nothing wrote
+# ------------------------------------------------------------------------------------------
 
 CASES = [
     (name, options) for name in OBJECTIVES.available() for options in ({}, *VARIETIES.get(name, ()))

@@ -86,7 +86,8 @@ def test_unigram_without_counts_draws_nothing_and_still_undoes():
         objective.corrupt(one_sample([200, 201], [0], PLAIN), np.zeros(1, np.uint16), 1)
 
 
-# Corrective LM --------------------------------------------------------------------------------------------------------
+# Corrective LM
+# --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("crop_rate", ["0", "0.1", "0.5", "1"])

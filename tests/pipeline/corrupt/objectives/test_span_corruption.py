@@ -157,7 +157,8 @@ def test_too_few_sentinels_name_the_longest_input_that_has_enough(options):
         build_objective({"name": "span_corruption", **options, "input_length": enough + 1}, WORDS)
 
 
-# Documents kept apart -------------------------------------------------------------------------------------------------
+# Documents kept apart
+# -------------------------------------------------------------------------------------------------
 
 LARGE = vocabulary(20_000)
 SIZES = [

@@ -133,7 +133,8 @@ def test_labels_stand_below_the_positions_that_predict_them():
     assert shown["original"] == " [CLS] Hard work leads to success. Success brings happiness. [SEP]"
 
 
-# Tokenizers -----------------------------------------------------------------------------------------------------------
+# Tokenizers
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_published_tokenizer_gets_the_special_tokens_that_it_lacks(tmp_path, monkeypatch):

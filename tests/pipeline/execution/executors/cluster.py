@@ -1,7 +1,8 @@
 """A stand-in for Slurm's commands: tasks run in the process of the first `squeue` after their submission.
 
-`CLUSTER` in the environment is a folder for its jobs, its log `calls`, and `facts.json`: `ends` says which tasks end
-without having run (`{"1_0": "CANCELLED"}`), `room` how many may wait or run at a time.
+`CLUSTER` in the environment is a folder for its jobs, its log `calls`, and `facts.json`: `ends`
+says which tasks end without having run (`{"1_0": "CANCELLED"}`), `room` how many may wait or run at
+a time.
 """
 
 import contextlib
@@ -46,7 +47,8 @@ def run(cluster, command, words):
             > facts["room"]
         ):
             print(
-                "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: "
+                "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission "
+                "failed: "
                 "Job violates accounting/QOS policy",
                 file=sys.stderr,
             )

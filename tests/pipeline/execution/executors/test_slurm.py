@@ -1,4 +1,7 @@
-"""The contract with Slurm's commands, against a stand-in: submit, poll, cancel, retry. A real one: test_real_slurm."""
+"""The contract with Slurm's commands, against a stand-in: submit, poll, cancel, retry.
+
+A real one: test_real_slurm.
+"""
 
 import json
 import pickle

@@ -120,7 +120,8 @@ def test_a_row_is_dropped_for_one_reason_too_short_first(rows, minimum):
     assert dropped == wanted
 
 
-# Plain loops ----------------------------------------------------------------------------------------------------------
+# Plain loops
+# ----------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=100, deadline=None)
@@ -261,7 +262,8 @@ def test_rows_of_full_sentences_are_those_of_a_plain_loop(rows, length, separato
     )
 
 
-# Specifications -------------------------------------------------------------------------------------------------------
+# Specifications
+# -------------------------------------------------------------------------------------------------------
 
 
 def test_labels_are_canonical_fit_a_path_and_build_the_same_grouping():
@@ -314,7 +316,8 @@ def test_wrong_options(name, options, words, message):
         build_grouping(GroupingSpec.of(name, options), words)
 
 
-# Parts of a mixture ---------------------------------------------------------------------------------------------------
+# Parts of a mixture
+# ---------------------------------------------------------------------------------------------------
 
 
 PARTS = ((9, 500_000), (14, 300_000), (30, 200_000))

@@ -44,7 +44,8 @@ SHOWN = [
     ("{{IPA|ˈlʌndən}} {{IPA|en|ˈbɔ̃}} {{color|red|f}} {{ill|Name|de|Nom}}", "ˈlʌndən ˈbɔ̃ f Name"),
     ('{{nihongo|Edo|江戸|Edo}} {{"|Zitat}}', "Edo (江戸, Edo) „Zitat“"),
     (
-        "{{HMS|Irresistible|1898|6}}, {{ship|RMS|Titanic||2}}{{'s}} {{sortname|Ada|Lovelace}} of {{flag|France}}",
+        "{{HMS|Irresistible|1898|6}}, {{ship|RMS|Titanic||2}}{{'s}} {{sortname|Ada|Lovelace}} of "
+        "{{flag|France}}",
         "HMS Irresistible, RMS Titanic's Ada Lovelace of France",
     ),
     ("{{chem|H|2|O}} {{linktext|a|b}} {{audio|a.ogg|listen}} {{flagicon|France}}", "H2O ab listen"),

@@ -178,8 +178,8 @@ def test_memory_that_is_missing_is_no_damage(tmp_path, name, pack):
         [sys.executable, "-c", STARVED, path], capture_output=True, text=True, check=True
     )
     assert (
-        f"{path}: expected memory for what a decoder of {path.suffix[1:].replace('zst', 'zstd')} keeps"
-        in done.stdout
+        f"{path}: expected memory for what a decoder of {path.suffix[1:].replace('zst', 'zstd')} "
+        "keeps" in done.stdout
     )
 
 

@@ -91,8 +91,14 @@ def test_long_sequences_are_cut_and_their_pieces_joined_are_the_sequence(
 
 
 def test_names_stops_and_masked_letters(tmp_path):
-    """The first word of a header is the id. Right values by hand, after the format's description by NCBI."""
-    content = b"\xef\xbb\xbf>sp|P1|KIN_X  Protein one; \xce\xb2 chain\nMKV la\nLA*\n>\nACGT\n>empty\n>chr1\nacgtNNNN\nAC*GT\n"
+    """The first word of a header is the id.
+
+    Right values by hand, after the format's description by NCBI.
+    """
+    content = (
+        b"\xef\xbb\xbf>sp|P1|KIN_X  Protein one; \xce\xb2 chain\nMKV "
+        b"la\nLA*\n>\nACGT\n>empty\n>chr1\nacgtNNNN\nAC*GT\n"
+    )
     items = read(write(tmp_path / "a.faa", content), name="fasta")
     records = [item for item in items if isinstance(item, RawRecord)]
     assert [(item.text, item.extra["id"], item.extra["description"]) for item in records] == [

@@ -124,7 +124,8 @@ def items_of(folder, content, name, **options):
     return read(folder / "rows", name=name, **options)
 
 
-# JSON lines ---------------------------------------------------------------------------------------------------------
+# JSON lines
+# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -174,7 +175,8 @@ def test_only_newlines_divide_lines_and_keys_can_be_named(tmp_path):
     assert (item.text, item.url, item.extra) == ("hello", "http://a/", {"text": 3})
 
 
-# Tab-separated values -----------------------------------------------------------------------------------------------
+# Tab-separated values
+# -----------------------------------------------------------------------------------------------
 
 PAIRS = [
     "It is raining.\tEs regnet.",
@@ -215,7 +217,8 @@ def test_named_columns(tmp_path):
             items_of(tmp_path, row, "tsv", columns=columns)
 
 
-# Encodings ----------------------------------------------------------------------------------------------------------
+# Encodings
+# ----------------------------------------------------------------------------------------------------------
 
 ROWS = ["Plain words of a row.", "Another row, plain again."]
 OPTIONS = {"csv": {}, "jsonl": {}, "lines": {}, "tsv": {"columns": ["text"]}}

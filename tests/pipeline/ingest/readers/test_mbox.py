@@ -15,8 +15,10 @@ from tests.pipeline.captures import counted, read, texts
 FILE = (
     b"From a@example.org Thu Jan  2 00:00:01 2020\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\n"
     b"Date: Thu, 02 Jan 2020 00:00:01 +0000\nContent-Type: text/plain; charset=utf-8\n"
-    b"Content-Transfer-Encoding: quoted-printable\n\nIt is 3 =3D 3. =C3=BC=\nber alles gut.\n>From here on.\n\n"
-    b"From b@example.org Thu Jan  2 00:00:02 2020\nSubject: two\n\nThe second.\n\nFrom what I see, it rains.\n"
+    b"Content-Transfer-Encoding: quoted-printable\n\nIt is 3 =3D 3. =C3=BC=\nber alles "
+    b"gut.\n>From here on.\n\n"
+    b"From b@example.org Thu Jan  2 00:00:02 2020\nSubject: two\n\nThe second.\n\nFrom what I "
+    b"see, it rains.\n"
 )
 
 

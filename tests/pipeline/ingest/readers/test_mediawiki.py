@@ -34,7 +34,10 @@ def page(title, namespace, texts):
     revisions = "".join(
         f"<revision><id>1</id><text>{escape(text)}</text></revision>" for text in texts
     )
-    return f"  <page><title>{title}</title><ns>{namespace}</ns><id>1</id>{redirect}{revisions}</page>\n"
+    return (
+        "  "
+        f"<page><title>{title}</title><ns>{namespace}</ns><id>1</id>{redirect}{revisions}</page>\n"
+    )
 
 
 DUMP = (HEAD + "".join(page(*each) for each in PAGES) + "</mediawiki>\n").encode()
@@ -138,7 +141,8 @@ def test_the_last_revision_decides_by_its_main_text(dump):
     slot = f"<content><role>mediainfo</role>{model}<text>{{}}</text></content>"
     revisions = [
         "<revision><model>css</model><format>text/css</format><text>a {}</text></revision>",
-        f"<revision><model>wikitext</model><format>text/x-wiki</format><text>The text.</text>{slot}</revision>",
+        "<revision><model>wikitext</model><format>text/x-wiki</format><text>The "
+        f"text.</text>{slot}</revision>",
     ]
     for order, wanted in ((revisions, ["The text."]), (revisions[::-1], [])):
         page = f"<page><title>A</title><ns>0</ns>{''.join(order)}</page>"
@@ -166,7 +170,8 @@ LINKS = [
     ("[[Bild:a.jpg|thumb|caption]] [[Datei:b.jpg]] [[image : c.png|left]] [[Archivo:d.jpg|x]]", ""),
     ("[[Kategorie:A]] [[Category:B]] [[ categoría:C ]] [[CATEGORY:D]]", ""),
     (
-        "[[de:Brücke]]\n[[zh-min-nan:Kiô]]\n[[simple:Bridge]]\n[[fr:Pont|Pont]]\n[[be-x-old:Мост]] [[FR: Pont]]",
+        "[[de:Brücke]]\n[[zh-min-nan:Kiô]]\n[[simple:Bridge]]\n[[fr:Pont|Pont]]\n[[be-x-old:Мост]] "
+        "[[FR: Pont]]",
         "",
     ),
     (
@@ -174,7 +179,8 @@ LINKS = [
         "de:Brücke, Category:Bridges, the file, Bild:b.jpg",
     ),
     (
-        "[[wikt:bridge|bridge]], [[Cookbook:Casserole|casserole]], [[Media:a.ogg|listen]], [[Alien: Covenant]]",
+        "[[wikt:bridge|bridge]], [[Cookbook:Casserole|casserole]], [[Media:a.ogg|listen]], "
+        "[[Alien: Covenant]]",
         "bridge, casserole, listen, Alien: Covenant",
     ),
     ("[[es:Puente]], [[Puente]]", "es:Puente, Puente"),
@@ -235,7 +241,8 @@ Caf&eacute;<!-- comment --> <nowiki>[[raw]]</nowiki>
 
 RULES = [
     (
-        "A:\n<pre>\n#include <a.h>\n* b\n</pre>\n<code>\n# c</code> <nowiki>* d</nowiki>\n#one\n*#; two\n:;three",
+        "A:\n<pre>\n#include <a.h>\n* b\n</pre>\n<code>\n# c</code> <nowiki>* "
+        "d</nowiki>\n#one\n*#; two\n:;three",
         "A:\n\n#include <a.h>\n* b\n\n# c * d\n- one\ntwo\nthree",
     ),
     ('<syntaxhighlight lang="c">\n#define x __FILE__\n</syntaxhighlight>', "#define x __FILE__"),
@@ -256,7 +263,8 @@ RULES = [
         "河计算机流甲向北方。",
     ),
     (
-        "<b>{{x|[[a|b]]}}[[c|''d'']]</b> [https://e.example ''f'' g] https://h.example [https://i.example] {{{j|k}}}"
+        "<b>{{x|[[a|b]]}}[[c|''d'']]</b> [https://e.example ''f'' g] https://h.example "
+        "[https://i.example] {{{j|k}}}"
         "&lt;",
         "d f g https://h.example  k<",
     ),

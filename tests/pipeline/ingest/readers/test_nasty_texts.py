@@ -14,7 +14,8 @@ from tests.pipeline.captures import read, record
 
 TEXTS = {
     "combining marks": "e\u0301a\u0308o\u0302\u0323 \u1e69 s\u0323\u0307 \u0958 \u1100\u1161\u11a8",
-    "Arabic": "\u0627\u0644\u0633\u0644\u0627\u0645\u064f \u0639\u0644\u064a\u0643\u0645\u060c \u200fa\u200e 1\u061f",
+    "Arabic": "\u0627\u0644\u0633\u0644\u0627\u0645\u064f \u0639\u0644\u064a\u0643\u0645\u060c "
+    "\u200fa\u200e 1\u061f",
     "Hebrew": "\u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd \u202bab\u202c \u05f4\u05ea\u05f4.",
     "a family": "\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466 \U0001f44d\U0001f3fd",
     "flags": "\U0001f3f3\ufe0f\u200d\U0001f308 \U0001f1e9\U0001f1ea",

@@ -121,7 +121,10 @@ def test_a_cut_file_gives_the_rows_before_the_cut(tmp_path):
 
 def test_entities_are_not_resolved_and_control_characters_do_not_cost_a_row(tmp_path):
     bomb = '<!DOCTYPE posts [<!ENTITY a "BOMB"><!ENTITY b SYSTEM "file:///etc/passwd">]>\n'
-    rows = '<row Id="1" PostTypeId="1" Body="x &a; &b;" />\n<row Id="2" PostTypeId="1" Body="a&#x1;b &#31;c&#10;d" />\n'
+    rows = (
+        '<row Id="1" PostTypeId="1" Body="x &a; &b;" />\n<row Id="2" PostTypeId="1" Body="a&#x1;b '
+        '&#31;c&#10;d" />\n'
+    )
     items = read(
         write(tmp_path, f"{HEAD[:40]}{bomb}<posts>{rows}{TAIL}".encode()), name="stackexchange"
     )

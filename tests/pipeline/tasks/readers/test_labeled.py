@@ -372,7 +372,10 @@ def test_lines_that_the_reader_reads_again(tmp_path):
 @pytest.mark.parametrize("as_text", [json.dumps, repr])
 @pytest.mark.parametrize("format_", ["csv", "tsv"])
 def test_lists_that_a_program_printed_are_lists(tmp_path, format_, as_text):
-    """But for one that is cut, has no commas, or is code: it costs its row. In TSV, quotes have no meaning."""
+    """But for one that is cut, has no commas, or is code: it costs its row.
+
+    In TSV, quotes have no meaning.
+    """
     last = "zeal its" if format_ == "tsv" and as_text is json.dumps else "zeal, it's"
     lists = [as_text(["joy", "fear"]), as_text([]), as_text([last])]
     broken = ["['joy' 'fear']", "['joy', 'fear'", "['joy', 'fe...", "['a', open('x')]"]

@@ -210,7 +210,10 @@ def test_joined_lines_of_two_files(tmp_path):
     assert [item.index for item in items] == list(range(6))
 
 
-TREC = "DESC:manner How did serfdom develop ?\nNUM:count How many caf\xe9s \xf0 ?\nDESC:def What is it ?\n"
+TREC = (
+    "DESC:manner How did serfdom develop ?\nNUM:count How many caf\xe9s \xf0 ?\nDESC:def What is "
+    "it ?\n"
+)
 
 
 @pytest.mark.parametrize(

@@ -178,8 +178,8 @@ def test_without_segmenters_nothing_is_stored_of_them(tmp_path, capsys):
     assert "words" not in manifest.config
     said = " ".join("".join(capsys.readouterr()).split())
     assert (
-        "words: 60 documents of 80 (zh) have no blanks between words, so each piece of the tokenizer is a word"
-        in said
+        "words: 60 documents of 80 (zh) have no blanks between words, so each piece of the "
+        "tokenizer is a word" in said
     )
     assert "whole_word_masking, span_boundary, sentence_order_prediction, text_infilling" in said
     assert "encode.words: {zh: jieba} finds words (pip install 'clozeline[words]')" in said

@@ -15,7 +15,10 @@ from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 
-SPACES = "\t\n\x0b\x0c\r \x1c\x1d\x1e\x1f\x85\xa0\u1680\u2000\u2007\u200a\u200b\u2028\u2029\u202f\u205f\u3000\ufeff"
+SPACES = (
+    "\t\n\x0b\x0c\r "
+    "\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2000\u2007\u200a\u200b\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
 MIXED = "elstdvm''.,12A_é中½“\u0301 "
 FRAGMENTS = [
     "the",

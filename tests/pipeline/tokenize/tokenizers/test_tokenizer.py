@@ -433,7 +433,10 @@ def test_damaged_or_mixed_files_are_integrity_errors(folder, tokenizer, tmp_path
 
 
 def test_missing_tokenizer_and_unknown_algorithm(tmp_path):
-    """To pass over one without its vocabulary would be to say that there is none. One farther up may be taken."""
+    """To pass over one without its vocabulary would be to say that there is none.
+
+    One farther up may be taken.
+    """
     with pytest.raises(ConfigurationError, match="no tokenizer here"):
         load_tokenizer(tmp_path)
     (tmp_path / "name").write_text("byte_bpee\n")
@@ -457,7 +460,10 @@ def test_missing_tokenizer_and_unknown_algorithm(tmp_path):
 
 @contract(OBJECTIVES)
 def test_every_objective_restores_its_tokens(folder, name):
-    text = "The quick <mask> fox </s> jumps, \u0301 near 中文 \x00 brews. A lazy dog <extra_0> sat \u2581 over 東京."
+    text = (
+        "The quick <mask> fox </s> jumps, \u0301 near 中文 \x00 brews. A lazy dog <extra_0> sat "
+        "\u2581 over 東京."
+    )
     found = corrupt_text(name, text, target="strange [MASK] potions", tokenizer=folder)
     original = found.objective.original(found.sample, found.example)
     assert found.objective.uncorrupt(found.example).tolist() == original.tolist()

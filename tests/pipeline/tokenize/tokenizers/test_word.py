@@ -75,7 +75,10 @@ def test_reserved_pieces_have_roles_or_names():
     assert len(special_pieces(["<de>", "<en>"])) == len(special_pieces(2))
     assert count_letters({"ba": 2, "ca": 1}, list) == ["a", "b", "c"]
     Word.check_size(Word.Options(size=155))
-    needed = "word: size 154 is too small: 7 special pieces, 128 `sentinels`, 3 `modes`, 16 `reserved` and a piece need 155"
+    needed = (
+        "word: size 154 is too small: 7 special pieces, 128 `sentinels`, 3 `modes`, 16 `reserved` "
+        "and a piece need 155"
+    )
     with pytest.raises(ConfigurationError, match=needed):
         Word.check_size(Word.Options(size=154))
 

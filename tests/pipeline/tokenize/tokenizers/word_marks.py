@@ -8,8 +8,10 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 
 SPECIALS = ["<pad>", "<unk>", "<s>", "</s>", "<cls>", "<sep>", "<mask>"]
 TEXTS = [
-    "The quick brown fox jumps over the lazy dog near the river bank, and the old miller watches it.",
-    "Seven wizards brew strange purple potions; nobody knows whether unbelievable stories like these are true.",
+    "The quick brown fox jumps over the lazy dog near the river bank, and the old miller watches "
+    "it.",
+    "Seven wizards brew strange purple potions; nobody knows whether unbelievable stories like "
+    "these are true.",
     "A kitten chases the ball through the garden while its mother sleeps under a tree.",
 ] * 8
 UNK = {"unk_token": "<unk>"}

@@ -67,7 +67,8 @@ def test_a_table_of_two_folders(tmp_path):
         "accuracy 0.7500 ± 0.2500 baselines: majority 0.5000, words 0.8000 worse than words",
         "b: toy dev, 4 texts, 1 run (seed 0)",
         "a share of 4 texts decides nothing: its standard error is up to 0.25",
-        "accuracy 0.2500 (one run) baselines: majority 0.5000, words 0.8000 worse than majority and words",
+        "accuracy 0.2500 (one run) baselines: majority 0.5000, words 0.8000 worse than majority "
+        "and words",
     ]
     (line,) = comparison_lines(groups)
     assert line == "b - a: accuracy -0.5000 (one seed)"

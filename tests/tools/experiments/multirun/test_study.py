@@ -431,7 +431,10 @@ def test_every_path_of_a_list_is_absolute(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     here = str(tmp_path / "a.jsonl")
     other = str(tmp_path / "b/*.txt")
-    given = "[a.jsonl, {path: 'b/*.txt', source: books}, {path: [a.jsonl, s3://bucket/c.jsonl]}, /d.txt]"
+    given = (
+        "[a.jsonl, {path: 'b/*.txt', source: books}, {path: [a.jsonl, s3://bucket/c.jsonl]}, "
+        "/d.txt]"
+    )
     wanted = [
         here,
         {"path": other, "source": "books"},

@@ -48,7 +48,8 @@ BODIES = {
         1e-5,
     ),
 }
-"""By frame: the class, its sizes, and how close its scores are in fp64; T5's norms are fp32 there too."""
+"""By frame: the class, its sizes, and how close its scores are in fp64; T5's norms are fp32 there
+too."""
 
 
 @pytest.mark.parametrize("frame", mark_slow_but(["t5"], BODIES))
@@ -75,9 +76,12 @@ def test_a_classifier(one_rank, tmp_path, frame, capsys):
     run = tmp_path / "run"
     lm = ", lm: 0.5" if frame == "gpt1" else ""
     config.write_text(
-        f"{{model: {{init_from: {tmp_path}/body, heads: {{classification: {{hidden: auto}}{lm}}}}}, steps: 60,"
-        f" data: {{shards: {sets}/train, global_batch: 16, micro_batch: 8, lanes: 4}}, output: {run},"
-        " optimizer: {name: adamw, learning_rate: 0.01}, schedule: {name: constant}, log: {tensorboard: false}}"
+        f"{{model: {{init_from: {tmp_path}/body, heads: {{classification: {{hidden: "
+        f"auto}}{lm}}}}}, steps: 60,"
+        f" data: {{shards: {sets}/train, global_batch: 16, micro_batch: 8, lanes: 4}}, output: "
+        f"{run},"
+        " optimizer: {name: adamw, learning_rate: 0.01}, schedule: {name: constant}, log: "
+        "{tensorboard: false}}"
     )
     assert one_rank.run(start, config) == [0]
     scores = json.loads(score_task(run, EvaluateOptions())[0])

@@ -17,7 +17,10 @@ from tests.pipeline.task_files import run as run_recipe
 from tests.pipeline.task_files import write_recipe_of
 from tests.tools.runs.evaluation.task_runs import start
 
-BODY = "family: encoder, dim: 32, layers: 2, attention_heads: 2, ffn_dim: 64, type_vocab_size: 2, norm_place: post,"
+BODY = (
+    "family: encoder, dim: 32, layers: 2, attention_heads: 2, ffn_dim: 64, type_vocab_size: 2, "
+    "norm_place: post,"
+)
 BODY += " final_norm: false, emb_norm: true, eps: 1.0e-12, position: {kind: learned, maximum: 64},"
 BODY += " dropout: {hidden: 0.0, attention: 0.0, embedding: 0.0}"
 NAMES = ["Ada - Byron", "Karl ( Marx )", "Mary", "Jean , Paul"]
@@ -69,7 +72,8 @@ def trained(ranks, folder, reader, rows, head, steps=150, size=480):
     config.write_text(
         f"{{model: {{{BODY}, heads: {{{head}}}}}, steps: {steps}, output: {folder / 'run'},"
         f" data: {{shards: {sets}/train, global_batch: 16, micro_batch: 16, lanes: 4}},"
-        " optimizer: {name: adamw, learning_rate: 0.005}, schedule: {name: constant}, log: {tensorboard: false}}"
+        " optimizer: {name: adamw, learning_rate: 0.005}, schedule: {name: constant}, log: "
+        "{tensorboard: false}}"
     )
     assert ranks.run(start, config) == [0]
     assert export_model([str(folder / "run"), str(folder / "exported")]) == 0

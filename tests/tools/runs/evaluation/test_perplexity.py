@@ -146,7 +146,10 @@ def test_ngrams_score_the_same_tokens(decoder, texts, tmp_path):
     }
     lines = [*perplexity_lines(found | {"step": 3})]
     assert lines[-1].startswith(f"  baseline 2-gram of {len(rows[-1]) - 1:,} tokens: perplexity ")
-    worse = f"({found['perplexity']:.0f} against {found['baseline']['perplexity']:.0f}; lower is better)"
+    worse = (
+        f"({found['perplexity']:.0f} against {found['baseline']['perplexity']:.0f}; lower is "
+        "better)"
+    )
     assert lines[-1].endswith(f"worse than this baseline {worse}")
 
 

@@ -89,7 +89,8 @@ def test_files_in_the_format_of_blimp(tmp_path):
     assert read_pairs(tmp_path, 1) == [PAIRS[0], PAIRS[3], PAIRS[5]]
     path = tmp_path / "order.jsonl"  # a file is a paradigm where its lines name none
     path.write_text(
-        '{"good": "a b", "bad": "b a"}\n{"good": "c", "bad": "d", "UID": "x", "linguistics_term": "y"}\n'
+        '{"good": "a b", "bad": "b a"}\n{"good": "c", "bad": "d", "UID": "x", "linguistics_term": '
+        '"y"}\n'
     )
     assert read_pairs(path) == [Pair("a b", "b a", "order", "pairs"), Pair("c", "d", "x", "y")]
     (tmp_path / "c.jsonl").write_text('{"sentence_good": "a"}\n')

@@ -260,7 +260,8 @@ def test_nats_are_those_of_all_labels(tmp_path):
         "nats",
         pytest.approx(first_rows[0] / first_rows[1], rel=1e-5),
     )
-    # variants are compared on the same labels, whichever share of the gradient a row had in training
+    # variants are compared on the same labels, whichever share of the gradient a row had in
+    # training
     for head in model.heads.values():
         head.options = replace(head.options, normalize="row")
     assert heldout_score(model, shards)[1] != pytest.approx(total / count, rel=1e-6)

@@ -38,7 +38,8 @@ TEXTS_TO_TAG = {
         TAGGED,
     ),
     "words.txt": (
-        "-DOCSTART- -X- O\n\nAnna NNP O\nsings VB O\nin IN O\nRome NN B-LOC\n\nBoris X I-X\n. X O\n",
+        "-DOCSTART- -X- O\n\nAnna NNP O\nsings VB O\nin IN O\nRome NN B-LOC\n\nBoris X I-X\n. X "
+        "O\n",
         PLAIN,
     ),
     "alone.txt": ("Anna\nsings\nin\nRome\n\nBoris\n.\n", PLAIN),

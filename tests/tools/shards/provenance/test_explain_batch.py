@@ -347,7 +347,10 @@ def test_documents_are_found_by_their_address(shard_sets, tmp_path, capsys):
     assert out.count("document ") == sum(one.startswith("http://site.example/2") for one in known)
     copy = shutil.copytree(manifest.parent, tmp_path / "alone")
     assert where_is([str(copy), "--uid", known[url]]) == 0
-    note = "not among them: rows in which it starts after another document (no group/ and encode/ above the set)"
+    note = (
+        "not among them: rows in which it starts after another document (no group/ and encode/ "
+        "above the set)"
+    )
     assert note in capsys.readouterr().out
     quarantine(copy, (0, 0))
     assert where_is([str(copy), "--uid", known[url]]) == 0

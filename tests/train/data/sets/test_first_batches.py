@@ -181,12 +181,14 @@ def test_what_a_dry_run_accepts_trains_and_evaluates_its_first_batch(folder, mod
         (
             "masked, causal, pairs",
             "encoder, 4 types",
-            r"model\.type_vocab_size: data\.shards.*: expected 6 .*, 2 for segments alone, or 0 for neither; got 4",
+            r"model\.type_vocab_size: data\.shards.*: expected 6 .*, 2 for segments alone, or 0 "
+            r"for neither; got 4",
         ),
         (
             "masked, causal, pairs",
             "pairs, 2 types",
-            r"data\.heldout \(0\): .*: model\.heads\.sentence needs sentence_label, and these rows have no column for it",
+            r"data\.heldout \(0\): .*: model\.heads\.sentence needs sentence_label, and these "
+            r"rows have no column for it",
         ),
         (
             "masked, causal, pairs",

@@ -339,6 +339,9 @@ def test_a_head_that_reads_a_column_as_it_is_not_stored_is_refused():
         "sentence_label": Role("label", "input_ids", head="sentence", below=2)
     }
     collate = Collate("encoder", roles, {"pad": 0})
-    message = "sentence reads sentence_label as int64 of each row, .* int64 of each token: take the fields"
+    message = (
+        "sentence reads sentence_label as int64 of each row, .* int64 of each token: take the "
+        "fields"
+    )
     with pytest.raises(ConfigurationError, match=message):
         refuse_missing(collate, reader("sentence"), "data.shards")

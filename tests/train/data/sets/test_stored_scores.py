@@ -150,7 +150,8 @@ def test_the_state_of_a_stream_names_the_columns(opened):
             (
                 DISTIL,
                 "data.shards=null",
-                "data.phases=[{shards: {path: SET, columns: [COLUMNS]}, until_samples: 8}, {shards: SET}]",
+                "data.phases=[{shards: {path: SET, columns: [COLUMNS]}, until_samples: 8}, "
+                "{shards: SET}]",
             ),
             {},
             "cannot be read by one stream: stored scores of a teacher belong to the labels",
@@ -165,7 +166,10 @@ def test_scores_that_contradict_the_run_are_refused(opened, words, changes, mess
 def test_two_teachers_in_one_run_are_refused(opened, tmp_path):
     shards = open_shards(write_masked_sets(tmp_path / "more", rows=41, heldout=3, name="more"))
     other = write_scores(tmp_path / "other", shards, digest="e" * 32)
-    both = f"data.shards=[{{path: SET, columns: [COLUMNS]}}, {{path: {shards.path}, columns: [{other}]}}]"
+    both = (
+        f"data.shards=[{{path: SET, columns: [COLUMNS]}}, {{path: {shards.path}, columns: "
+        f"[{other}]}}]"
+    )
     with pytest.raises(
         ConfigurationError,
         match=r"another set of this run the stored scores of bert .* one teacher",

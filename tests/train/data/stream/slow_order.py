@@ -1,7 +1,8 @@
 """The order of a stream, row by row in plain integers: nothing here comes from the package.
 
-What a run has seen hangs on this order, so it is written here a second time, slow but plain: every row is looked up
-alone, the lanes of a mixture are counted from their very first row, and inverses are found by searching.
+What a run has seen hangs on this order, so it is written here a second time, slow but plain: every
+row is looked up alone, the lanes of a mixture are counted from their very first row, and inverses
+are found by searching.
 """
 
 import hashlib

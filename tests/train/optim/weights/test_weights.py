@@ -214,7 +214,8 @@ def test_modules_that_only_compute():
     [
         (
             ("bodies",),
-            r"freeze: 'bodies' matches no parameter: expected body, embeddings, or a regular expression",
+            r"freeze: 'bodies' matches no parameter: expected body, embeddings, or a regular "
+            r"expression",
         ),
         (("family",), "matches no parameter"),
         (("(",), r"freeze: '\(' is no regular expression"),

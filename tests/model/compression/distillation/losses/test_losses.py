@@ -333,7 +333,10 @@ def test_the_divergence_is_summed_over_classes_and_weighed_by_label(temperature)
 
 
 def test_classes_that_are_not_stored_are_one_class_unless_classes_were_drawn():
-    """Unused entries may name any class. Thirds add up to .9998 in 16 bits: as draws, they have no rest."""
+    """Unused entries may name any class.
+
+    Thirds add up to .9998 in 16 bits: as draws, they have no rest.
+    """
     torch.manual_seed(3)
     ours = torch.randn(4, 8)
     theirs = torch.randn(4, 8) * 2
