@@ -3,8 +3,8 @@
 import sys
 
 if __name__ == "__main__" and not sys.flags.safe_path:
-    # `python -m` puts the current folder first in the path of modules: no file of the user takes
-    # the place of another
+    # `python -m` puts the current folder first in the module path. Remove it, so that no file of the
+    # user replaces a module of ours
     del sys.path[0]
 
 import difflib
@@ -25,12 +25,12 @@ _USAGE = """usage: clozeline COMMAND [--config FILE] [key=value ...]
        clozeline --version
        --config recipe:NAME takes a recipe that comes with Clozeline: {recipes}
 """
-# Commands of this module with their arguments, and what they do.
-_OWN: Final = {
+# Usage and summary of the commands that this module runs itself.
+_BUILTIN_COMMANDS: Final = {
     "help [COMMAND]": "Show the help of a command, or this list",
     "where [PATH]": "Print the path of a file of Clozeline: clozeline where train/main.py",
 }
-# Headings of the commands by their room in `tools/`, in the order of the help after training.
+# Heading in the help for each folder of `tools/`, in the order of the help.
 _HEADINGS: Final = {
     "shards": "look at documents and shard sets, export and repair them",
     "runs": "use a trained model",
@@ -41,12 +41,12 @@ _HEADINGS: Final = {
 
 @dataclass(frozen=True)
 class Command:
-    """A subcommand: the module that runs it, and the file whose docstring says what it does."""
+    """A subcommand: the module that runs it, and the file whose docstring describes it."""
 
     module: str
     file: Path
     stage: str | None = None
-    """stage of the pipeline that it runs"""
+    """the stage of the pipeline that it runs"""
 
     def run(self, arguments: list[str]) -> int:
         """Run it and return the exit code."""
@@ -58,7 +58,7 @@ class Command:
 
     @property
     def summary(self) -> str:
-        """First line of the docstring, without the command and the name in it."""
+        """Return the first line of the docstring, without the command and its name."""
         with self.file.open(encoding="utf-8") as text:
             return re.sub(r"^(`[^`]*`|\w+): |: `.*|\.$", "", text.readline().strip().strip('"'))
 
@@ -74,31 +74,31 @@ def commands() -> dict[str, dict[str, Command]]:
     }
     pipeline = {"pipeline": Command(recipe, HOME / "pipeline" / "execution" / "recipe_command.py")}
     return {
-        "first steps": _tools("start"),
+        "first steps": _tool_commands("start"),
         "from texts to shards": pipeline,
         "one stage of it": stages,
         "training": {"train": Command("clozeline.train.main", HOME / "train" / "main.py")},
-        **{heading: _tools(room) for room, heading in _HEADINGS.items()},
+        **{heading: _tool_commands(folder) for folder, heading in _HEADINGS.items()},
     }
 
 
-def _tools(room: str) -> dict[str, Command]:
-    paths = sorted((HOME / "tools" / room).glob("[!_]*.py"))
+def _tool_commands(folder: str) -> dict[str, Command]:
+    paths = sorted((HOME / "tools" / folder).glob("[!_]*.py"))
     return {
-        _with_dashes(path.stem): Command(f"clozeline.tools.{room}.{path.stem}", path)
+        _with_dashes(path.stem): Command(f"clozeline.tools.{folder}.{path.stem}", path)
         for path in paths
     }
 
 
 def start() -> int:
-    """Run the subcommand in a process of its own, whose streams may close at any time."""
+    """Run the subcommand as the main program, whose output streams may close at any time."""
     guard_streams()
     shield_children()
     return main()
 
 
 def main() -> int:
-    """Run the subcommand that the process was called with, and return its exit code."""
+    """Run the subcommand of `sys.argv` and return its exit code."""
     name, arguments = (sys.argv[1], sys.argv[2:]) if len(sys.argv) > 1 else ("--help", [])
     if name == "help":
         name, arguments = (
@@ -110,8 +110,10 @@ def main() -> int:
         from importlib.metadata import version  # takes a third of the time of `--help`
 
         sys.stdout.write(f"clozeline {version('clozeline')}\n")
-    elif name in _own() and arguments[:1] in (["--help"], ["-h"]):
-        sys.stdout.write(f"usage: clozeline {_own()[name]}\n\n{_OWN[_own()[name]]}\n")
+    elif name in _builtin_usages() and arguments[:1] in (["--help"], ["-h"]):
+        sys.stdout.write(
+            f"usage: clozeline {_builtin_usages()[name]}\n\n{_BUILTIN_COMMANDS[_builtin_usages()[name]]}\n"
+        )
     elif name == "where":
         # for launchers that start a file: `deepspeed $(clozeline where ...)`
         path = HOME.joinpath(
@@ -119,34 +121,34 @@ def main() -> int:
         )
         recipe = path.with_name(f"{path.name}.yaml")  # a recipe of one file
         if not (path.exists() or recipe.exists()):
-            raise _refusal(f"{path}: no such file")
+            raise _usage_error(f"{path}: no such file")
         sys.stdout.write(f"{path if path.exists() else recipe}\n")
     else:
         known = {key: command for group in commands().values() for key, command in group.items()}
         dashed = _with_dashes(name)
         if dashed not in known:
-            raise _refusal(f"no command '{name}'; {_suggest_command(name, known)}")
+            raise _usage_error(f"no command '{name}'; {_suggest_command(name, known)}")
         sys.argv = [f"clozeline {_with_dashes(name)}", *arguments]
         return known[dashed].run(arguments)
     return 0
 
 
 def _suggest_command(name: str, known: Iterable[str]) -> str:
-    from clozeline.configuration.words_elsewhere import (
-        translate_command,
-    )  # YAML takes a moment, for mistakes alone
+    # imported here because YAML takes a moment, and only mistakes need it
+    from clozeline.configuration.words_elsewhere import translate_command
 
     if (translated := translate_command(name, [*known])) is not None:
         return translated
-    near = difflib.get_close_matches(name, [*known, *_own(), "--version"], n=1)
+    near = difflib.get_close_matches(name, [*known, *_builtin_usages(), "--version"], n=1)
     return f"did you mean '{near[0]}'?" if near else "--help lists all"
 
 
-def _own() -> dict[str, str]:
-    return {words.partition(" ")[0]: words for words in _OWN}
+def _builtin_usages() -> dict[str, str]:
+    """Return the usage of each command of this module by its name."""
+    return {words.partition(" ")[0]: words for words in _BUILTIN_COMMANDS}
 
 
-def _refusal(message: str) -> SystemExit:
+def _usage_error(message: str) -> SystemExit:
     sys.stderr.write(f"error: {message}\n")
     return SystemExit(64)
 
@@ -163,7 +165,7 @@ def _help() -> str:
         lines += [f"{heading}:", *(f"  {name:<20}{group[name].summary}" for name in shown), ""]
     lines += [
         "about Clozeline:",
-        *(f"  {words:<20}{summary}" for words, summary in _OWN.items()),
+        *(f"  {words:<20}{summary}" for words, summary in _BUILTIN_COMMANDS.items()),
         "",
     ]
     return "\n".join(lines)

@@ -195,7 +195,7 @@ CHECKS = {
 def test_command(page, command, monkeypatch):
     monkeypatch.syspath_prepend(
         ROOT / "docs" / "mylab"
-    )  # which the page on own algorithms copies first
+    )  # which docs/custom-algorithms.md copies first
     plain = re.sub(r"(srun (--\S+ )*)?\.venv/bin/", "", command)
     if any(re.fullmatch(pattern, plain) for pattern in ONLY_PARSED):
         return

@@ -1,4 +1,4 @@
-"""Three algorithms of one's own for the pipeline, a filter and two objectives: its processes need no torch."""
+"""Custom algorithms for the pipeline: a filter and two objectives. This module must not import torch."""
 
 import numpy as np
 
@@ -24,7 +24,7 @@ RAREST = Feature(
 
 
 class Shouting(ThresholdFilter):
-    """Rejects texts most of whose letters are capitals."""
+    """Reject documents with too many capital letters."""
 
     VERSION = 1
     reasons = ("shouting",)
@@ -45,7 +45,7 @@ class Shouting(ThresholdFilter):
 
 
 class RareTokens(MaskedRow):
-    """Masks tokens with weights that grow with their ids, which BPE gives in the order of its merges."""
+    """Mask rare tokens more often: the weight grows with the id, and BPE numbers frequent pieces first."""
 
     Options = RoleOptions
 
@@ -55,10 +55,10 @@ class RareTokens(MaskedRow):
 
 
 class GradedTokens(RareTokens):
-    """Also stores how rare each label is, by its id, and how rare the rarest one of the row is.
+    """Mask rare tokens, and store how rare each label and the rarest label of each row is.
 
-    The head `rarity` learns to tell it from the context: a column with a value for each label, and
-    one for each row.
+    The head `rarity` learns to predict these levels from the context. One column has a value for
+    each label, the other one for each row.
     """
 
     heads = ("masked_lm", "rarity")

@@ -1,4 +1,4 @@
-"""Three algorithms of one's own for the trainer: two heads and an optimizer."""
+"""Custom algorithms for the trainer: two heads and an optimizer."""
 
 import torch
 from torch.nn import functional as F
@@ -14,17 +14,20 @@ from mylab.algorithms import LEVELS, RAREST, RARITY
 
 
 class Focal(Classification):
-    """Focal loss (arXiv 1708.02002) with gamma 2: rows that are easy weigh little."""
+    """Classify with focal loss (arXiv 1708.02002), gamma 2: easy rows have a small weight."""
 
     def forward(self, hidden, tensors):
         scores = self.scores(hidden, tensors)
         labels = row_labels(tensors)
-        right = scores.float().log_softmax(-1).gather(1, labels.clamp(min=0)[:, None])[:, 0]
-        return (-((1 - right.exp()) ** 2) * right * (labels != IGNORED)).sum()
+        log_likelihood = (
+            scores.float().log_softmax(-1).gather(1, labels.clamp(min=0)[:, None])[:, 0]
+        )
+        weights = (1 - log_likelihood.exp()) ** 2
+        return -(weights * log_likelihood * (labels != IGNORED)).sum()
 
 
 class Rarity(LabelHead):
-    """Tells from the context how rare the token behind each label is, as `GradedTokens` stores it."""
+    """Predict how rare the token of each label is, from the levels that `GradedTokens` stores."""
 
     target = "rarity"
     reads = (*LabelHead.reads, *RARITY.fields, *RAREST.fields)
@@ -32,9 +35,9 @@ class Rarity(LabelHead):
     @config_class
     class Options(LabelOptions):
         smoothing: float = 0.0
-        """share of each level that is spread over all levels"""
+        """probability that is spread evenly over all levels"""
         least: int = 0
-        """rows whose rarest label is below this level have no loss"""
+        """lowest level: rows whose rarest label is below it have no loss"""
 
     def __init__(self, config, tokens, vocab_size):
         super().__init__(config)
@@ -60,7 +63,7 @@ class Rarity(LabelHead):
         return self.classifier(hidden)
 
     def _grade(self, tensors):
-        """Return the batch with the level of each label instead of its id, ignored in rows without a rare one."""
+        """Return the batch with levels instead of label ids; rows without a rare label are ignored."""
         rows = tensors["label_index"] // tensors["input_ids"].shape[1]
         too_common = tensors["rarest"][rows] < self.options.least
         ignored = too_common | (tensors["label_ids"] == IGNORED)
