@@ -12,7 +12,7 @@ from clozeline.train.startup.shared_base import SharedBase
 from tests.train.masked_set import FIRST_WORD, write_config
 from tests.train.runs import start
 
-PAGE = Path(__file__).parents[3] / "docs" / "adaptation.md"
+PAGE = Path(__file__).parents[3] / "docs" / "adapters.md"
 RUNS = {
     "lora": ["model.adapter={name: lora, rank: 2}"],
     "again": ["model.adapter={name: lora, rank: 2}", "seed=9"],
